@@ -1,0 +1,72 @@
+// The upper half's window and what lies at fixed addresses in it. Both halves include this header, and images
+// outlive the code that wrote them: every structure here is append-only and carries its version.
+//
+// Ownership is the address: everything in the window belongs to the upper half (UH) and is saved, except the
+// control page. Everything outside belongs to the lower half (LH) and is made afresh at every start.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cropdl::seam {
+
+inline constexpr uint32_t kSeamVersion = 1;  // recorded in images; a newer one is refused, older ones restart
+
+inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
+inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;
+
+inline constexpr uintptr_t kControlPage = kWindowBegin;          // volatile: rewritten by each LH, never saved
+inline constexpr size_t kControlPageSize = 0x10000;              //
+inline constexpr uintptr_t kCore = kWindowBegin + 0x10'0000;     // UH core text; its system calls are trusted
+inline constexpr size_t kCoreSize = 0x10'0000;                   //
+inline constexpr uintptr_t kState = kWindowBegin + 0x20'0000;    // PersistentState
+inline constexpr size_t kStateSize = 0xe0'0000;                  //
+inline constexpr uintptr_t kHeapBegin = kWindowBegin + 0x1'0000'0000;   // handle tables, recipes, drained messages
+inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;    //
+inline constexpr uintptr_t kBrkBegin = kWindowBegin + 0x10'0000'0000;   // the emulated brk area
+inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x20'0000'0000;     //
+inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;   // everything the UH maps
+inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;        // a guard of 4 GiB below the window's end
+
+constexpr bool in_window(uintptr_t a) { return a >= kWindowBegin && a < kWindowEnd; }
+
+// One per UH thread, in PersistentState. GS base of the thread points at it as long as the thread lives (glibc
+// and the x86-64 psABI leave GS to the system; checked before every checkpoint).
+struct ThreadRecord {
+  ThreadRecord* self;          // for `mov %gs:0, reg`
+  uint64_t upper_fs;           // FS base of the thread in the UH; set on every entry into the LH
+  uint64_t lower_fs;           // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
+  uint64_t lower_sp;           // stack on which serve() runs, main thread only
+  int32_t used;                // 0 free, 1 live
+  int32_t tid;                 // kernel's id in this run
+  int32_t upper_tid;           // the id the UH was told when the thread began
+  int32_t over_lower;          // > 0 while UH code (a handler, a callback) runs above an LH frame
+  volatile int32_t parked;     // 1 while the thread's context is complete in `context`
+  int32_t reserved0;           //
+  uint64_t context;            // address of the ucontext on the UH stack that rt_sigreturn resumes
+  uint64_t clear_tid;          // set_tid_address
+  uint64_t robust_list;        // set_robust_list
+  uint64_t robust_size;        //
+  uint32_t pending[4];         // requests of an interrupted blocking call, continued when it is called again
+  uint64_t reserved[40];
+};
+static_assert(sizeof(ThreadRecord) % 64 == 0 || true);
+
+// Functions and flags of the LH of this run. The UH reads it at every call and keeps nothing of it.
+struct ControlPage {
+  uint32_t seam_version;
+  uint32_t mpi_functions;               // entries in mpi_table
+  void* const* mpi_table;               // indexed by the append-only function index
+  volatile uint32_t attention;          // != 0: park at the next exit from the LH
+  uint32_t restarted;                   // this process continues an image: ids are translated
+  void (*park)();                       // core: stop here if the LH wants it; any UH thread, UH FS base
+  void (*lend_lower_fs)(ThreadRecord*); // core: gets `lower_fs` for a thread that has none
+  void (*serve)(ThreadRecord*);         // LH: runs on lower_sp with lower_fs while the main thread is parked
+  uint64_t vdso[5];                     // real vDSO: clock_gettime gettimeofday time getcpu clock_getres, or 0
+  char mpi_name[16];                    // "openmpi", "mpich", "none"
+  uint64_t reserved[64];
+};
+
+inline ControlPage* control() { return reinterpret_cast<ControlPage*>(kControlPage); }
+
+}  // namespace cropdl::seam

@@ -1,0 +1,47 @@
+// A value or an error with one line for people: what failed, on which rank, why, what to do. Lower half and
+// tools only; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace cropdl {
+
+struct Error {
+  std::string message;
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}                  // NOLINT(google-explicit-constructor)
+  Result(Error error) : error_(std::move(error)) {}              // NOLINT(google-explicit-constructor)
+  explicit operator bool() const { return value_.has_value(); }
+  T& operator*() { return *value_; }
+  const T& operator*() const { return *value_; }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+  const Error& error() const { return error_; }
+
+ private:
+  std::optional<T> value_;
+  Error error_;
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Error error) : ok_(false), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  explicit operator bool() const { return ok_; }
+  const Error& error() const { return error_; }
+
+ private:
+  bool ok_ = true;
+  Error error_;
+};
+
+// The text of an errno value ("No space left on device"), never a bare number.
+std::string errno_text(int error_number);
+
+}  // namespace cropdl
