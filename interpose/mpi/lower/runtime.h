@@ -1,0 +1,199 @@
+// What every function of the lower half's MPI table, generated or by hand, translates with: virtual handles, ranks,
+// tags, statuses and error codes of the seam into those of the MPI underneath, and back.
+//
+// LH only, LH FS base, on a thread of the program (unless a function says otherwise). Compiled once per MPI. What
+// must survive lies in the persistent heap (tables, recipes, counters); `real_handles` does not: it is refilled by
+// the replay at every start. Programs at MPI_THREAD_MULTIPLE may be in here on several threads at once.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "interpose/seam/mpi_abi.h"
+#include "interpose/seam/thread.h"
+
+namespace cropdl::lower {
+
+using seam::Kind;
+using seam::Vid;
+
+// --- Handles. ------------------------------------------------------------------------------------------------
+
+// Handles of one kind that may be alive at once; more are refused with kErrIntern. A flat array, because a lookup
+// is then one load from a constant address (64 Mi bytes of .bss over all kinds, of which only used pages exist).
+inline constexpr uint32_t kCapacity = 1u << 20;
+inline constexpr uint32_t kIndexMask = kCapacity - 1;
+
+// The real handle of every virtual one, by kind (16 and not kKinds: a garbage kind must stay within the array) and
+// index; index 0 holds the kind's null handle, unused entries hold 0, which both MPIs reject as invalid.
+extern uint64_t real_handles[16][kCapacity];
+
+template <class H>
+inline H from_word(uint64_t word) {
+  if constexpr (std::is_pointer_v<H>) {
+    return reinterpret_cast<H>(word);
+  } else {
+    return static_cast<H>(word);
+  }
+}
+template <class H>
+inline uint64_t to_word(H handle) {
+  if constexpr (std::is_pointer_v<H>) {
+    return reinterpret_cast<uint64_t>(handle);
+  } else {
+    return static_cast<uint32_t>(handle);  // MPICH's handles are ints
+  }
+}
+
+template <class H, Kind K>
+inline H real(Vid vid) {
+  return from_word<H>(real_handles[static_cast<unsigned>(K)][vid & kIndexMask]);
+}
+inline MPI_Comm comm(Vid v) { return real<MPI_Comm, Kind::kComm>(v); }
+inline MPI_Datatype datatype(Vid v) { return real<MPI_Datatype, Kind::kDatatype>(v); }
+inline MPI_Group group(Vid v) { return real<MPI_Group, Kind::kGroup>(v); }
+inline MPI_Op op(Vid v) { return real<MPI_Op, Kind::kOp>(v); }
+inline MPI_Request request(Vid v) { return real<MPI_Request, Kind::kRequest>(v); }
+inline MPI_Message message(Vid v) { return real<MPI_Message, Kind::kMessage>(v); }
+inline MPI_Win win(Vid v) { return real<MPI_Win, Kind::kWin>(v); }
+inline MPI_Info info(Vid v) { return real<MPI_Info, Kind::kInfo>(v); }
+inline MPI_Errhandler errhandler(Vid v) { return real<MPI_Errhandler, Kind::kErrhandler>(v); }
+inline MPI_File file(Vid v) { return real<MPI_File, Kind::kFile>(v); }
+#if !defined(OPEN_MPI)
+inline MPI_Session session(Vid v) { return real<MPI_Session, Kind::kSession>(v); }
+#endif
+
+// A new object of the MPI without a recipe: it works, and as long as it lives no checkpoint can be taken; the
+// refusal names `maker` (an index of the seam's function table). A null real handle gives the kind's null vid; a
+// handle that is known already (predefined, or adopted before) gives the vid it has.
+Vid adopt_comm(MPI_Comm real, uint32_t maker);
+Vid adopt_datatype(MPI_Datatype real, uint32_t maker);
+Vid adopt_group(MPI_Group real, uint32_t maker);
+Vid adopt_op(MPI_Op real, uint32_t maker);
+Vid adopt_request(MPI_Request real, uint32_t maker);
+Vid adopt_message(MPI_Message real, uint32_t maker);
+Vid adopt_win(MPI_Win real, uint32_t maker);
+Vid adopt_info(MPI_Info real, uint32_t maker);
+Vid adopt_errhandler(MPI_Errhandler real, uint32_t maker);
+Vid adopt_file(MPI_File real, uint32_t maker);
+#if !defined(OPEN_MPI)
+Vid adopt_session(MPI_Session real, uint32_t maker);
+#endif
+
+// The vid of a real handle that is known, or the kind's null vid. Linear in the number of handles.
+Vid find(Kind kind, uint64_t word);
+inline Vid find_comm(MPI_Comm real) { return find(Kind::kComm, to_word(real)); }
+inline Vid find_datatype(MPI_Datatype real) { return find(Kind::kDatatype, to_word(real)); }
+inline Vid find_group(MPI_Group real) { return find(Kind::kGroup, to_word(real)); }
+inline Vid find_op(MPI_Op real) { return find(Kind::kOp, to_word(real)); }
+inline Vid find_win(MPI_Win real) { return find(Kind::kWin, to_word(real)); }
+inline Vid find_info(MPI_Info real) { return find(Kind::kInfo, to_word(real)); }
+inline Vid find_errhandler(MPI_Errhandler real) { return find(Kind::kErrhandler, to_word(real)); }
+inline Vid find_file(MPI_File real) { return find(Kind::kFile, to_word(real)); }
+
+// The object behind `vid` was freed by the MPI (called after the real call succeeded). Predefined and null: no-op.
+void forget(Vid vid);
+// The real handle behind `vid` changed (an in/out parameter).
+inline void rebind(Vid vid, uint64_t word) { real_handles[(vid >> 24) & 15][vid & kIndexMask] = word; }
+
+// An array of handles as the MPI wants it. `write_back` is for in/out arrays: entries that became null are forgotten
+// and null in `vids` too, others are rebound.
+template <class H>
+class HandleArray {
+ public:
+  HandleArray(const Vid* vids, int n) : n_(vids && n > 0 ? n : 0) {
+    if (n_ > kInline) heap_ = std::make_unique<H[]>(static_cast<size_t>(n_));
+    H* to = data();
+    for (int i = 0; i < n_; ++i) to[i] = from_word<H>(real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]);
+  }
+  H* data() { return heap_ ? heap_.get() : inline_; }
+  void write_back(Vid* vids) {
+    H* from = data();
+    for (int i = 0; i < n_; ++i) {
+      const Kind kind = seam::vid_kind(vids[i]);
+      if (to_word(from[i]) == real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]) continue;
+      if (to_word(from[i]) == real_handles[static_cast<unsigned>(kind) & 15][0]) {
+        forget(vids[i]);
+        vids[i] = seam::make_vid(kind, 0);
+      } else {
+        rebind(vids[i], to_word(from[i]));
+      }
+    }
+  }
+
+ private:
+  static constexpr int kInline = 32;  // more than most programs wait for at once
+  int n_;
+  H inline_[kInline];
+  std::unique_ptr<H[]> heap_;
+};
+
+// --- Collectives. --------------------------------------------------------------------------------------------
+
+// Counts a collective as begun on `comm`. While ranks agree on a cut it may wait here; false: the thread must leave
+// the LH, return kAgain (nothing has been counted). Every true is followed by one end_collective.
+bool begin_collective(Vid comm);
+void end_collective(Vid comm);
+
+// --- What cannot be saved. -----------------------------------------------------------------------------------
+
+// From now on this process can not be checkpointed; refusals name the function and `why`. Sticky.
+void mark_unsaved(uint32_t function, const char* why);
+// Remembers that the program uses a function that only one of the MPIs has (restart under the other refuses by name).
+void mark_used(uint32_t function);
+
+// --- Values. -------------------------------------------------------------------------------------------------
+
+int special_rank_in(int rank);
+int special_rank_out(int rank);
+inline int rank_in(int rank) { return __builtin_expect(rank >= 0, 1) ? rank : special_rank_in(rank); }
+inline int rank_out(int rank) { return __builtin_expect(rank >= 0, 1) ? rank : special_rank_out(rank); }
+inline int tag_in(int tag) { return tag == seam::kAnyTag ? MPI_ANY_TAG : tag; }
+inline int tag_out(int tag) { return tag == MPI_ANY_TAG ? seam::kAnyTag : tag; }
+inline int undefined_in(int value) { return value == seam::kUndefined ? MPI_UNDEFINED : value; }
+inline int undefined_out(int value) { return value == MPI_UNDEFINED ? seam::kUndefined : value; }
+inline void* buffer_in(const void* p) {
+  return __builtin_expect(p == seam::in_place(), 0) ? MPI_IN_PLACE : const_cast<void*>(p);
+}
+
+// Seam constants for the parameters of hand-written functions (other families are generated from the annotations).
+inline constexpr int kOrderC = 0, kOrderFortran = 1;                     // MPI_Type_create_subarray
+inline constexpr int kSplitShared = 1, kSplitHwGuided = 2, kSplitHwUnguided = 3;  // MPI_Comm_split_type; kUndefined too
+
+inline int comparison_out(int value) {
+  return value == MPI_IDENT       ? seam::kIdent
+         : value == MPI_CONGRUENT ? seam::kCongruent
+         : value == MPI_SIMILAR   ? seam::kSimilar
+                                  : seam::kUnequal;
+}
+int thread_level_in(int level);   // seam::ThreadLevel -> MPI_THREAD_...
+int thread_level_out(int level);  //
+
+// Neutral error class of an error code of the MPI (MPI_SUCCESS -> kSuccess).
+int error_class_out(int code);
+inline int error_out(int code) { return __builtin_expect(code == MPI_SUCCESS, 1) ? seam::kSuccess : error_class_out(code); }
+// An error class of the seam as one of the MPI's (for MPI_Abort's and MPI_Comm_call_errhandler's sake).
+int error_in(int neutral_class);
+
+// `to` may be nullptr (MPI_STATUS_IGNORE).
+inline void status_out(const MPI_Status& from, seam::Status* to) {
+  if (!to) return;
+  to->source = rank_out(from.MPI_SOURCE);
+  to->tag = tag_out(from.MPI_TAG);
+  to->error = error_out(from.MPI_ERROR);
+#if defined(OPEN_MPI)  // fields of the MPIs' public ABI: a call of MPI_Get_elements_x costs more than a ping
+  to->cancelled = from._cancelled;
+  to->bytes = static_cast<int64_t>(from._ucount);
+#else
+  to->cancelled = from.count_hi_and_cancelled & 1;
+  to->bytes = static_cast<int64_t>(static_cast<uint32_t>(from.count_lo)) |
+              static_cast<int64_t>(static_cast<uint32_t>(from.count_hi_and_cancelled) >> 1) << 32;
+#endif
+}
+MPI_Status status_in(const seam::Status& from);
+
+}  // namespace cropdl::lower
