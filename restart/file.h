@@ -1,0 +1,53 @@
+// Files as the image and the store need them: descriptors that close themselves, whole reads and writes, durable
+// small files. Lower half (LH FS base) and tools; any thread. Errors say what was done to which file and why.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <sys/uio.h>
+
+#include "restart/result.h"
+
+namespace cropdl::restart {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int close();  // 0 or the errno value; afterwards empty
+
+ private:
+  int fd_ = -1;
+};
+
+// open(2) with O_CLOEXEC; the descriptor is moved to 900 or above where the limit allows it, since the low numbers
+// are the upper half's, which a restart needs free. Empty with errno set on failure.
+Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
+
+// All of the pieces at `offset`, over short writes and EINTR. 0 or the errno value. Changes `pieces`.
+int write_all(int fd, std::span<iovec> pieces, uint64_t offset);
+
+// Likewise for reading; a file that ends before is kEndOfFile.
+inline constexpr int kEndOfFile = -1;
+int read_all(int fd, std::span<iovec> pieces, uint64_t offset);
+
+// The file's text, if it is a regular file of at most `limit` bytes.
+Result<std::string> read_small_file(const std::string& path, uint64_t limit);
+
+// Creates `path` (0600, must not exist), writes and fsyncs it. On failure the file is removed.
+Status write_durable_file(const std::string& path, const std::string& text);
+
+// fsync of a directory: the names in it are durable.
+Status sync_directory(const std::string& path);
+
+}  // namespace cropdl::restart

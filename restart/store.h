@@ -1,0 +1,119 @@
+// The store: the directory that holds a job's versions. Lower half of rank 0 (LH FS base) and tools; an object is
+// used by one thread at a time. Nothing here throws.
+//
+//   DIR/store.json               which job's store this is
+//   DIR/lock                     locked by the one live job
+//   DIR/vNNNNNN/                 a complete version: manifest.json, rank-K.img; appears by rename only
+//   DIR/tmp-vNNNNNN-PID/         a version being written, or removed; a leftover when its writer died
+//
+// Directories are 0700 and files 0600: an image holds all of a program's memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "restart/file.h"
+#include "restart/manifest.h"
+#include "restart/result.h"
+
+namespace cropdl::restart {
+
+// A store belongs to one program with one argument list on one number of ranks.
+struct StoreIdentity {
+  std::string job;  // recorded when the store is created; not compared (a repeated run has a new one)
+  std::string program;
+  std::vector<std::string> args;
+  uint32_t ranks = 0;
+};
+
+struct Version {
+  uint64_t number = 0;
+  std::string directory;
+  Manifest manifest;
+  std::string damage;  // "": complete. Else why it cannot be used, one line
+};
+
+std::string image_name(uint32_t rank);       // "rank-3.img"
+std::string version_name(uint64_t version);  // "v000003"
+
+// Looks only; needs no lock, writes nothing.
+class StoreReader {
+ public:
+  // Refuses what is not a readable CropDL store.
+  static Result<StoreReader> open(const std::string& directory);
+
+  const std::string& directory() const { return directory_; }
+
+  // Newest first. Checks manifests and the images' existence and size, not their contents.
+  std::vector<Version> all_versions() const;
+  std::vector<Version> versions() const;  // the complete ones
+
+  // That version, or the newest complete one for 0; an error if there is none.
+  Result<Version> version(uint64_t number) const;
+
+  struct LiveJob {
+    long pid = 0;  // 0: nobody holds the lock
+    std::string host;
+  };
+  Result<LiveJob> live_job() const;
+
+ private:
+  explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
+  std::string directory_;
+};
+
+// Checks every byte of a version's images, and that they are those of the manifest. Minutes for large ones.
+Status verify_version(const Version& version);
+
+struct StoreOptions {
+  uint32_t keep = 4;  // complete versions of this job that stay; 0: all. Those of other jobs are never removed
+  // Called within publish(), for tests that kill or look: "manifest" (written), "synced" (all durable, not yet
+  // visible), "renamed", "published" (durable), "removed" (older versions are gone).
+  std::function<void(const char* phase)> on_phase;
+};
+
+class Store {
+ public:
+  // Opens or creates the store, takes the lock (held until the object or the process ends; not inherited by
+  // children) and removes the leftovers of killed writers. Refuses, having changed nothing: a directory with other
+  // things in it, one of another user or job, one in use, one that cannot be written.
+  static Result<Store> open_or_create(const std::string& directory, const StoreIdentity& identity,
+                                      StoreOptions options = {});
+  Store(Store&& other) noexcept;
+  Store& operator=(Store&&) = delete;
+  ~Store();
+
+  const std::string& directory() const { return reader_.directory(); }
+  const StoreReader& reader() const { return reader_; }
+
+  struct Draft {
+    uint64_t number = 0;
+    std::string directory;  // the ranks write their images here
+  };
+  // One draft at a time. Numbers grow and are never used again.
+  Result<Draft> begin_version();
+
+  // Makes the draft the newest version: its images must be complete and synced. Sets manifest.version, returns
+  // it. When it fails the draft is discarded and older versions are as before.
+  Result<uint64_t> publish(Manifest manifest);
+
+  // Removes the draft, if there is one.
+  void discard();
+
+ private:
+  Store(StoreReader reader, StoreOptions options) : reader_(std::move(reader)), options_(std::move(options)) {}
+  Status take_lock();
+  Status check_or_write_identity(const StoreIdentity& identity);
+  void remove_leftovers();
+  void remove_old_versions(const std::string& job);
+  void phase(const char* name) const;
+
+  StoreReader reader_;
+  StoreOptions options_;
+  Descriptor lock_;
+  Draft draft_;  // directory "": none
+};
+
+}  // namespace cropdl::restart
