@@ -1,0 +1,426 @@
+// The coordinator's side of the agreement. See cut.h. Pure; rank 0's agent thread (LH FS base).
+#include <algorithm>
+#include <cstdio>
+
+#include "coord/cut.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }
+
+uint64_t begun_on(const Standing& s, uint64_t comm) {
+  for (const CollectiveCount& c : s.counts)
+    if (c.comm == comm) return c.begun;
+  return 0;
+}
+
+}  // namespace
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kIdle: return "idle";
+    case Phase::kHolding: return "holding";
+    case Phase::kStopping: return "stopping";
+    case Phase::kDraining: return "draining";
+    case Phase::kWriting: return "writing";
+    case Phase::kPublishing: return "publishing";
+  }
+  return "idle";
+}
+
+Coordinator::Coordinator(uint32_t ranks, CutLimits limits) : limits_(limits), seats_(ranks) {}
+
+bool Coordinator::request(int64_t now, Actions* out) {
+  if (busy()) return false;
+  tries_ = 0;
+  start(now, out);
+  return true;
+}
+
+// Ranks that ended can be in no checkpoint; ranks that are still starting are waited for.
+void Coordinator::start(int64_t now, Actions* out) {
+  bool all_here = true;
+  for (uint32_t r = 0; r < seats_.size(); ++r) {
+    if (!seats_[r].gone.empty()) return fail("checkpoint refused: " + rank_name(r) + " " + seats_[r].gone, now, out);
+    all_here = all_here && seats_[r].joined;
+  }
+  if (all_here) return begin_attempt(now, out);
+  if (stage_ != Stage::kJoining) {
+    stage_ = Stage::kJoining;
+    started_ = now;
+  }
+}
+
+void Coordinator::begin_attempt(int64_t now, Actions* out) {
+  stage_ = Stage::kHolding;
+  ++attempt_;
+  ++tries_;
+  revision_ = 0;
+  targets_.clear();
+  drain_revision_ = 0;
+  raises_ = 0;
+  version_begun_ = false;
+  failure_.clear();
+  started_ = targets_told_ = last_motion_ = last_drains_ = now;
+  for (Seat& s : seats_) {
+    s.reported = s.stopped = s.write_over = false;
+    s.revision = s.drain_revision = s.drained_revision = 0;
+    s.standing = {};
+    s.sent.assign(seats_.size(), 0);
+    s.expected.assign(seats_.size(), 0);
+    s.image = {};
+  }
+  broadcast(Hold{attempt_}, out);
+}
+
+void Coordinator::joined(uint32_t rank, int64_t now, Actions* out) {
+  seats_[rank].joined = true;
+  if (stage_ == Stage::kJoining) start(now, out);
+}
+
+void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
+  Seat& s = seats_[rank];
+  if (!s.gone.empty()) return;
+  s.gone = why;
+  const std::string line = "checkpoint refused: " + rank_name(rank) + " " + why;
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kPublishing:  // every image is complete already
+      return;
+    case Stage::kWriting:
+      if (failure_.empty()) failure_ = line;
+      return consider_publish(now, out);
+    default: return fail(line, now, out);
+  }
+}
+
+void Coordinator::receive(uint32_t rank, const Report& report, int64_t now, Actions* out) {
+  std::visit(
+      [&](const auto& m) {
+        if (m.attempt == attempt_) on(rank, m, now, out);
+      },
+      report);
+}
+
+bool Coordinator::behind(const Seat& seat) const {
+  if (seat.standing.inside != 0) return true;
+  for (const CollectiveCount& c : seat.standing.counts) {
+    const auto target = targets_.find(c.comm);
+    if (target != targets_.end() && c.begun < target->second) return true;
+  }
+  return false;
+}
+
+bool Coordinator::held_back(const Seat& seat) const {
+  const uint64_t comm = seat.standing.held;
+  if (comm == 0) return false;
+  const auto target = targets_.find(comm);
+  return target == targets_.end() || begun_on(seat.standing, comm) >= target->second;
+}
+
+// A report under older targets proves nothing: under the present ones its rank may have begun a collective since.
+bool Coordinator::all_current() const {
+  return revision_ != 0 && std::all_of(seats_.begin(), seats_.end(), [&](const Seat& s) {
+           return s.reported && s.revision == revision_;
+         });
+}
+
+void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) {
+  if (stage_ != Stage::kHolding) return;
+  if (!m.standing.refusal.empty())
+    return fail("checkpoint refused: " + rank_name(rank) + ": " + m.standing.refusal, now, out);
+  Seat& s = seats_[rank];
+  const bool was_behind = s.reported && behind(s);
+  const bool changed = !(s.standing == m.standing);
+  s.reported = true;
+  s.revision = m.revision;
+  s.standing = m.standing;
+  if (changed && (was_behind || behind(s))) last_motion_ = now;
+  if (revision_ == 0) {
+    if (!std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.reported; })) return;
+    for (const Seat& seat : seats_)
+      for (const CollectiveCount& c : seat.standing.counts) {
+        uint64_t& target = targets_[c.comm];
+        target = std::max(target, c.begun);
+      }
+    return send_targets(now, out);
+  }
+  consider_stop(now, out);
+}
+
+void Coordinator::send_targets(int64_t now, Actions* out) {
+  ++revision_;
+  targets_told_ = last_motion_ = now;
+  Targets order{attempt_, revision_, {}};
+  for (const auto& [comm, begun] : targets_) order.targets.push_back({comm, begun});
+  broadcast(order, out);
+}
+
+void Coordinator::consider_stop(int64_t now, Actions* out) {
+  if (!all_current()) return;
+  if (std::any_of(seats_.begin(), seats_.end(), [&](const Seat& s) { return behind(s); })) return;
+  stage_ = Stage::kStopping;
+  last_drains_ = now;
+  broadcast(Stop{attempt_}, out);
+}
+
+std::optional<int64_t> Coordinator::raise_at() const {
+  if (!all_current()) return std::nullopt;
+  if (std::none_of(seats_.begin(), seats_.end(), [&](const Seat& s) { return held_back(s); })) return std::nullopt;
+  const int64_t still = raises_ == 0 ? limits_.raise_after : limits_.raise_again_after;
+  return std::min(last_motion_ + still, targets_told_ + limits_.raise_anyway_after);
+}
+
+// By one only: a rank is about to begin that collective, so its other members will reach it too. A larger step
+// could ask for a collective that the program never makes.
+void Coordinator::raise(int64_t now, Actions* out) {
+  for (const Seat& s : seats_)
+    if (held_back(s)) {
+      uint64_t& target = targets_[s.standing.held];
+      target = std::max(target, begun_on(s.standing, s.standing.held) + 1);
+    }
+  ++raises_;
+  send_targets(now, out);
+}
+
+void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
+  if (stage_ != Stage::kStopping) return;
+  Seat& s = seats_[rank];
+  std::fill(s.sent.begin(), s.sent.end(), 0);
+  for (const PeerCount& p : m.sent)
+    if (p.world_rank < seats_.size()) s.sent[p.world_rank] = p.messages;
+  s.stopped = m.stopped;
+  if (all_stopped() || now >= last_drains_ + limits_.interim_drain_after) {
+    last_drains_ = now;
+    send_drains(out);
+  }
+  consider_write(now, out);
+}
+
+bool Coordinator::all_stopped() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.stopped; });
+}
+
+// Tells each stopped rank what has been sent to it, where that is news. Before all have stopped the counts are not
+// final, but a rank may be unable to stop until its receiver takes the message that it is sending.
+void Coordinator::send_drains(Actions* out) {
+  uint64_t revision = 0;
+  for (uint32_t r = 0; r < seats_.size(); ++r) {
+    Seat& s = seats_[r];
+    if (!s.stopped) continue;
+    std::vector<uint64_t> expected(seats_.size());
+    for (uint32_t from = 0; from < seats_.size(); ++from) expected[from] = seats_[from].sent[r];
+    if (s.drain_revision != 0 && expected == s.expected) continue;
+    if (revision == 0) revision = ++drain_revision_;
+    s.drain_revision = revision;
+    s.expected = expected;
+    Drain order{attempt_, revision, {}};
+    for (uint32_t from = 0; from < seats_.size(); ++from)
+      if (expected[from] != 0) order.expected.push_back({from, expected[from]});
+    out->push_back(SendOrder{r, order});
+  }
+}
+
+void Coordinator::on(uint32_t rank, const Drained& m, int64_t now, Actions* out) {
+  if (stage_ != Stage::kStopping) return;
+  seats_[rank].drained_revision = m.revision;
+  consider_write(now, out);
+}
+
+void Coordinator::consider_write(int64_t, Actions* out) {
+  if (version_begun_ || !all_stopped()) return;
+  for (const Seat& s : seats_)
+    if (s.drain_revision == 0 || s.drained_revision != s.drain_revision) return;
+  version_begun_ = true;
+  out->push_back(BeginVersion{});
+}
+
+void Coordinator::version_begun(const std::string& directory, int64_t now, Actions* out) {
+  // The attempt may have ended while the directory was made; end_attempt() has then asked for its removal.
+  if (stage_ != Stage::kStopping || !version_begun_) return;
+  stage_ = Stage::kWriting;
+  broadcast(Write{attempt_, directory}, out);
+  consider_publish(now, out);
+}
+
+void Coordinator::on(uint32_t rank, const Written& m, int64_t now, Actions* out) {
+  if (stage_ != Stage::kWriting) return;
+  seats_[rank].write_over = true;
+  seats_[rank].image = m.image;
+  consider_publish(now, out);
+}
+
+void Coordinator::on(uint32_t rank, const Refused& m, int64_t now, Actions* out) {
+  fail("checkpoint refused: " + rank_name(rank) + ": " + m.reason, now, out);
+}
+
+void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) {
+  const std::string line = "checkpoint failed: " + rank_name(rank) + ": " + m.reason;
+  if (stage_ == Stage::kStopping) return fail(line, now, out);
+  if (stage_ != Stage::kWriting) return;
+  seats_[rank].write_over = true;
+  if (failure_.empty()) failure_ = line;
+  consider_publish(now, out);
+}
+
+// A write that has begun is waited for even when another failed: a rank cannot go on while its memory is read.
+void Coordinator::consider_publish(int64_t now, Actions* out) {
+  for (const Seat& s : seats_)
+    if (!s.write_over && s.gone.empty()) return;
+  if (!failure_.empty()) return fail(failure_, now, out);
+  stage_ = Stage::kPublishing;
+  Publish action;
+  for (const Seat& s : seats_) action.images.push_back(s.image);
+  action.stall_seconds = static_cast<double>(now - started_) * 1e-6;
+  out->push_back(action);
+}
+
+void Coordinator::published(uint64_t version, int64_t now, Actions* out) {
+  if (stage_ != Stage::kPublishing) return;
+  Outcome outcome;
+  outcome.published = true;
+  outcome.version = version;
+  for (const Seat& s : seats_) outcome.bytes += s.image.bytes;
+  outcome.stall_seconds = static_cast<double>(now - started_) * 1e-6;
+  version_begun_ = false;
+  end_attempt(out);
+  finish(outcome, out);
+}
+
+void Coordinator::sink_failed(const std::string& reason, int64_t now, Actions* out) {
+  if (version_begun_) fail("checkpoint failed: " + reason, now, out);
+}
+
+void Coordinator::tick(int64_t now, Actions* out) {
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kWriting:
+    case Stage::kPublishing: return;
+    case Stage::kJoining:
+      if (now < started_ + limits_.join_bound) return;
+      for (uint32_t r = 0; r < seats_.size(); ++r)
+        if (!seats_[r].joined) return fail("checkpoint refused: " + rank_name(r) + " has not joined", now, out);
+      return;
+    case Stage::kPausing:
+      if (now >= started_ + limits_.retry_pause) start(now, out);
+      return;
+    case Stage::kHolding:
+      if (now >= started_ + limits_.attempt_bound) return give_up_attempt(now, out);
+      if (const auto at = raise_at(); at && now >= *at) raise(now, out);
+      return;
+    case Stage::kStopping:
+      if (version_begun_) return;  // the directory is being made: the write is as good as begun
+      if (now >= started_ + limits_.attempt_bound) return give_up_attempt(now, out);
+      if (now >= last_drains_ + limits_.interim_drain_after) {
+        last_drains_ = now;
+        send_drains(out);
+      }
+      return;
+  }
+}
+
+std::optional<int64_t> Coordinator::deadline() const {
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kWriting:
+    case Stage::kPublishing: return std::nullopt;
+    case Stage::kJoining: return started_ + limits_.join_bound;
+    case Stage::kPausing: return started_ + limits_.retry_pause;
+    case Stage::kHolding: {
+      const int64_t bound = started_ + limits_.attempt_bound;
+      return std::min(bound, raise_at().value_or(bound));
+    }
+    case Stage::kStopping: {
+      if (version_begun_) return std::nullopt;
+      const int64_t bound = started_ + limits_.attempt_bound;
+      for (uint32_t r = 0; r < seats_.size(); ++r) {
+        if (!seats_[r].stopped) continue;
+        bool news = seats_[r].drain_revision == 0;
+        for (uint32_t from = 0; from < seats_.size() && !news; ++from)
+          news = seats_[from].sent[r] != seats_[r].expected[from];
+        if (news) return std::min(bound, last_drains_ + limits_.interim_drain_after);
+      }
+      return bound;
+    }
+  }
+  return std::nullopt;
+}
+
+Phase Coordinator::phase() const {
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kJoining:
+    case Stage::kPausing: return Phase::kIdle;
+    case Stage::kHolding: return Phase::kHolding;
+    case Stage::kStopping: return all_stopped() ? Phase::kDraining : Phase::kStopping;
+    case Stage::kWriting: return Phase::kWriting;
+    case Stage::kPublishing: return Phase::kPublishing;
+  }
+  return Phase::kIdle;
+}
+
+// What stood in the way, in words that name ranks.
+std::string Coordinator::what_is_missing() const {
+  if (stage_ == Stage::kStopping) {
+    for (uint32_t r = 0; r < seats_.size(); ++r)
+      if (!seats_[r].stopped)
+        return rank_name(r) + " did not stop: it is inside an MPI or system call that does not end";
+    for (uint32_t r = 0; r < seats_.size(); ++r)
+      if (seats_[r].drained_revision != seats_[r].drain_revision)
+        return rank_name(r) + " has not received all messages sent to it";
+  }
+  for (uint32_t r = 0; r < seats_.size(); ++r)
+    if (!seats_[r].reported) return rank_name(r) + " does not answer";
+  uint32_t inside = 0, outside = 0;
+  while (inside < seats_.size() && seats_[inside].standing.inside == 0) ++inside;
+  while (outside < seats_.size() && !(behind(seats_[outside]) && seats_[outside].standing.inside == 0)) ++outside;
+  if (inside < seats_.size() && outside < seats_.size())
+    return rank_name(inside) + " is inside a collective that " + rank_name(outside) +
+           " has not reached (it computes, or waits for a message)";
+  if (inside < seats_.size()) return rank_name(inside) + " is inside a collective that does not end";
+  if (outside < seats_.size())
+    return rank_name(outside) + " has not reached a collective that others have begun (it computes, or waits)";
+  return "the ranks keep changing";
+}
+
+void Coordinator::give_up_attempt(int64_t now, Actions* out) {
+  if (tries_ < limits_.attempts) {
+    end_attempt(out);
+    stage_ = Stage::kPausing;
+    started_ = now;
+    return;
+  }
+  char times[80];
+  std::snprintf(times, sizeof times, "checkpoint given up after %u attempt%s of %.3g s: ", tries_, tries_ == 1 ? "" : "s",
+                static_cast<double>(limits_.attempt_bound) * 1e-6);
+  fail(times + what_is_missing() + "; try again later", now, out);
+}
+
+void Coordinator::fail(const std::string& line, int64_t, Actions* out) {
+  if (phase() != Phase::kIdle) end_attempt(out);
+  Outcome outcome;
+  outcome.line = line;
+  finish(outcome, out);
+}
+
+void Coordinator::end_attempt(Actions* out) {
+  if (version_begun_) out->push_back(Discard{});
+  version_begun_ = false;
+  broadcast(Resume{attempt_}, out);
+}
+
+void Coordinator::finish(Outcome outcome, Actions* out) {
+  outcome.attempts = tries_;
+  stage_ = Stage::kIdle;
+  failure_.clear();
+  out->push_back(Finished{outcome});
+}
+
+void Coordinator::broadcast(const Order& order, Actions* out) {
+  for (uint32_t r = 0; r < seats_.size(); ++r)
+    if (seats_[r].joined && seats_[r].gone.empty()) out->push_back(SendOrder{r, order});
+}
+
+}  // namespace cropdl::coord

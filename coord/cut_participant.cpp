@@ -1,0 +1,118 @@
+// One rank's side of the agreement. See cut.h. Pure but for the LocalRank it drives; each rank's agent thread.
+#include "coord/cut.h"
+
+namespace cropdl::coord {
+
+void Participant::receive(LocalRank& rank, const Order& order, std::vector<Report>* out) {
+  if (const auto* m = std::get_if<Hold>(&order)) {
+    attempt_ = m->attempt;
+    revision_ = drain_revision_ = 0;
+    last_sent_.clear();
+    sent_reported_ = false;
+    stage_ = Stage::kHolding;
+    rank.hold();
+    return report_standing(rank, true, out);
+  }
+  if (const auto* m = std::get_if<Resume>(&order)) {
+    if (m->attempt == attempt_) abandon(rank);
+    return;
+  }
+  const uint64_t attempt = std::visit([](const auto& m) { return m.attempt; }, order);
+  if (attempt != attempt_ || stage_ == Stage::kIdle || stage_ == Stage::kOver) return;
+  if (const auto* m = std::get_if<Targets>(&order)) {
+    revision_ = m->revision;
+    rank.set_targets(m->targets);
+    report_standing(rank, true, out);
+  } else if (std::holds_alternative<Stop>(order)) {
+    stage_ = Stage::kStopping;
+  } else if (const auto* m = std::get_if<Drain>(&order)) {
+    drain_revision_ = m->revision;
+    stage_ = Stage::kDraining;
+    rank.begin_drain(m->expected);
+  } else if (const auto* m = std::get_if<Write>(&order)) {
+    stage_ = Stage::kWriting;
+    rank.begin_write(m->directory);
+  }
+}
+
+void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kStopped:
+    case Stage::kOver: return;
+    case Stage::kHolding: return report_standing(rank, false, out);
+    case Stage::kStopping: {
+      if (!rank.try_stop()) return report_sent(rank, false, out);
+      if (const std::string why = rank.refusal_when_stopped(); !why.empty()) {
+        stage_ = Stage::kOver;
+        out->push_back(Refused{attempt_, why});
+        return;
+      }
+      stage_ = Stage::kStopped;
+      return report_sent(rank, true, out);
+    }
+    case Stage::kDraining: {
+      Status failure;
+      const bool done = rank.drained(&failure);
+      if (!failure) {
+        stage_ = Stage::kOver;
+        out->push_back(Failed{attempt_, failure.error().message});
+      } else if (done) {
+        stage_ = Stage::kStopped;
+        out->push_back(Drained{attempt_, drain_revision_});
+      }
+      return;
+    }
+    case Stage::kWriting: {
+      Status failure;
+      ImageSummary image;
+      const bool done = rank.written(&failure, &image);
+      if (!failure) {
+        stage_ = Stage::kOver;
+        out->push_back(Failed{attempt_, failure.error().message});
+      } else if (done) {
+        stage_ = Stage::kOver;
+        out->push_back(Written{attempt_, image});
+      }
+      return;
+    }
+  }
+}
+
+// Holding: a collective takes microseconds to milliseconds, and the program runs on meanwhile. Stopping and
+// draining: the program waits for it.
+int64_t Participant::poll_period() const {
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kStopped:
+    case Stage::kOver: return 0;
+    case Stage::kHolding: return 1000;
+    case Stage::kStopping:
+    case Stage::kDraining: return 100;
+    case Stage::kWriting: return 500;
+  }
+  return 0;
+}
+
+void Participant::abandon(LocalRank& rank) {
+  if (stage_ == Stage::kIdle) return;
+  stage_ = Stage::kIdle;
+  rank.resume();
+}
+
+void Participant::report_standing(LocalRank& rank, bool even_if_unchanged, std::vector<Report>* out) {
+  Standing s = rank.standing();
+  if (!even_if_unchanged && s == last_standing_) return;
+  last_standing_ = s;
+  out->push_back(Stands{attempt_, revision_, std::move(s)});
+}
+
+void Participant::report_sent(LocalRank& rank, bool stopped, std::vector<Report>* out) {
+  std::vector<PeerCount> sent = rank.sent();
+  if (!stopped && sent_reported_ && sent == last_sent_) return;
+  sent_reported_ = true;
+  last_sent_ = sent;
+  out->push_back(Sent{attempt_, stopped, std::move(sent)});
+}
+
+}  // namespace cropdl::coord
