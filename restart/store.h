@@ -60,6 +60,7 @@ class StoreReader {
   Result<LiveJob> live_job() const;
 
  private:
+  friend class Store;  // which opens stores that are still empty
   explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
   std::string directory_;
 };
@@ -70,7 +71,7 @@ Status verify_version(const Version& version);
 struct StoreOptions {
   uint32_t keep = 4;  // complete versions of this job that stay; 0: all. Those of other jobs are never removed
   // Called within publish(), for tests that kill or look: "manifest" (written), "synced" (all durable, not yet
-  // visible), "renamed", "published" (durable), "removed" (older versions are gone).
+  // visible), "renamed", "published" (durable).
   std::function<void(const char* phase)> on_phase;
 };
 
@@ -92,12 +93,16 @@ class Store {
     uint64_t number = 0;
     std::string directory;  // the ranks write their images here
   };
-  // One draft at a time. Numbers grow and are never used again.
+  // One draft at a time. Its number is above those of all versions there are.
   Result<Draft> begin_version();
 
   // Makes the draft the newest version: its images must be complete and synced. Sets manifest.version, returns
   // it. When it fails the draft is discarded and older versions are as before.
   Result<uint64_t> publish(Manifest manifest);
+
+  // Removes complete versions of that job beyond the newest StoreOptions::keep. To be called after publish(), once
+  // the ranks go on: freeing gigabytes takes time.
+  void remove_old_versions(const std::string& job);
 
   // Removes the draft, if there is one.
   void discard();
@@ -107,7 +112,6 @@ class Store {
   Status take_lock();
   Status check_or_write_identity(const StoreIdentity& identity);
   void remove_leftovers();
-  void remove_old_versions(const std::string& job);
   void phase(const char* name) const;
 
   StoreReader reader_;

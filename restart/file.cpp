@@ -1,0 +1,105 @@
+#include "restart/file.h"
+
+#include <cerrno>
+#include <climits>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cropdl::restart {
+
+namespace {
+
+constexpr int kFirstHighDescriptor = 900;  // below the usual soft limit of 1024
+
+using VectorCall = ssize_t (*)(int, const iovec*, int, off_t);
+
+int transfer_all(VectorCall call, int fd, std::span<iovec> pieces, uint64_t offset, int at_zero) {
+  while (!pieces.empty()) {
+    if (pieces.front().iov_len == 0) {
+      pieces = pieces.subspan(1);
+      continue;
+    }
+    int count = static_cast<int>(std::min<size_t>(pieces.size(), IOV_MAX));
+    ssize_t moved = call(fd, pieces.data(), count, static_cast<off_t>(offset));
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved < 0) return errno;
+    if (moved == 0) return at_zero;
+    offset += static_cast<uint64_t>(moved);
+    for (size_t left = static_cast<size_t>(moved); left > 0;) {
+      iovec& piece = pieces.front();
+      size_t part = std::min(left, piece.iov_len);
+      piece.iov_base = static_cast<char*>(piece.iov_base) + part;
+      piece.iov_len -= part;
+      left -= part;
+      if (piece.iov_len == 0) pieces = pieces.subspan(1);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int Descriptor::close() {
+  int fd = std::exchange(fd_, -1);
+  // close(2): on Linux the descriptor is gone even on EINTR, and must not be closed again.
+  return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
+}
+
+Descriptor open_high(const std::string& path, int flags, unsigned mode) {
+  int low;
+  do {
+    low = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (low < 0 && errno == EINTR);
+  if (low < 0) return {};
+  int high = ::fcntl(low, F_DUPFD_CLOEXEC, kFirstHighDescriptor);
+  if (high < 0) return Descriptor(low);
+  ::close(low);
+  return Descriptor(high);
+}
+
+int write_all(int fd, std::span<iovec> pieces, uint64_t offset) {
+  return transfer_all(::pwritev, fd, pieces, offset, ENOSPC);
+}
+
+int read_all(int fd, std::span<iovec> pieces, uint64_t offset) {
+  return transfer_all(::preadv, fd, pieces, offset, kEndOfFile);
+}
+
+Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
+  Descriptor file = open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
+  if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
+  struct stat info;
+  if (::fstat(file.fd(), &info) != 0) return Error{path + ": cannot be examined: " + errno_text(errno)};
+  if (!S_ISREG(info.st_mode)) return Error{path + ": is not a regular file"};
+  if (static_cast<uint64_t>(info.st_size) > limit)
+    return Error{path + ": is implausibly large (" + std::to_string(info.st_size) + " bytes)"};
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  iovec piece{text.data(), text.size()};
+  int failure = read_all(file.fd(), {&piece, 1}, 0);
+  if (failure == kEndOfFile) return Error{path + ": became shorter while it was read"};
+  if (failure != 0) return Error{path + ": cannot be read: " + errno_text(failure)};
+  return text;
+}
+
+Status write_durable_file(const std::string& path, const std::string& text) {
+  Descriptor file = open_high(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!file) return Error{path + ": cannot be created: " + errno_text(errno)};
+  iovec piece{const_cast<char*>(text.data()), text.size()};
+  int failure = write_all(file.fd(), {&piece, 1}, 0);
+  if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
+  if (int at_close = file.close(); failure == 0) failure = at_close;
+  if (failure == 0) return {};
+  ::unlink(path.c_str());
+  return Error{path + ": cannot be written: " + errno_text(failure)};
+}
+
+Status sync_directory(const std::string& path) {
+  Descriptor directory = open_high(path, O_RDONLY | O_DIRECTORY);
+  if (!directory) return Error{path + ": cannot be opened: " + errno_text(errno)};
+  if (::fsync(directory.fd()) != 0 && errno != EINVAL)  // EINVAL: a file system without directory fsync
+    return Error{path + ": cannot be made durable: " + errno_text(errno)};
+  return {};
+}
+
+}  // namespace cropdl::restart

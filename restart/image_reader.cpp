@@ -1,0 +1,263 @@
+// The reading half of restart/image.h. Trusts nothing it reads: every count is checked against the bytes that
+// are there before anything is allocated for it.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "restart/checksum.h"
+#include "restart/image.h"
+#include "restart/image_layout.h"
+
+namespace cropdl::restart {
+
+namespace {
+
+constexpr uint64_t kChunkLimit = 64 << 20;  // of any format: bounds the buffer verify() needs
+
+std::string offsets(uint64_t begin, uint64_t end) {
+  return "file offset " + std::to_string(begin) + " to " + std::to_string(end);
+}
+
+std::string address(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%lx", static_cast<unsigned long>(value));
+  return text;
+}
+
+// Takes fields off the front of a byte range, never beyond its end.
+class Fields {
+ public:
+  explicit Fields(std::string_view bytes) : left_(bytes) {}
+  bool take(void* to, uint64_t bytes) {
+    if (bytes > left_.size()) return false;
+    if (bytes > 0) std::memcpy(to, left_.data(), bytes);
+    left_.remove_prefix(bytes);
+    return true;
+  }
+  template <class T>
+  bool take_array(std::vector<T>& to, uint64_t count) {
+    if (count > left_.size() / sizeof(T)) return false;
+    to.resize(count);
+    return take(to.data(), count * sizeof(T));
+  }
+  bool take_text(std::string& to, uint64_t bytes) {
+    if (padded_to_8(bytes) > left_.size()) return false;
+    to.assign(left_.substr(0, bytes));
+    left_.remove_prefix(padded_to_8(bytes));
+    return true;
+  }
+  uint64_t left() const { return left_.size(); }
+
+ private:
+  std::string_view left_;
+};
+
+bool well_formed(const Region& region) {
+  uint64_t last = region.begin;
+  for (const Extent& extent : region.present) {
+    if (extent.begin < last || extent.begin >= extent.end || extent.end > region.end ||
+        extent.begin % kImagePage != 0 || extent.end % kImagePage != 0)
+      return false;
+    last = extent.end;
+  }
+  return region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0;
+}
+
+}  // namespace
+
+Error ImageReader::refusal(const std::string& why) const { return Error{"rank image " + path_ + ": " + why}; }
+
+Error ImageReader::damaged(const std::string& what, uint64_t begin, uint64_t end) const {
+  return refusal("damaged in " + what + " (" + offsets(begin, end) + "): its checksum differs");
+}
+
+Error ImageReader::damaged_chunk(size_t region, size_t chunk, const iovec& first) const {
+  const Placement& placement = placements_[region];
+  uint64_t begin = placement.offset + chunk * chunk_;
+  uint64_t end = placement.offset + std::min((chunk + 1) * chunk_, placement.bytes);
+  return damaged("region " + (regions_[region].name.empty() ? "(unnamed)" : regions_[region].name) + ", memory from " +
+                     address(reinterpret_cast<uint64_t>(first.iov_base)),
+                 begin, end);
+}
+
+Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* what) const {
+  iovec piece{to, bytes};
+  int error = read_all(file_.fd(), {&piece, 1}, offset);
+  if (error == 0) return {};
+  std::string place = std::string(what) + " (" + offsets(offset, offset + bytes) + ")";
+  if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
+  return refusal(place + " cannot be read: " + errno_text(error));
+}
+
+Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
+  ImageReader reader(path);
+  reader.file_ = open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
+  if (!reader.file_) return reader.refusal("cannot be opened: " + errno_text(errno));
+  struct stat info;
+  if (::fstat(reader.file_.fd(), &info) != 0) return reader.refusal("cannot be examined: " + errno_text(errno));
+  if (!S_ISREG(info.st_mode)) return reader.refusal("is not a regular file");
+  reader.totals_.bytes = static_cast<uint64_t>(info.st_size);
+  constexpr uint64_t least = sizeof(ImageHeader) + sizeof(uint64_t) + sizeof(ImageTrailer);
+  if (reader.totals_.bytes < least)
+    return reader.refusal("truncated: it has only " + std::to_string(reader.totals_.bytes) + " bytes (" +
+                          offsets(reader.totals_.bytes, least) + " is missing)");
+
+  if (Status good = reader.read_header(newest_seam); !good) return good.error();
+  if (Status good = reader.read_trailer(); !good) return good.error();
+  if (Status good = reader.read_index(); !good) return good.error();
+  if (Status good = reader.check_regions(); !good) return good.error();
+  return reader;
+}
+
+Status ImageReader::read_header(uint32_t newest_seam) {
+  ImageHeader header;
+  if (Status good = read(&header, sizeof header, 0, "the header"); !good) return good;
+  if (std::memcmp(header.magic, kImageMagic, sizeof header.magic) != 0)
+    return refusal("is not a CropDL image, or is damaged in its first bytes (" + offsets(0, sizeof header.magic) + ")");
+  if (header.checksum != checksum(&header, offsetof(ImageHeader, checksum)))
+    return damaged("the header", 0, sizeof header);
+  if (header.format > kImageFormat)
+    return refusal("was written by a newer CropDL (image format " + std::to_string(header.format) + ", this one reads " +
+                   std::to_string(kImageFormat) + "): restart it with that CropDL");
+  if (header.seam > newest_seam)
+    return refusal("was written by a newer CropDL (seam version " + std::to_string(header.seam) + ", this one has " +
+                   std::to_string(newest_seam) + "): restart it with that CropDL");
+  if (header.format == 0 || header.page_bytes != kImagePage || header.chunk_bytes == 0 ||
+      header.chunk_bytes % kImagePage != 0 || header.chunk_bytes > kChunkLimit)
+    return refusal("has a header of no known format (" + offsets(0, sizeof header) + ")");
+  seam_version_ = header.seam;
+  chunk_ = header.chunk_bytes;
+  header_checksum_ = header.checksum;
+  return {};
+}
+
+Status ImageReader::read_trailer() {
+  ImageTrailer trailer;
+  uint64_t begin = totals_.bytes - sizeof trailer;
+  if (Status good = read(&trailer, sizeof trailer, begin, "the trailer"); !good) return good;
+  if (std::memcmp(trailer.magic, kTrailerMagic, sizeof trailer.magic) != 0 ||
+      trailer.checksum != checksum(&trailer, offsetof(ImageTrailer, checksum)))
+    return refusal("truncated, or damaged in the trailer (" + offsets(begin, totals_.bytes) + ")");
+
+  // The parts must follow each other and fill the file. No sum can overflow: each term is checked first.
+  bool fits = trailer.file_bytes == totals_.bytes && trailer.header_checksum == header_checksum_ &&
+              trailer.index_offset >= sizeof(ImageHeader) && trailer.index_offset <= begin &&
+              trailer.index_bytes <= begin - trailer.index_offset &&
+              trailer.metadata_offset == trailer.index_offset + trailer.index_bytes &&
+              trailer.metadata_bytes == begin - trailer.metadata_offset;
+  if (!fits)
+    return refusal("is put together of parts that do not belong together (trailer at " +
+                   offsets(begin, totals_.bytes) + ")");
+
+  metadata_.resize(trailer.metadata_bytes);
+  if (Status good = read(metadata_.data(), metadata_.size(), trailer.metadata_offset, "the metadata"); !good)
+    return good;
+  if (checksum(metadata_) != trailer.metadata_checksum) return damaged("the metadata", trailer.metadata_offset, begin);
+  index_offset_ = trailer.index_offset;
+  index_bytes_ = trailer.index_bytes;
+  index_checksum_ = trailer.index_checksum;
+  totals_.checksum = trailer.checksum;
+  return {};
+}
+
+Status ImageReader::read_index() {
+  std::string index(index_bytes_, '\0');
+  uint64_t index_end = index_offset_ + index_bytes_;
+  if (Status good = read(index.data(), index.size(), index_offset_, "the index"); !good) return good;
+  if (checksum(index) != index_checksum_) return damaged("the index", index_offset_, index_end);
+
+  Error malformed = refusal("has a malformed index (" + offsets(index_offset_, index_end) + ")");
+  Fields fields(index);
+  uint64_t count = 0;
+  if (!fields.take(&count, sizeof count) || count > fields.left() / sizeof(IndexEntry)) return malformed;
+  regions_.resize(count);
+  placements_.resize(count);
+  uint64_t offset = sizeof(ImageHeader);
+  for (size_t i = 0; i < count; ++i) {
+    Region& region = regions_[i];
+    Placement& placement = placements_[i];
+    IndexEntry fixed;
+    if (!fields.take(&fixed, sizeof fixed) || fixed.name_bytes > kImageNameLimit ||
+        !fields.take_text(region.name, fixed.name_bytes) || !fields.take_array(region.present, fixed.extents))
+      return malformed;
+    region.begin = fixed.begin;
+    region.end = fixed.end;
+    region.prot = fixed.prot;
+    if (!well_formed(region)) return malformed;
+    placement.offset = offset;
+    placement.bytes = 0;
+    for (const Extent& extent : region.present) placement.bytes += extent.end - extent.begin;  // disjoint: no overflow
+    if (placement.bytes > index_offset_ - offset) return malformed;
+    offset += placement.bytes;
+    if (!fields.take_array(placement.checksums, placement.bytes / chunk_ + (placement.bytes % chunk_ != 0)))
+      return malformed;
+    totals_.memory += placement.bytes;
+  }
+  if (fields.left() != 0 || offset != index_offset_) return malformed;
+  return {};
+}
+
+Status ImageReader::check_regions() const {
+  std::vector<Extent> all;
+  for (const Region& region : regions_) all.push_back({region.begin, region.end});
+  std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (all[i - 1].end > all[i].begin)
+      return refusal("has overlapping regions at " + address(all[i].begin) + " in its index (" +
+                     offsets(index_offset_, index_offset_ + index_bytes_) + ")");
+  }
+  return {};
+}
+
+Status ImageReader::load_region(size_t i) const {
+  const Placement& placement = placements_[i];
+  std::vector<iovec> pieces, consumed;
+  size_t chunk = 0;
+  uint64_t offset = placement.offset, gathered = 0, loaded = 0;
+  for (const Extent& extent : regions_[i].present) {
+    for (uint64_t at = extent.begin; at != extent.end;) {
+      uint64_t part = std::min(extent.end - at, chunk_ - gathered);
+      pieces.push_back({reinterpret_cast<void*>(at), part});
+      at += part;
+      gathered += part;
+      loaded += part;
+      if (gathered < chunk_ && loaded < placement.bytes) continue;
+
+      consumed = pieces;
+      int error = read_all(file_.fd(), consumed, offset);
+      std::string place = "region " + regions_[i].name + " (" + offsets(offset, offset + gathered) + ")";
+      if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
+      if (error != 0) return refusal(place + " cannot be read: " + errno_text(error));
+      if (checksum(pieces) != placement.checksums[chunk]) return damaged_chunk(i, chunk, pieces.front());
+      offset += gathered;
+      gathered = 0;
+      pieces.clear();
+      ++chunk;
+    }
+  }
+  return {};
+}
+
+Status ImageReader::verify() const {
+  std::vector<char> buffer(chunk_);
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const Placement& placement = placements_[i];
+    auto extent = regions_[i].present.begin();  // where the chunk's memory begins, for the message
+    uint64_t skipped = 0;
+    for (size_t chunk = 0; chunk < placement.checksums.size(); ++chunk) {
+      uint64_t from = chunk * chunk_, bytes = std::min(chunk_, placement.bytes - from);
+      if (Status good = read(buffer.data(), bytes, placement.offset + from, regions_[i].name.c_str()); !good)
+        return good;
+      if (checksum(buffer.data(), bytes) == placement.checksums[chunk]) continue;
+      while (from - skipped >= extent->end - extent->begin) skipped += extent->end - extent->begin, ++extent;
+      return damaged_chunk(i, chunk, {reinterpret_cast<void*>(extent->begin + (from - skipped)), 0});
+    }
+  }
+  return {};
+}
+
+}  // namespace cropdl::restart

@@ -1,0 +1,174 @@
+// The writing half of restart/image.h.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "restart/checksum.h"
+#include "restart/image.h"
+#include "restart/image_layout.h"
+
+namespace cropdl::restart {
+
+namespace {
+
+// Write-back of the disk is begun this often, so that the final fsync finds little left to do.
+constexpr uint64_t kFlushStep = 32 << 20;
+
+Status check_region(const Region& region) {
+  uint64_t last = region.begin;
+  bool good = region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0 &&
+              region.name.size() <= kImageNameLimit;
+  for (const Extent& extent : region.present) {
+    good = good && extent.begin >= last && extent.begin < extent.end && extent.end <= region.end &&
+           extent.begin % kImagePage == 0 && extent.end % kImagePage == 0;
+    last = extent.end;
+  }
+  if (good) return {};
+  return Error{"region " + region.name + " is malformed: addresses must be page-aligned, ascending and within it"};
+}
+
+void append_bytes(std::string& to, const void* from, size_t bytes) {
+  to.append(static_cast<const char*>(from), bytes);
+}
+
+}  // namespace
+
+Error ImageWriter::failure(int error_number) const {
+  std::string line = "rank image " + path_ + ": " + errno_text(error_number);
+  if (error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG) {
+    // What is still to come, less the share of zero pages seen so far.
+    double left = static_cast<double>(std::max(expected_, present_) - std::min(considered_, std::max(expected_, present_)));
+    double share = considered_ > 0 ? static_cast<double>(memory_) / static_cast<double>(considered_) : 1.0;
+    line += " (needed about " + std::to_string(static_cast<uint64_t>(left * share / 1e6) + 1) + " more MB)";
+  }
+  return Error{line};
+}
+
+ImageWriter::~ImageWriter() {
+  if (file_) ::unlink(path_.c_str());
+}
+
+Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_version, uint64_t expected_memory) {
+  ImageWriter writer(path);
+  writer.file_ = open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!writer.file_) return Error{"rank image " + path + ": cannot be created: " + errno_text(errno)};
+  writer.expected_ = expected_memory;
+
+  ImageHeader header{};
+  std::memcpy(header.magic, kImageMagic, sizeof header.magic);
+  header.format = kImageFormat;
+  header.seam = seam_version;
+  header.page_bytes = kImagePage;
+  header.chunk_bytes = kImageChunk;
+  header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
+  writer.header_checksum_ = header.checksum;
+  std::vector<iovec> pieces{{&header, sizeof header}};
+  if (Status written = writer.append(pieces); !written) return written.error();
+  return writer;
+}
+
+// Consumes `pieces`.
+Status ImageWriter::append(std::vector<iovec>& pieces) {
+  uint64_t bytes = 0;
+  for (const iovec& piece : pieces) bytes += piece.iov_len;
+  if (int error = write_all(file_.fd(), pieces, offset_); error != 0) return failure(error);
+  offset_ += bytes;
+  pieces.clear();
+  if (offset_ - flushed_ >= kFlushStep) {  // a hint: fsync reports what goes wrong
+    ::sync_file_range(file_.fd(), static_cast<off_t>(flushed_), static_cast<off_t>(offset_ - flushed_),
+                      SYNC_FILE_RANGE_WRITE);
+    flushed_ = offset_;
+  }
+  return {};
+}
+
+Status ImageWriter::write_chunk(std::vector<iovec>& pieces, std::vector<uint64_t>& checksums) {
+  if (pieces.empty()) return {};
+  checksums.push_back(checksum(pieces));
+  for (const iovec& piece : pieces) memory_ += piece.iov_len;
+  return append(pieces);
+}
+
+Status ImageWriter::add_region(const Region& region) {
+  if (Status good = check_region(region); !good) return Error{"rank image " + path_ + ": " + good.error().message};
+  for (const Extent& extent : region.present) present_ += extent.end - extent.begin;
+
+  Entry entry{{region.begin, region.end, region.prot, region.name, {}}, {}};
+  std::vector<Extent>& stored = entry.region.present;
+  std::vector<iovec> pieces;  // the chunk being gathered
+  uint64_t gathered = 0;
+  for (const Extent& extent : region.present) {
+    for (uint64_t page = extent.begin; page != extent.end; page += kImagePage) {
+      void* memory = reinterpret_cast<void*>(page);
+      considered_ += kImagePage;
+      if (is_zero_page(memory)) continue;
+
+      if (!stored.empty() && stored.back().end == page) stored.back().end += kImagePage;
+      else stored.push_back({page, page + kImagePage});
+
+      bool adjoins = !pieces.empty() && static_cast<char*>(pieces.back().iov_base) + pieces.back().iov_len == memory;
+      if (adjoins) pieces.back().iov_len += kImagePage;
+      else pieces.push_back({memory, kImagePage});
+
+      gathered += kImagePage;
+      if (gathered < kImageChunk) continue;
+      if (Status written = write_chunk(pieces, entry.checksums); !written) return written;
+      gathered = 0;
+    }
+  }
+  if (Status written = write_chunk(pieces, entry.checksums); !written) return written;
+  entries_.push_back(std::move(entry));
+  return {};
+}
+
+Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
+  std::vector<const Region*> by_address;
+  for (const Entry& entry : entries_) by_address.push_back(&entry.region);
+  std::sort(by_address.begin(), by_address.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
+  for (size_t i = 1; i < by_address.size(); ++i) {
+    if (by_address[i - 1]->end > by_address[i]->begin)
+      return Error{"rank image " + path_ + ": regions " + by_address[i - 1]->name + " and " + by_address[i]->name +
+                   " overlap"};
+  }
+
+  std::string index;
+  uint64_t regions = entries_.size();
+  append_bytes(index, &regions, sizeof regions);
+  for (const Entry& entry : entries_) {
+    const Region& region = entry.region;
+    IndexEntry fixed{region.begin, region.end, region.prot, static_cast<uint32_t>(region.name.size()),
+                     region.present.size()};
+    append_bytes(index, &fixed, sizeof fixed);
+    index += region.name;
+    index.resize(padded_to_8(index.size()));
+    append_bytes(index, region.present.data(), region.present.size() * sizeof(Extent));
+    append_bytes(index, entry.checksums.data(), entry.checksums.size() * sizeof(uint64_t));
+  }
+
+  ImageTrailer trailer{};
+  std::memcpy(trailer.magic, kTrailerMagic, sizeof trailer.magic);
+  trailer.header_checksum = header_checksum_;
+  trailer.index_offset = offset_;
+  trailer.index_bytes = index.size();
+  trailer.index_checksum = checksum(index);
+  trailer.metadata_offset = offset_ + index.size();
+  trailer.metadata_bytes = metadata.size();
+  trailer.metadata_checksum = checksum(metadata);
+  trailer.file_bytes = trailer.metadata_offset + trailer.metadata_bytes + sizeof trailer;
+  trailer.checksum = checksum(&trailer, offsetof(ImageTrailer, checksum));
+
+  std::vector<iovec> pieces{{index.data(), index.size()},
+                            {const_cast<char*>(metadata.data()), metadata.size()},
+                            {&trailer, sizeof trailer}};
+  if (Status written = append(pieces); !written) return written.error();
+  if (::fsync(file_.fd()) != 0) return failure(errno);
+  if (int error = file_.close(); error != 0) {
+    ::unlink(path_.c_str());
+    return failure(error);
+  }
+  return ImageTotals{trailer.file_bytes, memory_, trailer.checksum};
+}
+
+}  // namespace cropdl::restart

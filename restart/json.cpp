@@ -1,0 +1,114 @@
+#include "restart/json.h"
+
+#include <cstdio>
+
+#include "restart/checksum.h"
+
+namespace cropdl::restart {
+
+using nlohmann::json;
+
+namespace {
+
+// Valid UTF-8 is what nlohmann's serializer accepts.
+bool is_utf8(const std::string& bytes) {
+  try {
+    (void)json(bytes).dump();
+    return true;
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+// nlohmann's serializer recurses; our files are flat, so anything deep is not ours.
+bool too_deep(const std::string& text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (quoted && c == '\\') ++i;
+    else if (c == '"') quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{') && ++depth > 32) return true;
+    else if (!quoted && (c == ']' || c == '}')) --depth;
+  }
+  return false;
+}
+
+[[noreturn]] void wrong_type(const char* what) {
+  throw json::type_error::create(302, std::string("expected ") + what, static_cast<const json*>(nullptr));
+}
+
+}  // namespace
+
+json json_bytes(const std::string& bytes) {
+  if (is_utf8(bytes)) return bytes;
+  std::string digits;
+  for (unsigned char byte : bytes) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", byte);
+    digits += two;
+  }
+  return json{{"hex", digits}};
+}
+
+json json_bytes(const std::vector<std::string>& list) {
+  json array = json::array();
+  for (const std::string& bytes : list) array.push_back(json_bytes(bytes));
+  return array;
+}
+
+std::string bytes_of(const json& value) {
+  if (!value.is_object()) return value.get<std::string>();
+  std::string digits = value.at("hex").get<std::string>(), bytes;
+  if (digits.size() % 2 != 0 || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
+    wrong_type("hexadecimal digits");
+  for (size_t i = 0; i < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+std::vector<std::string> list_of(const json& value) {
+  if (!value.is_array()) wrong_type("a list");
+  std::vector<std::string> list;
+  for (const json& item : value) list.push_back(bytes_of(item));
+  return list;
+}
+
+std::string hex_text(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%016lx", static_cast<unsigned long>(value));
+  return text;
+}
+
+uint64_t hex_of(const json& value) {
+  std::string text = value.get<std::string>();
+  if (text.size() != 18 || text.compare(0, 2, "0x") != 0 ||
+      text.find_first_not_of("0123456789abcdef", 2) != std::string::npos)
+    wrong_type("0x and 16 hexadecimal digits");
+  return std::stoull(text.substr(2), nullptr, 16);
+}
+
+std::string sealed_text(json object) {
+  object.erase("checksum");
+  object["checksum"] = hex_text(checksum(object.dump()));
+  return object.dump(2) + "\n";
+}
+
+Result<json> unsealed(const std::string& text, const std::string& where, uint32_t newest_format) {
+  try {
+    json object = too_deep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
+    if (object.is_discarded() || !object.is_object()) return Error{where + ": damaged: it is not a JSON object"};
+    uint64_t recorded = hex_of(object.at("checksum"));
+    object.erase("checksum");
+    if (checksum(object.dump()) != recorded) return Error{where + ": damaged: its checksum differs"};
+    uint64_t format = object.at("format").get<uint64_t>();
+    if (format > newest_format)
+      return Error{where + ": was written by a newer CropDL (format " + std::to_string(format) + ", this one reads " +
+                   std::to_string(newest_format) + ")"};
+    return object;
+  } catch (const std::exception& e) {
+    return Error{where + ": damaged: " + e.what()};
+  }
+}
+
+}  // namespace cropdl::restart

@@ -1,0 +1,133 @@
+#include "restart/manifest.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "restart/json.h"
+
+namespace cropdl::restart {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr uint32_t kRankLimit = 1 << 20;  // more is damage
+
+bool plain_file_name(const std::string& name) {
+  return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+// A line if the manifest cannot describe a version.
+std::string contradiction(const Manifest& manifest) {
+  if (manifest.ranks == 0 || manifest.ranks > kRankLimit) return "impossible number of ranks";
+  if (manifest.images.size() != manifest.ranks)
+    return "it lists " + std::to_string(manifest.images.size()) + " images for " + std::to_string(manifest.ranks) +
+           " ranks";
+  for (const ManifestImage& image : manifest.images)
+    if (!plain_file_name(image.file)) return "an image's name is not a plain file name";
+  if (manifest.program.empty()) return "it names no program";
+  return "";
+}
+
+}  // namespace
+
+uint64_t Manifest::bytes() const {
+  uint64_t sum = 0;
+  for (const ManifestImage& image : images) sum += image.bytes;
+  return sum;
+}
+
+uint64_t Manifest::memory() const {
+  uint64_t sum = 0;
+  for (const ManifestImage& image : images) sum += image.memory;
+  return sum;
+}
+
+std::string manifest_text(const Manifest& m) {
+  json images = json::array();
+  for (const ManifestImage& image : m.images)
+    images.push_back({{"file", json_bytes(image.file)},
+                      {"bytes", image.bytes},
+                      {"memory", image.memory},
+                      {"checksum", hex_text(image.checksum)},
+                      {"host", json_bytes(image.host)}});
+  json object{{"format", m.format},
+              {"seam", m.seam},
+              {"version", m.version},
+              {"parent", m.parent},
+              {"created", json_bytes(m.created)},
+              {"job", json_bytes(m.job)},
+              {"ranks", m.ranks},
+              {"program", json_bytes(m.program)},
+              {"args", json_bytes(m.args)},
+              {"cwd", json_bytes(m.cwd)},
+              {"mpi", {{"name", json_bytes(m.mpi_name)}, {"version", json_bytes(m.mpi_version)}}},
+              {"launcher", {{"path", json_bytes(m.launcher)}, {"options", json_bytes(m.launcher_options)}}},
+              {"host", {{"glibc", json_bytes(m.glibc)}, {"kernel", json_bytes(m.kernel)}}},
+              {"cpu_features", json_bytes(m.cpu_features)},
+              {"stall_seconds", std::isfinite(m.stall_seconds) ? m.stall_seconds : 0.0},
+              {"bytes", m.bytes()},
+              {"memory", m.memory()},
+              {"images", images}};
+  return sealed_text(std::move(object));
+}
+
+Result<Manifest> parse_manifest(const std::string& text, const std::string& where) {
+  Result<json> unsealed_object = unsealed(text, where, kManifestFormat);
+  if (!unsealed_object) return unsealed_object.error();
+  const json& object = *unsealed_object;
+  try {
+    Manifest m;
+    m.format = object.at("format").get<uint32_t>();
+    m.seam = object.at("seam").get<uint32_t>();
+    m.version = object.at("version").get<uint64_t>();
+    m.parent = object.at("parent").get<uint64_t>();
+    m.created = bytes_of(object.at("created"));
+    m.job = bytes_of(object.at("job"));
+    m.ranks = object.at("ranks").get<uint32_t>();
+    m.program = bytes_of(object.at("program"));
+    m.args = list_of(object.at("args"));
+    m.cwd = bytes_of(object.at("cwd"));
+    m.mpi_name = bytes_of(object.at("mpi").at("name"));
+    m.mpi_version = bytes_of(object.at("mpi").at("version"));
+    m.launcher = bytes_of(object.at("launcher").at("path"));
+    m.launcher_options = list_of(object.at("launcher").at("options"));
+    m.glibc = bytes_of(object.at("host").at("glibc"));
+    m.kernel = bytes_of(object.at("host").at("kernel"));
+    m.cpu_features = list_of(object.at("cpu_features"));
+    m.stall_seconds = object.at("stall_seconds").get<double>();
+    for (const json& image : object.at("images"))
+      m.images.push_back({bytes_of(image.at("file")), image.at("bytes").get<uint64_t>(),
+                          image.at("memory").get<uint64_t>(), hex_of(image.at("checksum")),
+                          bytes_of(image.at("host"))});
+    if (std::string why = contradiction(m); !why.empty()) return Error{where + ": damaged: " + why};
+    return m;
+  } catch (const std::exception& e) {
+    return Error{where + ": damaged: " + e.what()};
+  }
+}
+
+std::string now_utc() {
+  time_t now = ::time(nullptr);
+  tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
+}
+
+std::string new_job_id() {
+  uint64_t bits[2] = {};
+  // getrandom(2): up to 256 bytes are never cut short once the pool is initialised.
+  while (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
+  }
+  char text[40];
+  std::snprintf(text, sizeof text, "%016lx%016lx", static_cast<unsigned long>(bits[0]),
+                static_cast<unsigned long>(bits[1]));
+  return text;
+}
+
+}  // namespace cropdl::restart

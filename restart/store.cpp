@@ -1,0 +1,286 @@
+// The writing half of restart/store.h.
+#include "restart/store.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "restart/json.h"
+#include "restart/store_layout.h"
+
+namespace cropdl::restart {
+
+namespace {
+
+constexpr uint32_t kStoreFormat = 1;
+
+// Stores this process has locked, by process (a forked child inherits the set, not the locks), device and inode.
+struct LockedStore {
+  pid_t pid;
+  dev_t device;
+  ino_t inode;
+  auto operator<=>(const LockedStore&) const = default;
+};
+std::mutex locked_stores_mutex;
+std::set<LockedStore> locked_stores;  // under locked_stores_mutex
+
+Result<LockedStore> key_of(const std::string& directory) {
+  struct stat info;
+  if (::stat(directory.c_str(), &info) != 0) return Error{"store " + directory + ": " + errno_text(errno)};
+  return LockedStore{::getpid(), info.st_dev, info.st_ino};
+}
+
+std::string used_by(const std::string& directory, const StoreReader::LiveJob& job) {
+  return "store " + directory + ": is used by a running job (pid " + std::to_string(job.pid) +
+         (job.host.empty() ? "" : " on " + job.host) + ")";
+}
+
+std::string parent_of(const std::string& directory) {
+  std::string trimmed = directory;
+  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
+  size_t slash = trimmed.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : trimmed.substr(0, slash);
+}
+
+std::string job_text(const std::string& program, const std::vector<std::string>& args, uint32_t ranks) {
+  std::string text = program;
+  for (const std::string& arg : args) text += " " + arg;
+  if (text.size() > 200) text = text.substr(0, 200) + "…";
+  return "`" + text + "` on " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+}
+
+bool same_job(const StoreIdentity& identity, const std::string& program, const std::vector<std::string>& args,
+              uint32_t ranks) {
+  return identity.program == program && identity.args == args && identity.ranks == ranks;
+}
+
+Error of_another_job(const std::string& directory, const std::string& program, const std::vector<std::string>& args,
+                     uint32_t ranks) {
+  return Error{"store " + directory + ": belongs to another job, " + job_text(program, args, ranks) +
+               "; choose another directory"};
+}
+
+bool is_ours(const std::string& name) {
+  return name == kIdentityFile || name == kLockFile || version_number(name) != 0 ||
+         name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
+}
+
+// What can be said without changing anything.
+Status check_directory(const std::string& directory) {
+  std::string store = "store " + directory + ": ";
+  struct stat info;
+  if (::stat(directory.c_str(), &info) != 0) return Error{store + errno_text(errno)};
+  if (!S_ISDIR(info.st_mode)) return Error{store + "is not a directory"};
+  if (info.st_uid != ::geteuid())
+    return Error{store + "belongs to user id " + std::to_string(info.st_uid) + ", not to yours (" +
+                 std::to_string(::geteuid()) + "); choose another directory"};
+  if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0)
+    return Error{store + "is not writable: " + errno_text(errno)};
+  Result<std::vector<std::string>> names = directory_names(directory);
+  if (!names) return names.error();
+  bool foreign = false;
+  for (const std::string& name : *names) {
+    if (name == kIdentityFile) return {};
+    foreign = foreign || !is_ours(name);
+  }
+  if (foreign) return Error{store + "is not empty and not a CropDL store; nothing was changed, choose another directory"};
+  return {};
+}
+
+}  // namespace
+
+bool locked_by_this_process(const std::string& directory) {
+  Result<LockedStore> key = key_of(directory);
+  std::lock_guard guard(locked_stores_mutex);
+  return key && locked_stores.count(*key) != 0;
+}
+
+Store::Store(Store&& other) noexcept
+    : reader_(std::move(other.reader_)),
+      options_(std::move(other.options_)),
+      lock_(std::move(other.lock_)),
+      draft_(std::exchange(other.draft_, {})) {}
+
+Store::~Store() {
+  discard();
+  if (!lock_) return;
+  if (Result<LockedStore> key = key_of(directory()); key) {
+    std::lock_guard guard(locked_stores_mutex);
+    locked_stores.erase(*key);
+  }
+}
+
+void Store::phase(const char* name) const {
+  if (options_.on_phase) options_.on_phase(name);
+}
+
+Result<Store> Store::open_or_create(const std::string& directory, const StoreIdentity& identity,
+                                    StoreOptions options) {
+  if (::mkdir(directory.c_str(), 0700) == 0) {
+    if (Status synced = sync_directory(parent_of(directory)); !synced) return synced.error();
+  } else if (errno != EEXIST) {
+    return Error{"store " + directory + ": cannot be created: " + errno_text(errno)};
+  }
+  if (Status good = check_directory(directory); !good) return good.error();
+
+  Store store(StoreReader(directory), std::move(options));
+  // Checked before the lock is taken, so that a store of another job stays untouched, and again (and written
+  // where it is missing) under the lock.
+  if (::access((directory + "/" + kIdentityFile).c_str(), F_OK) == 0)
+    if (Status good = store.check_or_write_identity(identity); !good) return good.error();
+  if (Status locked = store.take_lock(); !locked) return locked.error();
+  if (Status good = store.check_or_write_identity(identity); !good) return good.error();
+  ::chmod(directory.c_str(), 0700);  // one that was there, empty: images hold all of a program's memory
+  store.remove_leftovers();
+  return store;
+}
+
+Status Store::take_lock() {
+  if (locked_by_this_process(directory())) return Error{used_by(directory(), *reader_.live_job())};
+  std::string path = directory() + "/" + kLockFile;
+  Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (!file) return Error{"store " + directory() + ": its lock cannot be opened: " + errno_text(errno)};
+  // A POSIX lock, since the others (flock, open file description locks) pass to forked children: a killed
+  // rank's surviving child would keep the store from being restarted.
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(file.fd(), F_SETLK, &lock) != 0) {
+    int error = errno;
+    if (error != EAGAIN && error != EACCES)
+      return Error{"store " + directory() + ": cannot be locked: " + errno_text(error)};
+    Result<StoreReader::LiveJob> job = reader_.live_job();
+    return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
+  }
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  std::string owner = std::to_string(::getpid()) + " " + host + "\n";
+  iovec piece{owner.data(), owner.size()};
+  int error = ::ftruncate(file.fd(), 0) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
+  if (error != 0) return Error{path + ": cannot be written: " + errno_text(error)};
+  Result<LockedStore> key = key_of(directory());
+  if (!key) return key.error();
+  std::lock_guard guard(locked_stores_mutex);
+  locked_stores.insert(*key);
+  lock_ = std::move(file);
+  return {};
+}
+
+Status Store::check_or_write_identity(const StoreIdentity& identity) {
+  std::string path = directory() + "/" + kIdentityFile;
+  if (::access(path.c_str(), F_OK) == 0) {
+    Result<std::string> text = read_small_file(path, kSmallFileLimit);
+    if (!text) return text.error();
+    Result<nlohmann::json> object = unsealed(*text, path, kStoreFormat);
+    if (!object) return object.error();
+    try {
+      std::string program = bytes_of(object->at("program"));
+      std::vector<std::string> args = list_of(object->at("args"));
+      uint32_t ranks = object->at("ranks").get<uint32_t>();
+      if (!same_job(identity, program, args, ranks)) return of_another_job(directory(), program, args, ranks);
+    } catch (const std::exception& e) {
+      return Error{path + ": damaged: " + e.what()};
+    }
+    return {};
+  }
+  // Lost, or never written: what versions there are must be of this job.
+  for (const Version& version : reader_.all_versions()) {
+    const Manifest& manifest = version.manifest;
+    if (!manifest.program.empty() && !same_job(identity, manifest.program, manifest.args, manifest.ranks))
+      return of_another_job(directory(), manifest.program, manifest.args, manifest.ranks);
+  }
+  nlohmann::json object{{"store", "cropdl"},           {"format", kStoreFormat},
+                        {"job", json_bytes(identity.job)}, {"program", json_bytes(identity.program)},
+                        {"args", json_bytes(identity.args)}, {"ranks", identity.ranks},
+                        {"created", now_utc()}};
+  std::string draft = directory() + "/" + kTemporaryPrefix + kIdentityFile;
+  ::unlink(draft.c_str());
+  if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
+  if (::rename(draft.c_str(), path.c_str()) != 0) return Error{path + ": cannot be written: " + errno_text(errno)};
+  return sync_directory(directory());
+}
+
+void Store::remove_leftovers() {
+  Result<std::vector<std::string>> names = directory_names(directory());
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) != 0) continue;
+    std::error_code ignored;  // what cannot be removed now is in nobody's way, and is tried again next time
+    std::filesystem::remove_all(directory() + "/" + name, ignored);
+  }
+}
+
+Result<Store::Draft> Store::begin_version() {
+  discard();
+  Result<std::vector<std::string>> names = directory_names(directory());
+  if (!names) return names.error();
+  uint64_t newest = 0;
+  for (const std::string& name : *names) newest = std::max(newest, version_number(name));
+  Draft draft{newest + 1, ""};
+  draft.directory = directory() + "/" + kTemporaryPrefix + version_name(draft.number) + "-" +
+                    std::to_string(::getpid());
+  if (::mkdir(draft.directory.c_str(), 0700) != 0)
+    return Error{"store " + directory() + ": version " + std::to_string(draft.number) + " cannot be begun: " +
+                 errno_text(errno)};
+  draft_ = draft;
+  return draft;
+}
+
+Result<uint64_t> Store::publish(Manifest manifest) {
+  if (draft_.directory.empty()) return Error{"store " + directory() + ": no version was begun"};
+  std::string name = "version " + std::to_string(draft_.number) + " is given up: ";
+  auto give_up = [&](const std::string& why) {
+    discard();
+    return Error{name + why};
+  };
+  manifest.version = draft_.number;
+  std::string text = manifest_text(manifest);
+  std::string path = draft_.directory + "/manifest.json";
+  if (Result<Manifest> readable = parse_manifest(text, path); !readable) return give_up(readable.error().message);
+  if (Status good = check_image_files(draft_.directory, manifest); !good) return give_up(good.error().message);
+  if (Status written = write_durable_file(path, text); !written) return give_up(written.error().message);
+  phase("manifest");
+  if (Status synced = sync_directory(draft_.directory); !synced) return give_up(synced.error().message);
+  phase("synced");
+
+  std::string published = directory() + "/" + version_name(draft_.number);
+  if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
+    return give_up("it cannot be renamed to " + published + ": " + errno_text(errno));
+  phase("renamed");
+  if (Status synced = sync_directory(directory()); !synced) {
+    // Visible but perhaps not durable: taken back, since the caller will say that it failed.
+    if (::rename(published.c_str(), draft_.directory.c_str()) != 0) draft_ = {};
+    return give_up(synced.error().message);
+  }
+  draft_ = {};
+  phase("published");
+  return manifest.version;
+}
+
+void Store::remove_old_versions(const std::string& job) {
+  if (options_.keep == 0) return;
+  uint32_t seen = 0;
+  for (const Version& version : reader_.versions()) {  // newest first
+    if (version.manifest.job != job || ++seen <= options_.keep) continue;
+    // Renamed first: a version that is half removed must never be taken for one.
+    std::string doomed = directory() + "/" + kTemporaryPrefix + version_name(version.number) + "-removed";
+    if (::rename(version.directory.c_str(), doomed.c_str()) != 0) continue;
+    std::error_code ignored;
+    std::filesystem::remove_all(doomed, ignored);
+  }
+}
+
+void Store::discard() {
+  if (draft_.directory.empty()) return;
+  std::error_code ignored;  // else it is removed as a leftover at the next start
+  std::filesystem::remove_all(draft_.directory, ignored);
+  draft_ = {};
+}
+
+}  // namespace cropdl::restart

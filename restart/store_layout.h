@@ -1,0 +1,31 @@
+// Names and small functions shared by the store's reading and writing halves; private to restart/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "restart/manifest.h"
+#include "restart/result.h"
+
+namespace cropdl::restart {
+
+inline constexpr char kIdentityFile[] = "store.json";
+inline constexpr char kLockFile[] = "lock";
+inline constexpr char kTemporaryPrefix[] = "tmp-";
+inline constexpr uint64_t kSmallFileLimit = 256 << 20;  // a manifest takes some 200 bytes a rank
+
+// Of "vNNNNNN"; 0 if it is not such a name.
+uint64_t version_number(const std::string& name);
+
+// All entries but "." and "..".
+Result<std::vector<std::string>> directory_names(const std::string& directory);
+
+// All images of the manifest are in `directory` and have its sizes.
+Status check_image_files(const std::string& directory, const Manifest& manifest);
+
+// POSIX locks know only processes, and closing any descriptor of the file drops them: whoever is about to open the
+// lock file asks here first.
+bool locked_by_this_process(const std::string& directory);
+
+}  // namespace cropdl::restart

@@ -1,0 +1,166 @@
+// The looking half of restart/store.h, and the lock's reading side.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "restart/image.h"
+#include "restart/json.h"
+#include "restart/store.h"
+#include "restart/store_layout.h"
+
+namespace cropdl::restart {
+
+std::string image_name(uint32_t rank) { return "rank-" + std::to_string(rank) + ".img"; }
+
+std::string version_name(uint64_t version) {
+  char text[32];
+  std::snprintf(text, sizeof text, "v%06lu", static_cast<unsigned long>(version));
+  return text;
+}
+
+uint64_t version_number(const std::string& name) {
+  if (name.size() < 7 || name.size() > 19 || name[0] != 'v' ||
+      name.find_first_not_of("0123456789", 1) != std::string::npos)
+    return 0;
+  uint64_t number = std::strtoull(name.c_str() + 1, nullptr, 10);
+  return version_name(number) == name ? number : 0;
+}
+
+Result<std::vector<std::string>> directory_names(const std::string& directory) {
+  DIR* stream = ::opendir(directory.c_str());
+  if (stream == nullptr) return Error{"store " + directory + ": cannot be read: " + errno_text(errno)};
+  std::vector<std::string> names;
+  while (dirent* entry = ::readdir(stream)) {
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  ::closedir(stream);
+  return names;
+}
+
+namespace {
+
+Status check_image_file(const std::string& directory, const ManifestImage& image) {
+  std::string path = directory + "/" + image.file;
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return Error{"rank image " + path + ": " + errno_text(errno)};
+  if (!S_ISREG(info.st_mode)) return Error{"rank image " + path + ": is not a regular file"};
+  uint64_t size = static_cast<uint64_t>(info.st_size);
+  if (size == image.bytes) return {};
+  return Error{"rank image " + path + ": " + (size < image.bytes ? "truncated" : "too long") + ": has " +
+               std::to_string(size) + " bytes, the manifest says " + std::to_string(image.bytes)};
+}
+
+Version read_version(const std::string& store, const std::string& name) {
+  Version version{version_number(name), store + "/" + name, {}, ""};
+  std::string path = version.directory + "/manifest.json";
+  Result<std::string> text = read_small_file(path, kSmallFileLimit);
+  if (!text) {
+    version.damage = text.error().message;
+    return version;
+  }
+  Result<Manifest> manifest = parse_manifest(*text, path);
+  if (!manifest) {
+    version.damage = manifest.error().message;
+    return version;
+  }
+  version.manifest = std::move(*manifest);
+  if (version.manifest.version != version.number)
+    version.damage = path + ": is of version " + std::to_string(version.manifest.version);
+  if (version.damage.empty())
+    if (Status good = check_image_files(version.directory, version.manifest); !good)
+      version.damage = good.error().message;
+  return version;
+}
+
+}  // namespace
+
+Status check_image_files(const std::string& directory, const Manifest& manifest) {
+  for (const ManifestImage& image : manifest.images)
+    if (Status good = check_image_file(directory, image); !good) return good;
+  return {};
+}
+
+Result<StoreReader> StoreReader::open(const std::string& directory) {
+  struct stat info;
+  if (::stat(directory.c_str(), &info) != 0) return Error{"store " + directory + ": " + errno_text(errno)};
+  if (!S_ISDIR(info.st_mode)) return Error{"store " + directory + ": is not a directory"};
+  Result<std::vector<std::string>> names = directory_names(directory);
+  if (!names) return names.error();
+  for (const std::string& name : *names)
+    if (name == kIdentityFile || version_number(name) != 0) return StoreReader(directory);
+  return Error{"store " + directory + ": is not a CropDL store (it holds neither " + kIdentityFile +
+               " nor any version)"};
+}
+
+std::vector<Version> StoreReader::all_versions() const {
+  std::vector<Version> versions;
+  Result<std::vector<std::string>> names = directory_names(directory_);
+  if (!names) return versions;
+  for (const std::string& name : *names)
+    if (version_number(name) != 0) versions.push_back(read_version(directory_, name));
+  std::sort(versions.begin(), versions.end(), [](auto& a, auto& b) { return a.number > b.number; });
+  return versions;
+}
+
+std::vector<Version> StoreReader::versions() const {
+  std::vector<Version> versions = all_versions();
+  std::erase_if(versions, [](const Version& version) { return !version.damage.empty(); });
+  return versions;
+}
+
+Result<Version> StoreReader::version(uint64_t number) const {
+  std::string damaged;
+  for (Version& version : all_versions()) {
+    if (number != 0 && version.number != number) continue;
+    if (version.damage.empty()) return std::move(version);
+    if (number != 0) return Error{"version " + std::to_string(number) + " cannot be used: " + version.damage};
+    if (damaged.empty()) damaged = " (the newest is damaged: " + version.damage + ")";
+  }
+  if (number != 0) return Error{"store " + directory_ + ": has no version " + std::to_string(number)};
+  return Error{"store " + directory_ + ": holds no complete version" + damaged};
+}
+
+Result<StoreReader::LiveJob> StoreReader::live_job() const {
+  std::string path = directory_ + "/" + kLockFile;
+  LiveJob job;
+  char host[256] = "";
+  if (locked_by_this_process(directory_)) {
+    ::gethostname(host, sizeof host - 1);
+    return LiveJob{::getpid(), host};
+  }
+  Descriptor file = open_high(path, O_RDONLY);
+  if (!file && errno == ENOENT) return LiveJob{};
+  if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(file.fd(), F_GETLK, &lock) != 0) return Error{path + ": cannot be examined: " + errno_text(errno)};
+  if (lock.l_type == F_UNLCK) return LiveJob{};
+  // Whom the lock's owner says it is: the kernel's answer has no host, and means nothing across hosts.
+  Result<std::string> text = read_small_file(path, 4096);
+  if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2) job.host = host;
+  else job.pid = lock.l_pid;
+  return job;
+}
+
+Status verify_version(const Version& version) {
+  if (!version.damage.empty()) return Error{version.damage};
+  if (Status good = check_image_files(version.directory, version.manifest); !good) return good;
+  for (const ManifestImage& image : version.manifest.images) {
+    std::string path = version.directory + "/" + image.file;
+    Result<ImageReader> reader = ImageReader::open(path);
+    if (!reader) return reader.error();
+    if (reader->totals().checksum != image.checksum)
+      return Error{"rank image " + path + ": is not the one that the manifest lists (its checksum differs)"};
+    if (Status good = reader->verify(); !good) return good;
+  }
+  return {};
+}
+
+}  // namespace cropdl::restart
