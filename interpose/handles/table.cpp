@@ -1,0 +1,125 @@
+// See table.h. LH only, LH FS base, any thread, under the caller's lock.
+#include "interpose/handles/table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "interpose/handles/heap.h"
+
+namespace cropdl::handles {
+
+Tables* Tables::format(uint32_t first_dynamic, uint32_t capacity) {
+  void* at = heap_allocate(sizeof(Tables));
+  if (!at) return nullptr;
+  Tables* t = new (at) Tables();
+  t->version_ = kTableVersion;
+  t->first_dynamic_ = first_dynamic;
+  t->capacity_ = capacity;
+  for (Kind& k : t->kinds_) {
+    void* slots = heap_reserve((capacity - first_dynamic) * sizeof(Slot));
+    if (!slots) return nullptr;
+    k.slots = reinterpret_cast<uint64_t>(slots);
+    k.top = first_dynamic;
+  }
+  heap_set_root(kRootTables, t);
+  return t;
+}
+
+Tables* Tables::restored(const char** why) {
+  Tables* t = reinterpret_cast<Tables*>(heap_root(kRootTables));
+  if (!t) {
+    *why = "the persistent heap holds no handle tables";
+  } else if (t->version_ > kTableVersion) {
+    *why = "the handle tables were written by a newer CropDL";
+    t = nullptr;
+  }
+  return t;
+}
+
+Handle Tables::create(uint32_t kind, uint32_t maker) {
+  Kind& k = kinds_[kind];
+  uint32_t index = k.free;
+  if (index) {
+    k.free = slot(make_handle(kind, index))->next;
+  } else {
+    if (k.top >= capacity_) return 0;
+    index = k.top++;
+  }
+  const Handle h = make_handle(kind, index);
+  Slot* s = slot(h);
+  *s = Slot{};
+  s->state = kLive;
+  s->maker = maker;
+  s->serial = ++serial_;
+  ++without_recipe_;
+  return h;
+}
+
+bool Tables::set_recipe(Handle h, std::span<const Handle> dependencies, const void* payload, size_t bytes) {
+  const size_t handles = (dependencies.size_bytes() + 7) & ~size_t{7};
+  Recipe* r = static_cast<Recipe*>(heap_allocate(sizeof(Recipe) + handles + bytes));
+  if (!r) return false;
+  r->dependencies = static_cast<uint32_t>(dependencies.size());
+  r->bytes = static_cast<uint32_t>(bytes);
+  if (!dependencies.empty()) memcpy(r + 1, dependencies.data(), dependencies.size_bytes());
+  if (bytes) memcpy(reinterpret_cast<char*>(r + 1) + handles, payload, bytes);
+  for (Handle d : dependencies) retain(d);
+  slot(h)->recipe = reinterpret_cast<uint64_t>(r);
+  --without_recipe_;
+  return true;
+}
+
+void Tables::retain(Handle h) {
+  if (Slot* s = slot(h)) ++s->users;
+}
+
+void Tables::drop(Handle h, std::vector<Handle>& gone) {
+  Slot* s = slot(h);
+  gone.push_back(h);
+  Recipe* r = reinterpret_cast<Recipe*>(s->recipe);
+  if (!r) --without_recipe_;
+  s->state = kFree;
+  s->recipe = 0;
+  Kind& k = kinds_[kind_of(h)];
+  s->next = k.free;
+  k.free = index_of(h);
+  if (!r) return;
+  for (Handle d : r->handles()) let_go(d, gone);
+  heap_free(r);
+}
+
+void Tables::free(Handle h, std::vector<Handle>& gone) {
+  Slot* s = slot(h);
+  if (!s || s->state != kLive) return;
+  s->state = kTombstone;
+  if (s->users == 0) drop(h, gone);
+}
+
+void Tables::let_go(Handle h, std::vector<Handle>& gone) {
+  Slot* s = slot(h);
+  if (!s) return;
+  --s->users;
+  if (s->users == 0 && s->state == kTombstone) drop(h, gone);
+}
+
+Handle Tables::first_without_recipe() {
+  for (uint32_t kind = 0; kind < kKinds; ++kind) {
+    for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i) {
+      const Slot* s = slot(make_handle(kind, i));
+      if (s->state != kFree && !s->recipe) return make_handle(kind, i);
+    }
+  }
+  return 0;
+}
+
+std::vector<Handle> Tables::in_order(uint32_t kind) {
+  std::vector<Handle> found;
+  for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i) {
+    if (slot(make_handle(kind, i))->state != kFree) found.push_back(make_handle(kind, i));
+  }
+  std::sort(found.begin(), found.end(), [this](Handle a, Handle b) { return slot(a)->serial < slot(b)->serial; });
+  return found;
+}
+
+}  // namespace cropdl::handles
