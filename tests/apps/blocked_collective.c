@@ -1,0 +1,27 @@
+// In turn one rank computes for a while and the others already sit in the collective that it comes late to.
+#include <mpi.h>
+
+#include "steplog.h"
+
+int main(int argc, char** argv) {
+  int rank, ranks;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  steplog_open(argc, argv, rank);
+  long pace = steplog_pace;
+  steplog_pace = 0;
+  while (steplog_done < steplog_steps) {
+    long step = steplog_done, value = step + rank, sum = 0;
+    if (rank == (int)(step % ranks)) steplog_spin(pace);
+    else steplog_at("collective");
+    if (step % 3 == 0) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Allreduce(&value, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    STEPLOG_CHECK(sum == ranks * step + ranks * (ranks - 1) / 2);
+    steplog_mix((uint64_t)sum);
+    steplog_step();
+  }
+  steplog_ok();
+  MPI_Finalize();
+  return 0;
+}

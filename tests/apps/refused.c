@@ -1,0 +1,111 @@
+// Holds one thing that cannot be saved yet during its first half of steps, and lets it go for the second:
+//   refused thread|child|pipe|socket|itimer|timer|timerfd|signalfd|eventfd|epoll|shared|sharedfile ...
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "steplog.h"
+
+static volatile int leave;
+static pthread_t thread;
+static pid_t child;
+static int fds[2] = {-1, -1};
+static timer_t timer;
+static void* shared;
+
+static void* wait_to_leave(void* unused) {
+  while (!__atomic_load_n(&leave, __ATOMIC_ACQUIRE)) usleep(2000);
+  return unused;
+}
+
+static void take(const char* what) {
+  if (!strcmp(what, "thread")) {
+    STEPLOG_CHECK(!pthread_create(&thread, NULL, wait_to_leave, NULL));
+  } else if (!strcmp(what, "child")) {
+    child = fork();
+    if (child == 0)
+      for (;;) pause();
+    STEPLOG_CHECK(child > 0);
+  } else if (!strcmp(what, "pipe")) {
+    STEPLOG_CHECK(!pipe(fds));
+  } else if (!strcmp(what, "socket")) {
+    STEPLOG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+  } else if (!strcmp(what, "itimer")) {
+    struct itimerval far = {.it_value = {.tv_sec = 3600}};
+    STEPLOG_CHECK(!setitimer(ITIMER_REAL, &far, NULL));
+  } else if (!strcmp(what, "timer")) {
+    struct itimerspec far = {.it_value = {.tv_sec = 3600}};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    STEPLOG_CHECK(!timer_create(CLOCK_MONOTONIC, &event, &timer));
+    STEPLOG_CHECK(!timer_settime(timer, 0, &far, NULL));
+  } else if (!strcmp(what, "timerfd")) {
+    STEPLOG_CHECK((fds[0] = timerfd_create(CLOCK_MONOTONIC, 0)) >= 0);
+  } else if (!strcmp(what, "signalfd")) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    STEPLOG_CHECK((fds[0] = signalfd(-1, &set, 0)) >= 0);
+  } else if (!strcmp(what, "eventfd")) {
+    STEPLOG_CHECK((fds[0] = eventfd(0, 0)) >= 0);
+  } else if (!strcmp(what, "epoll")) {
+    STEPLOG_CHECK((fds[0] = epoll_create1(0)) >= 0);
+  } else if (!strcmp(what, "shared")) {
+    shared = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    STEPLOG_CHECK(shared != MAP_FAILED);
+    memset(shared, 1, 8192);
+  } else if (!strcmp(what, "sharedfile")) {
+    char name[] = "/tmp/refused-XXXXXX";
+    int fd = mkstemp(name);
+    STEPLOG_CHECK(fd >= 0 && !ftruncate(fd, 8192));
+    unlink(name);
+    shared = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    STEPLOG_CHECK(shared != MAP_FAILED);
+  } else {
+    steplog_fail("unknown: %s", what);
+  }
+}
+
+static void let_go(const char* what) {
+  if (!strcmp(what, "thread")) {
+    __atomic_store_n(&leave, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+  } else if (!strcmp(what, "child")) {
+    int status;
+    kill(child, SIGKILL);
+    STEPLOG_CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+  } else if (!strcmp(what, "itimer")) {
+    struct itimerval none = {0}, was;
+    STEPLOG_CHECK(!setitimer(ITIMER_REAL, &none, &was) && was.it_value.tv_sec > 3000);
+  } else if (!strcmp(what, "timer")) {
+    STEPLOG_CHECK(!timer_delete(timer));
+  } else if (shared) {
+    munmap(shared, 8192);
+  } else {
+    close(fds[0]);
+    if (fds[1] >= 0) close(fds[1]);
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  steplog_open(argc, argv, -1);
+  take(argv[1]);
+  while (steplog_done < steplog_steps) {
+    if (steplog_done == steplog_steps / 2) let_go(argv[1]);
+    steplog_mix((uint64_t)steplog_done);
+    steplog_step();
+  }
+  steplog_ok();
+  return 0;
+}

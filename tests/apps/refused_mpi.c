@@ -1,0 +1,86 @@
+// Holds one MPI object or operation that cannot be saved yet during its first half of steps, and lets it go for
+// the second:   refused_mpi window|file|icollective|intercomm|persistent ...
+#include <mpi.h>
+#include <unistd.h>
+
+#include "steplog.h"
+
+static int rank, ranks, number, memory[16], sum;
+static MPI_Win window;
+static MPI_File file;
+static MPI_Request request;
+static MPI_Comm half, inter;
+
+static void take(const char* what) {
+  if (!strcmp(what, "window")) {
+    MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  } else if (!strcmp(what, "file")) {
+    char name[64];
+    snprintf(name, sizeof name, "/tmp/refused-mpi-%d-%d", (int)getpid(), rank);
+    STEPLOG_CHECK(!MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                                 MPI_INFO_NULL, &file));
+  } else if (!strcmp(what, "icollective")) {
+    number = rank + 1;
+    if (rank == 0) MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  } else if (!strcmp(what, "intercomm")) {
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, (rank + 1) % 2, 5, &inter);
+  } else if (!strcmp(what, "persistent")) {
+    MPI_Recv_init(&number, 1, MPI_INT, (rank + ranks - 1) % ranks, 6, MPI_COMM_WORLD, &request);
+  } else {
+    steplog_fail("unknown: %s", what);
+  }
+}
+
+static void let_go(const char* what) {
+  if (!strcmp(what, "window")) {
+    int value = rank + 10;
+    MPI_Win_fence(0, window);
+    MPI_Put(&value, 1, MPI_INT, (rank + 1) % ranks, 3, 1, MPI_INT, window);
+    MPI_Win_fence(0, window);
+    STEPLOG_CHECK(memory[3] == (rank + ranks - 1) % ranks + 10);
+    MPI_Win_free(&window);
+  } else if (!strcmp(what, "file")) {
+    int value = 77, back = 0;
+    MPI_File_write_at(file, 100, &value, 1, MPI_INT, MPI_STATUS_IGNORE);
+    MPI_File_read_at(file, 100, &back, 1, MPI_INT, MPI_STATUS_IGNORE);
+    STEPLOG_CHECK(back == 77);
+    MPI_File_close(&file);
+  } else if (!strcmp(what, "icollective")) {
+    if (rank != 0) MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    STEPLOG_CHECK(sum == ranks * (ranks + 1) / 2);
+  } else if (!strcmp(what, "intercomm")) {
+    int size, others = 0;
+    MPI_Comm_remote_size(inter, &size);
+    MPI_Allreduce(&rank, &others, 1, MPI_INT, MPI_MAX, inter);
+    STEPLOG_CHECK(size >= ranks / 2 && others % 2 != rank % 2);
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+  } else {
+    number = -1;
+    MPI_Start(&request);
+    int mine = rank;
+    MPI_Send(&mine, 1, MPI_INT, (rank + 1) % ranks, 6, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    STEPLOG_CHECK(number == (rank + ranks - 1) % ranks);
+    MPI_Request_free(&request);
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  steplog_open(argc, argv, rank);
+  take(argv[1]);
+  while (steplog_done < steplog_steps) {
+    if (steplog_done == steplog_steps / 2) let_go(argv[1]);
+    steplog_mix((uint64_t)steplog_done);
+    steplog_step();
+  }
+  steplog_ok();
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,118 @@
+// The log that every small program here keeps open and writes to, C and C++. Nothing in it knows of checkpoints;
+// a driver reads it to tell whether a restarted run continued or began anew. Lines:
+//   nonce HEX          a number from /dev/urandom, drawn once at the start
+//   step K TIME        step K (from 1) is over; seconds since 1970
+//   at WORD TIME       the program is about to do WORD (block in a receive, ...)
+//   ok HEX nonce=HEX   the self check passed: digest of the results, and the nonce as memory still has it
+//   failed TEXT        the self check did not pass; the program exits with 1
+// Arguments: --log FILE (default standard output; rank R > 0 appends .R), --steps N, --pace MICROSECONDS (spent
+// computing after each step), anything else is left to the program.
+#pragma once
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static FILE* steplog_file;
+static uint64_t steplog_nonce;
+static long steplog_done;
+static long steplog_steps = 100;
+static long steplog_pace = 20000;
+static uint64_t steplog_digest = 0xcbf29ce484222325u;
+
+static inline double steplog_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static inline void steplog_fail(const char* format, ...) {
+  va_list list;
+  char text[512];
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (steplog_file) fprintf(steplog_file, "failed %s\n", text);
+  if (steplog_file) fflush(steplog_file);
+  fprintf(stderr, "self check failed at step %ld: %s\n", steplog_done, text);
+  _Exit(1);  // the launcher ends the other ranks
+}
+
+#define STEPLOG_CHECK(condition) \
+  do { \
+    if (!(condition)) steplog_fail("%s:%d: %s", __FILE__, __LINE__, #condition); \
+  } while (0)
+
+// rank: -1 for a program that is not MPI.
+static inline void steplog_open(int argc, char** argv, int rank) {
+  const char* path = NULL;
+  for (int i = 1; i < argc; i++) {
+    if (i + 1 < argc && !strcmp(argv[i], "--log")) path = argv[i + 1];
+    if (i + 1 < argc && !strcmp(argv[i], "--steps")) steplog_steps = atol(argv[i + 1]);
+    if (i + 1 < argc && !strcmp(argv[i], "--pace")) steplog_pace = atol(argv[i + 1]);
+  }
+  steplog_file = stdout;
+  if (path) {
+    char name[4096];
+    if (rank > 0) snprintf(name, sizeof name, "%s.%d", path, rank);
+    else snprintf(name, sizeof name, "%s", path);
+    steplog_file = fopen(name, "w");
+    if (!steplog_file) {
+      perror(name);
+      exit(1);
+    }
+  }
+  setvbuf(steplog_file, NULL, _IOLBF, 4096);
+  FILE* random = fopen("/dev/urandom", "rb");
+  if (!random || fread(&steplog_nonce, sizeof steplog_nonce, 1, random) != 1) {
+    perror("/dev/urandom");
+    exit(1);
+  }
+  fclose(random);
+  fprintf(steplog_file, "nonce %016llx\n", (unsigned long long)steplog_nonce);
+}
+
+static inline void steplog_mix(uint64_t value) {
+  steplog_digest = (steplog_digest ^ value) * 0x100000001b3u;
+  steplog_digest ^= steplog_digest >> 31;
+}
+
+static inline void steplog_mix_bytes(const void* bytes, size_t size) {
+  const unsigned char* p = (const unsigned char*)bytes;
+  for (size_t i = 0; i < size; i++) steplog_digest = (steplog_digest ^ p[i]) * 0x100000001b3u;
+  steplog_digest ^= steplog_digest >> 31;
+}
+
+static inline void steplog_at(const char* word) {
+  fprintf(steplog_file, "at %s %.6f\n", word, steplog_now());
+}
+
+// Computes, without a system call (the clock is read through the vDSO).
+static inline void steplog_spin(long microseconds) {
+  double end = steplog_now() + 1e-6 * (double)microseconds;
+  while (steplog_now() < end)
+    for (volatile int i = 0; i < 200; i++) {
+    }
+}
+
+static inline void steplog_step(void) {
+  steplog_done++;
+  fprintf(steplog_file, "step %ld %.6f\n", steplog_done, steplog_now());
+  if (steplog_pace > 0) steplog_spin(steplog_pace);
+}
+
+static inline void steplog_ok(void) {
+  fprintf(steplog_file, "ok %016llx nonce=%016llx\n", (unsigned long long)steplog_digest,
+          (unsigned long long)steplog_nonce);
+  fclose(steplog_file);
+}
+
+static inline uint64_t steplog_random(uint64_t* state) {  // splitmix64
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
