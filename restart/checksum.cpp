@@ -1,18 +1,20 @@
 #include "restart/checksum.h"
 
-#define XXH_STATIC_LINKING_ONLY  // the state of a hash under way, on our stack
-#include <xxh_x86dispatch.h>  // picks SSE2, AVX2 or AVX-512 at run time
+#include "restart/checksum_kernel.h"
 
 namespace cropdl::restart {
 
-uint64_t checksum(const void* data, size_t bytes) { return XXH3_64bits(data, bytes); }
+uint64_t checksum_avx2(const iovec* pieces, size_t count);  // checksum_avx2.cpp
 
 uint64_t checksum(std::span<const iovec> pieces) {
-  if (pieces.size() == 1) return XXH3_64bits(pieces[0].iov_base, pieces[0].iov_len);
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  for (const iovec& piece : pieces) XXH3_64bits_update(&state, piece.iov_base, piece.iov_len);
-  return XXH3_64bits_digest(&state);
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  return has_avx2 ? checksum_avx2(pieces.data(), pieces.size())
+                  : checksum_with_this_vector_width(pieces.data(), pieces.size());
+}
+
+uint64_t checksum(const void* data, size_t bytes) {
+  iovec piece{const_cast<void*>(data), bytes};
+  return checksum(std::span<const iovec>(&piece, 1));
 }
 
 bool is_zero_page(const void* page) {
