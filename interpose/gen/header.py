@@ -1,0 +1,143 @@
+"""What a C header declares, as castxml and the preprocessor see it: functions with their types, constants, and
+for every type whether it is a handle, a pointer, an integer. Knows nothing of any particular library.
+
+Runs at build time only."""
+import re
+import subprocess
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Argument:
+    name: str
+    type: str            # C type as a parameter ("const int *"), arrays decayed
+    base: str            # name of the innermost type behind pointers, without qualifiers
+    depth: int           # pointers in front of it (an array counts as one)
+    const: bool          # the pointee is const
+    array: bool          # written as an array
+    callback: bool       # pointer to a function
+    declaration: str     # "const int counts[]" as C, for a definition
+
+
+@dataclass
+class Prototype:
+    name: str
+    result: str
+    arguments: list = field(default_factory=list)
+    variadic: bool = False
+
+
+class Header:
+    """One parsed header. `flags` are the compiler's, `names` a regular expression of the functions wanted."""
+
+    def __init__(self, header: Path, flags: list[str], names: str, symbols: str = ""):
+        self.constants = self._macros(header, flags)
+        self.elements = {e.get("id"): e for e in self._castxml(header, flags)}
+        for element in self.elements.values():
+            if element.tag == "Enumeration":
+                for value in element.findall("EnumValue"):
+                    self.constants[value.get("name")] = value.get("init")
+        wanted = re.compile(names)
+        self.functions = {}
+        for element in self.elements.values():
+            if element.tag == "Function" and wanted.match(element.get("name")):
+                self.functions[element.get("name")] = self._prototype(element)
+
+    @staticmethod
+    def _castxml(header, flags):
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder) / "header.xml"
+            subprocess.run(["castxml", "--castxml-output=1", "-x", "c", *flags, "-o", str(output), str(header)],
+                           check=True)
+            return ElementTree.parse(output).getroot()
+
+    @staticmethod
+    def _macros(header, flags):
+        text = subprocess.run(["gcc", "-E", "-dM", *flags, str(header)], check=True, capture_output=True,
+                              text=True).stdout
+        found = re.findall(r"^#define ([A-Za-z_]\w*) (.+)$", text, re.M)
+        return {name: value.strip() for name, value in found}
+
+    def _element(self, reference):
+        element = self.elements.get(reference)  # an element without children is false: compare with None
+        return element if element is not None else self.elements[reference.rstrip("crv")]
+
+    def _spell(self, reference, declarator=""):
+        """C declaration of `declarator` with the type `reference`."""
+        e = self._element(reference)
+        inner = e.get("type")
+        match e.tag:
+            case "CvQualifiedType":
+                qualifier = "const " if e.get("const") == "1" else "volatile "
+                if self._element(inner).tag == "PointerType":
+                    return self._spell(inner, qualifier + declarator)
+                return qualifier + self._spell(inner, declarator)
+            case "ElaboratedType":
+                return self._spell(inner, declarator)
+            case "Typedef" | "FundamentalType":
+                return f"{e.get('name')} {declarator}".rstrip()
+            case "Struct" | "Union" | "Enumeration":
+                return f"{e.tag.lower().replace('enumeration', 'enum')} {e.get('name')} {declarator}".rstrip()
+            case "PointerType":
+                wrap = self._element(inner).tag in ("FunctionType", "ArrayType")
+                return self._spell(inner, f"(*{declarator})" if wrap else f"*{declarator}")
+            case "ArrayType":
+                bound = e.get("max")
+                return self._spell(inner, f"{declarator}[{int(bound) + 1 if bound else ''}]")
+            case "FunctionType":
+                arguments = ", ".join(self._spell(a.get("type")) if a.tag == "Argument" else "..." for a in e)
+                return self._spell(e.get("returns"), f"{declarator}({arguments or 'void'})")
+        raise ValueError(f"castxml element {e.tag} is not known to the generator")
+
+    def _describe(self, reference):
+        """(base name, pointer depth, pointee const, is a function pointer) of a type, typedefs kept."""
+        depth, const, callback = 0, False, False
+        while True:
+            e = self._element(reference)
+            if e.tag == "CvQualifiedType":
+                const = const or (depth > 0 and e.get("const") == "1")
+            elif e.tag in ("PointerType", "ArrayType"):
+                depth += 1
+            elif e.tag == "FunctionType":
+                return "function", depth, const, True
+            elif e.tag == "Typedef":
+                target = self._element(e.get("type"))
+                while target.tag in ("Typedef", "ElaboratedType"):
+                    target = self._element(target.get("type"))
+                if target.tag == "FunctionType" or (
+                        target.tag == "PointerType" and self._element(target.get("type")).tag == "FunctionType"):
+                    callback = True
+                return e.get("name"), depth, const, callback
+            elif e.tag != "ElaboratedType":
+                return e.get("name"), depth, const, callback
+            reference = e.get("type")
+
+    def _prototype(self, element):
+        prototype = Prototype(element.get("name"), self._spell(element.get("returns")))
+        for position, a in enumerate(element):
+            if a.tag == "Ellipsis":
+                prototype.variadic = True
+                continue
+            name = a.get("name") or f"argument{position}"
+            base, depth, const, callback = self._describe(a.get("type"))
+            original = a.get("original_type")
+            prototype.arguments.append(Argument(
+                name, self._spell(a.get("type")), base, depth, const,
+                bool(original) and self._element(original).tag == "ArrayType", callback,
+                self._spell(a.get("type"), name)))
+        return prototype
+
+
+def dynamic_symbols(library: Path):
+    """{name: (kind, size, binding)} of what a shared library exports. kind: FUNC, OBJECT, ..."""
+    text = subprocess.run(["readelf", "-W", "--dyn-syms", str(library)], check=True, capture_output=True,
+                          text=True).stdout
+    symbols = {}
+    for line in text.splitlines():
+        columns = line.split()
+        if len(columns) >= 8 and columns[0].rstrip(":").isdigit() and columns[6] != "UND":
+            symbols[columns[7].split("@")[0]] = (columns[3], int(columns[2], 0), columns[4])
+    return symbols

@@ -1,0 +1,71 @@
+// What the generated lower table needs beside the runtime's contract: functions the MPI lacks, lengths of arrays
+// that follow from a communicator, arrays a nonblocking call goes on reading. LH only, LH FS base.
+#pragma once
+
+#include <mpi.h>
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+#include <atomic>
+#include <cstdio>
+
+#include "interpose/mpi/lower/runtime.h"
+
+namespace cropdl::lower::generated {
+
+// The program's MPI has the function, the one underneath does not. Once per process is enough to be understood.
+inline int missing(const char* name) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) {
+    std::fprintf(stderr, "cropdl: %s is not offered by the MPI underneath; the call returns an error. Run under the "
+                         "program's own MPI to use it.\n", name);
+  }
+  return seam::kErrUnsupportedOperation;
+}
+
+// An entry that no shim calls: the function is answered in the upper half.
+inline int unused_entry() { return seam::kErrIntern; }
+
+// Ranks an alltoall on `vid` exchanges with.
+inline int peers(seam::Vid vid) {
+  int inter = 0, n = 0;
+  MPI_Comm_test_inter(comm(vid), &inter);
+  inter ? MPI_Comm_remote_size(comm(vid), &n) : MPI_Comm_size(comm(vid), &n);
+  return n;
+}
+
+inline void count_neighbors(MPI_Comm c, int* in, int* out) {
+  int topology = MPI_UNDEFINED, n = 0, rank = 0;
+  *in = *out = 0;
+  if (MPI_Topo_test(c, &topology) != MPI_SUCCESS) return;
+  if (topology == MPI_CART) {
+    MPI_Cartdim_get(c, &n);
+    *in = *out = 2 * n;
+  } else if (topology == MPI_GRAPH) {
+    MPI_Comm_rank(c, &rank);
+    MPI_Graph_neighbors_count(c, rank, &n);
+    *in = *out = n;
+  } else if (topology == MPI_DIST_GRAPH) {
+    MPI_Dist_graph_neighbors_count(c, in, out, &n);
+  }
+}
+inline int neighbors_in(seam::Vid vid) {
+  int in, out;
+  count_neighbors(comm(vid), &in, &out);
+  return in;
+}
+inline int neighbors_out(seam::Vid vid) {
+  int in, out;
+  count_neighbors(comm(vid), &in, &out);
+  return out;
+}
+
+// A nonblocking or persistent call may read its arrays of datatypes until the request is done, and the runtime does
+// not tell when that is: the copy stays (eight bytes per rank and call; only the w-variants have such arrays).
+template <class H>
+HandleArray<H>& keep(const seam::Vid* vids, int n) {
+  return *new HandleArray<H>(vids, n);
+}
+
+}  // namespace cropdl::lower::generated
