@@ -1,4 +1,6 @@
 // Readable and unambiguous text of the agreement's messages and states: traces, and the explorer's state table. Pure.
+#include <charconv>
+
 #include "coord/cut.h"
 
 namespace cropdl::coord {
@@ -7,22 +9,23 @@ namespace {
 
 void put(const char* name, std::string* out) { *out += name; }
 void put(uint64_t v, std::string* out) {
+  char digits[24];
   *out += ' ';
-  *out += std::to_string(v);
+  out->append(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
 }
 void put(const std::vector<CollectiveCount>& v, std::string* out) {
   *out += " [";
-  for (const CollectiveCount& c : v) *out += std::to_string(c.comm) + ":" + std::to_string(c.begun) + " ";
+  for (const CollectiveCount& c : v) put(c.comm, out), put(c.begun, out);
   *out += ']';
 }
 void put(const std::vector<PeerCount>& v, std::string* out) {
   *out += " [";
-  for (const PeerCount& p : v) *out += std::to_string(p.world_rank) + ":" + std::to_string(p.messages) + " ";
+  for (const PeerCount& p : v) put(uint64_t{p.world_rank}, out), put(p.messages, out);
   *out += ']';
 }
 void put(const std::vector<uint64_t>& v, std::string* out) {
   *out += " [";
-  for (const uint64_t x : v) *out += std::to_string(x) + " ";
+  for (const uint64_t x : v) put(x, out);
   *out += ']';
 }
 void put(const Standing& s, std::string* out) {

@@ -1,0 +1,546 @@
+// links: cropdl_coord
+// Explores the agreement's own code over all interleavings of a few model ranks: program steps, message deliveries,
+// polls, and the moment of the request are all orders of one search; time passes only when nothing else can happen
+// (and, in the tests that say so, also at any moment). What must hold at every write and at every end is checked in
+// each state. A model rank runs a little script of collectives and blocking sends and receives.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_set>
+
+#include "coord/cut.h"
+
+namespace cropdl::coord {
+namespace {
+
+struct Op {
+  enum Kind { kCollective, kRooted, kEager, kRendezvous, kRecv, kCompute } kind;
+  uint64_t arg = 0;   // communicator, or peer
+  uint32_t root = 0;  // of a rooted collective: the root leaves without waiting for the others
+};
+Op coll(uint64_t comm) { return {Op::kCollective, comm}; }
+Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
+Op eager(uint64_t to) { return {Op::kEager, to}; }
+Op rendezvous(uint64_t to) { return {Op::kRendezvous, to}; }
+Op recv(uint64_t from) { return {Op::kRecv, from}; }
+Op compute() { return {Op::kCompute}; }
+
+struct Program {
+  std::map<uint64_t, std::vector<uint32_t>> comms;  // identity (not 0) -> members
+  std::vector<std::vector<Op>> scripts;
+};
+
+// Faults put into the model on purpose, so that the search is seen to find what it looks for.
+struct Faults {
+  bool park_at_targets = false;   // a rank at its targets parks at once: no sends or receives any more
+  bool ignore_targets = false;    // a rank begins collectives as if nobody had asked it to hold
+  bool no_raise = false;          // held ranks are never let through
+  bool forget_a_message = false;  // draining stops one message short
+};
+
+constexpr size_t kRanks = 4;  // at most
+constexpr size_t kComms = 4;  // at most; 0 is none
+
+struct ModelRank {            // bytes only: it goes into the state table as it is
+  uint8_t pc = 0;
+  bool in_call = false;        // inside a collective or a native send
+  bool parked = false;
+  bool wanted = false;         // parks as soon as it is outside of a call
+  bool holding = false;
+  bool writing = false;
+  bool image = false;
+  bool told = false;           // has targets
+  std::array<uint8_t, kComms> begun{}, targets{};                 // by communicator
+  std::array<uint8_t, kRanks> sent{}, received{}, expected{};     // by peer
+  std::array<uint8_t, kRanks> stored{};                           // drained, not yet received by the program
+};
+
+struct World {
+  const Program* program;
+  Faults faults;
+  std::vector<ModelRank> ranks;
+  Coordinator coordinator;
+  std::vector<Participant> participants;
+  std::vector<std::vector<Order>> down;
+  std::vector<std::vector<Report>> up;
+  int64_t now = 0;
+  bool requested = false;
+  bool begin_asked = false;
+  bool published = false;
+  bool finished = false;
+  bool gave_up = false;
+  int early_ticks = 0;
+
+  World(const Program& p, const Faults& f, const CutLimits& limits)
+      : program(&p), faults(f), ranks(p.scripts.size()), coordinator(static_cast<uint32_t>(p.scripts.size()), limits),
+        participants(p.scripts.size()), down(p.scripts.size()), up(p.scripts.size()) {
+    Actions none;
+    for (uint32_t r = 0; r < ranks.size(); ++r) coordinator.joined(r, 0, &none);
+  }
+
+  const Op* op(uint32_t r) const {
+    const auto& script = program->scripts[r];
+    return ranks[r].pc < script.size() ? &script[ranks[r].pc] : nullptr;
+  }
+  bool member(uint32_t r, uint64_t comm) const {
+    const auto c = program->comms.find(comm);
+    return c != program->comms.end() && std::find(c->second.begin(), c->second.end(), r) != c->second.end();
+  }
+  bool collective(const Op& o) const { return o.kind == Op::kCollective || o.kind == Op::kRooted; }
+  bool may_begin(uint32_t r, uint64_t comm) const {
+    const ModelRank& m = ranks[r];
+    if (!m.holding || faults.ignore_targets) return true;
+    return m.told && m.begun[comm] < m.targets[comm];
+  }
+  bool at_targets(uint32_t r) const {
+    const ModelRank& m = ranks[r];
+    if (!m.holding || !m.told) return false;
+    for (size_t c = 0; c < kComms; ++c)
+      if (member(r, c) && m.begun[c] < m.targets[c]) return false;
+    return true;
+  }
+  uint64_t under_way(uint32_t from, uint32_t to) const {
+    return ranks[from].sent[to] - ranks[to].received[from] - ranks[to].stored[from];
+  }
+
+  // One step of rank r's program. False: it cannot take one now.
+  bool step(uint32_t r) {
+    ModelRank& m = ranks[r];
+    const Op* o = op(r);
+    if (o == nullptr || m.parked) return false;
+    if (!m.in_call) {
+      if (m.wanted) return false;
+      if (faults.park_at_targets && at_targets(r)) return false;
+    }
+    switch (o->kind) {
+      case Op::kCompute: return advance(m);
+      case Op::kEager:
+        ++m.sent[o->arg];
+        return advance(m);
+      case Op::kRendezvous: {
+        ModelRank& to = ranks[o->arg];
+        if (!m.in_call) {
+          ++m.sent[o->arg];
+          return m.in_call = true;
+        }
+        if (to.received[r] + to.stored[r] < m.sent[o->arg]) return false;
+        return advance(m);
+      }
+      case Op::kRecv:
+        if (m.stored[o->arg] > 0) --m.stored[o->arg];
+        else if (under_way(static_cast<uint32_t>(o->arg), r) == 0) return false;
+        ++m.received[o->arg];
+        return advance(m);
+      case Op::kCollective:
+      case Op::kRooted:
+        if (!m.in_call) {
+          if (!may_begin(r, o->arg)) return false;
+          ++m.begun[o->arg];
+          return m.in_call = true;
+        }
+        for (const uint32_t peer : program->comms.at(o->arg)) {
+          if (o->kind == Op::kRooted && (o->root == r || peer != o->root)) continue;
+          if (ranks[peer].begun[o->arg] < m.begun[o->arg]) return false;
+        }
+        return advance(m);
+    }
+    return false;
+  }
+  static bool advance(ModelRank& m) {
+    m.in_call = false;
+    ++m.pc;
+    return true;
+  }
+
+  void describe(std::string* out) const {
+    for (const ModelRank& m : ranks) out->append(reinterpret_cast<const char*>(&m), sizeof m);
+    coordinator.describe(now, out);
+    for (const Participant& p : participants) p.describe(out);
+    for (const auto& q : down) {
+      for (const Order& o : q) coord::describe(o, out);
+      *out += '|';
+    }
+    for (const auto& q : up) {
+      for (const Report& o : q) coord::describe(o, out);
+      *out += '|';
+    }
+    *out += static_cast<char>('0' + requested + 2 * begin_asked + 4 * published + 8 * finished + 16 * gave_up + 32 * early_ticks);
+  }
+};
+
+// A rank of the world as the participant sees it.
+class Seen : public LocalRank {
+ public:
+  Seen(World* w, uint32_t r) : w_(w), r_(r), m_(w->ranks[r]) {}
+  void hold() override {
+    m_.holding = true;
+    m_.told = false;
+    m_.targets = {};
+  }
+  void set_targets(const std::vector<CollectiveCount>& targets) override {
+    m_.told = true;
+    m_.targets = {};
+    for (const CollectiveCount& t : targets) m_.targets[t.comm] = static_cast<uint8_t>(t.begun);
+  }
+  Standing standing() override {
+    Standing s;
+    for (size_t c = 1; c < kComms; ++c)
+      if (w_->member(r_, c)) s.counts.push_back({c, m_.begun[c]});
+    s.progress = m_.pc;
+    if (const Op* o = w_->op(r_); o != nullptr && w_->collective(*o)) {
+      if (m_.in_call) s.inside = o->arg;
+      else if (!w_->may_begin(r_, o->arg)) s.held = o->arg;
+    }
+    return s;
+  }
+  bool try_stop() override {
+    m_.wanted = true;
+    if (!m_.in_call) m_.parked = true;
+    return m_.parked;
+  }
+  std::string refusal_when_stopped() override { return ""; }
+  std::vector<PeerCount> sent() override {
+    std::vector<PeerCount> v;
+    for (uint32_t i = 0; i < w_->ranks.size(); ++i)
+      if (m_.sent[i] != 0) v.push_back({i, m_.sent[i]});
+    return v;
+  }
+  void begin_drain(const std::vector<PeerCount>& expected) override {
+    m_.expected = {};
+    for (const PeerCount& p : expected) m_.expected[p.world_rank] = static_cast<uint8_t>(p.messages);
+  }
+  bool drained(Status*) override {
+    bool all = true;
+    for (uint32_t from = 0; from < w_->ranks.size(); ++from) {
+      uint64_t got = m_.received[from] + m_.stored[from];
+      while (got < m_.expected[from] && w_->under_way(from, r_) > 0) {
+        if (w_->faults.forget_a_message && got + 1 == m_.expected[from]) break;
+        ++m_.stored[from];
+        ++got;
+      }
+      all = all && (got >= m_.expected[from] || w_->faults.forget_a_message);
+    }
+    return all;
+  }
+  void begin_write(const std::string&) override { m_.writing = true; }
+  bool written(Status*, ImageSummary*) override {
+    m_.image = true;
+    return true;
+  }
+  void resume() override { m_.holding = m_.wanted = m_.parked = m_.writing = m_.image = false; }
+
+ private:
+  World* w_;
+  uint32_t r_;
+  ModelRank& m_;
+};
+
+struct Found {
+  size_t states = 0;
+  size_t ends = 0;        // states in which everything is over
+  size_t cuts = 0;        // ends with a published version
+  size_t given_up = 0;    // ends without
+  size_t wedged = 0;      // states out of which nothing leads, though the program is not over
+  uint64_t most_raises = 0;
+  std::vector<std::string> violations;
+  bool complete = true;   // the whole space was searched
+};
+
+// How much of the space is searched.
+struct Search {
+  int early_ticks = 0;          // so often, timers also run out while other things could still happen
+  bool prompt_reports = false;  // reports reach the coordinator at once: for four ranks, else they are too many
+  bool first_failure = false;   // an attempt given up ends the search
+};
+
+class Explorer {
+ public:
+  explicit Explorer(Program program, Search search = {}, Faults faults = {})
+      : program_(std::move(program)), faults_(faults), search_(search) {
+    limits_.attempts = 1;
+    if (faults_.no_raise) limits_.raise_after = limits_.raise_anyway_after = INT64_MAX / 4;
+  }
+
+  Found run(size_t state_bound = 3'000'000) {
+    std::vector<World> stack;
+    World first(program_, faults_, limits_);
+    const Key k = key(first);
+    push(std::move(first), k, &stack);
+    while (!stack.empty()) {
+      if (found_.states > state_bound || !found_.violations.empty() || (search_.first_failure && found_.given_up > 0)) {
+        found_.complete = false;
+        break;
+      }
+      const World w = std::move(stack.back());
+      stack.pop_back();
+      expand(w, &stack);
+    }
+    return found_;
+  }
+
+ private:
+  struct Key {
+    size_t a, b;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const { return k.a ^ k.b * 0x9e3779b97f4a7c15; }
+  };
+
+  // 128 bits of two hashes: a collision among millions of states is out of question.
+  Key key(const World& w) {
+    text_.clear();
+    w.describe(&text_);
+    const size_t a = std::hash<std::string_view>{}(text_);
+    text_ += static_cast<char>(a);
+    text_ += 'x';
+    return {a, std::hash<std::string_view>{}(text_)};
+  }
+
+  void push(World&& w, const Key& k, std::vector<World>* stack) {
+    if (!seen_.insert(k).second) return;
+    ++found_.states;
+    stack->push_back(std::move(w));
+  }
+
+  void expand(const World& w, std::vector<World>* stack) {
+    bool moved = false;
+    const Key here = key(w);
+    // Once all have stopped, and after the attempt, whatever can happen commutes (the model programs have no
+    // wildcards): one order stands for all.
+    const bool one_order = w.finished || w.coordinator.phase() >= Phase::kDraining;
+    const auto branch = [&](auto change) {
+      if (moved && one_order) return;
+      World next = w;
+      if (!change(next)) return;
+      const Key k = key(next);
+      if (k == here) return;  // a poll without news
+      moved = true;
+      push(std::move(next), k, stack);
+    };
+    const auto n = static_cast<uint32_t>(w.ranks.size());
+    if (!w.requested)
+      branch([&](World& x) {
+        x.requested = true;
+        return act(x, [&](Actions* out) { x.coordinator.request(x.now, out); });
+      });
+    for (uint32_t r = 0; r < n; ++r) {
+      branch([&](World& x) { return x.step(r); });
+      if (w.participants[r].poll_period() != 0)
+        branch([&](World& x) {
+          Seen rank(&x, r);
+          std::vector<Report> out;
+          x.participants[r].poll(rank, &out);
+          return send_up(x, r, std::move(out));
+        });
+      if (!w.down[r].empty())
+        branch([&](World& x) {
+          Seen rank(&x, r);
+          std::vector<Report> out;
+          const Order order = x.down[r].front();
+          x.down[r].erase(x.down[r].begin());
+          x.participants[r].receive(rank, order, &out);
+          return send_up(x, r, std::move(out));
+        });
+      if (!w.up[r].empty())
+        branch([&](World& x) {
+          const Report m = x.up[r].front();
+          x.up[r].erase(x.up[r].begin());
+          return act(x, [&](Actions* out) { x.coordinator.receive(r, m, x.now, out); });
+        });
+    }
+    const auto deadline = w.coordinator.deadline();
+    if (deadline && (!moved || w.early_ticks < search_.early_ticks) && !w.gave_up) {
+      const bool early = moved;
+      branch([&](World& x) {
+        x.now = std::max(x.now, *deadline);
+        x.early_ticks += early;
+        if (early && x.coordinator.deadline() && *deadline >= limits_.attempt_bound) return false;
+        return act(x, [&](Actions* out) { x.coordinator.tick(x.now, out); });
+      });
+    }
+    if (moved) return;
+    bool over = w.finished;
+    for (uint32_t r = 0; r < n; ++r) over = over && w.op(r) == nullptr && w.participants[r].poll_period() == 0;
+    if (!over) {
+      ++found_.wedged;
+      return;
+    }
+    ++found_.ends;
+    ++(w.published ? found_.cuts : found_.given_up);
+    for (uint32_t a = 0; a < n; ++a)
+      for (uint32_t b = 0; b < n; ++b)
+        if (w.ranks[b].stored[a] != 0 || w.under_way(a, b) != 0) violation(w, "a message was left over at the end");
+  }
+
+  bool send_up(World& x, uint32_t r, std::vector<Report> reports) {
+    for (Report& m : reports)
+      if (search_.prompt_reports) act(x, [&](Actions* out) { x.coordinator.receive(r, m, x.now, out); });
+      else x.up[r].push_back(std::move(m));
+    return true;
+  }
+
+  template <class F>
+  bool act(World& x, F input) {
+    Actions out;
+    input(&out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const Action a = out[i];
+      if (const auto* send = std::get_if<SendOrder>(&a)) {
+        x.down[send->rank].push_back(send->order);
+      } else if (std::holds_alternative<BeginVersion>(a)) {
+        check_cut(x);
+        x.coordinator.version_begun("v", x.now, &out);
+      } else if (std::holds_alternative<Publish>(a)) {
+        for (const ModelRank& m : x.ranks)
+          if (!m.image || !m.parked) violation(x, "published without every rank's image");
+        x.published = true;
+        x.coordinator.published(1, x.now, &out);
+      } else if (const auto* f = std::get_if<Finished>(&a)) {
+        if (x.finished) violation(x, "finished twice");
+        x.finished = true;
+        x.gave_up = !f->outcome.published;
+        if (f->outcome.published != x.published) violation(x, "the outcome and the version differ");
+      }
+      found_.most_raises = std::max(found_.most_raises, x.coordinator.raises());
+    }
+    return true;
+  }
+
+  // What a cut is.
+  void check_cut(const World& x) {
+    for (uint32_t r = 0; r < x.ranks.size(); ++r) {
+      if (!x.ranks[r].parked) violation(x, "a rank runs at the cut");
+      if (x.ranks[r].in_call) violation(x, "a rank is inside a call at the cut");
+      for (uint32_t from = 0; from < x.ranks.size(); ++from)
+        if (x.under_way(from, r) != 0) violation(x, "a message is under way at the cut");
+    }
+    for (const auto& [comm, members] : program_.comms)
+      for (const uint32_t m : members)
+        if (x.ranks[m].begun[comm] != x.ranks[members[0]].begun[comm]) violation(x, "collective counts differ at the cut");
+  }
+
+  void violation(const World& x, const char* what) {
+    std::string s;
+    x.describe(&s);
+    found_.violations.push_back(std::string(what) + "\n" + s);
+  }
+
+  Program program_;
+  Faults faults_;
+  Search search_;
+  CutLimits limits_;
+  Found found_;
+  std::string text_;
+  std::unordered_set<Key, KeyHash> seen_;
+};
+
+Found expect_always_cut(const Program& p, Search search = {}) {
+  const Found f = Explorer(p, search).run();
+  EXPECT_TRUE(f.violations.empty()) << f.violations[0];
+  EXPECT_TRUE(f.complete) << f.states << " states";
+  EXPECT_EQ(f.wedged, 0u);
+  EXPECT_EQ(f.given_up, 0u);
+  EXPECT_GT(f.cuts, 0u);
+  ::testing::Test::RecordProperty("states", static_cast<int>(f.states));
+  std::printf("    %zu states, %zu ends, up to %lu raises\n", f.states, f.ends, f.most_raises);
+  return f;
+}
+
+constexpr uint64_t X = 1, Y = 2, W = 3;
+
+// A and C share X. C has begun X; A must first receive from B, which has no collective to run to.
+Program message_before_the_collective(Op (*send)(uint64_t)) {
+  return {{{X, {0, 2}}}, {{recv(1), coll(X)}, {send(0)}, {coll(X)}}};
+}
+
+TEST(CutExplorer, TwoRanksInCollectivesReachACut) {
+  expect_always_cut({{{W, {0, 1}}}, {{coll(W), coll(W), compute()}, {coll(W), compute(), coll(W)}}});
+}
+
+TEST(CutExplorer, AMessageThatAShortRankWaitsForIsStillSent) {
+  expect_always_cut(message_before_the_collective(eager));
+  expect_always_cut(message_before_the_collective(rendezvous));
+}
+
+TEST(CutExplorer, OverlappingCommunicatorsReachACut) {
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 2}}}, {{coll(X), coll(Y)}, {coll(X)}, {coll(Y)}}});
+  expect_always_cut({{{X, {0, 1}}, {W, {0, 1, 2}}}, {{coll(X), coll(W)}, {coll(X), coll(W)}, {coll(W)}}});
+}
+
+// C is inside X. A joins it only after a message that B sends behind a collective Y, of its own or shared with D.
+Program message_behind_a_held_collective(bool shared) {
+  Program p{{{X, {0, 2}}, {Y, {1}}}, {{recv(1), coll(X)}, {coll(Y), eager(0)}, {coll(X)}}};
+  if (shared) {
+    p.comms[Y] = {1, 3};
+    p.scripts.push_back({coll(Y)});
+  }
+  return p;
+}
+
+TEST(CutExplorer, HeldRanksAreLetThroughWhatAShortRankNeeds) {
+  EXPECT_GT(expect_always_cut(message_behind_a_held_collective(false)).most_raises, 0u);
+  Search four_ranks;
+  four_ranks.prompt_reports = true;
+  EXPECT_GT(expect_always_cut(message_behind_a_held_collective(true), four_ranks).most_raises, 0u);
+}
+
+TEST(CutExplorer, AShortRankHeldElsewhereIsLetThrough) {
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 2}}}, {{coll(Y), coll(X)}, {coll(X)}, {coll(Y)}}});
+}
+
+TEST(CutExplorer, SendsThatWaitForAParkedReceiverComplete) {
+  expect_always_cut({{}, {{rendezvous(1), recv(1)}, {recv(0), rendezvous(0)}}});
+  expect_always_cut({{}, {{rendezvous(1)}, {recv(0), rendezvous(2)}, {recv(1)}}});
+  expect_always_cut({{}, {{rendezvous(1), rendezvous(1)}, {compute(), recv(0), recv(0)}}});
+}
+
+TEST(CutExplorer, MessagesUnderWayAreDrainedAndReceivedLater) {
+  expect_always_cut({{{W, {0, 1}}}, {{eager(1), eager(1), coll(W)}, {coll(W), recv(0), recv(0)}}});
+  expect_always_cut({{}, {{eager(1), recv(1)}, {eager(0), recv(0)}}});
+}
+
+TEST(CutExplorer, ARootThatLeavesEarlyIsNoObstacle) {
+  expect_always_cut({{{W, {0, 1, 2}}}, {{rooted(W, 0), eager(1)}, {rooted(W, 0), recv(0)}, {rooted(W, 0)}}});
+  expect_always_cut({{{W, {0, 1}}}, {{rooted(W, 0), rooted(W, 1)}, {rooted(W, 0), rooted(W, 1)}}});
+}
+
+TEST(CutExplorer, RaisingTooEarlyDoesNoHarm) {
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{coll(X), coll(Y)}, {compute(), coll(X), coll(Y)}}}, {.early_ticks = 2});
+  expect_always_cut(message_before_the_collective(eager), {.early_ticks = 1});
+}
+
+// --- The search finds what is wrong.
+
+TEST(CutExplorer, FindsThatParkingAtTheTargetsDeadlocks) {
+  Faults faults;
+  faults.park_at_targets = true;
+  const Found f = Explorer(message_before_the_collective(eager), {.first_failure = true}, faults).run();
+  EXPECT_GT(f.given_up, 0u) << "the naive rule reached a cut in every order; the search proves nothing";
+}
+
+TEST(CutExplorer, FindsThatWithoutRaisingSomeAttemptsHaveNoEnd) {
+  Faults faults;
+  faults.no_raise = true;
+  const Found f = Explorer(message_behind_a_held_collective(false), {.first_failure = true}, faults).run();
+  EXPECT_GT(f.given_up, 0u);
+}
+
+TEST(CutExplorer, FindsACollectiveBegunBeyondItsTarget) {
+  Faults faults;
+  faults.ignore_targets = true;
+  const Found f = Explorer({{{W, {0, 1}}}, {{coll(W), coll(W)}, {coll(W), coll(W)}}}, {.first_failure = true}, faults).run();
+  EXPECT_FALSE(f.violations.empty() && f.given_up == 0);
+}
+
+TEST(CutExplorer, FindsALostMessage) {
+  Faults faults;
+  faults.forget_a_message = true;
+  const Found f = Explorer({{}, {{eager(1), recv(1)}, {eager(0), recv(0)}}}, {.first_failure = true}, faults).run();
+  EXPECT_FALSE(f.violations.empty());
+}
+
+}  // namespace
+}  // namespace cropdl::coord
