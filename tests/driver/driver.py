@@ -1,0 +1,397 @@
+"""Runs unmodified programs natively, under cropdl-run and under cropdl-restart, kills them, and judges from their logs
+whether a restarted run continued or began anew. Needs Python 3 alone, no privileges; touches only processes that it
+started (every one carries this run's mark in its environment)."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("CROPDL_BUILD", os.path.join(SOURCE, "build"))
+LAUNCHERS = ("mpirun", "mpiexec", "orterun", "orted", "prte", "hydra_", "timeout", "env", "bash", "sh", "dash")
+PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))  # seconds for anything that should take a few
+
+
+class Failure(Exception):
+    """The promise was not kept; the text says how."""
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def tool(name):
+    return os.path.join(BUILD, "bin", name)
+
+
+def app(name):
+    """`openmpi/train` -> the path of the unmodified program."""
+    path = os.path.join(BUILD, "tests", "apps", name)
+    expect(os.access(path, os.X_OK), f"{path} has not been built")
+    return path
+
+
+def launcher(mpi, ranks, environment=None):
+    """The launcher's command line. `environment`: variables passed by its own option, to ranks only."""
+    if mpi == "none":
+        return []
+    command = [f"mpirun.{mpi}", "-n", str(ranks)]
+    if mpi == "openmpi":
+        command[1:1] = ["--oversubscribe", "--bind-to", "none"]
+    for name, value in (environment or {}).items():
+        command += ["-x", f"{name}={value}"] if mpi == "openmpi" else ["-genv", name, value]
+    return command
+
+
+def other(mpi):
+    return {"openmpi": "mpich", "mpich": "openmpi"}[mpi]
+
+
+# --- Processes ---------------------------------------------------------------------------------------------------
+
+def read_proc(pid, name):
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+def exe_name(pid):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+def is_zombie(pid):
+    stat = read_proc(pid, "stat")
+    return not stat or stat.rpartition(b")")[2].split()[0:1] in ([b"Z"], [b"X"])
+
+
+class Job:
+    """One launched command and all that descends from it."""
+
+    def __init__(self, command, log, environment=None, cwd=None, output=None):
+        self.command = command
+        self.log = log
+        self.mark = "CROPDL_TEST_MARK=" + uuid.uuid4().hex
+        name, value = self.mark.split("=")
+        environ = dict(os.environ, **(environment or {}))
+        environ[name] = value
+        if os.geteuid() == 0:  # Open MPI refuses to run as root unless told so twice
+            environ["OMPI_ALLOW_RUN_AS_ROOT"] = environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        self.output_path = output
+        with open(output, "wb") as out:
+            self.started = time.time()
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                            env=environ, cwd=cwd, start_new_session=True)
+
+    def processes(self):
+        found = []
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and self.mark.encode() in read_proc(entry, "environ") and not is_zombie(entry):
+                found.append(int(entry))
+        return found
+
+    def ranks(self):
+        """Everything that the launcher started, and its children."""
+        result = []
+        for pid in self.processes():
+            name = exe_name(pid)
+            if not name or name.startswith(LAUNCHERS):
+                continue
+            if name.startswith("cropdl-restart") and pid == self.process.pid and len(self.command) < 6:
+                # Alone it either became the launcher or waits for it; it is a rank only when nothing is below it.
+                if any(exe_name(p).startswith(LAUNCHERS) for p in self.processes()):
+                    continue
+            result.append(pid)
+        return result
+
+    def kill_ranks(self):
+        """SIGKILL to all ranks; then to the launcher too if it does not end by itself."""
+        victims = self.ranks()
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            pass
+        self.kill_all()
+        return len(victims)
+
+    def kill_all(self):
+        end = time.monotonic() + 20
+        while True:
+            left = self.processes()
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            if not left:
+                return
+            expect(time.monotonic() < end, f"processes {left} do not die")
+            time.sleep(0.01)
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def output(self):
+        with open(self.output_path, "r", errors="replace") as f:
+            return f.read()
+
+    def finish(self, timeout=None):
+        """Waits for the job's own end; its exit status must be 0."""
+        try:
+            status = self.process.wait(timeout=timeout or 3 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            state = describe(self)
+            self.kill_all()
+            raise Failure(f"still running after {timeout or 3 * PATIENCE:.0f} s: {' '.join(self.command)}\n{state}")
+        expect(status == 0, f"ended with {status}: {' '.join(self.command)}\n{tail(self.output())}")
+
+    def wait_for_step(self, step, timeout=None):
+        end = time.monotonic() + (timeout or PATIENCE)
+        while True:
+            log = Log(self.log)
+            last = log.last_step()
+            if last >= step or log.digest is not None:
+                return last
+            if not self.alive():
+                time.sleep(0.05)
+                if Log(self.log).last_step() >= step:
+                    return Log(self.log).last_step()
+                raise Failure(f"ended with {self.process.returncode} before step {step} (at {last}): "
+                              f"{' '.join(self.command)}\n{tail(self.output())}")
+            expect(time.monotonic() < end,
+                   f"step {step} not reached (at {last}) in {timeout or PATIENCE:.0f} s: {' '.join(self.command)}\n"
+                   f"{describe(self)}")
+            time.sleep(0.01)
+
+
+def describe(job):
+    lines = [tail(job.output())]
+    for pid in job.processes():
+        state = read_proc(pid, "stat").rpartition(b")")[2].split()[0:1]
+        lines.append(f"  {pid} {exe_name(pid)} {state} wchan={read_proc(pid, 'wchan').decode()}")
+    return "\n".join(lines)
+
+
+def tail(text, lines=15):
+    return "\n".join("  | " + line for line in text.splitlines()[-lines:])
+
+
+# --- Logs --------------------------------------------------------------------------------------------------------
+
+class Log:
+    """What a program has written so far (the format is described in tests/apps/steplog.h)."""
+
+    def __init__(self, path):
+        self.path = path
+        self.nonces, self.steps, self.digest, self.final_nonce, self.failed, self.accuracy = [], [], None, None, None, None
+        self.at = None  # the last `at WORD` not yet followed by a step
+        self.ends_cleanly = True
+        try:
+            with open(path, "rb") as f:
+                data = f.read()
+        except FileNotFoundError:
+            return
+        self.ends_cleanly = not data or data.endswith(b"\n")
+        for raw in data.split(b"\n")[:-1]:
+            words = raw.decode(errors="replace").split()
+            if not words:
+                continue
+            if words[0] == "nonce" and len(words) == 2:
+                self.nonces.append(words[1])
+            elif words[0] == "step" and len(words) == 3:
+                self.steps.append((int(words[1]), float(words[2])))
+                self.at = None
+            elif words[0] == "at" and len(words) == 3:
+                self.at = words[1]
+            elif words[0] == "failed":
+                self.failed = " ".join(words[1:])
+            elif words[0] == "ok":
+                self.digest, self.final_nonce = words[1], words[2].removeprefix("nonce=")
+            elif words[0] == "final":
+                fields = dict(word.split("=") for word in words[1:])
+                self.digest, self.final_nonce, self.accuracy = fields["hash"], fields["nonce"], float(fields["accuracy"])
+            elif words[0] != "epoch":
+                raise Failure(f"{path}: not a line of the program: {raw!r}")
+
+    def last_step(self):
+        return self.steps[-1][0] if self.steps else 0
+
+    def last_step_at(self, moment):
+        return max((k for k, t in self.steps if t <= moment), default=0)
+
+
+def logs_of(path, ranks):
+    return [Log(path)] + [Log(f"{path}.{r}") for r in range(1, ranks) if os.path.exists(f"{path}.{r}")]
+
+
+def check_whole(log):
+    """One nonce, kept in memory to the end, and every step exactly once, in order."""
+    expect(log.failed is None, f"{log.path}: the program's self check failed: {log.failed}")
+    expect(len(log.nonces) == 1, f"{log.path}: {len(log.nonces)} nonces: the program was started anew")
+    expect(log.digest is not None, f"{log.path}: no result")
+    expect(log.final_nonce == log.nonces[0],
+           f"{log.path}: nonce {log.nonces[0]} at the start, {log.final_nonce} at the end: not the same process state")
+    for index, (step, _) in enumerate(log.steps):
+        expect(step == index + 1, f"{log.path}: step {step} where {index + 1} belongs")
+
+
+def check_continued(before, after, restarted_at, least, most):
+    """`before`: the log when the ranks were dead; `after`: the log now. The restarted run must have kept the nonce and
+    gone on behind the version's step, which lies between `least` and `most`. Returns the step it went on from."""
+    expect(before.nonces == after.nonces,
+           f"{after.path}: nonce {before.nonces} before the kill, {after.nonces} after: started over")
+    new = [step for step, moment in after.steps if moment >= restarted_at]
+    old = [step for step, moment in after.steps if moment < restarted_at]
+    from_step = new[0] - 1 if new else (old[-1] if old else 0)
+    expect((old[-1] if old else 0) == from_step,
+           f"{after.path}: the restarted run's first step is {from_step + 1}, the log before it ends with {old[-1:]}")
+    expect(least <= from_step <= most,
+           f"{after.path}: went on from step {from_step}, but the version was taken between steps {least} and {most}")
+    return from_step
+
+
+# --- A place of its own, and what happens in it ------------------------------------------------------------------
+
+class Place:
+    """A temporary directory with a store, a log and the jobs of one test. Ends every job, whatever happens."""
+
+    def __init__(self, name="t"):
+        self.root = tempfile.mkdtemp(prefix="cropdl-" + name[:12] + "-", dir=os.environ.get("CROPDL_TEST_TMP", "/tmp"))
+        self.store = os.path.join(self.root, "store")
+        self.jobs = []
+        os.mkdir(self.path("tmp"))
+
+    def path(self, name):
+        return os.path.join(self.root, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for job in self.jobs:
+            job.kill_all()
+        if kind is None or not os.environ.get("CROPDL_TEST_KEEP"):
+            shutil.rmtree(self.root, ignore_errors=True)
+        else:
+            print(f"kept: {self.root}")
+
+    def start(self, command, log=None, environment=None):
+        environment = dict({"TMPDIR": self.path("tmp")}, **(environment or {}))
+        job = Job(command, log or self.path("log"), environment, self.root, self.path(f"output-{len(self.jobs)}"))
+        self.jobs.append(job)
+        return job
+
+    def run(self, program, arguments=(), mpi="none", ranks=1, options=(), environment=None, log=None, preload=False):
+        """The program under cropdl-run, or with `preload` through the LD_PRELOAD entrance."""
+        log = log or self.path("log")
+        target = [app(program)] + list(arguments) + ["--log", log]
+        if preload:
+            library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": self.store}
+            command = launcher(mpi, ranks, library) + target
+        else:
+            command = launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", self.store] + list(options) + ["--"] + target
+        return self.start(command, log, environment)
+
+    def restart(self, mpi="none", ranks=1, alone=False, options=(), environment=None, log=None):
+        command = [] if alone else launcher(mpi, ranks)
+        return self.start(command + [tool("cropdl-restart")] + list(options) + [self.store], log, environment)
+
+    def checkpoint(self, timeout=None):
+        """`cropdl checkpoint`. Returns (status, text, seconds)."""
+        return self.ask([tool("cropdl"), "checkpoint", self.store], timeout)
+
+    def ask(self, command, timeout=None, environment=None):
+        environ = dict(os.environ, **(environment or {}))
+        if os.geteuid() == 0:
+            environ["OMPI_ALLOW_RUN_AS_ROOT"] = environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        began = time.monotonic()
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=timeout or PATIENCE, cwd=self.root, env=environ, errors="replace")
+        except subprocess.TimeoutExpired:
+            state = "\n".join(describe(job) for job in self.jobs if job.alive())
+            raise Failure(f"did not return in {timeout or PATIENCE:.0f} s: {' '.join(command)}\n{state}")
+        return done.returncode, done.stdout.strip(), time.monotonic() - began
+
+    def versions(self):
+        try:
+            names = os.listdir(self.store)
+        except OSError:
+            return []
+        return sorted(int(name[1:]) for name in names if re.fullmatch(r"v\d+", name))
+
+    def version_path(self, version, name=""):
+        return os.path.join(self.store, f"v{version:06d}", name)
+
+    def phase(self):
+        try:
+            with open(os.path.join(self.store, "phase")) as f:
+                return f.read().strip()
+        except OSError:
+            return ""
+
+
+def native(place, program, arguments=(), mpi="none", ranks=1):
+    """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one."""
+    log = place.path("reference")
+    job = place.start(launcher(mpi, ranks) + [app(program)] + list(arguments) + ["--log", log], log)
+    job.finish()
+    logs = logs_of(log, ranks)
+    for one in logs:
+        check_whole(one)
+    return logs
+
+
+def take_checkpoint(place, job, attempts=1):
+    """Asks for a checkpoint that must succeed. Returns the version and, per log, the steps it lies between."""
+    log_paths = [log.path for log in logs_of(job.log, 64)]
+    for attempt in range(attempts):
+        least = [Log(path).last_step() for path in log_paths]
+        status, text, _ = place.checkpoint()
+        most = [Log(path).last_step() for path in log_paths]
+        if status == 0:
+            break
+        time.sleep(0.05)
+    expect(status == 0, f"checkpoint failed with {status}: {text}\n{describe(job)}")
+    found = re.search(r"version (\d+)", text)
+    expect(found and len(text.splitlines()) == 1, f"`cropdl checkpoint` printed: {text!r}")
+    version = int(found.group(1))
+    expect(version in place.versions(), f"version {version} was reported but {place.version_path(version)} is not there")
+    return version, text, dict(zip(log_paths, zip(least, most)))
+
+
+def promise_main(promises):
+    """`FILE --list` prints the names, one per line; `FILE NAME` checks one promise."""
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(promises))
+        return 0
+    if len(sys.argv) != 2 or sys.argv[1] not in promises:
+        print(f"usage: {sys.argv[0]} --list | NAME", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: still end the jobs
+    try:
+        promises[sys.argv[1]]()
+    except Failure as failure:
+        print(f"FAILED {sys.argv[1]}: {failure}")
+        return 1
+    print(f"kept: {sys.argv[1]}")
+    return 0

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Promises of the driver itself: it must not let a checkpointer through that starts the program over, loses steps or
+changes a result. Stand-ins for the commands play such checkpointers; the real ones are not used."""
+
+import os
+import sys
+import tempfile
+
+import driver
+import restart_promises
+from driver import Failure, Log, check_continued, check_whole, expect, promise_main
+
+STARTS_OVER = {
+    "cropdl-run": 'mkdir -p "$2"; shift 2; [ "$1" = -- ] && shift; echo "$@" > "$STORE_COMMAND"; exec "$@"',
+    "cropdl": 'mkdir "$2/v000001"; echo "version 1 1 bytes stall 0.001 s"',
+    "cropdl-restart": 'exec $(cat "$STORE_COMMAND")',
+}
+
+
+def starting_over_is_found():
+    """The stand-in restarts the program from the beginning; the results are right, and yet the driver must object."""
+    with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as build:
+        os.makedirs(f"{build}/bin")
+        for name, body in STARTS_OVER.items():
+            with open(f"{build}/bin/{name}", "w") as f:
+                f.write("#!/bin/bash\n" + body + "\n")
+            os.chmod(f"{build}/bin/{name}", 0o755)
+        os.makedirs(f"{build}/tests")
+        os.symlink(os.path.join(driver.BUILD, "tests", "apps"), f"{build}/tests/apps")
+        os.environ["STORE_COMMAND"] = f"{build}/command"
+        kept, driver.BUILD = driver.BUILD, build
+        try:
+            restart_promises.survives("plain", arguments=("--steps", "30", "--pace", "20000"), chain=("same",))
+        except Failure as failure:
+            expect("started over" in str(failure), f"objected, but not to starting over: {failure}")
+            return
+        finally:
+            driver.BUILD = kept
+        raise Failure("a checkpointer that starts the program over was let through")
+
+
+def log_of(directory, text):
+    path = os.path.join(directory, "log")
+    with open(path, "w") as f:
+        f.write(text)
+    return Log(path)
+
+
+def must_object(check, *arguments):
+    try:
+        check(*arguments)
+    except Failure:
+        return
+    raise Failure(f"no objection: {check.__name__}{arguments[2:]}")
+
+
+def wrong_logs_are_found():
+    with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as d:
+        good = "nonce a\nstep 1 10\nstep 2 11\nstep 3 31\nok d nonce=a\n"
+        before = log_of(d, "nonce a\nstep 1 10\nstep 2 11\nstep 3 12\n")
+        check_whole(log_of(d, good))
+        expect(check_continued(before, log_of(d, good), 30.0, 2, 3) == 2, "the step it went on from is 2")
+        must_object(check_continued, before, log_of(d, good), 30.0, 3, 4)      # older than the version
+        must_object(check_continued, before, log_of(d, good), 30.0, 0, 1)      # younger than the version
+        must_object(check_continued, before, log_of(d, good.replace("nonce a", "nonce b")), 30.0, 2, 3)
+        must_object(check_continued, before, log_of(d, good.replace("step 3 31", "step 1 31")), 30.0, 2, 3)
+        must_object(check_whole, log_of(d, good.replace("nonce=a", "nonce=b")))  # another process's memory
+        must_object(check_whole, log_of(d, good.replace("step 2", "step 3")))    # a step twice
+        must_object(check_whole, log_of(d, good.replace("step 2 11\n", "")))     # a step lost
+        must_object(check_whole, log_of(d, good + "nonce c\n"))
+        must_object(check_whole, log_of(d, good.replace("ok d nonce=a\n", "")))
+        must_object(check_whole, log_of(d, good.replace("ok d", "failed x\nok d")))
+
+
+def ranks_are_all_killed():
+    """After kill_ranks nothing of the job is left, launcher and children included."""
+    for mpi in ("openmpi", "mpich"):
+        with driver.Place("kill") as place:
+            log = place.path("log")
+            job = place.start(driver.launcher(mpi, 2) + [driver.app(f"{mpi}/compute_only"), "--steps", "100000", "--log", log])
+            job.wait_for_step(2)
+            expect(job.kill_ranks() == 2, "not exactly two ranks found")
+            expect(not job.processes(), "processes are left")
+
+
+PROMISES = {
+    "driver.starting_over_is_found": starting_over_is_found,
+    "driver.wrong_logs_are_found": wrong_logs_are_found,
+    "driver.ranks_are_all_killed": ranks_are_all_killed,
+}
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES))

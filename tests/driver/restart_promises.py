@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Promises about killed and restarted programs: each is checkpointed at a random moment, all its ranks are killed with
+SIGKILL, and it is restarted, twice or more in a chain. In the end its digest must be the undisturbed native run's."""
+
+import os
+import random
+import sys
+import time
+
+from driver import (Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, promise_main,
+                    take_checkpoint)
+
+
+def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0,
+             run_options=()):
+    """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone"."""
+    seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
+    print(f"seed {seed} (set CROPDL_TEST_SEED to repeat)")
+    rng = random.Random(seed)
+    folder = "plain" if mpi == "none" else mpi
+    name = f"{folder}/{program}"
+    with Place(program) as place:
+        arguments = [argument.replace("@", place.root) for argument in arguments]
+        reference = native(place, name, arguments, mpi, ranks)
+        total = reference[0].last_step()
+        job = place.run(name, arguments, mpi, ranks, options=run_options)
+        under, reached = mpi, 0
+        for kill, how in enumerate(chain):
+            low = max(reached + 1, int(total * earliest) + 1)
+            aim = rng.randint(low, max(low, low + (total - low) * 7 // (10 * (len(chain) - kill))))
+            at = job.wait_for_step(aim)
+            if Log(job.log).digest is not None and kill:
+                print(f"the run was over before kill {kill + 1}")
+                break
+            time.sleep(rng.random() * 0.02)
+            version, text, bounds = take_checkpoint(place, job, attempts)
+            time.sleep(rng.random() * 0.1)
+            expect(job.alive(), f"the job ended before it could be killed: {job.output()}")
+            expect(job.kill_ranks() >= ranks, "found fewer ranks than were started")
+            before = {path: Log(path) for path in bounds}
+            if how == "other":
+                under = other(under)
+            job = place.restart(under, ranks, alone=how == "alone" or mpi == "none")
+            going_on = [min(total, bounds[path][1] + 1) for path in bounds]
+            try:
+                job.wait_for_step(min(going_on))
+                wait_for_new_steps(job, bounds, total)
+            except Failure as failure:
+                raise Failure(f"after restart {kill + 1} ({how}): {failure}") from None
+            for path in bounds:
+                reached = check_continued(before[path], Log(path), job.started, *bounds[path])
+            print(f"kill {kill + 1} at step {at}+, {text}; restarted ({how}), went on from step {reached} of {total}")
+        job.finish()
+        results = logs_of(job.log, ranks)
+        expect(len(results) == len(reference), "a rank's log is missing")
+        for rank, (one, undisturbed) in enumerate(zip(results, reference)):
+            check_whole(one)
+            expect(one.last_step() == total, f"rank {rank}: {one.last_step()} steps, undisturbed {total}")
+            expect(one.digest == undisturbed.digest,
+                   f"rank {rank}: digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
+
+
+def wait_for_new_steps(job, bounds, total):
+    """Until each log shows a step of the restarted run, or its end."""
+    end = time.monotonic() + 60
+    for path in bounds:
+        while True:
+            log = Log(path)
+            if log.digest is not None or any(moment >= job.started for _, moment in log.steps):
+                break
+            if not job.alive() and Log(path).digest is None:
+                raise Failure(f"ended with {job.process.returncode}: {job.output()}")
+            expect(time.monotonic() < end, f"{path}: no step after the restart (at {log.last_step()} of {total})")
+            time.sleep(0.01)
+
+
+SHORT = ("--steps", "60", "--pace", "25000")
+PROMISES = {}
+
+
+def promise(name, *args, **kwargs):
+    PROMISES[name] = lambda: survives(*args, **kwargs)
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "10"),
+            chain=("same", "alone", "same"), earliest=0.02)
+    promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "6", "--batch", "32"))
+    promise(f"restart.{_mpi}.every_send_mode_and_probe", "p2p_modes", _mpi, 3, SHORT)
+    promise(f"restart.{_mpi}.pending_requests_and_every_completion_call", "requests", _mpi, 2, SHORT)
+    promise(f"restart.{_mpi}.messages_under_way_keep_order_and_length", "in_flight", _mpi, 2,
+            ("--steps", "150", "--pace", "10000"))
+    promise(f"restart.{_mpi}.overlapping_communicators", "communicators", _mpi, 4, SHORT)
+    promise(f"restart.{_mpi}.user_defined_operation", "user_op", _mpi, 3, SHORT)
+    promise(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
+    promise(f"restart.{_mpi}.every_blocking_collective", "collectives", _mpi, 3, SHORT)
+    promise(f"restart.{_mpi}.rank_blocked_in_a_receive_for_long", "blocked_recv", _mpi, 2,
+            ("--steps", "8", "--pace", "600000"))
+    promise(f"restart.{_mpi}.rank_blocked_in_a_collective_for_long", "blocked_collective", _mpi, 3,
+            ("--steps", "8", "--pace", "600000"))
+    promise(f"restart.{_mpi}.computing_rank_is_stopped_where_it_is", "compute_only", _mpi, 2, SHORT)
+    promise(f"restart.{_mpi}.wtime_never_runs_backwards", "wtime", _mpi, 2, SHORT)
+    promise(f"restart.{_mpi}.cxx_bindings_and_exceptions", "cxx_bindings", _mpi, 2, SHORT)
+promise("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, SHORT)
+
+for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
+    _name = f"restart.{_from}_to_{_to}."
+    promise(_name + "training_with_two_operand_sums", "train", _from, 2, ("--epochs", "8"), chain=("other",),
+            earliest=0.02)
+    promise(_name + "and_back_again", "torture", _from, 2, SHORT, chain=("other", "other"))
+    promise(_name + "every_send_mode_and_probe", "p2p_modes", _from, 3, SHORT, chain=("other",))
+    promise(_name + "pending_requests", "requests", _from, 2, SHORT, chain=("other",))
+    promise(_name + "messages_under_way", "in_flight", _from, 2, ("--steps", "150", "--pace", "10000"), chain=("other",))
+    promise(_name + "overlapping_communicators", "communicators", _from, 4, SHORT, chain=("other",))
+    promise(_name + "user_defined_operation", "user_op", _from, 3, SHORT, chain=("other",))
+    promise(_name + "datatypes", "datatypes", _from, 2, SHORT, chain=("other",))
+    promise(_name + "every_blocking_collective", "collectives", _from, 3, SHORT, chain=("other",))
+    promise(_name + "wtime_never_runs_backwards", "wtime", _from, 2, SHORT, chain=("other",))
+    promise(_name + "cxx_bindings", "cxx_bindings", _from, 2, SHORT, chain=("other",))
+
+_three = ("same", "same", "same")
+promise("restart.alone.plain_program", "plain", arguments=SHORT, chain=_three)
+promise("restart.alone.memory_in_every_form", "memory", arguments=SHORT, chain=_three)
+promise("restart.alone.memory_of_a_program_below_4_gib", "memory_nonpie", arguments=SHORT)
+promise("restart.alone.files_at_their_offsets", "files", arguments=SHORT + ("--work", "@"), chain=_three)
+promise("restart.alone.signal_handlers_mask_and_stack", "signals", arguments=("--steps", "60", "--pace", "12000"),
+        chain=_three)
+promise("restart.alone.cut_inside_a_signal_handler", "handler_active", arguments=SHORT, chain=_three)
+promise("restart.alone.children_that_came_and_went", "children", arguments=SHORT, attempts=100, earliest=0.1)
+promise("restart.alone.thread_locals_rounding_and_vector_registers", "thread_state", arguments=SHORT, chain=_three)
+promise("restart.alone.process_and_thread_ids", "ids", arguments=SHORT, chain=_three)
+promise("restart.alone.environment_and_working_directory", "environment", arguments=SHORT, chain=_three)
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES))

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Kills all ranks at random and at chosen moments and restarts each time from the newest complete version, restarts of
+restarts included. In the end the digest of every rank must be the undisturbed native run's.
+
+  torture.py [--mpi openmpi|mpich|alternate] [--kills 50] [--ranks 2] [--interval 0.3] [--seed N] [--short]
+
+Half of the kills fall at random moments; the other half are aimed at the phase that was hit least so far: the ranks are
+frozen (SIGSTOP), and killed if they are in that phase, else let go on. Prints how many kills fell into each phase and
+fails if one was never hit; with --short (the form that ctest runs) phases may be missed. Where the program ends before
+all kills are spent, it is started anew in a new store, and compared again."""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from driver import (Failure, Log, PATIENCE, Place, check_whole, expect, launcher, logs_of, native, other, tool)
+
+PHASES = ("before the first version", "computing", "blocked in a collective", "blocked in a receive", "cutting",
+          "draining", "writing", "between sync and rename", "restarting")
+TRACED = {"holding": "cutting", "stopping": "cutting", "draining": "draining", "writing": "writing",
+          "publishing": "between sync and rename", "restarting": "restarting"}
+BLOCKED_AFTER = 0.001  # seconds at a call before it counts as blocked in it
+
+
+class Torture:
+    def __init__(self, options, place):
+        self.options, self.place = options, place
+        self.rng = random.Random(options.seed)
+        self.hits = dict.fromkeys(PHASES, 0)
+        self.mpi = "openmpi" if options.mpi == "alternate" else options.mpi
+        self.first_mpi = self.mpi
+        self.arguments = ("--steps", str(options.steps), "--pace", str(options.pace))
+        self.kills = self.round = self.deepest = self.depth = 0
+        self.job = self.asked = None
+
+    def start(self):
+        self.round += 1
+        self.depth = 0
+        self.place.store = self.place.path(f"store-{self.round}")
+        self.mpi = self.first_mpi
+        self.launch_new()
+
+    def launch_new(self):
+        self.job = self.place.run(f"{self.first_mpi}/torture", self.arguments, self.mpi, self.options.ranks,
+                                  options=("--interval", str(self.options.interval)),
+                                  environment={"CROPDL_TRACE_PHASE": "1"}, log=self.place.path(f"log-{self.round}"))
+        self.restarted_from = None
+
+    def restart(self):
+        if self.options.mpi == "alternate":
+            self.mpi = other(self.mpi)
+        log = self.job.log
+        self.job = self.place.restart(self.mpi, self.options.ranks, environment={"CROPDL_TRACE_PHASE": "1"}, log=log)
+
+    # --- Where the ranks are -------------------------------------------------------------------------------------
+
+    def freeze(self):
+        pids = self.job.ranks()
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except ProcessLookupError:
+                pass
+        return pids
+
+    def thaw(self, pids):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+
+    def phase_now(self):
+        """Of frozen or dead ranks."""
+        if not self.place.versions():
+            return "before the first version"
+        traced = TRACED.get(self.place.phase())
+        if traced == "between sync and rename" and len(self.place.versions()) > self.versions_before_request:
+            traced = None  # renamed already
+        if traced:
+            return traced
+        logs = logs_of(self.job.log, self.options.ranks)
+        if self.restarted_from is not None and not any(t >= self.job.started for log in logs for _, t in log.steps):
+            return "restarting"
+        now, blocked = time.time(), []
+        for log in logs:
+            if log.at in ("receive", "collective") and now - os.stat(log.path).st_mtime > BLOCKED_AFTER:
+                blocked.append(f"blocked in a {log.at}")
+        if blocked:
+            return min(blocked, key=lambda phase: self.hits[phase])
+        return "computing"
+
+    # --- Kills ---------------------------------------------------------------------------------------------------
+
+    def request(self):
+        """Asks for a checkpoint without waiting for it, unless one is asked for already."""
+        if self.asked and self.asked.poll() is None:
+            return
+        self.versions_before_request = len(self.place.versions())
+        self.asked = subprocess.Popen([tool("cropdl"), "checkpoint", self.place.store], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def aim(self, target):
+        """Waits until the ranks are in the phase, and leaves them frozen there. False: the moment did not come."""
+        end = time.monotonic() + 20
+        wanted = {traced for traced, phase in TRACED.items() if phase == target}
+        while time.monotonic() < end and self.job.alive() and Log(self.job.log).digest is None:
+            if target in ("cutting", "draining", "writing", "between sync and rename"):
+                if not self.place.versions():
+                    time.sleep(0.01)
+                    continue
+                self.request()
+                near = time.monotonic() + 2
+                while self.place.phase() not in wanted and self.asked.poll() is None and time.monotonic() < near:
+                    pass
+            elif target != "restarting":
+                time.sleep(self.rng.random() * 0.02)
+            pids = self.freeze()
+            if len(pids) >= self.options.ranks and self.phase_now() == target:
+                return True
+            self.thaw(pids)
+        return False
+
+    def kill(self):
+        self.versions_before_request = len(self.place.versions())
+        at_random = self.kills % 2 == 0
+        target = None
+        if at_random:
+            time.sleep(self.rng.random() * self.options.interval * 4)
+        else:
+            reachable = [phase for phase in PHASES if phase != "restarting" or self.restarted_from is not None]
+            if self.place.versions():
+                reachable.remove("before the first version")
+            least = min(self.hits[phase] for phase in reachable)
+            target = self.rng.choice([phase for phase in reachable if self.hits[phase] == least])
+            self.aim(target)
+        if not self.job.alive():
+            return False
+        self.freeze()
+        if all(log.digest is not None for log in logs_of(self.job.log, self.options.ranks)):
+            self.thaw(self.job.ranks())
+            return False
+        phase = self.phase_now()
+        killed = self.job.kill_ranks()
+        if not killed:
+            return False
+        self.hits[phase] += 1
+        self.kills += 1
+        print(f"kill {self.kills:3d} {'at random' if at_random else 'aimed at ' + target:38s} fell: {phase:26s}"
+              f" {self.mpi} step {Log(self.job.log).last_step()} of {self.options.steps}, version "
+              f"{self.place.versions()[-1:] or 'none'}", flush=True)
+        return True
+
+    def after_kill(self):
+        """Restarts, and checks at once that it goes on where the newest version was taken."""
+        versions = self.place.versions()
+        before = logs_of(self.job.log, self.options.ranks)
+        if not versions:
+            self.depth = 0
+            self.launch_new()
+            return
+        self.restarted_from = versions[-1]
+        published = os.stat(self.place.version_path(versions[-1], "manifest.json")).st_mtime
+        self.pending = (before, published)
+        self.depth += 1
+        self.deepest = max(self.deepest, self.depth)
+        self.restart()
+
+    def check_last_restart(self):
+        """Judges the latest restart by the logs, if the run has got to a step since. Called when the ranks are dead."""
+        if self.restarted_from is None or not getattr(self, "pending", None):
+            return
+        before, published = self.pending
+        for old in before:
+            new = Log(old.path)
+            expect(new.nonces == old.nonces, f"{old.path}: nonce {old.nonces}, then {new.nonces}: started over")
+            steps = [step for step, moment in new.steps if moment >= self.job.started]
+            if not steps:
+                continue
+            most, least = old.last_step_at(published), old.last_step_at(published - 10)
+            expect(least <= steps[0] - 1 <= most,
+                   f"{old.path}: went on from step {steps[0] - 1}; the version was taken between {least} and {most}")
+        self.pending = None
+
+    def finish_round(self, reference):
+        self.job.finish(timeout=3 * PATIENCE)
+        self.check_last_restart()
+        for rank, (one, undisturbed) in enumerate(zip(logs_of(self.job.log, self.options.ranks), reference)):
+            check_whole(one)
+            expect(one.last_step() == self.options.steps, f"rank {rank}: {one.last_step()} steps")
+            expect(one.digest == undisturbed.digest, f"rank {rank}: {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
+        print(f"round {self.round}: digest {reference[0].digest} equal after {self.depth} restarts in a chain", flush=True)
+
+    def run(self):
+        reference = native(self.place, f"{self.first_mpi}/torture", self.arguments, self.first_mpi, self.options.ranks)
+        self.start()
+        while self.kills < self.options.kills:
+            if self.kill():
+                self.check_last_restart()
+                self.after_kill()
+            else:
+                self.finish_round(reference)
+                self.start()
+        self.finish_round(reference)
+        print(f"\n{self.kills} kills, longest chain {self.deepest} restarts, {self.round} rounds, {self.options.mpi}")
+        for phase in PHASES:
+            print(f"  {self.hits[phase]:4d}  {phase}")
+        missed = [phase for phase in PHASES if not self.hits[phase]]
+        expect(self.options.short or not missed, f"never hit: {', '.join(missed)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mpi", choices=("openmpi", "mpich", "alternate"), default="openmpi")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--interval", type=float, default=0.3)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--pace", type=int, default=20000)
+    parser.add_argument("--short", action="store_true")
+    options = parser.parse_args()
+    options.steps = options.steps or (150 if options.short else 500)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    print(f"torture: {options.mpi}, {options.ranks} ranks, {options.kills} kills, seed {options.seed}", flush=True)
+    try:
+        with Place("torture") as place:
+            Torture(options, place).run()
+    except Failure as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
