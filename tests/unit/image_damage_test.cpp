@@ -1,0 +1,204 @@
+// links: cropdl_restart
+// No damaged image is ever accepted, and the refusal says where the damage is.
+#include "tests/unit/store_fixture.h"
+
+#include <cstring>
+#include <random>
+#include <regex>
+
+#include "restart/checksum.h"
+#include "restart/image_layout.h"
+
+namespace cropdl::restart {
+namespace {
+
+class ImageDamage : public StoreFixture {
+ protected:
+  // Two regions with `pages` and 2 stored pages, a hole in the first.
+  std::string image(uint64_t pages) {
+    Memory a(kTestAddress, (pages + 1) * kImagePage), b(kTestAddress + (1 << 30), 2 * kImagePage);
+    fill(a.data(), (pages + 1) * kImagePage, 1);
+    std::memset(a.data() + kImagePage, 0, kImagePage);
+    fill(b.data(), 2 * kImagePage, 2);
+    Result<ImageWriter> writer = ImageWriter::create(path("good.img"), 1);
+    EXPECT_TRUE(writer);
+    EXPECT_TRUE(writer->add_region({a.begin(), a.end(), 3, "[heap]", {{a.begin(), a.end()}}}));
+    EXPECT_TRUE(writer->add_region({b.begin(), b.end(), 1, "/lib/c", {{b.begin(), b.end()}}}));
+    EXPECT_TRUE(writer->finish("{\"k\": \"some metadata\"}"));
+    std::string file = read(path("good.img"));
+    ::unlink(path("good.img").c_str());
+    return file;
+  }
+
+  // The refusal of these bytes as an image, "" if they were accepted.
+  std::string refusal(const std::string& file) {
+    write(path("bad.img"), file);
+    Result<ImageReader> reader = ImageReader::open(path("bad.img"));
+    if (!reader) return reader.error().message;
+    Status good = reader->verify();
+    return good ? "" : good.error().message;
+  }
+
+  // The line names the file and an offset range that holds `offset`.
+  void expect_located(const std::string& line, size_t offset) {
+    ASSERT_EQ(line.find("rank image " + path("bad.img") + ": "), 0u) << "byte " << offset << ": " << line;
+    ASSERT_EQ(line.find('\n'), std::string::npos) << line;
+    std::smatch range;
+    ASSERT_TRUE(std::regex_search(line, range, std::regex("file offset ([0-9]+) to ([0-9]+)"))) << line;
+    ASSERT_GE(offset, std::stoull(range[1])) << line;
+    ASSERT_LT(offset, std::stoull(range[2])) << line;
+  }
+};
+
+TEST_F(ImageDamage, AFlippedBitInAnyByteIsRefusedAndLocated) {
+  std::string good = image(2), line;
+  ASSERT_EQ(refusal(good), "");
+  size_t data_end = sizeof(ImageHeader) + 4 * kImagePage;
+  for (size_t at = 0; at < good.size(); ++at) {
+    bool data = at >= sizeof(ImageHeader) && at < data_end;
+    if (data && at % 16 != 5) continue;  // data is uniform: every 16th byte; of the rest, each byte
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (1 << (at * 5 % 8)));
+    line = refusal(bad);
+    ASSERT_NE(line, "") << "accepted with a flipped bit in byte " << at;
+    expect_located(line, at);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(ImageDamage, EveryBitOfWhatIsNotDataIsCovered) {
+  std::string good = image(1);
+  size_t data_end = sizeof(ImageHeader) + 3 * kImagePage;
+  for (size_t at = 0; at < good.size(); ++at) {
+    if (at == 64) at = sizeof(ImageHeader) - 16;  // reserved bytes: done above
+    if (at == sizeof(ImageHeader)) at = data_end;
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
+      ASSERT_NE(refusal(bad), "") << "accepted with bit " << bit << " of byte " << at << " flipped";
+    }
+  }
+}
+
+TEST_F(ImageDamage, DamageInALaterChunkIsLocatedWithinThatChunk) {
+  constexpr uint64_t kPages = 200;  // 3 full chunks and one of 8 pages
+  std::string good = image(kPages);
+  for (size_t at = sizeof(ImageHeader); at < sizeof(ImageHeader) + (kPages + 2) * kImagePage; at += 13007) {
+    std::string bad = good, line;
+    bad[at] = static_cast<char>(bad[at] ^ 4);
+    line = refusal(bad);
+    expect_located(line, at);
+    std::smatch range;
+    ASSERT_TRUE(std::regex_search(line, range, std::regex("file offset ([0-9]+) to ([0-9]+)")));
+    EXPECT_LE(std::stoull(range[2]) - std::stoull(range[1]), kImageChunk);
+    EXPECT_NE(line.find(at < sizeof(ImageHeader) + kPages * kImagePage ? "[heap]" : "/lib/c"), std::string::npos)
+        << line;
+  }
+}
+
+TEST_F(ImageDamage, LoadingRefusesDamagedMemory) {
+  std::string bad = image(2);
+  bad[sizeof(ImageHeader) + 2 * kImagePage + 7] ^= 1;  // the second region's
+  write(path("bad.img"), bad);
+  Result<ImageReader> reader = ImageReader::open(path("bad.img"));
+  ASSERT_TRUE(reader);
+  Memory a(kTestAddress, 3 * kImagePage), b(kTestAddress + (1 << 30), 2 * kImagePage);
+  EXPECT_TRUE(reader->load_region(0));
+  Status loaded = reader->load_region(1);
+  ASSERT_FALSE(loaded);
+  expect_located(loaded.error().message, sizeof(ImageHeader) + 2 * kImagePage + 7);
+  EXPECT_NE(loaded.error().message.find("region /lib/c, memory from 0x480040000000"), std::string::npos)
+      << loaded.error().message;
+}
+
+TEST_F(ImageDamage, AnImageCutShortAtAnyLengthIsRefused) {
+  std::string good = image(2);
+  for (size_t length = 0; length < good.size(); length += length > 5000 && length < good.size() - 500 ? 37 : 1) {
+    std::string line = refusal(good.substr(0, length));
+    ASSERT_NE(line.find("rank image " + path("bad.img") + ": truncated"), std::string::npos) << length << ": " << line;
+    ASSERT_NE(line.find("file offset "), std::string::npos) << length << ": " << line;
+  }
+}
+
+TEST_F(ImageDamage, AnImageCutShortAfterItWasOpenedIsRefused) {
+  write(path("bad.img"), image(100));
+  Result<ImageReader> reader = ImageReader::open(path("bad.img"));
+  ASSERT_TRUE(reader);
+  ASSERT_EQ(::truncate(path("bad.img").c_str(), 50000), 0);
+  Memory memory(kTestAddress, 101 * kImagePage);
+  Status loaded = reader->load_region(0), verified = reader->verify();
+  ASSERT_FALSE(loaded);
+  EXPECT_NE(loaded.error().message.find("truncated: it ends within region [heap]"), std::string::npos);
+  EXPECT_FALSE(verified);
+}
+
+TEST_F(ImageDamage, BytesAddedOrTakenOutInTheMiddleAreRefused) {
+  std::string good = image(2);
+  EXPECT_NE(refusal(good + "x"), "");
+  EXPECT_NE(refusal(good + good), "");
+  for (size_t at : {size_t{0}, sizeof(ImageHeader), sizeof(ImageHeader) + kImagePage, good.size() - 100}) {
+    EXPECT_NE(refusal(good.substr(0, at) + std::string(8, '\0') + good.substr(at)), "") << at;
+    EXPECT_NE(refusal(good.substr(0, at) + good.substr(at + 8)), "") << at;
+  }
+}
+
+TEST_F(ImageDamage, HalvesOfTwoImagesAreRefused) {
+  std::string one = image(2), two = one;
+  ImageHeader header;
+  std::memcpy(&header, two.data(), sizeof header);
+  header.reserved[0] = 1;  // a header that is right in itself
+  header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
+  std::memcpy(two.data(), &header, sizeof header);
+  EXPECT_NE(refusal(two).find("parts that do not belong together"), std::string::npos);
+}
+
+// Sealed anew, nonsense passes the checksums: the checks of each field must hold alone. Accepting what happens to
+// make sense is right; crashing, hanging or allocating without bound is not.
+TEST_F(ImageDamage, NonsenseBehindRightChecksumsNeverCrashesTheReader) {
+  std::string good = image(2);
+  ImageTrailer intact;
+  std::memcpy(&intact, good.data() + good.size() - sizeof intact, sizeof intact);
+  std::mt19937_64 random(7);
+  const uint64_t nasty[] = {0, 1, 7, 4095, 4096, 1ull << 31, 1ull << 32, 1ull << 63, ~0ull, ~0ull << 12};
+  int refused = 0;
+  for (int round = 0; round < 6000; ++round) {
+    std::string bad = good;
+    ImageTrailer trailer = intact;
+    uint64_t value = random() % 2 ? nasty[random() % std::size(nasty)] : random();
+    if (round % 4 == 0) {  // a field of the trailer
+      size_t field = 1 + random() % 8;
+      std::memcpy(reinterpret_cast<char*>(&trailer) + 8 * field, &value, 8);
+    } else {
+      size_t word = random() % (intact.index_bytes / 8);
+      std::memcpy(bad.data() + intact.index_offset + 8 * word, &value, 8);
+      trailer.index_checksum = checksum(bad.data() + intact.index_offset, intact.index_bytes);
+    }
+    trailer.checksum = checksum(&trailer, offsetof(ImageTrailer, checksum));
+    std::memcpy(bad.data() + bad.size() - sizeof trailer, &trailer, sizeof trailer);
+    if (!refusal(bad).empty()) ++refused;
+  }
+  EXPECT_GT(refused, 4000);
+}
+
+TEST_F(ImageDamage, RandomBytesAreRefused) {
+  std::string good = image(1);
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 1500; ++round) {
+    std::string noise(random() % 9000, '\0');
+    for (char& c : noise) c = static_cast<char>(random());
+    if (round % 3 == 1) noise = good.substr(0, random() % 4200) + noise;
+    if (round % 3 == 2) noise += good.substr(good.size() - random() % 400);
+    ASSERT_NE(refusal(noise), "");
+  }
+}
+
+TEST_F(ImageDamage, WhatIsNoRegularFileIsRefusedWithoutHanging) {
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(ImageReader::open(path("fifo")).error().message, "rank image " + path("fifo") + ": is not a regular file");
+  EXPECT_EQ(ImageReader::open(scratch_).error().message, "rank image " + scratch_ + ": is not a regular file");
+  EXPECT_EQ(ImageReader::open(path("none")).error().message,
+            "rank image " + path("none") + ": cannot be opened: No such file or directory");
+}
+
+}  // namespace
+}  // namespace cropdl::restart
