@@ -1,0 +1,259 @@
+// See agent.h. The thread's loop: wait for a wake-up, a message or a deadline; pass messages between the hub (its own
+// or rank 0's) and the participant; poll the participant while an attempt is under way.
+#include "coord/agent.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <mutex>
+#include <thread>
+
+#include "coord/hub.h"
+#include "coord/job_file.h"
+#include "coord/link.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+int64_t now_us() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1'000'000LL + t.tv_nsec / 1000;
+}
+
+void signal_event(const Descriptor& event) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(event.get(), &one, sizeof one);  // fails only when already signalled 2^64 times
+}
+
+bool take_event(const Descriptor& event) {
+  uint64_t count;
+  return read(event.get(), &count, sizeof count) == sizeof count;
+}
+
+Descriptor make_event() { return move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))); }
+
+}  // namespace
+
+class Agent::Loop {
+ public:
+  Loop(AgentConfig config, LocalRank& rank) : config_(std::move(config)), rank_(rank) {}
+
+  Status start(VersionSink* sink) {
+    if (!wake_ || !requested_) return Error{"control plane: cannot make an event: " + errno_text(errno)};
+    if (config_.rank == 0) {
+      Result<std::unique_ptr<Hub>> hub = Hub::open(config_, sink, now_us());
+      if (!hub) return hub.error();
+      hub_ = std::move(*hub);
+    } else {
+      link_.emplace(config_, now_us());
+    }
+    // The thread must never run a handler of the program's, nor swallow a signal that is meant for it.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return {};
+  }
+
+  void request() noexcept {
+    if (config_.rank != 0) return;
+    const int saved = errno;
+    signal_event(requested_);
+    errno = saved;
+  }
+
+  Result<std::vector<std::string>> exchange(const std::string& mine, double timeout_seconds) {
+    std::unique_lock lock(mutex_);
+    const uint64_t round = ++round_;
+    to_exchange_ = ExchangeMine{round, mine};
+    exchanged_.reset();
+    signal_event(wake_);
+    const auto over = [&] { return exchanged_.has_value() || !alone_.empty(); };
+    if (!arrived_.wait_for(lock, std::chrono::duration<double>(timeout_seconds), over)) {
+      to_exchange_.reset();
+      char text[120];
+      std::snprintf(text, sizeof text, "rank %u: not all ranks answered within %g s; is one of them missing or stuck?",
+                    config_.rank, timeout_seconds);
+      return Error{text};
+    }
+    if (!exchanged_) return Error{"rank " + std::to_string(config_.rank) + ": " + alone_};
+    if (!exchanged_->failure.empty()) return Error{exchanged_->failure};
+    return std::move(exchanged_->texts);
+  }
+
+  void note_phase(const std::string& phase) {
+    if (config_.rank != 0 || !config_.trace_phase) return;
+    [[maybe_unused]] const Status s = replace_file(config_.directory + "/phase", phase + "\n");
+  }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    stop_ = true;
+    signal_event(wake_);
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    std::vector<pollfd> fds;
+    std::vector<Message> in;
+    while (!stop_) {
+      fds.assign({{wake_.get(), POLLIN, 0}, {requested_.get(), POLLIN, 0}});
+      if (hub_) hub_->add_to_poll(&fds);
+      else link_->add_to_poll(&fds);
+      wait(&fds);
+      const int64_t now = now_us();
+      take_event(wake_);
+      if (stop_) break;
+      if (hub_) {
+        hub_->handle(fds, 2, now);
+        if (take_event(requested_)) hub_->request(now);
+        hub_->tick(now);
+      } else {
+        in.clear();
+        link_->handle(fds, 2, &in);
+        for (const Message& m : in) on_message(m);
+        link_->tick(now);
+        notice_alone();
+      }
+      pass_on_exchange(now);
+      serve_own_hub(now);
+      if (participant_.poll_period() != 0 && now >= next_poll_) {
+        next_poll_ = now + participant_.poll_period();
+        poll_participant();
+        serve_own_hub(now);  // an order that comes of it is looked after at once: it sets next_poll_
+      }
+    }
+    participant_.abandon(rank_);
+    if (hub_) {
+      hub_->close(now_us());
+    } else {
+      link_->send(Bye{});
+    }
+  }
+
+  void wait(std::vector<pollfd>* fds) {
+    std::optional<int64_t> until = hub_ ? hub_->deadline() : link_->deadline();
+    if (participant_.poll_period() != 0) until = std::min(until.value_or(next_poll_), next_poll_);
+    timespec timeout{};
+    if (until) {
+      const int64_t us = std::max<int64_t>(0, *until - now_us());
+      timeout = {static_cast<time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000 * 1000)};
+    }
+    if (ppoll(fds->data(), fds->size(), until ? &timeout : nullptr, nullptr) < 0)
+      for (pollfd& f : *fds) f.revents = 0;
+  }
+
+  // Everything the own hub has for this rank, and what that brings forth.
+  void serve_own_hub(int64_t now) {
+    if (!hub_) return;
+    for (;;) {
+      const std::vector<Message> in = hub_->take_for_own_rank();
+      if (in.empty()) return;
+      for (const Message& m : in) on_message(m);
+      for (const Report& r : std::exchange(reports_, {})) hub_->from_own_rank(r, now);
+    }
+  }
+
+  void on_message(const Message& message) {
+    if (const auto* order = std::get_if<Order>(&message)) {
+      participant_.receive(rank_, *order, &reports_);
+      next_poll_ = 0;  // an order changes what there is to see
+      send_reports();
+    } else if (const auto* all = std::get_if<ExchangeAll>(&message)) {
+      const std::lock_guard lock(mutex_);
+      if (all->round != round_) return;  // its caller has given up
+      exchanged_ = *all;
+      arrived_.notify_all();
+    }
+  }
+
+  void poll_participant() {
+    participant_.poll(rank_, &reports_);
+    if (hub_) {
+      for (const Report& r : std::exchange(reports_, {})) hub_->from_own_rank(r, now_us());
+    } else {
+      send_reports();
+    }
+  }
+
+  // Rank 0's reports are taken by serve_own_hub(), one level up: the hub is not re-entered.
+  void send_reports() {
+    if (hub_) return;
+    for (const Report& r : std::exchange(reports_, {})) link_->send(r);
+  }
+
+  void pass_on_exchange(int64_t now) {
+    if (link_ && !link_->joined()) return;
+    std::optional<ExchangeMine> mine;
+    {
+      const std::lock_guard lock(mutex_);
+      mine = std::exchange(to_exchange_, std::nullopt);
+    }
+    if (!mine) return;
+    if (hub_) hub_->from_own_rank(*mine, now);
+    else link_->send(*mine);
+  }
+
+  void notice_alone() {
+    if (link_->alone().empty()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!alone_.empty()) return;
+      alone_ = link_->alone();
+      arrived_.notify_all();
+    }
+    participant_.abandon(rank_);
+    // Rank 0 that is gone is no news: the launcher says so, or the program is ending.
+    if (alone_ != "rank 0 is gone") config_.report("no checkpoints: rank " + std::to_string(config_.rank) + ": " + alone_);
+  }
+
+  AgentConfig config_;
+  LocalRank& rank_;
+  std::unique_ptr<Hub> hub_;   // rank 0
+  std::optional<Link> link_;   // the others
+  Participant participant_;
+  std::vector<Report> reports_;
+  int64_t next_poll_ = 0;
+  Descriptor wake_ = make_event();
+  Descriptor requested_ = make_event();
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+
+  std::mutex mutex_;  // guards what follows; taken by exchange() and the agent's thread only
+  std::condition_variable arrived_;
+  uint64_t round_ = 0;
+  std::optional<ExchangeMine> to_exchange_;
+  std::optional<ExchangeAll> exchanged_;
+  std::string alone_;
+};
+
+Result<std::unique_ptr<Agent>> Agent::start(AgentConfig config, LocalRank& rank, VersionSink* sink) {
+  if (config.host.empty()) config.host = this_host();
+  if (!config.report) config.report = [](const std::string& line) { std::fprintf(stderr, "cropdl: %s\n", line.c_str()); };
+  auto loop = std::make_unique<Loop>(std::move(config), rank);
+  if (const Status s = loop->start(sink); !s) return s.error();
+  return std::unique_ptr<Agent>(new Agent(std::move(loop)));
+}
+
+Agent::Agent(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+Agent::~Agent() { stop(); }
+void Agent::request() noexcept { loop_->request(); }
+Result<std::vector<std::string>> Agent::exchange(const std::string& mine, double timeout_seconds) {
+  return loop_->exchange(mine, timeout_seconds);
+}
+void Agent::note_phase(const std::string& phase) { loop_->note_phase(phase); }
+void Agent::stop() { loop_->stop(); }
+
+}  // namespace cropdl::coord

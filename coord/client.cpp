@@ -1,0 +1,150 @@
+// See client.h.
+#include "coord/client.h"
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <poll.h>
+#include <unistd.h>
+
+#include "coord/channel.h"
+#include "coord/job_file.h"
+#include "coord/wire.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+double now_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+// One conversation with a job's hub.
+class Call {
+ public:
+  static Result<Call> open(const std::string& directory, double answer_within_seconds) {
+    bool missing = false, refused = false;
+    Result<JobFile> job = read_job_file(directory, &missing);
+    if (!job && missing) return nobody(directory);
+    if (!job) return job.error();
+    const double deadline = now_seconds() + answer_within_seconds;
+    for (;;) {
+      Result<Descriptor> socket = connect_to(job->address, &refused);
+      if (socket) {
+        Call call(directory, std::move(*job), std::move(*socket), deadline);
+        if (const Status s = call.greet(); !s) return s.error();
+        return call;
+      }
+      if (refused && job->host != this_host())
+        return Error{"no job is running on " + directory + " on this node (" + this_host() + "); the last one ran on " +
+                     job->host + ": ask there"};
+      if (refused) return nobody(directory);
+      if (now_seconds() >= deadline) return socket.error();
+      usleep(10'000);  // its queue of callers is full
+    }
+  }
+
+  const JobFile& job() const { return job_; }
+  void wait_without_limit() { deadline_ = -1; }
+
+  Status send(const Message& message) {
+    if (!channel_.send(to_bytes(message))) return died();
+    return {};
+  }
+
+  Result<Message> receive() {
+    for (;;) {
+      while (!arrived_.empty()) {
+        const std::optional<Message> m = from_bytes(arrived_.front());
+        arrived_.erase(arrived_.begin());
+        if (!m) return Error{"the job on " + directory_ + " was started by another version of CropDL"};
+        return *m;
+      }
+      if (!open_) return died();
+      pollfd fds[2] = {{channel_.fd(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
+      int timeout = -1;
+      if (deadline_ >= 0) {
+        const double left = deadline_ - now_seconds();
+        if (left <= 0)
+          return Error{"the job on " + directory_ + " (pid " + std::to_string(job_.pid) + ") does not answer; is it stopped?"};
+        timeout = static_cast<int>(left * 1000) + 1;
+      }
+      if (poll(fds, 2, timeout) < 0 && errno != EINTR) return Error{"cannot wait: " + errno_text(errno)};
+      // A child of a dead rank may hold its socket open; the process is what counts.
+      const bool ended = fds[1].revents != 0;
+      open_ = channel_.receive(&arrived_) && !ended;
+    }
+  }
+
+ private:
+  Call(std::string directory, JobFile job, Descriptor socket, double deadline)
+      : directory_(std::move(directory)), job_(std::move(job)), deadline_(deadline), peer_(peer_of(socket)),
+        channel_(std::move(socket)) {}
+
+  static Error nobody(const std::string& directory) { return Error{"no job is running on " + directory}; }
+  Error died() const {
+    return accepted_ ? Error{"the job on " + directory_ + " ended before the checkpoint was complete"} : nobody(directory_);
+  }
+
+  Status greet() {
+    if (peer_.uid != geteuid() && geteuid() != 0) return Error{"the job on " + directory_ + " belongs to another user"};
+    process_ = watch_process(peer_.pid);
+    if (!process_ && peer_.pid > 0 && kill(peer_.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
+    Hello hello;
+    hello.token = job_.token;
+    hello.rank = kNoRank;
+    if (const Status s = send(hello); !s) return s;
+    const Result<Message> answer = receive();
+    if (!answer) return answer.error();
+    if (const auto* r = std::get_if<Rejected>(&*answer))
+      return Error{"the job on " + directory_ + " does not take this command: " + r->reason};
+    accepted_ = true;
+    return {};
+  }
+
+  std::string directory_;
+  JobFile job_;
+  double deadline_;  // < 0: none
+  Peer peer_;
+  Channel channel_;
+  Descriptor process_;
+  std::vector<std::string> arrived_;
+  bool open_ = true;
+  bool accepted_ = false;
+};
+
+}  // namespace
+
+Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds) {
+  Result<Call> call = Call::open(directory, answer_within_seconds);
+  if (!call) return call.error();
+  if (const Status s = call->send(AskCheckpoint{}); !s) return s.error();
+  for (;;) {
+    Result<Message> m = call->receive();
+    if (!m) return m.error();
+    if (std::holds_alternative<Accepted>(*m)) call->wait_without_limit();
+    if (const auto* r = std::get_if<Rejected>(&*m)) return Error{r->reason};
+    if (const auto* done = std::get_if<Done>(&*m)) {
+      if (!done->outcome.published) return Error{done->outcome.line};
+      return CheckpointReply{done->outcome.version, done->outcome.bytes, done->outcome.stall_seconds};
+    }
+  }
+}
+
+Result<JobStatus> job_status(const std::string& directory, double answer_within_seconds) {
+  Result<Call> call = Call::open(directory, answer_within_seconds);
+  if (!call) return call.error();
+  if (const Status s = call->send(AskStatus{}); !s) return s.error();
+  for (;;) {
+    Result<Message> m = call->receive();
+    if (!m) return m.error();
+    if (const auto* r = std::get_if<Rejected>(&*m)) return Error{r->reason};
+    if (const auto* s = std::get_if<StatusIs>(&*m))
+      return JobStatus{call->job().pid, call->job().host, call->job().started, s->ranks,
+                       s->joined,       s->phase,         s->last_version,     s->last_line};
+  }
+}
+
+}  // namespace cropdl::coord

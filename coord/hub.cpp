@@ -1,0 +1,321 @@
+// See hub.h.
+#include <algorithm>
+#include <cerrno>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "coord/job_file.h"
+#include "coord/hub.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+constexpr int64_t kHelloWithin = 5'000'000;  // us; a connection that says nothing is no rank and no command
+
+}  // namespace
+
+Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink, int64_t now) {
+  JobFile job;
+  job.address = "cropdl-" + random_hex(16);
+  job.token = random_hex(16);
+  job.run_id = config.run_id;
+  job.pid = getpid();
+  job.host = config.host;
+  job.ranks = config.ranks;
+  job.started = utc_now();
+  Result<Descriptor> listener = listen_on(job.address);
+  if (!listener) return listener.error();
+  for (uint32_t r = 0; r < config.ranks; ++r) remove_apart(config.directory, r);
+  if (const Status s = write_job_file(config.directory, job); !s)
+    return Error{"checkpoints are not possible: " + s.error().message};
+  std::unique_ptr<Hub> hub(new Hub(config, sink, std::move(*listener), std::move(job), now));
+  if (config.trace_phase) {
+    if (const Status s = replace_file(config.directory + "/phase", "idle\n"); !s) return s.error();
+  }
+  return hub;
+}
+
+Hub::Hub(const AgentConfig& config, VersionSink* sink, Descriptor listener, JobFile job, int64_t now)
+    : config_(config), sink_(sink), listener_(std::move(listener)), job_(std::move(job)),
+      coordinator_(config.ranks, config.limits), ranks_(config.ranks), joined_(config.ranks) {
+  if (config_.interval_seconds > 0) next_interval_ = now + static_cast<int64_t>(config_.interval_seconds * 1e6);
+  joined_[0] = true;
+  Actions out;
+  coordinator_.joined(0, now, &out);
+  carry_out(std::move(out), now);
+}
+
+void Hub::add_to_poll(std::vector<pollfd>* fds) {
+  fds->push_back({listener_.get(), POLLIN, 0});
+  fds->push_back({publisher_.fd(), POLLIN, 0});
+  for (const Connection& c : connections_) {
+    fds->push_back({c.channel.fd(), static_cast<short>(POLLIN | (c.channel.wants_write() ? POLLOUT : 0)), 0});
+    fds->push_back({c.process.get(), POLLIN, 0});  // poll(2) ignores negative descriptors
+  }
+}
+
+void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
+  // In the order of add_to_poll(). Connections are only added (at the end) and marked broken until all are served.
+  size_t at = first + 2;
+  for (Connection& c : connections_) {
+    if (at + 1 >= fds.size()) break;
+    const short events = fds[at].revents, ended = fds[at + 1].revents;
+    at += 2;
+    if (events != 0) serve(c, events, now);
+    if (ended != 0 && !c.broken) {
+      c.broken = true;
+      c.why_broken = "is gone: its process (pid " + std::to_string(c.pid) + ") died";
+    }
+  }
+  if (fds[first].revents != 0) accept_all(now);
+  if (fds[first + 1].revents != 0)
+    if (const auto result = publisher_.take()) {
+      Actions out;
+      if (*result) coordinator_.published(**result, now, &out);
+      else coordinator_.sink_failed(result->error().message, now, &out);
+      carry_out(std::move(out), now);
+    }
+  drop_broken(now);
+}
+
+void Hub::accept_all(int64_t now) {
+  for (;;) {
+    Descriptor s(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!s) return;
+    const Peer peer = peer_of(s);
+    if (peer.uid != geteuid() && peer.uid != 0) continue;  // another user; root may ask for anyone's checkpoint
+    Connection& c = connections_.emplace_back(move_high(std::move(s)));
+    c.pid = peer.pid;
+    c.since = now;
+  }
+}
+
+void Hub::serve(Connection& c, short events, int64_t now) {
+  if ((events & POLLOUT) != 0 && !c.channel.flush()) c.broken = true;
+  std::vector<std::string> messages;
+  const bool open = c.channel.receive(&messages);
+  for (const std::string& bytes : messages) {
+    if (c.broken) break;
+    if (const std::optional<Message> m = from_bytes(bytes)) on_message(c, *m, now);
+    else c.broken = true;
+  }
+  if (!open) c.broken = true;
+}
+
+void Hub::on_message(Connection& c, const Message& message, int64_t now) {
+  if (const auto* m = std::get_if<Hello>(&message)) return greet(c, *m, now);
+  if (!c.known) {
+    c.broken = true;
+    return;
+  }
+  Actions out;
+  if (c.rank != kNoRank) {
+    if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(c.rank, *m, now, &out);
+    if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(c.rank, *m);
+    if (std::holds_alternative<Bye>(message)) {
+      c.broken = true;
+      c.why_broken = "has ended its program";
+    }
+  } else if (std::holds_alternative<AskCheckpoint>(message)) {
+    look_for_apart(now);
+    if (coordinator_.request(now, &out)) {
+      c.waits = asked_by_client_ = true;
+      c.broken = !c.channel.send(to_bytes(Accepted{}));
+    } else {
+      c.broken = !c.channel.send(to_bytes(Rejected{"a checkpoint of this job is already being taken"}));
+    }
+  } else if (std::holds_alternative<AskStatus>(message)) {
+    StatusIs status;
+    status.phase = phase_name(coordinator_.phase());
+    status.ranks = config_.ranks;
+    status.joined = static_cast<uint32_t>(std::count(joined_.begin(), joined_.end(), true));
+    status.last_version = last_version_;
+    status.last_line = last_line_;
+    c.broken = !c.channel.send(to_bytes(status));
+  }
+  carry_out(std::move(out), now);
+}
+
+void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
+  std::string why;
+  if (hello.wire_version != kWireVersion) why = "it was built from another version of CropDL than rank 0";
+  else if (hello.token != job_.token || c.known) why = "it does not belong to this job";
+  else if (hello.rank != kNoRank && hello.run_id != job_.run_id) why = "it belongs to another launch";
+  else if (hello.rank != kNoRank && hello.rank >= config_.ranks) why = "this job has fewer ranks";
+  else if (hello.rank != kNoRank && joined_[hello.rank]) why = "there is such a rank already";
+  if (!why.empty()) {
+    c.channel.send(to_bytes(Rejected{why}));
+    c.broken = true;
+    return;
+  }
+  c.known = true;
+  c.rank = hello.rank;
+  c.broken = !c.channel.send(to_bytes(Welcome{}));
+  if (c.rank == kNoRank) return;
+  c.process = watch_process(c.pid);
+  ranks_[c.rank] = &c;
+  joined_[c.rank] = true;
+  Actions out;
+  coordinator_.joined(c.rank, now, &out);
+  carry_out(std::move(out), now);
+}
+
+void Hub::drop_broken(int64_t now) {
+  for (bool again = true; again;) {  // dropping one may break a write to another
+    again = false;
+    for (auto c = connections_.begin(); c != connections_.end(); ++c) {
+      if (!c->broken) continue;
+      const uint32_t rank = c->rank;
+      const std::string why = c->why_broken.empty()
+                                  ? "is gone: its process (pid " + std::to_string(c->pid) + ") died or left the job"
+                                  : c->why_broken;
+      connections_.erase(c);
+      again = true;
+      if (rank == kNoRank) break;
+      ranks_[rank] = nullptr;
+      fail_exchanges("rank " + std::to_string(rank) + " " + why);
+      Actions out;
+      coordinator_.lost(rank, why, now, &out);
+      carry_out(std::move(out), now);
+      break;
+    }
+  }
+}
+
+void Hub::tick(int64_t now) {
+  if (next_interval_ != 0 && now >= next_interval_) {
+    // Checkpoints that take longer than the interval are not queued up.
+    next_interval_ = now + static_cast<int64_t>(config_.interval_seconds * 1e6);
+    request(now);
+  }
+  for (Connection& c : connections_)
+    if (!c.known && now >= c.since + kHelloWithin) c.broken = true;
+  Actions out;
+  coordinator_.tick(now, &out);
+  carry_out(std::move(out), now);
+  drop_broken(now);
+}
+
+std::optional<int64_t> Hub::deadline() const {
+  std::optional<int64_t> first = coordinator_.deadline();
+  const auto consider = [&](int64_t t) { first = std::min(first.value_or(t), t); };
+  if (next_interval_ != 0) consider(next_interval_);
+  for (const Connection& c : connections_) {
+    if (!c.known) consider(c.since + kHelloWithin);
+    if (c.broken) consider(0);
+  }
+  return first;
+}
+
+void Hub::request(int64_t now) {
+  look_for_apart(now);
+  Actions out;
+  if (!coordinator_.request(now, &out)) return;
+  asked_by_client_ = false;
+  carry_out(std::move(out), now);
+}
+
+void Hub::from_own_rank(const Message& message, int64_t now) {
+  Actions out;
+  if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(0, *m, now, &out);
+  if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(0, *m);
+  carry_out(std::move(out), now);
+}
+
+void Hub::to_rank(uint32_t rank, const Message& message) {
+  if (rank == 0) {
+    for_own_rank_.push_back(message);
+  } else if (Connection* c = ranks_[rank]; c != nullptr && !c->broken) {
+    c->broken = !c->channel.send(to_bytes(message));
+  }
+}
+
+void Hub::carry_out(Actions actions, int64_t now) {
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const Action a = actions[i];  // a copy: what follows appends
+    if (const auto* send = std::get_if<SendOrder>(&a)) {
+      to_rank(send->rank, send->order);
+    } else if (std::holds_alternative<BeginVersion>(a)) {
+      const Result<std::string> directory = sink_->begin();
+      if (directory) coordinator_.version_begun(*directory, now, &actions);
+      else coordinator_.sink_failed(directory.error().message, now, &actions);
+    } else if (const auto* publish = std::get_if<Publish>(&a)) {
+      publisher_.start(sink_, publish->images, publish->stall_seconds);
+    } else if (std::holds_alternative<Discard>(a)) {
+      sink_->discard();
+    } else if (const auto* f = std::get_if<Finished>(&a)) {
+      finished(f->outcome);
+    }
+  }
+  trace_phase();
+}
+
+void Hub::finished(const Outcome& outcome) {
+  if (outcome.published) last_version_ = outcome.version;
+  last_line_ = outcome.line;
+  for (Connection& c : connections_)
+    if (c.waits) {
+      c.waits = false;
+      c.broken = !c.channel.send(to_bytes(Done{outcome}));
+    }
+  if (!asked_by_client_ && outcome.line != last_reported_) {
+    if (!outcome.line.empty()) config_.report(outcome.line);
+    last_reported_ = outcome.line;
+  }
+}
+
+void Hub::look_for_apart(int64_t now) {
+  for (uint32_t r = 1; r < config_.ranks; ++r) {
+    if (joined_[r]) continue;
+    const std::string host = apart_host(config_.directory, config_.run_id, r);
+    if (host.empty()) continue;
+    Actions out;
+    coordinator_.lost(r, "runs on " + host + " and rank 0 on " + config_.host +
+                             "; checkpoints need all ranks on one node in this version; the program runs",
+                      now, &out);
+    carry_out(std::move(out), now);
+  }
+}
+
+void Hub::gather(uint32_t rank, const ExchangeMine& m) {
+  if (!someone_lost_.empty()) return to_rank(rank, ExchangeAll{m.round, {}, someone_lost_});
+  auto& texts = exchanges_[m.round];
+  texts[rank] = m.text;
+  if (texts.size() < config_.ranks) return;
+  ExchangeAll all{m.round, {}, ""};
+  for (auto& [r, text] : texts) all.texts.push_back(std::move(text));
+  exchanges_.erase(m.round);
+  for (uint32_t r = 0; r < config_.ranks; ++r) to_rank(r, all);
+}
+
+void Hub::fail_exchanges(const std::string& why) {
+  if (someone_lost_.empty()) someone_lost_ = why;
+  for (const auto& [round, texts] : std::exchange(exchanges_, {}))
+    for (const auto& [rank, text] : texts) to_rank(rank, ExchangeAll{round, {}, why});
+}
+
+void Hub::trace_phase() {
+  if (!config_.trace_phase || traced_ == coordinator_.phase()) return;
+  traced_ = coordinator_.phase();
+  // Tracing is for tests: a full disk must not end a checkpoint that would work without it.
+  [[maybe_unused]] const Status s = replace_file(config_.directory + "/phase", std::string(phase_name(traced_)) + "\n");
+}
+
+void Hub::close(int64_t now) {
+  publisher_.wait();
+  Actions out;
+  if (const auto result = publisher_.take()) {
+    if (*result) coordinator_.published(**result, now, &out);
+    else coordinator_.sink_failed(result->error().message, now, &out);
+  }
+  coordinator_.lost(0, "has ended its program", now, &out);
+  // Images that others are still writing cannot become a version without rank 0; their writers end on their own.
+  if (coordinator_.busy() && coordinator_.phase() == Phase::kWriting) out.push_back(Discard{});
+  carry_out(std::move(out), now);
+  connections_.clear();
+  for (uint32_t r = 0; r < config_.ranks; ++r) remove_apart(config_.directory, r);
+  remove_job_file(config_.directory);
+}
+
+}  // namespace cropdl::coord

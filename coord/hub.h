@@ -1,0 +1,90 @@
+// Rank 0's end of the control plane: accepts the ranks and the cropdl command, drives the coordinator, runs the
+// exchange and the interval. Owned and called by rank 0's agent thread only (LH FS base). Times: CLOCK_MONOTONIC, us.
+#pragma once
+
+#include <poll.h>
+
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coord/agent_config.h"
+#include "coord/channel.h"
+#include "coord/job_file.h"
+#include "coord/publisher.h"
+#include "coord/version_sink.h"
+#include "coord/wire.h"
+
+namespace cropdl::coord {
+
+class Hub {
+ public:
+  // Listens, and publishes DIR/job.
+  static Result<std::unique_ptr<Hub>> open(const AgentConfig& config, VersionSink* sink, int64_t now);
+
+  void add_to_poll(std::vector<pollfd>* fds);
+  // `fds` as add_to_poll() extended it, from index `first` on.
+  void handle(const std::vector<pollfd>& fds, size_t first, int64_t now);
+  void tick(int64_t now);
+  std::optional<int64_t> deadline() const;
+
+  void request(int64_t now);                         // on nobody's behalf: a signal or the interval
+  void from_own_rank(const Message& message, int64_t now);
+  std::vector<Message> take_for_own_rank() { return std::exchange(for_own_rank_, {}); }
+
+  // The program of rank 0 ends.
+  void close(int64_t now);
+
+ private:
+  struct Connection {
+    explicit Connection(Descriptor socket) : channel(std::move(socket)) {}
+    Channel channel;
+    Descriptor process;          // readable when the process at the other end has ended
+    int pid = 0;
+    bool known = false;          // said Hello
+    uint32_t rank = kNoRank;     // kNoRank: a cropdl command
+    bool waits = false;          // for Done
+    bool broken = false;
+    std::string why_broken;      // completes "rank R ..."
+    int64_t since = 0;
+  };
+
+  Hub(const AgentConfig& config, VersionSink* sink, Descriptor listener, JobFile job, int64_t now);
+  void accept_all(int64_t now);
+  void serve(Connection& c, short events, int64_t now);
+  void on_message(Connection& c, const Message& message, int64_t now);
+  void greet(Connection& c, const Hello& hello, int64_t now);
+  void drop_broken(int64_t now);
+  void to_rank(uint32_t rank, const Message& message);
+  void carry_out(Actions actions, int64_t now);
+  void finished(const Outcome& outcome);
+  void look_for_apart(int64_t now);
+  void gather(uint32_t rank, const ExchangeMine& m);
+  void fail_exchanges(const std::string& why);
+  void trace_phase();
+
+  AgentConfig config_;
+  VersionSink* sink_;
+  Descriptor listener_;
+  JobFile job_;
+  Coordinator coordinator_;
+  Publisher publisher_;
+  std::list<Connection> connections_;
+  std::vector<Connection*> ranks_;                 // by rank; own and not joined ones: nullptr
+  std::vector<bool> joined_;
+  std::vector<Message> for_own_rank_;
+  std::map<uint64_t, std::map<uint32_t, std::string>> exchanges_;  // by round
+  std::string someone_lost_;                       // a rank that cannot take part in exchanges any more, or ""
+  int64_t next_interval_ = 0;
+  bool asked_by_client_ = false;
+  uint64_t last_version_ = 0;
+  std::string last_line_;
+  std::string last_reported_;                      // by report(): the same line is not repeated at every interval
+  Phase traced_ = Phase::kIdle;
+};
+
+}  // namespace cropdl::coord

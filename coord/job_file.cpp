@@ -1,0 +1,124 @@
+// See job_file.h.
+#include "coord/job_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "coord/channel.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+std::string apart_path(const std::string& directory, uint32_t rank) {
+  return directory + "/apart-" + std::to_string(rank);
+}
+
+Result<std::string> read_small_file(const std::string& path, bool* missing) {
+  *missing = false;
+  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) {
+    *missing = errno == ENOENT || errno == ENOTDIR;
+    return Error{path + ": " + errno_text(errno)};
+  }
+  struct stat st;
+  if (fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return Error{path + ": not a regular file"};
+  // Its address and token are trusted; another user's file could lead anywhere. Root may look at anyone's.
+  if (st.st_uid != geteuid() && geteuid() != 0) return Error{path + ": belongs to another user"};
+  std::string text;
+  char buffer[4096];
+  ssize_t n;
+  while ((n = read(fd.get(), buffer, sizeof buffer)) > 0 && text.size() < 1 << 20) text.append(buffer, static_cast<size_t>(n));
+  if (n < 0) return Error{path + ": " + errno_text(errno)};
+  return text;
+}
+
+}  // namespace
+
+Status replace_file(const std::string& path, const std::string& content) {
+  const std::string fresh = path + ".new";  // each of these files has one writer
+  Descriptor fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return Error{fresh + ": cannot be written: " + errno_text(errno)};
+  const ssize_t n = write(fd.get(), content.data(), content.size());
+  const int why = n < 0 ? errno : ENOSPC;
+  fd.reset();
+  if (n != static_cast<ssize_t>(content.size())) {
+    unlink(fresh.c_str());
+    return Error{fresh + ": cannot be written: " + errno_text(why)};
+  }
+  if (rename(fresh.c_str(), path.c_str()) != 0) {
+    const int renaming = errno;
+    unlink(fresh.c_str());
+    return Error{path + ": cannot be replaced: " + errno_text(renaming)};
+  }
+  return {};
+}
+
+Status write_job_file(const std::string& directory, const JobFile& job) {
+  const nlohmann::json j = {{"format", 1},        {"address", job.address}, {"token", job.token},
+                            {"run_id", job.run_id}, {"pid", job.pid},         {"host", job.host},
+                            {"ranks", job.ranks},   {"started", job.started}};
+  return replace_file(directory + "/job", j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
+  const std::string path = directory + "/job";
+  const Result<std::string> text = read_small_file(path, missing);
+  if (!text) return text.error();
+  const nlohmann::json j = nlohmann::json::parse(*text, nullptr, false);
+  const auto has = [&](const char* key, bool number) {
+    return j.contains(key) && (number ? j[key].is_number_unsigned() : j[key].is_string());
+  };
+  if (!j.is_object() || !has("format", true) || !has("address", false) || !has("token", false) || !has("run_id", false) ||
+      !has("pid", true) || !has("host", false) || !has("ranks", true) || !has("started", false))
+    return Error{path + ": damaged; it is made anew when a job starts on this directory"};
+  if (j["format"].get<uint64_t>() != 1) return Error{path + ": made by another version of CropDL"};
+  JobFile job;
+  job.address = j["address"];
+  job.token = j["token"];
+  job.run_id = j["run_id"];
+  job.pid = j["pid"];
+  job.host = j["host"];
+  job.ranks = j["ranks"];
+  job.started = j["started"];
+  return job;
+}
+
+void remove_job_file(const std::string& directory) { unlink((directory + "/job").c_str()); }
+
+Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank, const std::string& host) {
+  return replace_file(apart_path(directory, rank), run_id + "\n" + host + "\n");
+}
+
+std::string apart_host(const std::string& directory, const std::string& run_id, uint32_t rank) {
+  bool missing;
+  const Result<std::string> text = read_small_file(apart_path(directory, rank), &missing);
+  if (!text || text->rfind(run_id + "\n", 0) != 0) return "";
+  const std::string host = text->substr(run_id.size() + 1);
+  return host.substr(0, host.find('\n'));
+}
+
+void remove_apart(const std::string& directory, uint32_t rank) { unlink(apart_path(directory, rank).c_str()); }
+
+std::string this_host() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string utc_now() {
+  const time_t now = time(nullptr);
+  tm parts;
+  gmtime_r(&now, &parts);
+  char text[32];
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace cropdl::coord

@@ -1,0 +1,95 @@
+// See link.h.
+#include "coord/link.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace cropdl::coord {
+
+namespace {
+
+constexpr int64_t kLongestPause = 200'000;  // us between looks at DIR/job: the disk may be a network's
+
+}  // namespace
+
+Link::Link(const AgentConfig& config, int64_t now)
+    : config_(config), give_up_at_(now + static_cast<int64_t>(config.rendezvous_seconds * 1e6)), next_try_(now) {}
+
+void Link::add_to_poll(std::vector<pollfd>* fds) const {
+  if (!channel_) return;
+  fds->push_back({channel_->fd(), static_cast<short>(POLLIN | (channel_->wants_write() ? POLLOUT : 0)), 0});
+  fds->push_back({hub_process_.get(), POLLIN, 0});
+}
+
+void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Message>* in) {
+  if (!channel_ || first + 1 >= fds.size()) return;
+  bool open = true;
+  std::vector<std::string> messages;
+  if ((fds[first].revents & POLLOUT) != 0) open = channel_->flush();
+  if (fds[first].revents != 0) open = channel_->receive(&messages) && open;
+  for (const std::string& bytes : messages) {
+    const std::optional<Message> m = from_bytes(bytes);
+    if (!m) return leave("rank 0 sent what is no message of this version of CropDL");
+    if (const auto* rejected = std::get_if<Rejected>(&*m)) return leave("rank 0 refuses it: " + rejected->reason);
+    if (std::holds_alternative<Welcome>(*m)) state_ = State::kJoined;
+    else in->push_back(*m);
+  }
+  if (!open || fds[first + 1].revents != 0) leave("rank 0 is gone");
+}
+
+void Link::tick(int64_t now) {
+  if (state_ != State::kSearching || now < next_try_) return;
+  if (now >= give_up_at_) return leave("rank 0 was not found: " + because_);
+  try_to_connect(now);
+}
+
+void Link::try_to_connect(int64_t now) {
+  bool missing = false, refused = false;
+  const Result<JobFile> job = read_job_file(config_.directory, &missing);
+  if (!job) return search_again(now, job.error().message);
+  if (job->run_id != config_.run_id) return search_again(now, config_.directory + "/job is of another launch");
+  Result<Descriptor> socket = connect_to(job->address, &refused);
+  if (!socket) {
+    if (refused && job->host != config_.host) {
+      // Abstract addresses do not reach across nodes.
+      [[maybe_unused]] const Status s = leave_apart(config_.directory, config_.run_id, config_.rank, config_.host);
+      return leave("it runs on " + config_.host + " and rank 0 on " + job->host +
+                   "; checkpoints need all ranks on one node in this version; the program runs");
+    }
+    return search_again(now, socket.error().message);
+  }
+  const Peer peer = peer_of(*socket);
+  if (peer.uid != geteuid()) return leave("the process at rank 0's address belongs to another user");
+  hub_process_ = watch_process(peer.pid);
+  channel_.emplace(std::move(*socket));
+  state_ = State::kGreeting;
+  Hello hello;
+  hello.token = job->token;
+  hello.run_id = config_.run_id;
+  hello.rank = config_.rank;
+  send(hello);
+}
+
+void Link::search_again(int64_t now, const std::string& because) {
+  because_ = because;
+  next_try_ = std::min(now + pause_, give_up_at_);
+  pause_ = std::min(pause_ * 2, kLongestPause);
+}
+
+std::optional<int64_t> Link::deadline() const {
+  if (state_ != State::kSearching) return std::nullopt;
+  return next_try_;
+}
+
+void Link::send(const Message& message) {
+  if (channel_ && !channel_->send(to_bytes(message))) leave("rank 0 is gone");
+}
+
+void Link::leave(const std::string& why) {
+  state_ = State::kAlone;
+  alone_ = why;
+  channel_.reset();
+  hub_process_.reset();
+}
+
+}  // namespace cropdl::coord

@@ -1,0 +1,32 @@
+// See publisher.h.
+#include "coord/publisher.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace cropdl::coord {
+
+Publisher::Publisher() : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)))) {}
+
+void Publisher::start(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds) {
+  wait();
+  result_.reset();
+  thread_ = std::thread([this, sink, images = std::move(images), stall_seconds] {
+    result_ = sink->publish(images, stall_seconds);
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = write(done_.get(), &one, sizeof one);
+  });
+}
+
+std::optional<Result<uint64_t>> Publisher::take() {
+  uint64_t count = 0;
+  if (read(done_.get(), &count, sizeof count) != sizeof count) return std::nullopt;
+  wait();
+  return std::exchange(result_, std::nullopt);
+}
+
+void Publisher::wait() {
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace cropdl::coord

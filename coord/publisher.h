@@ -1,0 +1,28 @@
+// Runs VersionSink::publish() in a thread of its own, so that the agent answers while the disk syncs. Used by rank
+// 0's agent thread (LH FS base); the thread inherits its signal mask: all blocked.
+#pragma once
+
+#include <optional>
+#include <thread>
+
+#include "coord/channel.h"
+#include "coord/version_sink.h"
+
+namespace cropdl::coord {
+
+class Publisher {
+ public:
+  Publisher();
+  ~Publisher() { wait(); }
+  int fd() const { return done_.get(); }  // readable when a result can be taken
+  void start(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds);
+  std::optional<Result<uint64_t>> take();  // empty: not done
+  void wait();                             // until nothing runs; the result, if any, can be taken then
+
+ private:
+  Descriptor done_;
+  std::thread thread_;
+  std::optional<Result<uint64_t>> result_;  // written by thread_ before it signals done_
+};
+
+}  // namespace cropdl::coord

@@ -1,0 +1,103 @@
+// A rank and a store that do as a test tells them, for the tests of the agreement and of the control plane.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "coord/version_sink.h"
+
+namespace cropdl::coord {
+
+// Stops at once, drains at once, writes nothing. What is set before or while it runs, it reports.
+class FakeRank : public LocalRank {
+ public:
+  void hold() override { ++holds; }
+  void set_targets(const std::vector<CollectiveCount>& t) override {
+    const std::lock_guard lock(mutex);
+    targets = t;
+  }
+  Standing standing() override {
+    const std::lock_guard lock(mutex);
+    return stands;
+  }
+  bool try_stop() override { return !unstoppable; }
+  std::string refusal_when_stopped() override {
+    const std::lock_guard lock(mutex);
+    return stopped_refusal;
+  }
+  std::vector<PeerCount> sent() override {
+    const std::lock_guard lock(mutex);
+    return sends;
+  }
+  void begin_drain(const std::vector<PeerCount>& e) override {
+    const std::lock_guard lock(mutex);
+    expected = e;
+    ++drains;
+  }
+  bool drained(Status* failure) override {
+    const std::lock_guard lock(mutex);
+    if (!drain_failure.empty()) *failure = Error{drain_failure};
+    return true;
+  }
+  void begin_write(const std::string& d) override {
+    const std::lock_guard lock(mutex);
+    directory = d;
+  }
+  bool written(Status* failure, ImageSummary* image) override {
+    if (slow_write) return false;
+    const std::lock_guard lock(mutex);
+    if (!write_failure.empty()) *failure = Error{write_failure};
+    image->bytes = 1000;
+    return true;
+  }
+  void resume() override { ++resumes; }
+
+  std::atomic<int> holds{0}, resumes{0}, drains{0};
+  std::atomic<bool> unstoppable{false}, slow_write{false};
+  std::mutex mutex;  // guards what follows
+  Standing stands;
+  std::string stopped_refusal, drain_failure, write_failure, directory;
+  std::vector<CollectiveCount> targets;
+  std::vector<PeerCount> sends, expected;
+};
+
+class FakeSink : public VersionSink {
+ public:
+  Result<std::string> begin() override {
+    ++begun;
+    if (!begin_failure.empty()) return Error{begin_failure};
+    return std::string("/version");
+  }
+  Result<uint64_t> publish(const std::vector<ImageSummary>& images, double) override {
+    while (slow_publish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!publish_failure.empty()) return Error{publish_failure};
+    last_images = images;
+    return ++versions;
+  }
+  void discard() override { ++discarded; }
+
+  std::atomic<uint64_t> begun{0}, versions{0}, discarded{0};
+  std::atomic<bool> slow_publish{false};
+  std::string begin_failure, publish_failure;
+  std::vector<ImageSummary> last_images;
+};
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    char name[] = "/tmp/cropdl-test-XXXXXX";
+    if (mkdtemp(name) == nullptr) std::abort();
+    path = name;
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+}  // namespace cropdl::coord

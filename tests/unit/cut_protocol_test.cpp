@@ -1,0 +1,320 @@
+// links: cropdl_coord
+// What becomes of a request when something is in its way: refusals, losses, failures, bounds. One order of events
+// per test, time under the test's control; all orders are the explorer's business.
+#include <gtest/gtest.h>
+
+#include "coord/cut.h"
+#include "tests/unit/coord_fakes.h"
+
+namespace cropdl::coord {
+namespace {
+
+constexpr uint64_t kX = 7;
+
+class CutProtocol : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    limits_.attempts = 2;
+    coordinator_ = Coordinator(kRanks, limits_);
+    for (uint32_t r = 0; r < kRanks; ++r) act([&](Actions* o) { coordinator_.joined(r, now_, o); });
+  }
+
+  template <class F>
+  void act(F input) {
+    Actions out;
+    input(&out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const Action a = out[i];
+      if (const auto* s = std::get_if<SendOrder>(&a)) orders_.push_back(*s);
+      if (std::holds_alternative<BeginVersion>(a)) {
+        ++begun_;
+        if (sink_failure_.empty()) coordinator_.version_begun("/v", now_, &out);
+        else coordinator_.sink_failed(sink_failure_, now_, &out);
+      }
+      if (std::holds_alternative<Publish>(a)) publishing_ = true;
+      if (std::holds_alternative<Discard>(a)) ++discarded_;
+      if (const auto* f = std::get_if<Finished>(&a)) outcomes_.push_back(f->outcome);
+    }
+  }
+
+  // Delivers and polls until nothing changes any more; time stands still.
+  void settle() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const SendOrder& s : std::exchange(orders_, {})) {
+        if (dead_ == static_cast<int>(s.rank)) continue;
+        std::vector<Report> out;
+        participants_[s.rank].receive(ranks_[s.rank], s.order, &out);
+        moved = deliver(s.rank, out) || moved;
+      }
+      for (uint32_t r = 0; r < kRanks; ++r) {
+        if (dead_ == static_cast<int>(r)) continue;
+        std::vector<Report> out;
+        participants_[r].poll(ranks_[r], &out);
+        moved = deliver(r, out) || moved;
+      }
+      moved = moved || !orders_.empty();
+    }
+  }
+  bool deliver(uint32_t r, const std::vector<Report>& reports) {
+    for (const Report& m : reports) act([&](Actions* o) { coordinator_.receive(r, m, now_, o); });
+    return !reports.empty();
+  }
+  void request() {
+    act([&](Actions* o) { EXPECT_TRUE(coordinator_.request(now_, o)); });
+    settle();
+  }
+  // Lets time pass to the next deadline.
+  void wait() {
+    ASSERT_TRUE(coordinator_.deadline().has_value());
+    now_ = *coordinator_.deadline();
+    act([&](Actions* o) { coordinator_.tick(now_, o); });
+    settle();
+  }
+  void publish() {
+    ASSERT_TRUE(publishing_);
+    publishing_ = false;
+    act([&](Actions* o) { coordinator_.published(1, now_, o); });
+    settle();
+  }
+  std::string line() { return outcomes_.empty() ? "(no outcome)" : outcomes_.back().line; }
+  void expect_all_resumed() {
+    for (uint32_t r = 0; r < kRanks; ++r) {
+      if (dead_ == static_cast<int>(r)) continue;
+      EXPECT_EQ(ranks_[r].holds, ranks_[r].resumes) << "rank " << r << " was left standing";
+      EXPECT_EQ(participants_[r].poll_period(), 0);
+    }
+  }
+
+  static constexpr uint32_t kRanks = 3;
+  CutLimits limits_;
+  Coordinator coordinator_{kRanks};
+  FakeRank ranks_[kRanks];
+  Participant participants_[kRanks];
+  std::vector<SendOrder> orders_;
+  std::vector<Outcome> outcomes_;
+  std::string sink_failure_;
+  int64_t now_ = 1'000'000;
+  int dead_ = -1;
+  int begun_ = 0, discarded_ = 0;
+  bool publishing_ = false;
+};
+
+TEST_F(CutProtocol, ARequestIsPublishedAndEveryoneGoesOn) {
+  request();
+  EXPECT_EQ(ranks_[2].directory, "/v");
+  EXPECT_EQ(coordinator_.phase(), Phase::kPublishing);
+  EXPECT_EQ(ranks_[0].resumes, 0) << "resumed before the version was durable";
+  now_ += 250'000;
+  publish();
+  ASSERT_EQ(outcomes_.size(), 1u);
+  EXPECT_TRUE(outcomes_[0].published);
+  EXPECT_EQ(outcomes_[0].version, 1u);
+  EXPECT_EQ(outcomes_[0].bytes, 3000u);
+  EXPECT_DOUBLE_EQ(outcomes_[0].stall_seconds, 0.25);
+  EXPECT_EQ(discarded_, 0);
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, ASecondRequestMeanwhileChangesNothing) {
+  request();
+  Actions out;
+  EXPECT_FALSE(coordinator_.request(now_, &out));
+  EXPECT_TRUE(out.empty());
+  publish();
+  request();
+  publish();
+  EXPECT_EQ(outcomes_.size(), 2u);
+}
+
+TEST_F(CutProtocol, ARefusalNamesRankAndReasonAndEndsTheAttempt) {
+  ranks_[1].stands.refusal = "MPI_Win_create: a window is alive";
+  request();
+  EXPECT_EQ(line(), "checkpoint refused: rank 1: MPI_Win_create: a window is alive");
+  EXPECT_EQ(begun_, 0);
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, ARefusalOfTheStoppedStateDoesToo) {
+  ranks_[2].stopped_refusal = "a second thread is running";
+  request();
+  EXPECT_EQ(line(), "checkpoint refused: rank 2: a second thread is running");
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, AFailedWriteDiscardsTheVersionOnceAllWritersAreDone) {
+  ranks_[1].write_failure = "No space left on device";
+  ranks_[2].slow_write = true;
+  request();
+  EXPECT_TRUE(outcomes_.empty());
+  EXPECT_EQ(ranks_[2].resumes, 0) << "resumed while its memory was being written";
+  ranks_[2].slow_write = false;
+  settle();
+  EXPECT_EQ(line(), "checkpoint failed: rank 1: No space left on device");
+  EXPECT_EQ(discarded_, 1);
+  expect_all_resumed();
+  ranks_[1].write_failure = "";
+  request();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published) << "a failed attempt must not spoil the next";
+}
+
+TEST_F(CutProtocol, AStoreThatCannotBeWrittenIsReported) {
+  sink_failure_ = "/ckpt: Read-only file system";
+  request();
+  EXPECT_EQ(line(), "checkpoint failed: /ckpt: Read-only file system");
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, AFailedPublishIsReportedAndDiscarded) {
+  request();
+  act([&](Actions* o) { coordinator_.sink_failed("/ckpt: Input/output error", now_, o); });
+  settle();
+  EXPECT_EQ(line(), "checkpoint failed: /ckpt: Input/output error");
+  EXPECT_EQ(discarded_, 1);
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, AFailedDrainIsReported) {
+  ranks_[0].drain_failure = "MPI_Mrecv failed";
+  request();
+  EXPECT_EQ(line(), "checkpoint failed: rank 0: MPI_Mrecv failed");
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, ALostRankEndsTheAttemptInEveryStage) {
+  for (const int stage : {0, 1, 2}) {
+    SetUp();
+    outcomes_.clear();
+    dead_ = -1;
+    for (FakeRank& r : ranks_) r.holds = r.resumes = 0;
+    ranks_[1].stands.inside = stage == 0 ? kX : 0;
+    ranks_[1].unstoppable = stage == 1;
+    ranks_[1].slow_write = stage == 2;
+    request();
+    ASSERT_TRUE(outcomes_.empty()) << stage;
+    dead_ = 1;
+    act([&](Actions* o) { coordinator_.lost(1, "is gone: its process (pid 5) died", now_, o); });
+    settle();
+    EXPECT_EQ(line(), "checkpoint refused: rank 1 is gone: its process (pid 5) died") << stage;
+    EXPECT_EQ(discarded_, stage == 2 ? 1 : 0);
+    expect_all_resumed();
+    participants_[1] = {};
+  }
+}
+
+TEST_F(CutProtocol, ARankThatHasEndedIsNamedAtOnce) {
+  act([&](Actions* o) { coordinator_.lost(2, "has ended its program", now_, o); });
+  request();
+  EXPECT_EQ(line(), "checkpoint refused: rank 2 has ended its program");
+}
+
+TEST_F(CutProtocol, RanksThatAreStillStartingAreWaitedForUpToABound) {
+  coordinator_ = Coordinator(kRanks, limits_);
+  act([&](Actions* o) { coordinator_.joined(0, now_, o); });
+  act([&](Actions* o) { coordinator_.joined(1, now_, o); });
+  request();
+  EXPECT_TRUE(coordinator_.busy());
+  act([&](Actions* o) { coordinator_.joined(2, now_, o); });
+  settle();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+
+  coordinator_ = Coordinator(kRanks, limits_);
+  act([&](Actions* o) { coordinator_.joined(0, now_, o); });
+  act([&](Actions* o) { coordinator_.joined(1, now_, o); });
+  request();
+  wait();
+  EXPECT_EQ(line(), "checkpoint refused: rank 2 has not joined");
+}
+
+TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
+  for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
+  ranks_[0].stands.counts = {{kX, 5}};
+  ranks_[0].stands.inside = kX;  // ranks 1 and 2 compute for minutes
+  request();
+  EXPECT_EQ(coordinator_.deadline(), now_ + limits_.attempt_bound) << "no raise: nobody is held";
+  wait();
+  EXPECT_TRUE(coordinator_.busy());
+  expect_all_resumed();
+  wait();  // the pause
+  EXPECT_EQ(ranks_[0].holds, 2);
+  wait();
+  EXPECT_EQ(line(),
+            "checkpoint given up after 2 attempts of 10 s: rank 0 is inside a collective that rank 1 has not reached "
+            "(it computes, or waits for a message); try again later");
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
+  ranks_[1].stands.inside = kX;
+  request();
+  wait();
+  ranks_[1].stands.inside = 0;
+  wait();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+  EXPECT_EQ(outcomes_.back().attempts, 2u);
+}
+
+TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
+  ranks_[0].stands.counts = ranks_[1].stands.counts = {{kX, 4}, {8, 0}};
+  ranks_[0].stands.inside = kX;
+  ranks_[1].stands.held = 8;
+  request();
+  EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
+  now_ += limits_.raise_after - 1;
+  ranks_[0].stands.progress++;  // it moves
+  settle();
+  EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
+  wait();
+  EXPECT_EQ(coordinator_.raises(), 1u);
+  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kX, 4}, {8, 1}}));
+  // A rank that polls for ever looks like progress; the held one is let through all the same.
+  ranks_[1].stands.counts[1].begun = 1;
+  settle();
+  const int64_t told = now_;
+  while (coordinator_.raises() == 1) {
+    ranks_[0].stands.progress++;
+    now_ += 1000;
+    settle();
+    act([&](Actions* o) { coordinator_.tick(now_, o); });
+  }
+  EXPECT_EQ(now_, told + limits_.raise_anyway_after);
+}
+
+TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
+  Actions out;
+  coordinator_ = Coordinator(2, limits_);
+  coordinator_.joined(0, now_, &out);
+  coordinator_.joined(1, now_, &out);
+  coordinator_.request(now_, &out);
+  const Stands zero{1, 0, {{{kX, 1}}, 0, 0, 0, ""}};
+  coordinator_.receive(0, zero, now_, &out);
+  coordinator_.receive(1, zero, now_, &out);
+  coordinator_.receive(0, Stands{1, 1, zero.standing}, now_, &out);
+  coordinator_.receive(1, zero, now_, &out);
+  EXPECT_EQ(coordinator_.phase(), Phase::kHolding);
+  coordinator_.receive(1, Stands{1, 1, zero.standing}, now_, &out);
+  EXPECT_EQ(coordinator_.phase(), Phase::kStopping);
+}
+
+TEST_F(CutProtocol, ReceiversDrainWhileASenderCannotStopYet) {
+  ranks_[0].unstoppable = true;
+  ranks_[0].sends = {{1, 3}};
+  request();
+  EXPECT_EQ(coordinator_.phase(), Phase::kStopping);
+  wait();
+  EXPECT_EQ(ranks_[1].expected, (std::vector<PeerCount>{{0, 3}}));
+  EXPECT_EQ(begun_, 0);
+  ranks_[0].sends = {{1, 4}, {2, 1}};
+  ranks_[0].unstoppable = false;
+  settle();
+  EXPECT_EQ(ranks_[1].expected, (std::vector<PeerCount>{{0, 4}}));
+  EXPECT_EQ(ranks_[2].expected, (std::vector<PeerCount>{{0, 1}}));
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+}
+
+}  // namespace
+}  // namespace cropdl::coord
