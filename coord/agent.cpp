@@ -73,6 +73,8 @@ class Agent::Loop {
     errno = saved;
   }
 
+  int request_descriptor() const noexcept { return config_.rank == 0 ? requested_.get() : -1; }
+
   Result<std::vector<std::string>> exchange(const std::string& mine, double timeout_seconds) {
     std::unique_lock lock(mutex_);
     const uint64_t round = ++round_;
@@ -250,6 +252,7 @@ Result<std::unique_ptr<Agent>> Agent::start(AgentConfig config, LocalRank& rank,
 Agent::Agent(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 Agent::~Agent() { stop(); }
 void Agent::request() noexcept { loop_->request(); }
+int Agent::request_descriptor() const noexcept { return loop_->request_descriptor(); }
 Result<std::vector<std::string>> Agent::exchange(const std::string& mine, double timeout_seconds) {
   return loop_->exchange(mine, timeout_seconds);
 }

@@ -25,6 +25,10 @@ class Agent {
   // all ranks, and one request is meant. While one is being served it does nothing either.
   void request() noexcept;
 
+  // An eventfd whose write is the same as request(): for a signal handler that must not call into libc. -1 on ranks
+  // other than 0. Valid until stop().
+  int request_descriptor() const noexcept;
+
   // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called by the same number of
   // times on every rank, by one thread at a time, not by the agent's. Blocks up to the timeout.
   Result<std::vector<std::string>> exchange(const std::string& mine, double timeout_seconds);

@@ -1,0 +1,428 @@
+// links: cropdl_coord
+// Agents, hub and command together over real sockets: ranks as threads of this process, and as processes of their
+// own where one has to die.
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "coord/agent.h"
+#include "coord/channel.h"
+#include "coord/client.h"
+#include "coord/job_file.h"
+#include "tests/unit/agent_test_program.h"
+
+namespace cropdl::coord {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+template <class F>
+bool within(double seconds, F condition) {
+  const auto begin = Clock::now();
+  while (!condition()) {
+    if (since(begin) > seconds) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+class AgentJob : public ::testing::Test {
+ protected:
+  AgentConfig config(uint32_t rank, uint32_t ranks) {
+    AgentConfig c;
+    c.directory = dir_.path;
+    c.rank = rank;
+    c.ranks = ranks;
+    c.run_id = "run-1";
+    c.rendezvous_seconds = 10;
+    c.limits.attempts = 1;
+    c.limits.join_bound = 2'000'000;
+    c.report = [this](const std::string& line) {
+      const std::lock_guard lock(lines_mutex_);
+      lines_.push_back(line);
+    };
+    return c;
+  }
+  Agent& add(const AgentConfig& c, LocalRank& rank) {
+    Result<std::unique_ptr<Agent>> a = Agent::start(c, rank, c.rank == 0 ? &sink_ : nullptr);
+    EXPECT_TRUE(a) << a.error().message;
+    agents_.push_back(std::move(*a));
+    return *agents_.back();
+  }
+  void start(uint32_t ranks) {
+    fakes_ = std::vector<FakeRank>(ranks);
+    for (uint32_t r = 0; r < ranks; ++r) add(config(r, ranks), fakes_[r]);
+  }
+  std::vector<std::string> lines() {
+    const std::lock_guard lock(lines_mutex_);
+    return lines_;
+  }
+  std::string checkpoint_error() {
+    const auto reply = request_checkpoint(dir_.path, 4);
+    return reply ? "(published)" : reply.error().message;
+  }
+  uint32_t joined() {
+    const auto s = job_status(dir_.path);
+    return s ? s->joined : 0;
+  }
+
+  // A rank in a process of its own that does as FakeRank does, until it is killed. Threads do not survive fork(), so
+  // this comes before any agent of the test's own process.
+  pid_t fork_rank(uint32_t rank, uint32_t ranks, bool inside_collective) {
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    FakeRank fake;
+    fake.stands.inside = inside_collective ? 1 : 0;
+    FakeSink sink;
+    Result<std::unique_ptr<Agent>> a = Agent::start(config(rank, ranks), fake, rank == 0 ? &sink : nullptr);
+    if (!a) _exit(1);
+    for (;;) pause();
+  }
+  void kill_rank(pid_t pid) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+
+  TemporaryDirectory dir_;
+  FakeSink sink_;
+  std::mutex lines_mutex_;
+  std::vector<std::string> lines_;
+  std::vector<FakeRank> fakes_;
+  std::vector<std::unique_ptr<Agent>> agents_;  // last: they end before what they use
+};
+
+TEST_F(AgentJob, ACheckpointThatIsAskedForReturnsItsVersion) {
+  start(4);
+  const auto begin = Clock::now();
+  const auto reply = request_checkpoint(dir_.path, 4);
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->version, 1u);
+  EXPECT_EQ(reply->bytes, 4000u);
+  EXPECT_GT(reply->stall_seconds, 0);
+  EXPECT_LT(reply->stall_seconds, since(begin));
+  EXPECT_EQ(request_checkpoint(dir_.path, 4)->version, 2u);
+  for (FakeRank& f : fakes_) EXPECT_TRUE(within(1, [&] { return f.resumes == 2; }));
+}
+
+TEST_F(AgentJob, RanksThatRunCollectivesAtFullSpeedAreCutAtEqualCounts) {
+  constexpr uint32_t kRanks = 4;
+  std::barrier everyone(kRanks);
+  std::vector<std::unique_ptr<RunningRank>> ranks;
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    ranks.push_back(std::make_unique<RunningRank>(&everyone, r));
+    add(config(r, kRanks), *ranks.back());
+  }
+  for (auto& r : ranks) r->run(20'000);
+  uint64_t last = 0;
+  for (int i = 0; i < 10; ++i) {
+    const auto reply = request_checkpoint(dir_.path, 4);
+    ASSERT_TRUE(reply) << reply.error().message;
+    for (const ImageSummary& image : sink_.last_images) EXPECT_EQ(image.checksum, sink_.last_images[0].checksum);
+    EXPECT_EQ(sink_.last_images[2].file, "rank-2");
+    EXPECT_GE(sink_.last_images[0].checksum, last);
+    last = sink_.last_images[0].checksum;
+  }
+  for (auto& r : ranks) r->join();  // every held or stopped program goes on to its end
+  agents_.clear();
+}
+
+TEST_F(AgentJob, ASignalHandlerCanAskForOne) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  agents_[1]->request();  // the launcher forwards the signal to all ranks; one request is meant
+  agents_[0]->request();
+  EXPECT_TRUE(within(4, [&] { return sink_.versions == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(sink_.versions, 1u);
+}
+
+TEST_F(AgentJob, TheIntervalTakesThemByItself) {
+  fakes_ = std::vector<FakeRank>(1);
+  AgentConfig c = config(0, 1);
+  c.interval_seconds = 0.05;
+  add(c, fakes_[0]);
+  EXPECT_TRUE(within(4, [&] { return sink_.versions >= 3; }));
+}
+
+TEST_F(AgentJob, ARefusalAtAnIntervalIsSaidOnceNotEveryTime) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].stands.refusal = "a pipe is open";
+  AgentConfig c = config(0, 1);
+  c.interval_seconds = 0.02;
+  add(c, fakes_[0]);
+  EXPECT_TRUE(within(4, [&] { return fakes_[0].holds >= 4; }));
+  EXPECT_EQ(lines(), std::vector<std::string>{"checkpoint refused: rank 0: a pipe is open"});
+}
+
+TEST_F(AgentJob, ARefusalReachesTheCommandWithItsReason) {
+  start(3);
+  {
+    const std::lock_guard lock(fakes_[2].mutex);
+    fakes_[2].stands.refusal = "MPI_File_open: a file is open";
+  }
+  EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 2: MPI_File_open: a file is open");
+}
+
+TEST_F(AgentJob, WithNoJobTheCommandSaysSoAtOnce) {
+  const auto begin = Clock::now();
+  EXPECT_EQ(checkpoint_error(), "no job is running on " + dir_.path);
+  start(1);
+  ASSERT_EQ(checkpoint_error(), "(published)");
+  agents_.clear();
+  EXPECT_EQ(checkpoint_error(), "no job is running on " + dir_.path);
+  EXPECT_FALSE(job_status(dir_.path));
+  EXPECT_LT(since(begin), 1.0);
+}
+
+TEST_F(AgentJob, AKilledJobIsRecognisedAtOnceAlsoWhileAChildOfItLives) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    FakeRank fake;
+    Result<std::unique_ptr<Agent>> a = Agent::start(config(0, 1), fake, &sink_);
+    if (!a) _exit(1);
+    const pid_t child = fork();  // holds the listening socket
+    if (child == 0) {
+      sleep(5);
+      _exit(0);
+    }
+    std::ofstream(dir_.path + "/child.new") << child;
+    std::filesystem::rename(dir_.path + "/child.new", dir_.path + "/child");
+    for (;;) pause();
+  }
+  ASSERT_TRUE(within(4, [&] { return std::filesystem::exists(dir_.path + "/child"); }));
+  ASSERT_TRUE(job_status(dir_.path));
+  kill_rank(pid);
+  const auto begin = Clock::now();
+  EXPECT_EQ(checkpoint_error(), "no job is running on " + dir_.path);
+  EXPECT_LT(since(begin), 1.0);
+  pid_t child = 0;
+  std::ifstream(dir_.path + "/child") >> child;
+  if (child > 0) kill(child, SIGKILL);
+}
+
+TEST_F(AgentJob, AJobThatIsAlreadyCheckpointingSaysSoAtOnce) {
+  start(2);
+  fakes_[1].slow_write = true;
+  std::thread first([&] { EXPECT_EQ(checkpoint_error(), "(published)"); });
+  ASSERT_TRUE(within(4, [&] {
+    const auto s = job_status(dir_.path);
+    return s && s->phase == "writing";
+  }));
+  const auto begin = Clock::now();
+  EXPECT_EQ(checkpoint_error(), "a checkpoint of this job is already being taken");
+  sink_.slow_publish = true;
+  fakes_[1].slow_write = false;
+  ASSERT_TRUE(within(4, [&] {
+    const auto s = job_status(dir_.path);
+    return s && s->phase == "publishing";
+  }));
+  EXPECT_EQ(checkpoint_error(), "a checkpoint of this job is already being taken");
+  EXPECT_LT(since(begin), 2.0);
+  sink_.slow_publish = false;
+  first.join();
+}
+
+TEST_F(AgentJob, AStoppedJobIsNotWaitedForLongerThanAsked) {
+  const pid_t pid = fork_rank(0, 1, false);
+  ASSERT_TRUE(within(4, [&] { return joined() == 1; }));
+  kill(pid, SIGSTOP);
+  const auto begin = Clock::now();
+  const auto reply = request_checkpoint(dir_.path, 0.3);
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().message,
+            "the job on " + dir_.path + " (pid " + std::to_string(pid) + ") does not answer; is it stopped?");
+  EXPECT_LT(since(begin), 1.5);
+  kill_rank(pid);
+}
+
+TEST_F(AgentJob, ARankThatDiesMidAttemptEndsItAndTheOthersGoOn) {
+  const pid_t pid = fork_rank(1, 2, true);
+  fakes_ = std::vector<FakeRank>(1);
+  add(config(0, 2), fakes_[0]);
+  std::thread command([&] {
+    const std::string line = checkpoint_error();
+    EXPECT_EQ(line.rfind("checkpoint refused: rank 1 is gone: its process (pid " + std::to_string(pid) + ") died", 0), 0u) << line;
+  });
+  ASSERT_TRUE(within(4, [&] { return fakes_[0].holds == 1; }));
+  kill_rank(pid);
+  command.join();
+  EXPECT_TRUE(within(1, [&] { return fakes_[0].resumes == 1; }));
+  EXPECT_NE(checkpoint_error().find("rank 1 is gone"), std::string::npos);
+}
+
+TEST_F(AgentJob, WhenRankZeroDiesHeldRanksGoOnAndTheCommandIsTold) {
+  const pid_t pid = fork_rank(0, 2, true);
+  fakes_ = std::vector<FakeRank>(1);
+  add(config(1, 2), fakes_[0]);
+  std::thread command([&] {
+    EXPECT_EQ(checkpoint_error(), "the job on " + dir_.path + " ended before the checkpoint was complete");
+  });
+  ASSERT_TRUE(within(4, [&] { return fakes_[0].holds == 1; }));
+  kill_rank(pid);
+  command.join();
+  EXPECT_TRUE(within(1, [&] { return fakes_[0].resumes == 1; }));
+}
+
+TEST_F(AgentJob, ARankThatEndedIsNamed) {
+  start(2);
+  ASSERT_EQ(checkpoint_error(), "(published)");
+  agents_[1]->stop();
+  EXPECT_TRUE(within(2, [&] { return checkpoint_error() == "checkpoint refused: rank 1 has ended its program"; }));
+}
+
+TEST_F(AgentJob, ARankThatNeverJoinsIsNamedAndTheRestRuns) {
+  fakes_ = std::vector<FakeRank>(2);
+  AgentConfig c = config(0, 3);
+  c.limits.join_bound = 100'000;
+  add(c, fakes_[0]);
+  add(config(1, 3), fakes_[1]);
+  EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 2 has not joined");
+}
+
+TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
+  bool missing;
+  fakes_ = std::vector<FakeRank>(3);
+  // What a killed run left behind.
+  ASSERT_TRUE(write_job_file(dir_.path, {"cropdl-dead", "t", "run-1", 1, this_host(), 2, utc_now()}));
+  AgentConfig other = config(1, 2);
+  other.run_id = "run-2";
+  other.rendezvous_seconds = 0.3;
+  add(config(1, 2), fakes_[1]);
+  add(config(0, 2), fakes_[0]);
+  add(other, fakes_[2]);
+  ASSERT_TRUE(read_job_file(dir_.path, &missing));
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_EQ(fakes_[2].holds, 0);
+  ASSERT_TRUE(within(2, [&] { return !lines().empty(); }));
+  EXPECT_EQ(lines()[0], "no checkpoints: rank 1: rank 0 was not found: " + dir_.path + "/job is of another launch");
+}
+
+TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
+  fakes_ = std::vector<FakeRank>(1);
+  // Rank 0's socket is out of reach from another node: so is this one.
+  ASSERT_TRUE(write_job_file(dir_.path, {"cropdl-elsewhere", "t", "run-1", 1, "node-a", 2, utc_now()}));
+  AgentConfig away = config(1, 2);
+  away.host = "node-b";
+  add(away, fakes_[0]);
+  ASSERT_TRUE(within(2, [&] { return !lines().empty(); }));
+  EXPECT_EQ(lines()[0],
+            "no checkpoints: rank 1: it runs on node-b and rank 0 on node-a; checkpoints need all ranks on one node in "
+            "this version; the program runs");
+  EXPECT_EQ(apart_host(dir_.path, "run-1", 1), "node-b");
+  EXPECT_EQ(apart_host(dir_.path, "run-2", 1), "");
+}
+
+TEST_F(AgentJob, StrangersWithoutTheTokenAreNotServed) {
+  start(1);
+  bool missing, refused;
+  const Result<JobFile> job = read_job_file(dir_.path, &missing);
+  ASSERT_TRUE(job);
+  JobFile forged = *job;
+  forged.token = "0123";
+  ASSERT_TRUE(write_job_file(dir_.path, forged));
+  EXPECT_EQ(checkpoint_error(), "the job on " + dir_.path + " does not take this command: it does not belong to this job");
+  Result<Descriptor> raw = connect_to(job->address, &refused);
+  ASSERT_TRUE(raw);
+  Channel channel(std::move(*raw));
+  channel.send("nonsense");
+  std::vector<std::string> got;
+  EXPECT_TRUE(within(2, [&] { return !channel.receive(&got); })) << "nonsense was not hung up on";
+  ASSERT_TRUE(write_job_file(dir_.path, *job));
+  EXPECT_EQ(checkpoint_error(), "(published)");
+}
+
+TEST_F(AgentJob, VerdictsAreExchangedInRankOrderBeforeMpiExists) {
+  constexpr uint32_t kRanks = 4;
+  fakes_ = std::vector<FakeRank>(kRanks);
+  std::vector<std::thread> threads;
+  std::mutex adding;
+  for (uint32_t r = 0; r < kRanks; ++r)
+    threads.emplace_back([&, r] {
+      std::this_thread::sleep_for(std::chrono::milliseconds((kRanks - r) * 5));  // rank 0 comes last
+      Agent* a;
+      {
+        const std::lock_guard lock(adding);
+        a = &add(config(r, kRanks), fakes_[r]);
+      }
+      for (const std::string what : {"first", "second"}) {
+        const auto all = a->exchange(what + std::to_string(r), 5);
+        ASSERT_TRUE(all) << all.error().message;
+        EXPECT_EQ(*all, (std::vector<std::string>{what + "0", what + "1", what + "2", what + "3"}));
+      }
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+TEST_F(AgentJob, AnExchangeWithoutEveryoneEndsWithAReason) {
+  const pid_t pid = fork_rank(1, 3, false);
+  fakes_ = std::vector<FakeRank>(2);
+  Agent& zero = add(config(0, 3), fakes_[0]);
+  const auto late = zero.exchange("x", 0.1);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().message, "rank 0: not all ranks answered within 0.1 s; is one of them missing or stuck?");
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    kill_rank(pid);
+  });
+  const auto begin = Clock::now();
+  const auto dead = zero.exchange("x", 10);
+  killer.join();
+  ASSERT_FALSE(dead);
+  EXPECT_EQ(dead.error().message.rfind("rank 1 is gone", 0), 0u) << dead.error().message;
+  EXPECT_LT(since(begin), 4.0);
+}
+
+TEST_F(AgentJob, ThePhaseIsTracedOnlyWhenWanted) {
+  start(1);
+  EXPECT_FALSE(std::filesystem::exists(dir_.path + "/phase"));
+  agents_.clear();
+  AgentConfig c = config(0, 1);
+  c.trace_phase = true;
+  Agent& a = add(c, fakes_[0]);
+  const auto phase = [&] {
+    std::string s;
+    std::ifstream(dir_.path + "/phase") >> s;
+    return s;
+  };
+  EXPECT_EQ(phase(), "idle");
+  a.note_phase("restarting");
+  EXPECT_EQ(phase(), "restarting");
+  fakes_[0].slow_write = true;
+  a.request();
+  EXPECT_TRUE(within(2, [&] { return phase() == "writing"; }));
+  fakes_[0].slow_write = false;
+  EXPECT_TRUE(within(2, [&] { return phase() == "idle"; }));
+}
+
+TEST_F(AgentJob, AnIdleJobUsesNoProcessorTime) {
+  start(4);
+  ASSERT_TRUE(within(4, [&] { return joined() == 4; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  rusage a, b;
+  getrusage(RUSAGE_SELF, &a);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  getrusage(RUSAGE_SELF, &b);
+  EXPECT_LE(b.ru_nvcsw - a.ru_nvcsw, 5) << "an agent wakes up with nothing to do";
+}
+
+TEST_F(AgentJob, StoppingMidAttemptLeavesNoOneHeld) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  fakes_[1].unstoppable = true;
+  agents_[0]->request();
+  ASSERT_TRUE(within(4, [&] { return fakes_[0].holds == 1 && fakes_[1].holds == 1; }));
+  agents_[0]->stop();
+  EXPECT_EQ(fakes_[0].resumes, 1);
+  EXPECT_TRUE(within(2, [&] { return fakes_[1].resumes == 1; }));
+  EXPECT_FALSE(std::filesystem::exists(dir_.path + "/job"));
+}
+
+}  // namespace
+}  // namespace cropdl::coord
