@@ -48,22 +48,39 @@ struct ThreadRecord {
   uint64_t robust_list;        // set_robust_list
   uint64_t robust_size;        //
   uint32_t pending[4];         // requests of an interrupted blocking call, continued when it is called again
-  uint64_t reserved[40];
+  uint64_t clone_return;       // where the clone() under way continues (core only)
+  ThreadRecord* clone_record;  // and the record of the thread it makes
+  volatile int32_t suspend;    // 1: the suspend signal now under way is the LH's
+  volatile int32_t held;       // 1: begin_collective refused; wait in serve() until released
+  uint32_t handlers;           // program's signal handlers that ran on this thread
+  uint32_t kind;               // ThreadKind
+  uint64_t reserved[34];
 };
-static_assert(sizeof(ThreadRecord) % 64 == 0 || true);
+enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
+
+// Bits of ControlPage::attention.
+inline constexpr uint32_t kAttentionHold = 1;  // collectives ask whether they may begin; nothing else cares
+inline constexpr uint32_t kAttentionStop = 2;  // blocking calls leave the LH with kAgain, and the thread parks
 
 // Functions and flags of the LH of this run. The UH reads it at every call and keeps nothing of it.
 struct ControlPage {
   uint32_t seam_version;
   uint32_t mpi_functions;               // entries in mpi_table
   void* const* mpi_table;               // indexed by the append-only function index
-  volatile uint32_t attention;          // != 0: park at the next exit from the LH
+  volatile uint32_t attention;          // kAttention bits
   uint32_t restarted;                   // this process continues an image: ids are translated
   void (*park)();                       // core: stop here if the LH wants it; any UH thread, UH FS base
-  void (*lend_lower_fs)(ThreadRecord*); // core: gets `lower_fs` for a thread that has none
+  void (*lend_lower_fs)(ThreadRecord*); // LH: gets `lower_fs` for a thread that has none; UH FS base, UH stack
   void (*serve)(ThreadRecord*);         // LH: runs on lower_sp with lower_fs while the main thread is parked
+  void (*leave)(ThreadRecord*, int);    // LH: the process's exit_group; on lower_sp with lower_fs; no return
   uint64_t vdso[5];                     // real vDSO: clock_gettime gettimeofday time getcpu clock_getres, or 0
   char mpi_name[16];                    // "openmpi", "mpich", "none"
+  int32_t trigger_fd;                   // eventfd that asks the agent for a checkpoint (SIGUSR1), or -1
+  int32_t patch_libc;                   // 0: steer placement calls by seccomp alone
+  char shim_openmpi[256];               // files that take the place of libmpi.so.* and libmpich.so.*,
+  char shim_mpich[256];                 // and of Open MPI's internal libraries
+  char shim_orte[256];                  //
+  char shim_opal[256];                  //
   uint64_t reserved[64];
 };
 

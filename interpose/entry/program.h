@@ -1,0 +1,32 @@
+// What kind of program cropdl-run was given, and which lower half it needs. Tools.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "restart/result.h"
+
+namespace cropdl::entry {
+
+// The absolute path of `name`, looked up in PATH as execvp would.
+Result<std::string> find_program(const std::string& name);
+
+enum class ProgramKind { kDynamic, kScript };  // a script or a shell runs natively; what it execs is protected
+
+struct ProgramFacts {
+  std::string path;
+  ProgramKind kind = ProgramKind::kDynamic;
+  std::string mpi;  // "openmpi", "mpich" or "none", by the libraries it is linked with
+};
+
+// Refuses statically linked programs and what is not a program.
+Result<ProgramFacts> inspect_program(const std::string& path);
+
+// The directory that this executable is in, and that of our libraries.
+std::string own_directory();
+std::string library_directory();
+
+// The lower half for this program under this launcher ("openmpi", "mpich", "none" as Launch::flavour).
+std::string lower_half(const std::string& launcher_flavour, const std::string& program_mpi);
+
+}  // namespace cropdl::entry

@@ -1,0 +1,89 @@
+// cropdl-restart [--version N] DIR: continues the job whose versions are in DIR. Under mpirun every rank runs it; alone
+// it starts the launcher that the version records.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "interpose/entry/program.h"
+#include "interpose/lower/boot.h"
+#include "interpose/lower/launch.h"
+#include "restart/store.h"
+
+namespace {
+
+using namespace cropdl;
+
+int fail(const std::string& line) {
+  fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
+  return 1;
+}
+
+int run(std::vector<std::string> words, const std::string& path) {
+  std::vector<char*> pointers;
+  for (auto& w : words) pointers.push_back(w.data());
+  pointers.push_back(nullptr);
+  execv(path.c_str(), pointers.data());
+  return fail(path + ": cannot run it: " + errno_text(errno));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Continues a job from its newest whole version in DIR."};
+  std::string directory;
+  uint64_t version = 0;
+  double interval = 0;
+  app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
+  app.add_option("--version", version, "this version instead of the newest")->option_text("N")->check(CLI::PositiveNumber);
+  app.add_option("--interval", interval, "take a checkpoint every so many seconds from now on")
+      ->option_text("SECONDS")
+      ->check(CLI::PositiveNumber);
+  app.add_option("DIR", directory, "the directory of the checkpoints")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return fail(std::string(e.what()) + " (see cropdl-restart --help)");
+  }
+
+  const lower::Launch launch = lower::read_launch("cropdl-restart");
+  char* resolved = realpath(directory.c_str(), nullptr);
+  if (resolved == nullptr) return launch.rank == 0 ? fail(directory + ": " + errno_text(errno)) : 1;
+  directory = resolved;
+  free(resolved);
+  const auto store = restart::StoreReader::open(directory);
+  if (!store) return launch.rank == 0 ? fail(store.error().message) : 1;
+  const auto chosen = store->version(version);
+  if (!chosen) return launch.rank == 0 ? fail(chosen.error().message) : 1;
+  const restart::Manifest& manifest = chosen->manifest;
+
+  if (launch.flavour == "none" && !manifest.launcher.empty()) {
+    std::vector<std::string> words{manifest.launcher};
+    words.insert(words.end(), manifest.launcher_options.begin(), manifest.launcher_options.end());
+    words.push_back(entry::own_directory() + "/cropdl-restart");
+    if (version != 0) words.insert(words.end(), {"--version", std::to_string(version)});
+    if (interval > 0) words.insert(words.end(), {"--interval", std::to_string(interval)});
+    words.push_back(directory);
+    return run(words, manifest.launcher);
+  }
+
+  lower::Boot boot;
+  boot.restart = true;
+  boot.directory = directory;
+  boot.version = version;
+  boot.interval = interval;
+  boot.installation = entry::library_directory();
+  if (boot.installation.empty()) return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
+  unsetenv("LD_PRELOAD");
+  setenv(lower::kBootVariable, lower::boot_text(boot).c_str(), 1);
+  const std::string lower_half = entry::lower_half(launch.flavour, manifest.mpi_name);
+  std::vector<std::string> words{manifest.program};
+  words.insert(words.end(), manifest.args.begin(), manifest.args.end());
+  return run(words, lower_half);
+}

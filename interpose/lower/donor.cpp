@@ -1,0 +1,73 @@
+#include "interpose/lower/donor.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "interpose/seam/thread.h"
+#include "interpose/upper/raw.h"
+
+namespace cropdl::lower {
+namespace {
+
+// One request at a time: its thread is made by `broker`, which runs with an FS base of its own.
+seam::ThreadRecord* volatile wanted;  // futex word in its low half
+pthread_t broker_thread;
+bool broker_runs;
+
+void wait_on(volatile void* word, int value) {
+  upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT_PRIVATE, value, 0);
+}
+void wake(volatile void* word) { upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE_PRIVATE, INT_MAX); }
+
+void* donor(void* record) {
+  auto* thread = static_cast<seam::ThreadRecord*>(record);
+  __atomic_store_n(&thread->lower_fs, seam::fs_base(), __ATOMIC_SEQ_CST);
+  wake(&thread->lower_fs);
+  for (;;) pause();
+}
+
+void* broker(void*) {
+  for (;;) {
+    seam::ThreadRecord* record = __atomic_load_n(&wanted, __ATOMIC_SEQ_CST);
+    if (record == nullptr) {
+      wait_on(&wanted, 0);
+      continue;
+    }
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256 << 10);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_create(&thread, &attributes, donor, record);
+    pthread_attr_destroy(&attributes);
+    __atomic_store_n(&wanted, nullptr, __ATOMIC_SEQ_CST);
+    wake(&wanted);
+  }
+}
+
+}  // namespace
+
+void start_donors() {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  broker_runs = pthread_create(&broker_thread, nullptr, broker, nullptr) == 0;
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+__attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
+  for (;;) {
+    seam::ThreadRecord* expected = nullptr;
+    if (__atomic_compare_exchange_n(&wanted, &expected, thread, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) break;
+    wait_on(&wanted, static_cast<int>(reinterpret_cast<uint64_t>(expected)));
+  }
+  wake(&wanted);
+  while (__atomic_load_n(&thread->lower_fs, __ATOMIC_SEQ_CST) == 0) wait_on(&thread->lower_fs, 0);
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,38 @@
+/* The two ways into the upper half. LH, main thread; neither returns. */
+	.text
+/* void cropdl_enter(uint64_t sp rdi, uint64_t entry rsi, record rdx): as the kernel starts a program (psABI: rdx = 0,
+   no atexit function; rbp = 0). FS base 0, GS base the record. */
+	.globl cropdl_enter
+	.type cropdl_enter, @function
+cropdl_enter:
+	wrgsbase %rdx
+	xor %eax, %eax
+	wrfsbase %rax
+	mov %rdi, %rsp
+	xor %edx, %edx
+	xor %ebp, %ebp
+	xor %ebx, %ebx
+	xor %ecx, %ecx
+	xor %edi, %edi
+	xor %r8d, %r8d
+	xor %r9d, %r9d
+	xor %r10d, %r10d
+	xor %r11d, %r11d
+	xor %r12d, %r12d
+	xor %r13d, %r13d
+	xor %r14d, %r14d
+	xor %r15d, %r15d
+	jmp *%rsi
+
+/* void cropdl_continue(uint64_t context rdi, uint64_t fs rsi, record rdx): rt_sigreturn finds the saved ucontext at rsp
+   and restores registers, floating point state, signal mask and alternate stack (arch/x86/kernel/signal_64.c). */
+	.globl cropdl_continue
+	.type cropdl_continue, @function
+cropdl_continue:
+	wrgsbase %rdx
+	wrfsbase %rsi
+	mov %rdi, %rsp
+	mov $15, %eax
+	syscall
+	ud2
+	.section .note.GNU-stack, "", @progbits

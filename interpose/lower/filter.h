@@ -1,0 +1,13 @@
+// The seccomp filter that steers the program's placement, signal, descriptor and process calls into the core. LH,
+// START. Inherited by every thread and child made afterwards and kept over exec; it never touches an instruction
+// pointer outside the window.
+#pragma once
+
+#include "restart/result.h"
+
+namespace cropdl::lower {
+
+// `restarted`: ids are virtual too. Sets no_new_privs, as an unprivileged filter must.
+Status install_filter(bool restarted);
+
+}  // namespace cropdl::lower

@@ -1,0 +1,95 @@
+#include "interpose/lower/initial_stack.h"
+
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "interpose/seam/state.h"
+
+namespace cropdl::lower {
+namespace {
+
+constexpr uint64_t kDefaultStack = 64ull << 20;    // reserved, not committed
+constexpr uint64_t kLargestStack = 4ull << 30;     // for `ulimit -s unlimited`
+constexpr uint64_t kStackGuard = 16ull << 20;      // the kernel keeps a gap below a growing stack
+constexpr unsigned long kAtRseqFeatureSize = 27, kAtRseqAlign = 28;  // rseq does not exist in the UH
+
+std::vector<Elf64_auxv_t> own_auxv() {
+  std::vector<Elf64_auxv_t> all;
+  const int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
+  Elf64_auxv_t entry;
+  while (fd >= 0 && read(fd, &entry, sizeof entry) == sizeof entry && entry.a_type != AT_NULL) all.push_back(entry);
+  if (fd >= 0) close(fd);
+  return all;
+}
+
+}  // namespace
+
+Result<uint64_t> build_stack(const InitialStack& what) {
+  rlimit limit{};
+  getrlimit(RLIMIT_STACK, &limit);
+  uint64_t size = limit.rlim_cur == RLIM_INFINITY ? kLargestStack : std::min<uint64_t>(limit.rlim_cur, kLargestStack);
+  size = (std::max(size, kDefaultStack) + 0xffff) & ~0xffffull;
+  auto* state = seam::state();
+  const uint64_t low = state->map_next + kStackGuard;
+  void* p = mmap(reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
+  state->map_next = low + size + (1 << 20);
+
+  auto* top = reinterpret_cast<char*>(low + size - 64);
+  const auto push = [&](const void* bytes, size_t n) {
+    top -= n;
+    memcpy(top, bytes, n);
+    return reinterpret_cast<uint64_t>(top);
+  };
+  const auto push_text = [&](const std::string& text) { return push(text.c_str(), text.size() + 1); };
+
+  const uint64_t execfn = push_text(what.program), platform = push_text("x86_64");
+  std::vector<uint64_t> environment, arguments;
+  for (const auto& e : what.environment) environment.push_back(push_text(e));
+  for (const auto& a : what.arguments) arguments.push_back(push_text(a));
+  top = reinterpret_cast<char*>(reinterpret_cast<uint64_t>(top) & ~15ull);
+  const uint64_t random = push(reinterpret_cast<const void*>(getauxval(AT_RANDOM)), 16);
+
+  std::vector<uint64_t> aux;
+  for (const Elf64_auxv_t& entry : own_auxv()) {
+    uint64_t value = entry.a_un.a_val;
+    switch (entry.a_type) {
+      case AT_PHDR: value = what.image.headers; break;
+      case AT_PHNUM: value = what.segments; break;
+      case AT_ENTRY: value = what.image.entry; break;
+      case AT_BASE: value = what.interpreter.bias; break;
+      case AT_EXECFN: value = execfn; break;
+      case AT_RANDOM: value = random; break;
+      case AT_PLATFORM: value = platform; break;
+      case AT_SYSINFO_EHDR: value = what.vdso; break;
+      case kAtRseqFeatureSize:
+      case kAtRseqAlign:
+      case AT_BASE_PLATFORM: continue;
+      default: break;
+    }
+    aux.push_back(entry.a_type);
+    aux.push_back(value);
+  }
+  aux.push_back(AT_NULL);
+  aux.push_back(0);
+
+  const size_t words = 1 + arguments.size() + 1 + environment.size() + 1 + aux.size();
+  auto* sp = reinterpret_cast<uint64_t*>((reinterpret_cast<uint64_t>(top) - words * 8) & ~15ull);
+  uint64_t* w = sp;
+  *w++ = arguments.size();
+  for (const uint64_t a : arguments) *w++ = a;
+  *w++ = 0;
+  for (const uint64_t e : environment) *w++ = e;
+  *w++ = 0;
+  for (const uint64_t a : aux) *w++ = a;
+  return reinterpret_cast<uint64_t>(sp);
+}
+
+}  // namespace cropdl::lower

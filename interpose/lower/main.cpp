@@ -1,0 +1,166 @@
+// A lower half's main: becomes rank K of the job, then the program's host. Started by cropdl-run and
+// cropdl-restart only.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/lower/donor.h"
+#include "interpose/lower/filter.h"
+#include "interpose/lower/machine.h"
+#include "interpose/lower/memory_map.h"
+#include "interpose/lower/metadata.h"
+#include "interpose/lower/process.h"
+#include "interpose/lower/window.h"
+#include "interpose/seam/thread.h"
+
+extern "C" {
+[[noreturn]] void cropdl_enter(uint64_t sp, uint64_t entry, cropdl::seam::ThreadRecord*);
+[[noreturn]] void cropdl_continue(uint64_t context, uint64_t fs, cropdl::seam::ThreadRecord*);
+}
+
+namespace cropdl::lower {
+
+Process& process() {
+  static Process* const p = new Process;  // never destroyed: other threads use it until the end
+  return *p;
+}
+
+void die(const std::string& line) {
+  const Process& p = process();
+  const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
+  if (p.launch.ranks > 1) fprintf(stderr, "%s: rank %u: %s\n", what, p.launch.rank, line.c_str());
+  else fprintf(stderr, "%s: %s\n", what, line.c_str());
+  fflush(stderr);
+  _exit(1);
+}
+
+namespace {
+
+void serve(seam::ThreadRecord* thread) { process().rank->serve(thread); }
+
+[[noreturn]] void leave(seam::ThreadRecord*, int code) {
+  if (process().agent) process().agent->stop();
+  _exit(code);
+}
+
+// Everything above this frame stays alive; serve() and leave() run below it.
+__attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
+  main.lower_fs = seam::fs_base();
+  main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
+}
+
+void ready_to_run() {
+  Process& p = process();
+  if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
+  if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
+}
+
+}  // namespace
+
+void fill_control_page(Process& p) {
+  auto* page = seam::control();
+  if (p.mpi != nullptr) {
+    page->mpi_table = p.mpi->table();
+    page->mpi_functions = p.mpi->functions();
+  }
+  snprintf(page->mpi_name, sizeof page->mpi_name, "%s", p.mpi != nullptr ? p.mpi->name() : "none");
+  page->restarted = p.boot.restart ? 1 : 0;
+  page->serve = serve;
+  page->leave = leave;
+  page->lend_lower_fs = lend_lower_fs;
+}
+
+void enter_program(uint64_t stack, uint64_t entry) {
+  auto& main = seam::state()->threads[0];
+  seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
+  ready_to_run();
+  mark_lower_half(main);
+  cropdl_enter(stack, entry, &main);
+}
+
+void continue_program() {
+  auto& main = seam::state()->threads[0];
+  seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
+  ready_to_run();
+  mark_lower_half(main);
+  cropdl_continue(main.context, main.upper_fs, &main);
+}
+
+Result<coord::ImageSummary> save_image(const std::string& directory) {
+  const auto begin = std::chrono::steady_clock::now();
+  Process& p = process();
+  Metadata m;
+  m.rank = p.launch.rank;
+  m.ranks = p.launch.ranks;
+  m.program = p.program;
+  m.arguments = p.arguments;
+  char cwd[4096], name[17] = {};
+  if (getcwd(cwd, sizeof cwd) == nullptr) return Error{"the program's directory is gone: " + errno_text(errno)};
+  m.cwd = cwd;
+  prctl(PR_GET_NAME, name);
+  m.name = name;
+  m.umask = umask(0);
+  umask(m.umask);
+  m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
+  m.mpi_initialized = p.mpi != nullptr && p.mpi->initialized();
+  if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
+  m.cpu_features = cpu_features();
+  auto files = list_open_files();
+  if (!files) return files.error();
+  m.files = std::move(*files);
+
+  coord::ImageSummary summary;
+  summary.file = restart::image_name(p.launch.rank);
+  auto totals = write_memory(directory + "/" + summary.file, metadata_text(m));
+  if (!totals) return totals.error();
+  summary.bytes = totals->bytes;
+  summary.memory = totals->memory;
+  summary.checksum = totals->checksum;
+  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return summary;
+}
+
+Status start_agent(Process& p) {
+  p.rank = std::make_unique<Rank>(p.mpi, save_image);
+  coord::AgentConfig config;
+  config.directory = p.boot.directory;
+  config.rank = p.launch.rank;
+  config.ranks = p.launch.ranks;
+  config.interval_seconds = p.boot.interval;
+  config.run_id = p.launch.run;
+  config.trace_phase = getenv("CROPDL_TRACE_PHASE") != nullptr;
+  auto agent = coord::Agent::start(config, *p.rank, p.versions.get());
+  if (!agent) return agent.error();
+  p.agent = std::move(*agent);
+  seam::control()->trigger_fd = p.agent->request_descriptor();
+  return {};
+}
+
+}  // namespace cropdl::lower
+
+int main(int argc, char** argv) {
+  using namespace cropdl::lower;
+  Process& p = process();
+  const char* text = getenv(kBootVariable);
+  auto boot = parse_boot(text != nullptr ? text : "");
+  if (!boot) die(boot.error().message);
+  p.boot = *boot;
+  unsetenv(kBootVariable);
+  remember_standard_streams();
+  p.launch = read_launch(p.boot.program);
+  p.mpi = mpi_of_this_lower_half();
+  if (auto s = check_window(); !s) die(s.error().message);
+  if (auto s = map_control_page(p.boot.installation); !s) die(s.error().message);
+  if (p.boot.restart) restart_program(p);
+  p.program = p.boot.program;
+  const std::vector<std::string> arguments(argv, argv + argc);
+  if (argc > 1) p.arguments.assign(arguments.begin() + 1, arguments.end());
+  start_program(p, arguments);
+}

@@ -1,0 +1,28 @@
+// What an image says besides memory: JSON, written by save and read by restore. LH.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "interpose/lower/open_files.h"
+#include "restart/result.h"
+
+namespace cropdl::lower {
+
+struct Metadata {
+  uint32_t rank = 0, ranks = 1;
+  std::string program, cwd, name;           // name: what prctl(PR_GET_NAME) says
+  std::vector<std::string> arguments;
+  uint32_t umask = 022;
+  std::string mpi_name;
+  bool mpi_initialized = false;
+  std::vector<std::string> only_functions;  // used, and unknown to the other MPI
+  std::vector<std::string> cpu_features;
+  std::vector<OpenFile> files;
+};
+
+std::string metadata_text(const Metadata& m);
+Result<Metadata> parse_metadata(const std::string& text, const std::string& where);
+
+}  // namespace cropdl::lower

@@ -1,0 +1,52 @@
+// The lower half's parts, put together for this process; lives as long as the process. LH, main thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coord/agent.h"
+#include "interpose/lower/boot.h"
+#include "interpose/lower/launch.h"
+#include "interpose/lower/rank.h"
+#include "interpose/lower/version_store.h"
+
+namespace cropdl::lower {
+
+struct Process {
+  Boot boot;
+  Launch launch;
+  MpiRuntime* mpi = nullptr;            // null: built without an MPI
+  std::string program;
+  std::vector<std::string> arguments;   // without the program's name
+  std::unique_ptr<Rank> rank;
+  std::unique_ptr<VersionStore> versions;  // rank 0 only
+  std::unique_ptr<coord::Agent> agent;
+};
+
+Process& process();
+
+// Defined once per lower half: the MPI it is linked with, or null.
+MpiRuntime* mpi_of_this_lower_half();
+
+// Prints one line for people and ends the process. Rank 0 is enough where all ranks would say the same.
+[[noreturn]] void die(const std::string& line);
+
+// Starts the agent; `p.rank` and, on rank 0, `p.versions` exist.
+Status start_agent(Process& p);
+
+// Saves this rank's image (Rank::Save).
+Result<coord::ImageSummary> save_image(const std::string& directory);
+
+// Connects control page, agent and this process: after map_control_page().
+void fill_control_page(Process& p);
+
+// The last steps before the program runs: handlers, filter, and the jump.
+[[noreturn]] void enter_program(uint64_t stack, uint64_t entry);
+[[noreturn]] void continue_program();
+
+// The two stories.
+[[noreturn]] void start_program(Process& p, const std::vector<std::string>& argv);
+[[noreturn]] void restart_program(Process& p);
+
+}  // namespace cropdl::lower

@@ -1,0 +1,73 @@
+#include "interpose/lower/process_state.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "interpose/lower/memory_map.h"
+#include "interpose/lower/mappings.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::lower {
+namespace {
+
+std::string threads() {
+  const auto* state = seam::state();
+  int more = 0;
+  for (unsigned i = 1; i < seam::kMaxThreads; ++i) more += state->threads[i].used != 0;
+  if (more == 0) return "";
+  return std::to_string(more) + (more == 1 ? " more thread" : " more threads") +
+         " (pthread_create): programs with several threads cannot be saved yet";
+}
+
+std::string children() {
+  siginfo_t info{};
+  if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return "";
+  return "the program has a child process that it has not waited for";
+}
+
+std::string timers() {
+  const auto* state = seam::state();
+  if (state->posix_timers != 0) return "a POSIX timer (timer_create) cannot be saved yet";
+  const struct {
+    __itimer_which_t which;
+    const char* name;
+  } all[] = {{ITIMER_REAL, "ITIMER_REAL (setitimer or alarm)"}, {ITIMER_VIRTUAL, "ITIMER_VIRTUAL"}, {ITIMER_PROF, "ITIMER_PROF"}};
+  for (const auto& t : all) {
+    itimerval value{};
+    if (getitimer(t.which, &value) == 0 && (value.it_value.tv_sec != 0 || value.it_value.tv_usec != 0))
+      return std::string("the running timer ") + t.name + " cannot be saved yet";
+  }
+  return "";
+}
+
+std::string memory() {
+  const auto* state = seam::state();
+  if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
+  if (state->extents > seam::kMaxExtents) return "more than 1024 separate mappings outside the window (MAP_FIXED)";
+  if (state->uses_raw_syscalls_low != 0)
+    return "the program is not position-independent and makes raw system calls of its own; build it with -fPIE -pie";
+  for (const Mapping& m : program_mappings()) {
+    if (!m.shared) continue;
+    if ((m.prot & PROT_WRITE) == 0 && m.inode != 0) {  // locale and gconv caches: the contents are saved
+      struct stat st {};
+      if (stat(m.path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode) continue;
+    }
+    return "the shared mapping of " + (m.path.empty() ? "anonymous memory" : m.path) + " cannot be saved yet";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string process_refusal() {
+  for (auto check : {threads, children, timers, memory})
+    if (std::string line = check(); !line.empty()) return line;
+  return "";
+}
+
+}  // namespace cropdl::lower

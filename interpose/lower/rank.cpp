@@ -1,0 +1,157 @@
+#include "interpose/lower/rank.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "interpose/lower/process_state.h"
+
+namespace cropdl::lower {
+namespace {
+
+// A stopped rank looks after the MPI's messages this often: other ranks' rendezvous may need it.
+constexpr std::chrono::microseconds kNap{200};
+
+void set_attention(uint32_t bits) { __atomic_fetch_or(&seam::control()->attention, bits, __ATOMIC_SEQ_CST); }
+void clear_attention() { __atomic_store_n(&seam::control()->attention, 0u, __ATOMIC_SEQ_CST); }
+
+}  // namespace
+
+void Rank::hold() {
+  process_refusal_ = process_refusal();
+  holding_ = true;
+  set_attention(seam::kAttentionHold);
+  if (mpi_ != nullptr) mpi_->hold();
+}
+
+void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
+  if (mpi_ != nullptr) mpi_->set_targets(targets);
+}
+
+coord::Standing Rank::standing() {
+  coord::Standing s;
+  if (mpi_ != nullptr) mpi_->fill_standing(s);
+  if (s.refusal.empty()) s.refusal = process_refusal_;
+  return s;
+}
+
+bool Rank::try_stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (serving_) return true;
+  }
+  set_attention(seam::kAttentionStop);
+  auto* main = &seam::state()->threads[0];
+  main->suspend = 1;
+  syscall(SYS_tgkill, getpid(), main->tid, seam::kSuspendSignal);
+  return false;
+}
+
+std::string Rank::refusal_when_stopped() {
+  if (mpi_ != nullptr)
+    if (std::string line = mpi_->refusal(); !line.empty()) return line;
+  return process_refusal();
+}
+
+std::vector<coord::PeerCount> Rank::sent() { return mpi_ != nullptr ? mpi_->sent() : std::vector<coord::PeerCount>(); }
+
+void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
+  const std::lock_guard lock(mutex_);
+  expected_ = expected;
+  drain_ = Drain::kAsked;
+  wake_.notify_one();
+}
+
+bool Rank::drained(Status* failure) {
+  if (mpi_ != nullptr)
+    if (std::string why = mpi_->drain_trouble(); !why.empty()) *failure = Error{why};
+  const std::lock_guard lock(mutex_);
+  return drain_ == Drain::kDone;
+}
+
+void Rank::begin_write(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  directory_ = directory;
+  written_ = false;
+  write_status_ = Status();
+  wake_.notify_one();
+}
+
+bool Rank::written(Status* failure, coord::ImageSummary* summary) {
+  const std::lock_guard lock(mutex_);
+  if (!written_) return false;
+  *failure = write_status_;
+  *summary = summary_;
+  return true;
+}
+
+void Rank::resume() {
+  if (holding_ && mpi_ != nullptr) mpi_->release();
+  holding_ = false;
+  clear_attention();
+  const std::lock_guard lock(mutex_);
+  stop_ = false;
+  wake_.notify_one();
+}
+
+// The order is the agent's; this only does what is asked, and keeps the MPI moving between.
+void Rank::serve(seam::ThreadRecord* thread) {
+  std::unique_lock lock(mutex_);
+  serving_ = true;
+  thread->parked = 1;
+  while (stop_) {
+    if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
+    if (!directory_.empty()) write(lock);
+    if (!stop_) break;
+    if (drain_ != Drain::kDone && mpi_ != nullptr && mpi_->initialized()) {
+      lock.unlock();
+      mpi_->progress();
+      lock.lock();
+    }
+    if (drain_ == Drain::kAsked || !directory_.empty() || !stop_) continue;
+    wake_.wait_for(lock, kNap);
+  }
+  if (prepared_) {
+    lock.unlock();
+    mpi_->repost();
+    lock.lock();
+    prepared_ = false;
+  }
+  drain_ = Drain::kNone;
+  serving_ = false;
+  thread->parked = 0;
+}
+
+void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
+  const bool begin = drain_ == Drain::kAsked;
+  const std::vector<coord::PeerCount> expected = expected_;
+  drain_ = Drain::kRunning;
+  lock.unlock();
+  bool done = true;
+  if (mpi_ != nullptr && mpi_->initialized()) {
+    if (begin) mpi_->begin_drain(expected);
+    done = mpi_->drain_step();
+  }
+  lock.lock();
+  if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: once more
+}
+
+void Rank::write(std::unique_lock<std::mutex>& lock) {
+  const std::string directory = directory_;
+  lock.unlock();
+  if (mpi_ != nullptr && mpi_->initialized() && !prepared_) {
+    mpi_->prepare_save();
+    prepared_ = true;
+  }
+  const auto saved = save_(directory);
+  lock.lock();
+  directory_.clear();
+  if (saved) summary_ = *saved;
+  else write_status_ = saved.error();
+  written_ = true;
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,64 @@
+// This rank as the control plane sees it: what the agent's thread asks for, the program's main thread does while it
+// is parked in serve(). One object per process.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "coord/local_rank.h"
+#include "interpose/lower/mpi_runtime.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::lower {
+
+class Rank final : public coord::LocalRank {
+ public:
+  // `mpi` may be null (a program without MPI). `save` writes this rank's image into a directory; it is called by
+  // the main thread while the program is stopped.
+  using Save = std::function<Result<coord::ImageSummary>(const std::string& directory)>;
+  Rank(MpiRuntime* mpi, Save save) : mpi_(mpi), save_(std::move(save)) {}
+
+  // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
+  void serve(seam::ThreadRecord* thread);
+
+  // AGENT.
+  void hold() override;
+  void set_targets(const std::vector<coord::CollectiveCount>& targets) override;
+  coord::Standing standing() override;
+  bool try_stop() override;
+  std::string refusal_when_stopped() override;
+  std::vector<coord::PeerCount> sent() override;
+  void begin_drain(const std::vector<coord::PeerCount>& expected) override;
+  bool drained(Status* failure) override;
+  void begin_write(const std::string& directory) override;
+  bool written(Status* failure, coord::ImageSummary* summary) override;
+  void resume() override;
+
+ private:
+  enum class Drain { kNone, kAsked, kRunning, kDone };
+  void drain_some(std::unique_lock<std::mutex>& lock);
+  void write(std::unique_lock<std::mutex>& lock);
+
+  MpiRuntime* const mpi_;
+  const Save save_;
+
+  std::string process_refusal_;         // agent only: of the attempt under way
+  bool holding_ = false;                // agent only
+
+  std::mutex mutex_;                    // guards everything below
+  std::condition_variable wake_;        // the main thread waits on it while it serves
+  bool stop_ = false;                   // the agent wants the main thread here
+  bool serving_ = false;                // and here it is
+  Drain drain_ = Drain::kNone;
+  std::vector<coord::PeerCount> expected_;
+  bool prepared_ = false;               // the MPI holds no request of the program now
+  std::string directory_;               // to write to, "" nothing asked
+  bool written_ = false;
+  Status write_status_;
+  coord::ImageSummary summary_;
+};
+
+}  // namespace cropdl::lower

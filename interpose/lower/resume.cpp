@@ -1,0 +1,169 @@
+// A program goes on from an image: the newest version that every rank finds whole.
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "interpose/lower/machine.h"
+#include "interpose/lower/memory_map.h"
+#include "interpose/lower/metadata.h"
+#include "interpose/lower/process.h"
+#include "interpose/lower/window.h"
+#include "restart/image.h"
+
+namespace cropdl::lower {
+namespace {
+
+// What a rank says of a version: it is usable, damaged (an older one may do), or nothing here can be restarted.
+constexpr const char* kFine = "fine";
+constexpr double kMeetWithin = 300;  // seconds; ranks load images of different sizes
+constexpr char kDamaged = 'D', kRefused = 'R';
+
+struct Loaded {
+  std::unique_ptr<restart::ImageReader> image;
+  Metadata metadata;
+};
+
+std::string other_mpi(const Process& p, const Metadata& m) {
+  if (p.mpi == nullptr || m.mpi_name == p.mpi->name() || m.only_functions.empty()) return "";
+  return "the program uses " + m.only_functions.front() + ", which only " + m.mpi_name + " has; restart it under that one";
+}
+
+// Refuses for reasons that no older version would heal.
+std::string why_not_here(const Process& p, const Metadata& m) {
+  if (m.ranks != p.launch.ranks)
+    return "the version has " + std::to_string(m.ranks) + " ranks, but " + std::to_string(p.launch.ranks) +
+           " were started; use mpirun -n " + std::to_string(m.ranks);
+  if (m.rank != p.launch.rank)
+    return "its image is of rank " + std::to_string(m.rank);
+  if (m.mpi_name != "none" && p.mpi == nullptr) return "the program needs an MPI; start cropdl-restart with mpirun";
+  if (auto missing = missing_features(m.cpu_features); !missing.empty())
+    return "this CPU lacks " + missing.front() + ", which the program was started with";
+  if (auto line = other_mpi(p, m); !line.empty()) return line;
+  if (auto s = check_files(m.files); !s) return s.error().message;
+  return "";
+}
+
+std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
+  if (!version.damage.empty()) return kDamaged + version.damage;
+  if (version.manifest.ranks != p.launch.ranks)
+    return kRefused + ("version " + std::to_string(version.number) + " has " + std::to_string(version.manifest.ranks) +
+                       " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
+                       std::to_string(version.manifest.ranks));
+  auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
+  if (!image) return kDamaged + image.error().message;
+  if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
+    return kDamaged + image->path() + ": is not the image that the manifest names";
+  auto metadata = parse_metadata(image->metadata(), image->path());
+  if (!metadata) return kDamaged + metadata.error().message;
+  if (auto line = why_not_here(p, *metadata); !line.empty()) return kRefused + line;
+  if (auto s = load_memory(*image); !s) return kDamaged + s.error().message;
+  loaded->image = std::make_unique<restart::ImageReader>(std::move(*image));
+  loaded->metadata = std::move(*metadata);
+  return kFine;
+}
+
+// All ranks' verdicts; "" if all are fine, else the first other one.
+std::string agree(Process& p, const std::string& mine) {
+  auto all = p.agent->exchange(mine, kMeetWithin);
+  if (!all) die("the ranks of this restart did not find each other: " + all.error().message);
+  for (size_t r = 0; r < all->size(); ++r)
+    if ((*all)[r] != kFine) return (*all)[r].substr(0, 1) + "rank " + std::to_string(r) + ": " + (*all)[r].substr(1);
+  return "";
+}
+
+[[noreturn]] void die_together(const Process& p, const std::string& line) {
+  if (p.launch.rank == 0) die(line);
+  _exit(1);
+}
+
+void say(const Process& p, const std::string& line) {
+  if (p.launch.rank == 0) fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
+}
+
+void restore_process(const Metadata& m) {
+  umask(m.umask);
+  prctl(PR_SET_NAME, m.name.c_str());
+  auto* state = seam::state();
+  state->real_pid = getpid();
+  auto& main = state->threads[0];
+  main.tid = static_cast<int32_t>(syscall(SYS_gettid));
+  main.parked = 0;
+  main.suspend = 0;
+  if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);
+  if (main.robust_list != 0) syscall(SYS_set_robust_list, main.robust_list, main.robust_size);
+  for (unsigned i = 1; i < seam::kMaxThreads; ++i) state->threads[i].lower_fs = 0;
+}
+
+}  // namespace
+
+void restart_program(Process& p) {
+  auto reader = restart::StoreReader::open(p.boot.directory);
+  if (!reader) die_together(p, reader.error().message);
+  std::vector<restart::Version> candidates;
+  for (auto& v : reader->all_versions())
+    if (p.boot.version == 0 || v.number == p.boot.version) candidates.push_back(std::move(v));
+  if (candidates.empty())
+    die_together(p, p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
+                                                            : ": has no version " + std::to_string(p.boot.version)));
+  const restart::Manifest* known = nullptr;
+  for (const auto& v : candidates)
+    if (v.damage.empty() && known == nullptr) known = &v.manifest;
+  if (known == nullptr) die_together(p, p.boot.directory + ": no version is whole: " + candidates.front().damage);
+  if (known->ranks != p.launch.ranks)
+    die_together(p, "the versions in " + p.boot.directory + " have " + std::to_string(known->ranks) + " ranks, but " +
+                        std::to_string(p.launch.ranks) + " were started; use mpirun -n " + std::to_string(known->ranks));
+  p.program = known->program;
+  p.arguments = known->args;
+
+  if (p.launch.rank == 0) {
+    auto store = restart::Store::open_or_create(p.boot.directory, {known->job, known->program, known->args, known->ranks});
+    if (!store) die(store.error().message);
+    auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
+                                    p.mpi != nullptr ? p.mpi->library_version() : "");
+    manifest.job = known->job;
+    p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest), p.launch);
+  }
+  fill_control_page(p);
+  if (auto s = start_agent(p); !s) die(s.error().message);
+
+  Loaded loaded;
+  const restart::Version* version = nullptr;
+  std::string verdict;
+  for (const auto& candidate : candidates) {
+    verdict = agree(p, load(p, candidate, &loaded));
+    if (verdict.empty()) {
+      version = &candidate;
+      break;
+    }
+    if (loaded.image) unmap_memory(*loaded.image), loaded.image.reset();
+    if (verdict[0] == kRefused) die_together(p, verdict.substr(1));
+    say(p, "version " + std::to_string(candidate.number) + " cannot be used: " + verdict.substr(1));
+  }
+  if (version == nullptr) die_together(p, "no version in " + p.boot.directory + " could be loaded");
+  if (p.versions) p.versions->set_parent(version->number);
+
+  const Metadata& m = loaded.metadata;
+  std::string trouble;
+  if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
+  if (trouble.empty())
+    if (auto s = reopen_files(m.files); !s) trouble = s.error().message;
+  fill_control_page(p);
+  restore_process(m);
+  verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
+  if (p.mpi != nullptr)
+    if (auto s = p.mpi->restart(); !s) trouble = s.error().message;
+  verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
+
+  say(p, "continues from version " + std::to_string(version->number));
+  if (p.mpi != nullptr && m.mpi_name != p.mpi->name())
+    say(p, "saved under " + m.mpi_name + ", continued under " + p.mpi->name() +
+               ": the state is the same bit for bit, but floating-point reductions may now add in another order");
+  continue_program();
+}
+
+}  // namespace cropdl::lower

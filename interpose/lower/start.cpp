@@ -1,0 +1,96 @@
+// A program starts: loaded into the window as the kernel and ld.so would have it.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/lower/elf_file.h"
+#include "interpose/lower/initial_stack.h"
+#include "interpose/lower/process.h"
+#include "interpose/lower/window.h"
+
+namespace cropdl::lower {
+namespace {
+
+constexpr uint64_t kGap = 1 << 20;  // between what is loaded and what comes next
+
+std::vector<std::string> program_environment(const Boot& boot) {
+  std::vector<std::string> out;
+  const std::string own = std::string(kBootVariable) + "=";
+  for (char** e = environ; *e != nullptr; ++e) {
+    if (strncmp(*e, own.c_str(), own.size()) == 0) continue;
+    out.emplace_back(*e);
+  }
+  if (!boot.preload.empty()) out.push_back("LD_PRELOAD=" + boot.preload);
+  return out;
+}
+
+Result<Mapped> map_at_next(const ElfFile& elf) {
+  auto* state = seam::state();
+  auto mapped = map_elf(elf, state->map_next);
+  if (mapped && seam::in_window(mapped->begin)) state->map_next = (mapped->end + kGap + 0x1fffff) & ~0x1fffffull;
+  return mapped;
+}
+
+// A position-dependent program lies below 4 GiB, where the filter cannot tell its system calls from those of
+// programs that its children exec. ld.so and the libraries are in the window; a `syscall` of its own text is not.
+bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
+  if (elf.position_independent()) return false;
+  for (const auto& s : elf.segments) {
+    if (s.p_type != PT_LOAD || (s.p_flags & PF_X) == 0) continue;
+    const auto* text = reinterpret_cast<const uint8_t*>(image.bias + s.p_vaddr);
+    for (uint64_t i = 0; i + 1 < s.p_filesz; ++i)
+      if (text[i] == 0x0f && text[i + 1] == 0x05) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void start_program(Process& p, const std::vector<std::string>& argv) {
+  if (p.launch.rank == 0) {
+    restart::StoreIdentity identity{restart::new_job_id(), p.program, p.arguments, p.launch.ranks};
+    auto store = restart::Store::open_or_create(p.boot.directory, identity);
+    if (!store) die(store.error().message);
+    auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
+                                    p.mpi != nullptr ? p.mpi->library_version() : "");
+    manifest.job = identity.job;
+    p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest), p.launch);
+  }
+  if (auto s = map_fresh_state(p.boot.installation, p.program); !s) die(s.error().message);
+  if (p.mpi != nullptr)
+    if (auto s = p.mpi->format(); !s) die(s.error().message);
+  fill_control_page(p);
+
+  const auto program = read_elf(p.program);
+  if (!program) die(program.error().message);
+  const auto loader = read_elf(program->interpreter);
+  if (!loader) die(loader.error().message);
+  const auto image = map_at_next(*program);
+  if (!image) die(image.error().message);
+  const auto interpreter = map_at_next(*loader);
+  if (!interpreter) die(interpreter.error().message);
+  auto* state = seam::state();
+  state->text_begin = interpreter->begin;
+  state->text_end = interpreter->end;
+  state->uses_raw_syscalls_low = has_own_system_calls(*program, *image) ? 1 : 0;
+
+  InitialStack stack;
+  stack.arguments = argv;
+  stack.environment = program_environment(p.boot);
+  stack.program = p.program;
+  stack.image = *image;
+  stack.interpreter = *interpreter;
+  stack.segments = program->header.e_phnum;
+  stack.vdso = seam::kCore;
+  const auto sp = build_stack(stack);
+  if (!sp) die(sp.error().message);
+
+  if (auto s = start_agent(p); !s) die(s.error().message);
+  const std::string name = p.program.substr(p.program.rfind('/') + 1);
+  prctl(PR_SET_NAME, name.c_str());
+  enter_program(*sp, interpreter->entry);
+}
+
+}  // namespace cropdl::lower

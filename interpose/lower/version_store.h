@@ -1,0 +1,35 @@
+// Rank 0's side of publishing: the coordinator's VersionSink over the store. LH; the agent's thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "coord/version_sink.h"
+#include "interpose/lower/launch.h"
+#include "restart/store.h"
+
+namespace cropdl::lower {
+
+class VersionStore final : public coord::VersionSink {
+ public:
+  // `manifest` holds what is the same for every version of this run.
+  VersionStore(restart::Store store, restart::Manifest manifest, Launch launch)
+      : store_(std::move(store)), manifest_(std::move(manifest)), launch_(std::move(launch)) {}
+
+  Result<std::string> begin() override;
+  Result<uint64_t> publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) override;
+  void discard() override { store_.discard(); }
+
+  void set_parent(uint64_t version) { manifest_.parent = version; }
+
+ private:
+  restart::Store store_;
+  restart::Manifest manifest_;
+  const Launch launch_;
+};
+
+// The fields that every version of this run has in common.
+restart::Manifest manifest_of_run(const Launch& launch, const std::string& program, const std::vector<std::string>& arguments,
+                                  const std::string& mpi_name, const std::string& mpi_version);
+
+}  // namespace cropdl::lower

@@ -1,0 +1,194 @@
+#include "interpose/lower/window.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "interpose/lower/elf_file.h"
+#include "interpose/lower/mappings.h"
+#include "interpose/upper/raw.h"
+
+namespace cropdl::lower {
+namespace {
+
+constexpr unsigned long kHwcap2FsGsBase = 2;  // HWCAP2_FSGSBASE, arch/x86/include/uapi/asm/hwcap2.h
+
+Status map_at(uint64_t address, size_t size, int prot, const char* what) {
+  void* p = mmap(reinterpret_cast<void*>(address), size, prot,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p != reinterpret_cast<void*>(address))
+    return Error{std::string("cannot map ") + what + " of the upper half at its fixed address: " + errno_text(errno)};
+  return {};
+}
+
+void copy_path(char (&to)[256], const std::string& path) {
+  if (path.size() < sizeof to && access(path.c_str(), R_OK) == 0) memcpy(to, path.c_str(), path.size() + 1);
+}
+
+}  // namespace
+
+Status check_window() {
+  if ((getauxval(AT_HWCAP2) & kHwcap2FsGsBase) == 0)
+    return Error{"this machine does not let programs switch FS bases (needs a CPU and Linux >= 5.9 with FSGSBASE)"};
+  for (const Mapping& m : read_mappings()) {
+    if (m.end <= seam::kWindowBegin || m.begin >= seam::kWindowEnd) continue;
+    char line[256];
+    snprintf(line, sizeof line,
+             "the address window %" PRIxPTR "-%" PRIxPTR " is taken: %" PRIx64 "-%" PRIx64 " %s; start without what maps it",
+             seam::kWindowBegin, seam::kWindowEnd, m.begin, m.end, m.path.empty() ? "(anonymous)" : m.path.c_str());
+    return Error{line};
+  }
+  return {};
+}
+
+uint64_t vdso_symbol(uint64_t base, const char* name) {
+  if (base == 0) return 0;
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(base);
+  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(base + header->e_phoff);
+  const Elf64_Dyn* dynamic = nullptr;
+  uint64_t bias = 0;
+  bool have_bias = false;
+  for (int i = 0; i < header->e_phnum; ++i) {
+    if (segments[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[i].p_offset);
+    if (segments[i].p_type == PT_LOAD && !have_bias) bias = base - segments[i].p_vaddr, have_bias = true;
+  }
+  const char* strings = nullptr;
+  const Elf64_Sym* symbols = nullptr;
+  const uint32_t* hash = nullptr;
+  const uint32_t* gnu = nullptr;
+  for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
+    const uint64_t at = bias + dynamic->d_un.d_ptr;
+    if (dynamic->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
+    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
+    if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(at);
+    if (dynamic->d_tag == DT_GNU_HASH) gnu = reinterpret_cast<const uint32_t*>(at);
+  }
+  if (strings == nullptr || symbols == nullptr) return 0;
+  uint32_t count = 0;
+  if (hash != nullptr) {
+    count = hash[1];
+  } else if (gnu != nullptr) {  // newer kernels' vDSOs have only this one: the count is one past its longest chain
+    const uint32_t buckets = gnu[0], offset = gnu[1], bloom = gnu[2];
+    const uint32_t* bucket = gnu + 4 + bloom * 2;
+    const uint32_t* chain = bucket + buckets;
+    for (uint32_t i = 0; i < buckets; ++i) count = std::max(count, bucket[i]);
+    if (count != 0)
+      while ((chain[count - offset] & 1) == 0) ++count;
+    ++count;
+  }
+  for (uint32_t i = 0; i < count; ++i)
+    if (symbols[i].st_shndx != SHN_UNDEF && strcmp(strings + symbols[i].st_name, name) == 0)
+      return bias + symbols[i].st_value;
+  return 0;
+}
+
+Status map_control_page(const std::string& installation) {
+  if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_READ | PROT_WRITE, "the control page"); !s) return s;
+  auto* page = seam::control();
+  page->seam_version = seam::kSeamVersion;
+  page->trigger_fd = -1;
+  const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
+                                "__vdso_clock_getres"};
+  for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
+  page->patch_libc = getenv("CROPDL_NO_PATCH") == nullptr;
+  copy_path(page->shim_openmpi, installation + "/libmpi.so.40");
+  copy_path(page->shim_mpich, installation + "/libmpich.so.12");
+  copy_path(page->shim_orte, installation + "/stubs/libopen-rte.so.40");
+  copy_path(page->shim_opal, installation + "/stubs/libopen-pal.so.40");
+  return {};
+}
+
+Status map_fresh_state(const std::string& installation, const std::string& exe) {
+  const auto core = read_elf(installation + "/cropdl-core.so");
+  if (!core) return core.error();
+  ElfFile fixed = *core;
+  fixed.header.e_type = ET_EXEC;  // a shared object for ld.so's sake, but linked for one address
+  const auto mapped = map_elf(fixed, 0);
+  if (!mapped) return mapped.error();
+  if (mapped->begin != seam::kCore || mapped->end > seam::kCore + seam::kCoreSize)
+    return Error{core->path + ": not the core that this version was built with"};
+  if (auto s = map_at(seam::kState, seam::kStateSize, PROT_READ | PROT_WRITE, "the state"); !s) return s;
+  if (auto s = map_at(seam::kHeapBegin, seam::kHeapEnd - seam::kHeapBegin, PROT_READ | PROT_WRITE, "the heap"); !s) return s;
+
+  auto* state = seam::state();
+  state->version = seam::kSeamVersion;
+  state->real_pid = state->upper_pid = getpid();
+  state->brk_current = state->brk_mapped = seam::kBrkBegin;
+  state->map_next = seam::kMapBegin;
+  if (exe.size() >= sizeof state->exe) return Error{exe + ": path too long"};
+  memcpy(state->exe, exe.c_str(), exe.size() + 1);
+  const auto symbol = [&](const char* name) { return vdso_symbol(seam::kCore, name); };
+  auto& entries = state->core;
+  entries.sigsys = symbol("cropdl_core_sigsys");
+  entries.suspend = symbol("cropdl_core_suspend");
+  entries.trampoline = symbol("cropdl_core_trampoline");
+  entries.trigger = symbol("cropdl_core_trigger");
+  entries.restorer = symbol("cropdl_core_restorer");
+  entries.park = symbol("cropdl_core_park");
+  entries.vdso = seam::kCore;
+  // What the launcher left open is the program's (it may close it).
+  for (int fd = 0; fd < 3; ++fd)
+    if (fcntl(fd, F_GETFD) >= 0) state->files[0] |= 1ull << fd;
+  auto& main = state->threads[0];
+  main.self = &main;
+  main.used = 1;
+  main.kind = seam::kMainThread;
+  main.tid = main.upper_tid = static_cast<int32_t>(syscall(SYS_gettid));
+  state->spawned.self = &state->spawned;
+  // Dispositions are inherited over exec: "ignored" is part of what the program sees.
+  for (int sig = 1; sig <= 64; ++sig) {
+    seam::SignalAction now{};
+    if (upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), 8) == 0 && now.handler == 1 && sig != 10)
+      state->actions[sig].handler = 1;
+  }
+  return {};
+}
+
+Status install_handlers(bool trigger) {
+  auto* state = seam::state();
+  constexpr uint64_t kSiginfo = 4, kRestart = 0x10000000, kRestorer = 0x04000000, kNoDefer = 0x40000000;
+  constexpr int kSigUsr1 = 10;
+  const auto install = [](int sig, const seam::SignalAction& action) {
+    return upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8) == 0;
+  };
+  bool ok = true;
+  for (int sig = 1; sig <= 64; ++sig) {
+    if (sig == 9 || sig == 19 || sig == 32 || sig == 33) continue;  // 32, 33: the C library's own
+    seam::SignalAction action = state->actions[sig];
+    if (sig == seam::kSigsys) {
+      action = {state->core.sigsys, kSiginfo | kRestorer | kNoDefer, state->core.restorer, 0};
+    } else if (sig == seam::kSuspendSignal) {
+      action = {state->core.suspend, kSiginfo | kRestorer | kRestart, state->core.restorer, ~0ull & ~(1ull << (seam::kSigsys - 1))};
+    } else if (sig == kSigUsr1 && action.handler == 0) {
+      action = trigger ? seam::SignalAction{state->core.trigger, kSiginfo | kRestorer | kRestart, state->core.restorer, 0}
+                       : seam::SignalAction{1, 0, 0, 0};
+    } else if (action.handler > 1) {
+      action.handler = state->core.trampoline;
+      action.flags |= kSiginfo | kRestorer;
+      if ((state->actions[sig].flags & kRestorer) == 0) action.restorer = state->core.restorer;
+      action.mask &= ~seam::kReservedSignals;
+    }
+    ok = install(sig, action) && ok;
+  }
+  // 32 and 33 are the C library's for cancellation and setuid; the program's C library asks for them by itself, and
+  // after a restart they are in the table.
+  for (int sig = 32; sig <= 33; ++sig) {
+    seam::SignalAction action = state->actions[sig];
+    if (action.handler <= 1) continue;
+    action.handler = state->core.trampoline;
+    action.flags |= kSiginfo;
+    ok = install(sig, action) && ok;
+  }
+  if (!ok) return Error{std::string("cannot install signal handlers: ") + errno_text(errno)};
+  return {};
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,27 @@
+// The window's fixed parts in this process: control page, core, state, heap. LH, START (main thread, before any
+// code of the program runs).
+#pragma once
+
+#include <string>
+
+#include "interpose/seam/state.h"
+#include "restart/result.h"
+
+namespace cropdl::lower {
+
+// Refuses when anything lies in the window already, or when the machine cannot switch FS bases in user mode.
+Status check_window();
+
+// Maps the control page and fills in what belongs to this run. `installation`: directory of shims and core.
+Status map_control_page(const std::string& installation);
+
+// For a program that starts: maps the core, the state and the heap, and fills in the state.
+Status map_fresh_state(const std::string& installation, const std::string& exe);
+
+// Installs the kernel's signal handlers of the core and of the program, as PersistentState::actions has them.
+Status install_handlers(bool trigger);
+
+// The address of symbol `name` in the dynamic symbol table of a loaded vDSO-like image, or 0.
+uint64_t vdso_symbol(uint64_t elf_header, const char* name);
+
+}  // namespace cropdl::lower

@@ -1,0 +1,51 @@
+// The upper half's core: what runs in the window between the program and the kernel. Saved in the image, so a
+// checkpoint may fall on any of its instructions. Freestanding; any UH thread; any FS base; no locks.
+#pragma once
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include "interpose/seam/state.h"
+#include "interpose/seam/thread.h"
+#include "interpose/upper/raw.h"
+
+namespace cropdl::upper {
+
+struct Call {  // one system call of the program
+  long nr;
+  long a[6];
+};
+
+// Performs `call` for the program and returns what the kernel would. `context` is the interrupted context when the call
+// came by SIGSYS, nullptr when it came from a patched site (which only mmap, mremap and brk do).
+long emulate(const Call& call, ucontext_t* context);
+
+// Memory (memory.cpp)
+long place_mmap(const Call& call);
+long place_mremap(const Call& call);
+long place_shmat(const Call& call);
+long move_brk(uint64_t wanted);
+
+// Descriptors (files.cpp)
+long open_call(const Call& call, ucontext_t* context);
+long descriptor_call(const Call& call);
+long read_link(const Call& call);
+
+// Signals (signals.cpp)
+long set_action(const Call& call);
+long set_mask(const Call& call, ucontext_t* context);
+long masked_wait(const Call& call);
+long timed_wait(const Call& call);
+
+// Threads and processes (threads.cpp)
+long clone_call(const Call& call, ucontext_t* context);
+long leave_process(const Call& call);
+long leave_thread(const Call& call);
+long process_id_call(const Call& call);
+bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table there
+bool is_child();    // that, or a child of fork, which has its own copy: neither has an LH
+
+// libc's hot placement sites (patch.cpp). `text` has just been mapped from the file `fd`.
+void patch_libc(uint64_t text, uint64_t length, int fd);
+
+}  // namespace cropdl::upper

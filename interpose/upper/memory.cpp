@@ -1,0 +1,169 @@
+// Placement of the program's memory in the window.
+#include <asm/unistd.h>
+#include <linux/mman.h>
+
+#include "interpose/upper/core.h"
+
+namespace cropdl::upper {
+namespace {
+
+constexpr uint64_t kHugePage = 2ull << 20;
+constexpr long kExists = -17;    // EEXIST
+constexpr long kNoMemory = -12;  // ENOMEM
+
+seam::ReuseSlot* reuse_slot(uint64_t length) {
+  return &seam::state()->reuse[(length >> 12) * 0x9E3779B97F4A7C15ull >> 55];
+}
+static_assert(seam::kReuseSlots == 1u << 9);
+
+// Address space nobody has been given yet. Wraps around: what is in use is found out by MAP_FIXED_NOREPLACE.
+uint64_t next_range(uint64_t length) {
+  auto* s = seam::state();
+  const uint64_t align = length >= kHugePage ? kHugePage : 4096;  // transparent huge pages need alignment
+  uint64_t old = __atomic_load_n(&s->map_next, __ATOMIC_RELAXED), begin, end;
+  do {
+    begin = (old + align - 1) & ~(align - 1);
+    if (begin + length > seam::kMapEnd) begin = seam::kMapBegin;
+    end = begin + length;
+  } while (!__atomic_compare_exchange_n(&s->map_next, &old, end, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+  return begin;
+}
+
+// A gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Only when the search by
+// next_range meets used ranges again and again, after the whole window has been handed out once.
+uint64_t find_gap(uint64_t length) {
+  const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), 02000000 /* O_CLOEXEC */);
+  if (failed(fd)) return 0;
+  char buffer[4096];
+  uint64_t begin = 0, end = 0, free_from = seam::kMapBegin, found = 0;
+  enum { kBegin, kEnd, kRest } part = kBegin;
+  for (long n; found == 0 && (n = raw(__NR_read, fd, reinterpret_cast<long>(buffer), sizeof buffer)) > 0;) {
+    for (long i = 0; i < n && found == 0; ++i) {
+      const char c = buffer[i];
+      const uint64_t digit = c >= 'a' ? c - 'a' + 10 : c - '0';
+      if (c == '\n') {
+        part = kBegin, begin = end = 0;
+      } else if (part == kBegin) {
+        if (c == '-') part = kEnd; else begin = begin << 4 | digit;
+      } else if (part == kEnd) {
+        if (c != ' ') {
+          end = end << 4 | digit;
+          continue;
+        }
+        part = kRest;
+        if (end <= free_from) continue;
+        const uint64_t aligned = (free_from + kHugePage - 1) & ~(kHugePage - 1);
+        const uint64_t limit = begin < seam::kMapEnd ? begin : seam::kMapEnd;
+        if (limit > aligned && limit - aligned >= length) found = aligned;
+        free_from = end;
+      }
+    }
+  }
+  if (found == 0) {
+    const uint64_t aligned = (free_from + kHugePage - 1) & ~(kHugePage - 1);
+    if (aligned + length <= seam::kMapEnd) found = aligned;
+  }
+  raw(__NR_close, fd);
+  return found;
+}
+
+void remember_outside(uint64_t begin, uint64_t end) {
+  auto* s = seam::state();
+  if (is_child() || (begin >= seam::kWindowBegin && end <= seam::kWindowEnd)) return;
+  const uint32_t count = __atomic_load_n(&s->extents, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < count && i < seam::kMaxExtents; ++i)
+    if (s->outside[i].begin <= begin && end <= s->outside[i].end) return;
+  const uint32_t slot = __atomic_fetch_add(&s->extents, 1, __ATOMIC_ACQ_REL);
+  if (slot < seam::kMaxExtents) s->outside[slot] = {begin, end};  // more than that: the checkpoint is refused
+}
+
+}  // namespace
+
+long place_mmap(const Call& c) {
+  const long flags = c.a[3];
+  const uint64_t length = page_up(c.a[1]);
+  if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
+    const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4], c.a[5]);
+    if (!failed(result)) remember_outside(result, result + length);
+    return result;
+  }
+  auto at = [&](uint64_t address) {
+    return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
+  };
+  const uint64_t hint = c.a[0] & ~4095l;
+  if (hint >= seam::kMapBegin && hint + length <= seam::kMapEnd) {
+    const long result = at(hint);
+    if (!failed(result)) return result;
+  }
+  // Programs free and map the same sizes over and over. The last address of this size is tried first: if it is free
+  // again its page tables are warm, and if it is not, the kernel says so.
+  seam::ReuseSlot* slot = reuse_slot(length);
+  if (slot->length == length) {
+    const uint64_t address = slot->address;
+    if (address >= seam::kMapBegin && address + length <= seam::kMapEnd) {
+      const long result = at(address);
+      if (result != kExists) return result;
+    }
+  }
+  for (int attempt = 0; attempt < 64; ++attempt) {
+    const uint64_t address = next_range(length);
+    const long result = at(address);
+    if (result == kExists) continue;
+    if (!failed(result)) *slot = {length, address};
+    return result;
+  }
+  for (int attempt = 0; attempt < 64; ++attempt) {  // another thread may take the gap first
+    const uint64_t address = find_gap(length);
+    if (address == 0) return kNoMemory;
+    const long result = at(address);
+    if (result != kExists) return result;
+  }
+  return kNoMemory;
+}
+
+long place_mremap(const Call& c) {
+  const long flags = c.a[3];
+  if ((flags & MREMAP_FIXED) != 0) {
+    const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4]);
+    if (!failed(result)) remember_outside(result, result + page_up(c.a[2]));
+    return result;
+  }
+  const long in_place = raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~(MREMAP_MAYMOVE | MREMAP_DONTUNMAP));
+  if ((flags & MREMAP_DONTUNMAP) == 0 && (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0)) return in_place;
+  const uint64_t length = page_up(c.a[2]);
+  for (int attempt = 0; attempt < 64; ++attempt) {
+    // Reserve first: MREMAP_FIXED replaces whatever is there.
+    const long reserved = place_mmap({__NR_mmap, {0, static_cast<long>(length), PROT_NONE,
+                                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0}});
+    if (failed(reserved)) return reserved;
+    const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags | MREMAP_FIXED, reserved);
+    if (failed(result)) raw(__NR_munmap, reserved, length);
+    return result;
+  }
+  return kNoMemory;
+}
+
+long place_shmat(const Call& c) {
+  seam::state()->uses_sysv_shm = 1;
+  if (c.a[1] != 0) return raw(c.nr, c.a[0], c.a[1], c.a[2]);
+  const uint64_t address = next_range(1ull << 36);  // the segment's size is not known here; shmat refuses an overlap
+  return raw(c.nr, c.a[0], address, c.a[2]);
+}
+
+long move_brk(uint64_t wanted) {
+  auto* s = seam::state();
+  if (wanted < seam::kBrkBegin || wanted > seam::kBrkEnd) return s->brk_current;
+  const uint64_t need = page_up(wanted);
+  if (need > s->brk_mapped) {
+    const long result = raw(__NR_mmap, s->brk_mapped, need - s->brk_mapped, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (failed(result)) return s->brk_current;
+  } else if (need < s->brk_mapped) {
+    raw(__NR_munmap, need, s->brk_mapped - need);
+  }
+  s->brk_mapped = need;
+  s->brk_current = wanted;
+  return wanted;
+}
+
+}  // namespace cropdl::upper

@@ -1,0 +1,35 @@
+// The proxy vDSO: the kernel's moves from run to run, this one does not. Upper half, any thread.
+#include <asm/unistd.h>
+
+#include "interpose/upper/core.h"
+
+using cropdl::seam::control;
+using cropdl::upper::raw;
+
+namespace {
+using Two = long (*)(long, long);
+using Three = long (*)(long, long, long);
+}  // namespace
+
+#define CROPDL_VDSO extern "C" __attribute__((visibility("default")))
+
+CROPDL_VDSO long __vdso_clock_gettime(long clock, long time) {
+  const auto f = reinterpret_cast<Two>(control()->vdso[0]);
+  return f != nullptr ? f(clock, time) : raw(__NR_clock_gettime, clock, time);
+}
+CROPDL_VDSO long __vdso_gettimeofday(long time, long zone) {
+  const auto f = reinterpret_cast<Two>(control()->vdso[1]);
+  return f != nullptr ? f(time, zone) : raw(__NR_gettimeofday, time, zone);
+}
+CROPDL_VDSO long __vdso_time(long time) {
+  const auto f = reinterpret_cast<Two>(control()->vdso[2]);
+  return f != nullptr ? f(time, 0) : raw(__NR_time, time);
+}
+CROPDL_VDSO long __vdso_getcpu(long cpu, long node, long unused) {
+  const auto f = reinterpret_cast<Three>(control()->vdso[3]);
+  return f != nullptr ? f(cpu, node, unused) : raw(__NR_getcpu, cpu, node, unused);
+}
+CROPDL_VDSO long __vdso_clock_getres(long clock, long resolution) {
+  const auto f = reinterpret_cast<Two>(control()->vdso[4]);
+  return f != nullptr ? f(clock, resolution) : raw(__NR_clock_getres, clock, resolution);
+}
