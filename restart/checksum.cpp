@@ -18,7 +18,8 @@ uint64_t checksum(const void* data, size_t bytes) {
 }
 
 bool is_zero_page(const void* page) {
-  // 128 bytes a step: pages in use differ from zero early, and the loop over zeros is bound by memory, not by this.
+  // 128 bytes a step: pages in use differ from zero early, and the loop over zeros is bound by memory, not by
+  // this.
   typedef uint64_t Block __attribute__((vector_size(16), may_alias));
   const Block* at = static_cast<const Block*>(page);
   for (const Block* end = at + 4096 / sizeof(Block); at != end; at += 8) {

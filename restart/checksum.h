@@ -1,13 +1,14 @@
-// XXH3-64, the checksum of everything CropDL stores, in the fastest form this CPU has. Lower half (LH FS base) and
-// tools; any thread. Detects accidents, not attackers: images are the user's own, in a 0700 directory.
+// XXH3-64, the checksum of everything CropDL stores, in the fastest form this CPU has. Lower half (LH FS
+// base) and tools; any thread. Detects accidents, not attackers: images are the user's own, in a 0700
+// directory.
 #pragma once
 
+#include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
-#include <sys/uio.h>
 
 namespace cropdl::restart {
 

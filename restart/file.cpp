@@ -1,10 +1,10 @@
 #include "restart/file.h"
 
-#include <cerrno>
-#include <climits>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
+#include <climits>
 
 namespace cropdl::restart {
 
@@ -67,7 +67,8 @@ int read_all(int fd, std::span<iovec> pieces, uint64_t offset) {
 }
 
 Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
-  Descriptor file = open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
+  Descriptor file =
+      open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
   if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
   struct stat info;
   if (::fstat(file.fd(), &info) != 0) return Error{path + ": cannot be examined: " + errno_text(errno)};

@@ -1,11 +1,12 @@
-// Files as the image and the store need them: descriptors that close themselves, whole reads and writes, durable
-// small files. Lower half (LH FS base) and tools; any thread. Errors say what was done to which file and why.
+// Files as the image and the store need them: descriptors that close themselves, whole reads and writes,
+// durable small files. Lower half (LH FS base) and tools; any thread. Errors say what was done to which file
+// and why.
 #pragma once
 
+#include <sys/uio.h>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <sys/uio.h>
 
 #include "restart/result.h"
 
@@ -30,8 +31,8 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// open(2) with O_CLOEXEC; the descriptor is moved to 900 or above where the limit allows it, since the low numbers
-// are the upper half's, which a restart needs free. Empty with errno set on failure.
+// open(2) with O_CLOEXEC; the descriptor is moved to 900 or above where the limit allows it, since the low
+// numbers are the upper half's, which a restart needs free. Empty with errno set on failure.
 Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
 
 // All of the pieces at `offset`, over short writes and EINTR. 0 or the errno value. Changes `pieces`.

@@ -1,14 +1,15 @@
-// A rank's image: the memory of one upper half and its metadata, in one file. docs/image-format.md describes every
-// byte. Every byte is covered by a checksum, so that damage is refused and located, never loaded. Runs in the lower
-// half (LH FS base) or in tools; an object is used by one thread at a time. Nothing here throws.
+// A rank's image: the memory of one upper half and its metadata, in one file. docs/image-format.md describes
+// every byte. Every byte is covered by a checksum, so that damage is refused and located, never loaded. Runs
+// in the lower half (LH FS base) or in tools; an object is used by one thread at a time. Nothing here throws.
 //
-// Only pages that are present and not zero are stored; they go from memory to the file and back without a copy.
+// Only pages that are present and not zero are stored; they go from memory to the file and back without a
+// copy.
 #pragma once
 
+#include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <sys/uio.h>
 #include <vector>
 
 #include "interpose/seam/layout.h"
@@ -18,8 +19,8 @@
 namespace cropdl::restart {
 
 inline constexpr uint32_t kImageFormat = 1;
-inline constexpr uint64_t kImagePage = 4096;         // granularity of what is stored or dropped
-inline constexpr uint64_t kImageChunk = 256 << 10;   // hashed, then written, while it lies in the L2 cache
+inline constexpr uint64_t kImagePage = 4096;        // granularity of what is stored or dropped
+inline constexpr uint64_t kImageChunk = 256 << 10;  // hashed, then written, while it lies in the L2 cache
 
 struct Extent {
   uint64_t begin = 0, end = 0;  // page-aligned addresses
@@ -30,21 +31,24 @@ struct Region {
   uint64_t begin = 0, end = 0;  // page-aligned addresses
   uint32_t prot = 0;            // PROT_* it had and shall have
   std::string name;             // for people and for the restorer, at most kImageNameLimit bytes
-  std::vector<Extent> present;  // ascending, disjoint. Writer: where to look. Reader: what is stored; the rest is zero
+  std::vector<Extent>
+      present;  // ascending, disjoint. Writer: where to look. Reader: what is stored; the rest is zero
 };
 inline constexpr size_t kImageNameLimit = 65536;
 
 struct ImageTotals {
-  uint64_t bytes = 0;     // size of the file
-  uint64_t memory = 0;    // bytes of memory in it
-  uint64_t checksum = 0;  // of the trailer, which holds those of everything else but the data, whose are in the index
+  uint64_t bytes = 0;   // size of the file
+  uint64_t memory = 0;  // bytes of memory in it
+  uint64_t checksum =
+      0;  // of the trailer, which holds those of everything else but the data, whose are in the index
 };
 
 class ImageWriter {
  public:
   // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) only serves the message
   // when the disk is full. An image that is not finished is removed by the destructor.
-  static Result<ImageWriter> create(const std::string& path, uint32_t seam_version, uint64_t expected_memory = 0);
+  static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
+                                    uint64_t expected_memory = 0);
   ImageWriter(ImageWriter&&) = default;
   ImageWriter& operator=(ImageWriter&&) = delete;
   ~ImageWriter();
@@ -75,14 +79,14 @@ class ImageWriter {
   uint64_t considered_ = 0;  // present so far, zero pages included
   uint64_t present_ = 0;     // of the regions added so far
   uint64_t expected_ = 0;
-  uint64_t flushed_ = 0;     // write-back was begun up to here
+  uint64_t flushed_ = 0;  // write-back was begun up to here
   std::vector<Entry> entries_;
 };
 
 class ImageReader {
  public:
-  // Checks everything but the data: kind of file, versions, trailer, index and metadata. A newer format or a seam
-  // above `newest_seam` is refused; older ones are read.
+  // Checks everything but the data: kind of file, versions, trailer, index and metadata. A newer format or a
+  // seam above `newest_seam` is refused; older ones are read.
   static Result<ImageReader> open(const std::string& path, uint32_t newest_seam = seam::kSeamVersion);
 
   const std::string& path() const { return path_; }
@@ -91,8 +95,8 @@ class ImageReader {
   const std::vector<Region>& regions() const { return regions_; }
   const ImageTotals& totals() const { return totals_; }
 
-  // Reads region i to its own addresses, where fresh zero memory must be mapped read-write, and checks it. Pages
-  // that are not stored are not touched.
+  // Reads region i to its own addresses, where fresh zero memory must be mapped read-write, and checks it.
+  // Pages that are not stored are not touched.
   Status load_region(size_t i) const;
 
   // Checks the data too, without loading it.

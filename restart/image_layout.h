@@ -1,5 +1,5 @@
-// The fixed structures of an image file, as docs/image-format.md describes them; shared by its reader and writer
-// alone. Little-endian, as CropDL runs on x86-64 only.
+// The fixed structures of an image file, as docs/image-format.md describes them; shared by its reader and
+// writer alone. Little-endian, as CropDL runs on x86-64 only.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace cropdl::restart {
 inline constexpr char kImageMagic[8] = {'C', 'R', 'O', 'P', 'D', 'L', 'I', 'M'};
 inline constexpr char kTrailerMagic[8] = {'C', 'R', 'O', 'P', 'D', 'L', 'E', 'N'};
 
-// One page, so that the data behind it stays page-aligned in the file. Its size and the places of magic, format
-// and checksum are the same in every format.
+// One page, so that the data behind it stays page-aligned in the file. Its size and the places of magic,
+// format and checksum are the same in every format.
 struct ImageHeader {
   char magic[8];
   uint32_t format;

@@ -1,12 +1,12 @@
 // The reading half of restart/image.h. Trusts nothing it reads: every count is checked against the bytes that
 // are there before anything is allocated for it.
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "restart/checksum.h"
 #include "restart/image.h"
@@ -67,9 +67,10 @@ bool well_formed(const Region& region) {
   return region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0;
 }
 
-// Page faults are most of the cost of loading (measured: 512 MB from tmpfs, two processes on two cores: 0.57 s by
-// faults, 0.19 s with huge pages), so whole huge pages are made at once where all of one is stored. Advice only:
-// a kernel that does not know it (MADV_COLLAPSE: 6.1) faults as usual. Leaves no flag on the mapping.
+// Page faults are most of the cost of loading (measured: 512 MB from tmpfs, two processes on two cores: 0.57
+// s by faults, 0.19 s with huge pages), so whole huge pages are made at once where all of one is stored.
+// Advice only: a kernel that does not know it (MADV_COLLAPSE: 6.1) faults as usual. Leaves no flag on the
+// mapping.
 constexpr uint64_t kHugePage = 2 << 20;
 constexpr int kCollapse = 25;       // MADV_COLLAPSE, not in glibc 2.36's headers
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
@@ -95,8 +96,8 @@ Error ImageReader::damaged_chunk(size_t region, size_t chunk, const iovec& first
   const Placement& placement = placements_[region];
   uint64_t begin = placement.offset + chunk * chunk_;
   uint64_t end = placement.offset + std::min((chunk + 1) * chunk_, placement.bytes);
-  return damaged("region " + (regions_[region].name.empty() ? "(unnamed)" : regions_[region].name) + ", memory from " +
-                     address(reinterpret_cast<uint64_t>(first.iov_base)),
+  return damaged("region " + (regions_[region].name.empty() ? "(unnamed)" : regions_[region].name) +
+                     ", memory from " + address(reinterpret_cast<uint64_t>(first.iov_base)),
                  begin, end);
 }
 
@@ -114,7 +115,8 @@ Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_s
   reader.file_ = open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
   if (!reader.file_) return reader.refusal("cannot be opened: " + errno_text(errno));
   struct stat info;
-  if (::fstat(reader.file_.fd(), &info) != 0) return reader.refusal("cannot be examined: " + errno_text(errno));
+  if (::fstat(reader.file_.fd(), &info) != 0)
+    return reader.refusal("cannot be examined: " + errno_text(errno));
   if (!S_ISREG(info.st_mode)) return reader.refusal("is not a regular file");
   reader.totals_.bytes = static_cast<uint64_t>(info.st_size);
   constexpr uint64_t least = sizeof(ImageHeader) + sizeof(uint64_t) + sizeof(ImageTrailer);
@@ -133,15 +135,16 @@ Status ImageReader::read_header(uint32_t newest_seam) {
   ImageHeader header;
   if (Status good = read(&header, sizeof header, 0, "the header"); !good) return good;
   if (std::memcmp(header.magic, kImageMagic, sizeof header.magic) != 0)
-    return refusal("is not a CropDL image, or is damaged in its first bytes (" + offsets(0, sizeof header.magic) + ")");
+    return refusal("is not a CropDL image, or is damaged in its first bytes (" +
+                   offsets(0, sizeof header.magic) + ")");
   if (header.checksum != checksum(&header, offsetof(ImageHeader, checksum)))
     return damaged("the header", 0, sizeof header);
   if (header.format > kImageFormat)
-    return refusal("was written by a newer CropDL (image format " + std::to_string(header.format) + ", this one reads " +
-                   std::to_string(kImageFormat) + "): restart it with that CropDL");
+    return refusal("was written by a newer CropDL (image format " + std::to_string(header.format) +
+                   ", this one reads " + std::to_string(kImageFormat) + "): restart it with that CropDL");
   if (header.seam > newest_seam)
-    return refusal("was written by a newer CropDL (seam version " + std::to_string(header.seam) + ", this one has " +
-                   std::to_string(newest_seam) + "): restart it with that CropDL");
+    return refusal("was written by a newer CropDL (seam version " + std::to_string(header.seam) +
+                   ", this one has " + std::to_string(newest_seam) + "): restart it with that CropDL");
   if (header.format == 0 || header.page_bytes != kImagePage || header.chunk_bytes == 0 ||
       header.chunk_bytes % kImagePage != 0 || header.chunk_bytes > kChunkLimit)
     return refusal("has a header of no known format (" + offsets(0, sizeof header) + ")");
@@ -172,7 +175,8 @@ Status ImageReader::read_trailer() {
   metadata_.resize(trailer.metadata_bytes);
   if (Status good = read(metadata_.data(), metadata_.size(), trailer.metadata_offset, "the metadata"); !good)
     return good;
-  if (checksum(metadata_) != trailer.metadata_checksum) return damaged("the metadata", trailer.metadata_offset, begin);
+  if (checksum(metadata_) != trailer.metadata_checksum)
+    return damaged("the metadata", trailer.metadata_offset, begin);
   index_offset_ = trailer.index_offset;
   index_bytes_ = trailer.index_bytes;
   index_checksum_ = trailer.index_checksum;
@@ -206,7 +210,8 @@ Status ImageReader::read_index() {
     if (!well_formed(region)) return malformed;
     placement.offset = offset;
     placement.bytes = 0;
-    for (const Extent& extent : region.present) placement.bytes += extent.end - extent.begin;  // disjoint: no overflow
+    for (const Extent& extent : region.present)
+      placement.bytes += extent.end - extent.begin;  // disjoint: no overflow
     if (placement.bytes > index_offset_ - offset) return malformed;
     offset += placement.bytes;
     if (!fields.take_array(placement.checksums, placement.bytes / chunk_ + (placement.bytes % chunk_ != 0)))

@@ -1,9 +1,9 @@
 // The writing half of restart/image.h.
+#include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "restart/checksum.h"
 #include "restart/image.h"
@@ -26,7 +26,8 @@ Status check_region(const Region& region) {
     last = extent.end;
   }
   if (good) return {};
-  return Error{"region " + region.name + " is malformed: addresses must be page-aligned, ascending and within it"};
+  return Error{"region " + region.name +
+               " is malformed: addresses must be page-aligned, ascending and within it"};
 }
 
 void append_bytes(std::string& to, const void* from, size_t bytes) {
@@ -39,7 +40,8 @@ Error ImageWriter::failure(int error_number) const {
   std::string line = "rank image " + path_ + ": " + errno_text(error_number);
   if (error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG) {
     // What is still to come, less the share of zero pages seen so far.
-    double left = static_cast<double>(std::max(expected_, present_) - std::min(considered_, std::max(expected_, present_)));
+    double left = static_cast<double>(std::max(expected_, present_) -
+                                      std::min(considered_, std::max(expected_, present_)));
     double share = considered_ > 0 ? static_cast<double>(memory_) / static_cast<double>(considered_) : 1.0;
     line += " (needed about " + std::to_string(static_cast<uint64_t>(left * share / 1e6) + 1) + " more MB)";
   }
@@ -50,7 +52,8 @@ ImageWriter::~ImageWriter() {
   if (file_) ::unlink(path_.c_str());
 }
 
-Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_version, uint64_t expected_memory) {
+Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_version,
+                                        uint64_t expected_memory) {
   ImageWriter writer(path);
   writer.file_ = open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!writer.file_) return Error{"rank image " + path + ": cannot be created: " + errno_text(errno)};
@@ -92,7 +95,8 @@ Status ImageWriter::write_chunk(std::vector<iovec>& pieces, std::vector<uint64_t
 }
 
 Status ImageWriter::add_region(const Region& region) {
-  if (Status good = check_region(region); !good) return Error{"rank image " + path_ + ": " + good.error().message};
+  if (Status good = check_region(region); !good)
+    return Error{"rank image " + path_ + ": " + good.error().message};
   for (const Extent& extent : region.present) present_ += extent.end - extent.begin;
 
   Entry entry{{region.begin, region.end, region.prot, region.name, {}}, {}};
@@ -105,12 +109,17 @@ Status ImageWriter::add_region(const Region& region) {
       considered_ += kImagePage;
       if (is_zero_page(memory)) continue;
 
-      if (!stored.empty() && stored.back().end == page) stored.back().end += kImagePage;
-      else stored.push_back({page, page + kImagePage});
+      if (!stored.empty() && stored.back().end == page)
+        stored.back().end += kImagePage;
+      else
+        stored.push_back({page, page + kImagePage});
 
-      bool adjoins = !pieces.empty() && static_cast<char*>(pieces.back().iov_base) + pieces.back().iov_len == memory;
-      if (adjoins) pieces.back().iov_len += kImagePage;
-      else pieces.push_back({memory, kImagePage});
+      bool adjoins =
+          !pieces.empty() && static_cast<char*>(pieces.back().iov_base) + pieces.back().iov_len == memory;
+      if (adjoins)
+        pieces.back().iov_len += kImagePage;
+      else
+        pieces.push_back({memory, kImagePage});
 
       gathered += kImagePage;
       if (gathered < kImageChunk) continue;
@@ -129,8 +138,8 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
   std::sort(by_address.begin(), by_address.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
   for (size_t i = 1; i < by_address.size(); ++i) {
     if (by_address[i - 1]->end > by_address[i]->begin)
-      return Error{"rank image " + path_ + ": regions " + by_address[i - 1]->name + " and " + by_address[i]->name +
-                   " overlap"};
+      return Error{"rank image " + path_ + ": regions " + by_address[i - 1]->name + " and " +
+                   by_address[i]->name + " overlap"};
   }
 
   std::string index;

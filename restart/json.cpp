@@ -26,10 +26,14 @@ bool too_deep(const std::string& text) {
   bool quoted = false;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
-    if (quoted && c == '\\') ++i;
-    else if (c == '"') quoted = !quoted;
-    else if (!quoted && (c == '[' || c == '{') && ++depth > 32) return true;
-    else if (!quoted && (c == ']' || c == '}')) --depth;
+    if (quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{') && ++depth > 32)
+      return true;
+    else if (!quoted && (c == ']' || c == '}'))
+      --depth;
   }
   return false;
 }
@@ -97,14 +101,15 @@ std::string sealed_text(json object) {
 Result<json> unsealed(const std::string& text, const std::string& where, uint32_t newest_format) {
   try {
     json object = too_deep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
-    if (object.is_discarded() || !object.is_object()) return Error{where + ": damaged: it is not a JSON object"};
+    if (object.is_discarded() || !object.is_object())
+      return Error{where + ": damaged: it is not a JSON object"};
     uint64_t recorded = hex_of(object.at("checksum"));
     object.erase("checksum");
     if (checksum(object.dump()) != recorded) return Error{where + ": damaged: its checksum differs"};
     uint64_t format = object.at("format").get<uint64_t>();
     if (format > newest_format)
-      return Error{where + ": was written by a newer CropDL (format " + std::to_string(format) + ", this one reads " +
-                   std::to_string(newest_format) + ")"};
+      return Error{where + ": was written by a newer CropDL (format " + std::to_string(format) +
+                   ", this one reads " + std::to_string(newest_format) + ")"};
     return object;
   } catch (const std::exception& e) {
     return Error{where + ": damaged: " + e.what()};

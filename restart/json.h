@@ -1,5 +1,5 @@
-// JSON as the store writes it: one object with its own checksum, byte strings that need not be UTF-8, and reading
-// that throws only inside restart/. Private to restart/.
+// JSON as the store writes it: one object with its own checksum, byte strings that need not be UTF-8, and
+// reading that throws only inside restart/. Private to restart/.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace cropdl::restart {
 // A string that is valid UTF-8 stands as it is, any other (paths and arguments may be) as {"hex": "…"}.
 nlohmann::json json_bytes(const std::string& bytes);
 nlohmann::json json_bytes(const std::vector<std::string>& list);
-std::string bytes_of(const nlohmann::json& value);                    // throws nlohmann::json::exception
-std::vector<std::string> list_of(const nlohmann::json& value);        // likewise
+std::string bytes_of(const nlohmann::json& value);              // throws nlohmann::json::exception
+std::vector<std::string> list_of(const nlohmann::json& value);  // likewise
 
 // 64-bit numbers that must survive tools which know only doubles: "0x…", 16 digits.
 std::string hex_text(uint64_t value);
@@ -25,8 +25,8 @@ uint64_t hex_of(const nlohmann::json& value);
 // The object as text, with "checksum": XXH3-64 of its compact form without that member.
 std::string sealed_text(nlohmann::json object);
 
-// The reverse: checks that `text` is an object with the right checksum and at most `newest_format` in its member
-// "format". `where` opens the error's line.
+// The reverse: checks that `text` is an object with the right checksum and at most `newest_format` in its
+// member "format". `where` opens the error's line.
 Result<nlohmann::json> unsealed(const std::string& text, const std::string& where, uint32_t newest_format);
 
 }  // namespace cropdl::restart

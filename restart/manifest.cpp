@@ -25,8 +25,8 @@ bool plain_file_name(const std::string& name) {
 std::string contradiction(const Manifest& manifest) {
   if (manifest.ranks == 0 || manifest.ranks > kRankLimit) return "impossible number of ranks";
   if (manifest.images.size() != manifest.ranks)
-    return "it lists " + std::to_string(manifest.images.size()) + " images for " + std::to_string(manifest.ranks) +
-           " ranks";
+    return "it lists " + std::to_string(manifest.images.size()) + " images for " +
+           std::to_string(manifest.ranks) + " ranks";
   for (const ManifestImage& image : manifest.images)
     if (!plain_file_name(image.file)) return "an image's name is not a plain file name";
   if (manifest.program.empty()) return "it names no program";

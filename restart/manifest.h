@@ -1,6 +1,6 @@
-// The manifest of a version: what was saved, of which job, under what, and the images that belong together. JSON,
-// in the version's directory as manifest.json; docs/image-format.md lists its fields. Lower half (LH FS base) and
-// tools; any thread. Nothing here throws.
+// The manifest of a version: what was saved, of which job, under what, and the images that belong together.
+// JSON, in the version's directory as manifest.json; docs/image-format.md lists its fields. Lower half (LH FS
+// base) and tools; any thread. Nothing here throws.
 #pragma once
 
 #include <cstdint>
@@ -25,24 +25,24 @@ struct ManifestImage {
 struct Manifest {
   uint32_t format = kManifestFormat;
   uint32_t seam = 0;
-  uint64_t version = 0;                  // set by Store::publish
-  uint64_t parent = 0;                   // version this run was restarted from, 0: none
-  std::string created;                   // UTC, ISO 8601; now_utc()
-  std::string job;                       // id drawn when the job was first started, kept over restarts
-  uint32_t ranks = 0;                    //
-  std::string program;                   // absolute path
-  std::vector<std::string> args;         // without the program's name
+  uint64_t version = 0;           // set by Store::publish
+  uint64_t parent = 0;            // version this run was restarted from, 0: none
+  std::string created;            // UTC, ISO 8601; now_utc()
+  std::string job;                // id drawn when the job was first started, kept over restarts
+  uint32_t ranks = 0;             //
+  std::string program;            // absolute path
+  std::vector<std::string> args;  // without the program's name
   std::string cwd;
-  std::string mpi_name, mpi_version;     // "openmpi", "mpich", "none"; its library's version line
-  std::string launcher;                  // path, "" when there was none
+  std::string mpi_name, mpi_version;  // "openmpi", "mpich", "none"; its library's version line
+  std::string launcher;               // path, "" when there was none
   std::vector<std::string> launcher_options;
-  std::string glibc, kernel;             // of the host; for people, never a reason to refuse
-  std::vector<std::string> cpu_features; // those a restart needs
+  std::string glibc, kernel;              // of the host; for people, never a reason to refuse
+  std::vector<std::string> cpu_features;  // those a restart needs
   double stall_seconds = 0;
-  std::vector<ManifestImage> images;     // image of rank i at i
+  std::vector<ManifestImage> images;  // image of rank i at i
   bool operator==(const Manifest&) const = default;
 
-  uint64_t bytes() const;   // of all images
+  uint64_t bytes() const;  // of all images
   uint64_t memory() const;
 };
 

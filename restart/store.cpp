@@ -1,15 +1,15 @@
 // The writing half of restart/store.h.
 #include "restart/store.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <fcntl.h>
 #include <filesystem>
 #include <mutex>
 #include <set>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "restart/json.h"
 #include "restart/store_layout.h"
@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint32_t kStoreFormat = 1;
 
-// Stores this process has locked, by process (a forked child inherits the set, not the locks), device and inode.
+// Stores this process has locked, by process (a forked child inherits the set, not the locks), device and
+// inode.
 struct LockedStore {
   pid_t pid;
   dev_t device;
@@ -60,8 +61,8 @@ bool same_job(const StoreIdentity& identity, const std::string& program, const s
   return identity.program == program && identity.args == args && identity.ranks == ranks;
 }
 
-Error of_another_job(const std::string& directory, const std::string& program, const std::vector<std::string>& args,
-                     uint32_t ranks) {
+Error of_another_job(const std::string& directory, const std::string& program,
+                     const std::vector<std::string>& args, uint32_t ranks) {
   return Error{"store " + directory + ": belongs to another job, " + job_text(program, args, ranks) +
                "; choose another directory"};
 }
@@ -89,7 +90,9 @@ Status check_directory(const std::string& directory) {
     if (name == kIdentityFile) return {};
     foreign = foreign || !is_ours(name);
   }
-  if (foreign) return Error{store + "is not empty and not a CropDL store; nothing was changed, choose another directory"};
+  if (foreign)
+    return Error{store +
+                 "is not empty and not a CropDL store; nothing was changed, choose another directory"};
   return {};
 }
 
@@ -195,14 +198,18 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
     if (!manifest.program.empty() && !same_job(identity, manifest.program, manifest.args, manifest.ranks))
       return of_another_job(directory(), manifest.program, manifest.args, manifest.ranks);
   }
-  nlohmann::json object{{"store", "cropdl"},           {"format", kStoreFormat},
-                        {"job", json_bytes(identity.job)}, {"program", json_bytes(identity.program)},
-                        {"args", json_bytes(identity.args)}, {"ranks", identity.ranks},
+  nlohmann::json object{{"store", "cropdl"},
+                        {"format", kStoreFormat},
+                        {"job", json_bytes(identity.job)},
+                        {"program", json_bytes(identity.program)},
+                        {"args", json_bytes(identity.args)},
+                        {"ranks", identity.ranks},
                         {"created", now_utc()}};
   std::string draft = directory() + "/" + kTemporaryPrefix + kIdentityFile;
   ::unlink(draft.c_str());
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
-  if (::rename(draft.c_str(), path.c_str()) != 0) return Error{path + ": cannot be written: " + errno_text(errno)};
+  if (::rename(draft.c_str(), path.c_str()) != 0)
+    return Error{path + ": cannot be written: " + errno_text(errno)};
   return sync_directory(directory());
 }
 
@@ -223,11 +230,11 @@ Result<Store::Draft> Store::begin_version() {
   uint64_t newest = 0;
   for (const std::string& name : *names) newest = std::max(newest, version_number(name));
   Draft draft{newest + 1, ""};
-  draft.directory = directory() + "/" + kTemporaryPrefix + version_name(draft.number) + "-" +
-                    std::to_string(::getpid());
+  draft.directory =
+      directory() + "/" + kTemporaryPrefix + version_name(draft.number) + "-" + std::to_string(::getpid());
   if (::mkdir(draft.directory.c_str(), 0700) != 0)
-    return Error{"store " + directory() + ": version " + std::to_string(draft.number) + " cannot be begun: " +
-                 errno_text(errno)};
+    return Error{"store " + directory() + ": version " + std::to_string(draft.number) +
+                 " cannot be begun: " + errno_text(errno)};
   draft_ = draft;
   return draft;
 }
@@ -242,8 +249,10 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   manifest.version = draft_.number;
   std::string text = manifest_text(manifest);
   std::string path = draft_.directory + "/manifest.json";
-  if (Result<Manifest> readable = parse_manifest(text, path); !readable) return give_up(readable.error().message);
-  if (Status good = check_image_files(draft_.directory, manifest); !good) return give_up(good.error().message);
+  if (Result<Manifest> readable = parse_manifest(text, path); !readable)
+    return give_up(readable.error().message);
+  if (Status good = check_image_files(draft_.directory, manifest); !good)
+    return give_up(good.error().message);
   if (Status written = write_durable_file(path, text); !written) return give_up(written.error().message);
   phase("manifest");
   if (Status synced = sync_directory(draft_.directory); !synced) return give_up(synced.error().message);

@@ -1,5 +1,5 @@
-// The store: the directory that holds a job's versions. Lower half of rank 0 (LH FS base) and tools; an object is
-// used by one thread at a time. Nothing here throws.
+// The store: the directory that holds a job's versions. Lower half of rank 0 (LH FS base) and tools; an
+// object is used by one thread at a time. Nothing here throws.
 //
 //   DIR/store.json               which job's store this is
 //   DIR/lock                     locked by the one live job
@@ -69,17 +69,18 @@ class StoreReader {
 Status verify_version(const Version& version);
 
 struct StoreOptions {
-  uint32_t keep = 4;  // complete versions of this job that stay; 0: all. Those of other jobs are never removed
-  // Called within publish(), for tests that kill or look: "manifest" (written), "synced" (all durable, not yet
-  // visible), "renamed", "published" (durable).
+  uint32_t keep =
+      4;  // complete versions of this job that stay; 0: all. Those of other jobs are never removed
+  // Called within publish(), for tests that kill or look: "manifest" (written), "synced" (all durable, not
+  // yet visible), "renamed", "published" (durable).
   std::function<void(const char* phase)> on_phase;
 };
 
 class Store {
  public:
   // Opens or creates the store, takes the lock (held until the object or the process ends; not inherited by
-  // children) and removes the leftovers of killed writers. Refuses, having changed nothing: a directory with other
-  // things in it, one of another user or job, one in use, one that cannot be written.
+  // children) and removes the leftovers of killed writers. Refuses, having changed nothing: a directory with
+  // other things in it, one of another user or job, one in use, one that cannot be written.
   static Result<Store> open_or_create(const std::string& directory, const StoreIdentity& identity,
                                       StoreOptions options = {});
   Store(Store&& other) noexcept;
@@ -96,19 +97,20 @@ class Store {
   // One draft at a time. Its number is above those of all versions there are.
   Result<Draft> begin_version();
 
-  // Makes the draft the newest version: its images must be complete and synced. Sets manifest.version, returns
-  // it. When it fails the draft is discarded and older versions are as before.
+  // Makes the draft the newest version: its images must be complete and synced. Sets manifest.version,
+  // returns it. When it fails the draft is discarded and older versions are as before.
   Result<uint64_t> publish(Manifest manifest);
 
-  // Removes complete versions of that job beyond the newest StoreOptions::keep. To be called after publish(), once
-  // the ranks go on: freeing gigabytes takes time.
+  // Removes complete versions of that job beyond the newest StoreOptions::keep. To be called after publish(),
+  // once the ranks go on: freeing gigabytes takes time.
   void remove_old_versions(const std::string& job);
 
   // Removes the draft, if there is one.
   void discard();
 
  private:
-  Store(StoreReader reader, StoreOptions options) : reader_(std::move(reader)), options_(std::move(options)) {}
+  Store(StoreReader reader, StoreOptions options)
+      : reader_(std::move(reader)), options_(std::move(options)) {}
   Status take_lock();
   Status check_or_write_identity(const StoreIdentity& identity);
   void remove_leftovers();

@@ -1,12 +1,12 @@
 // The looking half of restart/store.h, and the lock's reading side.
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 
 #include "restart/image.h"
 #include "restart/json.h"
@@ -140,12 +140,15 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  if (::fcntl(file.fd(), F_GETLK, &lock) != 0) return Error{path + ": cannot be examined: " + errno_text(errno)};
+  if (::fcntl(file.fd(), F_GETLK, &lock) != 0)
+    return Error{path + ": cannot be examined: " + errno_text(errno)};
   if (lock.l_type == F_UNLCK) return LiveJob{};
   // Whom the lock's owner says it is: the kernel's answer has no host, and means nothing across hosts.
   Result<std::string> text = read_small_file(path, 4096);
-  if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2) job.host = host;
-  else job.pid = lock.l_pid;
+  if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2)
+    job.host = host;
+  else
+    job.pid = lock.l_pid;
   return job;
 }
 

@@ -41,7 +41,8 @@ TEST_F(ImageContent, MemoryComesBackBitForBitWithZeroPagesAndChunkEdges) {
   memory.data()[500 * kImagePage + 4095] = 1;  // one last byte makes a page worth storing
   std::string before(memory.data(), kBytes);
 
-  write_regions(path("a.img"), {{memory.begin(), memory.end(), PROT_READ, "numbers", {{memory.begin(), memory.end()}}}});
+  write_regions(path("a.img"),
+                {{memory.begin(), memory.end(), PROT_READ, "numbers", {{memory.begin(), memory.end()}}}});
   ImageReader reader = open_image(path("a.img"));
   memory.renew();
   Status loaded = reader.load_region(0);
@@ -69,7 +70,8 @@ TEST_F(ImageContent, RegionsMetadataAndTotalsComeBack) {
   EXPECT_EQ(code.end, high.end());
   EXPECT_EQ(code.prot, static_cast<uint32_t>(PROT_READ | PROT_EXEC));
   EXPECT_EQ(code.name, "/usr/lib/libc.so");
-  EXPECT_EQ(reader.regions()[1].present, (std::vector<Extent>{{low.begin() + kImagePage, low.begin() + 2 * kImagePage}}));
+  EXPECT_EQ(reader.regions()[1].present,
+            (std::vector<Extent>{{low.begin() + kImagePage, low.begin() + 2 * kImagePage}}));
   EXPECT_EQ(reader.regions()[2].name, "guard");
   EXPECT_TRUE(reader.regions()[2].present.empty());
   EXPECT_EQ(reader.metadata(), "{\"state\": [1, 2]}");
@@ -88,7 +90,8 @@ TEST_F(ImageContent, ZeroPagesAndAbsentPagesAreNeitherReadNorStored) {
   fill(reinterpret_cast<char*>(middle), 4 * kImagePage, 4);
   ASSERT_EQ(::mprotect(memory.data(), 1 << 20, PROT_NONE), 0);  // reading it would be a fault
   ImageTotals totals = write_regions(
-      path("a.img"), {{memory.begin(), memory.end(), PROT_READ, "heap", {{middle, middle + 1024 * kImagePage}}}});
+      path("a.img"),
+      {{memory.begin(), memory.end(), PROT_READ, "heap", {{middle, middle + 1024 * kImagePage}}}});
   EXPECT_EQ(totals.memory, 4 * kImagePage);
   EXPECT_LT(totals.bytes, 4 * kImagePage + sizeof(ImageHeader) + 1024);
 }
@@ -96,7 +99,8 @@ TEST_F(ImageContent, ZeroPagesAndAbsentPagesAreNeitherReadNorStored) {
 TEST_F(ImageContent, LoadingTouchesNoPageThatIsNotStored) {
   Memory memory(kTestAddress, 8 * kImagePage);
   fill(memory.data() + 2 * kImagePage, kImagePage, 5);
-  write_regions(path("a.img"), {{memory.begin(), memory.end(), PROT_READ, "x", {{memory.begin(), memory.end()}}}});
+  write_regions(path("a.img"),
+                {{memory.begin(), memory.end(), PROT_READ, "x", {{memory.begin(), memory.end()}}}});
   memory.renew();
   ASSERT_TRUE(open_image(path("a.img")).load_region(0));
   unsigned char present[8];
@@ -152,9 +156,10 @@ TEST_F(ImageContent, AnOlderSeamIsReadAndANewerOneRefused) {
   EXPECT_TRUE(ImageReader::open(path("a.img"), 4));
   Result<ImageReader> older = ImageReader::open(path("a.img"), 2);
   ASSERT_FALSE(older);
-  EXPECT_EQ(older.error().message, "rank image " + path("a.img") +
-                                       ": was written by a newer CropDL (seam version 3, this one has 2): restart it "
-                                       "with that CropDL");
+  EXPECT_EQ(older.error().message,
+            "rank image " + path("a.img") +
+                ": was written by a newer CropDL (seam version 3, this one has 2): restart it "
+                "with that CropDL");
 }
 
 TEST_F(ImageContent, ANewerFormatIsRefused) {
@@ -184,7 +189,8 @@ TEST_F(ImageContent, AFullDiskIsSaidWithWhatIsMissingAndLeavesNoFile) {
     added = writer->add_region({memory.begin(), memory.end(), 3, "big", {{memory.begin(), memory.end()}}});
   }
   ASSERT_FALSE(added);
-  EXPECT_EQ(added.error().message, "rank image " + path("a.img") + ": File too large (needed about 13 more MB)");
+  EXPECT_EQ(added.error().message,
+            "rank image " + path("a.img") + ": File too large (needed about 13 more MB)");
   EXPECT_FALSE(std::filesystem::exists(path("a.img")));
 }
 
@@ -194,7 +200,8 @@ TEST_F(ImageContent, DescriptorsStayAboveTheUpperHalfs) {
   struct stat image, other;
   ASSERT_EQ(::stat(path("a.img").c_str(), &image), 0);
   for (int fd = 0; fd < 900; ++fd)
-    EXPECT_FALSE(::fstat(fd, &other) == 0 && other.st_ino == image.st_ino && other.st_dev == image.st_dev) << fd;
+    EXPECT_FALSE(::fstat(fd, &other) == 0 && other.st_ino == image.st_ino && other.st_dev == image.st_dev)
+        << fd;
 }
 
 TEST(Checksum, IsThatOfTheConcatenationAndKnownValues) {

@@ -91,7 +91,8 @@ TEST_F(ImageDamage, DamageInALaterChunkIsLocatedWithinThatChunk) {
     std::smatch range;
     ASSERT_TRUE(std::regex_search(line, range, std::regex("file offset ([0-9]+) to ([0-9]+)")));
     EXPECT_LE(std::stoull(range[2]) - std::stoull(range[1]), kImageChunk);
-    EXPECT_NE(line.find(at < sizeof(ImageHeader) + kPages * kImagePage ? "[heap]" : "/lib/c"), std::string::npos)
+    EXPECT_NE(line.find(at < sizeof(ImageHeader) + kPages * kImagePage ? "[heap]" : "/lib/c"),
+              std::string::npos)
         << line;
   }
 }
@@ -113,9 +114,10 @@ TEST_F(ImageDamage, LoadingRefusesDamagedMemory) {
 
 TEST_F(ImageDamage, AnImageCutShortAtAnyLengthIsRefused) {
   std::string good = image(2);
-  for (size_t length = 0; length < good.size(); length += length > 5000 && length < good.size() - 500 ? 37 : 1) {
+  for (size_t length = 0; length<good.size(); length += length> 5000 && length < good.size() - 500 ? 37 : 1) {
     std::string line = refusal(good.substr(0, length));
-    ASSERT_NE(line.find("rank image " + path("bad.img") + ": truncated"), std::string::npos) << length << ": " << line;
+    ASSERT_NE(line.find("rank image " + path("bad.img") + ": truncated"), std::string::npos)
+        << length << ": " << line;
     ASSERT_NE(line.find("file offset "), std::string::npos) << length << ": " << line;
   }
 }
@@ -152,8 +154,8 @@ TEST_F(ImageDamage, HalvesOfTwoImagesAreRefused) {
   EXPECT_NE(refusal(two).find("parts that do not belong together"), std::string::npos);
 }
 
-// Sealed anew, nonsense passes the checksums: the checks of each field must hold alone. Accepting what happens to
-// make sense is right; crashing, hanging or allocating without bound is not.
+// Sealed anew, nonsense passes the checksums: the checks of each field must hold alone. Accepting what
+// happens to make sense is right; crashing, hanging or allocating without bound is not.
 TEST_F(ImageDamage, NonsenseBehindRightChecksumsNeverCrashesTheReader) {
   std::string good = image(2);
   ImageTrailer intact;
@@ -194,8 +196,10 @@ TEST_F(ImageDamage, RandomBytesAreRefused) {
 
 TEST_F(ImageDamage, WhatIsNoRegularFileIsRefusedWithoutHanging) {
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
-  EXPECT_EQ(ImageReader::open(path("fifo")).error().message, "rank image " + path("fifo") + ": is not a regular file");
-  EXPECT_EQ(ImageReader::open(scratch_).error().message, "rank image " + scratch_ + ": is not a regular file");
+  EXPECT_EQ(ImageReader::open(path("fifo")).error().message,
+            "rank image " + path("fifo") + ": is not a regular file");
+  EXPECT_EQ(ImageReader::open(scratch_).error().message,
+            "rank image " + scratch_ + ": is not a regular file");
   EXPECT_EQ(ImageReader::open(path("none")).error().message,
             "rank image " + path("none") + ": cannot be opened: No such file or directory");
 }

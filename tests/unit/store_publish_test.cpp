@@ -1,0 +1,208 @@
+// links: cropdl_restart
+// Versions appear whole or not at all, and what was published stays.
+#include "tests/unit/store_fixture.h"
+
+namespace cropdl::restart {
+namespace {
+
+using StorePublish = StoreFixture;
+
+Store open_store(const std::string& directory, StoreOptions options = {}) {
+  Result<Store> store = Store::open_or_create(directory, test_job(), std::move(options));
+  EXPECT_TRUE(store) << store.error().message;
+  return std::move(*store);
+}
+
+std::vector<uint64_t> numbers(const std::string& directory) {
+  std::vector<uint64_t> list;
+  Result<StoreReader> reader = StoreReader::open(directory);
+  EXPECT_TRUE(reader) << reader.error().message;
+  for (const Version& version : reader->versions()) list.push_back(version.number);
+  return list;
+}
+
+size_t temporaries(const std::string& directory) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    count += entry.path().filename().string().rfind("tmp-", 0) == 0;
+  return count;
+}
+
+TEST_F(StorePublish, VersionsAreNumberedListedNewestFirstAndVerified) {
+  Store store = open_store(path("s"));
+  EXPECT_TRUE(numbers(path("s")).empty());
+  for (uint64_t n = 1; n <= 3; ++n) {
+    Result<uint64_t> published = publish_version(store);
+    ASSERT_TRUE(published) << published.error().message;
+    EXPECT_EQ(*published, n);
+  }
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{3, 2, 1}));
+  Result<Version> newest = store.reader().version(0);
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->number, 3u);
+  EXPECT_EQ(newest->directory, path("s") + "/v000003");
+  EXPECT_EQ(newest->manifest.program, "/bin/train");
+  EXPECT_EQ(newest->manifest.version, 3u);
+  EXPECT_TRUE(verify_version(*newest));
+  EXPECT_EQ(store.reader().version(2)->number, 2u);
+  EXPECT_EQ(store.reader().version(9).error().message, "store " + path("s") + ": has no version 9");
+}
+
+TEST_F(StorePublish, AVersionAppearsByTheRenameAndNotBefore) {
+  std::vector<std::string> seen;
+  StoreOptions options;
+  options.on_phase = [&](const char* phase) {
+    seen.push_back(std::string(phase) + " " + std::to_string(numbers(path("s")).size()));
+  };
+  Store store = open_store(path("s"), options);
+  ASSERT_TRUE(publish_version(store));
+  EXPECT_EQ(seen, (std::vector<std::string>{"manifest 0", "synced 0", "renamed 1", "published 1"}));
+}
+
+TEST_F(StorePublish, AWriterKilledAtAnyPhaseLosesNothingThatWasPublished) {
+  for (std::string fatal : {"image", "manifest", "synced", "renamed", "published"}) {
+    std::string directory = path(fatal);
+    {
+      Store store = open_store(directory);
+      ASSERT_TRUE(publish_version(store));
+    }
+    int status = in_child([&] {
+      StoreOptions options;
+      options.on_phase = [&](const char* phase) {
+        if (fatal == phase) ::raise(SIGKILL);
+      };
+      Result<Store> store = Store::open_or_create(directory, test_job(), options);
+      if (!store) return 1;
+      if (fatal == "image") {
+        Result<Store::Draft> draft = store->begin_version();
+        write_image(draft->directory, 0);
+        ::raise(SIGKILL);
+      }
+      (void)publish_version(*store);
+      return 2;
+    });
+    ASSERT_EQ(status, 128 + SIGKILL) << fatal;
+    bool visible = fatal == "renamed" || fatal == "published";
+    EXPECT_EQ(numbers(directory).size(), visible ? 2u : 1u) << fatal;
+    EXPECT_EQ(temporaries(directory), visible ? 0u : 1u) << fatal;
+
+    Store store = open_store(directory);
+    EXPECT_EQ(temporaries(directory), 0u) << "leftovers stay after a writer killed at " << fatal;
+    Result<uint64_t> next = publish_version(store);
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(*next, visible ? 3u : 2u);
+    for (const Version& version : store.reader().all_versions())
+      EXPECT_TRUE(verify_version(version)) << fatal;
+  }
+}
+
+TEST_F(StorePublish, DirectoriesAndFilesAreTheOwnersAlone) {
+  ::umask(0);
+  ASSERT_EQ(::mkdir(path("s").c_str(), 0755), 0);  // an empty one that was there
+  Store store = open_store(path("s"));
+  ASSERT_TRUE(publish_version(store));
+  struct stat info;
+  ASSERT_EQ(::stat(path("s").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0700u);
+  size_t seen = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path("s"))) {
+    ASSERT_EQ(::stat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, entry.is_directory() ? 0700u : 0600u) << entry.path();
+    ++seen;
+  }
+  EXPECT_EQ(seen, 6u);  // store.json, lock, v000001, manifest.json, two images
+}
+
+TEST_F(StorePublish, ADiscardedDraftLeavesNothing) {
+  Store store = open_store(path("s"));
+  Result<Store::Draft> draft = store.begin_version();
+  ASSERT_TRUE(draft);
+  write_image(draft->directory, 0);
+  store.discard();
+  EXPECT_EQ(temporaries(path("s")), 0u);
+  EXPECT_FALSE(store.publish(test_manifest()));
+}
+
+TEST_F(StorePublish, AMissingOrShortImageIsNotPublished) {
+  Store store = open_store(path("s"));
+  ASSERT_TRUE(publish_version(store));
+  Result<Store::Draft> draft = store.begin_version();
+  ASSERT_TRUE(draft);
+  Manifest manifest = test_manifest();
+  manifest.images = {write_image(draft->directory, 0), write_image(draft->directory, 1)};
+  ASSERT_EQ(::truncate((draft->directory + "/rank-1.img").c_str(), 100), 0);
+  Result<uint64_t> published = store.publish(manifest);
+  ASSERT_FALSE(published);
+  EXPECT_EQ(published.error().message.find("version 2 is given up: rank image "), 0u)
+      << published.error().message;
+  EXPECT_NE(published.error().message.find("rank-1.img: truncated"), std::string::npos);
+  EXPECT_EQ(numbers(path("s")), std::vector<uint64_t>{1});
+  EXPECT_EQ(temporaries(path("s")), 0u);
+}
+
+TEST_F(StorePublish, AFullDiskKeepsOlderVersionsAndTheNextAttemptWorks) {
+  Store store = open_store(path("s"));
+  ASSERT_TRUE(publish_version(store));
+  Result<Store::Draft> draft = store.begin_version();
+  ASSERT_TRUE(draft);
+  Manifest manifest = test_manifest();
+  manifest.images = {write_image(draft->directory, 0), write_image(draft->directory, 1)};
+  {
+    FullDisk full(100);
+    Result<uint64_t> published = store.publish(manifest);
+    ASSERT_FALSE(published);
+    EXPECT_NE(published.error().message.find("manifest.json: cannot be written: File too large"),
+              std::string::npos)
+        << published.error().message;
+  }
+  EXPECT_EQ(numbers(path("s")), std::vector<uint64_t>{1});
+  EXPECT_EQ(temporaries(path("s")), 0u);
+  EXPECT_TRUE(verify_version(*store.reader().version(1)));
+  EXPECT_EQ(*publish_version(store), 2u);
+}
+
+TEST_F(StorePublish, ADamagedNewestVersionIsNamedAndTheOneBeforeItChosen) {
+  Store store = open_store(path("s"));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(publish_version(store));
+  std::string manifest = path("s") + "/v000003/manifest.json", text = read(manifest);
+  text[text.size() / 2] ^= 1;
+  write(manifest, text);
+  ASSERT_EQ(::truncate((path("s") + "/v000002/rank-0.img").c_str(), 5), 0);
+  std::vector<Version> all = store.reader().all_versions();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].damage.find(manifest + ": damaged: "), 0u) << all[0].damage;
+  EXPECT_NE(all[1].damage.find("v000002/rank-0.img: truncated: has 5 bytes"), std::string::npos)
+      << all[1].damage;
+  EXPECT_EQ(store.reader().version(0)->number, 1u);
+  EXPECT_FALSE(store.reader().version(3));
+  EXPECT_FALSE(verify_version(all[0]));
+  EXPECT_EQ(*publish_version(store), 4u);
+}
+
+TEST_F(StorePublish, AnImageOfAnotherVersionIsFoundByVerifying) {
+  Store store = open_store(path("s"));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(publish_version(store));
+  std::filesystem::copy_file(path("s") + "/v000001/rank-1.img", path("s") + "/v000002/rank-1.img",
+                             std::filesystem::copy_options::overwrite_existing);
+  Status whole = verify_version(*store.reader().version(2));
+  ASSERT_FALSE(whole);
+  EXPECT_NE(whole.error().message.find("is not the one that the manifest lists"), std::string::npos);
+}
+
+TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
+  StoreOptions options;
+  options.keep = 2;
+  Store store = open_store(path("s"), options);
+  StoreIdentity earlier = test_job();
+  earlier.job = "an earlier run of the same program";
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(publish_version(store, earlier));
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(publish_version(store));
+    store.remove_old_versions(test_job().job);
+  }
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{6, 5, 2, 1}));
+  EXPECT_EQ(temporaries(path("s")), 0u);
+}
+
+}  // namespace
+}  // namespace cropdl::restart

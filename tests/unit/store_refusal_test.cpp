@@ -1,0 +1,189 @@
+// links: cropdl_restart
+// A store is used by one live job, its own, and nothing else is touched.
+#include "tests/unit/store_fixture.h"
+
+#include <grp.h>
+
+namespace cropdl::restart {
+namespace {
+
+class StoreRefusal : public StoreFixture {
+ protected:
+  static std::string refusal(const std::string& directory, const StoreIdentity& job = test_job()) {
+    Result<Store> store = Store::open_or_create(directory, job);
+    return store ? "" : store.error().message;
+  }
+  // In a child that is an ordinary user (this one, or nobody where the tests run as root).
+  std::string refusal_as_user(const std::string& directory) {
+    std::string answer = path("answer");
+    write(answer, "");
+    ::chmod(answer.c_str(), 0666);
+    ::chmod(scratch_.c_str(), 0755);
+    EXPECT_EQ(in_child([&] {
+                if (::geteuid() == 0 &&
+                    (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
+                  return 1;
+                std::ofstream(answer) << refusal(directory);
+                return 0;
+              }),
+              0);
+    return read(answer);
+  }
+  static constexpr uid_t kNobody = 65534;
+};
+
+std::string listing(const std::string& directory) {
+  std::string names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+    names +=
+        entry.path().string() + (entry.is_regular_file() ? std::to_string(entry.file_size()) : "") + "\n";
+  return names;
+}
+
+TEST_F(StoreRefusal, TheStoreOfARunningJobNamesItsProcess) {
+  int ready[2], done[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(done), 0);
+  pid_t job = ::fork();
+  if (job == 0) {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    (void)!::write(ready[1], store ? "y" : "n", 1);
+    if (::fork() == 0) {  // a child of the job that outlives it, with all its descriptors
+      char c;
+      ::close(done[1]);
+      (void)!::read(done[0], &c, 1);
+      ::_exit(0);
+    }
+    ::pause();
+  }
+  ::close(done[0]);
+  char answer = 0;
+  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  ASSERT_EQ(answer, 'y');
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  EXPECT_EQ(refusal(path("s")), "store " + path("s") + ": is used by a running job (pid " +
+                                    std::to_string(job) + " on " + host + ")");
+  Result<StoreReader> reader = StoreReader::open(path("s"));
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->live_job()->pid, job);
+  ::kill(job, SIGKILL);
+  ::waitpid(job, nullptr, 0);
+  EXPECT_EQ(reader->live_job()->pid, 0);
+  EXPECT_EQ(refusal(path("s")), "") << "a killed job's surviving child must not keep its store";
+  ::close(done[1]);
+}
+
+TEST_F(StoreRefusal, LookingAtItsOwnStoreOrOpeningItTwiceDoesNotDropTheLock) {
+  Result<Store> store = Store::open_or_create(path("s"), test_job());
+  ASSERT_TRUE(store);
+  EXPECT_NE(refusal(path("s")).find("is used by a running job (pid " + std::to_string(::getpid())),
+            std::string::npos);
+  EXPECT_EQ(StoreReader::open(path("s"))->live_job()->pid, ::getpid());
+  auto taken_elsewhere = [&] { return in_child([&] { return refusal(path("s")).empty() ? 1 : 0; }); };
+  EXPECT_EQ(taken_elsewhere(), 0);
+  Store moved = std::move(*store);
+  EXPECT_EQ(taken_elsewhere(), 0);
+}
+
+TEST_F(StoreRefusal, ClosingTheStoreFreesItsLock) {
+  { ASSERT_TRUE(Store::open_or_create(path("s"), test_job())); }
+  EXPECT_EQ(StoreReader::open(path("s"))->live_job()->pid, 0);
+  EXPECT_EQ(refusal(path("s")), "");
+}
+
+TEST_F(StoreRefusal, AStoreOfAnotherJobIsNotMixed) {
+  { ASSERT_TRUE(Store::open_or_create(path("s"), test_job())); }
+  std::string before = listing(path("s"));
+  StoreIdentity program = test_job(), args = test_job(), ranks = test_job(), repeated = test_job();
+  program.program = "/bin/other";
+  args.args[1] = "4";
+  ranks.ranks = 3;
+  repeated.job = "a new run of the same";
+  EXPECT_EQ(refusal(path("s"), program),
+            "store " + path("s") +
+                ": belongs to another job, `/bin/train --epochs 3` on 2 ranks; choose "
+                "another directory");
+  EXPECT_NE(refusal(path("s"), args).find("belongs to another job"), std::string::npos);
+  EXPECT_NE(refusal(path("s"), ranks).find("belongs to another job"), std::string::npos);
+  EXPECT_EQ(listing(path("s")), before);
+  EXPECT_EQ(refusal(path("s"), repeated), "");
+}
+
+TEST_F(StoreRefusal, ALostIdentityIsWrittenAnewForTheVersionsOwnJobOnly) {
+  {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(publish_version(*store));
+  }
+  ASSERT_EQ(::unlink(path("s/store.json").c_str()), 0);
+  StoreIdentity other = test_job();
+  other.program = "/bin/other";
+  EXPECT_NE(refusal(path("s"), other).find("belongs to another job, `/bin/train --epochs 3`"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path("s/store.json")));
+  EXPECT_EQ(refusal(path("s")), "");
+  EXPECT_TRUE(std::filesystem::exists(path("s/store.json")));
+}
+
+TEST_F(StoreRefusal, ADamagedIdentityIsNamed) {
+  { ASSERT_TRUE(Store::open_or_create(path("s"), test_job())); }
+  std::string text = read(path("s/store.json"));
+  text[text.find("train")] = 'b';
+  write(path("s/store.json"), text);
+  EXPECT_EQ(refusal(path("s")), path("s/store.json") + ": damaged: its checksum differs");
+}
+
+TEST_F(StoreRefusal, ADirectoryWithOtherThingsInItIsLeftAlone) {
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0755), 0);
+  write(path("d/thesis.tex"), "all of it");
+  EXPECT_EQ(refusal(path("d")),
+            "store " + path("d") +
+                ": is not empty and not a CropDL store; nothing was changed, choose another "
+                "directory");
+  EXPECT_EQ(listing(path("d")), path("d/thesis.tex") + "9\n");
+  struct stat info;
+  ASSERT_EQ(::stat(path("d").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0755u);
+  EXPECT_NE(StoreReader::open(path("d")).error().message.find("is not a CropDL store"), std::string::npos);
+}
+
+TEST_F(StoreRefusal, WhatIsNoDirectoryOrHasNoParentIsNamed) {
+  write(path("file"), "x");
+  EXPECT_EQ(refusal(path("file")), "store " + path("file") + ": is not a directory");
+  EXPECT_EQ(refusal(path("no/such")),
+            "store " + path("no/such") + ": cannot be created: No such file or directory");
+  EXPECT_EQ(StoreReader::open(path("none")).error().message,
+            "store " + path("none") + ": No such file or directory");
+  EXPECT_EQ(StoreReader::open(path("file")).error().message,
+            "store " + path("file") + ": is not a directory");
+}
+
+TEST_F(StoreRefusal, ADirectoryOfAnotherUserIsNamed) {
+  std::string line = refusal_as_user("/");  // root's; the child is not root
+  EXPECT_EQ(line.find("store /: belongs to user id 0, not to yours ("), 0u) << line;
+}
+
+TEST_F(StoreRefusal, ADirectoryThatCannotBeWrittenIsNamed) {
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0500), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(path("d").c_str(), kNobody, kNobody), 0);
+  }
+  EXPECT_EQ(refusal_as_user(path("d")), "store " + path("d") + ": is not writable: Permission denied");
+  EXPECT_TRUE(listing(path("d")).empty());
+}
+
+TEST_F(StoreRefusal, AFullDiskWhileCreatingIsNamed) {
+  FullDisk full(0);
+  std::string line = refusal(path("s"));
+  EXPECT_NE(line.find("cannot be written: File too large"), std::string::npos) << line;
+}
+
+TEST_F(StoreRefusal, AnEmptyStoreSaysSo) {
+  Result<Store> store = Store::open_or_create(path("s"), test_job());
+  ASSERT_TRUE(store);
+  EXPECT_EQ(store->reader().version(0).error().message, "store " + path("s") + ": holds no complete version");
+}
+
+}  // namespace
+}  // namespace cropdl::restart
