@@ -1,0 +1,296 @@
+// Communicators. The recipe of one is its membership: at restart it is made again from the list of its world ranks,
+// whichever way it came about. LH, LH FS base, threads of the program.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "interpose/mpi/lower/state.h"
+#include "lower_functions.h"
+
+namespace cropdl::lower {
+namespace {
+
+constexpr int kReplayTag = 17;  // of MPI_Comm_create_group; the communicators of one group are re-made one by one
+
+CommRecord* new_record() {
+  CommRecord* c = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
+  if (!c) return nullptr;
+  handles::SpinGuard guard(structure_lock);
+  c->next = state->comms;
+  state->comms = reinterpret_cast<uint64_t>(c);
+  return c;
+}
+
+bool set_members(CommRecord* c, const std::vector<uint32_t>& ranks) {
+  auto* list = static_cast<uint32_t*>(handles::heap_allocate(ranks.size() * sizeof(uint32_t)));
+  if (!list) return false;
+  std::copy(ranks.begin(), ranks.end(), list);
+  c->members = reinterpret_cast<uint64_t>(list);
+  c->size = static_cast<uint32_t>(ranks.size());
+  for (uint32_t i = 0; i < c->size; ++i) {
+    if (ranks[i] == static_cast<uint32_t>(state->rank)) c->rank = i;
+  }
+  return true;
+}
+
+// The program freed it. Its count stays until the next cut: other members may not have come that far.
+void retire(Vid comm) {
+  drop_drained(comm);
+  CommRecord* c = comm_record(comm);
+  comm_records[comm & kIndexMask] = nullptr;
+  if (c) c->freed = 1;
+}
+
+int make_from(Vid comm, uint32_t maker, MPI_Comm made, int code, Vid* out) {
+  if (code != MPI_SUCCESS) {
+    *out = kNullComm;
+    return error_out(code);
+  }
+  const CommRecord* parent = comm_record(comm);
+  if (parent && parent->gid) return new_comm(made, maker, out);
+  *out = adopt_comm(made, maker);
+  return seam::kSuccess;
+}
+
+}  // namespace
+
+bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
+  int n = 0;
+  if (MPI_Group_size(g, &n) != MPI_SUCCESS) return false;
+  std::vector<int> own(static_cast<size_t>(n)), world(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) own[static_cast<size_t>(i)] = i;
+  if (MPI_Group_translate_ranks(g, n, own.data(), world_group, world.data()) != MPI_SUCCESS) return false;
+  ranks->clear();
+  for (int r : world) {
+    if (r < 0) return false;  // MPI_UNDEFINED
+    ranks->push_back(static_cast<uint32_t>(r));
+  }
+  return true;
+}
+
+void register_world_and_self() {
+  const Vid world = seam::kVid_MPI_COMM_WORLD, self = seam::kVid_MPI_COMM_SELF;
+  CommRecord* w = comm_record(world);
+  if (!w->members) {
+    std::vector<uint32_t> all(static_cast<size_t>(state->size));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint32_t>(i);
+    set_members(w, all);
+    CommRecord* s = new_record();
+    s->gid = (static_cast<uint64_t>(state->rank) + 1) << 32;
+    set_members(s, {static_cast<uint32_t>(state->rank)});
+    comm_records[self & kIndexMask] = s;
+    state->more[0] = reinterpret_cast<uint64_t>(w);
+    state->more[1] = reinterpret_cast<uint64_t>(s);
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Comm_group(MPI_COMM_WORLD, &world_group);
+}
+
+int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
+  *vid = kNullComm;
+  if (made == MPI_COMM_NULL) return seam::kSuccess;
+  MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+  MPI_Group g = MPI_GROUP_NULL;
+  MPI_Comm_group(made, &g);
+  std::vector<uint32_t> ranks;
+  int inter = 0;
+  MPI_Comm_test_inter(made, &inter);
+  const bool saved = !inter && world_ranks(g, &ranks);
+  MPI_Group_free(&g);
+  if (!saved) {
+    *vid = adopt_comm(made, maker);
+    return seam::kSuccess;
+  }
+  // The identity is the leader's: its world rank and how many communicators it has led. That is unique and needs no
+  // agreement about what the parent's members did before (MPI_Comm_create_group has only some of them).
+  uint64_t gid = 0;
+  if (ranks[0] == static_cast<uint32_t>(state->rank)) {
+    gid = ((static_cast<uint64_t>(state->rank) + 1) << 32) + ++state->comm_serial;
+  }
+  const int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
+  if (code != MPI_SUCCESS) return error_out(code);
+  *vid = new_object(Kind::kComm, to_word(made), maker);
+  CommRecord* c = seam::vid_index(*vid) ? new_record() : nullptr;
+  if (!c || !set_members(c, ranks)) return seam::kErrIntern;
+  c->gid = gid;
+  c->counted = ranks.size() > 1 ? gid : 0;
+  handles::SpinGuard guard(structure_lock, multiple);
+  if (!tables->set_recipe(*vid, {}, nullptr, 0)) return seam::kErrIntern;
+  tables->slot(*vid)->owner[0] = reinterpret_cast<uint64_t>(c);
+  comm_records[*vid & kIndexMask] = c;
+  return seam::kSuccess;
+}
+
+void purge_freed_comms() {
+  handles::SpinGuard guard(structure_lock);
+  uint64_t* link = &state->comms;
+  while (*link) {
+    CommRecord* c = reinterpret_cast<CommRecord*>(*link);
+    if (!c->freed) {
+      link = &c->next;
+      continue;
+    }
+    *link = c->next;
+    handles::heap_free(reinterpret_cast<void*>(c->members));
+    handles::heap_free(c);
+  }
+}
+
+int remake_comms() {
+  comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
+  comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[1]);
+  register_world_and_self();
+  // Ascending gids, the same order everywhere: the communicator with the least gid that is not yet made has no member
+  // that waits for another one.
+  std::vector<handles::Handle> all = tables->in_order(static_cast<uint32_t>(Kind::kComm));
+  auto record = [](handles::Handle h) { return reinterpret_cast<CommRecord*>(tables->slot(h)->owner[0]); };
+  std::sort(all.begin(), all.end(), [&](auto a, auto b) { return record(a)->gid < record(b)->gid; });
+  for (handles::Handle h : all) {
+    CommRecord* c = record(h);
+    std::vector<int> ranks(c->size);
+    for (uint32_t i = 0; i < c->size; ++i) ranks[i] = static_cast<int>(c->world_rank(static_cast<int>(i)));
+    MPI_Group g = MPI_GROUP_NULL;
+    MPI_Comm made = MPI_COMM_NULL;
+    int code = MPI_Group_incl(world_group, static_cast<int>(c->size), ranks.data(), &g);
+    if (code == MPI_SUCCESS) code = MPI_Comm_create_group(MPI_COMM_WORLD, g, kReplayTag, &made);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Group_free(&g);
+    MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+    if (c->name[0]) MPI_Comm_set_name(made, c->name);
+    rebind(h, to_word(made));
+    comm_records[h & kIndexMask] = c;
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace cropdl::lower
+
+using namespace cropdl;
+using namespace cropdl::lower;
+using seam::Vid;
+
+extern "C" {
+
+int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(lower::comm(comm), rank)); }
+int lower_MPI_Comm_size(Vid comm, int* size) { return error_out(MPI_Comm_size(lower::comm(comm), size)); }
+
+int lower_MPI_Comm_dup(Vid comm, Vid* newcomm) {
+  if (!begin_collective(comm)) return seam::kAgain;
+  MPI_Comm made = MPI_COMM_NULL;
+  const int code = MPI_Comm_dup(lower::comm(comm), &made);
+  const int r = make_from(comm, seam::kFn_MPI_Comm_dup, made, code, newcomm);
+  end_collective(comm);
+  return r;
+}
+
+int lower_MPI_Comm_dup_with_info(Vid comm, Vid, Vid* newcomm) {  // hints stay in the upper half
+  return lower_MPI_Comm_dup(comm, newcomm);
+}
+
+int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
+  if (!begin_collective(comm)) return seam::kAgain;
+  *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
+  *request = kNullRequest;
+  int code = MPI_ERR_INTERN;
+  if (seam::vid_index(*newcomm)) {
+    // The MPI writes the handle when the request completes: straight to where it belongs.
+    auto* to = reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
+    MPI_Request real = MPI_REQUEST_NULL;
+    code = MPI_Comm_idup(lower::comm(comm), to, &real);
+    if (code == MPI_SUCCESS) *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
+  }
+  end_collective(comm);
+  return error_out(code);
+}
+
+int lower_MPI_Comm_split(Vid comm, int color, int key, Vid* newcomm) {
+  if (!begin_collective(comm)) return seam::kAgain;
+  MPI_Comm made = MPI_COMM_NULL;
+  const int code = MPI_Comm_split(lower::comm(comm), undefined_in(color), key, &made);
+  const int r = make_from(comm, seam::kFn_MPI_Comm_split, made, code, newcomm);
+  end_collective(comm);
+  return r;
+}
+
+int lower_MPI_Comm_split_type(Vid comm, int split_type, int key, Vid info, Vid* newcomm) {
+  int type = MPI_UNDEFINED;
+  if (split_type == kSplitShared) {
+    type = MPI_COMM_TYPE_SHARED;
+  } else if (split_type != seam::kUndefined) {
+#if defined(MPI_COMM_TYPE_HW_GUIDED)
+    type = split_type == kSplitHwGuided ? MPI_COMM_TYPE_HW_GUIDED : MPI_COMM_TYPE_HW_UNGUIDED;
+#else
+    return seam::kErrArg;  // as this MPI answers a split type it does not know
+#endif
+  }
+  if (!begin_collective(comm)) return seam::kAgain;
+  MPI_Comm made = MPI_COMM_NULL;
+  const int code = MPI_Comm_split_type(lower::comm(comm), type, key, lower::info(info), &made);
+  const int r = make_from(comm, seam::kFn_MPI_Comm_split_type, made, code, newcomm);
+  end_collective(comm);
+  return r;
+}
+
+int lower_MPI_Comm_create(Vid comm, Vid group, Vid* newcomm) {
+  if (!begin_collective(comm)) return seam::kAgain;
+  MPI_Comm made = MPI_COMM_NULL;
+  const int code = MPI_Comm_create(lower::comm(comm), lower::group(group), &made);
+  const int r = make_from(comm, seam::kFn_MPI_Comm_create, made, code, newcomm);
+  end_collective(comm);
+  return r;
+}
+
+int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
+  if (!begin_uncounted(comm)) return seam::kAgain;
+  MPI_Comm made = MPI_COMM_NULL;
+  const int code = MPI_Comm_create_group(lower::comm(comm), lower::group(group), tag_in(tag), &made);
+  const int r = make_from(comm, seam::kFn_MPI_Comm_create_group, made, code, newcomm);
+  end_collective(comm);
+  return r;
+}
+
+int lower_MPI_Comm_free(Vid* comm) {
+  if (!begin_collective(*comm)) return seam::kAgain;
+  MPI_Comm real = lower::comm(*comm);
+  const int code = MPI_Comm_free(&real);
+  end_collective(*comm);
+  if (code != MPI_SUCCESS) return error_out(code);
+  retire(*comm);
+  forget(*comm);
+  *comm = kNullComm;
+  return seam::kSuccess;
+}
+
+int lower_MPI_Comm_disconnect(Vid* comm) {
+  if (!begin_collective(*comm)) return seam::kAgain;
+  MPI_Comm real = lower::comm(*comm);
+  const int code = MPI_Comm_disconnect(&real);
+  end_collective(*comm);
+  if (code != MPI_SUCCESS) return error_out(code);
+  retire(*comm);
+  forget(*comm);
+  *comm = kNullComm;
+  return seam::kSuccess;
+}
+
+int lower_MPI_Comm_group(Vid comm, Vid* group) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Comm_group(lower::comm(comm), &real);
+  *group = code == MPI_SUCCESS ? adopt_group(real, seam::kFn_MPI_Comm_group) : kNullGroup;
+  return error_out(code);
+}
+
+int lower_MPI_Comm_set_name(Vid comm, const char* name) {
+  const int code = MPI_Comm_set_name(lower::comm(comm), name);
+  if (code == MPI_SUCCESS) {
+    if (CommRecord* c = comm_record(comm)) snprintf(c->name, sizeof c->name, "%s", name);
+  }
+  return error_out(code);
+}
+
+int lower_MPI_Comm_get_name(Vid comm, char* name, int* length) {
+  return error_out(MPI_Comm_get_name(lower::comm(comm), name, length));
+}
+
+}  // extern "C"

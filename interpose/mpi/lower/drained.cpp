@@ -1,0 +1,237 @@
+// The drain: taking messages under way out of the network into the persistent heap, and handing them out later as if
+// they had just arrived. LH, LH FS base; the drain on the parked main thread, the rest on threads of the program.
+//
+// Only messages that no posted receive has matched are taken (MPI_Improbe sees no others), in the order in which the
+// MPI would match them, so a receive that looks here first and into the network after keeps MPI's order.
+#include <climits>
+#include <string>
+
+#include "interpose/mpi/lower/state.h"
+
+namespace cropdl::lower {
+namespace {
+
+struct InFlight {
+  MPI_Request request;
+  DrainedMessage* message;
+  uint64_t* received;  // counted when it is complete
+};
+std::vector<InFlight> in_flight;   // of the LH: empty when a cut is complete
+std::vector<uint64_t> expected;    // messages sent to this rank, per world rank
+std::vector<Vid> probed;           // communicators whose messages are counted
+std::string trouble;
+handles::SpinLock drained_lock;
+MPI_Comm self = MPI_COMM_NULL;     // ours alone, for deliveries
+
+// A datatype and a count for `bytes` bytes, which may be more than an int counts.
+struct Bytes {
+  explicit Bytes(int64_t bytes) : count(static_cast<int>(bytes)), type(MPI_BYTE) {
+    if (bytes <= INT_MAX) return;
+    constexpr int kChunk = 1 << 30;
+    MPI_Datatype chunk = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(kChunk, MPI_BYTE, &chunk);
+    int lengths[2] = {static_cast<int>(bytes / kChunk), static_cast<int>(bytes % kChunk)};
+    MPI_Aint displacements[2] = {0, static_cast<MPI_Aint>(bytes / kChunk) * kChunk};
+    MPI_Datatype types[2] = {chunk, MPI_BYTE};
+    MPI_Type_create_struct(2, lengths, displacements, types, &type);
+    MPI_Type_commit(&type);
+    MPI_Type_free(&chunk);
+    count = 1;
+  }
+  ~Bytes() {
+    if (type != MPI_BYTE) MPI_Type_free(&type);
+  }
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  int count;
+  MPI_Datatype type;
+};
+
+void complete(InFlight& f) {
+  f.message->complete = 1;
+  add(f.received, 1);
+}
+
+// After an attempt that was given up half-way, a receive may match a message that is still on its way here.
+void wait_for(DrainedMessage* m) {
+  for (size_t i = 0; i < in_flight.size(); ++i) {
+    if (in_flight[i].message != m) continue;
+    MPI_Wait(&in_flight[i].request, MPI_STATUS_IGNORE);
+    complete(in_flight[i]);
+    in_flight.erase(in_flight.begin() + static_cast<long>(i));
+    return;
+  }
+}
+
+DrainedMessage* start_taking(MPI_Message* real, Vid comm, const seam::Status& status) {
+  auto* m = static_cast<DrainedMessage*>(
+      handles::heap_allocate(sizeof(DrainedMessage) + static_cast<size_t>(status.bytes)));
+  if (!m) {
+    trouble = "messages under way do not fit into the persistent heap";
+    return nullptr;
+  }
+  m->comm = comm;
+  m->source = status.source;
+  m->tag = status.tag;
+  m->bytes = status.bytes;
+  const Bytes as(m->bytes);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = MPI_Imrecv(m->data(), as.count, as.type, real, &request);
+  if (code != MPI_SUCCESS) {
+    trouble = "a message under way could not be received: the MPI reports an error";
+    handles::heap_free(m);
+    return nullptr;
+  }
+  in_flight.push_back({request, m, message_counter(state->received, comm_record(comm), m->source)});
+  return m;
+}
+
+void append(DrainedMessage* m) {
+  m->next = 0;
+  if (state->drained_last) {
+    reinterpret_cast<DrainedMessage*>(state->drained_last)->next = reinterpret_cast<uint64_t>(m);
+  } else {
+    state->drained = reinterpret_cast<uint64_t>(m);
+  }
+  state->drained_last = reinterpret_cast<uint64_t>(m);
+}
+
+// Messages that the program has matched and not received yet: their handles stand for the drained copy from now on.
+// new_message kept their size and tag for this: the MPI tells them only once.
+void take_matched() {
+  for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
+    handles::Slot* s = tables->slot(h);
+    if (s->state != handles::kLive || s->owner[0] || !s->recipe) continue;
+    const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
+    const auto* status = static_cast<const seam::Status*>(recipe->payload());
+    MPI_Message real = message(h);
+    DrainedMessage* m = start_taking(&real, static_cast<Vid>(s->owner[1]), *status);
+    if (!m) return;
+    s->owner[0] = reinterpret_cast<uint64_t>(m);
+    rebind(h, to_word(MPI_MESSAGE_NULL));
+  }
+}
+
+bool take_arrived(Vid c) {
+  int flag = 0;
+  MPI_Message real = MPI_MESSAGE_NULL;
+  MPI_Status s;
+  if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm(c), &flag, &real, &s) != MPI_SUCCESS || !flag) return false;
+  seam::Status status;
+  status_out(s, &status);
+  DrainedMessage* m = start_taking(&real, c, status);
+  if (m) append(m);
+  return m != nullptr;
+}
+
+bool test_own_requests() {
+  bool sends_done = true;
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    RequestRecord* r = request_record(i);
+    if (r->state != kRequestActive || r->kind == kOtherRequest) continue;
+    const Vid v = seam::make_vid(Kind::kRequest, i);
+    if (!test_request(v, r)) {
+      if (r->kind == kSendRequest || r->kind == kPersistentSend || r->matched) sends_done = false;
+    } else if (r->orphan) {
+      release_request(v);
+    }
+  }
+  return sends_done;
+}
+
+}  // namespace
+
+DrainedMessage* find_drained(Vid comm, int source, int tag, bool take) {
+  handles::SpinGuard guard(drained_lock, multiple);
+  uint64_t* link = &state->drained;
+  uint64_t before = 0;
+  while (*link) {
+    auto* m = reinterpret_cast<DrainedMessage*>(*link);
+    if (m->comm == comm && (source == seam::kAnySource || source == m->source) &&
+        (tag == seam::kAnyTag || tag == m->tag)) {
+      if (take) {
+        *link = m->next;
+        if (!m->next) state->drained_last = before;
+      }
+      return m;
+    }
+    before = *link;
+    link = &m->next;
+  }
+  return nullptr;
+}
+
+seam::Status status_of(const DrainedMessage* m) { return {m->source, m->tag, seam::kSuccess, 0, m->bytes}; }
+
+int deliver(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
+  if (!m->complete) wait_for(m);
+  if (self == MPI_COMM_NULL) {
+    const int code = MPI_Comm_dup(MPI_COMM_SELF, &self);
+    if (code != MPI_SUCCESS) return error_out(code);
+    MPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+  }
+  // A message to ourselves: the MPI itself puts the bytes into the program's datatype, with its rules for short and
+  // for too long messages.
+  const Bytes as(m->bytes);
+  MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
+  MPI_Status s;
+  int code = MPI_Irecv(buffer, count, datatype(type), 0, 0, self, &receive);
+  if (code == MPI_SUCCESS) {
+    MPI_Isend(m->data(), as.count, as.type, 0, 0, self, &send);
+    code = MPI_Wait(&receive, &s);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    status_out(s, status);
+  } else {
+    *status = empty_status();
+  }
+  status->source = m->source;
+  status->tag = m->tag;
+  status->error = error_out(code);
+  handles::heap_free(m);
+  return status->error;
+}
+
+void drop_drained(Vid comm) {
+  while (DrainedMessage* m = find_drained(comm, seam::kAnySource, seam::kAnyTag, true)) {
+    if (!m->complete) wait_for(m);
+    handles::heap_free(m);
+  }
+}
+
+void drain_begin(std::span<const uint64_t> expected_by_rank) {
+  expected.assign(expected_by_rank.begin(), expected_by_rank.end());
+  trouble.clear();
+  probed.clear();
+  for (Vid v : {seam::kVid_MPI_COMM_WORLD, seam::kVid_MPI_COMM_SELF}) probed.push_back(v);
+  for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
+    const CommRecord* c = comm_record(h);
+    if (c && c->members) probed.push_back(h);
+  }
+}
+
+bool drain_step() {
+  take_matched();
+  bool done = test_own_requests();
+  for (Vid c : probed) {
+    while (take_arrived(c)) {
+    }
+  }
+  for (size_t i = 0; i < in_flight.size();) {
+    int flag = 0;
+    MPI_Test(&in_flight[i].request, &flag, MPI_STATUS_IGNORE);
+    if (!flag) {
+      ++i;
+      continue;
+    }
+    complete(in_flight[i]);
+    in_flight.erase(in_flight.begin() + static_cast<long>(i));
+  }
+  const auto* received = reinterpret_cast<const uint64_t*>(state->received);
+  for (size_t rank = 0; rank < expected.size(); ++rank) done = done && received[rank] >= expected[rank];
+  return done && in_flight.empty() && trouble.empty();
+}
+
+std::string drain_trouble() { return trouble; }
+void forget_self() { self = MPI_COMM_NULL; }
+
+}  // namespace cropdl::lower

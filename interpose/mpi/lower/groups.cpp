@@ -1,0 +1,94 @@
+// Groups. The recipe of one is the list of its world ranks. LH, LH FS base, threads of the program.
+#include "interpose/mpi/lower/state.h"
+#include "lower_functions.h"
+
+namespace cropdl::lower {
+
+Vid adopt_group(MPI_Group made, uint32_t maker) {
+  if (made == MPI_GROUP_NULL) return kNullGroup;
+  if (Vid v = predefined(Kind::kGroup, to_word(made)); seam::vid_index(v)) return v;
+  const Vid v = new_object(Kind::kGroup, to_word(made), maker);
+  std::vector<uint32_t> ranks;
+  if (seam::vid_index(v) && world_ranks(made, &ranks)) {
+    handles::SpinGuard guard(structure_lock, multiple);
+    tables->set_recipe(v, {}, ranks.data(), ranks.size() * sizeof(uint32_t));
+  }
+  return v;
+}
+
+int remake_group(Vid vid) {
+  const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
+  const auto* ranks = static_cast<const int*>(recipe->payload());
+  MPI_Group made = MPI_GROUP_NULL;
+  const int code = MPI_Group_incl(world_group, static_cast<int>(recipe->bytes / sizeof(uint32_t)), ranks, &made);
+  rebind(vid, to_word(made));
+  return code;
+}
+
+}  // namespace cropdl::lower
+
+using namespace cropdl;
+using namespace cropdl::lower;
+using seam::Vid;
+
+namespace {
+
+int made(MPI_Group real, int code, uint32_t maker, Vid* newgroup) {
+  *newgroup = code == MPI_SUCCESS ? adopt_group(real, maker) : kNullGroup;
+  return error_out(code);
+}
+
+}  // namespace
+
+extern "C" {
+
+int lower_MPI_Group_union(Vid a, Vid b, Vid* newgroup) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Group_union(group(a), group(b), &real);
+  return made(real, code, seam::kFn_MPI_Group_union, newgroup);
+}
+int lower_MPI_Group_intersection(Vid a, Vid b, Vid* newgroup) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Group_intersection(group(a), group(b), &real);
+  return made(real, code, seam::kFn_MPI_Group_intersection, newgroup);
+}
+int lower_MPI_Group_difference(Vid a, Vid b, Vid* newgroup) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Group_difference(group(a), group(b), &real);
+  return made(real, code, seam::kFn_MPI_Group_difference, newgroup);
+}
+int lower_MPI_Group_incl(Vid g, int n, const int ranks[], Vid* newgroup) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Group_incl(group(g), n, ranks, &real);
+  return made(real, code, seam::kFn_MPI_Group_incl, newgroup);
+}
+int lower_MPI_Group_excl(Vid g, int n, const int ranks[], Vid* newgroup) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Group_excl(group(g), n, ranks, &real);
+  return made(real, code, seam::kFn_MPI_Group_excl, newgroup);
+}
+// The seam flattens int[][3] to a pointer by its depth alone.
+int lower_MPI_Group_range_incl(Vid g, int n, int** ranges, Vid* newgroup) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Group_range_incl(group(g), n, reinterpret_cast<int(*)[3]>(ranges), &real);
+  return made(real, code, seam::kFn_MPI_Group_range_incl, newgroup);
+}
+int lower_MPI_Group_range_excl(Vid g, int n, int** ranges, Vid* newgroup) {
+  MPI_Group real = MPI_GROUP_NULL;
+  const int code = MPI_Group_range_excl(group(g), n, reinterpret_cast<int(*)[3]>(ranges), &real);
+  return made(real, code, seam::kFn_MPI_Group_range_excl, newgroup);
+}
+int lower_MPI_Group_free(Vid* g) {
+  if (!is_predefined(*g)) {
+    MPI_Group real = group(*g);
+    const int code = MPI_Group_free(&real);
+    if (code != MPI_SUCCESS) return error_out(code);
+    forget(*g);
+  } else if (!seam::vid_index(*g)) {
+    return seam::kErrGroup;
+  }
+  *g = kNullGroup;
+  return seam::kSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,104 @@
+// MPI_Init to MPI_Finalize. LH, LH FS base, the program's main thread.
+#include <csignal>
+#include <unistd.h>
+
+#include "interpose/mpi/lower/collectives.h"
+#include "interpose/mpi/lower/lifecycle.h"
+#include "interpose/mpi/lower/state.h"
+#include "lower_functions.h"
+
+namespace cropdl::lower {
+
+int initialize_mpi(int required) {
+  // Threads that the MPI starts inherit the mask: no signal of the program's may ever be handled on them.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int provided = MPI_THREAD_SINGLE;
+  const int code = MPI_Init_thread(nullptr, nullptr, thread_level_in(required), &provided);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (code != MPI_SUCCESS) return code;
+  state->provided = thread_level_out(provided);
+  multiple = state->provided == seam::kThreadMultiple;
+  return code;
+}
+
+void progress_once() {
+  if (!state->initialized || state->finalized) return;
+  int flag = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+}  // namespace cropdl::lower
+
+using namespace cropdl::lower;
+namespace seam = cropdl::seam;
+using cropdl::seam::Vid;
+
+namespace {
+
+int init(int required, int* provided) {
+  if (state->initialized) return seam::kErrOther;
+  if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
+  const int code = initialize_mpi(required);
+  if (code == MPI_SUCCESS) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &state->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &state->size);
+    const size_t counters = static_cast<size_t>(state->size) * sizeof(uint64_t);
+    state->sent = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
+    state->received = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
+    state->required = required;
+    register_world_and_self();
+    state->initialized = 1;
+    *provided = state->provided;
+  }
+  end_collective(seam::kVid_MPI_COMM_WORLD);
+  return error_out(code);
+}
+
+}  // namespace
+
+extern "C" {
+
+int lower_MPI_Init_thread(int required, int* provided) { return init(required, provided); }
+
+int lower_MPI_Init() {
+  int provided = 0;
+  return init(seam::kThreadSingle, &provided);
+}
+
+int lower_MPI_Finalize() {
+  if (!state->initialized || state->finalized) return seam::kErrOther;
+  if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
+  const int code = MPI_Finalize();
+  if (code == MPI_SUCCESS) state->finalized = 1;
+  end_collective(seam::kVid_MPI_COMM_WORLD);
+  return error_out(code);
+}
+
+int lower_MPI_Initialized(int* flag) {
+  *flag = static_cast<int>(state->initialized);
+  return seam::kSuccess;
+}
+
+int lower_MPI_Finalized(int* flag) {
+  *flag = static_cast<int>(state->finalized);
+  return seam::kSuccess;
+}
+
+int lower_MPI_Abort(Vid comm, int code) {
+  if (state->initialized && !state->finalized) MPI_Abort(cropdl::lower::comm(comm), code);
+  _exit(code);
+}
+
+int lower_MPI_Query_thread(int* provided) {
+  *provided = state->provided;
+  return seam::kSuccess;
+}
+
+int lower_MPI_Is_thread_main(int* flag) { return error_out(MPI_Is_thread_main(flag)); }
+
+// Goes on over a restart where it stopped. Seconds.
+double lower_MPI_Wtime() { return MPI_Wtime() + state->wtime_offset; }
+
+}  // extern "C"

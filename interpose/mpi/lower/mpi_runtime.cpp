@@ -1,0 +1,263 @@
+// The MPI runtime as the lower half's core sees it (interpose/lower/mpi_runtime.h says who calls what when).
+#include "interpose/lower/mpi_runtime.h"
+
+#include <algorithm>
+#include <string>
+
+#include "interpose/mpi/lower/collectives.h"
+#include "interpose/mpi/lower/lifecycle.h"
+#include "interpose/mpi/lower/state.h"
+
+// The generated table (lower_functions.h, which brings names of the seam into the global namespace).
+extern void* const lower_table[cropdl::seam::kFnCount];
+
+namespace cropdl::lower {
+namespace {
+
+#if defined(OPEN_MPI)
+constexpr const char* kName = "openmpi";
+#else
+constexpr const char* kName = "mpich";
+#endif
+
+std::string mpi_error(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "unknown error";
+  return {text, static_cast<size_t>(length)};
+}
+
+class Runtime final : public MpiRuntime {
+ public:
+  Runtime() {
+    fill_predefined();
+    register_for_membarrier();
+  }
+
+  void* const* table() override { return lower_table; }
+  unsigned functions() override { return seam::kFnCount; }
+  const char* name() override { return kName; }
+  std::string library_version() override {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(text, &length);  // allowed before MPI_Init
+    std::string all(text, static_cast<size_t>(length));
+    return all.substr(0, all.find('\n'));
+  }
+
+  Status format() override {
+    handles::heap_format();
+    tables = handles::Tables::format(seam::kFirstDynamic, kCapacity);
+    state = static_cast<State*>(handles::heap_allocate(sizeof(State)));
+    void* requests = handles::heap_reserve(kCapacity * sizeof(RequestRecord));
+    auto* world = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
+    if (!tables || !state || !requests || !world) return Error{"the persistent heap is too small"};
+    state->version = kStateVersion;
+    state->rank = -1;
+    state->requests = reinterpret_cast<uint64_t>(requests);
+    state->request_top = seam::kFirstDynamic;
+    // MPI_Init counts as the first collective of the world, so its record is there before.
+    world->gid = world->counted = kWorldGid;
+    state->comms = reinterpret_cast<uint64_t>(world);
+    comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = world;
+    state->more[0] = reinterpret_cast<uint64_t>(world);
+    handles::heap_set_root(handles::kRootMpi, state);
+    return {};
+  }
+
+  Status restart() override {
+    const char* why = handles::heap_check();
+    if (!why) tables = handles::Tables::restored(&why);
+    if (why) return Error{std::string("cannot restart: ") + why};
+    state = reinterpret_cast<State*>(handles::heap_root(handles::kRootMpi));
+    if (!state) return Error{"cannot restart: the persistent heap holds no MPI state"};
+    if (state->version > kStateVersion) return Error{"cannot restart: the image was made by a newer CropDL"};
+    for (uint32_t f = 0; f < seam::kFnCount; ++f) {
+      if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
+        return Error{std::string("cannot restart under this MPI (") + kName + "): the program uses " +
+                     function_name(f) + ", which it does not have; restart under the MPI the job began with"};
+      }
+    }
+    comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
+    if (!state->initialized || state->finalized) return {};
+    return replay();
+  }
+
+  bool initialized() override { return state && state->initialized && !state->finalized; }
+  bool finalized() override { return state && state->finalized; }
+  int rank() override { return state ? state->rank : -1; }
+  int size() override { return state ? state->size : 0; }
+  std::vector<std::string> functions_of_this_mpi_only() override {
+    std::vector<std::string> names;
+    for (uint32_t f = 0; f < seam::kFnCount; ++f) {
+      if (state->used[f]) names.emplace_back(function_name(f));
+    }
+    return names;
+  }
+
+  void hold() override { hold_collectives(); }
+  void set_targets(std::span<const coord::CollectiveCount> targets) override { set_collective_targets(targets); }
+  void release() override { release_collectives(); }
+
+  void fill_standing(coord::Standing& standing) override {
+    fill_collectives(standing);
+    standing.progress = state->collectives_done;
+    for (int r = 0; r < counters(); ++r) standing.progress += count(state->sent, r) + count(state->received, r);
+    if (standing.refusal.empty()) standing.refusal = refusal();
+  }
+
+  std::vector<coord::PeerCount> sent() override {
+    std::vector<coord::PeerCount> all;
+    for (int r = 0; r < counters(); ++r) all.push_back({static_cast<uint32_t>(r), count(state->sent, r)});
+    return all;
+  }
+
+  std::string refusal() override {
+    if (state->unsaved_function) {
+      return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
+    }
+    if (tables->without_recipe()) {
+      if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);
+    }
+    if (state->unsaved_requests) {
+      for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+        const RequestRecord* r = request_record(i);
+        if (r->state == kRequestFree || r->kind < kOtherRequest) continue;
+        return std::string(function_name(r->maker)) +
+               (persistent(r) ? ": a persistent request exists" : ": a request is not complete");
+      }
+    }
+    return {};
+  }
+
+  void progress() override { progress_once(); }
+
+  void begin_drain(std::span<const coord::PeerCount> from) override {
+    std::vector<uint64_t> expected(static_cast<size_t>(counters()));
+    for (const coord::PeerCount& p : from) {
+      if (p.world_rank < expected.size()) expected[p.world_rank] = p.messages;
+    }
+    drain_begin(expected);
+  }
+  bool drain_step() override { return !initialized() || lower::drain_step(); }
+  std::string drain_trouble() override {
+    if (std::string t = lower::drain_trouble(); !t.empty()) return t;
+    for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+      const RequestRecord* r = request_record(i);
+      if (r->state == kRequestActive && r->kind == kReceiveRequest && r->comm != kNullComm && !comm_record(r->comm)) {
+        return std::string(function_name(r->maker)) + ": a receive is pending on a communicator that was freed";
+      }
+    }
+    return {};
+  }
+
+  void prepare_save() override {
+    if (!initialized()) return;
+    for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+      RequestRecord* r = request_record(i);
+      if (r->state != kRequestActive || r->kind != kReceiveRequest) continue;
+      const Vid v = seam::make_vid(Kind::kRequest, i);
+      MPI_Status s;
+      s.MPI_SOURCE = MPI_PROC_NULL;
+      MPI_Cancel(real_request(v));
+      const int code = MPI_Wait(real_request(v), &s);
+      int cancelled = 0;
+      MPI_Test_cancelled(&s, &cancelled);
+      if (cancelled) {
+        r->state = kRequestParked;
+      } else {
+        finish(r, s, code);
+      }
+    }
+    purge_freed_comms();
+    state->wtime_at_save = MPI_Wtime() + state->wtime_offset;
+  }
+
+  void repost() override {
+    if (Status posted = post_parked(); !posted) say("%s", posted.error().message.c_str());
+  }
+
+ private:
+  static unsigned own_bit() {
+#if defined(OPEN_MPI)
+    return seam::kIn_openmpi;
+#else
+    return seam::kIn_mpich;
+#endif
+  }
+  static int counters() { return state->initialized ? state->size : 0; }
+  static uint64_t count(uint64_t base, int rank) { return reinterpret_cast<const volatile uint64_t*>(base)[rank]; }
+
+  static std::string named(uint32_t maker, handles::Handle h) {
+    const char* what = "an object";
+    switch (seam::vid_kind(h)) {
+      case Kind::kComm: what = "a communicator"; break;
+      case Kind::kDatatype: what = "a datatype"; break;
+      case Kind::kGroup: what = "a group"; break;
+      case Kind::kWin: what = "a window"; break;
+      case Kind::kFile: what = "a file"; break;
+      case Kind::kInfo: what = "an info object"; break;
+      case Kind::kSession: what = "a session"; break;
+      default: break;
+    }
+    return std::string(function_name(maker)) + ": " + what + " is alive that cannot be saved";
+  }
+
+  Status replay() {
+    const int saved_rank = state->rank, saved_size = state->size;
+    int code = initialize_mpi(state->required);
+    if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Init_thread fails: " + mpi_error(code)};
+    int rank = -1, size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank != saved_rank || size != saved_size) {
+      return Error{"cannot restart: the image is of rank " + std::to_string(saved_rank) + " of " +
+                   std::to_string(saved_size) + ", this process is rank " + std::to_string(rank) + " of " +
+                   std::to_string(size) + "; start as many processes as the job had"};
+    }
+    state->wtime_offset = state->wtime_at_save - MPI_Wtime();
+    code = remake_comms();
+    if (code != MPI_SUCCESS) return Error{"cannot restart: a communicator cannot be made again: " + mpi_error(code)};
+    struct Class {
+      Kind kind;
+      int (*remake)(Vid);
+    };
+    for (const Class& c : {Class{Kind::kGroup, remake_group}, Class{Kind::kDatatype, remake_datatype},
+                           Class{Kind::kOp, remake_op}}) {
+      for (handles::Handle h : tables->in_order(static_cast<uint32_t>(c.kind))) {
+        code = c.remake(h);
+        if (code == MPI_SUCCESS) continue;
+        return Error{std::string("cannot restart: ") + function_name(tables->slot(h)->maker) +
+                     " fails when it is made again: " + mpi_error(code)};
+      }
+    }
+    for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
+      rebind(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
+    }
+    return post_parked();
+  }
+
+  static Status post_parked() {
+    std::vector<std::pair<uint64_t, Vid>> parked;
+    for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+      if (request_record(i)->state == kRequestParked) {
+        parked.emplace_back(request_record(i)->serial, seam::make_vid(Kind::kRequest, i));
+      }
+    }
+    std::sort(parked.begin(), parked.end());
+    for (auto [serial, v] : parked) {
+      const int code = post_again(v);
+      if (code != MPI_SUCCESS) return Error{"a pending receive cannot be posted again: " + mpi_error(code)};
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+MpiRuntime* make_mpi_runtime() {
+  static Runtime runtime;
+  return &runtime;
+}
+
+}  // namespace cropdl::lower

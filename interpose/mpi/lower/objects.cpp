@@ -1,0 +1,151 @@
+// Real handles behind virtual ones: the predefined, those adopted without a recipe, and the end of all of them.
+// LH, LH FS base, threads of the program.
+#include <cstdio>
+#include <cstring>
+
+#include "interpose/mpi/lower/state.h"
+
+namespace cropdl::lower {
+
+uint64_t real_handles[16][kCapacity];
+State* state;
+handles::Tables* tables;
+CommRecord* comm_records[kCapacity];
+bool multiple;
+handles::SpinLock structure_lock;
+MPI_Group world_group = MPI_GROUP_NULL;
+uint64_t uncounted;
+
+namespace {
+
+struct Predefined {
+  Vid vid;
+  uint64_t word;
+};
+
+// Names that this MPI does not have stay 0, which it refuses with an error of the right class.
+const std::vector<Predefined>& predefined_list() {
+  static const std::vector<Predefined> list = {
+#define X(kind, index, name, handle) {seam::make_vid(Kind::kind, index), to_word(handle)},
+#include CROPDL_PREDEFINED  // interpose/gen: lower_predefined_<mpi>.inc
+#undef X
+  };
+  return list;
+}
+
+uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)][0]; }
+
+Vid adopt(Kind kind, uint64_t word, uint32_t maker, bool one_vid_per_object) {
+  if (word == null_word(kind)) return seam::make_vid(kind, 0);
+  if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
+  if (one_vid_per_object) {
+    if (Vid v = find(kind, word); seam::vid_index(v)) return v;
+  }
+  return new_object(kind, word, maker);
+}
+
+}  // namespace
+
+void fill_predefined() {
+  for (const Predefined& p : predefined_list()) {
+    real_handles[p.vid >> 24][p.vid & kIndexMask] = p.word;
+  }
+}
+
+bool is_predefined(Vid vid) { return seam::vid_index(vid) < seam::kFirstDynamic; }
+
+Vid predefined(Kind kind, uint64_t word) {
+  for (const Predefined& p : predefined_list()) {
+    if (p.word == word && seam::vid_kind(p.vid) == kind) return p.vid;
+  }
+  return seam::make_vid(kind, 0);
+}
+
+Vid find(Kind kind, uint64_t word) {
+  if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
+  const uint64_t* words = real_handles[static_cast<unsigned>(kind)];
+  for (uint32_t i = seam::kFirstDynamic; i < kCapacity; ++i) {
+    const handles::Slot* s = tables->slot(seam::make_vid(kind, i));
+    if (!s) break;
+    if (s->state == handles::kLive && words[i] == word) return seam::make_vid(kind, i);
+  }
+  return seam::make_vid(kind, 0);
+}
+
+Vid new_object(Kind kind, uint64_t word, uint32_t maker) {
+  handles::SpinGuard guard(structure_lock, multiple);
+  const Vid vid = tables->create(static_cast<uint32_t>(kind), maker);
+  if (!vid) {
+    say("%s: more than %u objects of one kind are alive", function_name(maker), kCapacity - seam::kFirstDynamic);
+    return seam::make_vid(kind, 0);
+  }
+  rebind(vid, word);
+  return vid;
+}
+
+Vid adopt_comm(MPI_Comm c, uint32_t maker) {
+  const Vid v = adopt(Kind::kComm, to_word(c), maker, true);
+  if (seam::vid_index(v) && !is_predefined(v)) MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+  return v;
+}
+// A datatype, group, operation or info that the MPI gives out is a new reference, to be freed as such.
+Vid adopt_datatype(MPI_Datatype h, uint32_t maker) { return adopt(Kind::kDatatype, to_word(h), maker, false); }
+Vid adopt_op(MPI_Op h, uint32_t maker) { return adopt(Kind::kOp, to_word(h), maker, false); }
+Vid adopt_message(MPI_Message h, uint32_t maker) { return adopt(Kind::kMessage, to_word(h), maker, false); }
+Vid adopt_info(MPI_Info h, uint32_t maker) { return adopt(Kind::kInfo, to_word(h), maker, false); }
+Vid adopt_errhandler(MPI_Errhandler h, uint32_t maker) { return adopt(Kind::kErrhandler, to_word(h), maker, true); }
+#if !defined(OPEN_MPI)
+Vid adopt_session(MPI_Session h, uint32_t maker) { return adopt(Kind::kSession, to_word(h), maker, true); }
+#endif
+Vid adopt_win(MPI_Win h, uint32_t maker) {
+  const Vid v = adopt(Kind::kWin, to_word(h), maker, true);
+  if (seam::vid_index(v)) MPI_Win_set_errhandler(h, MPI_ERRORS_RETURN);
+  return v;
+}
+Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h), maker, true); }
+
+Vid adopt_request(MPI_Request h, uint32_t maker) {
+  if (h == MPI_REQUEST_NULL) return kNullRequest;
+  return track({kOtherRequest, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
+}
+
+void destroy(std::span<const handles::Handle> gone) {
+  for (handles::Handle h : gone) {
+    if (seam::vid_kind(h) == Kind::kDatatype) {
+      MPI_Datatype real = datatype(h);
+      if (real != MPI_DATATYPE_NULL && to_word(real)) MPI_Type_free(&real);
+    }
+    rebind(h, 0);
+  }
+}
+
+void forget(Vid vid) {
+  if (is_predefined(vid)) return;
+  if (seam::vid_kind(vid) == Kind::kRequest) {
+    release_request(vid);
+    return;
+  }
+  if (seam::vid_kind(vid) == Kind::kComm) comm_records[vid & kIndexMask] = nullptr;
+  std::vector<handles::Handle> gone;
+  {
+    handles::SpinGuard guard(structure_lock, multiple);
+    tables->free(vid, gone);
+  }
+  for (handles::Handle h : gone) {
+    if (h == vid) rebind(h, 0);  // the caller has freed this one itself
+  }
+  std::erase(gone, vid);
+  destroy(gone);
+}
+
+void mark_unsaved(uint32_t function, const char* why) {
+  if (state->unsaved_function) return;
+  snprintf(state->unsaved_why, sizeof state->unsaved_why, "%s", why);
+  state->unsaved_function = function + 1;
+}
+
+void mark_used(uint32_t function) {
+  if (function < sizeof state->used) state->used[function] = 1;
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,485 @@
+// Point-to-point communication: counted per world rank, interruptible, and aware of the messages that a cut took out
+// of the network. LH, LH FS base, threads of the program.
+//
+// A blocking send is the MPI's own: a rank that waits in it is freed by its receiver, which takes the message or
+// drains it. A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns of MPI_Recv on both MPIs), so that it
+// can be left; what it has begun then waits in the thread's `pending` and is continued by the next call.
+#include "interpose/mpi/lower/state.h"
+#include "lower_functions.h"
+
+namespace cropdl::lower {
+
+int post_again(Vid v) {
+  RequestRecord* r = request_record(v);
+  const int code = MPI_Irecv(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), datatype(r->datatype),
+                             rank_in(r->peer), tag_in(r->tag), comm(r->comm), real_request(v));
+  if (code == MPI_SUCCESS) r->state = kRequestActive;
+  return code;
+}
+
+}  // namespace cropdl::lower
+
+using namespace cropdl::lower;
+namespace seam = cropdl::seam;
+using cropdl::seam::ThreadRecord;
+using cropdl::seam::Vid;
+
+namespace {
+
+inline uint64_t* sent_to(Vid comm, int dest) { return message_counter(state->sent, comm_record(comm), dest); }
+
+// Sends. The count goes up before the call: a rank that is blocked in it must be waited for by its receiver's drain.
+#define BLOCKING_SEND(function)                                                                               \
+  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {                \
+    uint64_t* sent = sent_to(comm, dest);                                                                     \
+    add(sent, 1);                                                                                             \
+    const int code = function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm));  \
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});                                    \
+    return error_out(code);                                                                                   \
+  }
+
+#define NONBLOCKING_SEND(function)                                                                            \
+  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {  \
+    uint64_t* sent = sent_to(comm, dest);                                                                     \
+    add(sent, 1);                                                                                             \
+    MPI_Request real = MPI_REQUEST_NULL;                                                                      \
+    const int code =                                                                                          \
+        function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm), &real);        \
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) {                                                           \
+      add(sent, ~uint64_t{0});                                                                                \
+      *request = kNullRequest;                                                                                \
+      return error_out(code);                                                                                 \
+    }                                                                                                         \
+    *request = track({kSendRequest, seam::kFn_##function, buffer, count, type, dest, tag, comm}, real);       \
+    return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;                                     \
+  }
+
+// A receive that has begun: a real request, or a drained message that has been delivered.
+struct Posted {
+  MPI_Request real = MPI_REQUEST_NULL;
+  bool done = false;
+  seam::Status status;  // if done
+};
+
+inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm, Posted* posted) {
+  if (__builtin_expect(state->drained != 0, 0)) {
+    if (DrainedMessage* m = find_drained(comm, source, tag, true)) {
+      posted->done = true;
+      posted->status.error = deliver(m, buffer, count, type, &posted->status);
+      return MPI_SUCCESS;
+    }
+  }
+  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), cropdl::lower::comm(comm),
+                   &posted->real);
+}
+
+inline void count_received(Vid comm, const MPI_Status& s) {
+  add(message_counter(state->received, comm_record(comm), s.MPI_SOURCE), 1);
+}
+
+// Leaves the LH in the middle of a blocking call: its requests become records that a cut can save.
+int leave_with(Vid first, Vid second) {
+  ThreadRecord* t = seam::current_thread();
+  t->pending[0] = first;
+  t->pending[1] = second;
+  return seam::kAgain;
+}
+
+// Continues what leave_with left, in this process or in another one: waits for the pending receive, if any, and the
+// pending send, if any.
+int continue_pending(seam::Status* status) {
+  ThreadRecord* t = seam::current_thread();
+  for (Vid v : {t->pending[0], t->pending[1]}) {
+    if (!v) continue;
+    for (Spin spin; !test_request(v, request_record(v)); spin.turn()) {
+      if (wanted()) return seam::kAgain;
+    }
+  }
+  int result = seam::kSuccess;
+  Vid receive = t->pending[0], send = t->pending[1];
+  t->pending[0] = t->pending[1] = 0;
+  if (receive) result = hand_out(&receive, request_record(receive), status);
+  if (send) {
+    const int error = hand_out(&send, request_record(send), nullptr);
+    if (result == seam::kSuccess) result = error;
+  }
+  return result;
+}
+
+inline bool continues() {
+  const ThreadRecord* t = seam::current_thread();
+  return __builtin_expect((t->pending[0] | t->pending[1]) != 0, 0);
+}
+
+// The two halves of MPI_Sendrecv have begun; `owned` is a copy that the send reads.
+int exchange(const Operation& receive, Posted& posted, const Operation& send, MPI_Request real_send, void* owned,
+             seam::Status* status) {
+  uint64_t* sent = sent_to(send.comm, send.peer);
+  bool send_done = false;
+  int send_code = MPI_SUCCESS, flag = 0;
+  MPI_Status s;
+  s.MPI_SOURCE = MPI_PROC_NULL;
+  for (Spin spin;; spin.turn()) {
+    if (!posted.done) {
+      const int code = MPI_Test(&posted.real, &flag, &s);
+      if (flag || code != MPI_SUCCESS) {
+        count_received(receive.comm, s);
+        status_out(s, &posted.status);
+        posted.status.error = error_out(code);
+        posted.done = true;
+      }
+    }
+    if (!send_done) {
+      send_code = MPI_Test(&real_send, &flag, &s);
+      send_done = flag || send_code != MPI_SUCCESS;
+    }
+    if (posted.done && send_done) break;
+    if (wanted()) {
+      const Vid r = track(receive, posted.real);
+      if (posted.done) finish_with(request_record(r), posted.status);
+      Vid w = 0;
+      if (!send_done) {
+        w = track(send, real_send);
+        request_record(w)->owned = reinterpret_cast<uint64_t>(owned);
+      } else {
+        cropdl::handles::heap_free(owned);
+      }
+      return leave_with(r, w);
+    }
+  }
+  cropdl::handles::heap_free(owned);
+  if (send_code != MPI_SUCCESS) add(sent, ~uint64_t{0});
+  if (status) *status = posted.status;
+  return posted.status.error != seam::kSuccess ? posted.status.error : error_out(send_code);
+}
+
+// Begins the send of an exchange whose receive has been posted, and takes the receive back if that fails.
+int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int tag, Vid comm, Posted& posted,
+               MPI_Request* real) {
+  uint64_t* sent = sent_to(comm, dest);
+  add(sent, 1);
+  const int code = MPI_Isend(buffer, count, type, rank_in(dest), tag, cropdl::lower::comm(comm), real);
+  if (code == MPI_SUCCESS) return code;
+  add(sent, ~uint64_t{0});
+  if (!posted.done) {
+    MPI_Cancel(&posted.real);
+    MPI_Wait(&posted.real, MPI_STATUS_IGNORE);
+  }
+  return code;
+}
+
+// A packed copy of a message in the heap.
+int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* bytes) {
+  int size = 0;
+  int code = MPI_Pack_size(count, datatype(type), cropdl::lower::comm(comm), &size);
+  if (code != MPI_SUCCESS) return code;
+  *copy = cropdl::handles::heap_allocate(static_cast<size_t>(size) + 1);
+  if (!*copy) return MPI_ERR_NO_MEM;
+  *bytes = 0;
+  code = MPI_Pack(buffer, count, datatype(type), *copy, size, bytes, cropdl::lower::comm(comm));
+  if (code != MPI_SUCCESS) cropdl::handles::heap_free(*copy);
+  return code;
+}
+
+// --- Buffered sends: our own copy in the heap, accounted against the buffer that the program attached, so that a
+// cut finds them like other sends.
+
+// Taken off the attached buffer per message beside its bytes: the smaller of the two MPIs' MPI_BSEND_OVERHEAD (MPICH
+// 96, Open MPI 128), since the program reckoned with its own.
+constexpr uint64_t kBsendOverhead = 96;
+
+// Buffered sends in flight are records without a handle; their completion gives room back.
+void reap_buffered() {
+  if (!state->bsend.used) return;
+  uint64_t used = 0;
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    RequestRecord* r = request_record(i);
+    if (r->state != kRequestActive || r->kind != kSendRequest || !r->orphan) continue;
+    const Vid v = seam::make_vid(seam::Kind::kRequest, i);
+    if (test_request(v, r)) {
+      release_request(v);
+    } else {
+      used += r->more[0];
+    }
+  }
+  state->bsend.used = used;
+}
+
+int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, uint32_t maker) {
+  if (dest == seam::kProcNull) return seam::kSuccess;
+  void* copy = nullptr;
+  int bytes = 0;
+  int code = pack(buffer, count, type, comm, &copy, &bytes);
+  if (code != MPI_SUCCESS) return error_out(code);
+  const uint64_t room = static_cast<uint64_t>(bytes) + kBsendOverhead;
+  if (state->bsend.used + room > state->bsend.size) reap_buffered();
+  if (state->bsend.used + room > state->bsend.size) {
+    cropdl::handles::heap_free(copy);
+    return seam::kErrBuffer;
+  }
+  uint64_t* sent = sent_to(comm, dest);
+  add(sent, 1);
+  MPI_Request real = MPI_REQUEST_NULL;
+  code = MPI_Isend(copy, bytes, MPI_PACKED, rank_in(dest), tag, cropdl::lower::comm(comm), &real);
+  if (code != MPI_SUCCESS) {
+    add(sent, ~uint64_t{0});
+    cropdl::handles::heap_free(copy);
+    return error_out(code);
+  }
+  const Vid v = track({kSendRequest, maker, copy, bytes, seam::kVid_MPI_PACKED, dest, tag, comm}, real);
+  if (!seam::vid_index(v)) return seam::kErrIntern;
+  RequestRecord* r = request_record(v);
+  r->owned = reinterpret_cast<uint64_t>(copy);
+  r->orphan = 1;
+  r->more[0] = room;
+  state->bsend.used += room;
+  return seam::kSuccess;
+}
+
+int immediate_buffered(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+  *request = kNullRequest;
+  const int result = buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Ibsend);
+  if (result != seam::kSuccess) return result;
+  *request = track({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm}, MPI_REQUEST_NULL);
+  if (!seam::vid_index(*request)) return seam::kErrIntern;
+  finish_with(request_record(*request), empty_status());
+  return seam::kSuccess;
+}
+
+// --- Matched probes: a message handle stands for a real message, or for a drained one (the slot's owner[0]).
+
+Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status, uint32_t maker) {
+  const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker);
+  if (!seam::vid_index(v)) return v;
+  cropdl::handles::SpinGuard guard(structure_lock, multiple);
+  tables->set_recipe(v, {}, &status, sizeof status);  // nothing to make again: a cut drains it, with this size
+  cropdl::handles::Slot* s = tables->slot(v);
+  s->owner[0] = reinterpret_cast<uint64_t>(drained);
+  s->owner[1] = comm;
+  return v;
+}
+
+int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status, uint32_t maker) {
+  if (source == seam::kProcNull) {
+    *flag = 1;
+    *message = seam::kVid_MPI_MESSAGE_NO_PROC;
+    if (status) *status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
+    return seam::kSuccess;
+  }
+  if (state->drained) {
+    if (DrainedMessage* m = find_drained(comm, source, tag, true)) {
+      *flag = 1;
+      *message = new_message(MPI_MESSAGE_NULL, m, comm, status_of(m), maker);
+      if (status) *status = status_of(m);
+      return seam::kSuccess;
+    }
+  }
+  MPI_Message real = MPI_MESSAGE_NULL;
+  MPI_Status s;
+  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::lower::comm(comm), flag, &real, &s);
+  if (code != MPI_SUCCESS || !*flag) {
+    *flag = code != MPI_SUCCESS;
+    return error_out(code);
+  }
+  seam::Status neutral;
+  status_out(s, &neutral);
+  *message = new_message(real, nullptr, comm, neutral, maker);
+  if (status) *status = neutral;
+  return seam::kSuccess;
+}
+
+int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* request, uint32_t maker) {
+  *request = kNullRequest;
+  if (*message == seam::kVid_MPI_MESSAGE_NO_PROC) {
+    *message = kNullMessage;
+    *request = track({kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
+                     MPI_REQUEST_NULL);
+    finish_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
+    return seam::kSuccess;
+  }
+  cropdl::handles::Slot* s = tables->slot(*message);
+  if (seam::vid_kind(*message) != seam::Kind::kMessage || !s) return seam::kErrRequest;
+  const Vid comm = static_cast<Vid>(s->owner[1]);
+  auto* drained = reinterpret_cast<DrainedMessage*>(s->owner[0]);
+  MPI_Request real = MPI_REQUEST_NULL;
+  if (!drained) {
+    MPI_Message m = cropdl::lower::message(*message);
+    const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
+    if (code != MPI_SUCCESS) return error_out(code);
+  }
+  *request = track({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
+  if (!seam::vid_index(*request)) return seam::kErrIntern;
+  request_record(*request)->matched = 1;
+  if (drained) {
+    seam::Status status;
+    status.error = deliver(drained, buffer, count, type, &status);
+    finish_with(request_record(*request), status);
+  }
+  forget(*message);
+  *message = kNullMessage;
+  return seam::kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+BLOCKING_SEND(MPI_Send)
+BLOCKING_SEND(MPI_Ssend)
+BLOCKING_SEND(MPI_Rsend)
+NONBLOCKING_SEND(MPI_Isend)
+NONBLOCKING_SEND(MPI_Issend)
+NONBLOCKING_SEND(MPI_Irsend)
+
+int lower_MPI_Bsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
+  return buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Bsend);
+}
+int lower_MPI_Ibsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+  return immediate_buffered(buffer, count, type, dest, tag, comm, request);
+}
+
+int lower_MPI_Buffer_attach(void* buffer, int size) {
+  if (state->bsend.buffer || size < 0) return seam::kErrBuffer;
+  state->bsend = {reinterpret_cast<uint64_t>(buffer), static_cast<uint64_t>(size), 0};
+  return seam::kSuccess;
+}
+
+int lower_MPI_Buffer_detach(void* buffer, int* size) {
+  for (Spin spin;; spin.turn()) {
+    reap_buffered();
+    if (!state->bsend.used) break;
+    if (wanted()) return seam::kAgain;
+  }
+  *static_cast<void**>(buffer) = reinterpret_cast<void*>(state->bsend.buffer);
+  *size = static_cast<int>(state->bsend.size);
+  state->bsend = {};
+  return seam::kSuccess;
+}
+
+int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid comm, seam::Status* status) {
+  if (continues()) return continue_pending(status);
+  Posted posted;
+  const int begun = post(buffer, count, type, source, tag, comm, &posted);
+  if (__builtin_expect(begun != MPI_SUCCESS, 0)) return error_out(begun);
+  if (__builtin_expect(posted.done, 0)) {
+    if (status) *status = posted.status;
+    return posted.status.error;
+  }
+  MPI_Status s;
+  s.MPI_SOURCE = MPI_PROC_NULL;  // not counted if the MPI fails without a message
+  int flag = 0;
+  for (Spin spin;; spin.turn()) {
+    const int code = MPI_Test(&posted.real, &flag, &s);
+    if (flag || __builtin_expect(code != MPI_SUCCESS, 0)) {
+      count_received(comm, s);
+      status_out(s, status);
+      if (status) status->error = error_out(code);
+      return error_out(code);
+    }
+    if (wanted()) {
+      return leave_with(
+          track({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm}, posted.real), 0);
+    }
+  }
+}
+
+int lower_MPI_Irecv(void* buffer, int count, Vid type, int source, int tag, Vid comm, Vid* request) {
+  *request = kNullRequest;
+  Posted posted;
+  const int code = post(buffer, count, type, source, tag, comm, &posted);
+  if (__builtin_expect(code != MPI_SUCCESS, 0)) return error_out(code);
+  *request = track({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm}, posted.real);
+  if (!seam::vid_index(*request)) return seam::kErrIntern;
+  if (__builtin_expect(posted.done, 0)) finish_with(request_record(*request), posted.status);
+  return seam::kSuccess;
+}
+
+int lower_MPI_Sendrecv(const void* send, int send_count, Vid send_type, int dest, int send_tag, void* receive,
+                       int receive_count, Vid receive_type, int source, int receive_tag, Vid comm,
+                       seam::Status* status) {
+  if (continues()) return continue_pending(status);
+  Posted posted;
+  int code = post(receive, receive_count, receive_type, source, receive_tag, comm, &posted);
+  if (code != MPI_SUCCESS) return error_out(code);
+  MPI_Request real = MPI_REQUEST_NULL;
+  code = begin_send(send, send_count, datatype(send_type), dest, send_tag, comm, posted, &real);
+  if (code != MPI_SUCCESS) return error_out(code);
+  return exchange({kReceiveRequest, seam::kFn_MPI_Sendrecv, receive, receive_count, receive_type, source, receive_tag, comm},
+                  posted, {kSendRequest, seam::kFn_MPI_Sendrecv, send, send_count, send_type, dest, send_tag, comm},
+                  real, nullptr, status);
+}
+
+int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int send_tag, int source, int receive_tag,
+                               Vid comm, seam::Status* status) {
+  if (continues()) return continue_pending(status);
+  void* copy = nullptr;
+  int bytes = 0;
+  int code = pack(buffer, count, type, comm, &copy, &bytes);
+  if (code != MPI_SUCCESS) return error_out(code);
+  Posted posted;
+  code = post(buffer, count, type, source, receive_tag, comm, &posted);
+  MPI_Request real = MPI_REQUEST_NULL;
+  if (code == MPI_SUCCESS) code = begin_send(copy, bytes, MPI_PACKED, dest, send_tag, comm, posted, &real);
+  if (code != MPI_SUCCESS) {
+    cropdl::handles::heap_free(copy);
+    return error_out(code);
+  }
+  return exchange({kReceiveRequest, seam::kFn_MPI_Sendrecv_replace, buffer, count, type, source, receive_tag, comm}, posted,
+                  {kSendRequest, seam::kFn_MPI_Sendrecv_replace, copy, bytes, seam::kVid_MPI_PACKED, dest, send_tag, comm},
+                  real, copy, status);
+}
+
+int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* status) {
+  if (__builtin_expect(state->drained != 0, 0)) {
+    if (const DrainedMessage* m = find_drained(comm, source, tag, false)) {
+      *flag = 1;
+      if (status) *status = status_of(m);
+      return seam::kSuccess;
+    }
+  }
+  MPI_Status s;
+  const int code = MPI_Iprobe(rank_in(source), tag_in(tag), cropdl::lower::comm(comm), flag, &s);
+  if (code == MPI_SUCCESS && *flag) status_out(s, status);
+  return error_out(code);
+}
+
+int lower_MPI_Probe(int source, int tag, Vid comm, seam::Status* status) {
+  for (Spin spin;; spin.turn()) {
+    int flag = 0;
+    const int result = lower_MPI_Iprobe(source, tag, comm, &flag, status);
+    if (flag || result != seam::kSuccess) return result;
+    if (wanted()) return seam::kAgain;
+  }
+}
+
+int lower_MPI_Improbe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status) {
+  *flag = 0;
+  *message = kNullMessage;
+  return matched_probe(source, tag, comm, flag, message, status, seam::kFn_MPI_Improbe);
+}
+
+int lower_MPI_Mprobe(int source, int tag, Vid comm, Vid* message, seam::Status* status) {
+  *message = kNullMessage;
+  for (Spin spin;; spin.turn()) {
+    int flag = 0;
+    const int result = matched_probe(source, tag, comm, &flag, message, status, seam::kFn_MPI_Mprobe);
+    if (flag || result != seam::kSuccess) return result;
+    if (wanted()) return seam::kAgain;
+  }
+}
+
+int lower_MPI_Imrecv(void* buffer, int count, Vid type, Vid* message, Vid* request) {
+  return matched_receive(buffer, count, type, message, request, seam::kFn_MPI_Imrecv);
+}
+
+int lower_MPI_Mrecv(void* buffer, int count, Vid type, Vid* message, seam::Status* status) {
+  if (!continues()) {
+    Vid request = kNullRequest;
+    const int result = matched_receive(buffer, count, type, message, &request, seam::kFn_MPI_Mrecv);
+    if (result != seam::kSuccess) return result;
+    seam::current_thread()->pending[0] = request;
+  }
+  return continue_pending(status);
+}
+
+}  // extern "C"

@@ -1,0 +1,409 @@
+// Requests: the records behind the program's handles, and all forms of Wait and Test.
+//
+// Every form tests requests one by one; what has completed and was not asked for yet keeps its status in the record.
+// So a wait can leave the LH at any time (kAgain) and go on later, in another process if need be, and partial
+// completion is nothing special. LH, LH FS base, threads of the program.
+#include <sched.h>
+
+#include "interpose/mpi/lower/state.h"
+#include "lower_functions.h"
+
+namespace cropdl::lower {
+namespace {
+
+bool receives(const RequestRecord* r) { return r->kind == kReceiveRequest || r->kind == kPersistentReceive; }
+
+Vid take_record() {
+  handles::SpinGuard guard(structure_lock, multiple);
+  uint32_t index = state->request_free;
+  if (index) {
+    state->request_free = request_record(index)->next;
+  } else {
+    if (state->request_top >= kCapacity) {
+      say("more than %u requests are alive", kCapacity - seam::kFirstDynamic);
+      return kNullRequest;
+    }
+    index = state->request_top++;
+  }
+  return seam::make_vid(Kind::kRequest, index);
+}
+
+// The operation is over: nothing of the program's is needed for it any more.
+void operation_over(RequestRecord* r) {
+  if (r->owned) {
+    handles::heap_free(reinterpret_cast<void*>(r->owned));
+    r->owned = 0;
+  }
+  if (__builtin_expect(!is_predefined(r->datatype), 0) && r->kind == kReceiveRequest) {
+    std::vector<handles::Handle> gone;
+    {
+      handles::SpinGuard guard(structure_lock, multiple);
+      tables->let_go(r->datatype, gone);
+    }
+    destroy(gone);
+  }
+}
+
+}  // namespace
+
+void Spin::yield() { sched_yield(); }
+
+seam::Status empty_status() { return {seam::kAnySource, seam::kAnyTag, seam::kSuccess, 0, 0}; }
+
+Vid track(const Operation& o, MPI_Request real) {
+  const Vid v = take_record();
+  if (!seam::vid_index(v)) return v;
+  RequestRecord* r = request_record(v);
+  r->state = kRequestActive;
+  r->kind = o.kind;
+  r->orphan = 0;
+  r->matched = 0;
+  r->comm = o.comm;
+  r->datatype = o.datatype;
+  r->peer = o.peer;
+  r->tag = o.tag;
+  r->count = o.count;
+  r->buffer = reinterpret_cast<uint64_t>(o.buffer);
+  r->serial = ++state->request_serial;
+  r->owned = 0;
+  r->more[0] = r->more[1] = 0;
+  r->record = reinterpret_cast<uint64_t>(comm_record(o.comm));
+  r->maker = o.maker;
+  if (o.kind >= kOtherRequest) __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+  if (__builtin_expect(!is_predefined(o.datatype), 0) && o.kind == kReceiveRequest) {
+    handles::SpinGuard guard(structure_lock, multiple);
+    tables->retain(o.datatype);  // needed if it has to be posted again
+  }
+  *real_request(v) = real;
+  return v;
+}
+
+void release_request(Vid v) {
+  RequestRecord* r = request_record(v);
+  if (r->kind >= kOtherRequest) __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+  rebind(v, 0);
+  handles::SpinGuard guard(structure_lock, multiple);
+  r->state = kRequestFree;
+  r->next = state->request_free;
+  state->request_free = v & kIndexMask;
+}
+
+void finish_with(RequestRecord* r, const seam::Status& status) {
+  r->status = status;
+  r->state = kRequestDone;
+  operation_over(r);
+}
+
+void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
+  seam::Status s;
+  status_out(real_status, &s);
+  s.error = error_out(code);
+  if (receives(r) && !s.cancelled) {
+    add(message_counter(state->received, reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE), 1);
+  } else if (r->kind == kSendRequest && s.cancelled) {
+    add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});
+  }
+  finish_with(r, s);
+}
+
+bool test_request(Vid v, RequestRecord* r) {
+  if (r->state != kRequestActive) return r->state != kRequestParked;
+  int flag = 0;
+  MPI_Status s;
+  s.MPI_SOURCE = MPI_PROC_NULL;  // not counted if the MPI fails without a message
+  const int code = MPI_Test(real_request(v), &flag, &s);
+  if (code == MPI_SUCCESS && !flag) return false;
+  finish(r, s, code);
+  return true;
+}
+
+int hand_out(Vid* v, RequestRecord* r, seam::Status* status) {
+  if (r->state == kRequestInactive) {
+    if (status) *status = empty_status();
+    return seam::kSuccess;
+  }
+  const int error = r->status.error;
+  if (status) *status = r->status;
+  if (persistent(r)) {
+    r->state = kRequestInactive;
+  } else {
+    release_request(*v);
+    *v = kNullRequest;
+  }
+  return error;
+}
+
+}  // namespace cropdl::lower
+
+using namespace cropdl::lower;
+namespace seam = cropdl::seam;
+using seam::Vid;
+
+namespace {
+
+bool is_null(Vid v) { return seam::vid_index(v) == 0; }
+bool valid(Vid v) {
+  return seam::vid_kind(v) == seam::Kind::kRequest && (v & kIndexMask) < state->request_top &&
+         request_record(v)->state != kRequestFree;
+}
+// All of them null or alive.
+bool valid(const Vid* v, int n) {
+  for (int i = 0; i < n; ++i) {
+    if (!is_null(v[i]) && !valid(v[i])) return false;
+  }
+  return true;
+}
+// Neither null nor a persistent one that was not started: what Waitany and its kin look at.
+bool counts(Vid v) { return !is_null(v) && request_record(v)->state != kRequestInactive; }
+
+// Hands out all requests of an array, all of which are complete.
+int hand_out_all(int n, Vid* v, seam::Status* statuses) {
+  int result = seam::kSuccess;
+  for (int i = 0; i < n; ++i) {
+    seam::Status s = empty_status();
+    int error = seam::kSuccess;
+    if (!is_null(v[i])) error = hand_out(&v[i], request_record(v[i]), &s);
+    s.error = error;
+    if (error != seam::kSuccess) result = seam::kErrInStatus;
+    if (statuses) statuses[i] = s;
+  }
+  return result;
+}
+
+// Indices and statuses of all requests that are complete now; *count is kUndefined if none counts.
+int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuses) {
+  int done = 0, candidates = 0, result = seam::kSuccess;
+  for (int i = 0; i < n; ++i) {
+    if (!counts(v[i])) continue;
+    ++candidates;
+    RequestRecord* r = request_record(v[i]);
+    if (!test_request(v[i], r)) continue;
+    seam::Status s;
+    const int error = hand_out(&v[i], r, &s);
+    s.error = error;
+    if (error != seam::kSuccess) result = seam::kErrInStatus;
+    if (statuses) statuses[done] = s;
+    indices[done++] = i;
+  }
+  *count = candidates ? done : seam::kUndefined;
+  return result;
+}
+
+// The first complete request; false if none is (and *index says kUndefined if none counts).
+bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) {
+  *index = seam::kUndefined;
+  *result = seam::kSuccess;
+  bool candidates = false;
+  for (int i = 0; i < n; ++i) {
+    if (!counts(v[i])) continue;
+    candidates = true;
+    RequestRecord* r = request_record(v[i]);
+    if (!test_request(v[i], r)) continue;
+    *index = i;
+    *result = hand_out(&v[i], r, status);
+    return true;
+  }
+  if (!candidates && status) *status = empty_status();
+  return !candidates;
+}
+
+}  // namespace
+
+extern "C" {
+
+int lower_MPI_Wait(Vid* request, seam::Status* status) {
+  if (is_null(*request)) {
+    if (status) *status = empty_status();
+    return seam::kSuccess;
+  }
+  if (!valid(*request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(*request);
+  for (Spin spin; !test_request(*request, r); spin.turn()) {
+    if (wanted()) return seam::kAgain;
+  }
+  return hand_out(request, r, status);
+}
+
+int lower_MPI_Test(Vid* request, int* flag, seam::Status* status) {
+  *flag = 1;
+  if (is_null(*request)) {
+    if (status) *status = empty_status();
+    return seam::kSuccess;
+  }
+  if (!valid(*request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(*request);
+  if (!test_request(*request, r)) {
+    *flag = 0;
+    return seam::kSuccess;
+  }
+  return hand_out(request, r, status);
+}
+
+int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
+  if (!valid(requests, count)) return seam::kErrRequest;
+  for (int i = 0; i < count; ++i) {
+    if (is_null(requests[i])) continue;
+    RequestRecord* r = request_record(requests[i]);
+    for (Spin spin; !test_request(requests[i], r); spin.turn()) {
+      if (wanted()) return seam::kAgain;
+    }
+  }
+  return hand_out_all(count, requests, statuses);
+}
+
+int lower_MPI_Testall(int count, Vid requests[], int* flag, seam::Status statuses[]) {
+  if (!valid(requests, count)) return seam::kErrRequest;
+  *flag = 1;
+  for (int i = 0; i < count; ++i) {
+    if (!is_null(requests[i]) && !test_request(requests[i], request_record(requests[i]))) *flag = 0;
+  }
+  return *flag ? hand_out_all(count, requests, statuses) : seam::kSuccess;
+}
+
+int lower_MPI_Waitany(int count, Vid requests[], int* index, seam::Status* status) {
+  if (!valid(requests, count)) return seam::kErrRequest;
+  int result = seam::kSuccess;
+  for (Spin spin; !hand_out_any(count, requests, index, status, &result); spin.turn()) {
+    if (wanted()) return seam::kAgain;
+  }
+  return result;
+}
+
+int lower_MPI_Testany(int count, Vid requests[], int* index, int* flag, seam::Status* status) {
+  if (!valid(requests, count)) return seam::kErrRequest;
+  int result = seam::kSuccess;
+  *flag = hand_out_any(count, requests, index, status, &result);
+  return result;
+}
+
+int lower_MPI_Waitsome(int count, Vid requests[], int* outcount, int indices[], seam::Status statuses[]) {
+  if (!valid(requests, count)) return seam::kErrRequest;
+  for (Spin spin;; spin.turn()) {
+    const int result = hand_out_some(count, requests, outcount, indices, statuses);
+    if (*outcount != 0) return result;
+    if (wanted()) return seam::kAgain;
+  }
+}
+
+int lower_MPI_Testsome(int count, Vid requests[], int* outcount, int indices[], seam::Status statuses[]) {
+  if (!valid(requests, count)) return seam::kErrRequest;
+  return hand_out_some(count, requests, outcount, indices, statuses);
+}
+
+int lower_MPI_Request_free(Vid* request) {
+  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(*request);
+  if (r->kind == kReceiveRequest && r->state == kRequestActive) {
+    // It still takes a message: it goes on without a handle, and is tested while a cut is made.
+    r->orphan = 1;
+    *request = kNullRequest;
+    return seam::kSuccess;
+  }
+  int code = MPI_SUCCESS;
+  const bool real = r->state == kRequestActive || (persistent(r) && r->maker != seam::kFn_MPI_Bsend_init);
+  if (real) code = MPI_Request_free(real_request(*request));
+  // A copy that a freed send still reads (MPI_Ibsend) is left to it.
+  release_request(*request);
+  *request = kNullRequest;
+  return error_out(code);
+}
+
+int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
+  *flag = 1;
+  if (is_null(request)) {
+    if (status) *status = empty_status();
+    return seam::kSuccess;
+  }
+  if (!valid(request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(request);
+  *flag = test_request(request, r);
+  if (*flag && status) *status = r->state == kRequestInactive ? empty_status() : r->status;
+  return seam::kSuccess;
+}
+
+int lower_MPI_Cancel(Vid* request) {
+  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
+  if (request_record(*request)->state != kRequestActive) return seam::kSuccess;  // completed: too late, as natively
+  return error_out(MPI_Cancel(real_request(*request)));
+}
+
+int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
+  *flag = status->cancelled;
+  return seam::kSuccess;
+}
+
+// Persistent requests work, and no checkpoint is taken while there are any; their messages are counted like others.
+
+#define PERSISTENT(function, direction)                                                                        \
+  int lower_##function(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {   \
+    MPI_Request real = MPI_REQUEST_NULL;                                                                       \
+    const int code = function(const_cast<void*>(buffer), count, datatype(type), rank_in(peer), tag_in(tag),    \
+                              cropdl::lower::comm(comm), &real);                                               \
+    *request = kNullRequest;                                                                                   \
+    if (code != MPI_SUCCESS) return error_out(code);                                                           \
+    *request = track({direction, seam::kFn_##function, buffer, count, type, peer, tag, comm}, real);           \
+    if (is_null(*request)) return seam::kErrIntern;                                                            \
+    request_record(*request)->state = kRequestInactive;                                                        \
+    return seam::kSuccess;                                                                                     \
+  }
+PERSISTENT(MPI_Send_init, kPersistentSend)
+PERSISTENT(MPI_Ssend_init, kPersistentSend)
+PERSISTENT(MPI_Rsend_init, kPersistentSend)
+#undef PERSISTENT
+
+// Has no real request: each start is a buffered send of our own.
+int lower_MPI_Bsend_init(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
+  *request = track({kPersistentSend, seam::kFn_MPI_Bsend_init, buffer, count, type, peer, tag, comm}, MPI_REQUEST_NULL);
+  if (is_null(*request)) return seam::kErrIntern;
+  request_record(*request)->state = kRequestInactive;
+  return seam::kSuccess;
+}
+
+int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
+  MPI_Request real = MPI_REQUEST_NULL;
+  const int code =
+      MPI_Recv_init(buffer, count, datatype(type), rank_in(peer), tag_in(tag), cropdl::lower::comm(comm), &real);
+  *request = kNullRequest;
+  if (code != MPI_SUCCESS) return error_out(code);
+  *request = track({kPersistentReceive, seam::kFn_MPI_Recv_init, buffer, count, type, peer, tag, comm}, real);
+  if (is_null(*request)) return seam::kErrIntern;
+  request_record(*request)->state = kRequestInactive;
+  return seam::kSuccess;
+}
+
+int lower_MPI_Start(Vid* request) {
+  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(*request);
+  if (r->kind == kPersistentReceive) {
+    if (DrainedMessage* m = find_drained(r->comm, r->peer, r->tag, true)) {
+      seam::Status s;
+      s.error = deliver(m, reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), r->datatype, &s);
+      finish_with(r, s);
+      return seam::kSuccess;
+    }
+  } else if (r->maker == seam::kFn_MPI_Bsend_init) {
+    seam::Status s = empty_status();
+    s.error = lower_MPI_Bsend(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), r->datatype, r->peer,
+                              r->tag, r->comm);
+    finish_with(r, s);
+    return s.error;
+  } else if (r->kind == kPersistentSend) {
+    add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), 1);
+  }
+  const int code = MPI_Start(real_request(*request));
+  if (code == MPI_SUCCESS) {
+    r->state = kRequestActive;
+    r->serial = ++state->request_serial;
+  }
+  return error_out(code);
+}
+
+int lower_MPI_Startall(int count, Vid requests[]) {
+  for (int i = 0; i < count; ++i) {
+    const int r = lower_MPI_Start(&requests[i]);
+    if (r != seam::kSuccess) return r;
+  }
+  return seam::kSuccess;
+}
+
+}  // extern "C"

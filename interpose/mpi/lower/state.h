@@ -1,0 +1,245 @@
+// The state of the lower half's MPI: what survives (in the persistent heap) and what each process has anew.
+//
+// LH only. Who writes what: threads of the program write everything, under `structure_lock` where a structure changes
+// shape; the control plane's agent reads counters at any time and the list of communicators under the lock, and
+// writes the hold (collectives.cpp). Structures in the heap are in images: append-only, `version` in the root.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "interpose/handles/heap.h"
+#include "interpose/handles/spin_lock.h"
+#include "interpose/handles/table.h"
+#include "interpose/mpi/lower/runtime.h"
+#include "mpi_functions.h"
+#include "mpi_predefined.h"
+
+namespace cropdl::lower {
+
+inline constexpr uint32_t kStateVersion = 1;
+inline constexpr uint64_t kWorldGid = 1;  // others are (world rank of the leader + 1) << 32 | serial, so never 1
+
+// A communicator, or one that was freed since the last cut (its count is still needed by the agreement).
+struct CommRecord {
+  uint64_t gid;            // equal on all members and over restarts; 0: not ours to re-make
+  uint64_t counted;        // gid if collectives on it are counted, else 0 (one member, or not saved)
+  volatile uint64_t begun; // collectives begun on it by this rank
+  uint64_t members;        // address of uint32_t[size]: world rank of each rank; 0: point-to-point is not counted
+  uint32_t size;           //
+  uint32_t rank;           //
+  uint32_t freed;          // the program freed it
+  uint32_t reserved;       //
+  uint64_t next;           // list of all records
+  char name[128];          // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
+  uint32_t world_rank(int r) const { return reinterpret_cast<const uint32_t*>(members)[r]; }
+};
+
+enum RequestState : uint8_t {
+  kRequestFree,
+  kRequestActive,    // begun; a real request stands behind it
+  kRequestParked,    // a receive that was cancelled for the cut; posted again afterwards
+  kRequestDone,      // completed, the program has not asked yet; `status` is kept
+  kRequestInactive,  // persistent, not started
+};
+enum RequestKind : uint8_t {
+  kSendRequest,
+  kReceiveRequest,
+  kOtherRequest,  // of a function without recipe (nonblocking collectives, ...)
+  kPersistentSend,
+  kPersistentReceive,
+};
+
+struct RequestRecord {
+  uint8_t state;
+  uint8_t kind;
+  uint8_t orphan;   // the program freed it while it was active: nobody will ask
+  uint8_t matched;  // began as a matched receive: can not be posted again
+  uint32_t next;    // free list
+  Vid comm;
+  Vid datatype;
+  int32_t peer, tag;  // of the seam
+  int64_t count;
+  uint64_t buffer;
+  uint64_t serial;   // posting order
+  uint64_t owned;    // heap block that lives as long as the operation
+  uint64_t record;   // CommRecord*
+  uint32_t maker;
+  uint32_t reserved;
+  seam::Status status;
+  uint64_t more[4];
+};
+static_assert(sizeof(RequestRecord) == 128);
+inline bool persistent(const RequestRecord* r) {
+  return r->kind == kPersistentSend || r->kind == kPersistentReceive;
+}
+
+// A message that a cut took out of the network; `bytes` bytes follow the structure.
+struct DrainedMessage {
+  uint64_t next;      // in the order in which it would have been matched
+  uint32_t complete;  // all bytes are here (always true in an image)
+  Vid comm;
+  int32_t source;     // rank in the communicator
+  int32_t tag;
+  int64_t bytes;
+  void* data() { return this + 1; }
+};
+
+struct BsendState {
+  uint64_t buffer, size;  // what the program attached
+  uint64_t used;          // by buffered sends that have not completed
+};
+
+struct State {
+  uint32_t version;
+  int32_t rank, size;        // of MPI_COMM_WORLD; size 0: never initialised
+  int32_t required, provided;  // seam::ThreadLevel
+  uint32_t initialized, finalized;
+  uint32_t own_level;        // MPI_Init_thread (1) or MPI_Init (0)
+  uint64_t sent, received;   // addresses of uint64_t[size]: point-to-point messages per world rank
+  uint64_t comms;            // list of CommRecords
+  uint64_t comm_serial;      // for gids
+  uint64_t collectives_done; //
+  uint64_t requests;         // address of RequestRecord[kCapacity]
+  uint32_t request_top, request_free;
+  uint64_t request_serial;   //
+  uint64_t unsaved_requests; // alive, of functions without recipe
+  uint64_t drained, drained_last;  // list of DrainedMessages
+  BsendState bsend;
+  double wtime_offset, wtime_at_save;
+  uint32_t unsaved_function; // sticky: mark_unsaved
+  uint32_t reserved;
+  char unsaved_why[192];
+  uint8_t used[2048];        // by function index: functions that only one MPI has, used by the program
+  uint64_t more[32];
+};
+
+// --- Survives: reached through these pointers, which format() and restart() set.
+extern State* state;
+extern handles::Tables* tables;
+
+// --- Anew in each process.
+extern CommRecord* comm_records[kCapacity];  // by a communicator's index; nullptr: not a communicator
+extern bool multiple;                        // MPI_THREAD_MULTIPLE: several threads of the program may be in here
+extern handles::SpinLock structure_lock;
+extern MPI_Group world_group;
+
+inline CommRecord* comm_record(Vid v) { return comm_records[v & kIndexMask]; }
+
+// The counter of messages to (of) rank `peer` of a communicator; a dummy where messages are not counted.
+extern uint64_t uncounted;
+inline uint64_t* message_counter(uint64_t base, const CommRecord* c, int peer) {
+  if (__builtin_expect(!c || !c->members || static_cast<uint32_t>(peer) >= c->size, 0)) return &uncounted;
+  return reinterpret_cast<uint64_t*>(base) + c->world_rank(peer);
+}
+inline void add(uint64_t* counter, uint64_t n) {
+  if (__builtin_expect(multiple, 0)) {
+    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+  } else {
+    *static_cast<volatile uint64_t*>(counter) = *counter + n;  // the agent reads it
+  }
+}
+
+inline constexpr Vid kNullComm = seam::make_vid(Kind::kComm, 0);
+inline constexpr Vid kNullDatatype = seam::make_vid(Kind::kDatatype, 0);
+inline constexpr Vid kNullGroup = seam::make_vid(Kind::kGroup, 0);
+inline constexpr Vid kNullOp = seam::make_vid(Kind::kOp, 0);
+inline constexpr Vid kNullRequest = seam::make_vid(Kind::kRequest, 0);
+inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
+
+// A checkpoint wants the thread: a blocking call leaves the LH with kAgain.
+inline bool wanted() { return __builtin_expect(seam::control()->attention != 0, 0); }
+
+// Once per turn of a loop that waits for the MPI. MPICH's own waits yield after 1000 polls; its MPI_Test never does,
+// and with more ranks than cores the peer may need this core.
+class Spin {
+ public:
+  void turn() {
+    if (__builtin_expect((++turns_ & 1023) == 0, 0)) yield();
+  }
+
+ private:
+  static void yield();
+  uint32_t turns_ = 0;
+};
+
+inline const char* function_name(uint32_t index) {
+  return index < seam::kFnCount ? seam::kFunctionNames[index] : "a function of a newer CropDL";
+}
+
+// A line on stderr, with the rank: why a call fails.
+void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// --- objects.cpp
+void fill_predefined();  // real_handles of null and predefined objects
+bool is_predefined(Vid vid);
+Vid predefined(Kind kind, uint64_t word);          // its vid, or the null vid
+Vid new_object(Kind kind, uint64_t word, uint32_t maker);  // live, without recipe yet; null vid when out of indices
+void destroy(std::span<const handles::Handle> gone);       // the real objects behind handles nobody needs any more
+
+// --- communicators.cpp
+// Registers a communicator that all its members have just made (the last step is a broadcast on it): membership is
+// its recipe. Null communicators give the null vid. Returns an error class.
+int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
+void register_world_and_self();
+bool begin_uncounted(Vid comm);  // a call that is collective over only some members of `comm`
+void purge_freed_comms();        // after a cut
+// World ranks of a group; false if one is not in MPI_COMM_WORLD.
+bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
+
+// --- requests.cpp
+inline RequestRecord* request_record(Vid v) {
+  return reinterpret_cast<RequestRecord*>(state->requests) + (v & kIndexMask);
+}
+inline MPI_Request* real_request(Vid v) {  // both MPIs' handles lie in the first bytes of the word
+  return reinterpret_cast<MPI_Request*>(&real_handles[static_cast<unsigned>(Kind::kRequest)][v & kIndexMask]);
+}
+struct Operation {
+  RequestKind kind;
+  uint32_t maker;
+  const void* buffer;
+  int count;
+  Vid datatype;
+  int peer, tag;
+  Vid comm;
+};
+// A record for an operation that has begun (real != null) or is done already (then set its status). Null vid: none left.
+Vid track(const Operation& operation, MPI_Request real);
+void finish(RequestRecord* r, const MPI_Status& real_status, int code);
+void finish_with(RequestRecord* r, const seam::Status& status);  // status.error is the result
+// Makes progress on one request; true: it is complete (or inactive).
+bool test_request(Vid v, RequestRecord* r);
+// Hands a completed request to the program: its status, its error class; the vid becomes null unless persistent.
+int hand_out(Vid* v, RequestRecord* r, seam::Status* status);
+void release_request(Vid v);
+seam::Status empty_status();
+
+// --- drained.cpp
+// The first drained message that matches (ranks and tags of the seam), taken out of the queue if `take`.
+DrainedMessage* find_drained(Vid comm, int source, int tag, bool take);
+// Puts a drained message into the program's buffer with the MPI's own rules (types, truncation), frees it, and
+// returns an error class. Complete when it returns.
+int deliver(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
+seam::Status status_of(const DrainedMessage* message);
+void drop_drained(Vid comm);
+void drain_begin(std::span<const uint64_t> expected_by_rank);
+bool drain_step();
+std::string drain_trouble();
+void forget_self();
+
+// --- datatypes.cpp, operations.cpp, groups.cpp: the replay of one object
+int remake_datatype(Vid vid);
+int remake_op(Vid vid);
+int remake_group(Vid vid);
+// communicators.cpp: all of them, collective over the world
+int remake_comms();
+
+// --- point_to_point.cpp
+int post_again(Vid request);
+
+}  // namespace cropdl::lower
