@@ -85,7 +85,7 @@ def promise(name, *args, **kwargs):
 for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "10"),
             chain=("same", "alone", "same"), earliest=0.02)
-    promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "6", "--batch", "32"))
+    promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "3", "--batch", "128"))
     promise(f"restart.{_mpi}.every_send_mode_and_probe", "p2p_modes", _mpi, 3, SHORT)
     promise(f"restart.{_mpi}.pending_requests_and_every_completion_call", "requests", _mpi, 2, SHORT)
     promise(f"restart.{_mpi}.messages_under_way_keep_order_and_length", "in_flight", _mpi, 2,

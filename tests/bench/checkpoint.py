@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Measures a synchronous checkpoint of 1 GB per rank (half random, half touched zeros), 2 ranks, to a warm tmpfs, and the
+restart from it:   checkpoint.py [--mpi openmpi mpich] [--rounds 5] [--bytes N] [--dir /dev/shm]
+
+  stall      as `cropdl checkpoint` tells it, and as the program saw it (the longest gap between steps around it)
+  image      of the larger rank
+  restart    from the start of the launcher to the first new step, the same program's native start-up (launcher to first
+             step, with next to no memory) taken off"""
+
+import argparse
+import os
+import re
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
+from driver import BUILD, Failure, Log, Place, expect, launcher, take_checkpoint, tool  # noqa: E402
+
+
+def first_step_after(job, moment, seconds=120):
+    end = time.monotonic() + seconds
+    while True:
+        new = [t for _, t in Log(job.log).steps if t >= moment]
+        if new:
+            return new[0] - moment
+        expect(job.alive(), f"ended with {job.process.returncode}: {job.output()}")
+        expect(time.monotonic() < end, f"no step in {seconds} s: {job.output()}")
+        time.sleep(0.005)
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def measure(mpi, rounds, size):
+    program = os.path.join(BUILD, "tests", "bench", mpi, "bulk")
+    startups, told, seen, images, restarts = [], [], [], [], []
+    for number in range(-1, rounds):  # -1: warm-up
+        with Place("bulk") as place:
+            steps = ["--steps", "1000000", "--log", place.path("log")]
+            job = place.start(launcher(mpi, 2) + [program, "--bytes", "4096"] + steps)
+            startup = first_step_after(job, job.started)
+            job.kill_ranks()
+            os.remove(place.path("log"))
+
+            command = launcher(mpi, 2) + [tool("cropdl-run"), "--dir", place.store, "--", program, "--bytes", str(size)]
+            job = place.start(command + steps)
+            job.wait_for_step(200)
+            if number < 0:
+                take_checkpoint(place, job)  # the tmpfs' pages, too, are warmed by this one
+            before = Log(job.log).last_step()
+            version, text, _ = take_checkpoint(place, job)
+            job.wait_for_step(Log(job.log).last_step() + 50)
+            times = [t for k, t in Log(job.log).steps if k >= before]
+            gap = max(b - a for a, b in zip(times, times[1:]))
+            image = max(os.path.getsize(place.version_path(version, f"rank-{r}.img")) for r in range(2))
+            job.kill_ranks()
+            job = place.restart(mpi, 2)
+            restart = first_step_after(job, job.started)
+            job.kill_ranks()
+        stall = re.search(r"stall ([0-9.]+)", text)
+        expect(stall, f"no stall in {text!r}")
+        print(f"  {mpi} {'warm-up' if number < 0 else number + 1}: {text}; gap {gap:.3f} s, image {image / 1e6:.1f} MB, "
+              f"restart {restart:.3f} s, native start {startup:.3f} s", flush=True)
+        if number >= 0:
+            startups.append(startup), told.append(float(stall.group(1))), seen.append(gap), images.append(image)
+            restarts.append(restart)
+    print(f"{mpi:8s} medians of {rounds}: stall {median(told):.3f} s (seen by the program {median(seen):.3f} s), image "
+          f"{median(images) / 1e9:.4f} GB per rank, restart to next step {median(restarts):.3f} s, "
+          f"{median(restarts) - median(startups):+.3f} s beyond the native start-up of {median(startups):.3f} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mpi", nargs="+", default=["openmpi", "mpich"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bytes", type=int, default=1 << 30)
+    parser.add_argument("--dir", default="/dev/shm")
+    options = parser.parse_args()
+    os.environ["CROPDL_TEST_TMP"] = options.dir
+    try:
+        for mpi in options.mpi:
+            measure(mpi, options.rounds, options.bytes)
+    except Failure as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

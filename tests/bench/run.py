@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Compares native runs with runs under CropDL: pairs in alternating order, after one discarded warm-up of each, beside a
+second native run that shows the noise. Prints, per quantity, the medians, their ratio, the added time, and the same for
+native against native.
+
+  run.py [--pairs 21] [--mpi openmpi mpich] [--only calls train numpy mmap] [--json FILE]
+
+Needs a quiet machine with at least two cores."""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
+from driver import BUILD, Failure, Log, Place, app, expect, tool  # noqa: E402
+
+
+def program(name):
+    path = os.path.join(BUILD, "tests", "bench", name)
+    expect(os.access(path, os.X_OK), f"{path} has not been built")
+    return path
+
+
+def mpirun(mpi):
+    # Bound to a core each, as a launcher does by default for two ranks: unbound ranks that meet on a core are noise.
+    return ["mpirun.openmpi", "-n", "2"] if mpi == "openmpi" else ["mpirun.mpich", "-bind-to", "core", "-n", "2"]
+
+
+class Measurement:
+    """One program that reports one or more quantities, in nanoseconds."""
+
+    def __init__(self, launch, command, read, environment=None):
+        self.launch, self.command, self.read, self.environment = launch, command, read, environment or {}
+
+    def run(self, under_cropdl, environment=None):
+        with Place("bench") as place:
+            command = list(self.launch)
+            if under_cropdl:
+                command += [tool("cropdl-run"), "--dir", place.store, "--"]
+            command += [word.replace("@", place.path("log")) for word in self.command]
+            job = place.start(command, environment=dict(self.environment, **(environment or {})))
+            began = time.monotonic()
+            job.process.wait(timeout=300)
+            seconds = time.monotonic() - began
+            expect(job.process.returncode == 0, f"{' '.join(command)} ended with {job.process.returncode}: {job.output()}")
+            return self.read(job, place, seconds)
+
+
+def printed(job, place, seconds):
+    return {name: float(value) for name, value in (line.split() for line in job.output().splitlines() if line.count(" ") == 1)}
+
+
+def training_step(job, place, seconds):
+    times = [moment for _, moment in Log(place.path("log")).steps]
+    return {"training_step": statistics.median(b - a for a, b in zip(times, times[1:])) * 1e9}
+
+
+def wall(name):
+    return lambda job, place, seconds: {name: seconds * 1e9}
+
+
+def compare(measurement, pairs, environment=None, suffix=""):
+    samples = {"native": {}, "again": {}, "cropdl": {}}
+    runs = {"native": lambda: measurement.run(False), "again": lambda: measurement.run(False),
+            "cropdl": lambda: measurement.run(True, environment)}
+    for pair in range(-1, pairs):  # -1: warm-up
+        order = list(runs)
+        order = order[pair % 3:] + order[:pair % 3]
+        for which in order:
+            for name, value in runs[which]().items():
+                if pair >= 0:
+                    samples[which].setdefault(name + suffix, []).append(value)
+        if sys.stderr.isatty():
+            print(f"\r  pair {pair + 1} of {pairs} \r", end="", file=sys.stderr, flush=True)
+    return samples
+
+
+def show(samples, title, results):
+    for name in samples["native"]:
+        native, again, cropdl = (samples[which][name] for which in ("native", "again", "cropdl"))
+        a, b, c = statistics.median(native), statistics.median(again), statistics.median(cropdl)
+        both = statistics.median(native + again)
+        quartiles = statistics.quantiles(native + again, n=4) if len(native) > 1 else [both] * 3
+        results.append({"quantity": name, "mpi": title, "native_ns": a, "native_again_ns": b, "cropdl_ns": c,
+                        "ratio": c / both, "noise_ratio": b / a, "added_ns": c - both, "noise_ns": b - a,
+                        "native_iqr_ns": quartiles[2] - quartiles[0], "pairs": len(native)})
+        print(f"{name:26s} {title:8s} {both:14.1f} {c:14.1f} {c / both:8.4f} {c - both:+12.1f} {b / a:10.4f} {b - a:+12.1f}"
+              f" {quartiles[2] - quartiles[0]:10.1f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=21)
+    parser.add_argument("--mpi", nargs="+", default=["openmpi", "mpich"])
+    parser.add_argument("--only", nargs="+", default=["calls", "train", "numpy", "mmap"])
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    results = []
+    print(f"{'quantity':26s} {'MPI':8s} {'native ns':>14s} {'CropDL ns':>14s} {'ratio':>8s} {'added ns':>12s} {'noise':>10s}"
+          f" {'noise ns':>12s} {'IQR ns':>10s}   ({options.pairs} pairs; noise: native against native)")
+    try:
+        for mpi in options.mpi:
+            if "calls" in options.only:
+                show(compare(Measurement(mpirun(mpi), [program(f"{mpi}/calls")], printed), options.pairs), mpi, results)
+            if "train" in options.only:
+                command = [app(f"{mpi}/train"), "--epochs", "2", "--log", "@"]
+                show(compare(Measurement(mpirun(mpi), command, training_step), options.pairs), mpi, results)
+        if "numpy" in options.only:
+            for name, command in (("numpy_start", ["/usr/bin/python3", "-c", "import numpy"]), ("true_start", ["/bin/true"])):
+                show(compare(Measurement([], command, wall(name)), options.pairs), "-", results)
+        if "mmap" in options.only:
+            mappings = Measurement([], [program("plain/mappings")], printed)
+            show(compare(mappings, options.pairs), "-", results)
+            show(compare(mappings, options.pairs, {"CROPDL_NO_PATCH": "1"}, "_unpatched"), "-", results)
+    except (Failure, subprocess.TimeoutExpired) as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump(results, f, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
