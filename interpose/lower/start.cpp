@@ -33,6 +33,25 @@ Result<Mapped> map_at_next(const ElfFile& elf) {
   return mapped;
 }
 
+// Whether the bytes `0f 05` at text[i] are a `syscall` instruction, and not part of a displacement or constant: something
+// must have set eax shortly before, and the bytes must not follow the opcode of a jump, a call or a constant.
+bool looks_like_syscall(const uint8_t* text, uint64_t i) {
+  if (i < 7) return true;
+  const uint8_t before = text[i - 1];
+  const bool displacement = before == 0xe8 || before == 0xe9 || (text[i - 2] == 0x0f && (before & 0xf0) == 0x80) ||
+                            (before >= 0xb8 && before <= 0xbf);
+  if (displacement) return false;
+  for (uint64_t back = 2; back <= 24 && back <= i; ++back) {
+    const uint8_t* p = text + i - back;
+    if (p[0] == 0xb8 && back >= 5 && p[2] < 4 && p[3] == 0 && p[4] == 0) return true;  // mov $small, %eax
+    if (p[0] == 0x31 && p[1] == 0xc0) return true;                                     // xor %eax, %eax
+    if (p[0] == 0x89 && (p[1] & 0xc7) == 0xc0) return true;                            // mov %reg, %eax
+    if (p[0] == 0x8b && (p[1] & 0x38) == 0) return true;                               // mov memory, %eax
+    if (back >= 7 && p[0] == 0xc7 && p[1] == 0xc0) return true;                        // mov $imm, %rax
+  }
+  return false;
+}
+
 // A position-dependent program lies below 4 GiB, where the filter cannot tell its system calls from those of
 // programs that its children exec. ld.so and the libraries are in the window; a `syscall` of its own text is not.
 bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
@@ -40,8 +59,9 @@ bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_LOAD || (s.p_flags & PF_X) == 0) continue;
     const auto* text = reinterpret_cast<const uint8_t*>(image.bias + s.p_vaddr);
-    for (uint64_t i = 0; i + 1 < s.p_filesz; ++i)
-      if (text[i] == 0x0f && text[i + 1] == 0x05) return true;
+    const uint8_t* const end = text + s.p_filesz;
+    for (const uint8_t* p = text; (p = static_cast<const uint8_t*>(memmem(p, end - p, "\x0f\x05", 2))) != nullptr; ++p)
+      if (looks_like_syscall(text, p - text)) return true;
   }
   return false;
 }
