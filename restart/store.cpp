@@ -68,8 +68,7 @@ Error of_another_job(const std::string& directory, const std::string& program,
 }
 
 bool is_ours(const std::string& name) {
-  return name == kIdentityFile || name == kLockFile || version_number(name) != 0 ||
-         name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
+  return name == kLockFile || name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
 }
 
 // What can be said without changing anything.
@@ -87,7 +86,7 @@ Status check_directory(const std::string& directory) {
   if (!names) return names.error();
   bool foreign = false;
   for (const std::string& name : *names) {
-    if (name == kIdentityFile) return {};
+    if (name == kIdentityFile || version_number(name) != 0) return {};
     foreign = foreign || !is_ours(name);
   }
   if (foreign)

@@ -56,15 +56,29 @@ int list(const std::string& directory) {
   return 0;
 }
 
+void print_job(const std::string& directory, const StoreReader::LiveJob& job) {
+  if (job.pid == 0) {
+    std::printf("job:     not running\n");
+    return;
+  }
+  std::printf("job:     running (pid %ld on %s)\n", job.pid, job.host.c_str());
+  auto live = cropdl::coord::job_status(directory);
+  if (!live) {
+    std::printf("         does not answer: %s\n", live.error().message.c_str());
+    return;
+  }
+  std::printf("         since %s, %s, %u of %u ranks can be checkpointed\n", live->started.c_str(),
+              live->phase.c_str(), live->joined, live->ranks);
+  if (!live->last_failure.empty())
+    std::printf("         last checkpoint failed: %s\n", live->last_failure.c_str());
+}
+
 int status(const std::string& directory) {
   cropdl::Result<StoreReader> store = StoreReader::open(directory);
   if (!store) return fail(store.error());
   cropdl::Result<StoreReader::LiveJob> job = store->live_job();
   if (!job) return fail(job.error());
-  if (job->pid == 0)
-    std::printf("job:     not running\n");
-  else
-    std::printf("job:     running (pid %ld on %s)\n", job->pid, job->host.c_str());
+  print_job(directory, *job);
   size_t complete = 0, damaged = 0;
   const Version* newest = nullptr;
   std::vector<Version> versions = store->all_versions();

@@ -117,6 +117,7 @@ TEST_F(StoreRefusal, ALostIdentityIsWrittenAnewForTheVersionsOwnJobOnly) {
     ASSERT_TRUE(publish_version(*store));
   }
   ASSERT_EQ(::unlink(path("s/store.json").c_str()), 0);
+  write(path("s/job"), "the control plane's");
   StoreIdentity other = test_job();
   other.program = "/bin/other";
   EXPECT_NE(refusal(path("s"), other).find("belongs to another job, `/bin/train --epochs 3`"),
