@@ -171,14 +171,16 @@ def data_objects(model, symbols, abi, pointers):
         for index, name, _ in names:
             match = re.search(r",\s*(\w+)\)", constants.get(name, ""))
             symbol = match.group(1) if match else model.table.get("objects", {}).get(name)
-            if symbol:
+            if symbol and (match or symbol in symbols):
                 vids.setdefault(symbol, (number + 1) << 24 | index)
     rows = []
     for name, (kind, size, _) in sorted(symbols.items()):
         if kind != "OBJECT":
             continue
-        pointee = pointers.get(name) or (name[:-5] if name.endswith("_addr") and name[:-5] in symbols else None)
-        rows.append((name, max(size, 8) if pointee else size, vids.get(name), pointee))
+        pointee = pointers.get(name) if pointers.get(name) in symbols else None
+        pointee = pointee or (name[:-5] if name.endswith("_addr") and name[:-5] in symbols else None)
+        if size:
+            rows.append((name, size, vids.get(name), pointee))
     missing = sorted(set(vids) - {r[0] for r in rows})
     if missing:
         raise RuntimeError(f"the library does not export the predefined handles {' '.join(missing)}")

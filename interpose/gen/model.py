@@ -197,7 +197,7 @@ class Model:
                 p.role = "status_out" if base == "Status" else "value"
         # A rule is by name; one for a handle or value passed by pointer does not fit where it is passed otherwise.
         misfit = rule and (handle and a.depth == 0 and rule["role"].startswith("handle")
-                           or a.depth > 0 and rule["role"].split(":")[0] in ("constant", "flags"))
+                           or a.depth > 0 and rule["role"].split(":")[0] in ("constant", "flags", "all_handles"))
         if rule and not misfit:
             p.role, _, p.detail = rule["role"].partition(":")
             p.count = rule.get("count", "")

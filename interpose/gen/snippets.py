@@ -38,6 +38,8 @@ UPPER = {
     "constants_out": role("", "{n}", "for (int i = 0; i < {c}; ++i) {n}[i] = from_seam_{g}({n}[i]);"),
     "flags": role(argument="to_seam_{g}({n})"),
     "flags_out": role("int {n}_ = 0;", "&{n}_", "*{n} = from_seam_{g}({n}_);"),
+    "weights": role(argument="weights_in({n})"),
+    "all_handles": role(argument="all_handles_in({n})"),
     "text_out": role("char {n}_[kTextCapacity] = \"\";", "{n}_", "text_out({n}, {n}_, {g});"),
 }
 
@@ -70,6 +72,8 @@ LOWER = {
     "constants_out": role("", "{n}", "for (int i = 0; i < {c}; ++i) {n}[i] = to_seam_{g}({n}[i]);"),
     "flags": role(argument="from_seam_{g}({n})"),
     "flags_out": role("int {n}_ = 0;", "&{n}_", "*{n} = to_seam_{g}({n}_);"),
+    "weights": role(argument="weights_in({n})"),
+    "all_handles": role(argument="all_handles_in({n})"),
     "text_out": role(),
 }
 

@@ -1,0 +1,34 @@
+// The application ABI a shim is compiled for: its mpi.h, its predefined handles, its constants. One of
+// CROPDL_ABI_OPENMPI and CROPDL_ABI_MPICH is defined by the build. UH; included by shim.h only.
+#pragma once
+
+// Without the C++ bindings (they are another library's), with the functions that MPI 3 removed and Open MPI's
+// library still exports.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#define OMPI_OMIT_MPI1_COMPAT_DECLS 0
+#define OMPI_REMOVED_USE_STATIC_ASSERT 0
+
+// The header's functions are what the shim exports; all else is hidden.
+#pragma GCC visibility push(default)
+#include <mpi.h>
+#if defined(CROPDL_ABI_OPENMPI)
+#include <mpi-ext.h>
+#endif
+#pragma GCC visibility pop
+
+#if defined(CROPDL_ABI_OPENMPI)
+#include "constants_openmpi.h"
+#include "upper_handles_openmpi.h"
+#elif defined(CROPDL_ABI_MPICH)
+#include "constants_mpich.h"
+#include "upper_handles_mpich.h"
+#else
+#error "the build must say which application ABI the shim is for"
+#endif
+
+// Names that mpi.h also defines as macros.
+#undef MPI_Aint_add
+#undef MPI_Aint_diff
+#undef PMPI_Aint_add
+#undef PMPI_Aint_diff

@@ -1,0 +1,386 @@
+// Attributes of communicators, datatypes and windows. They live wholly in the upper half: values and callbacks are
+// the program's. Only the predefined ones are asked for below. UH, any thread; callbacks run without a lock.
+#include "interpose/mpi/upper/attributes.h"
+
+#include <cstring>
+
+#include "interpose/mpi/upper/errors.h"
+
+namespace cropdl::upper {
+namespace {
+
+struct Keyval {
+  Kind kind;
+  Language language;
+  void (*copy)();
+  void (*remove)();
+  void (*copy_proxy)();    // MPICH's C++ and Fortran libraries call the user's function through these
+  void (*remove_proxy)();
+  void* extra;
+  int references;          // the program's own, and one per attribute
+  bool freed;              // the program may not use it again
+};
+
+constexpr int kFirst = 0x1000;  // above every predefined keyval of Open MPI, far from MPICH's
+SpinLock lock;
+Keyval* keyvals = nullptr;
+int keyvals_size = 0;
+
+Keyval* keyval_of(int keyval) {
+  const int i = keyval - kFirst;
+  return i >= 0 && i < keyvals_size && keyvals[i].references > 0 ? &keyvals[i] : nullptr;
+}
+
+// Predefined attributes, in the order of annotations.toml (MPI_Comm_get_attr, MPI_Win_get_attr). The program gets
+// pointers to these; they are refreshed at every question, so a restart over another MPI shows its limits.
+constexpr int kWorld[] = {MPI_TAG_UB, MPI_HOST, MPI_IO, MPI_WTIME_IS_GLOBAL, MPI_UNIVERSE_SIZE, MPI_APPNUM};
+constexpr int kWindow[] = {MPI_WIN_BASE, MPI_WIN_SIZE, MPI_WIN_DISP_UNIT, MPI_WIN_CREATE_FLAVOR, MPI_WIN_MODEL};
+int world_values[6];
+int lastusedcode;
+struct WindowValues {
+  WindowValues* next;
+  Vid win;
+  int64_t values[5];
+};
+WindowValues* windows = nullptr;
+
+template <size_t N>
+int position(const int (&list)[N], int keyval) {
+  for (size_t i = 0; i < N; ++i) {
+    if (list[i] == keyval) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int64_t* window_slot(Vid win, int i) {
+  Locked locked(lock);
+  WindowValues* w = windows;
+  while (w && w->win != win) w = w->next;
+  if (!w) {
+    w = static_cast<WindowValues*>(calloc(1, sizeof *w));
+    if (!w) abort();
+    w->win = win;
+    w->next = windows;
+    windows = w;
+  }
+  return &w->values[i];
+}
+
+// 1: predefined and answered, 0: not predefined, else an error.
+int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* flag) {
+  int64_t value = 0;
+  if (seam::vid_kind(vid) == Kind::kComm) {
+    if (keyval == MPI_LASTUSEDCODE) {
+      lastusedcode = last_used_code();
+      *pointer = &lastusedcode;
+      *number = lastusedcode;
+      *flag = 1;
+      return 1;
+    }
+    const int i = position(kWorld, keyval);
+    if (i < 0) return 0;
+    call<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
+    if (keyval == MPI_HOST || keyval == MPI_IO) value = constants::from_seam_rank(static_cast<int>(value));
+    world_values[i] = static_cast<int>(value);
+    *pointer = &world_values[i];
+    *number = value;
+    return 1;
+  }
+  const int i = seam::vid_kind(vid) == Kind::kWin ? position(kWindow, keyval) : -1;
+  if (i < 0) return 0;
+  call<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
+  if (!*flag) return 1;
+  if (i == 4) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
+  int64_t* slot = window_slot(vid, i);
+  if (i == 1) {
+    *slot = value;
+  } else {
+    *reinterpret_cast<int*>(slot) = static_cast<int>(value);
+  }
+  *pointer = i == 0 ? reinterpret_cast<void*>(value) : slot;
+  *number = value;
+  return 1;
+}
+
+template <class F>
+int with_handle(Vid vid, F run) {
+  switch (seam::vid_kind(vid)) {
+    case Kind::kDatatype: return run(handle_out<Kind::kDatatype>(vid));
+    case Kind::kWin: return run(handle_out<Kind::kWin>(vid));
+    default: return run(handle_out<Kind::kComm>(vid));
+  }
+}
+
+// MPICH's numbers for how an attribute was set (mpir_attr_generic.h of MPICH 4.0).
+int attribute_type(Language language) {
+  return language == Language::kFortranInt ? 3 : language == Language::kFortranAddress ? 1 : 0;
+}
+
+int run_copy(const Keyval& k, int keyval, Vid from, const Attribute& a, int64_t* out, int* flag) {
+  *flag = 0;
+  if (!k.copy) return MPI_SUCCESS;  // MPI_NULL_COPY_FN of MPICH
+  return with_handle(from, [&](auto handle) -> int {
+    using H = decltype(handle);
+    if (k.copy_proxy) {
+      void* copied = nullptr;
+      const int r = reinterpret_cast<int (*)(void (*)(), int, int, void*, int, void*, void**, int*)>(k.copy_proxy)(
+          k.copy, handle_to_fortran(from),
+          keyval, k.extra, attribute_type(a.language), reinterpret_cast<void*>(a.value), &copied, flag);
+      *out = reinterpret_cast<int64_t>(copied);
+      return r;
+    }
+    if (k.language == Language::kFortranInt) {
+      MPI_Fint object = handle_to_fortran(from), extra = static_cast<MPI_Fint>(reinterpret_cast<intptr_t>(k.extra));
+      MPI_Fint in = static_cast<MPI_Fint>(a.value), value = 0, wanted = 0, error = 0;
+      using Copy = void (*)(MPI_Fint*, int*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*);
+      reinterpret_cast<Copy>(k.copy)(&object, &keyval, &extra, &in, &value, &wanted, &error);
+      *out = value;
+      *flag = wanted != 0;
+      return error;
+    }
+    if (k.language == Language::kFortranAddress) {
+      MPI_Fint object = handle_to_fortran(from), wanted = 0, error = 0;
+      MPI_Aint extra = reinterpret_cast<MPI_Aint>(k.extra), in = a.value, value = 0;
+      using Copy = void (*)(MPI_Fint*, int*, MPI_Aint*, MPI_Aint*, MPI_Aint*, MPI_Fint*, MPI_Fint*);
+      reinterpret_cast<Copy>(k.copy)(&object, &keyval, &extra, &in, &value, &wanted, &error);
+      *out = value;
+      *flag = wanted != 0;
+      return error;
+    }
+    void* value = nullptr;
+    using Copy = int (*)(H, int, void*, void*, void*, int*);
+    const int r = reinterpret_cast<Copy>(k.copy)(handle, keyval, k.extra, reinterpret_cast<void*>(a.value), &value, flag);
+    *out = reinterpret_cast<int64_t>(value);
+    return r;
+  });
+}
+
+int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a) {
+  if (!k.remove) return MPI_SUCCESS;
+  return with_handle(from, [&](auto handle) -> int {
+    using H = decltype(handle);
+    if (k.remove_proxy) {
+      return reinterpret_cast<int (*)(void (*)(), int, int, int, void*, void*)>(k.remove_proxy)(
+          k.remove, handle_to_fortran(from), keyval, attribute_type(a.language), reinterpret_cast<void*>(a.value),
+          k.extra);
+    }
+    if (k.language == Language::kFortranInt) {
+      MPI_Fint object = handle_to_fortran(from), extra = static_cast<MPI_Fint>(reinterpret_cast<intptr_t>(k.extra));
+      MPI_Fint value = static_cast<MPI_Fint>(a.value), error = 0;
+      using Remove = void (*)(MPI_Fint*, int*, MPI_Fint*, MPI_Fint*, MPI_Fint*);
+      reinterpret_cast<Remove>(k.remove)(&object, &keyval, &value, &extra, &error);
+      return error;
+    }
+    if (k.language == Language::kFortranAddress) {
+      MPI_Fint object = handle_to_fortran(from), error = 0;
+      MPI_Aint extra = reinterpret_cast<MPI_Aint>(k.extra), value = a.value;
+      using Remove = void (*)(MPI_Fint*, int*, MPI_Aint*, MPI_Aint*, MPI_Fint*);
+      reinterpret_cast<Remove>(k.remove)(&object, &keyval, &value, &extra, &error);
+      return error;
+    }
+    using Remove = int (*)(H, int, void*, void*);
+    return reinterpret_cast<Remove>(k.remove)(handle, keyval, reinterpret_cast<void*>(a.value), k.extra);
+  });
+}
+
+void release_keyval(int keyval) {
+  Locked locked(lock);
+  if (Keyval* k = keyval_of(keyval)) --k->references;
+}
+
+Attribute** find(Object* o, int keyval) {
+  Attribute** a = &o->attributes;
+  while (*a && (*a)->keyval != keyval) a = &(*a)->next;
+  return a;
+}
+
+// A copy of the keyval, since callbacks may create others and move the table.
+bool copy_of(int keyval, Keyval* out) {
+  Locked locked(lock);
+  const Keyval* k = keyval_of(keyval);
+  if (k) *out = *k;
+  return k != nullptr;
+}
+
+}  // namespace
+
+int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Language language, int* keyval) {
+  Locked locked(lock);
+  int i = 0;
+  while (i < keyvals_size && keyvals[i].references > 0) ++i;
+  if (i == keyvals_size) {
+    const int size = keyvals_size ? keyvals_size * 2 : 16;
+    auto* grown = static_cast<Keyval*>(realloc(keyvals, static_cast<size_t>(size) * sizeof(Keyval)));
+    if (!grown) abort();
+    memset(static_cast<void*>(grown + keyvals_size), 0, static_cast<size_t>(size - keyvals_size) * sizeof(Keyval));
+    keyvals = grown;
+    keyvals_size = size;
+  }
+  keyvals[i] = {kind, language, copy, remove, nullptr, nullptr, extra, 1, false};
+  *keyval = kFirst + i;
+  return MPI_SUCCESS;
+}
+
+int free_keyval(int* keyval) {
+  {
+    Locked locked(lock);
+    Keyval* k = keyval_of(*keyval);
+    if (!k || k->freed) return seam::kErrKeyval;
+    k->freed = true;
+    --k->references;
+  }
+  *keyval = MPI_KEYVAL_INVALID;
+  return seam::kSuccess;
+}
+
+void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)()) {
+  Locked locked(lock);
+  if (Keyval* k = keyval_of(keyval)) {
+    k->copy_proxy = copy;
+    k->remove_proxy = remove;
+  }
+}
+
+int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn) {
+  Keyval k;
+  if (!copy_of(keyval, &k) || k.freed || k.kind != seam::vid_kind(vid)) return fail(vid, seam::kErrKeyval, fn);
+  Object* o = object(vid, true);
+  if (Attribute* old = *find(o, keyval)) {
+    const int r = run_remove(k, keyval, vid, *old);
+    if (r != MPI_SUCCESS) return r;
+    old->value = value;
+    old->language = language;
+    return MPI_SUCCESS;
+  }
+  auto* a = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
+  if (!a) abort();
+  *a = {o->attributes, keyval, language, value};
+  o->attributes = a;
+  Locked locked(lock);
+  ++keyval_of(keyval)->references;
+  return MPI_SUCCESS;
+}
+
+// MPI-3.1, 17.2.7: what one language sets another one can get.
+int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, seam::Fn fn) {
+  void* pointer = nullptr;
+  int64_t number = 0;
+  *flag = 0;
+  const int predefined = get_predefined(vid, keyval, &pointer, &number, flag);
+  if (predefined == 0) {
+    Keyval k;
+    if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail(vid, seam::kErrKeyval, fn);
+    Object* o = object(vid, false);
+    Attribute* a = o ? *find(o, keyval) : nullptr;
+    if (a) {
+      *flag = 1;
+      const bool integer = a->language == Language::kFortranInt || a->language == Language::kFortranAddress;
+      pointer = integer ? static_cast<void*>(&a->value) : reinterpret_cast<void*>(a->value);
+      number = a->value;
+    }
+  }
+  if (!*flag) return MPI_SUCCESS;
+  switch (language) {
+    case Language::kFortranInt: *static_cast<MPI_Fint*>(out) = static_cast<MPI_Fint>(number); break;
+    case Language::kFortranAddress: *static_cast<MPI_Aint*>(out) = number; break;
+    default: *static_cast<void**>(out) = pointer;
+  }
+  return MPI_SUCCESS;
+}
+
+static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
+  Object* o = object(vid, false);
+  Keyval k;
+  if (!o || !*find(o, keyval) || !copy_of(keyval, &k)) return fail(vid, seam::kErrKeyval, fn);
+  const int r = run_remove(k, keyval, vid, **find(o, keyval));
+  if (r != MPI_SUCCESS) return r;
+  Attribute** a = find(o, keyval);
+  if (Attribute* gone = *a) {
+    *a = gone->next;
+    free(gone);
+    release_keyval(keyval);
+  }
+  return MPI_SUCCESS;
+}
+
+int copy_attributes(Vid from, Vid to) {
+  Object* o = object(from, false);
+  if (!o) return MPI_SUCCESS;
+  for (const Attribute* a = o->attributes; a; a = a->next) {
+    Keyval k;
+    int64_t value = 0;
+    int flag = 0;
+    if (!copy_of(a->keyval, &k)) continue;
+    const int r = run_copy(k, a->keyval, from, *a, &value, &flag);
+    if (r != MPI_SUCCESS) return r;
+    if (!flag) continue;
+    Object* copy = object(to, true);
+    auto* added = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
+    if (!added) abort();
+    *added = {copy->attributes, a->keyval, a->language, value};
+    copy->attributes = added;
+    Locked locked(lock);
+    if (Keyval* shared = keyval_of(a->keyval)) ++shared->references;
+  }
+  return MPI_SUCCESS;
+}
+
+int delete_attributes(Vid vid) {
+  Object* o = object(vid, false);
+  while (o && o->attributes) {  // newest first, as MPI-3.1, 8.7.1 asks for MPI_COMM_SELF
+    Attribute a = *o->attributes;
+    Keyval k;
+    if (copy_of(a.keyval, &k)) {
+      const int r = run_remove(k, a.keyval, vid, a);
+      if (r != MPI_SUCCESS) return r;
+    }
+    Attribute** still = find(o, a.keyval);
+    if (Attribute* gone = *still) {
+      *still = gone->next;
+      free(gone);
+      release_keyval(a.keyval);
+    }
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace cropdl::upper
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+#define ATTRIBUTES(Type, Handle, kind)                                                                              \
+  MPI_FUNCTION(int, Type##_create_keyval, MPI_##Type##_copy_attr_function* copy,                                    \
+               MPI_##Type##_delete_attr_function* remove, int* keyval, void* extra) {                               \
+    return create_keyval(Kind::kind, reinterpret_cast<void (*)()>(copy), reinterpret_cast<void (*)()>(remove),      \
+                         extra, Language::kC, keyval);                                                              \
+  }                                                                                                                 \
+  MPI_FUNCTION(int, Type##_free_keyval, int* keyval) {                                                              \
+    const int r = free_keyval(keyval);                                                                              \
+    return r ? fail(kNoObject, r, seam::kFn_MPI_##Type##_free_keyval) : MPI_SUCCESS;                                \
+  }                                                                                                                 \
+  MPI_FUNCTION(int, Type##_set_attr, Handle object, int keyval, void* value) {                                      \
+    return set_attribute(handle_in<Kind::kind>(object), keyval, reinterpret_cast<int64_t>(value), Language::kC,     \
+                         seam::kFn_MPI_##Type##_set_attr);                                                          \
+  }                                                                                                                 \
+  MPI_FUNCTION(int, Type##_get_attr, Handle object, int keyval, void* value, int* flag) {                           \
+    return get_attribute(handle_in<Kind::kind>(object), keyval, value, flag, Language::kC,                          \
+                         seam::kFn_MPI_##Type##_get_attr);                                                          \
+  }                                                                                                                 \
+  MPI_FUNCTION(int, Type##_delete_attr, Handle object, int keyval) {                                                \
+    return delete_attribute(handle_in<Kind::kind>(object), keyval, seam::kFn_MPI_##Type##_delete_attr);             \
+  }
+ATTRIBUTES(Comm, MPI_Comm, kComm)
+ATTRIBUTES(Type, MPI_Datatype, kDatatype)
+ATTRIBUTES(Win, MPI_Win, kWin)
+
+// The MPI-1 names.
+MPI_FUNCTION(int, Keyval_create, MPI_Copy_function* copy, MPI_Delete_function* remove, int* keyval, void* extra) {
+  return PMPI_Comm_create_keyval(copy, remove, keyval, extra);
+}
+MPI_FUNCTION(int, Keyval_free, int* keyval) { return PMPI_Comm_free_keyval(keyval); }
+MPI_FUNCTION(int, Attr_put, MPI_Comm comm, int keyval, void* value) { return PMPI_Comm_set_attr(comm, keyval, value); }
+MPI_FUNCTION(int, Attr_get, MPI_Comm comm, int keyval, void* value, int* flag) {
+  return PMPI_Comm_get_attr(comm, keyval, value, flag);
+}
+MPI_FUNCTION(int, Attr_delete, MPI_Comm comm, int keyval) { return PMPI_Comm_delete_attr(comm, keyval); }

@@ -1,0 +1,19 @@
+// Attribute caching for the other files of the shim, and for the C++ and Fortran libraries above it. UH, any thread.
+#pragma once
+
+#include "interpose/mpi/upper/objects.h"
+
+namespace cropdl::upper {
+
+// Runs the copy callbacks of `from`'s attributes for its duplicate `to`; the delete callbacks of an object that goes
+// away. They return the program's error code.
+int copy_attributes(Vid from, Vid to);
+int delete_attributes(Vid vid);
+
+int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Language language, int* keyval);
+int free_keyval(int* keyval);
+void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)());
+int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn);
+int get_attribute(Vid vid, int keyval, void* value, int* flag, Language language, seam::Fn fn);
+
+}  // namespace cropdl::upper

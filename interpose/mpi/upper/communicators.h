@@ -1,0 +1,11 @@
+// The table of ranks and sizes, for the files that end a communicator or MPI itself. UH, any thread.
+#pragma once
+
+#include "interpose/mpi/upper/objects.h"
+
+namespace cropdl::upper {
+
+void forget_rank(Vid comm);
+void forget_ranks();
+
+}  // namespace cropdl::upper

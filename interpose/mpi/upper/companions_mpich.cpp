@@ -1,0 +1,49 @@
+// What MPICH's C++ and Fortran libraries import beside MPI's functions: how callbacks of their languages are called,
+// and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
+#include "interpose/mpi/upper/attributes.h"
+#include "interpose/mpi/upper/errors.h"
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace {
+// MPIR_Attr_type of mpir_attr_generic.h: 0 a pointer, 1 an address integer, 3 a default integer.
+Language language_of(int attribute_type) {
+  return attribute_type == 1   ? Language::kFortranAddress
+         : attribute_type == 3 ? Language::kFortranInt
+                               : Language::kC;
+}
+}  // namespace
+
+EXPORTED void MPII_Errhandler_set_cxx(MPI_Errhandler errhandler, void (*proxy)()) {
+  if (Callback* c = callback_of(handle_in<Kind::kErrhandler>(errhandler))) c->proxy = proxy;
+}
+EXPORTED void MPII_Op_set_cxx(MPI_Op op, void (*proxy)()) {
+  if (Callback* c = callback_of(handle_in<Kind::kOp>(op))) c->proxy = proxy;
+}
+EXPORTED void MPII_Keyval_set_proxy(int keyval, void (*copy)(), void (*remove)()) {
+  set_keyval_proxies(keyval, copy, remove);
+}
+EXPORTED void MPII_Grequest_set_lang_f77(MPI_Request) {}  // no generalized request is ever made
+
+#define ATTRIBUTES(Type, Handle, kind)                                                                          \
+  EXPORTED int MPII_##Type##_set_attr(Handle object, int keyval, void* value, int type) {                       \
+    return set_attribute(handle_in<Kind::kind>(object), keyval, reinterpret_cast<int64_t>(value),               \
+                         language_of(type), seam::kFn_MPI_##Type##_set_attr);                                   \
+  }                                                                                                             \
+  EXPORTED int MPII_##Type##_get_attr(Handle object, int keyval, void* value, int* flag, int type) {            \
+    return get_attribute(handle_in<Kind::kind>(object), keyval, value, flag, language_of(type),                 \
+                         seam::kFn_MPI_##Type##_get_attr);                                                      \
+  }
+ATTRIBUTES(Comm, MPI_Comm, kComm)
+ATTRIBUTES(Type, MPI_Datatype, kDatatype)
+ATTRIBUTES(Win, MPI_Win, kWin)
+
+// MPI_DUP_FN of all kinds (mpi.h).
+EXPORTED int MPIR_Dup_fn(MPI_Comm, int, void*, void* in, void* out, int* flag) {
+  *static_cast<void**>(out) = in;
+  *flag = 1;
+  return MPI_SUCCESS;
+}

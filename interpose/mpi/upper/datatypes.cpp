@@ -1,0 +1,80 @@
+// Datatypes: attributes and names around duplicating and freeing, and the functions MPI 3 removed. UH, any thread.
+#include <cstring>
+
+#include "interpose/mpi/upper/attributes.h"
+#include "interpose/mpi/upper/errors.h"
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
+  const Vid vid = handle_in<Kind::kDatatype>(type);
+  Vid made = make_vid(Kind::kDatatype, 0);
+  const int r = call<int>(seam::kFn_MPI_Type_dup, vid, &made);
+  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_dup);
+  *newtype = handle_out<Kind::kDatatype>(made);
+  return copy_attributes(vid, made);
+}
+
+MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
+  Vid vid = handle_in<Kind::kDatatype>(*type);
+  const Vid freed = vid;
+  const int deleted = delete_attributes(vid);
+  if (deleted != MPI_SUCCESS) return deleted;
+  const int r = call<int>(seam::kFn_MPI_Type_free, &vid);
+  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_free);
+  drop_object(freed);
+  *type = handle_out<Kind::kDatatype>(vid);
+  return MPI_SUCCESS;
+}
+
+MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
+  const Vid vid = handle_in<Kind::kDatatype>(type);
+  if (vid_index(vid) == 0 || vid_index(vid) == kUnknownIndex) {
+    return fail(kNoObject, seam::kErrType, seam::kFn_MPI_Type_set_name);
+  }
+  Object* o = object(vid, true);
+  free(o->name);
+  o->name = strndup(name, MPI_MAX_OBJECT_NAME - 1);
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Type_get_name, MPI_Datatype type, char* name, int* length) {
+  const Vid vid = handle_in<Kind::kDatatype>(type);
+  const Object* o = object(vid, false);
+  if (o && o->name) {
+    text_out(name, o->name, MPI_MAX_OBJECT_NAME, length);
+    return MPI_SUCCESS;
+  }
+  char text[kTextCapacity] = "";
+  const int r = call<int>(seam::kFn_MPI_Type_get_name, vid, text, length);
+  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_get_name);
+  text_out(name, text, MPI_MAX_OBJECT_NAME, length);
+  return MPI_SUCCESS;
+}
+
+// Removed from MPI 3; both libraries still export them.
+MPI_FUNCTION(int, Type_hvector, int count, int blocklength, MPI_Aint stride, MPI_Datatype type, MPI_Datatype* made) {
+  return PMPI_Type_create_hvector(count, blocklength, stride, type, made);
+}
+MPI_FUNCTION(int, Type_hindexed, int count, int* lengths, MPI_Aint* displacements, MPI_Datatype type,
+             MPI_Datatype* made) {
+  return PMPI_Type_create_hindexed(count, lengths, displacements, type, made);
+}
+MPI_FUNCTION(int, Type_struct, int count, int* lengths, MPI_Aint* displacements, MPI_Datatype* types,
+             MPI_Datatype* made) {
+  return PMPI_Type_create_struct(count, lengths, displacements, types, made);
+}
+MPI_FUNCTION(int, Type_extent, MPI_Datatype type, MPI_Aint* extent) {
+  MPI_Aint lower;
+  return PMPI_Type_get_extent(type, &lower, extent);
+}
+MPI_FUNCTION(int, Type_lb, MPI_Datatype type, MPI_Aint* lower) {
+  MPI_Aint extent;
+  return PMPI_Type_get_extent(type, lower, &extent);
+}
+MPI_FUNCTION(int, Type_ub, MPI_Datatype type, MPI_Aint* upper) {
+  MPI_Aint lower, extent;
+  const int r = PMPI_Type_get_extent(type, &lower, &extent);
+  if (r == MPI_SUCCESS) *upper = lower + extent;
+  return r;
+}

@@ -1,0 +1,17 @@
+// Error handlers for the other files of the shim. UH, any thread.
+#pragma once
+
+#include "interpose/mpi/upper/objects.h"
+
+namespace cropdl::upper {
+
+// Runs an error handler for an error with the program's code `code` on `on`; does not return if it is fatal.
+int invoke(Vid handler, Vid on, int code, const char* function);
+void set_errhandler(Vid object, Vid handler);
+void drop_errhandler(Vid object);  // the object goes away
+Vid make_errhandler(Kind kind, void (*function)(), Language language);
+int last_used_code();
+
+MPI_Fint handle_to_fortran(Vid vid);  // fortran.cpp
+
+}  // namespace cropdl::upper

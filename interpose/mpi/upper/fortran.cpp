@@ -1,0 +1,80 @@
+// Conversion between C handles and Fortran integers, and of statuses. MPICH's integers are the C handles; Open MPI's
+// predefined ones have fixed numbers (mpif-handles.h), all others are the vid, which no such number reaches. UH, any
+// thread.
+#include "interpose/mpi/upper/errors.h"
+
+namespace cropdl::upper {
+namespace {
+
+template <Kind K>
+MPI_Fint to_fortran(Vid vid) {
+#if defined(CROPDL_ABI_MPICH)
+  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>) {
+    return static_cast<MPI_Fint>(handle_out<K>(vid));
+  }
+#endif
+  if (vid_index(vid) < HandleOf<K>::count) {
+    const int number = HandleOf<K>::fortran[vid_index(vid)];
+    return number >= 0 ? number : static_cast<MPI_Fint>(vid_index(vid) == 0 ? 0 : vid);
+  }
+  return static_cast<MPI_Fint>(vid);
+}
+
+template <Kind K>
+typename HandleOf<K>::type from_fortran(MPI_Fint number) {
+#if defined(CROPDL_ABI_MPICH)
+  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>) {
+    return static_cast<typename HandleOf<K>::type>(number);
+  }
+#endif
+  if (number >= 1 << 24) return handle_out<K>(static_cast<Vid>(number));
+  for (uint32_t i = 0; i < HandleOf<K>::count; ++i) {
+    if (HandleOf<K>::fortran[i] == number) return handle_out<K>(make_vid(K, i));
+  }
+  return handle_out<K>(make_vid(K, 0));
+}
+
+}  // namespace
+
+MPI_Fint handle_to_fortran(Vid vid) {
+  switch (seam::vid_kind(vid)) {
+    case Kind::kDatatype: return to_fortran<Kind::kDatatype>(vid);
+    case Kind::kWin: return to_fortran<Kind::kWin>(vid);
+    case Kind::kFile: return to_fortran<Kind::kFile>(vid);
+    default: return to_fortran<Kind::kComm>(vid);
+  }
+}
+
+}  // namespace cropdl::upper
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+// MPICH defines all but the file's as macros that cast.
+#define FORTRAN(Name, Handle, kind)                                                            \
+  MPI_FUNCTION(MPI_Fint, Name##_c2f, Handle handle) { return to_fortran<Kind::kind>(handle_in<Kind::kind>(handle)); } \
+  MPI_FUNCTION(Handle, Name##_f2c, MPI_Fint number) { return from_fortran<Kind::kind>(number); }
+FORTRAN(File, MPI_File, kFile)
+#if defined(CROPDL_ABI_OPENMPI)
+FORTRAN(Comm, MPI_Comm, kComm)
+FORTRAN(Type, MPI_Datatype, kDatatype)
+FORTRAN(Group, MPI_Group, kGroup)
+FORTRAN(Op, MPI_Op, kOp)
+FORTRAN(Request, MPI_Request, kRequest)
+FORTRAN(Message, MPI_Message, kMessage)
+FORTRAN(Win, MPI_Win, kWin)
+FORTRAN(Info, MPI_Info, kInfo)
+FORTRAN(Errhandler, MPI_Errhandler, kErrhandler)
+#endif
+
+// A Fortran status has the C status's words (mpif.h of both: as many integers as the structure has).
+MPI_FUNCTION(int, Status_c2f, const MPI_Status* from, MPI_Fint* to) {
+  if (!status_wanted(from)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Status_c2f);
+  __builtin_memcpy(to, from, sizeof *from);
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Status_f2c, const MPI_Fint* from, MPI_Status* to) {
+  if (!from) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Status_f2c);
+  __builtin_memcpy(to, from, sizeof *to);
+  return MPI_SUCCESS;
+}

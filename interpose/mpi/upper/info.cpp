@@ -1,0 +1,258 @@
+// Info objects: lists of keys and values in the upper half. Nothing of them has to survive below, so a program that
+// holds one stays checkpointable; a call that wants one gets a lower half's copy for its duration. MPI_INFO_ENV is
+// the lower half's: it describes the launch of this run. UH, any thread.
+#include <cstring>
+
+#include "interpose/mpi/upper/objects.h"
+
+namespace cropdl::upper {
+namespace {
+
+struct Entry {
+  Entry* next;
+  char* key;
+  char* value;
+};
+struct List {
+  Entry* first;
+  bool used;
+};
+
+constexpr uint32_t kCapacity = 1u << 16;
+SpinLock lock;
+List** lists = nullptr;  // by index - kFirstDynamic
+uint32_t lists_size = 0;
+
+List* list_of(Vid vid) {
+  const uint32_t slot = vid_index(vid) - seam::kFirstDynamic;
+  return vid_index(vid) >= seam::kFirstDynamic && slot < lists_size && lists[slot] && lists[slot]->used ? lists[slot]
+                                                                                                       : nullptr;
+}
+
+Vid make_list() {
+  uint32_t slot = 0;
+  while (slot < lists_size && lists[slot] && lists[slot]->used) ++slot;
+  if (slot == kCapacity) abort();
+  if (slot == lists_size) {
+    const uint32_t size = lists_size ? lists_size * 2 : 16;
+    auto** grown = static_cast<List**>(realloc(lists, size * sizeof(List*)));
+    if (!grown) abort();
+    memset(grown + lists_size, 0, (size - lists_size) * sizeof(List*));
+    lists = grown;
+    lists_size = size;
+  }
+  if (!lists[slot]) lists[slot] = static_cast<List*>(calloc(1, sizeof(List)));
+  if (!lists[slot]) abort();
+  lists[slot]->used = true;
+  return make_vid(Kind::kInfo, seam::kFirstDynamic + slot);
+}
+
+Entry** find(List* list, const char* key) {
+  Entry** e = &list->first;
+  while (*e && strcmp((*e)->key, key) != 0) e = &(*e)->next;
+  return e;
+}
+void put(List* list, const char* key, const char* value) {
+  Entry** e = find(list, key);
+  if (!*e) {
+    *e = static_cast<Entry*>(calloc(1, sizeof(Entry)));
+    if (!*e) abort();
+    (*e)->key = strdup(key);
+  }
+  free((*e)->value);
+  (*e)->value = strdup(value);
+}
+void erase(Entry** e) {
+  Entry* gone = *e;
+  *e = gone->next;
+  free(gone->key);
+  free(gone->value);
+  free(gone);
+}
+
+bool is_env(Vid vid) { return vid == seam::kVid_MPI_INFO_ENV; }
+int bad(seam::Fn fn, int neutral = seam::kErrInfo) { return fail(kNoObject, neutral, fn); }
+
+}  // namespace
+
+LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(false) {
+  if (vid_index(vid_) < seam::kFirstDynamic) return;
+  List* list = list_of(vid_);
+  vid_ = make_vid(Kind::kInfo, 0);
+  if (!list || !list->first) return;
+  made_ = call<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
+  for (Entry* e = list->first; made_ && e; e = e->next) call<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
+}
+LowerInfo::~LowerInfo() {
+  if (made_) call<int>(seam::kFn_MPI_Info_free, &vid_);
+}
+
+MPI_Info info_from_lower(Vid lower) {
+  Vid vid;
+  {
+    Locked locked(lock);
+    vid = make_list();
+  }
+  int n = 0;
+  if (vid_index(lower) != 0 && call<int>(seam::kFn_MPI_Info_get_nkeys, lower, &n) == seam::kSuccess) {
+    for (int i = 0; i < n; ++i) {
+      char key[512], value[2048];
+      int flag = 0;
+      call<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
+      call<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
+      Locked locked(lock);
+      if (flag) put(list_of(vid), key, value);
+    }
+    call<int>(seam::kFn_MPI_Info_free, &lower);
+  }
+  return handle_out<Kind::kInfo>(vid);
+}
+
+}  // namespace cropdl::upper
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+MPI_FUNCTION(int, Info_create, MPI_Info* info) {
+  Locked locked(lock);
+  *info = handle_out<Kind::kInfo>(make_list());
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Info_free, MPI_Info* info) {
+  {
+    Locked locked(lock);
+    if (List* list = list_of(handle_in<Kind::kInfo>(*info))) {
+      while (list->first) erase(&list->first);
+      list->used = false;
+      *info = MPI_INFO_NULL;
+      return MPI_SUCCESS;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_free);
+}
+MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
+  if (strlen(key) > MPI_MAX_INFO_KEY) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoKey);
+  if (strlen(value) > MPI_MAX_INFO_VAL) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoValue);
+  {
+    Locked locked(lock);
+    if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
+      put(list, key, value);
+      return MPI_SUCCESS;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_set);
+}
+MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
+  int neutral = seam::kErrInfo;
+  {
+    Locked locked(lock);
+    if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
+      Entry** e = find(list, key);
+      if (*e) {
+        erase(e);
+        return MPI_SUCCESS;
+      }
+      neutral = seam::kErrInfoNoKey;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_delete, neutral);
+}
+MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* value, int* flag) {
+  const Vid vid = handle_in<Kind::kInfo>(info);
+  if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get, vid, key, valuelen, value, flag);
+  {
+    Locked locked(lock);
+    if (List* list = list_of(vid)) {
+      const Entry* e = *find(list, key);
+      *flag = e != nullptr;
+      if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen does not count the final zero
+      return MPI_SUCCESS;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_get);
+}
+MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuelen, int* flag) {
+  const Vid vid = handle_in<Kind::kInfo>(info);
+  if (is_env(vid)) {
+    char value[2048];
+    const int r = call<int>(seam::kFn_MPI_Info_get, vid, key, MPI_MAX_INFO_VAL, value, flag);
+    if (r == seam::kSuccess && *flag) *valuelen = static_cast<int>(strlen(value));
+    return r;
+  }
+  {
+    Locked locked(lock);
+    if (List* list = list_of(vid)) {
+      const Entry* e = *find(list, key);
+      *flag = e != nullptr;
+      if (e) *valuelen = static_cast<int>(strlen(e->value));
+      return MPI_SUCCESS;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_get_valuelen);
+}
+MPI_FUNCTION(int, Info_get_nkeys, MPI_Info info, int* nkeys) {
+  const Vid vid = handle_in<Kind::kInfo>(info);
+  if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get_nkeys, vid, nkeys);
+  {
+    Locked locked(lock);
+    if (List* list = list_of(vid)) {
+      *nkeys = 0;
+      for (const Entry* e = list->first; e; e = e->next) ++*nkeys;
+      return MPI_SUCCESS;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_get_nkeys);
+}
+MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
+  const Vid vid = handle_in<Kind::kInfo>(info);
+  if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get_nthkey, vid, n, key);
+  int neutral = seam::kErrInfo;
+  {
+    Locked locked(lock);
+    if (List* list = list_of(vid)) {
+      const Entry* e = list->first;
+      while (e && n-- > 0) e = e->next;
+      if (e) {
+        text_out(key, e->key, MPI_MAX_INFO_KEY, nullptr);
+        return MPI_SUCCESS;
+      }
+      neutral = seam::kErrInfoNoKey;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_get_nthkey, neutral);
+}
+MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
+  const Vid vid = handle_in<Kind::kInfo>(info);
+  {
+    Locked locked(lock);
+    if (list_of(vid)) {
+      const Vid copy = make_list();
+      for (const Entry* e = list_of(vid)->first; e; e = e->next) put(list_of(copy), e->key, e->value);
+      *newinfo = handle_out<Kind::kInfo>(copy);
+      return MPI_SUCCESS;
+    }
+  }
+  return bad(seam::kFn_MPI_Info_dup);
+}
+#if defined(CROPDL_ABI_MPICH)
+MPI_FUNCTION(int, Info_create_env, int, char**, MPI_Info* info) { return PMPI_Info_create(info); }
+MPI_FUNCTION(int, Info_get_string, MPI_Info info, const char* key, int* buflen, char* value, int* flag) {
+  int length = 0;
+  const int r = PMPI_Info_get_valuelen(info, key, &length, flag);
+  if (r != MPI_SUCCESS || !*flag) return r;
+  const int room = *buflen;
+  *buflen = length + 1;
+  return room > 0 ? PMPI_Info_get(info, key, room - 1, value, flag) : MPI_SUCCESS;
+}
+#endif
+
+// Hints of objects are advice to the MPI; none is needed for a right result, and none is promised back.
+#define HINTS(Type, Handle)                                                                    \
+  MPI_FUNCTION(int, Type##_set_info, Handle, MPI_Info) { return MPI_SUCCESS; }                 \
+  MPI_FUNCTION(int, Type##_get_info, Handle, MPI_Info* info) { return PMPI_Info_create(info); }
+HINTS(Comm, MPI_Comm)
+HINTS(Win, MPI_Win)
+HINTS(File, MPI_File)
+#if defined(CROPDL_ABI_MPICH)
+MPI_FUNCTION(int, Session_get_info, MPI_Session, MPI_Info* info) { return PMPI_Info_create(info); }
+#endif

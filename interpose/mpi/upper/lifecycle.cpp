@@ -1,0 +1,60 @@
+// MPI's beginning and end. UH, any thread; MPI_Init lazily reaches the MPI underneath at the level asked for.
+#include <cstdio>
+#include <unistd.h>
+
+#include "interpose/mpi/upper/attributes.h"
+#include "interpose/mpi/upper/communicators.h"
+#include "interpose/mpi/upper/errors.h"
+
+#if defined(CROPDL_ABI_OPENMPI)
+// What Open MPI's own libraries look at (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
+extern "C" int ompi_mpi_state;
+#endif
+
+namespace cropdl::upper {
+namespace {
+
+int init(int required, int* provided, seam::Fn fn) {
+  if (!seam::control()->mpi_table) {
+    static const char line[] =
+        "cropdl: the program calls MPI, but it was started through a lower half without MPI; name one with "
+        "cropdl-run --mpi openmpi|mpich\n";
+    if (write(2, line, sizeof line - 1) < 0) {
+      // standard error is closed: the exit status still says it
+    }
+    _exit(1);
+  }
+  int level = seam::kThreadSingle;
+  const int r = call<int>(seam::kFn_MPI_Init_thread, required, &level);
+  if (r) return fail(kNoObject, r, fn);
+  if (provided) *provided = constants::from_seam_thread_level(level);
+#if defined(CROPDL_ABI_OPENMPI)
+  ompi_mpi_state = 2;
+#endif
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+}  // namespace cropdl::upper
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+// The arguments of main are left as they are: no MPI has taken any out of them for twenty years.
+MPI_FUNCTION(int, Init, int*, char***) { return init(seam::kThreadSingle, nullptr, seam::kFn_MPI_Init); }
+MPI_FUNCTION(int, Init_thread, int*, char***, int required, int* provided) {
+  return init(constants::to_seam_thread_level(required), provided, seam::kFn_MPI_Init_thread);
+}
+
+MPI_FUNCTION(int, Finalize, void) {
+  // MPI-3.1, 8.7.1: the callbacks of MPI_COMM_SELF's attributes run first, while MPI still works.
+  const int deleted = delete_attributes(seam::kVid_MPI_COMM_SELF);
+  if (deleted != MPI_SUCCESS) return deleted;
+  const int r = call<int>(seam::kFn_MPI_Finalize);
+  if (r) return fail(kNoObject, r, seam::kFn_MPI_Finalize);
+  forget_ranks();
+#if defined(CROPDL_ABI_OPENMPI)
+  ompi_mpi_state = 5;
+#endif
+  return MPI_SUCCESS;
+}

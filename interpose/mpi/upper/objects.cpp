@@ -1,0 +1,143 @@
+// Tables of what the program attached to MPI objects (objects.h). UH, any thread. Memory is the program's malloc's.
+#include "interpose/mpi/upper/objects.h"
+
+#include <cstring>
+
+namespace cropdl::upper {
+namespace {
+
+// Open addressing over pointers, so that records stay where they are while the table grows.
+template <class T>
+class PointerTable {
+ public:
+  T* find(Vid vid) {
+    if (!slots_) return nullptr;
+    for (uint32_t i = hash(vid);; i = (i + 1) & mask_) {
+      if (!slots_[i]) return nullptr;
+      if (slots_[i] != kRemoved() && slots_[i]->vid == vid) return slots_[i];
+    }
+  }
+  void insert(T* record) {
+    if (!slots_ || used_ * 2 > mask_) grow();
+    uint32_t i = hash(record->vid);
+    while (slots_[i] && slots_[i] != kRemoved()) i = (i + 1) & mask_;
+    if (!slots_[i]) ++used_;
+    slots_[i] = record;
+  }
+  void remove(Vid vid) {
+    if (!slots_) return;
+    for (uint32_t i = hash(vid); slots_[i]; i = (i + 1) & mask_) {
+      if (slots_[i] != kRemoved() && slots_[i]->vid == vid) {
+        slots_[i] = kRemoved();
+        return;
+      }
+    }
+  }
+
+ private:
+  static T* kRemoved() { return reinterpret_cast<T*>(1); }
+  uint32_t hash(Vid vid) const { return (vid * 0x9e3779b1u >> 8) & mask_; }
+  void grow() {
+    T** old = slots_;
+    const uint32_t n = old ? mask_ + 1 : 0;
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < n; ++i) alive += old[i] && old[i] != kRemoved();
+    uint32_t size = 64;
+    while (size < alive * 4) size *= 2;
+    slots_ = static_cast<T**>(calloc(size, sizeof(T*)));
+    if (!slots_) abort();
+    mask_ = size - 1;
+    used_ = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+      if (old[i] && old[i] != kRemoved()) insert(old[i]);
+    }
+    free(old);
+  }
+  T** slots_ = nullptr;
+  uint32_t mask_ = 0;
+  uint32_t used_ = 0;
+};
+
+SpinLock lock;
+PointerTable<Object> objects;
+PointerTable<Callback> callbacks;
+uint32_t next_errhandler = seam::kFirstDynamic;
+
+}  // namespace
+
+Object* object(Vid vid, bool create) {
+  Locked locked(lock);
+  Object* o = objects.find(vid);
+  if (o || !create) return o;
+  o = static_cast<Object*>(calloc(1, sizeof(Object)));
+  if (!o) abort();
+  o->vid = vid;
+  objects.insert(o);
+  return o;
+}
+
+void drop_object(Vid vid) {
+  Object* o;
+  {
+    Locked locked(lock);
+    o = objects.find(vid);
+    objects.remove(vid);
+  }
+  if (!o) return;
+  for (Attribute* a = o->attributes; a;) {
+    Attribute* next = a->next;
+    free(a);
+    a = next;
+  }
+  free(o->name);
+  free(o);
+}
+
+Callback* new_callback(Kind kind, void (*function)(), Language language) {
+  auto* c = static_cast<Callback*>(calloc(1, sizeof(Callback)));
+  if (!c) abort();
+  c->function = function;
+  c->language = language;
+  c->kind = kind;
+  c->references = 1;
+  if (kind != Kind::kOp) {
+    Locked locked(lock);
+    c->vid = make_vid(Kind::kErrhandler, next_errhandler++);
+    callbacks.insert(c);
+  }
+  return c;
+}
+
+void bind_callback(Vid vid, Callback* callback) {
+  Locked locked(lock);
+  callback->vid = vid;
+  callbacks.insert(callback);
+}
+
+Callback* callback_of(Vid vid) {
+  Locked locked(lock);
+  return callbacks.find(vid);
+}
+
+void free_callback(Vid vid) {
+  Callback* c;
+  {
+    Locked locked(lock);
+    c = callbacks.find(vid);
+    if (!c || --c->references > 0) return;
+    callbacks.remove(vid);
+  }
+  free(c);
+}
+
+void* object_of(Vid vid) { return callback_of(vid); }
+
+void text_out(char* to, const char* from, int capacity, int* length) {
+  size_t n = strlen(from);
+  if (n >= static_cast<size_t>(capacity)) n = static_cast<size_t>(capacity) - 1;
+  memcpy(to, from, n);
+  to[n] = 0;
+  if (length) *length = static_cast<int>(n);
+}
+
+}  // namespace cropdl::upper

@@ -1,0 +1,279 @@
+// What every function of an MPI shim is made of: translate, call the lower half, translate back. The shim is the
+// program's libmpi: it lives in the upper half and in images, so it keeps only what must survive there.
+//
+// UH, any thread, UH FS base. C++ without exceptions, RTTI or its run-time library; of libc: malloc, free, string
+// functions, snprintf, write. No constructor runs before main.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <type_traits>
+
+#include "interpose/mpi/upper/abi.h"
+#include "interpose/seam/gate.h"
+#include "interpose/seam/mpi_abi.h"
+#include "mpi_functions.h"
+#include "mpi_predefined.h"
+
+// Defines PMPI_name, and MPI_name as its weak alias, as MPI's profiling interface wants it.
+#define CROPDL_PRAGMA(text) _Pragma(#text)
+#define MPI_FUNCTION(result, name, ...)                 \
+  CROPDL_PRAGMA(weak MPI_##name = PMPI_##name)          \
+  extern "C" __attribute__((visibility("default"))) result PMPI_##name(__VA_ARGS__)
+
+namespace cropdl::upper {
+
+using seam::Kind;
+using seam::make_vid;
+using seam::Vid;
+using seam::vid_index;
+
+// --- The call. -----------------------------------------------------------------------------------------------
+
+// Calls function `fn` of the lower half; again, as long as it left because a checkpoint wanted the thread. The table
+// is read anew each time: after a restart it is another one.
+template <class R, class... A>
+inline R call(seam::Fn fn, A... arguments) {
+  for (;;) {
+    const R r = seam::call_lower<R>(seam::control()->mpi_table, fn, arguments...);
+    if constexpr (std::is_same_v<R, int>) {
+      if (__builtin_expect(r == seam::kAgain, 0)) continue;
+    }
+    return r;
+  }
+}
+
+// --- Handles. ------------------------------------------------------------------------------------------------
+
+// Handles that are pointers: predefined ones are addresses of data symbols whose first word is the vid (the program
+// may hold copies of them); ops and error handlers are objects made by the shim that begin likewise, because Open
+// MPI's C++ and Fortran libraries write into them; all others are this tag above the vid: not canonical, so that
+// no address looks like one.
+inline constexpr uintptr_t kTag = 0x7a7a;
+// Handles that are integers: two top bits that MPICH gives to "direct" handles, the kind, the index. MPICH's own
+// values have another kind in bits 26 to 29, and the program gets no handle but ours.
+inline constexpr uint32_t kIntegerTag = 0xc000'0000;
+inline constexpr uint32_t kUnknownIndex = 0xf'ffff;  // no object has it; the MPI underneath rejects it
+
+void* object_of(Vid vid);  // ops and error handlers made by the program (objects.cpp)
+
+template <Kind K>
+inline Vid handle_in(typename HandleOf<K>::type handle) {
+  using H = typename HandleOf<K>::type;
+  if constexpr (std::is_pointer_v<H>) {
+    const auto word = reinterpret_cast<uintptr_t>(handle);
+    if (word >> 48 == kTag) return static_cast<Vid>(word);
+    return word == 0 ? make_vid(K, 0) : *reinterpret_cast<const Vid*>(word);
+  } else {
+    const auto word = static_cast<uint32_t>(handle);
+    const int index = HandleOf<K>::index_of(word);
+    if (index >= 0) return make_vid(K, static_cast<uint32_t>(index));
+    return make_vid(K, (word & 0xf000'0000) == kIntegerTag ? vid_index(word) : kUnknownIndex);
+  }
+}
+
+template <Kind K>
+inline typename HandleOf<K>::type handle_out(Vid vid) {
+  using H = typename HandleOf<K>::type;
+  if (vid_index(vid) < HandleOf<K>::count) return HandleOf<K>::of(vid_index(vid));
+  if constexpr (std::is_pointer_v<H>) {
+    if constexpr (K == Kind::kOp || K == Kind::kErrhandler) {
+      return static_cast<H>(object_of(vid));
+    } else {
+      return reinterpret_cast<H>(kTag << 48 | vid);
+    }
+  } else {
+    return static_cast<H>(kIntegerTag | static_cast<uint32_t>(K) << 24 | vid_index(vid));
+  }
+}
+
+// Handles of kind K on the stack, on the heap when there are many.
+template <Kind K>
+class Handles {
+ public:
+  using H = typename HandleOf<K>::type;
+  Handles(const H* from, long n) : n_(from && n > 0 ? n : 0) {
+    allocate();
+    if (!from) vids_ = nullptr;
+    for (long i = 0; i < n_; ++i) vids_[i] = handle_in<K>(from[i]);
+  }
+  explicit Handles(long n) : n_(n > 0 ? n : 0) {
+    allocate();
+    for (long i = 0; i < n_; ++i) vids_[i] = make_vid(K, 0);
+  }
+  ~Handles() {
+    if (n_ > kInline) free(vids_);
+  }
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+  Vid* vids() { return vids_; }
+  void write_back(H* to) {
+    for (long i = 0; i < n_; ++i) to[i] = handle_out<K>(vids_[i]);
+  }
+
+ private:
+  static constexpr long kInline = 64;  // more than most programs wait for at once
+  void allocate() {
+    if (n_ > kInline) vids_ = static_cast<Vid*>(malloc(static_cast<size_t>(n_) * sizeof(Vid)));
+    if (!vids_) abort();
+  }
+  long n_;
+  Vid inline_[kInline];
+  Vid* vids_ = inline_;
+};
+
+// --- Values. -------------------------------------------------------------------------------------------------
+
+inline void* buffer_in(const void* p) {
+  return __builtin_expect(p == MPI_IN_PLACE, 0) ? seam::in_place() : const_cast<void*>(p);
+}
+
+// Pointers with a meaning: 2 and 3 in the seam for MPI_UNWEIGHTED and MPI_WEIGHTS_EMPTY, -1 for all handles.
+inline int* weights_in(const int* weights) {
+  return weights == MPI_UNWEIGHTED      ? reinterpret_cast<int*>(2)
+         : weights == MPI_WEIGHTS_EMPTY ? reinterpret_cast<int*>(3)
+                                        : const_cast<int*>(weights);
+}
+inline void* all_handles_in(MPI_T_pvar_handle handle) {
+  return handle == MPI_T_PVAR_ALL_HANDLES ? reinterpret_cast<void*>(-1) : reinterpret_cast<void*>(handle);
+}
+
+inline bool status_wanted(const MPI_Status* status) {
+  return status != MPI_STATUS_IGNORE && status != MPI_STATUSES_IGNORE && status != nullptr;
+}
+// MPI_ERROR is set by the functions that return several statuses only, as the standard asks.
+inline void status_fields_out(const seam::Status& from, MPI_Status* to) {
+  to->MPI_SOURCE = constants::from_seam_rank(from.source);
+  to->MPI_TAG = constants::from_seam_tag(from.tag);
+#if defined(CROPDL_ABI_OPENMPI)
+  to->_cancelled = from.cancelled;
+  to->_ucount = static_cast<size_t>(from.bytes);
+#else
+  to->count_lo = static_cast<int>(from.bytes & 0xffff'ffff);
+  to->count_hi_and_cancelled = static_cast<int>(from.bytes >> 32 << 1 | (from.cancelled & 1));
+#endif
+}
+inline void status_out(const seam::Status& from, MPI_Status* to) { status_fields_out(from, to); }
+inline seam::Status status_in(const MPI_Status& from) {
+  seam::Status s;
+  s.source = constants::to_seam_rank(from.MPI_SOURCE);
+  s.tag = constants::to_seam_tag(from.MPI_TAG);
+  s.error = constants::to_seam_error(from.MPI_ERROR);
+#if defined(CROPDL_ABI_OPENMPI)
+  s.cancelled = from._cancelled;
+  s.bytes = static_cast<int64_t>(from._ucount);
+#else
+  s.cancelled = from.count_hi_and_cancelled & 1;
+  s.bytes = static_cast<int64_t>(static_cast<uint32_t>(from.count_lo)) |
+            static_cast<int64_t>(static_cast<uint32_t>(from.count_hi_and_cancelled) >> 1) << 32;
+#endif
+  return s;
+}
+
+// Statuses of several requests. Entries the lower half does not fill (Waitsome, Testsome) stay as they were.
+class Statuses {
+ public:
+  Statuses(const MPI_Status* wanted, long n) : n_(status_wanted(wanted) && n > 0 ? n : 0) {
+    if (n_ > kInline) data_ = static_cast<seam::Status*>(malloc(static_cast<size_t>(n_) * sizeof(seam::Status)));
+    if (!data_) abort();
+    for (long i = 0; i < n_; ++i) data_[i].error = kUnset;
+  }
+  ~Statuses() {
+    if (n_ > kInline) free(data_);
+  }
+  Statuses(const Statuses&) = delete;
+  Statuses& operator=(const Statuses&) = delete;
+  seam::Status* data() { return n_ ? data_ : nullptr; }
+  void write_back(MPI_Status* to) {
+    for (long i = 0; i < n_; ++i) {
+      if (data_[i].error == kUnset) continue;
+      status_fields_out(data_[i], &to[i]);
+      to[i].MPI_ERROR = constants::from_seam_error(data_[i].error);
+    }
+  }
+
+ private:
+  static constexpr long kInline = 16;
+  static constexpr int kUnset = -1;  // no error class is negative
+  long n_;
+  seam::Status inline_[kInline];
+  seam::Status* data_ = inline_;
+};
+
+// Integers some of which are constants.
+class Constants {
+ public:
+  Constants(const int* from, long n, int (*translate)(int)) : data_(nullptr) {
+    if (!from || n <= 0) return;
+    data_ = static_cast<int*>(malloc(static_cast<size_t>(n) * sizeof(int)));
+    if (!data_) abort();
+    for (long i = 0; i < n; ++i) data_[i] = translate(from[i]);
+  }
+  ~Constants() { free(data_); }
+  Constants(const Constants&) = delete;
+  Constants& operator=(const Constants&) = delete;
+  const int* data() const { return data_; }
+
+ private:
+  int* data_;
+};
+
+inline bool fits(int64_t value) { return value == static_cast<int>(value); }
+
+class NarrowArray {
+ public:
+  NarrowArray(const MPI_Count* from, int64_t n) : data_(nullptr), fits_(true) {
+    if (!from || n <= 0) return;
+    data_ = static_cast<int*>(malloc(static_cast<size_t>(n) * sizeof(int)));
+    if (!data_) abort();
+    for (int64_t i = 0; i < n; ++i) {
+      fits_ = fits_ && upper::fits(from[i]);
+      data_[i] = static_cast<int>(from[i]);
+    }
+  }
+  ~NarrowArray() { free(data_); }
+  NarrowArray(const NarrowArray&) = delete;
+  NarrowArray& operator=(const NarrowArray&) = delete;
+  bool fits() const { return fits_; }
+  const int* data() const { return data_; }
+
+ private:
+  int* data_;
+  bool fits_;
+};
+
+// The MPI underneath may have longer strings than the program's buffer (a processor name: 256 against 128 bytes).
+inline constexpr int kTextCapacity = 1024;
+void text_out(char* to, const char* from, int capacity, int* length);
+
+// --- Lengths of arrays that follow from a communicator (sizes.cpp). ---------------------------------------------
+int peers(MPI_Comm comm);
+int neighbors_in(MPI_Comm comm);
+int neighbors_out(MPI_Comm comm);
+
+// --- Errors (errors.cpp). --------------------------------------------------------------------------------------
+
+inline constexpr Vid kNoObject = 0;  // errors go to MPI_COMM_WORLD's handler
+// Calls the error handler of `object` (a communicator, window or file) and returns the program's error code.
+int fail(Vid object, int neutral, seam::Fn fn);
+// A new communicator has its parent's error handler.
+void inherit_errhandler(Vid parent, Vid child);
+
+// --- Info (info.cpp). ------------------------------------------------------------------------------------------
+
+// A lower half's Info with the contents of the program's, alive as long as this is.
+class LowerInfo {
+ public:
+  explicit LowerInfo(MPI_Info info);
+  ~LowerInfo();
+  LowerInfo(const LowerInfo&) = delete;
+  LowerInfo& operator=(const LowerInfo&) = delete;
+  Vid vid() const { return vid_; }
+
+ private:
+  Vid vid_;
+  bool made_;
+};
+MPI_Info info_from_lower(Vid lower);
+
+}  // namespace cropdl::upper

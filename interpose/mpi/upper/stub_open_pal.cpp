@@ -1,0 +1,53 @@
+// Stands for libopen-pal.so.40: what Open MPI's C++ and Fortran libraries import from it (nm -D --undefined-only).
+// The object system is used for lists of data representations only; classes have no constructors here. UH, any
+// thread. Layout of opal_class_t: opal/class/opal_object.h of Open MPI 4.1.
+#include <cstddef>
+#include <cstdlib>
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+struct opal_class_t {
+  const char* name;
+  opal_class_t* parent;
+  void (*construct)(void*);
+  void (*destruct)(void*);
+  int initialized;
+  int depth;
+  void (**constructors)(void*);
+  void (**destructors)(void*);
+  size_t size;
+};
+
+EXPORTED int opal_class_init_epoch;
+EXPORTED bool opal_uses_threads;
+EXPORTED opal_class_t opal_list_item_t_class;
+int opal_class_init_epoch = 1;
+bool opal_uses_threads = false;
+static void (*no_functions[1])(void*) = {nullptr};
+opal_class_t opal_list_item_t_class = {"opal_list_item_t", nullptr, nullptr, nullptr,     1,
+                                       1,                  no_functions, no_functions, 56};
+
+// Constructors run from the parent's to the class's own; the arrays end with a null.
+EXPORTED void opal_class_initialize(opal_class_t* c) {
+  if (c->initialized == opal_class_init_epoch) return;
+  int depth = 0;
+  for (opal_class_t* p = c; p; p = p->parent) ++depth;
+  auto** functions = static_cast<void (**)(void*)>(calloc(2 * static_cast<size_t>(depth) + 2, sizeof(void*)));
+  if (!functions) abort();
+  c->depth = depth;
+  c->constructors = functions;
+  c->destructors = functions + depth + 1;
+  int constructs = 0, destructs = 0;
+  for (opal_class_t* p = c; p; p = p->parent) constructs += p->construct != nullptr;
+  for (opal_class_t* p = c; p; p = p->parent) {
+    if (p->construct) c->constructors[--constructs] = p->construct;
+    if (p->destruct) c->destructors[destructs++] = p->destruct;
+  }
+  c->initialized = opal_class_init_epoch;
+}
+
+EXPORTED void opal_argv_free(char** argv) {
+  if (!argv) return;
+  for (char** a = argv; *a; ++a) free(*a);
+  free(argv);
+}
