@@ -390,7 +390,7 @@ def promise_main(promises):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: still end the jobs
     try:
         promises[sys.argv[1]]()
-    except Failure as failure:
+    except (Failure, OSError) as failure:
         print(f"FAILED {sys.argv[1]}: {failure}")
         return 1
     print(f"kept: {sys.argv[1]}")
