@@ -98,7 +98,10 @@ void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
   seam::Status s;
   status_out(real_status, &s);
   s.error = error_out(code);
-  if (receives(r) && !s.cancelled) {
+  if (r->peer == seam::kProcNull && receives(r)) {
+    s.source = seam::kProcNull;  // see post() in point_to_point.cpp
+    s.tag = seam::kAnyTag;
+  } else if (receives(r) && !s.cancelled) {
     add(message_counter(state->received, reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE), 1);
   } else if (r->kind == kSendRequest && s.cancelled) {
     add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});

@@ -1,0 +1,619 @@
+// Point-to-point communication, requests, the drain and the hold of the lower half's MPI runtime, in one process per
+// rank. Run as `mpirun -n 2 lower_communication_<mpi>`.
+#include "tests/unit/mpi/rig.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+using namespace rig;
+
+namespace {
+
+int send(int value, int to, int tag, Vid comm = kWorld) { return lower_MPI_Send(&value, 1, kInt, to, tag, comm); }
+
+int receive(int from, int tag, Status* status = nullptr, Vid comm = kWorld) {
+  int value = -1;
+  EXPECT_EQ(lower_MPI_Recv(&value, 1, kInt, from, tag, comm, status), kSuccess);
+  return value;
+}
+
+class Communication : public ::testing::Test {
+ protected:
+  void SetUp() override { everyone(); }
+  void TearDown() override { everyone(); }
+  const int peer = 1 - rank;
+};
+
+TEST_F(Communication, AMessageArrivesWithItsStatus) {
+  if (rank == 0) {
+    const int three[3] = {1, 2, 3};
+    EXPECT_EQ(lower_MPI_Send(three, 3, kInt, 1, 7, kWorld), kSuccess);
+  } else {
+    int into[5] = {};
+    Status s{};
+    EXPECT_EQ(lower_MPI_Recv(into, 5, kInt, kAnySource, kAnyTag, kWorld, &s), kSuccess);
+    EXPECT_EQ(into[2], 3);
+    EXPECT_EQ(s.source, 0);
+    EXPECT_EQ(s.tag, 7);
+    EXPECT_EQ(s.bytes, 12);
+  }
+}
+
+TEST_F(Communication, ProcNullNeitherBlocksNorCounts) {
+  const auto before = runtime->sent();
+  EXPECT_EQ(send(1, kProcNull, 0), kSuccess);
+  Status s{};
+  EXPECT_EQ(lower_MPI_Recv(nullptr, 0, kInt, kProcNull, 0, kWorld, &s), kSuccess);
+  EXPECT_EQ(s.source, kProcNull);
+  EXPECT_EQ(runtime->sent(), before);
+}
+
+TEST_F(Communication, AnErrorOfTheMpiBecomesItsClass) {
+  EXPECT_EQ(send(1, 77, 0), kErrRank);
+  cut();  // and nothing is expected from it
+}
+
+TEST_F(Communication, ABlockedReceiveLeavesAndGoesOn) {
+  int value = -1;
+  Status s{};
+  if (rank == 1) {
+    want(true);
+    EXPECT_EQ(lower_MPI_Recv(&value, 1, kInt, 0, 3, kWorld, &s), kAgain);
+    EXPECT_NE(thread_record.pending[0], 0u);
+    EXPECT_EQ(lower_MPI_Recv(&value, 1, kInt, 0, 3, kWorld, &s), kAgain);
+    want(false);
+  }
+  cut();
+  if (rank == 0) {
+    EXPECT_EQ(send(42, 1, 3), kSuccess);
+  } else {
+    EXPECT_EQ(lower_MPI_Recv(&value, 1, kInt, 0, 3, kWorld, &s), kSuccess);
+    EXPECT_EQ(value, 42);
+    EXPECT_EQ(s.tag, 3);
+    EXPECT_EQ(thread_record.pending[0], 0u);
+  }
+}
+
+TEST_F(Communication, DrainedMessagesKeepOrderTagsAndWildcards) {
+  if (rank == 0) {
+    for (int i = 0; i < 10; ++i) send(100 + i, 1, i % 2);
+  }
+  cut();
+  if (rank == 1) {
+    Status s{};
+    EXPECT_EQ(receive(0, 1, &s), 101);
+    EXPECT_EQ(s.tag, 1);
+    EXPECT_EQ(receive(kAnySource, kAnyTag, &s), 100);
+    EXPECT_EQ(receive(kAnySource, 1), 103);
+    for (int want_value : {102, 104, 106, 108}) EXPECT_EQ(receive(0, 0), want_value);
+    int flag = 0;
+    EXPECT_EQ(lower_MPI_Iprobe(0, kAnyTag, kWorld, &flag, &s), kSuccess);
+    EXPECT_EQ(flag, 1);
+    EXPECT_EQ(s.bytes, 4);
+    for (int want_value : {105, 107, 109}) EXPECT_EQ(receive(0, kAnyTag), want_value);
+    EXPECT_EQ(lower_MPI_Iprobe(0, kAnyTag, kWorld, &flag, &s), kSuccess);
+    EXPECT_EQ(flag, 0);
+  }
+}
+
+TEST_F(Communication, LaterMessagesComeAfterDrainedOnes) {
+  if (rank == 0) send(1, 1, 5);
+  cut();
+  if (rank == 0) send(2, 1, 5);
+  cut();
+  if (rank == 0) send(3, 1, 5);
+  if (rank == 1) {
+    for (int want_value : {1, 2, 3}) EXPECT_EQ(receive(kAnySource, 5), want_value);
+  }
+}
+
+TEST_F(Communication, MessagesToOneselfAreDrained) {
+  Vid request = 0;
+  const int value = 5;
+  EXPECT_EQ(lower_MPI_Isend(&value, 1, kInt, rank, 9, kWorld, &request), kSuccess);
+  cut();
+  EXPECT_EQ(receive(rank, 9), 5);
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+}
+
+TEST_F(Communication, LargeSendsCompleteBecauseTheReceiverDrains) {
+  constexpr int kCount = 3 << 20;
+  auto* data = program<int>(0);
+  Vid request = 0;
+  for (int i = 0; i < kCount; ++i) data[i] = rank == 0 ? i : 0;
+  if (rank == 0) {
+    EXPECT_EQ(lower_MPI_Isend(data, kCount, kInt, 1, 1, kWorld, &request), kSuccess);
+  }
+  cut();
+  if (rank == 0) {
+    memset(data, 0, kCount * sizeof(int));  // done: the buffer is the program's again
+    Status s{};
+    EXPECT_EQ(lower_MPI_Wait(&request, &s), kSuccess);
+    EXPECT_EQ(request, make_vid(Kind::kRequest, 0));
+  } else {
+    Status s{};
+    EXPECT_EQ(lower_MPI_Recv(data, kCount, kInt, 0, 1, kWorld, &s), kSuccess);
+    EXPECT_EQ(s.bytes, int64_t{kCount} * 4);
+    long wrong = 0;
+    for (int i = 0; i < kCount; ++i) wrong += data[i] != i;
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST_F(Communication, ARankBlockedInANativeSendIsFreedByTheDrain) {
+  constexpr int kCount = 2 << 20;
+  auto* data = program<char>(0);
+  MPI_Request done = MPI_REQUEST_NULL;
+  if (rank == 0) {
+    memset(data, 3, kCount);
+    EXPECT_EQ(lower_MPI_Ssend(data, kCount, kByte, 1, 1, kWorld), kSuccess);
+    MPI_Ibarrier(aside, &done);
+    MPI_Wait(&done, MPI_STATUS_IGNORE);
+  } else {
+    // Rank 0 can not tell its count as `cut` does; what its agent would tell is more than what has arrived.
+    const std::vector<cropdl::coord::PeerCount> expected{{0, UINT64_MAX}};
+    int flag = 0;
+    while (!flag) EXPECT_EQ(lower_MPI_Iprobe(0, 1, kWorld, &flag, nullptr), kSuccess);
+    runtime->begin_drain(expected);
+    MPI_Ibarrier(aside, &done);
+    for (int reached = 0; !reached;) {
+      EXPECT_FALSE(runtime->drain_step());
+      MPI_Test(&done, &reached, MPI_STATUS_IGNORE);
+    }
+    memset(data, 0, kCount);
+    EXPECT_EQ(lower_MPI_Recv(data, kCount, kByte, kAnySource, kAnyTag, kWorld, nullptr), kSuccess);
+    EXPECT_EQ(data[kCount - 1], 3);
+  }
+  everyone();
+  cut();
+}
+
+TEST_F(Communication, PendingReceivesSurviveInPostingOrder) {
+  int values[3] = {};
+  Vid requests[3] = {};
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Irecv(&values[0], 1, kInt, kAnySource, kAnyTag, kWorld, &requests[0]), kSuccess);
+    EXPECT_EQ(lower_MPI_Irecv(&values[1], 1, kInt, 0, 2, kWorld, &requests[1]), kSuccess);
+    EXPECT_EQ(lower_MPI_Irecv(&values[2], 1, kInt, 0, kAnyTag, kWorld, &requests[2]), kSuccess);
+  }
+  cut();
+  cut();
+  if (rank == 0) {
+    for (int i = 0; i < 3; ++i) send(10 + i, 1, 2);
+  } else {
+    Status statuses[3];
+    EXPECT_EQ(lower_MPI_Waitall(3, requests, statuses), kSuccess);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(values[i], 10 + i);
+      EXPECT_EQ(statuses[i].source, 0);
+    }
+  }
+}
+
+TEST_F(Communication, AReceivePostedBeforeTheCutTakesTheMessageItWasPostedFor) {
+  int value = -1;
+  Vid request = 0;
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, kWorld, &request), kSuccess);
+  }
+  everyone();
+  if (rank == 0) {
+    send(1, 1, 1);
+    send(2, 1, 1);
+  }
+  cut();
+  if (rank == 1) {
+    EXPECT_EQ(receive(0, 1), 2);  // the first is the request's
+    Status s{};
+    EXPECT_EQ(lower_MPI_Wait(&request, &s), kSuccess);
+    EXPECT_EQ(value, 1);
+    EXPECT_EQ(s.bytes, 4);
+  }
+}
+
+TEST_F(Communication, ADrainedMessageKeepsMpisRulesForTypes) {
+  Vid column = 0;
+  EXPECT_EQ(lower_MPI_Type_vector(4, 1, 4, kInt, &column), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_commit(&column), kSuccess);
+  int matrix[16];
+  for (int i = 0; i < 16; ++i) matrix[i] = rank == 0 ? i : -1;
+  if (rank == 0) {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(lower_MPI_Send(matrix + 1, 1, column, 1, i, kWorld), kSuccess);
+  }
+  cut();
+  if (rank == 1) {
+    Status s{};
+    EXPECT_EQ(lower_MPI_Recv(matrix, 1, column, 0, 0, kWorld, &s), kSuccess);
+    EXPECT_EQ(matrix[0], 1);
+    EXPECT_EQ(matrix[4], 5);
+    EXPECT_EQ(matrix[12], 13);
+    EXPECT_EQ(matrix[1], -1);
+    int more[6] = {-1, -1, -1, -1, -1, -1};
+    EXPECT_EQ(lower_MPI_Recv(more, 6, kInt, 0, 1, kWorld, &s), kSuccess);  // shorter than the buffer
+    EXPECT_EQ(s.bytes, 16);
+    EXPECT_EQ(more[3], 13);
+    EXPECT_EQ(more[4], -1);
+    EXPECT_EQ(lower_MPI_Recv(more, 2, kInt, 0, 2, kWorld, &s), kErrTruncate);  // longer
+  }
+  EXPECT_EQ(lower_MPI_Type_free(&column), kSuccess);
+}
+
+TEST_F(Communication, ATypeFreedWhileAReceiveIsPendingIsStillThereToPostItAgain) {
+  Vid pair = 0, request = 0;
+  int values[4] = {-1, -1, -1, -1};
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Type_vector(2, 1, 2, kInt, &pair), kSuccess);
+    EXPECT_EQ(lower_MPI_Type_commit(&pair), kSuccess);
+    EXPECT_EQ(lower_MPI_Irecv(values, 1, pair, 0, 4, kWorld, &request), kSuccess);
+    EXPECT_EQ(lower_MPI_Type_free(&pair), kSuccess);
+  }
+  cut();
+  if (rank == 0) {
+    const int two[2] = {8, 9};
+    EXPECT_EQ(lower_MPI_Send(two, 2, kInt, 1, 4, kWorld), kSuccess);
+  } else {
+    EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+    EXPECT_EQ(values[0], 8);
+    EXPECT_EQ(values[1], -1);
+    EXPECT_EQ(values[2], 9);
+  }
+}
+
+TEST_F(Communication, MatchedMessagesSurviveACut) {
+  Vid first = 0, second = 0;
+  Status s{};
+  if (rank == 0) {
+    send(21, 1, 1);
+    send(22, 1, 1);
+    send(23, 1, 1);
+  } else {
+    EXPECT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &first, &s), kSuccess);
+    EXPECT_EQ(s.bytes, 4);
+  }
+  cut();
+  if (rank == 1) {
+    int flag = 0;
+    EXPECT_EQ(lower_MPI_Improbe(0, kAnyTag, kWorld, &flag, &second, &s), kSuccess);
+    EXPECT_EQ(flag, 1);
+  }
+  cut();
+  if (rank == 1) {
+    EXPECT_EQ(receive(0, 1), 23);
+    int value = 0;
+    EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &second, &s), kSuccess);
+    EXPECT_EQ(value, 22);
+    Vid request = 0;
+    EXPECT_EQ(lower_MPI_Imrecv(&value, 1, kInt, &first, &request), kSuccess);
+    EXPECT_EQ(lower_MPI_Wait(&request, &s), kSuccess);
+    EXPECT_EQ(value, 21);
+    EXPECT_EQ(s.tag, 1);
+    EXPECT_EQ(first, make_vid(Kind::kMessage, 0));
+  }
+}
+
+TEST_F(Communication, ExchangesLeaveAndGoOn) {
+  int out = 10 + rank, in = -1;
+  Status s{};
+  want(true);
+  int r = lower_MPI_Sendrecv(&out, 1, kInt, peer, 1, &in, 1, kInt, peer, rank == 0 ? 2 : 1, kWorld, &s);
+  want(false);
+  if (rank == 0) {  // waits for tag 2, which nobody has sent: it must have left
+    EXPECT_EQ(r, kAgain);
+  }
+  cut();
+  while (rank == 1 && r == kAgain) {
+    r = lower_MPI_Sendrecv(&out, 1, kInt, peer, 1, &in, 1, kInt, peer, 1, kWorld, &s);
+  }
+  if (rank == 1) {
+    EXPECT_EQ(r, kSuccess);
+    EXPECT_EQ(in, 10);
+    send(99, 0, 2);
+    EXPECT_EQ(receive(0, 5), 5);
+  } else {
+    EXPECT_EQ(lower_MPI_Sendrecv(&out, 1, kInt, peer, 1, &in, 1, kInt, peer, 2, kWorld, &s), kSuccess);
+    EXPECT_EQ(in, 99);
+    EXPECT_EQ(s.tag, 2);
+    send(5, 1, 5);
+    EXPECT_EQ(receive(1, 1), 11);  // what rank 1's exchange sent
+  }
+}
+
+TEST_F(Communication, ReplacingExchangesSendTheOldContents) {
+  auto* data = program<int>(0);
+  constexpr int kCount = 100000;
+  for (int i = 0; i < kCount; ++i) data[i] = rank * kCount + i;
+  int r = kAgain;
+  want(true);
+  r = lower_MPI_Sendrecv_replace(data, kCount, kInt, peer, 1, peer, 1, kWorld, nullptr);
+  want(false);
+  cut();
+  while (r == kAgain) r = lower_MPI_Sendrecv_replace(data, kCount, kInt, peer, 1, peer, 1, kWorld, nullptr);
+  EXPECT_EQ(r, kSuccess);
+  long wrong = 0;
+  for (int i = 0; i < kCount; ++i) wrong += data[i] != peer * kCount + i;
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Communication, BufferedSendsKeepToTheAttachedBuffer) {
+  char buffer[1000];
+  char message[400] = {7};
+  EXPECT_EQ(lower_MPI_Bsend(message, 400, kByte, peer, 1, kWorld), kErrBuffer);
+  EXPECT_EQ(lower_MPI_Buffer_attach(buffer, sizeof buffer), kSuccess);
+  EXPECT_EQ(lower_MPI_Bsend(message, 400, kByte, peer, 1, kWorld), kSuccess);
+  Vid request = 0;
+  EXPECT_EQ(lower_MPI_Ibsend(message, 400, kByte, peer, 1, kWorld, &request), kSuccess);
+  message[0] = 0;
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(lower_MPI_Bsend(message, 900 * 2, kByte, peer, 1, kWorld), kErrBuffer);
+  cut();
+  for (int i = 0; i < 2; ++i) {
+    char in[400] = {};
+    EXPECT_EQ(lower_MPI_Recv(in, 400, kByte, peer, 1, kWorld, nullptr), kSuccess);
+    EXPECT_EQ(in[0], 7);
+  }
+  void* detached = nullptr;
+  int detached_size = 0;
+  EXPECT_EQ(lower_MPI_Buffer_detach(&detached, &detached_size), kSuccess);
+  EXPECT_EQ(detached, buffer);
+  EXPECT_EQ(detached_size, 1000);
+}
+
+TEST_F(Communication, EveryFormOfWaitAndTestSeesWhatTheCutCompleted) {
+  int values[4] = {};
+  Vid requests[4] = {};
+  if (rank == 1) {
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(lower_MPI_Irecv(&values[i], 1, kInt, 0, i, kWorld, &requests[i]), kSuccess);
+    }
+  }
+  everyone();
+  if (rank == 0) {
+    send(1, 1, 1);
+    send(2, 1, 2);
+  }
+  cut();
+  if (rank == 1) {
+    Status s{}, statuses[4];
+    int flag = 0, index = 0, count = 0, indices[4];
+    EXPECT_EQ(lower_MPI_Testall(4, requests, &flag, statuses), kSuccess);
+    EXPECT_EQ(flag, 0);
+    EXPECT_EQ(lower_MPI_Request_get_status(requests[1], &flag, &s), kSuccess);
+    EXPECT_EQ(flag, 1);
+    EXPECT_EQ(s.tag, 1);
+    EXPECT_EQ(lower_MPI_Waitany(4, requests, &index, &s), kSuccess);
+    EXPECT_EQ(index, 1);
+    EXPECT_EQ(lower_MPI_Waitsome(4, requests, &count, indices, statuses), kSuccess);
+    EXPECT_EQ(count, 1);
+    EXPECT_EQ(indices[0], 2);
+    EXPECT_EQ(statuses[0].tag, 2);
+    EXPECT_EQ(lower_MPI_Testany(4, requests, &index, &flag, &s), kSuccess);
+    EXPECT_EQ(flag, 0);
+    EXPECT_EQ(lower_MPI_Testsome(4, requests, &count, indices, statuses), kSuccess);
+    EXPECT_EQ(count, 0);
+    want(true);
+    EXPECT_EQ(lower_MPI_Waitall(4, requests, statuses), kAgain);
+    EXPECT_EQ(lower_MPI_Waitsome(4, requests, &count, indices, statuses), kAgain);
+    EXPECT_EQ(lower_MPI_Waitany(4, requests, &index, &s), kAgain);
+    want(false);
+  }
+  everyone();
+  if (rank == 0) {
+    send(0, 1, 0);
+    send(3, 1, 3);
+  } else {
+    Status statuses[4];
+    EXPECT_EQ(lower_MPI_Waitall(4, requests, statuses), kSuccess);
+    EXPECT_EQ(values[3], 3);
+    int flag = 0, index = 0, count = 0, indices[4];
+    EXPECT_EQ(lower_MPI_Testany(4, requests, &index, &flag, nullptr), kSuccess);
+    EXPECT_EQ(flag, 1);
+    EXPECT_EQ(index, kUndefined);
+    EXPECT_EQ(lower_MPI_Testsome(4, requests, &count, indices, statuses), kSuccess);
+    EXPECT_EQ(count, kUndefined);
+  }
+}
+
+TEST_F(Communication, ACancelledReceiveTakesNothing) {
+  int value = -1, cancelled = 0;
+  Vid request = 0;
+  Status s{};
+  EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, peer, 66, kWorld, &request), kSuccess);
+  EXPECT_EQ(lower_MPI_Cancel(&request), kSuccess);
+  EXPECT_EQ(lower_MPI_Wait(&request, &s), kSuccess);
+  EXPECT_EQ(lower_MPI_Test_cancelled(&s, &cancelled), kSuccess);
+  EXPECT_EQ(cancelled, 1);
+  cut();
+}
+
+TEST_F(Communication, AReceiveFreedByTheProgramStillTakesItsMessage) {
+  static int value = -1;
+  if (rank == 1) {
+    Vid request = 0;
+    EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, kWorld, &request), kSuccess);
+    EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+  }
+  cut();
+  if (rank == 0) send(17, 1, 1);
+  cut();
+  if (rank == 1) {
+    EXPECT_EQ(value, 17);
+  }
+}
+
+TEST_F(Communication, AGivenUpDrainLosesNothing) {
+  auto* data = program<char>(0);
+  constexpr int kCount = 4 << 20;
+  Vid request = 0;
+  if (rank == 0) {
+    memset(data, 9, kCount);
+    EXPECT_EQ(lower_MPI_Isend(data, kCount, kByte, 1, 1, kWorld, &request), kSuccess);
+    everyone();
+    EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  } else {
+    int flag = 0;
+    while (!flag) EXPECT_EQ(lower_MPI_Iprobe(0, 1, kWorld, &flag, nullptr), kSuccess);
+    runtime->begin_drain({});
+    runtime->drain_step();  // has begun to take it, no more
+    runtime->release();
+    everyone();
+    EXPECT_EQ(lower_MPI_Recv(data, kCount, kByte, 0, 1, kWorld, nullptr), kSuccess);
+    EXPECT_EQ(data[kCount - 1], 9);
+  }
+  cut();
+}
+
+TEST_F(Communication, PersistentRequestsWorkAndAreNamedInTheRefusal) {
+  int value = rank == 0 ? 5 : -1;
+  Vid request = 0;
+  if (rank == 0) {
+    EXPECT_EQ(lower_MPI_Send_init(&value, 1, kInt, 1, 1, kWorld, &request), kSuccess);
+  } else {
+    EXPECT_EQ(lower_MPI_Recv_init(&value, 1, kInt, 0, 1, kWorld, &request), kSuccess);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+    EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+    EXPECT_NE(request, make_vid(Kind::kRequest, 0));
+  }
+  EXPECT_EQ(value, 5);
+  EXPECT_EQ(runtime->refusal(), rank == 0 ? "MPI_Send_init: a persistent request exists"
+                                          : "MPI_Recv_init: a persistent request exists");
+  EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+  cut();  // the counts of both sides agree
+}
+
+TEST_F(Communication, ANonblockingCollectiveInFlightIsNamedInTheRefusal) {
+  Vid request = 0;
+  EXPECT_EQ(lower_MPI_Ibarrier(kWorld, &request), kSuccess);
+  EXPECT_EQ(runtime->refusal(), "MPI_Ibarrier: a request is not complete");
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(runtime->refusal(), "");
+}
+
+TEST_F(Communication, OverlappingCommunicatorsKeepTheirMessagesApart) {
+  Vid other = 0;
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
+  if (rank == 0) {
+    send(1, 1, 1, other);
+    send(2, 1, 1, kWorld);
+  }
+  cut();
+  if (rank == 1) {
+    EXPECT_EQ(receive(kAnySource, kAnyTag, nullptr, kWorld), 2);
+    EXPECT_EQ(receive(kAnySource, kAnyTag, nullptr, other), 1);
+  }
+  EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
+  cut();
+}
+
+TEST_F(Communication, CommunicatorsMadeAndFreedWithoutEndLeaveNoCounts) {
+  cropdl::coord::Standing before, after;
+  cut();
+  runtime->fill_standing(before);
+  for (int i = 0; i < 50; ++i) {
+    Vid c = 0;
+    EXPECT_EQ(lower_MPI_Comm_split(kWorld, 0, -rank, &c), kSuccess);
+    EXPECT_EQ(lower_MPI_Barrier(c), kSuccess);
+    EXPECT_EQ(lower_MPI_Comm_free(&c), kSuccess);
+  }
+  runtime->fill_standing(after);
+  EXPECT_EQ(after.counts.size(), before.counts.size() + 50);  // others may not have come that far
+  cut();
+  after = {};
+  runtime->fill_standing(after);
+  EXPECT_EQ(after.counts.size(), before.counts.size());
+}
+
+TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
+  cropdl::coord::Standing standing;
+  runtime->hold();
+  runtime->fill_standing(standing);
+  const auto counts = standing.counts;
+  std::atomic<bool> passed{false};
+  uint64_t world = 0;
+  for (const auto& c : counts) world = c.comm == 1 ? c.begun : world;
+  ASSERT_GT(world, 0u);
+  std::thread agent([&] {
+    cropdl::coord::Standing s;
+    for (int i = 0; i < 1000 && s.held != 1; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      s = {};
+      runtime->fill_standing(s);
+    }
+    EXPECT_EQ(s.held, 1u);
+    EXPECT_EQ(s.inside, 0u);
+    EXPECT_EQ(s.counts, counts);
+    EXPECT_FALSE(passed);
+    std::vector<cropdl::coord::CollectiveCount> same{{1, world}}, more{{1, world + 1}};
+    runtime->set_targets(same);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_FALSE(passed);
+    runtime->set_targets(more);
+  });
+  EXPECT_EQ(lower_MPI_Barrier(kWorld), kSuccess);
+  passed = true;
+  agent.join();
+  // The next one is beyond the target, and the thread is wanted: it leaves without having begun.
+  want(true);
+  EXPECT_EQ(lower_MPI_Barrier(kWorld), kAgain);
+  want(false);
+  standing = {};
+  runtime->fill_standing(standing);
+  for (const auto& c : standing.counts) {
+    if (c.comm == 1) {
+      EXPECT_EQ(c.begun, world + 1);
+    }
+  }
+  everyone();
+  runtime->release();
+  EXPECT_EQ(lower_MPI_Barrier(kWorld), kSuccess);
+}
+
+TEST_F(Communication, ProgressChangesWithEveryMessage) {
+  cropdl::coord::Standing a, b;
+  runtime->fill_standing(a);
+  if (rank == 0) {
+    send(1, 1, 1);
+  } else {
+    receive(0, 1);
+  }
+  runtime->fill_standing(b);
+  EXPECT_NE(a.progress, b.progress);
+}
+
+TEST_F(Communication, ManyRequestsAtOnce) {
+  constexpr int kCount = 3000;
+  std::vector<Vid> requests(2 * kCount);
+  auto* out = program<int>(0);
+  auto* in = program<int>(1 << 20);
+  for (int i = 0; i < kCount; ++i) {
+    out[i] = rank * kCount + i;
+    EXPECT_EQ(lower_MPI_Irecv(&in[i], 1, kInt, peer, i, kWorld, &requests[static_cast<size_t>(i)]), kSuccess);
+  }
+  for (int i = 0; i < kCount; ++i) {
+    EXPECT_EQ(lower_MPI_Isend(&out[i], 1, kInt, peer, i, kWorld, &requests[static_cast<size_t>(kCount + i)]), kSuccess);
+    if (i == kCount / 2) cut();
+  }
+  EXPECT_EQ(lower_MPI_Waitall(2 * kCount, requests.data(), nullptr), kSuccess);
+  for (int i = 0; i < kCount; ++i) ASSERT_EQ(in[i], peer * kCount + i);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  start();
+  if (!runtime->format()) return 2;
+  int provided = 0;
+  if (lower_MPI_Init_thread(kThreadSingle, &provided) != kSuccess) return 2;
+  know_world();
+  if (size != 2) {
+    fprintf(stderr, "run with 2 ranks\n");
+    return 2;
+  }
+  const int failed = RUN_ALL_TESTS();
+  MPI_Comm_free(&aside);
+  lower_MPI_Finalize();
+  return failed;
+}

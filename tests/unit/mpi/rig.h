@@ -1,0 +1,133 @@
+// What the MPI runtime finds in a lower half, without one: the heap, the control page, a thread's record, and memory of
+// "the program" at a fixed address that can be saved and loaded again. Both halves' FS base is the process's own.
+// Ranks run the same tests in the same order; `cut` does what the agreement would, with native calls between ranks.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "interpose/lower/mpi_runtime.h"
+#include "interpose/mpi/lower/runtime.h"
+#include "interpose/seam/thread.h"
+#include "lower_functions.h"
+#include "mpi_predefined.h"
+
+namespace rig {
+
+using namespace cropdl::seam;
+using cropdl::seam::Status;  // not the one of restart/result.h
+using cropdl::lower::MpiRuntime;
+
+inline constexpr Vid kWorld = kVid_MPI_COMM_WORLD;
+inline constexpr Vid kInt = kVid_MPI_INT;
+inline constexpr Vid kByte = kVid_MPI_BYTE;
+inline constexpr size_t kHeapSize = kHeapEnd - kHeapBegin;
+inline constexpr size_t kProgramSize = 64 << 20;
+
+inline MpiRuntime* runtime;
+inline int rank, size;
+inline MPI_Comm aside = MPI_COMM_NULL;  // the test's own communicator, unknown to the runtime
+inline ThreadRecord thread_record;
+
+inline void map(uintptr_t at, size_t bytes) {
+  void* got = mmap(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+  if (got != reinterpret_cast<void*>(at)) {
+    perror("mmap of the window");
+    _exit(2);
+  }
+}
+
+inline void start() {
+  map(kControlPage, kControlPageSize);
+  map(kHeapBegin, kHeapSize);
+  map(kMapBegin, kProgramSize);
+  thread_record.self = &thread_record;
+  thread_record.lower_fs = thread_record.upper_fs = fs_base();
+  set_gs_base(reinterpret_cast<uint64_t>(&thread_record));
+  runtime = cropdl::lower::make_mpi_runtime();
+}
+
+inline void know_world() {
+  MPI_Comm_dup(MPI_COMM_WORLD, &aside);
+  MPI_Comm_rank(aside, &rank);
+  MPI_Comm_size(aside, &size);
+}
+
+// Memory of the program: addresses that survive a restart.
+template <class T>
+T* program(size_t offset) {
+  return reinterpret_cast<T*>(kMapBegin + offset);
+}
+
+inline void everyone() { MPI_Barrier(aside); }
+
+inline std::vector<cropdl::coord::PeerCount> exchange_counts() {
+  std::vector<uint64_t> sent(static_cast<size_t>(size)), expected(sent.size());
+  for (const auto& p : runtime->sent()) sent[p.world_rank] = p.messages;
+  MPI_Alltoall(sent.data(), 1, MPI_UINT64_T, expected.data(), 1, MPI_UINT64_T, aside);
+  std::vector<cropdl::coord::PeerCount> all;
+  for (uint32_t r = 0; r < expected.size(); ++r) all.push_back({r, expected[r]});
+  return all;
+}
+
+inline void drain() {
+  runtime->begin_drain(exchange_counts());
+  while (!runtime->drain_step()) {
+    ASSERT_EQ(runtime->drain_trouble(), "");
+  }
+  everyone();
+}
+
+// A whole cut after which this process goes on.
+inline void cut() {
+  drain();
+  ASSERT_EQ(runtime->refusal(), "");
+  runtime->prepare_save();
+  everyone();
+  runtime->repost();
+}
+
+inline void want(bool on) { control()->attention = on; }
+
+// --- Saving and loading: pages that are not zero, with the thread's pending calls before them.
+inline void save_range(FILE* f, uintptr_t begin, size_t bytes) {
+  std::vector<unsigned char> resident(bytes / 4096);
+  if (mincore(reinterpret_cast<void*>(begin), bytes, resident.data()) != 0) _exit(2);
+  for (size_t i = 0; i < resident.size(); ++i) {
+    if (!(resident[i] & 1)) continue;
+    const uint64_t at = begin + i * 4096;
+    fwrite(&at, 8, 1, f);
+    fwrite(reinterpret_cast<void*>(at), 4096, 1, f);
+  }
+}
+
+inline void save(const std::string& path) {
+  FILE* f = fopen((path + "." + std::to_string(rank)).c_str(), "wb");
+  ASSERT_NE(f, nullptr);
+  fwrite(thread_record.pending, sizeof thread_record.pending, 1, f);
+  save_range(f, kHeapBegin, size_t{8} << 30);  // tables reserve addresses; more than this is never touched here
+  save_range(f, kMapBegin, kProgramSize);
+  ASSERT_EQ(fclose(f), 0);
+}
+
+inline void load(const std::string& path, int of_rank) {
+  FILE* f = fopen((path + "." + std::to_string(of_rank)).c_str(), "rb");
+  if (!f || fread(thread_record.pending, sizeof thread_record.pending, 1, f) != 1) {
+    perror(path.c_str());
+    _exit(2);
+  }
+  uint64_t at = 0;
+  while (fread(&at, 8, 1, f) == 1) {
+    if (fread(reinterpret_cast<void*>(at), 4096, 1, f) != 1) _exit(2);
+  }
+  fclose(f);
+}
+
+}  // namespace rig
