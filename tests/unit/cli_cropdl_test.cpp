@@ -1,0 +1,119 @@
+// links: cropdl_cli
+// What `cropdl` prints for people, and how it fails.
+#include "tests/unit/store_fixture.h"
+
+#include <regex>
+
+namespace cropdl::restart {
+namespace {
+
+class CliCropdl : public StoreFixture {
+ protected:
+  struct Outcome {
+    int status;
+    std::string out, error;
+  };
+  Outcome run(const std::string& arguments) {
+    std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/cropdl";
+    std::string command =
+        program + " " + arguments + " >" + path("stdout") + " 2>" + path("stderr") + " </dev/null";
+    int status = ::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(path("stdout")), read(path("stderr"))};
+  }
+  // Fails with one line, nothing on stdout.
+  void expect_refused(const std::string& arguments, const std::string& line_has) {
+    Outcome outcome = run(arguments);
+    EXPECT_GT(outcome.status, 0) << arguments;
+    EXPECT_LT(outcome.status, 128) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_EQ(outcome.error.find("cropdl: "), 0u) << arguments << ": " << outcome.error;
+    EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
+    EXPECT_NE(outcome.error.find(line_has), std::string::npos) << arguments << ": " << outcome.error;
+  }
+  void make_versions(int count) {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store) << store.error().message;
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(publish_version(*store));
+  }
+};
+
+TEST_F(CliCropdl, ListShowsVersionsNewestFirstWithTheirState) {
+  make_versions(2);
+  ASSERT_EQ(::truncate(path("s/v000001/rank-1.img").c_str(), 9), 0);
+  Outcome outcome = run("list " + path("s"));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.error, "");
+  std::smatch match;
+  EXPECT_TRUE(std::regex_search(
+      outcome.out, match,
+      std::regex(
+          "VERSION .*\n2 +[0-9-]+T[0-9:]+Z +2 +16\\.[0-9] kB +8\\.2 kB +0\\.01[23] s +openmpi +complete\n"
+          "1 .*damaged: rank image .*/v000001/rank-1.img: truncated: .*\n")))
+      << outcome.out;
+}
+
+TEST_F(CliCropdl, StatusTellsARunningJobFromADeadOne) {
+  make_versions(1);
+  Outcome dead = run("status " + path("s"));
+  EXPECT_EQ(dead.status, 0);
+  EXPECT_NE(dead.out.find("job:     not running\nstored:  1 complete, 0 damaged\nnewest:  version 1 of "),
+            std::string::npos)
+      << dead.out;
+  EXPECT_NE(dead.out.find("program: /bin/train --epochs 3\n"), std::string::npos);
+  Result<Store> job = Store::open_or_create(path("s"), test_job());
+  ASSERT_TRUE(job);
+  EXPECT_NE(
+      run("status " + path("s")).out.find("job:     running (pid " + std::to_string(::getpid()) + " on "),
+      std::string::npos);
+}
+
+TEST_F(CliCropdl, VerifyFindsAFlippedBitAndSaysWhere) {
+  make_versions(3);
+  EXPECT_EQ(run("verify " + path("s")).status, 0);
+  std::string image = path("s/v000002/rank-0.img"), bytes = read(image);
+  bytes[5000] ^= 1;
+  write(image, bytes);
+  Outcome all = run("verify " + path("s"));
+  EXPECT_EQ(all.status, 1);
+  EXPECT_EQ(all.out, "version 3: good, 2 images, 16.7 kB\nversion 1: good, 2 images, 16.7 kB\n");
+  EXPECT_EQ(all.error,
+            "cropdl: version 2: rank image " + image +
+                ": damaged in region page, memory from 0x480000000000 (file offset 4096 to 8192): its "
+                "checksum differs\n");
+  EXPECT_EQ(run("verify --version 3 " + path("s")).status, 0);
+  expect_refused("verify --version 2 " + path("s"),
+                 "version 2: rank image " + image + ": damaged in region page");
+  expect_refused("verify --version 7 " + path("s"), "holds no version 7");
+}
+
+TEST_F(CliCropdl, BadInputIsOneLineAndANonZeroExit) {
+  make_versions(0);
+  for (std::string command : {"list", "status", "verify", "checkpoint"}) {
+    expect_refused(command, "DIR is required");
+    expect_refused(command + " " + path("none"), "store " + path("none") + ": No such file or directory");
+    expect_refused(command + " " + scratch_, "is not a CropDL store");
+    expect_refused(command + " a b", "");
+  }
+  expect_refused("verify " + path("s"), "holds no version");
+  expect_refused("verify --version x " + path("s"), "x is not a version's number");
+  expect_refused("verify --version 0 " + path("s"), "0 is not a version's number");
+  expect_refused("", "subcommand");
+  expect_refused("frobnicate", "");
+}
+
+TEST_F(CliCropdl, ACheckpointOfADeadJobIsRefusedWithin5Seconds) {
+  make_versions(1);
+  auto begin = std::chrono::steady_clock::now();
+  expect_refused("checkpoint " + path("s"), path("s"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(CliCropdl, VersionAndHelpSucceed) {
+  EXPECT_EQ(run("--version").out, "cropdl " CROPDL_VERSION "\n");
+  Outcome help = run("--help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_NE(help.out.find("checkpoint"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cropdl::restart
