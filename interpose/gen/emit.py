@@ -40,6 +40,8 @@ def _fill(side, function, parameter, implementation, renamed=None):
 
 
 def _error_object(function, renamed):
+    if function.errors:
+        return f"make_vid(Kind::k{function.errors}, 0)"
     for p in function.parameters:
         if p.role == "handle" and p.kind in ("Comm", "Win", "File"):
             return f"handle_in<Kind::k{p.kind}>({renamed[p.name]})"
@@ -64,7 +66,6 @@ def upper_bodies(model, abi):
             body["arguments"] = "".join(", " + x["argument"] for x in parts)
             body["object"] = _error_object(f, renamed)
             body["inherit"] = _inherit(f, renamed) if f.inherit else ""
-            body["after"] = f.after
         bodies.append(body)
     return bodies
 

@@ -40,7 +40,7 @@ class Function:
     collective: bool = False
     sticky: str = ""
     inherit: str = ""
-    after: str = ""
+    errors: str = ""          # kind whose null object has the handler of this function's errors
     text: str = ""
     seam: str | None = None
     base: str = ""            # the function a large-count one is expressed by
@@ -131,7 +131,7 @@ class Model:
         f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], annotation=source)
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
         f.why, f.collective, f.sticky = entry.get("why", ""), entry.get("collective", False), entry.get("sticky", "")
-        f.inherit, f.after, f.text = entry.get("inherit", ""), entry.get("after", ""), entry.get("text", "")
+        f.inherit, f.errors, f.text = entry.get("inherit", ""), entry.get("errors", ""), entry.get("text", "")
         f.seam = entry.get("seam")
         if self.hand is not None:
             if name in self.hand:

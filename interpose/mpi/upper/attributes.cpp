@@ -102,8 +102,23 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
   return 1;
 }
 
+// libmpi_cxx looks up in the object which C++ class a callback's communicator has.
+void refresh_flags(Vid vid) {
+#if defined(CROPDL_ABI_OPENMPI)
+  MPI_Comm comm = handle_out<Kind::kComm>(vid);
+  int inter = 0, topology = MPI_UNDEFINED;
+  PMPI_Comm_test_inter(comm, &inter);
+  if (!inter) PMPI_Topo_test(comm, &topology);
+  const uint32_t flags = (inter ? 1 : 0) | (topology == MPI_CART ? 0x100 : topology == MPI_GRAPH ? 0x200 : 0);
+  memcpy(reinterpret_cast<char*>(comm) + kFlagsOffset, &flags, sizeof flags);
+#else
+  (void)vid;
+#endif
+}
+
 template <class F>
 int with_handle(Vid vid, F run) {
+  if (seam::vid_kind(vid) == Kind::kComm && vid_index(vid) >= seam::kFirstDynamic) refresh_flags(vid);
   switch (seam::vid_kind(vid)) {
     case Kind::kDatatype: return run(handle_out<Kind::kDatatype>(vid));
     case Kind::kWin: return run(handle_out<Kind::kWin>(vid));
@@ -344,10 +359,34 @@ int delete_attributes(Vid vid) {
   return MPI_SUCCESS;
 }
 
+void forget_window(Vid win) {
+  Locked locked(lock);
+  for (WindowValues** w = &windows; *w; w = &(*w)->next) {
+    if ((*w)->win != win) continue;
+    WindowValues* gone = *w;
+    *w = gone->next;
+    free(gone);
+    return;
+  }
+}
+
 }  // namespace cropdl::upper
 
 using namespace cropdl;
 using namespace cropdl::upper;
+
+MPI_FUNCTION(int, Win_free, MPI_Win* win) {
+  Vid vid = handle_in<Kind::kWin>(*win);
+  const Vid freed = vid;
+  const int deleted = delete_attributes(vid);
+  if (deleted != MPI_SUCCESS) return deleted;
+  const int r = call<int>(seam::kFn_MPI_Win_free, &vid);
+  if (r) return fail(freed, r, seam::kFn_MPI_Win_free);
+  forget_window(freed);
+  drop_object(freed);
+  *win = handle_out<Kind::kWin>(vid);
+  return MPI_SUCCESS;
+}
 
 #define ATTRIBUTES(Type, Handle, kind)                                                                              \
   MPI_FUNCTION(int, Type##_create_keyval, MPI_##Type##_copy_attr_function* copy,                                    \

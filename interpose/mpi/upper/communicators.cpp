@@ -51,7 +51,6 @@ int release(MPI_Comm* comm, seam::Fn fn) {
   const int r = call<int>(fn, &vid);
   if (r) return fail(freed, r, fn);
   forget_rank(freed);
-  drop_errhandler(freed);
   drop_object(freed);
   *comm = handle_out<Kind::kComm>(vid);
   return MPI_SUCCESS;

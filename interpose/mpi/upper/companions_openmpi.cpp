@@ -137,14 +137,16 @@ EXPORTED int ompi_attr_set_fint(int type, void* handle, void**, int key, MPI_Fin
 EXPORTED int ompi_attr_set_aint(int type, void* handle, void**, int key, MPI_Aint value, bool) {
   return set_attribute(vid_of(type, handle), key, value, Language::kFortranAddress, seam::kFn_MPI_Comm_set_attr);
 }
-// These get the hash table found inside the object and not the handle. Predefined objects' is null here, and the
-// only one whose attributes Fortran programs ask for in practice is MPI_COMM_WORLD.
-EXPORTED int ompi_attr_get_fint(void*, int key, MPI_Fint* value, int* flag) {
-  return get_attribute(seam::kVid_MPI_COMM_WORLD, key, value, flag, Language::kFortranInt, seam::kFn_MPI_Comm_get_attr);
+// These get the hash table found inside the object and not the handle: here the object itself (objects.h). That of
+// predefined objects is null, and the one whose attributes Fortran programs ask for in practice is MPI_COMM_WORLD.
+static Vid vid_of_hash(const void* hash) {
+  return hash ? static_cast<const HandleObject*>(hash)->vid : seam::kVid_MPI_COMM_WORLD;
 }
-EXPORTED int ompi_attr_get_aint(void*, int key, MPI_Aint* value, int* flag) {
-  return get_attribute(seam::kVid_MPI_COMM_WORLD, key, value, flag, Language::kFortranAddress,
-                       seam::kFn_MPI_Comm_get_attr);
+EXPORTED int ompi_attr_get_fint(void* hash, int key, MPI_Fint* value, int* flag) {
+  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranInt, seam::kFn_MPI_Comm_get_attr);
+}
+EXPORTED int ompi_attr_get_aint(void* hash, int key, MPI_Aint* value, int* flag) {
+  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranAddress, seam::kFn_MPI_Comm_get_attr);
 }
 
 // ompi/datatype/ompi_datatype.h: by size and class (0x1000 integer, 0x2000 float, 0x3000 complex).

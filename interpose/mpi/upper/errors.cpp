@@ -160,6 +160,7 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
       } else if (c->proxy) {
         const int kind = c->kind == Kind::kComm ? 0 : c->kind == Kind::kFile ? 1 : 2;
         reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c->proxy)(kind, &handle, &out, c->function);
+        out = MPI_SUCCESS;  // MPICH's C++ bindings would call the handler again for a code that comes back
       } else if (c->language == Language::kFortranInt) {
         MPI_Fint integer = handle_to_fortran(on);
         reinterpret_cast<void (*)(MPI_Fint*, MPI_Fint*)>(c->function)(&integer, &out);
@@ -172,7 +173,7 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
       case Kind::kFile: run(handle_out<Kind::kFile>(on)); break;
       default: run(handle_out<Kind::kComm>(on));
     }
-    return code;
+    return c->proxy ? out : code;
   }
   char what[MPI_MAX_ERROR_STRING];
   int length;
@@ -204,11 +205,6 @@ void set_errhandler(Vid vid, Vid handler) {
   const Vid old = o->errhandler;
   o->errhandler = handler;
   if (old) free_callback(old);
-}
-
-void drop_errhandler(Vid vid) {
-  const Object* o = object(vid, false);
-  if (o && o->errhandler) free_callback(o->errhandler);
 }
 
 Vid make_errhandler(Kind kind, void (*function)(), Language language) {

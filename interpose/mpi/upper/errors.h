@@ -8,7 +8,6 @@ namespace cropdl::upper {
 // Runs an error handler for an error with the program's code `code` on `on`; does not return if it is fatal.
 int invoke(Vid handler, Vid on, int code, const char* function);
 void set_errhandler(Vid object, Vid handler);
-void drop_errhandler(Vid object);  // the object goes away
 Vid make_errhandler(Kind kind, void (*function)(), Language language);
 int last_used_code();
 

@@ -61,6 +61,8 @@ class PointerTable {
 SpinLock lock;
 PointerTable<Object> objects;
 PointerTable<Callback> callbacks;
+PointerTable<HandleObject> handles;
+HandleObject* free_handles = nullptr;
 uint32_t next_errhandler = seam::kFirstDynamic;
 
 }  // namespace
@@ -81,9 +83,17 @@ void drop_object(Vid vid) {
   {
     Locked locked(lock);
     o = objects.find(vid);
-    objects.remove(vid);
+    if (o) objects.remove(vid);
+    if (HandleObject* h = handles.find(vid)) {
+      handles.remove(vid);
+      // The memory stays readable, so that a handle used after it was freed is an error and not a crash.
+      h->vid = make_vid(seam::vid_kind(vid), kUnknownIndex);
+      h->next_free = free_handles;
+      free_handles = h;
+    }
   }
   if (!o) return;
+  if (o->errhandler) free_callback(o->errhandler);
   for (Attribute* a = o->attributes; a;) {
     Attribute* next = a->next;
     free(a);
@@ -130,7 +140,28 @@ void free_callback(Vid vid) {
   free(c);
 }
 
-void* object_of(Vid vid) { return callback_of(vid); }
+void* object_of(Vid vid) {
+  const Kind kind = seam::vid_kind(vid);
+  if (kind == Kind::kOp || kind == Kind::kErrhandler) return callback_of(vid);
+  Locked locked(lock);
+  HandleObject* h = handles.find(vid);
+  if (h) return h;
+  if (free_handles) {
+    h = free_handles;
+    free_handles = h->next_free;
+  } else {
+    h = static_cast<HandleObject*>(malloc(sizeof *h));
+    if (!h) abort();
+  }
+  memset(h, 0, sizeof *h);
+  h->vid = vid;
+  const size_t hash = kind == Kind::kComm       ? kHashOffsetComm
+                      : kind == Kind::kDatatype ? kHashOffsetDatatype
+                                                : kHashOffsetWin;
+  memcpy(reinterpret_cast<char*>(h) + hash, &h, sizeof h);
+  handles.insert(h);
+  return h;
+}
 
 void text_out(char* to, const char* from, int capacity, int* length) {
   size_t n = strlen(from);

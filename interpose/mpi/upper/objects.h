@@ -46,9 +46,19 @@ struct Object {
   char* name;
 };
 
+// What a pointer handle of a program's communicator, datatype or window points to. Companion libraries read the
+// fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of
+// ompi_datatype_t, w_keyhash of ompi_win_t): the hash leads them back to the object, and so to ompi_attr_get_*.
+struct alignas(16) HandleObject {
+  Vid vid;
+  HandleObject* next_free;
+  char reserved[496];
+};
+inline constexpr size_t kFlagsOffset = 232;  // 1 between two groups, 0x100 cartesian, 0x200 graph
+inline constexpr size_t kHashOffsetComm = 272, kHashOffsetDatatype = 208, kHashOffsetWin = 240;
+
 // The record of `vid`, made if `create`; nullptr if there is none. Stays at its address until drop_object.
 Object* object(Vid vid, bool create);
-void drop_object(Vid vid);
 
 // An error handler or operation of the program. It begins like the objects behind predefined handles, and the
 // fields at fixed offsets are those that Open MPI's companion libraries write into (ompi/errhandler/errhandler.h,

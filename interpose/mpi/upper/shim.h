@@ -46,16 +46,20 @@ inline R call(seam::Fn fn, A... arguments) {
 // --- Handles. ------------------------------------------------------------------------------------------------
 
 // Handles that are pointers: predefined ones are addresses of data symbols whose first word is the vid (the program
-// may hold copies of them); ops and error handlers are objects made by the shim that begin likewise, because Open
-// MPI's C++ and Fortran libraries write into them; all others are this tag above the vid: not canonical, so that
-// no address looks like one.
+// may hold copies of them); kinds that Open MPI's C++ and Fortran libraries look into are objects made by the shim
+// that begin likewise (is_object); all others are this tag above the vid: not canonical, so that no address looks
+// like one.
 inline constexpr uintptr_t kTag = 0x7a7a;
 // Handles that are integers: two top bits that MPICH gives to "direct" handles, the kind, the index. MPICH's own
 // values have another kind in bits 26 to 29, and the program gets no handle but ours.
 inline constexpr uint32_t kIntegerTag = 0xc000'0000;
 inline constexpr uint32_t kUnknownIndex = 0xf'ffff;  // no object has it; the MPI underneath rejects it
 
-void* object_of(Vid vid);  // ops and error handlers made by the program (objects.cpp)
+void* object_of(Vid vid);  // the object behind a handle of such a kind (objects.cpp)
+void drop_object(Vid vid);  // the MPI object is gone; what the shim kept for it too
+constexpr bool is_object(Kind k) {
+  return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kOp || k == Kind::kErrhandler;
+}
 
 template <Kind K>
 inline Vid handle_in(typename HandleOf<K>::type handle) {
@@ -77,7 +81,7 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
   using H = typename HandleOf<K>::type;
   if (vid_index(vid) < HandleOf<K>::count) return HandleOf<K>::of(vid_index(vid));
   if constexpr (std::is_pointer_v<H>) {
-    if constexpr (K == Kind::kOp || K == Kind::kErrhandler) {
+    if constexpr (is_object(K)) {
       return static_cast<H>(object_of(vid));
     } else {
       return reinterpret_cast<H>(kTag << 48 | vid);

@@ -1,0 +1,79 @@
+/* The Fortran bindings' own library (libmpi_mpifh, libmpichfort) runs unmodified above the shim: calls it as compiled
+   Fortran 77 does, by address and with the constants of mpif.h. Returns the number of broken expectations. Run with
+   2 ranks. */
+#include <stdio.h>
+#include <string.h>
+
+typedef int Integer;
+typedef long Address;
+#if defined(FORTRAN_OPENMPI) /* mpif-handles.h, mpif-constants.h */
+static Integer world = 0, integer = 7, any_source = -1, sum_op = 3, duplicate_null = 0;
+enum { kStatusSize = 6, kSource = 0 };
+#else /* mpif.h */
+static Integer world = 0x44000000, integer = 0x4c00041b, any_source = -2, sum_op = 0x58000003, duplicate_null = 0x04000000;
+enum { kStatusSize = 5, kSource = 2 };
+#endif
+
+void mpi_init_(Integer*), mpi_finalize_(Integer*), mpi_comm_rank_(Integer*, Integer*, Integer*);
+void mpi_comm_size_(Integer*, Integer*, Integer*), mpi_barrier_(Integer*, Integer*);
+void mpi_send_(void*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_recv_(void*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_allreduce_(void*, void*, Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_isend_(void*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_wait_(Integer*, Integer*, Integer*);
+void mpi_op_create_(void (*)(), Integer*, Integer*, Integer*), mpi_op_free_(Integer*, Integer*);
+void mpi_comm_dup_(Integer*, Integer*, Integer*), mpi_comm_free_(Integer*, Integer*);
+void mpi_get_processor_name_(char*, Integer*, Integer*, Integer);
+
+static int broken;
+#define EXPECT(what)                                                 \
+  do {                                                               \
+    if (!(what)) {                                                   \
+      ++broken;                                                      \
+      fprintf(stderr, "line %d: not so: %s\n", __LINE__, #what);     \
+    }                                                                \
+  } while (0)
+
+static void multiply(Integer* in, Integer* inout, Integer* n, Integer* type) {
+  EXPECT(*type == integer);
+  for (int i = 0; i < *n; ++i) inout[i] *= in[i];
+}
+
+int main(void) {
+  Integer error = -1, rank = -1, size = -1, one = 1, tag = 5, peer, got = -1, value, status[kStatusSize], request, op;
+  Integer dup, true_ = 1, result = 0, length = 0;
+  char name[300];
+  mpi_init_(&error);
+  EXPECT(error == 0);
+  mpi_comm_rank_(&world, &rank, &error);
+  mpi_comm_size_(&world, &size, &error);
+  EXPECT(size == 2 && (rank == 0 || rank == 1));
+  peer = 1 - rank;
+  value = rank + 3;
+  mpi_isend_(&value, &one, &integer, &peer, &tag, &world, &request, &error);
+  EXPECT(error == 0);
+  mpi_recv_(&got, &one, &integer, &any_source, &tag, &world, status, &error);
+  EXPECT(error == 0 && got == peer + 3 && status[kSource] == peer);
+  mpi_wait_(&request, status, &error);
+  EXPECT(error == 0);
+  mpi_allreduce_(&value, &result, &one, &integer, &sum_op, &world, &error);
+  EXPECT(result == 7);
+  mpi_op_create_((void (*)())multiply, &true_, &op, &error);
+  EXPECT(error == 0);
+  mpi_allreduce_(&value, &result, &one, &integer, &op, &world, &error);
+  EXPECT(result == 12);
+  mpi_op_free_(&op, &error);
+  mpi_comm_dup_(&world, &dup, &error);
+  EXPECT(error == 0 && dup != world && dup != duplicate_null);
+  mpi_barrier_(&dup, &error);
+  EXPECT(error == 0);
+  mpi_comm_free_(&dup, &error);
+  EXPECT(error == 0);
+  memset(name, 'x', sizeof name);
+  mpi_get_processor_name_(name, &length, &error, 256);
+  EXPECT(error == 0 && length > 0 && name[length] == ' ');
+  mpi_finalize_(&error);
+  EXPECT(error == 0);
+  if (broken == 0 && rank == 0) printf("all expectations hold\n");
+  return broken;
+}
