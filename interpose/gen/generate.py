@@ -27,6 +27,7 @@ def arguments():
     parser.add_argument("--annotations", type=Path, default=HERE / "annotations.toml")
     parser.add_argument("--functions", type=Path, default=HERE / "functions.txt")
     parser.add_argument("--predefined", type=Path, default=HERE / "predefined.txt")
+    parser.add_argument("--frozen", type=Path, default=HERE / "frozen.txt")
     parser.add_argument("--hand", type=Path, help="list of functions whose lower side is written by hand")
     parser.add_argument("--list", action="store_true", help="print what was decided for each function")
     return parser.parse_args()
@@ -41,7 +42,7 @@ def main():
         name, _, rest = item.partition("=")
         file, *flags = rest.split(",")
         headers[name] = Header(Path(file), flags, names)
-    model = Model(headers, options.annotations, options.functions, options.predefined, options.hand)
+    model = Model(headers, options.annotations, options.functions, options.predefined, options.frozen, options.hand)
     templates = emit.environment()
 
     def render(output, template, **values):

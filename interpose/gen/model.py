@@ -2,6 +2,7 @@
 parameter, and the signature in the seam. Knows no function and no type of any library by name.
 
 Runs at build time only."""
+import hashlib
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ class Function:
 
     @property
     def seam_result(self):
-        result = next(iter(self.results.values()))
+        result = next(iter(self.results.values()), "int")
         return "int" if result == "int" else "double" if result == "double" else "int64_t"
 
 
@@ -72,13 +73,15 @@ def read_list(path: Path):
 
 
 class Model:
-    def __init__(self, headers: dict, annotations: Path, functions: Path, predefined: Path, hand: Path | None):
+    def __init__(self, headers: dict, annotations: Path, functions: Path, predefined: Path, frozen: Path,
+                 hand: Path | None):
         self.headers = headers
         self.table = tomllib.loads(annotations.read_text())
         self.handles = self.table["handles"]
         self.order = read_list(functions)
         self.predefined = self._read_predefined(predefined)
         self.hand = set(read_list(hand)) if hand and hand.exists() else None
+        self._check_frozen(frozen)
         self._rules = [(re.compile(r["match"]), r) for r in self.table["rule"]]
         self._classes = [(re.compile(c["match"]), c) for c in self.table["class"]]
         self._check_order(functions)
@@ -97,6 +100,16 @@ class Model:
         if new:
             raise TableError(f"{path}: append these functions of this host's mpi.h at the end (never reorder): "
                              + " ".join(new))
+
+    def _check_frozen(self, path):
+        """Released indices: per list its length at the release and a digest of that many names."""
+        lists = {"functions": self.order, **self.predefined}
+        for line in read_list(path):
+            name, count, digest = line.split()
+            names = lists.get(name, [])[:int(count)]
+            if hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] != digest:
+                raise TableError(f"the index of an entry under {name} changed; images hold shims that use the old one. "
+                                 f"Restore the first {count} entries and append new ones after them ({path})")
 
     @staticmethod
     def _read_predefined(path):

@@ -8,7 +8,7 @@
 
 #if defined(CROPDL_ABI_OPENMPI)
 // What Open MPI's own libraries look at (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
-extern "C" int ompi_mpi_state;
+extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;
 #endif
 
 namespace cropdl::upper {

@@ -35,7 +35,7 @@ using seam::vid_index;
 template <class R, class... A>
 inline R call(seam::Fn fn, A... arguments) {
   for (;;) {
-    const R r = seam::call_lower<R>(seam::control()->mpi_table, fn, arguments...);
+    const R r = seam::call_lower<R>(&seam::control()->mpi_table, fn, arguments...);
     if constexpr (std::is_same_v<R, int>) {
       if (__builtin_expect(r == seam::kAgain, 0)) continue;
     }
