@@ -3,6 +3,7 @@
 // own where one has to die.
 #include <gtest/gtest.h>
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -77,6 +78,7 @@ class AgentJob : public ::testing::Test {
   pid_t fork_rank(uint32_t rank, uint32_t ranks, bool inside_collective) {
     const pid_t pid = fork();
     if (pid != 0) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test fails before it kills
     FakeRank fake;
     fake.stands.inside = inside_collective ? 1 : 0;
     FakeSink sink;
@@ -123,10 +125,11 @@ TEST_F(AgentJob, RanksThatRunCollectivesAtFullSpeedAreCutAtEqualCounts) {
   for (int i = 0; i < 10; ++i) {
     const auto reply = request_checkpoint(dir_.path, 4);
     ASSERT_TRUE(reply) << reply.error().message;
-    for (const ImageSummary& image : sink_.last_images) EXPECT_EQ(image.checksum, sink_.last_images[0].checksum);
-    EXPECT_EQ(sink_.last_images[2].file, "rank-2");
-    EXPECT_GE(sink_.last_images[0].checksum, last);
-    last = sink_.last_images[0].checksum;
+    const std::vector<ImageSummary> images = sink_.last_images();
+    for (const ImageSummary& image : images) EXPECT_EQ(image.checksum, images[0].checksum);
+    EXPECT_EQ(images[2].file, "rank-2");
+    EXPECT_GE(images[0].checksum, last);
+    last = images[0].checksum;
   }
   for (auto& r : ranks) r->join();  // every held or stopped program goes on to its end
   agents_.clear();
@@ -183,6 +186,7 @@ TEST_F(AgentJob, WithNoJobTheCommandSaysSoAtOnce) {
 TEST_F(AgentJob, AKilledJobIsRecognisedAtOnceAlsoWhileAChildOfItLives) {
   const pid_t pid = fork();
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     FakeRank fake;
     Result<std::unique_ptr<Agent>> a = Agent::start(config(0, 1), fake, &sink_);
     if (!a) _exit(1);
@@ -209,7 +213,7 @@ TEST_F(AgentJob, AKilledJobIsRecognisedAtOnceAlsoWhileAChildOfItLives) {
 TEST_F(AgentJob, AJobThatIsAlreadyCheckpointingSaysSoAtOnce) {
   start(2);
   fakes_[1].slow_write = true;
-  std::thread first([&] { EXPECT_EQ(checkpoint_error(), "(published)"); });
+  std::jthread first([&] { EXPECT_EQ(checkpoint_error(), "(published)"); });
   ASSERT_TRUE(within(4, [&] {
     const auto s = job_status(dir_.path);
     return s && s->phase == "writing";
@@ -232,6 +236,7 @@ TEST_F(AgentJob, AStoppedJobIsNotWaitedForLongerThanAsked) {
   const pid_t pid = fork_rank(0, 1, false);
   ASSERT_TRUE(within(4, [&] { return joined() == 1; }));
   kill(pid, SIGSTOP);
+  waitpid(pid, nullptr, WUNTRACED);  // until then it may still answer
   const auto begin = Clock::now();
   const auto reply = request_checkpoint(dir_.path, 0.3);
   ASSERT_FALSE(reply);
@@ -245,7 +250,7 @@ TEST_F(AgentJob, ARankThatDiesMidAttemptEndsItAndTheOthersGoOn) {
   const pid_t pid = fork_rank(1, 2, true);
   fakes_ = std::vector<FakeRank>(1);
   add(config(0, 2), fakes_[0]);
-  std::thread command([&] {
+  std::jthread command([&] {
     const std::string line = checkpoint_error();
     EXPECT_EQ(line.rfind("checkpoint refused: rank 1 is gone: its process (pid " + std::to_string(pid) + ") died", 0), 0u) << line;
   });
@@ -260,7 +265,8 @@ TEST_F(AgentJob, WhenRankZeroDiesHeldRanksGoOnAndTheCommandIsTold) {
   const pid_t pid = fork_rank(0, 2, true);
   fakes_ = std::vector<FakeRank>(1);
   add(config(1, 2), fakes_[0]);
-  std::thread command([&] {
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  std::jthread command([&] {
     EXPECT_EQ(checkpoint_error(), "the job on " + dir_.path + " ended before the checkpoint was complete");
   });
   ASSERT_TRUE(within(4, [&] { return fakes_[0].holds == 1; }));
@@ -367,7 +373,7 @@ TEST_F(AgentJob, AnExchangeWithoutEveryoneEndsWithAReason) {
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().message, "rank 0: not all ranks answered within 0.1 s; is one of them missing or stuck?");
   ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
-  std::thread killer([&] {
+  std::jthread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     kill_rank(pid);
   });

@@ -78,15 +78,23 @@ class FakeSink : public VersionSink {
   Result<uint64_t> publish(const std::vector<ImageSummary>& images, double) override {
     while (slow_publish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!publish_failure.empty()) return Error{publish_failure};
-    last_images = images;
+    const std::lock_guard lock(mutex_);
+    images_ = images;
     return ++versions;
   }
   void discard() override { ++discarded; }
+  std::vector<ImageSummary> last_images() {
+    const std::lock_guard lock(mutex_);
+    return images_;
+  }
 
   std::atomic<uint64_t> begun{0}, versions{0}, discarded{0};
   std::atomic<bool> slow_publish{false};
   std::string begin_failure, publish_failure;
-  std::vector<ImageSummary> last_images;
+
+ private:
+  std::mutex mutex_;
+  std::vector<ImageSummary> images_;
 };
 
 class TemporaryDirectory {
