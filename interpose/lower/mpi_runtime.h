@@ -43,8 +43,8 @@ class MpiRuntime {
   virtual std::vector<std::string> functions_of_this_mpi_only() = 0;  // used by the program, missing in the other MPI
 
   // --- Agreement. AGENT. From hold() on a collective begins only up to the targets (none known: not at all); the
-  // thread that is held waits inside the LH, drives MPI progress, and leaves (kAgain) when control()->attention is
-  // set. release() ends it. Idempotent.
+  // thread that is held waits inside the LH, drives MPI progress, and leaves (kAgain) when control()->attention asks it to
+  // stop. release() ends it. Idempotent.
   virtual void hold() = 0;
   virtual void set_targets(std::span<const coord::CollectiveCount> targets) = 0;
   virtual void release() = 0;
@@ -56,7 +56,7 @@ class MpiRuntime {
   virtual void progress() = 0;                                              // lets the MPI move its messages
   virtual void begin_drain(std::span<const coord::PeerCount> expected) = 0; // messages sent to this rank, per sender
   virtual bool drain_step() = 0;          // never blocks; true: all expected messages are here, all sends complete
-  virtual std::string drain_trouble() = 0;  // why the drain can not succeed, or ""
+  virtual std::string drain_trouble() = 0;  // AGENT or MAIN. Why the drain can not succeed, or ""
   virtual void prepare_save() = 0;        // after the drain: no request is left in the MPI afterwards
   virtual void repost() = 0;              // after the cut, when this process goes on: pending receives again
 

@@ -4,8 +4,8 @@
 // Only messages that no posted receive has matched are taken (MPI_Improbe sees no others), in the order in which the
 // MPI would match them, so a receive that looks here first and into the network after keeps MPI's order.
 #include <algorithm>
+#include <atomic>
 #include <climits>
-#include <string>
 
 #include "interpose/mpi/lower/state.h"
 
@@ -20,7 +20,7 @@ struct InFlight {
 std::vector<InFlight> in_flight;   // of the LH: empty when a cut is complete
 std::vector<uint64_t> expected;    // messages sent to this rank, per world rank
 std::vector<Vid> probed;           // communicators whose messages are counted
-std::string trouble;
+std::atomic<const char*> trouble;
 handles::SpinLock drained_lock;
 MPI_Comm self = MPI_COMM_NULL;     // ours alone, for deliveries
 
@@ -204,7 +204,7 @@ void drop_drained(Vid comm) {
 
 void drain_begin(std::span<const uint64_t> expected_by_rank) {
   expected.assign(expected_by_rank.begin(), expected_by_rank.end());
-  trouble.clear();
+  trouble = nullptr;
   probed.clear();
   for (Vid v : {seam::kVid_MPI_COMM_WORLD, seam::kVid_MPI_COMM_SELF}) probed.push_back(v);
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
@@ -232,10 +232,10 @@ bool drain_step() {
   }
   const auto* received = reinterpret_cast<const uint64_t*>(state->received);
   for (size_t rank = 0; rank < expected.size(); ++rank) done = done && received[rank] >= expected[rank];
-  return done && in_flight.empty() && trouble.empty();
+  return done && in_flight.empty() && !trouble;
 }
 
-std::string drain_trouble() { return trouble; }
+const char* drain_trouble() { return trouble; }
 void forget_self() { self = MPI_COMM_NULL; }
 
 }  // namespace cropdl::lower

@@ -100,6 +100,7 @@ class Runtime final : public MpiRuntime {
   void release() override { release_collectives(); }
 
   void fill_standing(coord::Standing& standing) override {
+    if (!state) return;  // a restart has not come to the MPI yet
     fill_collectives(standing);
     standing.progress = state->collectives_done;
     for (int r = 0; r < counters(); ++r) standing.progress += count(state->sent, r) + count(state->received, r);
@@ -113,6 +114,7 @@ class Runtime final : public MpiRuntime {
   }
 
   std::string refusal() override {
+    if (!state) return {};
     if (state->unsaved_function) {
       return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
     }
@@ -141,7 +143,8 @@ class Runtime final : public MpiRuntime {
   }
   bool drain_step() override { return !initialized() || lower::drain_step(); }
   std::string drain_trouble() override {
-    if (std::string t = lower::drain_trouble(); !t.empty()) return t;
+    if (!state) return {};
+    if (const char* t = lower::drain_trouble()) return t;
     for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
       const RequestRecord* r = request_record(i);
       if (r->state == kRequestActive && r->kind == kReceiveRequest && r->comm != kNullComm && !comm_record(r->comm)) {
@@ -185,7 +188,7 @@ class Runtime final : public MpiRuntime {
     return seam::kIn_mpich;
 #endif
   }
-  static int counters() { return state->initialized ? state->size : 0; }
+  static int counters() { return state && state->initialized ? state->size : 0; }
   static uint64_t count(uint64_t base, int rank) { return reinterpret_cast<const volatile uint64_t*>(base)[rank]; }
 
   static std::string named(uint32_t maker, handles::Handle h) {

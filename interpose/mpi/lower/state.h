@@ -153,7 +153,7 @@ inline constexpr Vid kNullRequest = seam::make_vid(Kind::kRequest, 0);
 inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 
 // A checkpoint wants the thread: a blocking call leaves the LH with kAgain.
-inline bool wanted() { return __builtin_expect(seam::control()->attention != 0, 0); }
+inline bool wanted() { return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0); }
 
 // Once per turn of a loop that waits for the MPI. MPICH's own waits yield after 1000 polls; its MPI_Test never does,
 // and with more ranks than cores the peer may need this core.
@@ -229,7 +229,7 @@ seam::Status status_of(const DrainedMessage* message);
 void drop_drained(Vid comm);
 void drain_begin(std::span<const uint64_t> expected_by_rank);
 bool drain_step();
-std::string drain_trouble();
+const char* drain_trouble();  // nullptr: none. Any thread
 void forget_self();
 
 // --- datatypes.cpp, operations.cpp, groups.cpp: the replay of one object

@@ -94,7 +94,7 @@ inline void cut() {
   runtime->repost();
 }
 
-inline void want(bool on) { control()->attention = on; }
+inline void want(bool on) { control()->attention = on ? kAttentionStop : 0; }
 
 // --- Saving and loading: pages that are not zero, with the thread's pending calls before them.
 inline void save_range(FILE* f, uintptr_t begin, size_t bytes) {
