@@ -110,13 +110,12 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   }
   const int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
   if (code != MPI_SUCCESS) return error_out(code);
-  *vid = new_object(Kind::kComm, to_word(made), maker);
-  CommRecord* c = seam::vid_index(*vid) ? new_record() : nullptr;
+  *vid = new_object(Kind::kComm, to_word(made), maker, {}, nullptr, 0);  // the record says what it is made of
+  if (!seam::vid_index(*vid)) return seam::kErrIntern;
+  CommRecord* c = new_record();
   if (!c || !set_members(c, ranks)) return seam::kErrIntern;
   c->gid = gid;
   c->counted = ranks.size() > 1 ? gid : 0;
-  handles::SpinGuard guard(structure_lock, multiple);
-  if (!tables->set_recipe(*vid, {}, nullptr, 0)) return seam::kErrIntern;
   tables->slot(*vid)->owner[0] = reinterpret_cast<uint64_t>(c);
   comm_records[*vid & kIndexMask] = c;
   return seam::kSuccess;

@@ -57,19 +57,17 @@ int create(uint32_t maker, std::span<const Vid> from, const Arguments& a, Vid* n
   MPI_Datatype made = MPI_DATATYPE_NULL;
   const int code = construct(maker, from, a, &made);
   if (code != MPI_SUCCESS) return error_out(code);
-  const Vid vid = new_object(Kind::kDatatype, to_word(made), maker);
-  if (!seam::vid_index(vid)) {
-    MPI_Type_free(&made);
-    return seam::kErrIntern;
-  }
   std::vector<char> payload(sizeof(PayloadHeader) + a.ints.size_bytes() + a.addresses.size_bytes());
   const PayloadHeader header{static_cast<uint32_t>(a.ints.size()), static_cast<uint32_t>(a.addresses.size())};
   char* to = payload.data();
   memcpy(to, &header, sizeof header);
   if (!a.addresses.empty()) memcpy(to + sizeof header, a.addresses.data(), a.addresses.size_bytes());
   if (!a.ints.empty()) memcpy(to + sizeof header + a.addresses.size_bytes(), a.ints.data(), a.ints.size_bytes());
-  handles::SpinGuard guard(structure_lock, multiple);
-  if (!tables->set_recipe(vid, from, payload.data(), payload.size())) return seam::kErrNoMem;
+  const Vid vid = new_object(Kind::kDatatype, to_word(made), maker, from, payload.data(), payload.size());
+  if (!seam::vid_index(vid)) {
+    MPI_Type_free(&made);
+    return seam::kErrIntern;
+  }
   // A duplicate of a committed type is committed.
   if (maker == seam::kFn_MPI_Type_dup) {
     const handles::Slot* s = tables->slot(from[0]);

@@ -7,13 +7,9 @@ namespace cropdl::lower {
 Vid adopt_group(MPI_Group made, uint32_t maker) {
   if (made == MPI_GROUP_NULL) return kNullGroup;
   if (Vid v = predefined(Kind::kGroup, to_word(made)); seam::vid_index(v)) return v;
-  const Vid v = new_object(Kind::kGroup, to_word(made), maker);
   std::vector<uint32_t> ranks;
-  if (seam::vid_index(v) && world_ranks(made, &ranks)) {
-    handles::SpinGuard guard(structure_lock, multiple);
-    tables->set_recipe(v, {}, ranks.data(), ranks.size() * sizeof(uint32_t));
-  }
-  return v;
+  if (!world_ranks(made, &ranks)) return new_object(Kind::kGroup, to_word(made), maker);
+  return new_object(Kind::kGroup, to_word(made), maker, {}, ranks.data(), ranks.size() * sizeof(uint32_t));
 }
 
 int remake_group(Vid vid) {

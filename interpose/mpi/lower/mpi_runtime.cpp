@@ -119,6 +119,7 @@ class Runtime final : public MpiRuntime {
       return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
     }
     if (tables->without_recipe()) {
+      handles::SpinGuard guard(structure_lock);
       if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);
     }
     if (state->unsaved_requests) {

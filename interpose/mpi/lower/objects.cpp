@@ -72,8 +72,10 @@ Vid find(Kind kind, uint64_t word) {
   return seam::make_vid(kind, 0);
 }
 
-Vid new_object(Kind kind, uint64_t word, uint32_t maker) {
-  handles::SpinGuard guard(structure_lock, multiple);
+namespace {
+
+// Under structure_lock.
+Vid create(Kind kind, uint64_t word, uint32_t maker) {
   const Vid vid = tables->create(static_cast<uint32_t>(kind), maker);
   if (!vid) {
     say("%s: more than %u objects of one kind are alive", function_name(maker), kCapacity - seam::kFirstDynamic);
@@ -81,6 +83,23 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker) {
   }
   rebind(vid, word);
   return vid;
+}
+
+}  // namespace
+
+Vid new_object(Kind kind, uint64_t word, uint32_t maker) {
+  handles::SpinGuard guard(structure_lock);
+  return create(kind, word, maker);
+}
+
+Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies, const void* payload,
+               size_t bytes) {
+  handles::SpinGuard guard(structure_lock);
+  const Vid vid = create(kind, word, maker);
+  if (!seam::vid_index(vid) || tables->set_recipe(vid, dependencies, payload, bytes)) return vid;
+  std::vector<handles::Handle> gone;
+  tables->free(vid, gone);
+  return seam::make_vid(kind, 0);
 }
 
 Vid adopt_comm(MPI_Comm c, uint32_t maker) {

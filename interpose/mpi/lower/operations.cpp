@@ -82,8 +82,8 @@ extern "C" {
 
 int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
   const Payload p{reinterpret_cast<uint64_t>(user_fn), reinterpret_cast<uint64_t>(upper_call), commute != 0};
-  const Vid vid = new_object(Kind::kOp, 0, seam::kFn_MPI_Op_create);
   *op = kNullOp;
+  const Vid vid = new_object(Kind::kOp, 0, seam::kFn_MPI_Op_create, {}, &p, sizeof p);
   if (!seam::vid_index(vid)) return seam::kErrIntern;
   MPI_Op made = MPI_OP_NULL;
   const int code = make(p, vid, &made);
@@ -92,8 +92,6 @@ int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
     return error_out(code);
   }
   rebind(vid, to_word(made));
-  handles::SpinGuard guard(structure_lock, multiple);
-  if (!tables->set_recipe(vid, {}, &p, sizeof p)) return seam::kErrNoMem;
   *op = vid;
   return seam::kSuccess;
 }

@@ -255,10 +255,9 @@ int immediate_buffered(const void* buffer, int count, Vid type, int dest, int ta
 // --- Matched probes: a message handle stands for a real message, or for a drained one (the slot's owner[0]).
 
 Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status, uint32_t maker) {
-  const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker);
+  // Nothing to make again: a cut drains it, and then needs its size.
+  const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker, {}, &status, sizeof status);
   if (!seam::vid_index(v)) return v;
-  cropdl::handles::SpinGuard guard(structure_lock, multiple);
-  tables->set_recipe(v, {}, &status, sizeof status);  // nothing to make again: a cut drains it, with this size
   cropdl::handles::Slot* s = tables->slot(v);
   s->owner[0] = reinterpret_cast<uint64_t>(drained);
   s->owner[1] = comm;

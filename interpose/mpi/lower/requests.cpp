@@ -64,7 +64,7 @@ Vid track(const Operation& o, MPI_Request real) {
   r->tag = o.tag;
   r->count = o.count;
   r->buffer = reinterpret_cast<uint64_t>(o.buffer);
-  r->serial = ++state->request_serial;
+  r->serial = multiple ? __atomic_add_fetch(&state->request_serial, 1, __ATOMIC_RELAXED) : ++state->request_serial;
   r->owned = 0;
   r->more[0] = r->more[1] = 0;
   r->record = reinterpret_cast<uint64_t>(comm_record(o.comm));

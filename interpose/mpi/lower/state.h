@@ -179,7 +179,11 @@ void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void fill_predefined();  // real_handles of null and predefined objects
 bool is_predefined(Vid vid);
 Vid predefined(Kind kind, uint64_t word);          // its vid, or the null vid
-Vid new_object(Kind kind, uint64_t word, uint32_t maker);  // live, without recipe yet; null vid when out of indices
+// A live object; the null vid when there are no indices left or the heap is full. The second form gives it its recipe
+// in the same step: the agent, which asks for objects without one at any time, must never see it in between.
+Vid new_object(Kind kind, uint64_t word, uint32_t maker);
+Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies, const void* payload,
+               size_t bytes);
 void destroy(std::span<const handles::Handle> gone);       // the real objects behind handles nobody needs any more
 
 // --- communicators.cpp
