@@ -1,6 +1,7 @@
 // A lower half's main: becomes rank K of the job, then the program's host. Started by cropdl-run and
 // cropdl-restart only.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,6 +39,11 @@ void die(const std::string& line) {
   if (p.launch.ranks > 1) fprintf(stderr, "%s: rank %u: %s\n", what, p.launch.rank, line.c_str());
   else fprintf(stderr, "%s: %s\n", what, line.c_str());
   fflush(stderr);
+  // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a signal.
+  if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
+    signal(SIGTERM, SIG_DFL);
+    raise(SIGTERM);
+  }
   _exit(1);
 }
 

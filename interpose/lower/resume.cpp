@@ -52,6 +52,10 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
     return kRefused + ("version " + std::to_string(version.number) + " has " + std::to_string(version.manifest.ranks) +
                        " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
                        std::to_string(version.manifest.ranks));
+  if (version.manifest.seam > seam::kSeamVersion)
+    return kRefused + ("version " + std::to_string(version.number) + " was written by a newer CropDL (seam " +
+                       std::to_string(version.manifest.seam) + ", this one knows " + std::to_string(seam::kSeamVersion) +
+                       "); restart it with that one");
   auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
@@ -119,7 +123,7 @@ void restart_program(Process& p) {
   p.arguments = known->args;
 
   if (p.launch.rank == 0) {
-    auto store = restart::Store::open_or_create(p.boot.directory, {known->job, known->program, known->args, known->ranks});
+    auto store = open_store(p.boot.directory, {known->job, known->program, known->args, known->ranks});
     if (!store) die(store.error().message);
     auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
                                     p.mpi != nullptr ? p.mpi->library_version() : "");

@@ -71,7 +71,7 @@ bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
 void start_program(Process& p, const std::vector<std::string>& argv) {
   if (p.launch.rank == 0) {
     restart::StoreIdentity identity{restart::new_job_id(), p.program, p.arguments, p.launch.ranks};
-    auto store = restart::Store::open_or_create(p.boot.directory, identity);
+    auto store = open_store(p.boot.directory, identity);
     if (!store) die(store.error().message);
     auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
                                     p.mpi != nullptr ? p.mpi->library_version() : "");

@@ -168,7 +168,8 @@ Status install_handlers(bool trigger) {
     } else if (sig == seam::kSuspendSignal) {
       action = {state->core.suspend, kSiginfo | kRestorer | kRestart, state->core.restorer, ~0ull & ~(1ull << (seam::kSigsys - 1))};
     } else if (sig == kSigUsr1 && action.handler == 0) {
-      action = trigger ? seam::SignalAction{state->core.trigger, kSiginfo | kRestorer | kRestart, state->core.restorer, 0}
+      action = trigger ? seam::SignalAction{state->core.trigger, kSiginfo | kRestorer | kRestart, state->core.restorer,
+                                            1ull << (seam::kSuspendSignal - 1)}  // it holds a descriptor of this run
                        : seam::SignalAction{1, 0, 0, 0};
     } else if (action.handler > 1) {
       action.handler = state->core.trampoline;

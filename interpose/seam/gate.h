@@ -6,18 +6,22 @@
 
 namespace cropdl::seam {
 
-// Calls entry `index` of `table` with FS switched to the thread's LH base. On the way out a thread that is
-// wanted (a checkpoint is on its way) parks here, at a point where no LH frame is below it.
+// Calls entry `index` of the table that `*table` (a field of the control page) points at, with FS switched to the
+// thread's LH base. Everything that belongs to this run's LH is loaded after the thread is pinned and forgotten
+// before it is unpinned: a checkpoint between a load and its use would save an address that no later run has. On
+// the way out a thread that is wanted parks here, where no LH frame is below it.
 template <class R, class... A>
-__attribute__((always_inline)) inline R call_lower(void* const* table, unsigned index, A... args) {
+__attribute__((always_inline)) inline R call_lower(void* const* const volatile* table, unsigned index, A... args) {
   ThreadRecord* t = current_thread();
+  t->pinned = t->pinned + 1;
   if (__builtin_expect(t->lower_fs == 0, 0)) control()->lend_lower_fs(t);
-  auto fn = reinterpret_cast<R (*)(A...)>(table[index]);
   const uint64_t upper = fs_base();
   t->upper_fs = upper;
+  auto fn = reinterpret_cast<R (*)(A...)>((*table)[index]);
   set_fs_base(t->lower_fs);
   R r = fn(args...);
   set_fs_base(upper);
+  t->pinned = t->pinned - 1;
   if (__builtin_expect(control()->attention != 0, 0)) control()->park();
   return r;
 }

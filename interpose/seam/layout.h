@@ -40,7 +40,7 @@ struct ThreadRecord {
   int32_t used;                // 0 free, 1 live
   int32_t tid;                 // kernel's id in this run
   int32_t upper_tid;           // the id the UH was told when the thread began
-  int32_t over_lower;          // > 0 while UH code (a handler, a callback) runs above an LH frame
+  volatile int32_t pinned;     // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
   volatile int32_t parked;     // 1 while the thread's context is complete in `context`
   int32_t reserved0;           //
   uint64_t context;            // address of the ucontext on the UH stack that rt_sigreturn resumes
@@ -66,7 +66,7 @@ inline constexpr uint32_t kAttentionStop = 2;  // blocking calls leave the LH wi
 struct ControlPage {
   uint32_t seam_version;
   uint32_t mpi_functions;               // entries in mpi_table
-  void* const* mpi_table;               // indexed by the append-only function index
+  void* const* volatile mpi_table;      // indexed by the append-only function index
   volatile uint32_t attention;          // kAttention bits
   uint32_t restarted;                   // this process continues an image: ids are translated
   void (*park)();                       // core: stop here if the LH wants it; any UH thread, UH FS base

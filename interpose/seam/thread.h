@@ -23,21 +23,18 @@ inline void set_gs_base(uint64_t v) { __asm__ volatile("wrgsbase %0" ::"r"(v) : 
 inline ThreadRecord* current_thread() { return reinterpret_cast<ThreadRecord*>(gs_base()); }
 
 // Runs `fn(args...)`, a function of the program, with the thread's UH FS base. Called in the LH (FS base ==
-// lower_fs) on a UH thread; no checkpoint is taken before it returns, because an LH frame lies below it.
+// lower_fs) on a UH thread; no checkpoint is taken before it returns: the gate pinned the thread.
 // noinline and no stack protector: the compiler must not read TLS across the switch.
 template <class R, class... A>
 __attribute__((noinline, optimize("no-stack-protector"))) R call_upper(R (*fn)(A...), A... args) {
   ThreadRecord* t = current_thread();
-  t->over_lower = t->over_lower + 1;
   set_fs_base(t->upper_fs);
   if constexpr (__is_same(R, void)) {
     fn(args...);
     set_fs_base(t->lower_fs);
-    t->over_lower = t->over_lower - 1;
   } else {
     R r = fn(args...);
     set_fs_base(t->lower_fs);
-    t->over_lower = t->over_lower - 1;
     return r;
   }
 }

@@ -13,6 +13,7 @@ void cropdl_core_trampoline(int, siginfo_t*, void*);
 void cropdl_core_trigger(int, siginfo_t*, void*);
 void cropdl_core_restorer();
 void cropdl_core_park();
+__attribute__((visibility("hidden"))) extern const char cropdl_vdso_begin[], cropdl_vdso_end[];  // core.lds
 long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 }
 
@@ -24,8 +25,12 @@ constexpr uint64_t kSaOnStack = 0x08000000, kSaNoDefer = 0x40000000;
 constexpr long kInterrupted = -4;  // EINTR
 constexpr int kSigUsr1 = 10;
 
-// Program text: the window, or a non-PIE program below 4 GiB. The real vDSO and the LH are elsewhere.
-bool in_upper(uint64_t ip) { return seam::in_window(ip) || ip < 1ull << 32; }
+// Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB. The real vDSO and the
+// LH are elsewhere, and the proxy vDSO's few instructions hold an address in the real one.
+bool can_be_saved(uint64_t ip) {
+  if (ip >= reinterpret_cast<uint64_t>(cropdl_vdso_begin) && ip < reinterpret_cast<uint64_t>(cropdl_vdso_end)) return false;
+  return seam::in_window(ip) || ip < 1ull << 32;
+}
 
 uint64_t address(void (*f)(int, siginfo_t*, void*)) { return reinterpret_cast<uint64_t>(f); }
 
@@ -228,14 +233,14 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_trampoline(in
   if (action.handler <= 1) return;  // reset meanwhile
   const uint64_t fs = seam::fs_base();
   const bool in_lower = t->lower_fs != 0 && fs == t->lower_fs;
-  const bool above_foreign = in_lower || !upper::in_upper(context->uc_mcontext.gregs[REG_RIP]);
+  const bool pin = !upper::can_be_saved(context->uc_mcontext.gregs[REG_RIP]);
   if ((action.flags & upper::kSaResetHand) != 0 && !upper::is_child()) entry.handler = 0;
   ++t->handlers;
-  if (above_foreign) t->over_lower = t->over_lower + 1;
+  if (pin) t->pinned = t->pinned + 1;
   if (in_lower) seam::set_fs_base(t->upper_fs);
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(sig, info, frame);
   if (in_lower) seam::set_fs_base(fs);
-  if (above_foreign) t->over_lower = t->over_lower - 1;
+  if (pin) t->pinned = t->pinned - 1;
 }
 
 // SIGUSR1 while the program leaves it at its default: asks the agent for a checkpoint.
@@ -259,7 +264,7 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int s
   }
   const uint64_t fs = seam::fs_base();
   if (t->lower_fs != 0 && fs == t->lower_fs) return;
-  if (t->over_lower != 0 || !upper::in_upper(context->uc_mcontext.gregs[REG_RIP])) return;
+  if (t->pinned != 0 || !upper::can_be_saved(context->uc_mcontext.gregs[REG_RIP])) return;
   if (t->kind != seam::kMainThread) return;  // other threads are named in the refusal and never stopped
   t->suspend = 0;
   t->upper_fs = fs;
@@ -273,7 +278,7 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
   if (t->kind != seam::kMainThread || upper::is_child()) return;
   if (t->held == 0 && (seam::control()->attention & seam::kAttentionStop) == 0) return;
-  if (t->over_lower != 0) return;
+  if (t->pinned != 0) return;
   t->suspend = 1;
   upper::raw(__NR_tgkill, seam::state()->real_pid, t->tid, seam::kSuspendSignal);
 }

@@ -28,7 +28,7 @@ seam::ThreadRecord* new_record() {
     record.self = &record;
     record.kind = seam::kOtherThread;
     record.upper_fs = record.clear_tid = record.robust_list = 0;
-    record.over_lower = 0;
+    record.pinned = 0;
     record.parked = 0;
     record.suspend = 0;
     record.held = 0;
@@ -86,7 +86,10 @@ long leave_thread(const Call& c) {
 long leave_process(const Call& c) {
   auto* main = &seam::state()->threads[0];
   if (!is_child() && seam::current_thread() == main)
+{
+    main->pinned = main->pinned + 1;
     cropdl_on_lower(reinterpret_cast<void*>(seam::control()->leave), main, c.a[0]);
+  }
   return raw(__NR_exit_group, c.a[0]);
 }
 
