@@ -494,6 +494,11 @@ int main(int argc, char** argv) {
   EXPECT(provided >= MPI_THREAD_SINGLE);
   OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
   OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  if (argc > 2 && strcmp(argv[2], "fatal") == 0) {
+    MPI_Send(&rank, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
+    printf("not so: MPI_ERRORS_ARE_FATAL let the program go on\n");
+    return 1;
+  }
   world_is_as_expected();
   messages_have_their_status();
   many_requests_complete();
