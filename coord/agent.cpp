@@ -1,5 +1,5 @@
-// See agent.h. The thread's loop: wait for a wake-up, a message or a deadline; pass messages between the hub (its own
-// or rank 0's) and the participant; poll the participant while an attempt is under way.
+// See agent.h. The thread's loop: wait for a wake-up, a message or a deadline; pass messages between the hub
+// (its own or rank 0's) and the participant; poll the participant while an attempt is under way.
 #include "coord/agent.h"
 
 #include <pthread.h>
@@ -32,7 +32,8 @@ int64_t now_us() {
 
 void signal_event(const Descriptor& event) {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(event.get(), &one, sizeof one);  // fails only when already signalled 2^64 times
+  [[maybe_unused]] const ssize_t n =
+      write(event.get(), &one, sizeof one);  // fails only when already signalled 2^64 times
 }
 
 bool take_event(const Descriptor& event) {
@@ -85,7 +86,8 @@ class Agent::Loop {
     if (!arrived_.wait_for(lock, std::chrono::duration<double>(timeout_seconds), over)) {
       to_exchange_.reset();
       char text[120];
-      std::snprintf(text, sizeof text, "rank %u: not all ranks answered within %g s; is one of them missing or stuck?",
+      std::snprintf(text, sizeof text,
+                    "rank %u: not all ranks answered within %g s; is one of them missing or stuck?",
                     config_.rank, timeout_seconds);
       return Error{text};
     }
@@ -112,8 +114,10 @@ class Agent::Loop {
     std::vector<Message> in;
     while (!stop_) {
       fds.assign({{wake_.get(), POLLIN, 0}, {requested_.get(), POLLIN, 0}});
-      if (hub_) hub_->add_to_poll(&fds);
-      else link_->add_to_poll(&fds);
+      if (hub_)
+        hub_->add_to_poll(&fds);
+      else
+        link_->add_to_poll(&fds);
       wait(&fds);
       const int64_t now = now_us();
       take_event(wake_);
@@ -204,8 +208,10 @@ class Agent::Loop {
       mine = std::exchange(to_exchange_, std::nullopt);
     }
     if (!mine) return;
-    if (hub_) hub_->from_own_rank(*mine, now);
-    else link_->send(*mine);
+    if (hub_)
+      hub_->from_own_rank(*mine, now);
+    else
+      link_->send(*mine);
   }
 
   void notice_alone() {
@@ -218,13 +224,14 @@ class Agent::Loop {
     }
     participant_.abandon(rank_);
     // Rank 0 that is gone is no news: the launcher says so, or the program is ending.
-    if (alone_ != "rank 0 is gone") config_.report("no checkpoints: rank " + std::to_string(config_.rank) + ": " + alone_);
+    if (alone_ != "rank 0 is gone")
+      config_.report("no checkpoints: rank " + std::to_string(config_.rank) + ": " + alone_);
   }
 
   AgentConfig config_;
   LocalRank& rank_;
-  std::unique_ptr<Hub> hub_;   // rank 0
-  std::optional<Link> link_;   // the others
+  std::unique_ptr<Hub> hub_;  // rank 0
+  std::optional<Link> link_;  // the others
   Participant participant_;
   std::vector<Report> reports_;
   int64_t next_poll_ = 0;
@@ -243,7 +250,8 @@ class Agent::Loop {
 
 Result<std::unique_ptr<Agent>> Agent::start(AgentConfig config, LocalRank& rank, VersionSink* sink) {
   if (config.host.empty()) config.host = this_host();
-  if (!config.report) config.report = [](const std::string& line) { std::fprintf(stderr, "cropdl: %s\n", line.c_str()); };
+  if (!config.report)
+    config.report = [](const std::string& line) { std::fprintf(stderr, "cropdl: %s\n", line.c_str()); };
   auto loop = std::make_unique<Loop>(std::move(config), rank);
   if (const Status s = loop->start(sink); !s) return s.error();
   return std::unique_ptr<Agent>(new Agent(std::move(loop)));

@@ -1,5 +1,6 @@
-// The control plane's one thread in each rank's process. It sleeps in poll() until there is something to do, makes no
-// MPI call and takes no lock on the program's path. Rank 0's also serves the hub. Lower half, LH FS base.
+// The control plane's one thread in each rank's process. It sleeps in poll() until there is something to do,
+// makes no MPI call and takes no lock on the program's path. Rank 0's also serves the hub. Lower half, LH FS
+// base.
 #pragma once
 
 #include <memory>
@@ -14,31 +15,32 @@ namespace cropdl::coord {
 
 class Agent {
  public:
-  // Starts the thread, with all signals blocked in it. `rank` and `sink` must outlive it; `sink` on rank 0 only (else
-  // nullptr). On rank 0 the directory must exist and be locked by this job; an error means that checkpoints are not
-  // possible, not that the program cannot run. Other ranks find rank 0 in the background; `rank` must be ready to
-  // answer from now on (with a refusal in its standing, if it is not ready to be checkpointed).
+  // Starts the thread, with all signals blocked in it. `rank` and `sink` must outlive it; `sink` on rank 0
+  // only (else nullptr). On rank 0 the directory must exist and be locked by this job; an error means that
+  // checkpoints are not possible, not that the program cannot run. Other ranks find rank 0 in the background;
+  // `rank` must be ready to answer from now on (with a refusal in its standing, if it is not ready to be
+  // checkpointed).
   static Result<std::unique_ptr<Agent>> start(AgentConfig config, LocalRank& rank, VersionSink* sink);
   ~Agent();
 
-  // Asks for a checkpoint. Async-signal-safe. On ranks other than 0 it does nothing: launchers forward a signal to
-  // all ranks, and one request is meant. While one is being served it does nothing either.
+  // Asks for a checkpoint. Async-signal-safe. On ranks other than 0 it does nothing: launchers forward a
+  // signal to all ranks, and one request is meant. While one is being served it does nothing either.
   void request() noexcept;
 
-  // An eventfd whose write is the same as request(): for a signal handler that must not call into libc. -1 on ranks
-  // other than 0. Valid until stop().
+  // An eventfd whose write is the same as request(): for a signal handler that must not call into libc. -1 on
+  // ranks other than 0. Valid until stop().
   int request_descriptor() const noexcept;
 
-  // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called by the same number of
-  // times on every rank, by one thread at a time, not by the agent's. Blocks up to the timeout.
+  // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called by the same
+  // number of times on every rank, by one thread at a time, not by the agent's. Blocks up to the timeout.
   Result<std::vector<std::string>> exchange(const std::string& mine, double timeout_seconds);
 
-  // Writes DIR/phase (rank 0 with trace_phase; else does nothing): for phases that the agreement does not know, such
-  // as "restarting". Any thread.
+  // Writes DIR/phase (rank 0 with trace_phase; else does nothing): for phases that the agreement does not
+  // know, such as "restarting". Any thread.
   void note_phase(const std::string& phase);
 
-  // The program ends: leaves an attempt under way, says good-bye, ends the thread. A version that is just being
-  // published is completed. Idempotent; also done by the destructor.
+  // The program ends: leaves an attempt under way, says good-bye, ends the thread. A version that is just
+  // being published is completed. Idempotent; also done by the destructor.
   void stop();
 
  private:

@@ -10,15 +10,15 @@
 namespace cropdl::coord {
 
 struct AgentConfig {
-  std::string directory;              // the store's; the same for all ranks
+  std::string directory;  // the store's; the same for all ranks
   uint32_t rank = 0;
   uint32_t ranks = 1;
-  std::string run_id;                 // equal on all ranks of one launch, and on no others: the launcher's job id
-  std::string host;                   // empty: gethostname(2)
-  double interval_seconds = 0;        // 0: checkpoints only when asked for
-  double rendezvous_seconds = 60;     // how long a rank looks for rank 0
+  std::string run_id;           // equal on all ranks of one launch, and on no others: the launcher's job id
+  std::string host;             // empty: gethostname(2)
+  double interval_seconds = 0;  // 0: checkpoints only when asked for
+  double rendezvous_seconds = 60;  // how long a rank looks for rank 0
   CutLimits limits;
-  bool trace_phase = false;           // keep DIR/phase, for tests that aim at a phase
+  bool trace_phase = false;                        // keep DIR/phase, for tests that aim at a phase
   std::function<void(const std::string&)> report;  // lines for people, by the agent's thread; empty: stderr
 };
 

@@ -1,22 +1,24 @@
-// See channel.h. A frame is a length (32 bits, the machine's byte order: both ends are on one machine) and a body.
+// See channel.h. A frame is a length (32 bits, the machine's byte order: both ends are on one machine) and a
+// body.
 #include "coord/channel.h"
 
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 
 namespace cropdl::coord {
 
 namespace {
 
-constexpr int kFirstHigh = 900;                // below the usual soft limit of 1024, above what programs use
-constexpr uint32_t kLongest = 64u << 20;       // a frame of more is nonsense: messages grow with ranks, not with data
+constexpr int kFirstHigh = 900;  // below the usual soft limit of 1024, above what programs use
+constexpr uint32_t kLongest =
+    64u << 20;  // a frame of more is nonsense: messages grow with ranks, not with data
 
 socklen_t address_of(const std::string& name, sockaddr_un* address) {
   *address = {};

@@ -1,6 +1,7 @@
-// Framed messages between the processes of a job (and the cropdl command) over local stream sockets in the abstract
-// namespace. Nonblocking; descriptors are close-on-exec and numbered from 900 up, so that the program's own
-// descriptors get the numbers that they would get natively. Lower half (LH FS base) and tools; any one thread.
+// Framed messages between the processes of a job (and the cropdl command) over local stream sockets in the
+// abstract namespace. Nonblocking; descriptors are close-on-exec and numbered from 900 up, so that the
+// program's own descriptors get the numbers that they would get natively. Lower half (LH FS base) and tools;
+// any one thread.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ struct Peer {
   uint32_t uid = 0;
 };
 Peer peer_of(const Descriptor& socket);
-// Becomes readable when the process ends, also while a child of it holds our sockets. Empty where the kernel or a
-// pid namespace gives none.
+// Becomes readable when the process ends, also while a child of it holds our sockets. Empty where the kernel
+// or a pid namespace gives none.
 Descriptor watch_process(int pid);
 
 Result<Descriptor> listen_on(const std::string& abstract_name);

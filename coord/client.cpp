@@ -1,11 +1,11 @@
 // See client.h.
 #include "coord/client.h"
 
+#include <poll.h>
+#include <unistd.h>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
-#include <poll.h>
-#include <unistd.h>
 
 #include "coord/channel.h"
 #include "coord/job_file.h"
@@ -38,8 +38,8 @@ class Call {
         return call;
       }
       if (refused && job->host != this_host())
-        return Error{"no job is running on " + directory + " on this node (" + this_host() + "); the last one ran on " +
-                     job->host + ": ask there"};
+        return Error{"no job is running on " + directory + " on this node (" + this_host() +
+                     "); the last one ran on " + job->host + ": ask there"};
       if (refused) return nobody(directory);
       if (now_seconds() >= deadline) return socket.error();
       usleep(10'000);  // its queue of callers is full
@@ -68,7 +68,8 @@ class Call {
       if (deadline_ >= 0) {
         const double left = deadline_ - now_seconds();
         if (left <= 0)
-          return Error{"the job on " + directory_ + " (pid " + std::to_string(job_.pid) + ") does not answer; is it stopped?"};
+          return Error{"the job on " + directory_ + " (pid " + std::to_string(job_.pid) +
+                       ") does not answer; is it stopped?"};
         timeout = static_cast<int>(left * 1000) + 1;
       }
       if (poll(fds, 2, timeout) < 0 && errno != EINTR) return Error{"cannot wait: " + errno_text(errno)};
@@ -80,22 +81,27 @@ class Call {
 
  private:
   Call(std::string directory, JobFile job, Descriptor socket, double deadline)
-      : directory_(std::move(directory)), job_(std::move(job)), deadline_(deadline), peer_(peer_of(socket)),
+      : directory_(std::move(directory)),
+        job_(std::move(job)),
+        deadline_(deadline),
+        peer_(peer_of(socket)),
         channel_(std::move(socket)) {}
 
   static Error nobody(const std::string& directory) { return Error{"no job is running on " + directory}; }
   Error died() const {
-    return accepted_ ? Error{"the job on " + directory_ + " ended before the checkpoint was complete"} : nobody(directory_);
+    return accepted_ ? Error{"the job on " + directory_ + " ended before the checkpoint was complete"}
+                     : nobody(directory_);
   }
 
   Status greet() {
-    if (peer_.uid != geteuid() && geteuid() != 0) return Error{"the job on " + directory_ + " belongs to another user"};
+    if (peer_.uid != geteuid() && geteuid() != 0)
+      return Error{"the job on " + directory_ + " belongs to another user"};
     process_ = watch_process(peer_.pid);
     if (!process_ && peer_.pid > 0 && kill(peer_.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
     Hello hello;
     hello.token = job_.token;
     hello.rank = kNoRank;
-    if (const Status s = send(hello); !s) return s;
+    if (Status s = send(hello); !s) return s;
     const Result<Message> answer = receive();
     if (!answer) return answer.error();
     if (const auto* r = std::get_if<Rejected>(&*answer))

@@ -10,21 +10,22 @@ namespace cropdl::coord {
 
 struct CheckpointReply {
   uint64_t version;
-  uint64_t bytes;          // of all images
+  uint64_t bytes;  // of all images
   double stall_seconds;
 };
 
-// Asks the job that runs on `directory` for a checkpoint and returns when the version is durable. If the job is dead,
-// does not answer or is already checkpointing, the error comes within `answer_within_seconds` (a dead job's at
-// once); once the job has accepted, there is no limit: it bounds its attempts itself, and its end is noticed.
+// Asks the job that runs on `directory` for a checkpoint and returns when the version is durable. If the job
+// is dead, does not answer or is already checkpointing, the error comes within `answer_within_seconds` (a
+// dead job's at once); once the job has accepted, there is no limit: it bounds its attempts itself, and its
+// end is noticed.
 Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds);
 
 struct JobStatus {
   int pid;
   std::string host;
-  std::string started;       // ISO 8601, UTC
+  std::string started;  // ISO 8601, UTC
   uint32_t ranks;
-  uint32_t joined;           // ranks that a checkpoint could include now
+  uint32_t joined;  // ranks that a checkpoint could include now
   std::string phase;
   uint64_t last_version;     // published by this run, 0: none
   std::string last_failure;  // line of the last checkpoint that failed, or ""

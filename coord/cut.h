@@ -1,13 +1,15 @@
-// The agreement of all ranks on a cut: two state machines, Coordinator (one, on rank 0) and Participant (one per
-// rank). Pure: no I/O, no clock, no thread; time comes in as microseconds, messages go in and out as values. So the
-// explorer in the tests runs this very code over all interleavings. Lower half, the agent's thread (LH FS base).
+// The agreement of all ranks on a cut: two state machines, Coordinator (one, on rank 0) and Participant (one
+// per rank). Pure: no I/O, no clock, no thread; time comes in as microseconds, messages go in and out as
+// values. So the explorer in the tests runs this very code over all interleavings. Lower half, the agent's
+// thread (LH FS base).
 //
-//   request -> Hold -> every rank reports where it stands -> Targets: per communicator the largest count among its
-//   members. A rank short of a target goes on, and so does every other rank up to the first collective beyond a
-//   target, because its sends and receives may be what a short one waits for. Short ranks that make no progress
-//   while others are held: the held are let through that one collective, and the target rises. Once nobody is short
-//   or inside a collective -> Stop -> each rank, when it stopped, reports what it has sent -> Drain -> Write ->
-//   publish -> Resume. docs/cut.md says why this cannot deadlock and what it leaves to the bound.
+//   request -> Hold -> every rank reports where it stands -> Targets: per communicator the largest count
+//   among its members. A rank short of a target goes on, and so does every other rank up to the first
+//   collective beyond a target, because its sends and receives may be what a short one waits for. Short ranks
+//   that make no progress while others are held: the held are let through that one collective, and the target
+//   rises. Once nobody is short or inside a collective -> Stop -> each rank, when it stopped, reports what it
+//   has sent -> Drain -> Write -> publish -> Resume. docs/cut.md says why this cannot deadlock and what it
+//   leaves to the bound.
 #pragma once
 
 #include <cstdint>
@@ -22,51 +24,99 @@
 namespace cropdl::coord {
 
 // --- Orders, from the coordinator to a rank. `attempt` tells late ones from those of the attempt under way.
-struct Hold { uint64_t attempt; };
-struct Targets { uint64_t attempt; uint64_t revision; std::vector<CollectiveCount> targets; };
-struct Stop { uint64_t attempt; };
-struct Drain { uint64_t attempt; uint64_t revision; std::vector<PeerCount> expected; };
-struct Write { uint64_t attempt; std::string directory; };
-struct Resume { uint64_t attempt; };
+struct Hold {
+  uint64_t attempt;
+};
+struct Targets {
+  uint64_t attempt;
+  uint64_t revision;
+  std::vector<CollectiveCount> targets;
+};
+struct Stop {
+  uint64_t attempt;
+};
+struct Drain {
+  uint64_t attempt;
+  uint64_t revision;
+  std::vector<PeerCount> expected;
+};
+struct Write {
+  uint64_t attempt;
+  std::string directory;
+};
+struct Resume {
+  uint64_t attempt;
+};
 using Order = std::variant<Hold, Targets, Stop, Drain, Write, Resume>;
 
 // --- Reports, from a rank to the coordinator.
-struct Stands { uint64_t attempt; uint64_t revision; Standing standing; };  // revision of the targets it applied, 0: none
-struct Sent { uint64_t attempt; bool stopped; std::vector<PeerCount> sent; };  // final once stopped
-struct Drained { uint64_t attempt; uint64_t revision; };
-struct Written { uint64_t attempt; ImageSummary image; };
-struct Refused { uint64_t attempt; std::string reason; };  // the state cannot be saved; the rank itself is well
-struct Failed { uint64_t attempt; std::string reason; };   // draining or writing failed
+struct Stands {
+  uint64_t attempt;
+  uint64_t revision;
+  Standing standing;
+};  // revision of the targets it applied, 0: none
+struct Sent {
+  uint64_t attempt;
+  bool stopped;
+  std::vector<PeerCount> sent;
+};  // final once stopped
+struct Drained {
+  uint64_t attempt;
+  uint64_t revision;
+};
+struct Written {
+  uint64_t attempt;
+  ImageSummary image;
+};
+struct Refused {
+  uint64_t attempt;
+  std::string reason;
+};  // the state cannot be saved; the rank itself is well
+struct Failed {
+  uint64_t attempt;
+  std::string reason;
+};  // draining or writing failed
 using Report = std::variant<Stands, Sent, Drained, Written, Refused, Failed>;
 
 // All in microseconds, except attempts.
 struct CutLimits {
-  int64_t raise_after = 15'000;         // short ranks stand still this long: a scheduling hiccup on a full node is shorter
-  int64_t raise_again_after = 5'000;    // later raises: the ranks are known to need several
-  int64_t raise_anyway_after = 300'000; // a rank that polls looks like progress; letting the held ones on is always safe
-  int64_t interim_drain_after = 2'000;  // a rank still not stopped then may sit in a send that waits for its receiver
-  int64_t attempt_bound = 10'000'000;   // from Hold to Write; then everyone goes on
-  int64_t retry_pause = 1'000'000;      // between attempts, so that the program gets ahead
-  int64_t join_bound = 3'000'000;       // for ranks that are still starting when a checkpoint is asked for
-  uint32_t attempts = 20;               // then the request is given up
+  int64_t raise_after =
+      15'000;  // short ranks stand still this long: a scheduling hiccup on a full node is shorter
+  int64_t raise_again_after = 5'000;  // later raises: the ranks are known to need several
+  int64_t raise_anyway_after =
+      300'000;  // a rank that polls looks like progress; letting the held ones on is always safe
+  int64_t interim_drain_after =
+      2'000;  // a rank still not stopped then may sit in a send that waits for its receiver
+  int64_t attempt_bound = 10'000'000;  // from Hold to Write; then everyone goes on
+  int64_t retry_pause = 1'000'000;     // between attempts, so that the program gets ahead
+  int64_t join_bound = 3'000'000;      // for ranks that are still starting when a checkpoint is asked for
+  uint32_t attempts = 20;              // then the request is given up
 };
 
 // What became of a request.
 struct Outcome {
   bool published = false;
   uint64_t version = 0;
-  uint64_t bytes = 0;          // of all images
-  double stall_seconds = 0;    // from Hold to Resume, of the attempt that succeeded
+  uint64_t bytes = 0;        // of all images
+  double stall_seconds = 0;  // from Hold to Resume, of the attempt that succeeded
   uint32_t attempts = 0;
-  std::string line;            // for people, when not published
+  std::string line;  // for people, when not published
 };
 
 // --- What the coordinator wants done.
-struct SendOrder { uint32_t rank; Order order; };
-struct BeginVersion {};                                                     // answer: version_begun() or sink_failed()
-struct Publish { std::vector<ImageSummary> images; double stall_seconds; }; // answer: published() or sink_failed()
-struct Discard {};                                                          // the version begun is void
-struct Finished { Outcome outcome; };
+struct SendOrder {
+  uint32_t rank;
+  Order order;
+};
+struct BeginVersion {};  // answer: version_begun() or sink_failed()
+struct Publish {
+  std::vector<ImageSummary> images;
+  double stall_seconds;
+};                  // answer: published() or sink_failed()
+struct Discard {};  // the version begun is void
+struct Finished {
+  Outcome outcome;
+};
 using Action = std::variant<SendOrder, BeginVersion, Publish, Discard, Finished>;
 using Actions = std::vector<Action>;
 
@@ -94,22 +144,23 @@ class Coordinator {
   Phase phase() const;
   uint64_t raises() const { return raises_; }  // targets raised in this attempt
 
-  // Appends everything that decides future behaviour, times relative to `now`: for the explorer's state table.
+  // Appends everything that decides future behaviour, times relative to `now`: for the explorer's state
+  // table.
   void describe(int64_t now, std::string* out) const;
 
  private:
   enum class Stage { kIdle, kJoining, kHolding, kStopping, kWriting, kPublishing, kPausing };
   struct Seat {
     bool joined = false;
-    std::string gone;                   // why the rank takes part no more, or ""
-    bool reported = false;              // `standing` is of this attempt
-    uint64_t revision = 0;              // of the targets under which it was taken
+    std::string gone;       // why the rank takes part no more, or ""
+    bool reported = false;  // `standing` is of this attempt
+    uint64_t revision = 0;  // of the targets under which it was taken
     Standing standing;
     bool stopped = false;
-    std::vector<uint64_t> sent;         // to each rank; final when stopped
-    std::vector<uint64_t> expected;     // told with the last Drain
-    uint64_t drain_revision = 0;        // of the last Drain told, 0: none
-    uint64_t drained_revision = 0;      // of the last Drained
+    std::vector<uint64_t> sent;      // to each rank; final when stopped
+    std::vector<uint64_t> expected;  // told with the last Drain
+    uint64_t drain_revision = 0;     // of the last Drain told, 0: none
+    uint64_t drained_revision = 0;   // of the last Drained
     bool write_over = false;
     ImageSummary image;
   };
@@ -123,9 +174,9 @@ class Coordinator {
   void on(uint32_t rank, const Refused& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
   void consider_stop(int64_t now, Actions* out);
-  bool behind(const Seat& seat) const;          // short of a target or inside a collective
-  bool held_back(const Seat& seat) const;       // held, and the targets do not let it on
-  bool all_current() const;                     // all reported under the current targets
+  bool behind(const Seat& seat) const;     // short of a target or inside a collective
+  bool held_back(const Seat& seat) const;  // held, and the targets do not let it on
+  bool all_current() const;                // all reported under the current targets
   std::optional<int64_t> raise_at() const;
   void raise(int64_t now, Actions* out);
   void send_targets(int64_t now, Actions* out);
@@ -136,24 +187,24 @@ class Coordinator {
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;
   void fail(const std::string& line, int64_t now, Actions* out);
-  void end_attempt(Actions* out);               // Resume to all, Discard if a version was begun
+  void end_attempt(Actions* out);  // Resume to all, Discard if a version was begun
   void finish(Outcome outcome, Actions* out);
   void broadcast(const Order& order, Actions* out);
 
   CutLimits limits_;
   Stage stage_ = Stage::kIdle;
   std::vector<Seat> seats_;
-  uint64_t attempt_ = 0;                        // never reused: late reports are told by it
-  uint32_t tries_ = 0;                          // attempts of this request
+  uint64_t attempt_ = 0;  // never reused: late reports are told by it
+  uint32_t tries_ = 0;    // attempts of this request
   uint64_t revision_ = 0;
   std::map<uint64_t, uint64_t> targets_;
   uint64_t drain_revision_ = 0;
   uint64_t raises_ = 0;
   bool version_begun_ = false;
-  std::string failure_;                         // of the write stage, reported once every rank's write is over
-  int64_t started_ = 0;                         // this attempt; or, while joining or pausing, when that began
+  std::string failure_;  // of the write stage, reported once every rank's write is over
+  int64_t started_ = 0;  // this attempt; or, while joining or pausing, when that began
   int64_t targets_told_ = 0;
-  int64_t last_motion_ = 0;                     // a rank that is behind did something
+  int64_t last_motion_ = 0;  // a rank that is behind did something
   int64_t last_drains_ = 0;
 };
 

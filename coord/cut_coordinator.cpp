@@ -20,12 +20,18 @@ uint64_t begun_on(const Standing& s, uint64_t comm) {
 
 const char* phase_name(Phase phase) {
   switch (phase) {
-    case Phase::kIdle: return "idle";
-    case Phase::kHolding: return "holding";
-    case Phase::kStopping: return "stopping";
-    case Phase::kDraining: return "draining";
-    case Phase::kWriting: return "writing";
-    case Phase::kPublishing: return "publishing";
+    case Phase::kIdle:
+      return "idle";
+    case Phase::kHolding:
+      return "holding";
+    case Phase::kStopping:
+      return "stopping";
+    case Phase::kDraining:
+      return "draining";
+    case Phase::kWriting:
+      return "writing";
+    case Phase::kPublishing:
+      return "publishing";
   }
   return "idle";
 }
@@ -43,7 +49,8 @@ bool Coordinator::request(int64_t now, Actions* out) {
 void Coordinator::start(int64_t now, Actions* out) {
   bool all_here = true;
   for (uint32_t r = 0; r < seats_.size(); ++r) {
-    if (!seats_[r].gone.empty()) return fail("checkpoint refused: " + rank_name(r) + " " + seats_[r].gone, now, out);
+    if (!seats_[r].gone.empty())
+      return fail("checkpoint refused: " + rank_name(r) + " " + seats_[r].gone, now, out);
     all_here = all_here && seats_[r].joined;
   }
   if (all_here) return begin_attempt(now, out);
@@ -92,7 +99,8 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
     case Stage::kWriting:
       if (failure_.empty()) failure_ = line;
       return consider_publish(now, out);
-    default: return fail(line, now, out);
+    default:
+      return fail(line, now, out);
   }
 }
 
@@ -120,11 +128,11 @@ bool Coordinator::held_back(const Seat& seat) const {
   return target == targets_.end() || begun_on(seat.standing, comm) >= target->second;
 }
 
-// A report under older targets proves nothing: under the present ones its rank may have begun a collective since.
+// A report under older targets proves nothing: under the present ones its rank may have begun a collective
+// since.
 bool Coordinator::all_current() const {
-  return revision_ != 0 && std::all_of(seats_.begin(), seats_.end(), [&](const Seat& s) {
-           return s.reported && s.revision == revision_;
-         });
+  return revision_ != 0 && std::all_of(seats_.begin(), seats_.end(),
+                                       [&](const Seat& s) { return s.reported && s.revision == revision_; });
 }
 
 void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) {
@@ -168,13 +176,14 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
 
 std::optional<int64_t> Coordinator::raise_at() const {
   if (!all_current()) return std::nullopt;
-  if (std::none_of(seats_.begin(), seats_.end(), [&](const Seat& s) { return held_back(s); })) return std::nullopt;
+  if (std::none_of(seats_.begin(), seats_.end(), [&](const Seat& s) { return held_back(s); }))
+    return std::nullopt;
   const int64_t still = raises_ == 0 ? limits_.raise_after : limits_.raise_again_after;
   return std::min(last_motion_ + still, targets_told_ + limits_.raise_anyway_after);
 }
 
-// By one only: a rank is about to begin that collective, so its other members will reach it too. A larger step
-// could ask for a collective that the program never makes.
+// By one only: a rank is about to begin that collective, so its other members will reach it too. A larger
+// step could ask for a collective that the program never makes.
 void Coordinator::raise(int64_t now, Actions* out) {
   for (const Seat& s : seats_)
     if (held_back(s)) {
@@ -203,8 +212,8 @@ bool Coordinator::all_stopped() const {
   return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.stopped; });
 }
 
-// Tells each stopped rank what has been sent to it, where that is news. Before all have stopped the counts are not
-// final, but a rank may be unable to stop until its receiver takes the message that it is sending.
+// Tells each stopped rank what has been sent to it, where that is news. Before all have stopped the counts
+// are not final, but a rank may be unable to stop until its receiver takes the message that it is sending.
 void Coordinator::send_drains(Actions* out) {
   uint64_t revision = 0;
   for (uint32_t r = 0; r < seats_.size(); ++r) {
@@ -265,7 +274,8 @@ void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) 
   consider_publish(now, out);
 }
 
-// A write that has begun is waited for even when another failed: a rank cannot go on while its memory is read.
+// A write that has begun is waited for even when another failed: a rank cannot go on while its memory is
+// read.
 void Coordinator::consider_publish(int64_t now, Actions* out) {
   for (const Seat& s : seats_)
     if (!s.write_over && s.gone.empty()) return;
@@ -297,11 +307,13 @@ void Coordinator::tick(int64_t now, Actions* out) {
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kWriting:
-    case Stage::kPublishing: return;
+    case Stage::kPublishing:
+      return;
     case Stage::kJoining:
       if (now < started_ + limits_.join_bound) return;
       for (uint32_t r = 0; r < seats_.size(); ++r)
-        if (!seats_[r].joined) return fail("checkpoint refused: " + rank_name(r) + " has not joined", now, out);
+        if (!seats_[r].joined)
+          return fail("checkpoint refused: " + rank_name(r) + " has not joined", now, out);
       return;
     case Stage::kPausing:
       if (now >= started_ + limits_.retry_pause) start(now, out);
@@ -325,9 +337,12 @@ std::optional<int64_t> Coordinator::deadline() const {
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kWriting:
-    case Stage::kPublishing: return std::nullopt;
-    case Stage::kJoining: return started_ + limits_.join_bound;
-    case Stage::kPausing: return started_ + limits_.retry_pause;
+    case Stage::kPublishing:
+      return std::nullopt;
+    case Stage::kJoining:
+      return started_ + limits_.join_bound;
+    case Stage::kPausing:
+      return started_ + limits_.retry_pause;
     case Stage::kHolding: {
       const int64_t bound = started_ + limits_.attempt_bound;
       return std::min(bound, raise_at().value_or(bound));
@@ -352,11 +367,16 @@ Phase Coordinator::phase() const {
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kJoining:
-    case Stage::kPausing: return Phase::kIdle;
-    case Stage::kHolding: return Phase::kHolding;
-    case Stage::kStopping: return all_stopped() ? Phase::kDraining : Phase::kStopping;
-    case Stage::kWriting: return Phase::kWriting;
-    case Stage::kPublishing: return Phase::kPublishing;
+    case Stage::kPausing:
+      return Phase::kIdle;
+    case Stage::kHolding:
+      return Phase::kHolding;
+    case Stage::kStopping:
+      return all_stopped() ? Phase::kDraining : Phase::kStopping;
+    case Stage::kWriting:
+      return Phase::kWriting;
+    case Stage::kPublishing:
+      return Phase::kPublishing;
   }
   return Phase::kIdle;
 }
@@ -375,13 +395,15 @@ std::string Coordinator::what_is_missing() const {
     if (!seats_[r].reported) return rank_name(r) + " does not answer";
   uint32_t inside = 0, outside = 0;
   while (inside < seats_.size() && seats_[inside].standing.inside == 0) ++inside;
-  while (outside < seats_.size() && !(behind(seats_[outside]) && seats_[outside].standing.inside == 0)) ++outside;
+  while (outside < seats_.size() && !(behind(seats_[outside]) && seats_[outside].standing.inside == 0))
+    ++outside;
   if (inside < seats_.size() && outside < seats_.size())
     return rank_name(inside) + " is inside a collective that " + rank_name(outside) +
            " has not reached (it computes, or waits for a message)";
   if (inside < seats_.size()) return rank_name(inside) + " is inside a collective that does not end";
   if (outside < seats_.size())
-    return rank_name(outside) + " has not reached a collective that others have begun (it computes, or waits)";
+    return rank_name(outside) +
+           " has not reached a collective that others have begun (it computes, or waits)";
   return "the ranks keep changing";
 }
 
@@ -393,8 +415,8 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
     return;
   }
   char times[80];
-  std::snprintf(times, sizeof times, "checkpoint given up after %u attempt%s of %.3g s: ", tries_, tries_ == 1 ? "" : "s",
-                static_cast<double>(limits_.attempt_bound) * 1e-6);
+  std::snprintf(times, sizeof times, "checkpoint given up after %u attempt%s of %.3g s: ", tries_,
+                tries_ == 1 ? "" : "s", static_cast<double>(limits_.attempt_bound) * 1e-6);
   fail(times + what_is_missing() + "; try again later", now, out);
 }
 

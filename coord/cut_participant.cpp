@@ -1,4 +1,5 @@
-// One rank's side of the agreement. See cut.h. Pure but for the LocalRank it drives; each rank's agent thread.
+// One rank's side of the agreement. See cut.h. Pure but for the LocalRank it drives; each rank's agent
+// thread.
 #include "coord/cut.h"
 
 namespace cropdl::coord {
@@ -39,8 +40,10 @@ void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kStopped:
-    case Stage::kOver: return;
-    case Stage::kHolding: return report_standing(rank, false, out);
+    case Stage::kOver:
+      return;
+    case Stage::kHolding:
+      return report_standing(rank, false, out);
     case Stage::kStopping: {
       if (!rank.try_stop()) return report_sent(rank, false, out);
       if (const std::string why = rank.refusal_when_stopped(); !why.empty()) {
@@ -85,11 +88,15 @@ int64_t Participant::poll_period() const {
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kStopped:
-    case Stage::kOver: return 0;
-    case Stage::kHolding: return 1000;
+    case Stage::kOver:
+      return 0;
+    case Stage::kHolding:
+      return 1000;
     case Stage::kStopping:
-    case Stage::kDraining: return 100;
-    case Stage::kWriting: return 500;
+    case Stage::kDraining:
+      return 100;
+    case Stage::kWriting:
+      return 500;
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// Readable and unambiguous text of the agreement's messages and states: traces, and the explorer's state table. Pure.
+// Readable and unambiguous text of the agreement's messages and states: traces, and the explorer's state
+// table. Pure.
 #include <charconv>
 
 #include "coord/cut.h"
@@ -55,7 +56,8 @@ void describe(const Order& order, std::string* out) {
 
 void describe(const Report& report, std::string* out) {
   if (const auto* m = std::get_if<Stands>(&report)) line(out, "Stands", m->attempt, m->revision, m->standing);
-  if (const auto* m = std::get_if<Sent>(&report)) line(out, "Sent", m->attempt, uint64_t{m->stopped}, m->sent);
+  if (const auto* m = std::get_if<Sent>(&report))
+    line(out, "Sent", m->attempt, uint64_t{m->stopped}, m->sent);
   if (const auto* m = std::get_if<Drained>(&report)) line(out, "Drained", m->attempt, m->revision);
   if (const auto* m = std::get_if<Written>(&report)) line(out, "Written", m->attempt);
   if (const auto* m = std::get_if<Refused>(&report)) line(out, "Refused", m->attempt);
@@ -63,20 +65,24 @@ void describe(const Report& report, std::string* out) {
 }
 
 void Coordinator::describe(int64_t now, std::string* out) const {
-  line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_, uint64_t{version_begun_});
+  line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
+       uint64_t{version_begun_});
   if (busy())
     line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - targets_told_),
          static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_));
   for (const auto& [comm, begun] : targets_) line(out, "", comm, begun);
   for (const Seat& s : seats_) {
-    line(out, "S", uint64_t{s.joined}, uint64_t{s.gone.empty()}, uint64_t{s.reported}, s.revision, s.standing);
-    line(out, "s", uint64_t{s.stopped}, s.sent, s.expected, s.drain_revision, s.drained_revision, uint64_t{s.write_over});
+    line(out, "S", uint64_t{s.joined}, uint64_t{s.gone.empty()}, uint64_t{s.reported}, s.revision,
+         s.standing);
+    line(out, "s", uint64_t{s.stopped}, s.sent, s.expected, s.drain_revision, s.drained_revision,
+         uint64_t{s.write_over});
   }
   *out += failure_;
 }
 
 void Participant::describe(std::string* out) const {
-  line(out, "P", static_cast<uint64_t>(stage_), attempt_, revision_, drain_revision_, uint64_t{sent_reported_});
+  line(out, "P", static_cast<uint64_t>(stage_), attempt_, revision_, drain_revision_,
+       uint64_t{sent_reported_});
   line(out, "l", last_standing_, last_sent_);
 }
 

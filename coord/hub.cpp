@@ -1,11 +1,11 @@
 // See hub.h.
-#include <algorithm>
-#include <cerrno>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cerrno>
 
-#include "coord/job_file.h"
 #include "coord/hub.h"
+#include "coord/job_file.h"
 
 namespace cropdl::coord {
 
@@ -37,9 +37,15 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
 }
 
 Hub::Hub(const AgentConfig& config, VersionSink* sink, Descriptor listener, JobFile job, int64_t now)
-    : config_(config), sink_(sink), listener_(std::move(listener)), job_(std::move(job)),
-      coordinator_(config.ranks, config.limits), ranks_(config.ranks), joined_(config.ranks) {
-  if (config_.interval_seconds > 0) next_interval_ = now + static_cast<int64_t>(config_.interval_seconds * 1e6);
+    : config_(config),
+      sink_(sink),
+      listener_(std::move(listener)),
+      job_(std::move(job)),
+      coordinator_(config.ranks, config.limits),
+      ranks_(config.ranks),
+      joined_(config.ranks) {
+  if (config_.interval_seconds > 0)
+    next_interval_ = now + static_cast<int64_t>(config_.interval_seconds * 1e6);
   joined_[0] = true;
   Actions out;
   coordinator_.joined(0, now, &out);
@@ -56,7 +62,8 @@ void Hub::add_to_poll(std::vector<pollfd>* fds) {
 }
 
 void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
-  // In the order of add_to_poll(). Connections are only added (at the end) and marked broken until all are served.
+  // In the order of add_to_poll(). Connections are only added (at the end) and marked broken until all are
+  // served.
   size_t at = first + 2;
   for (Connection& c : connections_) {
     if (at + 1 >= fds.size()) break;
@@ -72,8 +79,10 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
   if (fds[first + 1].revents != 0)
     if (const auto result = publisher_.take()) {
       Actions out;
-      if (*result) coordinator_.published(**result, now, &out);
-      else coordinator_.sink_failed(result->error().message, now, &out);
+      if (*result)
+        coordinator_.published(**result, now, &out);
+      else
+        coordinator_.sink_failed(result->error().message, now, &out);
       carry_out(std::move(out), now);
     }
   drop_broken(now);
@@ -84,7 +93,8 @@ void Hub::accept_all(int64_t now) {
     Descriptor s(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!s) return;
     const Peer peer = peer_of(s);
-    if (peer.uid != geteuid() && peer.uid != 0) continue;  // another user; root may ask for anyone's checkpoint
+    if (peer.uid != geteuid() && peer.uid != 0)
+      continue;  // another user; root may ask for anyone's checkpoint
     Connection& c = connections_.emplace_back(move_high(std::move(s)));
     c.pid = peer.pid;
     c.since = now;
@@ -97,8 +107,10 @@ void Hub::serve(Connection& c, short events, int64_t now) {
   const bool open = c.channel.receive(&messages);
   for (const std::string& bytes : messages) {
     if (c.broken) break;
-    if (const std::optional<Message> m = from_bytes(bytes)) on_message(c, *m, now);
-    else c.broken = true;
+    if (const std::optional<Message> m = from_bytes(bytes))
+      on_message(c, *m, now);
+    else
+      c.broken = true;
   }
   if (!open) c.broken = true;
 }
@@ -139,11 +151,16 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
 
 void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   std::string why;
-  if (hello.wire_version != kWireVersion) why = "it was built from another version of CropDL than rank 0";
-  else if (hello.token != job_.token || c.known) why = "it does not belong to this job";
-  else if (hello.rank != kNoRank && hello.run_id != job_.run_id) why = "it belongs to another launch";
-  else if (hello.rank != kNoRank && hello.rank >= config_.ranks) why = "this job has fewer ranks";
-  else if (hello.rank != kNoRank && joined_[hello.rank]) why = "there is such a rank already";
+  if (hello.wire_version != kWireVersion)
+    why = "it was built from another version of CropDL than rank 0";
+  else if (hello.token != job_.token || c.known)
+    why = "it does not belong to this job";
+  else if (hello.rank != kNoRank && hello.run_id != job_.run_id)
+    why = "it belongs to another launch";
+  else if (hello.rank != kNoRank && hello.rank >= config_.ranks)
+    why = "this job has fewer ranks";
+  else if (hello.rank != kNoRank && joined_[hello.rank])
+    why = "there is such a rank already";
   if (!why.empty()) {
     c.channel.send(to_bytes(Rejected{why}));
     c.broken = true;
@@ -167,9 +184,9 @@ void Hub::drop_broken(int64_t now) {
     for (auto c = connections_.begin(); c != connections_.end(); ++c) {
       if (!c->broken) continue;
       const uint32_t rank = c->rank;
-      const std::string why = c->why_broken.empty()
-                                  ? "is gone: its process (pid " + std::to_string(c->pid) + ") died or left the job"
-                                  : c->why_broken;
+      const std::string why = c->why_broken.empty() ? "is gone: its process (pid " + std::to_string(c->pid) +
+                                                          ") died or left the job"
+                                                    : c->why_broken;
       connections_.erase(c);
       again = true;
       if (rank == kNoRank) break;
@@ -238,8 +255,10 @@ void Hub::carry_out(Actions actions, int64_t now) {
       to_rank(send->rank, send->order);
     } else if (std::holds_alternative<BeginVersion>(a)) {
       const Result<std::string> directory = sink_->begin();
-      if (directory) coordinator_.version_begun(*directory, now, &actions);
-      else coordinator_.sink_failed(directory.error().message, now, &actions);
+      if (directory)
+        coordinator_.version_begun(*directory, now, &actions);
+      else
+        coordinator_.sink_failed(directory.error().message, now, &actions);
     } else if (const auto* publish = std::get_if<Publish>(&a)) {
       publisher_.start(sink_, publish->images, publish->stall_seconds);
     } else if (std::holds_alternative<Discard>(a)) {
@@ -271,8 +290,9 @@ void Hub::look_for_apart(int64_t now) {
     const std::string host = apart_host(config_.directory, config_.run_id, r);
     if (host.empty()) continue;
     Actions out;
-    coordinator_.lost(r, "runs on " + host + " and rank 0 on " + config_.host +
-                             "; checkpoints need all ranks on one node in this version; the program runs",
+    coordinator_.lost(r,
+                      "runs on " + host + " and rank 0 on " + config_.host +
+                          "; checkpoints need all ranks on one node in this version; the program runs",
                       now, &out);
     carry_out(std::move(out), now);
   }
@@ -299,18 +319,22 @@ void Hub::trace_phase() {
   if (!config_.trace_phase || traced_ == coordinator_.phase()) return;
   traced_ = coordinator_.phase();
   // Tracing is for tests: a full disk must not end a checkpoint that would work without it.
-  [[maybe_unused]] const Status s = replace_file(config_.directory + "/phase", std::string(phase_name(traced_)) + "\n");
+  [[maybe_unused]] const Status s =
+      replace_file(config_.directory + "/phase", std::string(phase_name(traced_)) + "\n");
 }
 
 void Hub::close(int64_t now) {
   publisher_.wait();
   Actions out;
   if (const auto result = publisher_.take()) {
-    if (*result) coordinator_.published(**result, now, &out);
-    else coordinator_.sink_failed(result->error().message, now, &out);
+    if (*result)
+      coordinator_.published(**result, now, &out);
+    else
+      coordinator_.sink_failed(result->error().message, now, &out);
   }
   coordinator_.lost(0, "has ended its program", now, &out);
-  // Images that others are still writing cannot become a version without rank 0; their writers end on their own.
+  // Images that others are still writing cannot become a version without rank 0; their writers end on their
+  // own.
   if (coordinator_.busy() && coordinator_.phase() == Phase::kWriting) out.push_back(Discard{});
   carry_out(std::move(out), now);
   connections_.clear();

@@ -1,5 +1,6 @@
-// Rank 0's end of the control plane: accepts the ranks and the cropdl command, drives the coordinator, runs the
-// exchange and the interval. Owned and called by rank 0's agent thread only (LH FS base). Times: CLOCK_MONOTONIC, us.
+// Rank 0's end of the control plane: accepts the ranks and the cropdl command, drives the coordinator, runs
+// the exchange and the interval. Owned and called by rank 0's agent thread only (LH FS base). Times:
+// CLOCK_MONOTONIC, us.
 #pragma once
 
 #include <poll.h>
@@ -32,7 +33,7 @@ class Hub {
   void tick(int64_t now);
   std::optional<int64_t> deadline() const;
 
-  void request(int64_t now);                         // on nobody's behalf: a signal or the interval
+  void request(int64_t now);  // on nobody's behalf: a signal or the interval
   void from_own_rank(const Message& message, int64_t now);
   std::vector<Message> take_for_own_rank() { return std::exchange(for_own_rank_, {}); }
 
@@ -43,13 +44,13 @@ class Hub {
   struct Connection {
     explicit Connection(Descriptor socket) : channel(std::move(socket)) {}
     Channel channel;
-    Descriptor process;          // readable when the process at the other end has ended
+    Descriptor process;  // readable when the process at the other end has ended
     int pid = 0;
-    bool known = false;          // said Hello
-    uint32_t rank = kNoRank;     // kNoRank: a cropdl command
-    bool waits = false;          // for Done
+    bool known = false;       // said Hello
+    uint32_t rank = kNoRank;  // kNoRank: a cropdl command
+    bool waits = false;       // for Done
     bool broken = false;
-    std::string why_broken;      // completes "rank R ..."
+    std::string why_broken;  // completes "rank R ..."
     int64_t since = 0;
   };
 
@@ -74,16 +75,16 @@ class Hub {
   Coordinator coordinator_;
   Publisher publisher_;
   std::list<Connection> connections_;
-  std::vector<Connection*> ranks_;                 // by rank; own and not joined ones: nullptr
+  std::vector<Connection*> ranks_;  // by rank; own and not joined ones: nullptr
   std::vector<bool> joined_;
   std::vector<Message> for_own_rank_;
   std::map<uint64_t, std::map<uint32_t, std::string>> exchanges_;  // by round
-  std::string someone_lost_;                       // a rank that cannot take part in exchanges any more, or ""
+  std::string someone_lost_;  // a rank that cannot take part in exchanges any more, or ""
   int64_t next_interval_ = 0;
   bool asked_by_client_ = false;
   uint64_t last_version_ = 0;
   std::string last_line_;
-  std::string last_reported_;                      // by report(): the same line is not repeated at every interval
+  std::string last_reported_;  // by report(): the same line is not repeated at every interval
   Phase traced_ = Phase::kIdle;
 };
 

@@ -1,12 +1,12 @@
 // See job_file.h.
 #include "coord/job_file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <ctime>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
 
 #include <nlohmann/json.hpp>
 
@@ -34,7 +34,8 @@ Result<std::string> read_small_file(const std::string& path, bool* missing) {
   std::string text;
   char buffer[4096];
   ssize_t n;
-  while ((n = read(fd.get(), buffer, sizeof buffer)) > 0 && text.size() < 1 << 20) text.append(buffer, static_cast<size_t>(n));
+  while ((n = read(fd.get(), buffer, sizeof buffer)) > 0 && text.size() < 1 << 20)
+    text.append(buffer, static_cast<size_t>(n));
   if (n < 0) return Error{path + ": " + errno_text(errno)};
   return text;
 }
@@ -61,10 +62,11 @@ Status replace_file(const std::string& path, const std::string& content) {
 }
 
 Status write_job_file(const std::string& directory, const JobFile& job) {
-  const nlohmann::json j = {{"format", 1},        {"address", job.address}, {"token", job.token},
+  const nlohmann::json j = {{"format", 1},          {"address", job.address}, {"token", job.token},
                             {"run_id", job.run_id}, {"pid", job.pid},         {"host", job.host},
                             {"ranks", job.ranks},   {"started", job.started}};
-  return replace_file(directory + "/job", j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return replace_file(directory + "/job",
+                      j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
@@ -75,8 +77,9 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
   const auto has = [&](const char* key, bool number) {
     return j.contains(key) && (number ? j[key].is_number_unsigned() : j[key].is_string());
   };
-  if (!j.is_object() || !has("format", true) || !has("address", false) || !has("token", false) || !has("run_id", false) ||
-      !has("pid", true) || !has("host", false) || !has("ranks", true) || !has("started", false))
+  if (!j.is_object() || !has("format", true) || !has("address", false) || !has("token", false) ||
+      !has("run_id", false) || !has("pid", true) || !has("host", false) || !has("ranks", true) ||
+      !has("started", false))
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};
   if (j["format"].get<uint64_t>() != 1) return Error{path + ": made by another version of CropDL"};
   JobFile job;
@@ -92,7 +95,8 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
 
 void remove_job_file(const std::string& directory) { unlink((directory + "/job").c_str()); }
 
-Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank, const std::string& host) {
+Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank,
+                   const std::string& host) {
   return replace_file(apart_path(directory, rank), run_id + "\n" + host + "\n");
 }
 
@@ -104,7 +108,9 @@ std::string apart_host(const std::string& directory, const std::string& run_id, 
   return host.substr(0, host.find('\n'));
 }
 
-void remove_apart(const std::string& directory, uint32_t rank) { unlink(apart_path(directory, rank).c_str()); }
+void remove_apart(const std::string& directory, uint32_t rank) {
+  unlink(apart_path(directory, rank).c_str());
+}
 
 std::string this_host() {
   char name[256] = "";

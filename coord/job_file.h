@@ -1,5 +1,6 @@
-// DIR/job: how ranks and the cropdl command find the job that is running on a directory. JSON, mode 0600, appears by
-// rename. It outlives a killed job: whoever reads it must then find nobody at its address. Any thread; tools too.
+// DIR/job: how ranks and the cropdl command find the job that is running on a directory. JSON, mode 0600,
+// appears by rename. It outlives a killed job: whoever reads it must then find nobody at its address. Any
+// thread; tools too.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 namespace cropdl::coord {
 
 struct JobFile {
-  std::string address;   // abstract socket name
-  std::string token;     // whoever can read this file may take part
-  std::string run_id;    // of this launch
-  int pid = 0;           // of rank 0
-  std::string host;      // of rank 0
+  std::string address;  // abstract socket name
+  std::string token;    // whoever can read this file may take part
+  std::string run_id;   // of this launch
+  int pid = 0;          // of rank 0
+  std::string host;     // of rank 0
   uint32_t ranks = 0;
-  std::string started;   // ISO 8601, UTC
+  std::string started;  // ISO 8601, UTC
 };
 
 Status write_job_file(const std::string& directory, const JobFile& job);
@@ -29,8 +30,10 @@ Status replace_file(const std::string& path, const std::string& content);
 
 // A rank that runs on another node than rank 0 cannot join; it leaves its host's name here so that a refused
 // checkpoint can name it.
-Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank, const std::string& host);
-std::string apart_host(const std::string& directory, const std::string& run_id, uint32_t rank);  // "": not apart
+Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank,
+                   const std::string& host);
+std::string apart_host(const std::string& directory, const std::string& run_id,
+                       uint32_t rank);  // "": not apart
 void remove_apart(const std::string& directory, uint32_t rank);
 
 std::string this_host();

@@ -1,8 +1,8 @@
 // See link.h.
 #include "coord/link.h"
 
-#include <algorithm>
 #include <unistd.h>
+#include <algorithm>
 
 namespace cropdl::coord {
 
@@ -13,7 +13,9 @@ constexpr int64_t kLongestPause = 200'000;  // us between looks at DIR/job: the 
 }  // namespace
 
 Link::Link(const AgentConfig& config, int64_t now)
-    : config_(config), give_up_at_(now + static_cast<int64_t>(config.rendezvous_seconds * 1e6)), next_try_(now) {}
+    : config_(config),
+      give_up_at_(now + static_cast<int64_t>(config.rendezvous_seconds * 1e6)),
+      next_try_(now) {}
 
 void Link::add_to_poll(std::vector<pollfd>* fds) const {
   if (!channel_) return;
@@ -30,9 +32,12 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Mess
   for (const std::string& bytes : messages) {
     const std::optional<Message> m = from_bytes(bytes);
     if (!m) return leave("rank 0 sent what is no message of this version of CropDL");
-    if (const auto* rejected = std::get_if<Rejected>(&*m)) return leave("rank 0 refuses it: " + rejected->reason);
-    if (std::holds_alternative<Welcome>(*m)) state_ = State::kJoined;
-    else in->push_back(*m);
+    if (const auto* rejected = std::get_if<Rejected>(&*m))
+      return leave("rank 0 refuses it: " + rejected->reason);
+    if (std::holds_alternative<Welcome>(*m))
+      state_ = State::kJoined;
+    else
+      in->push_back(*m);
   }
   if (!open || fds[first + 1].revents != 0) leave("rank 0 is gone");
 }
@@ -47,12 +52,14 @@ void Link::try_to_connect(int64_t now) {
   bool missing = false, refused = false;
   const Result<JobFile> job = read_job_file(config_.directory, &missing);
   if (!job) return search_again(now, job.error().message);
-  if (job->run_id != config_.run_id) return search_again(now, config_.directory + "/job is of another launch");
+  if (job->run_id != config_.run_id)
+    return search_again(now, config_.directory + "/job is of another launch");
   Result<Descriptor> socket = connect_to(job->address, &refused);
   if (!socket) {
     if (refused && job->host != config_.host) {
       // Abstract addresses do not reach across nodes.
-      [[maybe_unused]] const Status s = leave_apart(config_.directory, config_.run_id, config_.rank, config_.host);
+      [[maybe_unused]] const Status s =
+          leave_apart(config_.directory, config_.run_id, config_.rank, config_.host);
       return leave("it runs on " + config_.host + " and rank 0 on " + job->host +
                    "; checkpoints need all ranks on one node in this version; the program runs");
     }

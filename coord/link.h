@@ -1,5 +1,6 @@
-// A rank's end of the control plane, on every rank but 0: finds the hub through DIR/job, joins it, and notices when
-// it is gone. Owned and called by the rank's agent thread only (LH FS base). Times: CLOCK_MONOTONIC, us.
+// A rank's end of the control plane, on every rank but 0: finds the hub through DIR/job, joins it, and
+// notices when it is gone. Owned and called by the rank's agent thread only (LH FS base). Times:
+// CLOCK_MONOTONIC, us.
 #pragma once
 
 #include <poll.h>

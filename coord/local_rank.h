@@ -20,7 +20,8 @@ struct CollectiveCount {
   bool operator==(const CollectiveCount&) const = default;
 };
 
-// Where the rank's main thread is with regard to collectives.
+// Where the rank's main thread is with regard to collectives. One consistent look: after hold() a rank that is at its
+// targets and not inside stays so. A new communicator is listed (with 0) before the collective that makes it ends.
 struct Standing {
   std::vector<CollectiveCount> counts;  // every communicator the rank is, or lately was, a member of
   uint64_t inside = 0;                  // communicator of the collective it is inside of, 0: none
@@ -60,8 +61,11 @@ class LocalRank {
 
   // --- Only while stopped.
   virtual std::string refusal_when_stopped() = 0;            // "" or why the state cannot be saved
-  virtual std::vector<PeerCount> sent() = 0;                 // point-to-point messages ever sent, per world rank
-  virtual void begin_drain(const std::vector<PeerCount>& expected) = 0;  // messages sent to this rank, per sender
+  virtual std::vector<PeerCount> sent() = 0;                 // point-to-point messages ever sent, per world rank;
+                                                             // also while try_stop() is false (each is counted
+                                                             // before its send begins)
+  virtual void begin_drain(const std::vector<PeerCount>& expected) = 0;  // messages sent to this rank, per sender;
+                                                             // again with larger numbers while senders still run
   virtual bool drained(Status* failure) = 0;                 // all expected messages are here, all sends are done
   virtual void begin_write(const std::string& directory) = 0;
   virtual bool written(Status* failure, ImageSummary* summary) = 0;      // the image is complete and synced

@@ -1,5 +1,5 @@
-// Runs VersionSink::publish() in a thread of its own, so that the agent answers while the disk syncs. Used by rank
-// 0's agent thread (LH FS base); the thread inherits its signal mask: all blocked.
+// Runs VersionSink::publish() in a thread of its own, so that the agent answers while the disk syncs. Used by
+// rank 0's agent thread (LH FS base); the thread inherits its signal mask: all blocked.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
-// Where the versions of a job go: the store, seen from the coordinator on rank 0. Called by the agent's thread and,
-// for publish(), by a thread of its own (a slow disk must not keep the agent from answering); never two at a time.
+// Where the versions of a job go: the store, seen from the coordinator on rank 0. Called by the agent's
+// thread and, for publish(), by a thread of its own (a slow disk must not keep the agent from answering);
+// never two at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ class VersionSink {
   virtual ~VersionSink() = default;
   // A fresh directory that every rank writes its image into; not yet visible as a version.
   virtual Result<std::string> begin() = 0;
-  // Makes it visible, durably. `images` by rank. Returns the version's number. After an error discard() follows.
+  // Makes it visible, durably. `images` by rank. Returns the version's number. After an error discard()
+  // follows.
   virtual Result<uint64_t> publish(const std::vector<ImageSummary>& images, double stall_seconds) = 0;
   virtual void discard() = 0;
 };

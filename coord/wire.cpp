@@ -18,7 +18,7 @@ class Packer {
     bytes += v;
   }
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void operator()(const T& v) { bytes.append(reinterpret_cast<const char*>(&v), sizeof v); }
   template <class T>
   void operator()(const std::vector<T>& v) {
@@ -26,7 +26,7 @@ class Packer {
     for (const T& x : v) (*this)(x);
   }
   template <class T>
-    requires std::is_class_v<T>
+  requires std::is_class_v<T>
   void operator()(const T& v) { fields(*this, const_cast<T&>(v)); }
 };
 
@@ -47,7 +47,7 @@ class Unpacker {
     at_ += n;
   }
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void operator()(T& v) {
     if (!ok_ || bytes_.size() - at_ < sizeof v) {
       ok_ = false;
@@ -67,7 +67,7 @@ class Unpacker {
     }
   }
   template <class T>
-    requires std::is_class_v<T>
+  requires std::is_class_v<T>
   void operator()(T& v) { fields(*this, v); }
 
  private:
@@ -76,46 +76,119 @@ class Unpacker {
   bool ok_ = true;
 };
 
-template <class P> void fields(P& p, CollectiveCount& m) { p(m.comm), p(m.begun); }
-template <class P> void fields(P& p, PeerCount& m) { p(m.world_rank), p(m.messages); }
-template <class P> void fields(P& p, Standing& m) { p(m.counts), p(m.inside), p(m.held), p(m.progress), p(m.refusal); }
-template <class P> void fields(P& p, ImageSummary& m) { p(m.file), p(m.bytes), p(m.memory), p(m.checksum), p(m.seconds); }
-template <class P> void fields(P& p, Outcome& m) {
+template <class P>
+void fields(P& p, CollectiveCount& m) {
+  p(m.comm), p(m.begun);
+}
+template <class P>
+void fields(P& p, PeerCount& m) {
+  p(m.world_rank), p(m.messages);
+}
+template <class P>
+void fields(P& p, Standing& m) {
+  p(m.counts), p(m.inside), p(m.held), p(m.progress), p(m.refusal);
+}
+template <class P>
+void fields(P& p, ImageSummary& m) {
+  p(m.file), p(m.bytes), p(m.memory), p(m.checksum), p(m.seconds);
+}
+template <class P>
+void fields(P& p, Outcome& m) {
   p(m.published), p(m.version), p(m.bytes), p(m.stall_seconds), p(m.attempts), p(m.line);
 }
 
-template <class P> void fields(P& p, Hold& m) { p(m.attempt); }
-template <class P> void fields(P& p, Targets& m) { p(m.attempt), p(m.revision), p(m.targets); }
-template <class P> void fields(P& p, Stop& m) { p(m.attempt); }
-template <class P> void fields(P& p, Drain& m) { p(m.attempt), p(m.revision), p(m.expected); }
-template <class P> void fields(P& p, Write& m) { p(m.attempt), p(m.directory); }
-template <class P> void fields(P& p, Resume& m) { p(m.attempt); }
+template <class P>
+void fields(P& p, Hold& m) {
+  p(m.attempt);
+}
+template <class P>
+void fields(P& p, Targets& m) {
+  p(m.attempt), p(m.revision), p(m.targets);
+}
+template <class P>
+void fields(P& p, Stop& m) {
+  p(m.attempt);
+}
+template <class P>
+void fields(P& p, Drain& m) {
+  p(m.attempt), p(m.revision), p(m.expected);
+}
+template <class P>
+void fields(P& p, Write& m) {
+  p(m.attempt), p(m.directory);
+}
+template <class P>
+void fields(P& p, Resume& m) {
+  p(m.attempt);
+}
 
-template <class P> void fields(P& p, Stands& m) { p(m.attempt), p(m.revision), p(m.standing); }
-template <class P> void fields(P& p, Sent& m) { p(m.attempt), p(m.stopped), p(m.sent); }
-template <class P> void fields(P& p, Drained& m) { p(m.attempt), p(m.revision); }
-template <class P> void fields(P& p, Written& m) { p(m.attempt), p(m.image); }
-template <class P> void fields(P& p, Refused& m) { p(m.attempt), p(m.reason); }
-template <class P> void fields(P& p, Failed& m) { p(m.attempt), p(m.reason); }
+template <class P>
+void fields(P& p, Stands& m) {
+  p(m.attempt), p(m.revision), p(m.standing);
+}
+template <class P>
+void fields(P& p, Sent& m) {
+  p(m.attempt), p(m.stopped), p(m.sent);
+}
+template <class P>
+void fields(P& p, Drained& m) {
+  p(m.attempt), p(m.revision);
+}
+template <class P>
+void fields(P& p, Written& m) {
+  p(m.attempt), p(m.image);
+}
+template <class P>
+void fields(P& p, Refused& m) {
+  p(m.attempt), p(m.reason);
+}
+template <class P>
+void fields(P& p, Failed& m) {
+  p(m.attempt), p(m.reason);
+}
 
-template <class P> void fields(P& p, Hello& m) { p(m.wire_version), p(m.token), p(m.run_id), p(m.rank); }
-template <class P> void fields(P&, Welcome&) {}
-template <class P> void fields(P& p, Rejected& m) { p(m.reason); }
-template <class P> void fields(P&, Bye&) {}
-template <class P> void fields(P& p, ExchangeMine& m) { p(m.round), p(m.text); }
-template <class P> void fields(P& p, ExchangeAll& m) { p(m.round), p(m.texts), p(m.failure); }
-template <class P> void fields(P&, AskCheckpoint&) {}
-template <class P> void fields(P&, AskStatus&) {}
-template <class P> void fields(P&, Accepted&) {}
-template <class P> void fields(P& p, Done& m) { p(m.outcome); }
-template <class P> void fields(P& p, StatusIs& m) { p(m.phase), p(m.ranks), p(m.joined), p(m.last_version), p(m.last_line); }
+template <class P>
+void fields(P& p, Hello& m) {
+  p(m.wire_version), p(m.token), p(m.run_id), p(m.rank);
+}
+template <class P>
+void fields(P&, Welcome&) {}
+template <class P>
+void fields(P& p, Rejected& m) {
+  p(m.reason);
+}
+template <class P>
+void fields(P&, Bye&) {}
+template <class P>
+void fields(P& p, ExchangeMine& m) {
+  p(m.round), p(m.text);
+}
+template <class P>
+void fields(P& p, ExchangeAll& m) {
+  p(m.round), p(m.texts), p(m.failure);
+}
+template <class P>
+void fields(P&, AskCheckpoint&) {}
+template <class P>
+void fields(P&, AskStatus&) {}
+template <class P>
+void fields(P&, Accepted&) {}
+template <class P>
+void fields(P& p, Done& m) {
+  p(m.outcome);
+}
+template <class P>
+void fields(P& p, StatusIs& m) {
+  p(m.phase), p(m.ranks), p(m.joined), p(m.last_version), p(m.last_line);
+}
 
 template <class V>
 void pack_variant(Packer& p, const V& v) {
   p(static_cast<uint8_t>(v.index()));
   std::visit(
       [&](const auto& m) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Order> || std::is_same_v<std::decay_t<decltype(m)>, Report>)
+        if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Order> ||
+                      std::is_same_v<std::decay_t<decltype(m)>, Report>)
           pack_variant(p, m);
         else
           p(m);

@@ -1,5 +1,5 @@
-// What travels over the control plane's channels, and its bytes: fixed-width integers and counted strings in the
-// machine's byte order (both ends are on one machine), the kind of message first. Pure; any thread.
+// What travels over the control plane's channels, and its bytes: fixed-width integers and counted strings in
+// the machine's byte order (both ends are on one machine), the kind of message first. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,41 @@ struct Hello {
   uint32_t wire_version = kWireVersion;
   std::string token;
   std::string run_id;
-  uint32_t rank = 0;      // kNoRank: the cropdl command
+  uint32_t rank = 0;  // kNoRank: the cropdl command
 };
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 struct Welcome {};
-struct Rejected { std::string reason; };
+struct Rejected {
+  std::string reason;
+};
 
 struct Bye {};  // the rank's program has ended in good order
-struct ExchangeMine { uint64_t round; std::string text; };
-struct ExchangeAll { uint64_t round; std::vector<std::string> texts; std::string failure; };
+struct ExchangeMine {
+  uint64_t round;
+  std::string text;
+};
+struct ExchangeAll {
+  uint64_t round;
+  std::vector<std::string> texts;
+  std::string failure;
+};
 
 struct AskCheckpoint {};
 struct AskStatus {};
-struct Accepted {};     // the request is being served; Done follows
-struct Done { Outcome outcome; };
+struct Accepted {};  // the request is being served; Done follows
+struct Done {
+  Outcome outcome;
+};
 struct StatusIs {
   std::string phase;
   uint32_t ranks = 0;
   uint32_t joined = 0;
-  uint64_t last_version = 0;   // 0: none by this run yet
-  std::string last_line;       // of the last request that failed, or ""
+  uint64_t last_version = 0;  // 0: none by this run yet
+  std::string last_line;      // of the last request that failed, or ""
 };
 
-using Message = std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint, AskStatus,
-                             Accepted, Done, StatusIs, Order, Report>;
+using Message = std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint,
+                             AskStatus, Accepted, Done, StatusIs, Order, Report>;
 
 std::string to_bytes(const Message& message);
 std::optional<Message> from_bytes(const std::string& bytes);  // empty: not a message

@@ -1,6 +1,6 @@
 // links: cropdl_coord
-// Agents, hub and command together over real sockets: ranks as threads of this process, and as processes of their
-// own where one has to die.
+// Agents, hub and command together over real sockets: ranks as threads of this process, and as processes of
+// their own where one has to die.
 #include <gtest/gtest.h>
 
 #include <sys/prctl.h>
@@ -73,8 +73,8 @@ class AgentJob : public ::testing::Test {
     return s ? s->joined : 0;
   }
 
-  // A rank in a process of its own that does as FakeRank does, until it is killed. Threads do not survive fork(), so
-  // this comes before any agent of the test's own process.
+  // A rank in a process of its own that does as FakeRank does, until it is killed. Threads do not survive
+  // fork(), so this comes before any agent of the test's own process.
   pid_t fork_rank(uint32_t rank, uint32_t ranks, bool inside_collective) {
     const pid_t pid = fork();
     if (pid != 0) return pid;
@@ -252,7 +252,11 @@ TEST_F(AgentJob, ARankThatDiesMidAttemptEndsItAndTheOthersGoOn) {
   add(config(0, 2), fakes_[0]);
   std::jthread command([&] {
     const std::string line = checkpoint_error();
-    EXPECT_EQ(line.rfind("checkpoint refused: rank 1 is gone: its process (pid " + std::to_string(pid) + ") died", 0), 0u) << line;
+    EXPECT_EQ(
+        line.rfind("checkpoint refused: rank 1 is gone: its process (pid " + std::to_string(pid) + ") died",
+                   0),
+        0u)
+        << line;
   });
   ASSERT_TRUE(within(4, [&] { return fakes_[0].holds == 1; }));
   kill_rank(pid);
@@ -279,7 +283,8 @@ TEST_F(AgentJob, ARankThatEndedIsNamed) {
   start(2);
   ASSERT_EQ(checkpoint_error(), "(published)");
   agents_[1]->stop();
-  EXPECT_TRUE(within(2, [&] { return checkpoint_error() == "checkpoint refused: rank 1 has ended its program"; }));
+  EXPECT_TRUE(
+      within(2, [&] { return checkpoint_error() == "checkpoint refused: rank 1 has ended its program"; }));
 }
 
 TEST_F(AgentJob, ARankThatNeverJoinsIsNamedAndTheRestRuns) {
@@ -306,7 +311,8 @@ TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
   EXPECT_EQ(checkpoint_error(), "(published)");
   EXPECT_EQ(fakes_[2].holds, 0);
   ASSERT_TRUE(within(2, [&] { return !lines().empty(); }));
-  EXPECT_EQ(lines()[0], "no checkpoints: rank 1: rank 0 was not found: " + dir_.path + "/job is of another launch");
+  EXPECT_EQ(lines()[0],
+            "no checkpoints: rank 1: rank 0 was not found: " + dir_.path + "/job is of another launch");
 }
 
 TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
@@ -318,7 +324,8 @@ TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
   add(away, fakes_[0]);
   ASSERT_TRUE(within(2, [&] { return !lines().empty(); }));
   EXPECT_EQ(lines()[0],
-            "no checkpoints: rank 1: it runs on node-b and rank 0 on node-a; checkpoints need all ranks on one node in "
+            "no checkpoints: rank 1: it runs on node-b and rank 0 on node-a; checkpoints need all ranks on "
+            "one node in "
             "this version; the program runs");
   EXPECT_EQ(apart_host(dir_.path, "run-1", 1), "node-b");
   EXPECT_EQ(apart_host(dir_.path, "run-2", 1), "");
@@ -332,7 +339,8 @@ TEST_F(AgentJob, StrangersWithoutTheTokenAreNotServed) {
   JobFile forged = *job;
   forged.token = "0123";
   ASSERT_TRUE(write_job_file(dir_.path, forged));
-  EXPECT_EQ(checkpoint_error(), "the job on " + dir_.path + " does not take this command: it does not belong to this job");
+  EXPECT_EQ(checkpoint_error(),
+            "the job on " + dir_.path + " does not take this command: it does not belong to this job");
   Result<Descriptor> raw = connect_to(job->address, &refused);
   ASSERT_TRUE(raw);
   Channel channel(std::move(*raw));
@@ -371,7 +379,8 @@ TEST_F(AgentJob, AnExchangeWithoutEveryoneEndsWithAReason) {
   Agent& zero = add(config(0, 3), fakes_[0]);
   const auto late = zero.exchange("x", 0.1);
   ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().message, "rank 0: not all ranks answered within 0.1 s; is one of them missing or stuck?");
+  EXPECT_EQ(late.error().message,
+            "rank 0: not all ranks answered within 0.1 s; is one of them missing or stuck?");
   ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
   std::jthread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

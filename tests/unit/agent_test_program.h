@@ -1,5 +1,5 @@
-// A rank whose program is a thread that begins collectives (a barrier among threads) as fast as it can and is held,
-// stopped and resumed like the real one: for tests of agents under load, all ranks in one process.
+// A rank whose program is a thread that begins collectives (a barrier among threads) as fast as it can and is
+// held, stopped and resumed like the real one: for tests of agents under load, all ranks in one process.
 #pragma once
 
 #include <barrier>
@@ -64,7 +64,8 @@ class RunningRank : public LocalRank {
   }
   bool written(Status* failure, ImageSummary* image) override {
     const std::lock_guard lock(mutex_);
-    if (begun_ != begun_at_write_ || inside_) *failure = Error{"the program ran on while its image was written"};
+    if (begun_ != begun_at_write_ || inside_)
+      *failure = Error{"the program ran on while its image was written"};
     image->file = "rank-" + std::to_string(self_);
     image->checksum = begun_;
     return true;

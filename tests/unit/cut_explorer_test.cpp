@@ -1,8 +1,9 @@
 // links: cropdl_coord
-// Explores the agreement's own code over all interleavings of a few model ranks: program steps, message deliveries,
-// polls, and the moment of the request are all orders of one search; time passes only when nothing else can happen
-// (and, in the tests that say so, also at any moment). What must hold at every write and at every end is checked in
-// each state. A model rank runs a little script of collectives and blocking sends and receives.
+// Explores the agreement's own code over all interleavings of a few model ranks: program steps, message
+// deliveries, polls, and the moment of the request are all orders of one search; time passes only when
+// nothing else can happen (and, in the tests that say so, also at any moment). What must hold at every write
+// and at every end is checked in each state. A model rank runs a little script of collectives and blocking
+// sends and receives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,18 +44,18 @@ struct Faults {
 constexpr size_t kRanks = 4;  // at most
 constexpr size_t kComms = 4;  // at most; 0 is none
 
-struct ModelRank {            // bytes only: it goes into the state table as it is
+struct ModelRank {  // bytes only: it goes into the state table as it is
   uint8_t pc = 0;
-  bool in_call = false;        // inside a collective or a native send
+  bool in_call = false;  // inside a collective or a native send
   bool parked = false;
-  bool wanted = false;         // parks as soon as it is outside of a call
+  bool wanted = false;  // parks as soon as it is outside of a call
   bool holding = false;
   bool writing = false;
   bool image = false;
-  bool told = false;           // has targets
-  std::array<uint8_t, kComms> begun{}, targets{};                 // by communicator
-  std::array<uint8_t, kRanks> sent{}, received{}, expected{};     // by peer
-  std::array<uint8_t, kRanks> stored{};                           // drained, not yet received by the program
+  bool told = false;                                           // has targets
+  std::array<uint8_t, kComms> begun{}, targets{};              // by communicator
+  std::array<uint8_t, kRanks> sent{}, received{}, expected{};  // by peer
+  std::array<uint8_t, kRanks> stored{};                        // drained, not yet received by the program
 };
 
 struct World {
@@ -74,8 +75,13 @@ struct World {
   int early_ticks = 0;
 
   World(const Program& p, const Faults& f, const CutLimits& limits)
-      : program(&p), faults(f), ranks(p.scripts.size()), coordinator(static_cast<uint32_t>(p.scripts.size()), limits),
-        participants(p.scripts.size()), down(p.scripts.size()), up(p.scripts.size()) {
+      : program(&p),
+        faults(f),
+        ranks(p.scripts.size()),
+        coordinator(static_cast<uint32_t>(p.scripts.size()), limits),
+        participants(p.scripts.size()),
+        down(p.scripts.size()),
+        up(p.scripts.size()) {
     Actions none;
     for (uint32_t r = 0; r < ranks.size(); ++r) coordinator.joined(r, 0, &none);
   }
@@ -115,7 +121,8 @@ struct World {
       if (faults.park_at_targets && at_targets(r)) return false;
     }
     switch (o->kind) {
-      case Op::kCompute: return advance(m);
+      case Op::kCompute:
+        return advance(m);
       case Op::kEager:
         ++m.sent[o->arg];
         return advance(m);
@@ -129,8 +136,10 @@ struct World {
         return advance(m);
       }
       case Op::kRecv:
-        if (m.stored[o->arg] > 0) --m.stored[o->arg];
-        else if (under_way(static_cast<uint32_t>(o->arg), r) == 0) return false;
+        if (m.stored[o->arg] > 0)
+          --m.stored[o->arg];
+        else if (under_way(static_cast<uint32_t>(o->arg), r) == 0)
+          return false;
         ++m.received[o->arg];
         return advance(m);
       case Op::kCollective:
@@ -166,7 +175,8 @@ struct World {
       for (const Report& o : q) coord::describe(o, out);
       *out += '|';
     }
-    *out += static_cast<char>('0' + requested + 2 * begin_asked + 4 * published + 8 * finished + 16 * gave_up + 32 * early_ticks);
+    *out += static_cast<char>('0' + requested + 2 * begin_asked + 4 * published + 8 * finished +
+                              16 * gave_up + 32 * early_ticks);
   }
 };
 
@@ -190,8 +200,10 @@ class Seen : public LocalRank {
       if (w_->member(r_, c)) s.counts.push_back({c, m_.begun[c]});
     s.progress = m_.pc;
     if (const Op* o = w_->op(r_); o != nullptr && w_->collective(*o)) {
-      if (m_.in_call) s.inside = o->arg;
-      else if (!w_->may_begin(r_, o->arg)) s.held = o->arg;
+      if (m_.in_call)
+        s.inside = o->arg;
+      else if (!w_->may_begin(r_, o->arg))
+        s.held = o->arg;
     }
     return s;
   }
@@ -239,20 +251,21 @@ class Seen : public LocalRank {
 
 struct Found {
   size_t states = 0;
-  size_t ends = 0;        // states in which everything is over
-  size_t cuts = 0;        // ends with a published version
-  size_t given_up = 0;    // ends without
-  size_t wedged = 0;      // states out of which nothing leads, though the program is not over
+  size_t ends = 0;      // states in which everything is over
+  size_t cuts = 0;      // ends with a published version
+  size_t given_up = 0;  // ends without
+  size_t wedged = 0;    // states out of which nothing leads, though the program is not over
   uint64_t most_raises = 0;
   std::vector<std::string> violations;
-  bool complete = true;   // the whole space was searched
+  bool complete = true;  // the whole space was searched
 };
 
 // How much of the space is searched.
 struct Search {
-  int early_ticks = 0;          // so often, timers also run out while other things could still happen
-  bool prompt_reports = false;  // reports reach the coordinator at once: for four ranks, else they are too many
-  bool first_failure = false;   // an attempt given up ends the search
+  int early_ticks = 0;  // so often, timers also run out while other things could still happen
+  bool prompt_reports =
+      false;  // reports reach the coordinator at once: for four ranks, else they are too many
+  bool first_failure = false;  // an attempt given up ends the search
 };
 
 class Explorer {
@@ -269,7 +282,8 @@ class Explorer {
     const Key k = key(first);
     push(std::move(first), k, &stack);
     while (!stack.empty()) {
-      if (found_.states > state_bound || !found_.violations.empty() || (search_.first_failure && found_.given_up > 0)) {
+      if (found_.states > state_bound || !found_.violations.empty() ||
+          (search_.first_failure && found_.given_up > 0)) {
         found_.complete = false;
         break;
       }
@@ -363,7 +377,8 @@ class Explorer {
     }
     if (moved) return;
     bool over = w.finished;
-    for (uint32_t r = 0; r < n; ++r) over = over && w.op(r) == nullptr && w.participants[r].poll_period() == 0;
+    for (uint32_t r = 0; r < n; ++r)
+      over = over && w.op(r) == nullptr && w.participants[r].poll_period() == 0;
     if (!over) {
       ++found_.wedged;
       return;
@@ -372,13 +387,16 @@ class Explorer {
     ++(w.published ? found_.cuts : found_.given_up);
     for (uint32_t a = 0; a < n; ++a)
       for (uint32_t b = 0; b < n; ++b)
-        if (w.ranks[b].stored[a] != 0 || w.under_way(a, b) != 0) violation(w, "a message was left over at the end");
+        if (w.ranks[b].stored[a] != 0 || w.under_way(a, b) != 0)
+          violation(w, "a message was left over at the end");
   }
 
   bool send_up(World& x, uint32_t r, std::vector<Report> reports) {
     for (Report& m : reports)
-      if (search_.prompt_reports) act(x, [&](Actions* out) { x.coordinator.receive(r, m, x.now, out); });
-      else x.up[r].push_back(std::move(m));
+      if (search_.prompt_reports)
+        act(x, [&](Actions* out) { x.coordinator.receive(r, m, x.now, out); });
+      else
+        x.up[r].push_back(std::move(m));
     return true;
   }
 
@@ -419,7 +437,8 @@ class Explorer {
     }
     for (const auto& [comm, members] : program_.comms)
       for (const uint32_t m : members)
-        if (x.ranks[m].begun[comm] != x.ranks[members[0]].begun[comm]) violation(x, "collective counts differ at the cut");
+        if (x.ranks[m].begun[comm] != x.ranks[members[0]].begun[comm])
+          violation(x, "collective counts differ at the cut");
   }
 
   void violation(const World& x, const char* what) {
@@ -470,7 +489,8 @@ TEST(CutExplorer, OverlappingCommunicatorsReachACut) {
   expect_always_cut({{{X, {0, 1}}, {W, {0, 1, 2}}}, {{coll(X), coll(W)}, {coll(X), coll(W)}, {coll(W)}}});
 }
 
-// C is inside X. A joins it only after a message that B sends behind a collective Y, of its own or shared with D.
+// C is inside X. A joins it only after a message that B sends behind a collective Y, of its own or shared
+// with D.
 Program message_behind_a_held_collective(bool shared) {
   Program p{{{X, {0, 2}}, {Y, {1}}}, {{recv(1), coll(X)}, {coll(Y), eager(0)}, {coll(X)}}};
   if (shared) {
@@ -508,7 +528,8 @@ TEST(CutExplorer, ARootThatLeavesEarlyIsNoObstacle) {
 }
 
 TEST(CutExplorer, RaisingTooEarlyDoesNoHarm) {
-  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{coll(X), coll(Y)}, {compute(), coll(X), coll(Y)}}}, {.early_ticks = 2});
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{coll(X), coll(Y)}, {compute(), coll(X), coll(Y)}}},
+                    {.early_ticks = 2});
   expect_always_cut(message_before_the_collective(eager), {.early_ticks = 1});
 }
 
@@ -531,14 +552,17 @@ TEST(CutExplorer, FindsThatWithoutRaisingSomeAttemptsHaveNoEnd) {
 TEST(CutExplorer, FindsACollectiveBegunBeyondItsTarget) {
   Faults faults;
   faults.ignore_targets = true;
-  const Found f = Explorer({{{W, {0, 1}}}, {{coll(W), coll(W)}, {coll(W), coll(W)}}}, {.first_failure = true}, faults).run();
+  const Found f =
+      Explorer({{{W, {0, 1}}}, {{coll(W), coll(W)}, {coll(W), coll(W)}}}, {.first_failure = true}, faults)
+          .run();
   EXPECT_FALSE(f.violations.empty() && f.given_up == 0);
 }
 
 TEST(CutExplorer, FindsALostMessage) {
   Faults faults;
   faults.forget_a_message = true;
-  const Found f = Explorer({{}, {{eager(1), recv(1)}, {eager(0), recv(0)}}}, {.first_failure = true}, faults).run();
+  const Found f =
+      Explorer({{}, {{eager(1), recv(1)}, {eager(0), recv(0)}}}, {.first_failure = true}, faults).run();
   EXPECT_FALSE(f.violations.empty());
 }
 

@@ -1,6 +1,6 @@
 // links: cropdl_coord
-// What becomes of a request when something is in its way: refusals, losses, failures, bounds. One order of events
-// per test, time under the test's control; all orders are the explorer's business.
+// What becomes of a request when something is in its way: refusals, losses, failures, bounds. One order of
+// events per test, time under the test's control; all orders are the explorer's business.
 #include <gtest/gtest.h>
 
 #include "coord/cut.h"
@@ -28,8 +28,10 @@ class CutProtocol : public ::testing::Test {
       if (const auto* s = std::get_if<SendOrder>(&a)) orders_.push_back(*s);
       if (std::holds_alternative<BeginVersion>(a)) {
         ++begun_;
-        if (sink_failure_.empty()) coordinator_.version_begun("/v", now_, &out);
-        else coordinator_.sink_failed(sink_failure_, now_, &out);
+        if (sink_failure_.empty())
+          coordinator_.version_begun("/v", now_, &out);
+        else
+          coordinator_.sink_failed(sink_failure_, now_, &out);
       }
       if (std::holds_alternative<Publish>(a)) publishing_ = true;
       if (std::holds_alternative<Discard>(a)) ++discarded_;
@@ -241,7 +243,8 @@ TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
   EXPECT_EQ(ranks_[0].holds, 2);
   wait();
   EXPECT_EQ(line(),
-            "checkpoint given up after 2 attempts of 10 s: rank 0 is inside a collective that rank 1 has not reached "
+            "checkpoint given up after 2 attempts of 10 s: rank 0 is inside a collective that rank 1 has not "
+            "reached "
             "(it computes, or waits for a message); try again later");
   expect_all_resumed();
 }

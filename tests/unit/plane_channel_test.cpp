@@ -1,5 +1,6 @@
 // links: cropdl_coord
-// The control plane's bytes: frames, messages, the job file. What a stranger or a torn write may put there is refused.
+// The control plane's bytes: frames, messages, the job file. What a stranger or a torn write may put there is
+// refused.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -27,11 +28,29 @@ std::vector<Message> one_of_each() {
   image.bytes = 77;
   StatusIs status;
   status.phase = "writing";
-  return {Hello{kWireVersion, "token", "run", 3}, Welcome{}, Rejected{"no"}, Bye{}, ExchangeMine{1, "text"},
-          ExchangeAll{1, {"a", "", "c"}, ""}, AskCheckpoint{}, AskStatus{}, Accepted{}, Done{o}, status,
-          Order{Hold{1}}, Order{Targets{1, 2, {{3, 4}}}}, Order{Stop{1}}, Order{Drain{1, 2, {{3, 4}}}},
-          Order{Write{1, "/dir"}}, Order{Resume{1}}, Report{Stands{1, 2, s}}, Report{Sent{1, true, {{2, 3}}}},
-          Report{Drained{1, 2}}, Report{Written{1, image}}, Report{Refused{1, "r"}}, Report{Failed{1, "f"}}};
+  return {Hello{kWireVersion, "token", "run", 3},
+          Welcome{},
+          Rejected{"no"},
+          Bye{},
+          ExchangeMine{1, "text"},
+          ExchangeAll{1, {"a", "", "c"}, ""},
+          AskCheckpoint{},
+          AskStatus{},
+          Accepted{},
+          Done{o},
+          status,
+          Order{Hold{1}},
+          Order{Targets{1, 2, {{3, 4}}}},
+          Order{Stop{1}},
+          Order{Drain{1, 2, {{3, 4}}}},
+          Order{Write{1, "/dir"}},
+          Order{Resume{1}},
+          Report{Stands{1, 2, s}},
+          Report{Sent{1, true, {{2, 3}}}},
+          Report{Drained{1, 2}},
+          Report{Written{1, image}},
+          Report{Refused{1, "r"}},
+          Report{Failed{1, "f"}}};
 }
 
 TEST(PlaneWire, EveryMessageComesBackAsItWas) {
