@@ -88,18 +88,22 @@ std::vector<uint8_t> read_idx(const std::string& path, size_t header) {
 }
 
 struct Dataset {
-  std::vector<float> images;
-  std::vector<uint8_t> labels;
+  std::vector<uint8_t> images, labels;
   size_t size() const { return labels.size(); }
+  // The image's pixels in [0, 1], valid until the next call.
+  const float* image(size_t index) const {
+    static float scaled[kPixels];
+    const uint8_t* pixels = &images[index * kPixels];
+    for (int k = 0; k < kPixels; k++) scaled[k] = static_cast<float>(pixels[k]) * (1.0f / 255.0f);
+    return scaled;
+  }
 };
 
 Dataset load(const std::string& directory, const std::string& part) {
   Dataset set;
-  std::vector<uint8_t> raw = read_idx(directory + "/" + part + "-images-idx3-ubyte.gz", 16);
+  set.images = read_idx(directory + "/" + part + "-images-idx3-ubyte.gz", 16);
   set.labels = read_idx(directory + "/" + part + "-labels-idx1-ubyte.gz", 8);
-  if (raw.size() != set.labels.size() * kPixels) fail("images and labels differ in number in " + directory);
-  set.images.resize(raw.size());
-  std::transform(raw.begin(), raw.end(), set.images.begin(), [](uint8_t v) { return static_cast<float>(v) / 255.0f; });
+  if (set.images.size() != set.labels.size() * kPixels) fail("images and labels differ in number in " + directory);
   return set;
 }
 
@@ -251,7 +255,7 @@ int main(int argc, char** argv) {
       std::fill(gradient.begin(), gradient.end(), 0.0f);
       const uint32_t* mine = &order[s * global_batch + static_cast<size_t>(rank) * options.batch];
       for (int b = 0; b < options.batch; b++) {
-        const float* x = &training.images[static_cast<size_t>(mine[b]) * kPixels];
+        const float* x = training.image(mine[b]);
         net.forward(b, x);
         gradient[parameters] += net.backward(b, x, training.labels[mine[b]], gradient.data());
       }
@@ -266,7 +270,7 @@ int main(int argc, char** argv) {
     }
     long right = 0, all_right = 0;
     for (size_t i = static_cast<size_t>(rank); i < test.size(); i += static_cast<size_t>(ranks)) {
-      net.forward(0, &test.images[i * kPixels]);
+      net.forward(0, test.image(i));
       right += net.predicted(0) == test.labels[i];
     }
     MPI_Allreduce(&right, &all_right, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);

@@ -83,7 +83,7 @@ def promise(name, *args, **kwargs):
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "10"),
+    promise(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "5"),
             chain=("same", "alone", "same"), earliest=0.02)
     promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "3", "--batch", "128"))
     promise(f"restart.{_mpi}.every_send_mode_and_probe", "p2p_modes", _mpi, 3, SHORT)
@@ -105,7 +105,7 @@ promise("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, S
 
 for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
     _name = f"restart.{_from}_to_{_to}."
-    promise(_name + "training_with_two_operand_sums", "train", _from, 2, ("--epochs", "8"), chain=("other",),
+    promise(_name + "training_with_two_operand_sums", "train", _from, 2, ("--epochs", "4"), chain=("other",),
             earliest=0.02)
     promise(_name + "and_back_again", "torture", _from, 2, SHORT, chain=("other", "other"))
     promise(_name + "every_send_mode_and_probe", "p2p_modes", _from, 3, SHORT, chain=("other",))
