@@ -8,10 +8,10 @@ typedef int Integer;
 typedef long Address;
 #if defined(FORTRAN_OPENMPI) /* mpif-handles.h, mpif-constants.h */
 static Integer world = 0, integer = 7, any_source = -1, sum_op = 3, duplicate_null = 0;
-enum { kStatusSize = 6, kSource = 0 };
+enum { kStatusSize = 6, kSource = 0, kTagUb = 0 };
 #else /* mpif.h */
 static Integer world = 0x44000000, integer = 0x4c00041b, any_source = -2, sum_op = 0x58000003, duplicate_null = 0x04000000;
-enum { kStatusSize = 5, kSource = 2 };
+enum { kStatusSize = 5, kSource = 2, kTagUb = 0x64400002 };
 #endif
 
 void mpi_init_(Integer*), mpi_finalize_(Integer*), mpi_comm_rank_(Integer*, Integer*, Integer*);
@@ -23,6 +23,7 @@ void mpi_isend_(void*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer
 void mpi_wait_(Integer*, Integer*, Integer*);
 void mpi_op_create_(void (*)(), Integer*, Integer*, Integer*), mpi_op_free_(Integer*, Integer*);
 void mpi_comm_dup_(Integer*, Integer*, Integer*), mpi_comm_free_(Integer*, Integer*);
+void mpi_comm_get_attr_(Integer*, Integer*, Address*, Integer*, Integer*);
 void mpi_get_processor_name_(char*, Integer*, Integer*, Integer);
 
 static int broken;
@@ -67,6 +68,10 @@ int main(void) {
   EXPECT(error == 0 && dup != world && dup != duplicate_null);
   mpi_barrier_(&dup, &error);
   EXPECT(error == 0);
+  Integer key = kTagUb, flag = 0;
+  Address tag_ub = 0;
+  mpi_comm_get_attr_(&dup, &key, &tag_ub, &flag, &error);
+  EXPECT(error == 0 && flag && tag_ub >= 32767);
   mpi_comm_free_(&dup, &error);
   EXPECT(error == 0);
   memset(name, 'x', sizeof name);

@@ -69,6 +69,10 @@ int64_t* window_slot(Vid win, int i) {
 // 1: predefined and answered, 0: not predefined, else an error.
 int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* flag) {
   int64_t value = 0;
+#if defined(CROPDL_ABI_MPICH)
+  // MPICH's Fortran constants for predefined keys are the C ones plus one (mpif.h): even instead of odd.
+  if ((keyval >> 24 == 0x64 || keyval >> 24 == 0x66) && keyval % 2 == 0) --keyval;
+#endif
   if (seam::vid_kind(vid) == Kind::kComm) {
     if (keyval == MPI_LASTUSEDCODE) {
       lastusedcode = last_used_code();
