@@ -46,6 +46,12 @@ class Unpacker {
     v.assign(bytes_, at_, n);
     at_ += n;
   }
+  void operator()(bool& v) {
+    uint8_t b = 0;
+    (*this)(b);
+    if (b > 1) ok_ = false;  // a bool that holds anything else is undefined behaviour
+    v = b == 1;
+  }
   template <class T>
   requires std::is_arithmetic_v<T>
   void operator()(T& v) {
