@@ -209,6 +209,43 @@ def by_interval():
         job.kill_ranks()
 
 
+@promise("trigger.interval_is_kept_over_a_restart")
+def interval_after_restart():
+    with Place("interval") as place:
+        job = place.run("openmpi/torture", LONG, "openmpi", 2, options=("--interval", "0.5"))
+        wait_for_versions(place, job, 1)
+        job.kill_ranks()
+        had = len(place.versions())
+        wait_for_versions(place, place.restart("openmpi", 2), had + 1)
+
+
+def request_while_restarting(mpi, ranks):
+    """Requests from the restart's first moment on: refused or done, but the run goes on."""
+    name = f"{'plain' if mpi == 'none' else mpi}/{'plain' if mpi == 'none' else 'torture'}"
+    with Place("early") as place:
+        arguments = ("--steps", "60", "--pace", "20000")
+        reference = native(place, name, arguments, mpi, ranks)
+        job = place.run(name, arguments, mpi, ranks)
+        job.wait_for_step(5)
+        take_checkpoint(place, job)
+        for _ in range(5):
+            job.kill_ranks()
+            job = place.restart(mpi, ranks)
+            end = time.monotonic() + 30
+            while place.checkpoint()[0] != 0:
+                expect(job.alive(), f"a request while it restarted ended it with {job.process.returncode}: {job.output()}")
+                expect(time.monotonic() < end, f"no checkpoint for 30 s after a restart: {job.output()}")
+        job.finish()
+        for one, undisturbed in zip(logs_of(job.log, ranks), reference):
+            check_whole(one)
+            expect(one.digest == undisturbed.digest, "the result differs from the undisturbed run's")
+
+
+for _mpi, _ranks in (("none", 1), ("openmpi", 2), ("mpich", 2)):
+    promise(f"trigger.{_mpi}.request_while_restarting_does_no_harm")(
+        lambda m=_mpi, r=_ranks: request_while_restarting(m, r))
+
+
 @promise("trigger.without_interval_no_version_unasked")
 def unasked():
     with Place("unasked") as place:

@@ -7,7 +7,7 @@ import random
 import sys
 import time
 
-from driver import (Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, promise_main,
+from driver import (PATIENCE, Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, promise_main,
                     take_checkpoint)
 
 
@@ -62,7 +62,7 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
 
 def wait_for_new_steps(job, bounds, total):
     """Until each log shows a step of the restarted run, or its end."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     for path in bounds:
         while True:
             log = Log(path)
