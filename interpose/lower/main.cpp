@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -68,6 +69,12 @@ void ready_to_run() {
   if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
 }
 
+// In the frame that the program will be continued from; everything is blocked while it is stopped.
+bool blocked_by_program(int sig) {
+  const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
+  return sigismember(&context->uc_sigmask, sig) == 1;
+}
+
 }  // namespace
 
 void fill_control_page(Process& p) {
@@ -118,6 +125,10 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.mpi_initialized = p.mpi != nullptr && p.mpi->initialized();
   if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
   m.cpu_features = cpu_features();
+  sigset_t pending;
+  if (sigpending(&pending) == 0)
+    for (int sig = 1; sig <= 64; ++sig)
+      if (sig != seam::kSuspendSignal && sigismember(&pending, sig) == 1 && blocked_by_program(sig)) m.pending_signals.push_back(sig);
   auto files = list_open_files();
   if (!files) return files.error();
   m.files = std::move(*files);

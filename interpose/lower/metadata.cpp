@@ -13,7 +13,8 @@ std::string metadata_text(const Metadata& m) {
                      {"descriptor_flags", f.descriptor_flags}, {"offset", f.offset}, {"size", f.size}});
   return json{{"rank", m.rank}, {"ranks", m.ranks}, {"program", m.program}, {"cwd", m.cwd}, {"name", m.name},
               {"arguments", m.arguments}, {"umask", m.umask}, {"mpi", m.mpi_name}, {"mpi_initialized", m.mpi_initialized},
-              {"only_functions", m.only_functions}, {"cpu_features", m.cpu_features}, {"files", files}}
+              {"only_functions", m.only_functions}, {"cpu_features", m.cpu_features},
+              {"pending_signals", m.pending_signals}, {"files", files}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -33,6 +34,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("mpi_initialized").get_to(m.mpi_initialized);
     j.at("only_functions").get_to(m.only_functions);
     j.at("cpu_features").get_to(m.cpu_features);
+    j.at("pending_signals").get_to(m.pending_signals);
     for (const json& f : j.at("files")) {
       OpenFile file;
       f.at("fd").get_to(file.fd);

@@ -19,6 +19,7 @@ struct Metadata {
   bool mpi_initialized = false;
   std::vector<std::string> only_functions;  // used, and unknown to the other MPI
   std::vector<std::string> cpu_features;
+  std::vector<int> pending_signals;         // blocked by the program when it was stopped
   std::vector<OpenFile> files;
 };
 

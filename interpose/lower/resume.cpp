@@ -1,10 +1,12 @@
 // A program goes on from an image: the newest version that every rank finds whole.
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -87,6 +89,14 @@ void say(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
 }
 
+// Hydra gives each rank an open descriptor to talk to, whose number the program may have used for a file of its own.
+void move_launcher_descriptor() {
+  const char* number = getenv("PMI_FD");
+  if (number == nullptr) return;
+  const int moved = move_high(static_cast<int>(strtol(number, nullptr, 10)));
+  setenv("PMI_FD", std::to_string(moved).c_str(), 1);
+}
+
 void restore_process(const Metadata& m) {
   umask(m.umask);
   prctl(PR_SET_NAME, m.name.c_str());
@@ -99,6 +109,11 @@ void restore_process(const Metadata& m) {
   if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list != 0) syscall(SYS_set_robust_list, main.robust_list, main.robust_size);
   for (unsigned i = 1; i < seam::kMaxThreads; ++i) state->threads[i].lower_fs = 0;
+  // Signals that were pending, blocked by the program. All are blocked here until the frame's mask takes over.
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  for (const int sig : m.pending_signals) syscall(SYS_tgkill, getpid(), main.tid, sig);
 }
 
 }  // namespace
@@ -150,6 +165,7 @@ void restart_program(Process& p) {
   if (p.versions) p.versions->set_parent(version->number);
 
   const Metadata& m = loaded.metadata;
+  move_launcher_descriptor();
   std::string trouble;
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
   if (trouble.empty())
