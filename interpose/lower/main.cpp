@@ -59,14 +59,18 @@ void serve(seam::ThreadRecord* thread) { process().rank->serve(thread); }
 
 // Everything above this frame stays alive; serve() and leave() run below it.
 __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
-  main.lower_fs = seam::fs_base();
   main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
 }
 
-void ready_to_run() {
+// From here on the core's handlers may run on this thread: GS base is its record, and its FS base is the LH's.
+void ready_to_run(seam::ThreadRecord& main) {
   Process& p = process();
+  main.lower_fs = seam::fs_base();
+  seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
   if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
+  if (p.boot.restart) p.agent->note_phase("idle");
+  p.rank->ready();
 }
 
 // In the frame that the program will be continued from; everything is blocked while it is stopped.
@@ -93,16 +97,16 @@ void fill_control_page(Process& p) {
 void enter_program(uint64_t stack, uint64_t entry) {
   auto& main = seam::state()->threads[0];
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
-  ready_to_run();
   mark_lower_half(main);
+  ready_to_run(main);
   cropdl_enter(stack, entry, &main);
 }
 
 void continue_program() {
   auto& main = seam::state()->threads[0];
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
-  ready_to_run();
   mark_lower_half(main);
+  ready_to_run(main);
   cropdl_continue(main.context, main.upper_fs, &main);
 }
 
@@ -121,6 +125,7 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.name = name;
   m.umask = umask(0);
   umask(m.umask);
+  m.interval = p.boot.interval;
   m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
   m.mpi_initialized = p.mpi != nullptr && p.mpi->initialized();
   if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();

@@ -12,7 +12,7 @@ std::string metadata_text(const Metadata& m) {
     files.push_back({{"fd", f.fd}, {"standard", f.standard}, {"same_as", f.same_as}, {"path", f.path}, {"flags", f.flags},
                      {"descriptor_flags", f.descriptor_flags}, {"offset", f.offset}, {"size", f.size}});
   return json{{"rank", m.rank}, {"ranks", m.ranks}, {"program", m.program}, {"cwd", m.cwd}, {"name", m.name},
-              {"arguments", m.arguments}, {"umask", m.umask}, {"mpi", m.mpi_name}, {"mpi_initialized", m.mpi_initialized},
+              {"arguments", m.arguments}, {"umask", m.umask}, {"interval", m.interval}, {"mpi", m.mpi_name}, {"mpi_initialized", m.mpi_initialized},
               {"only_functions", m.only_functions}, {"cpu_features", m.cpu_features},
               {"pending_signals", m.pending_signals}, {"files", files}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
@@ -30,6 +30,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("name").get_to(m.name);
     j.at("arguments").get_to(m.arguments);
     j.at("umask").get_to(m.umask);
+    j.at("interval").get_to(m.interval);
     j.at("mpi").get_to(m.mpi_name);
     j.at("mpi_initialized").get_to(m.mpi_initialized);
     j.at("only_functions").get_to(m.only_functions);

@@ -15,6 +15,7 @@ struct Metadata {
   std::string program, cwd, name;           // name: what prctl(PR_GET_NAME) says
   std::vector<std::string> arguments;
   uint32_t umask = 022;
+  double interval = 0;                      // seconds between checkpoints, 0: only when asked
   std::string mpi_name;
   bool mpi_initialized = false;
   std::vector<std::string> only_functions;  // used, and unknown to the other MPI

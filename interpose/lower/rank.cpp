@@ -20,6 +20,7 @@ void clear_attention() { __atomic_store_n(&seam::control()->attention, 0u, __ATO
 }  // namespace
 
 void Rank::hold() {
+  if (!ready_) return;
   process_refusal_ = process_refusal();
   holding_ = true;
   set_attention(seam::kAttentionHold);
@@ -27,17 +28,22 @@ void Rank::hold() {
 }
 
 void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
-  if (mpi_ != nullptr) mpi_->set_targets(targets);
+  if (mpi_ != nullptr && holding_) mpi_->set_targets(targets);
 }
 
 coord::Standing Rank::standing() {
   coord::Standing s;
+  if (!ready_) {
+    s.refusal = "the program is only just being started or restarted; ask again";
+    return s;
+  }
   if (mpi_ != nullptr) mpi_->fill_standing(s);
   if (s.refusal.empty()) s.refusal = process_refusal_;
   return s;
 }
 
 bool Rank::try_stop() {
+  if (!ready_) return false;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -56,7 +62,7 @@ std::string Rank::refusal_when_stopped() {
   return process_refusal();
 }
 
-std::vector<coord::PeerCount> Rank::sent() { return mpi_ != nullptr ? mpi_->sent() : std::vector<coord::PeerCount>(); }
+std::vector<coord::PeerCount> Rank::sent() { return mpi_ != nullptr && ready_ ? mpi_->sent() : std::vector<coord::PeerCount>(); }
 
 void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
   const std::lock_guard lock(mutex_);
@@ -89,6 +95,7 @@ bool Rank::written(Status* failure, coord::ImageSummary* summary) {
 }
 
 void Rank::resume() {
+  if (!ready_) return;
   if (holding_ && mpi_ != nullptr) mpi_->release();
   holding_ = false;
   clear_attention();

@@ -2,6 +2,7 @@
 // is parked in serve(). One object per process.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -24,6 +25,9 @@ class Rank final : public coord::LocalRank {
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
   void serve(seam::ThreadRecord* thread);
 
+  // MAIN, once, just before the program runs: handlers and filter are in place. Until then a checkpoint is refused.
+  void ready() { ready_.store(true); }
+
   // AGENT.
   void hold() override;
   void set_targets(const std::vector<coord::CollectiveCount>& targets) override;
@@ -45,6 +49,7 @@ class Rank final : public coord::LocalRank {
   MpiRuntime* const mpi_;
   const Save save_;
 
+  std::atomic<bool> ready_{false};
   std::string process_refusal_;         // agent only: of the attempt under way
   bool holding_ = false;                // agent only
 

@@ -89,6 +89,18 @@ void say(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
 }
 
+// The interval that the job was started with goes on unless another one is given.
+double former_interval(const std::vector<restart::Version>& candidates) {
+  for (const auto& version : candidates) {
+    if (!version.damage.empty()) continue;
+    const auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(0));
+    if (!image) continue;
+    const auto metadata = parse_metadata(image->metadata(), image->path());
+    if (metadata) return metadata->interval;
+  }
+  return 0;
+}
+
 // Hydra gives each rank an open descriptor to talk to, whose number the program may have used for a file of its own.
 void move_launcher_descriptor() {
   const char* number = getenv("PMI_FD");
@@ -146,7 +158,9 @@ void restart_program(Process& p) {
     p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest), p.launch);
   }
   fill_control_page(p);
+  if (p.boot.interval == 0) p.boot.interval = former_interval(candidates);
   if (auto s = start_agent(p); !s) die(s.error().message);
+  p.agent->note_phase("restarting");
 
   Loaded loaded;
   const restart::Version* version = nullptr;

@@ -12,10 +12,14 @@ namespace cropdl::seam {
 // the way out a thread that is wanted parks here, where no LH frame is below it.
 template <class R, class... A>
 __attribute__((always_inline)) inline R call_lower(void* const* const volatile* table, unsigned index, A... args) {
-  ThreadRecord* t = current_thread();
+  // Both bases by a load, a nanosecond or two cheaper than rdfsbase and rdgsbase: the record begins with its own
+  // address, and %fs:0 holds the thread pointer in every x86-64 TLS layout (psABI, "Thread-Local Storage").
+  ThreadRecord* t;
+  __asm__ volatile("mov %%gs:0, %0" : "=r"(t));
   t->pinned = t->pinned + 1;
   if (__builtin_expect(t->lower_fs == 0, 0)) control()->lend_lower_fs(t);
-  const uint64_t upper = fs_base();
+  uint64_t upper;
+  __asm__ volatile("mov %%fs:0, %0" : "=r"(upper));
   t->upper_fs = upper;
   auto fn = reinterpret_cast<R (*)(A...)>((*table)[index]);
   set_fs_base(t->lower_fs);
