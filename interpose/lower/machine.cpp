@@ -22,7 +22,8 @@ constexpr const char* kUserFeatures[] = {
 
 }  // namespace
 
-std::vector<std::string> cpu_features() {
+namespace {
+std::vector<std::string> read_cpu_features() {
   std::ifstream in("/proc/cpuinfo");
   std::vector<std::string> found;
   for (std::string line; std::getline(in, line);) {
@@ -36,9 +37,15 @@ std::vector<std::string> cpu_features() {
   std::sort(found.begin(), found.end());
   return found;
 }
+}  // namespace
+
+const std::vector<std::string>& cpu_features() {
+  static const std::vector<std::string> features = read_cpu_features();  // long to read on many cores
+  return features;
+}
 
 std::vector<std::string> missing_features(const std::vector<std::string>& needed) {
-  const auto have = cpu_features();
+  const auto& have = cpu_features();
   std::vector<std::string> missing;
   for (const auto& name : needed)
     if (!std::binary_search(have.begin(), have.end(), name)) missing.push_back(name);

@@ -8,7 +8,7 @@ namespace cropdl::lower {
 
 // Instruction set extensions of this CPU that a program's libraries may have chosen code for (glibc's and OpenBLAS's
 // IFUNCs, -march=native): names of /proc/cpuinfo.
-std::vector<std::string> cpu_features();
+const std::vector<std::string>& cpu_features();
 
 // Those of `needed` that this CPU lacks.
 std::vector<std::string> missing_features(const std::vector<std::string>& needed);

@@ -67,6 +67,7 @@ void ready_to_run(seam::ThreadRecord& main) {
   Process& p = process();
   main.lower_fs = seam::fs_base();
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
+  start_donors();
   if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
   if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
   if (p.boot.restart) p.agent->note_phase("idle");
@@ -176,6 +177,7 @@ int main(int argc, char** argv) {
   p.boot = *boot;
   unsetenv(kBootVariable);
   remember_standard_streams();
+  p.inherited = inherited_files();
   p.launch = read_launch(p.boot.program);
   p.mpi = mpi_of_this_lower_half();
   if (auto s = check_window(); !s) die(s.error().message);

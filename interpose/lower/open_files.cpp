@@ -83,6 +83,15 @@ void remember_standard_streams() {
   for (int fd = 0; fd < 3; ++fd) standard[fd] = identify(fd);
 }
 
+std::vector<int> inherited_files() {
+  std::vector<int> found;
+  for (int fd = 0; fd < kFirstLowerFile; ++fd) {
+    const Identity id = identify(fd);
+    if (id.open && (fd < 3 || id.type == S_IFREG || id.type == S_IFDIR || id.type == S_IFCHR)) found.push_back(fd);
+  }
+  return found;
+}
+
 Result<std::vector<OpenFile>> list_open_files() {
   std::vector<OpenFile> files;
   const auto* state = seam::state();

@@ -24,6 +24,10 @@ struct OpenFile {
 // Remembers what descriptors 0 to 2 are, before the program can change them. START.
 void remember_standard_streams();
 
+// Descriptors that this process was started with and that are the program's: the standard streams, and files that a
+// shell opened for it. Pipes and sockets beyond those are between us and the launcher. START, before we open any.
+std::vector<int> inherited_files();
+
 // All descriptors of the program; refuses by name what cannot be saved.
 Result<std::vector<OpenFile>> list_open_files();
 

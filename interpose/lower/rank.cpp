@@ -1,6 +1,6 @@
 #include "interpose/lower/rank.h"
 
-#include <linux/membarrier.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -154,6 +154,14 @@ void Rank::write(std::unique_lock<std::mutex>& lock) {
     prepared_ = true;
   }
   const auto saved = save_(directory);
+  if (!saved) {
+    // A file size limit raised SIGXFSZ, blocked here: it was about our file, not about one of the program's.
+    sigset_t limit;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    const timespec now{};
+    sigtimedwait(&limit, nullptr, &now);
+  }
   lock.lock();
   directory_.clear();
   if (saved) summary_ = *saved;

@@ -92,6 +92,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   const auto interpreter = map_at_next(*loader);
   if (!interpreter) die(interpreter.error().message);
   auto* state = seam::state();
+  for (const int fd : p.inherited) state->files[fd / 64] |= 1ull << (fd % 64);
   state->text_begin = interpreter->begin;
   state->text_end = interpreter->end;
   state->uses_raw_syscalls_low = has_own_system_calls(*program, *image) ? 1 : 0;

@@ -134,9 +134,6 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   entries.restorer = symbol("cropdl_core_restorer");
   entries.park = symbol("cropdl_core_park");
   entries.vdso = seam::kCore;
-  // What the launcher left open is the program's (it may close it).
-  for (int fd = 0; fd < 3; ++fd)
-    if (fcntl(fd, F_GETFD) >= 0) state->files[0] |= 1ull << fd;
   auto& main = state->threads[0];
   main.self = &main;
   main.used = 1;

@@ -129,7 +129,9 @@ class Torture:
         self.versions_before_request = len(self.place.versions())
         at_random = self.kills % 2 == 0
         target = None
-        if at_random:
+        if at_random and self.kills == 0:
+            time.sleep(self.rng.random() * self.options.interval * 0.7)  # no later moment is before the first version
+        elif at_random:
             time.sleep(self.rng.random() * self.options.interval * 4)
         else:
             reachable = [phase for phase in PHASES if phase != "restarting" or self.restarted_from is not None]
