@@ -350,10 +350,10 @@ class Place:
             return ""
 
 
-def native(place, program, arguments=(), mpi="none", ranks=1):
+def native(place, program, arguments=(), mpi="none", ranks=1, environment=None):
     """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one."""
     log = place.path("reference")
-    job = place.start(launcher(mpi, ranks) + [app(program)] + list(arguments) + ["--log", log], log)
+    job = place.start(launcher(mpi, ranks) + [app(program)] + list(arguments) + ["--log", log], log, environment)
     job.finish()
     logs = logs_of(log, ranks)
     for one in logs:

@@ -11,9 +11,10 @@ from driver import (PATIENCE, Failure, Log, Place, check_continued, check_whole,
                     take_checkpoint)
 
 
-def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0,
-             run_options=()):
-    """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone"."""
+def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
+             environment=None):
+    """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone". Kills fall between the
+    parts `earliest` and `latest` of the steps, so that the program does not end before the image is written."""
     seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
     print(f"seed {seed} (set CROPDL_TEST_SEED to repeat)")
     rng = random.Random(seed)
@@ -21,13 +22,13 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
     name = f"{folder}/{program}"
     with Place(program) as place:
         arguments = [argument.replace("@", place.root) for argument in arguments]
-        reference = native(place, name, arguments, mpi, ranks)
+        reference = native(place, name, arguments, mpi, ranks, environment)
         total = reference[0].last_step()
-        job = place.run(name, arguments, mpi, ranks, options=run_options)
+        job = place.run(name, arguments, mpi, ranks, environment=environment)
         under, reached = mpi, 0
         for kill, how in enumerate(chain):
             low = max(reached + 1, int(total * earliest) + 1)
-            aim = rng.randint(low, max(low, low + (total - low) * 7 // (10 * (len(chain) - kill))))
+            aim = rng.randint(low, max(low, low + (int(total * latest) - low) // (len(chain) - kill)))
             at = job.wait_for_step(aim)
             if Log(job.log).digest is not None and kill:
                 print(f"the run was over before kill {kill + 1}")
@@ -40,7 +41,7 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
             before = {path: Log(path) for path in bounds}
             if how == "other":
                 under = other(under)
-            job = place.restart(under, ranks, alone=how == "alone" or mpi == "none")
+            job = place.restart(under, ranks, alone=how == "alone" or mpi == "none", environment=environment)
             going_on = [min(total, bounds[path][1] + 1) for path in bounds]
             try:
                 job.wait_for_step(min(going_on))
@@ -95,9 +96,9 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
     promise(f"restart.{_mpi}.every_blocking_collective", "collectives", _mpi, 3, SHORT)
     promise(f"restart.{_mpi}.rank_blocked_in_a_receive_for_long", "blocked_recv", _mpi, 2,
-            ("--steps", "8", "--pace", "600000"))
+            ("--steps", "14", "--pace", "400000"), latest=0.5)
     promise(f"restart.{_mpi}.rank_blocked_in_a_collective_for_long", "blocked_collective", _mpi, 3,
-            ("--steps", "8", "--pace", "600000"))
+            ("--steps", "14", "--pace", "400000"), latest=0.5)
     promise(f"restart.{_mpi}.computing_rank_is_stopped_where_it_is", "compute_only", _mpi, 2, SHORT)
     promise(f"restart.{_mpi}.wtime_never_runs_backwards", "wtime", _mpi, 2, SHORT)
     promise(f"restart.{_mpi}.cxx_bindings_and_exceptions", "cxx_bindings", _mpi, 2, SHORT)

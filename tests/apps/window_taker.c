@@ -1,0 +1,9 @@
+// For LD_AUDIT: maps a page in the addresses that the upper half needs, before anything of the process runs.
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
+unsigned la_version(unsigned version);
+unsigned la_version(unsigned version) {
+  mmap((void*)0x410000000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  return version;
+}

@@ -1,0 +1,90 @@
+// forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a CropDL of
+// another kind or another machine would have written, all checksums being right:
+//   image-format N | image-seam N | manifest-format N | manifest-seam N | image-cpu-feature NAME
+// A tool of the tests alone.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "restart/checksum.h"
+#include "restart/image_layout.h"
+#include "restart/manifest.h"
+
+using namespace cropdl::restart;
+
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "forge_version: %s\n", what.c_str());
+  std::exit(2);
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail("cannot read " + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void replace(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  if (!file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) fail("cannot write " + path);
+}
+
+template <class T>
+T take(const std::string& image, size_t offset) {
+  T out;
+  if (image.size() < offset + sizeof out) fail("the image is too short");
+  std::memcpy(&out, image.data() + offset, sizeof out);
+  return out;
+}
+
+// The changed image; its trailer's checksum, which the manifest names, in `sum`.
+std::string forged(const std::string& image, const std::string& kind, const std::string& value, uint64_t* sum) {
+  auto header = take<ImageHeader>(image, 0);
+  auto trailer = take<ImageTrailer>(image, image.size() - sizeof(ImageTrailer));
+  std::string metadata = image.substr(trailer.metadata_offset, trailer.metadata_bytes);
+  if (kind == "image-format") header.format = static_cast<uint32_t>(std::stoul(value));
+  if (kind == "image-seam") header.seam = static_cast<uint32_t>(std::stoul(value));
+  if (kind == "image-cpu-feature") {
+    const std::string list = "\"cpu_features\":[";
+    const size_t at = metadata.find(list);
+    if (at == std::string::npos) fail("the image's metadata lists no CPU features");
+    metadata.insert(at + list.size(), "\"" + value + "\"" + (metadata[at + list.size()] == ']' ? "" : ","));
+  }
+  header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
+  trailer.header_checksum = header.checksum;
+  trailer.metadata_bytes = metadata.size();
+  trailer.metadata_checksum = checksum(metadata);
+  std::string out = image.substr(0, trailer.metadata_offset) + metadata;
+  std::memcpy(out.data(), &header, sizeof header);
+  trailer.file_bytes = out.size() + sizeof trailer;
+  trailer.checksum = *sum = checksum(&trailer, offsetof(ImageTrailer, checksum));
+  return out.append(reinterpret_cast<const char*>(&trailer), sizeof trailer);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) fail("usage: forge_version DIRECTORY KIND VALUE");
+  const std::string directory = argv[1], kind = argv[2], value = argv[3];
+  const std::string path = directory + "/manifest.json";
+  auto manifest = parse_manifest(contents(path), path);
+  if (!manifest) fail(manifest.error().message);
+  if (kind.rfind("image-", 0) == 0) {
+    ManifestImage& entry = manifest->images.at(0);
+    const std::string image = forged(contents(directory + "/" + entry.file), kind, value, &entry.checksum);
+    entry.bytes = image.size();
+    replace(directory + "/" + entry.file, image);
+  } else if (kind == "manifest-format") {
+    manifest->format = static_cast<uint32_t>(std::stoul(value));
+  } else if (kind == "manifest-seam") {
+    manifest->seam = static_cast<uint32_t>(std::stoul(value));
+  } else {
+    fail("unknown: " + kind);
+  }
+  replace(path, manifest_text(*manifest));
+  return 0;
+}

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Promises about the hazards of two programs in one address space (signals, children, descriptors, placement, clocks, threads, the
+way in and out of the lower half): each program here would fail, differ from its undisturbed run, or hang, if one bit."""
+
+import os
+import random
+import re
+import signal
+import sys
+import threading
+import time
+
+from driver import (BUILD, Log, PATIENCE, Place, app, check_whole, expect, launcher, logs_of, native, promise_main,
+                    take_checkpoint, tool)
+from command_promises import kill_and_restart_once, refused
+from restart_promises import SHORT, survives, wait_for_new_steps
+
+PROMISES = {}
+
+
+def promise(name, function, *args, **kwargs):
+    PROMISES[name] = lambda: function(*args, **kwargs)
+
+
+def check_results(job, reference, ranks):
+    for rank, (one, undisturbed) in enumerate(zip(logs_of(job.log, ranks), reference, strict=True)):
+        check_whole(one)
+        expect(one.digest == undisturbed.digest, f"rank {rank}: digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
+
+
+def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
+    """A version every 50 ms, and kills at random moments between them."""
+    seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
+    print(f"seed {seed} (set CROPDL_TEST_SEED to repeat)")
+    rng = random.Random(seed)
+    name = f"{'plain' if mpi == 'none' else mpi}/{program}"
+    with Place(program) as place:
+        reference = native(place, name, arguments, mpi, ranks)
+        total = reference[0].last_step()
+        job = place.run(name, arguments, mpi, ranks, options=("--interval", "0.05"))
+        versions = 0
+        for kill in range(kills):
+            had = max(place.versions(), default=0)
+            end = time.monotonic() + PATIENCE
+            while max(place.versions(), default=0) < had + 3 and Log(job.log).digest is None:
+                expect(job.alive(), f"ended with {job.process.returncode}: {job.output()}")
+                expect(time.monotonic() < end, f"no versions in {PATIENCE:.0f} s: {job.output()}")
+                time.sleep(0.005)
+            time.sleep(rng.random() * 0.1)
+            if Log(job.log).digest is not None:
+                break
+            job.kill_ranks()
+            versions = max(place.versions())
+            job = place.restart(mpi, ranks)
+        job.finish()
+        check_results(job, reference, ranks)
+        expect(Log(job.log).last_step() == total, f"{Log(job.log).last_step()} steps, undisturbed {total}")
+        expect(versions >= 3 * kills, f"over after only {versions} versions: make the program longer")
+        print(f"{versions} versions, {kills} kills")
+
+
+promise("hazard.clocks_are_read_through_every_cut", checkpointed_all_the_time, "clocks", "none", 1,
+        ("--steps", "200", "--pace", "20000"), 5)
+for _mpi in ("openmpi", "mpich"):
+    promise(f"hazard.{_mpi}.way_into_the_lower_half_is_cut_anywhere", checkpointed_all_the_time, "hot_calls", _mpi, 2,
+            ("--steps", "250", "--pace", "20000"), 4)
+
+
+class Signals(threading.Thread):
+    """SIGUSR2 to all ranks of a job, as long as the block lasts."""
+
+    def __init__(self, job):
+        super().__init__()
+        self.pids, self.ended, self.sent = job.ranks(), threading.Event(), 0
+
+    def run(self):
+        while not self.ended.wait(0.025):
+            for pid in self.pids:
+                try:
+                    os.kill(pid, signal.SIGUSR2)
+                    self.sent += 1
+                except ProcessLookupError:
+                    pass
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
+
+
+def interrupted(mpi):
+    """Handlers run in blocking MPI calls and while images are written; nothing is torn, lost or deadlocked."""
+    with Place("interrupted") as place:
+        arguments = ("--steps", "14", "--pace", "200000")
+        reference = native(place, f"{mpi}/interrupted", arguments, mpi, 2)
+        job = place.run(f"{mpi}/interrupted", arguments, mpi, 2)
+        job.wait_for_step(1)
+        bounds = {}
+        for kill in range(2):
+            with Signals(job) as signals:
+                job.wait_for_step(Log(job.log).last_step() + 2)
+                version, _, bounds = take_checkpoint(place, job)
+            expect(signals.sent > 10, "no signals were sent")
+            expect(job.alive(), f"ended with {job.process.returncode}: {job.output()}")
+            job.kill_ranks()
+            for path in bounds:
+                with open(path) as f:
+                    expect(f.read().count("at handler") > 3 * (kill + 1), f"{path}: the handlers hardly ever ran")
+            job = place.restart(mpi, 2)
+            wait_for_new_steps(job, bounds, 14)
+        with Signals(job):
+            job.wait_for_step(12)
+        job.finish()
+        check_results(job, reference, 2)
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"hazard.{_mpi}.handlers_run_in_blocking_calls", interrupted, _mpi)
+    promise(f"hazard.{_mpi}.threads_that_call_mpi_are_refused_until_joined", refused, "threads", "thread", ["thread"], _mpi, 2)
+    promise(f"hazard.{_mpi}.before_init_and_after_finalize", survives, "lifecycle", _mpi, 2,
+            ("--steps", "60", "--pace", "25000", "--level", "funneled"), chain=("same", "same", "same"))
+    promise(f"hazard.{_mpi}.other_mpi_before_init_and_after_finalize", survives, "lifecycle", _mpi, 2,
+            ("--steps", "60", "--pace", "25000", "--level", "serialized"), chain=("other", "other", "other"))
+    promise(f"hazard.{_mpi}.lent_and_remapped_memory", survives, "lent_memory", _mpi, 2, SHORT)
+    promise(f"hazard.{_mpi}.main_ends_by_pthread_exit", survives, "main_leaves", _mpi, 2, SHORT, chain=("same",))
+
+
+def real_library_outside(mpi):
+    """The window holds the shim under libmpi's name, never the site's MPI."""
+    with Place("outside") as place:
+        job = place.run(f"{mpi}/torture", ("--steps", "300", "--pace", "20000"), mpi, 2)
+        job.wait_for_step(3)
+        checked = 0
+        for pid in job.ranks():
+            with open(f"/proc/{pid}/maps") as f:
+                lines = [line.split() for line in f]
+            inside = {line[5] for line in lines
+                      if len(line) > 5 and 0x4000_0000_0000 <= int(line[0].split("-")[0], 16) < 0x5000_0000_0000}
+            names = {path for path in inside if re.search(r"/lib(mpi|mpich|open-rte|open-pal|pmix|ucp|ucs|fabric)\.so", path)}
+            if not inside:
+                continue
+            checked += 1
+            expect(names, f"no MPI at all in the window: {inside}")
+            ours = os.path.realpath(os.path.join(BUILD, "lib"))
+            expect(all(path.startswith(ours) for path in names), f"in the window: {names}")
+        expect(checked == 2, f"only {checked} processes have a window")
+        job.kill_ranks()
+
+
+def by_shell(mpi, preload):
+    """`bash -c 'exec PROGRAM'`, given to cropdl-run or with the library set by the launcher."""
+    with Place("shell") as place:
+        arguments = ("--steps", "80", "--pace", "20000")
+        reference = native(place, f"{mpi}/torture", arguments, mpi, 2)
+        log = place.path("log")
+        shell = ["/bin/bash", "-c", ': $(echo a child | cat); exec "$@"', "bash", app(f"{mpi}/torture"), *arguments, "--log", log]
+        if preload:
+            settings = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store}
+            command = launcher(mpi, 2, settings) + shell
+        else:
+            command = launcher(mpi, 2) + [tool("cropdl-run"), "--dir", place.store, "--"] + shell
+        job = place.start(command, log)
+        job.wait_for_step(5)
+        kill_and_restart_once(place, job, mpi, 2, reference)
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"hazard.{_mpi}.real_library_is_not_in_the_window", real_library_outside, _mpi)
+promise("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", False)
+promise("hazard.mpich.exec_by_a_shell_with_the_library", by_shell, "mpich", True)
+
+_steps = ("--steps", "50", "--pace", "16000")
+promise("hazard.every_signal_blocked", survives, "blocked_signals", arguments=_steps, attempts=20)
+promise("hazard.descriptors_closed_copied_and_numbered", survives, "descriptors", arguments=_steps + ("--work", "@"))
+promise("hazard.memory_at_chosen_places_and_address_space_reused", survives, "placement", arguments=_steps)
+promise("hazard.children_of_every_make", survives, "offspring", arguments=_steps, attempts=20)
+promise("hazard.program_and_children_see_what_they_see_natively", survives, "natively", arguments=_steps, attempts=20,
+        environment={"LD_PRELOAD": "libm.so.6", "LD_LIBRARY_PATH": "/tmp/nothing:/usr/lib/x86_64-linux-gnu",
+                     "GLIBC_TUNABLES": "glibc.malloc.tcache_count=3", "GIVEN": "with spaces = and signs"})
+promise("hazard.executable_stack_of_the_program", survives, "executable_stack", arguments=_steps)
+promise("hazard.executable_stack_for_a_library", lambda: survives(
+    "loads_library", arguments=_steps + ("--library", app("plain/executable_stack_library.so"))))
+promise("hazard.main_leaves_alone", survives, "last_thread", arguments=_steps)
+promise("hazard.main_leaves_a_thread_behind", survives, "last_thread", arguments=_steps + ("--thread", "1"), latest=0.4)
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES))
