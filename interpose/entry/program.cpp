@@ -19,7 +19,8 @@ bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
 // Programs whose only business is to start others.
 bool is_shell(const std::string& path) {
-  for (const char* name : {"sh", "bash", "dash", "zsh", "ksh", "env", "nice", "taskset", "numactl", "time", "timeout", "nohup"})
+  for (const char* name :
+       {"sh", "bash", "dash", "zsh", "ksh", "env", "nice", "taskset", "numactl", "time", "timeout", "nohup"})
     if (base(path) == name) return true;
   return false;
 }
@@ -42,8 +43,9 @@ Result<std::string> find_program(const std::string& name) {
     const std::string list = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
     for (size_t at = 0; found.empty() && at <= list.size();) {
       const size_t end = std::min(list.find(':', at), list.size());
-      const std::string directory = end == at ? "." : list.substr(at, end - at);
-      if (usable(directory + "/" + name)) found = directory + "/" + name;
+      std::string directory = end == at ? "." : list.substr(at, end - at);
+      directory += "/" + name;
+      if (usable(directory)) found = directory;
       at = end + 1;
     }
     if (found.empty()) return Error{name + ": no such program in PATH"};
@@ -71,7 +73,9 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
   const auto elf = lower::read_elf(path);
   if (!elf) return elf.error();
   if (elf->interpreter.empty())
-    return Error{path + ": is statically linked, and a static program has no libraries to stand between; link it dynamically"};
+    return Error{path +
+                 ": is statically linked, and a static program has no libraries to stand between; link it "
+                 "dynamically"};
   for (const std::string& library : elf->needed) {
     if (library.rfind("libmpi.so", 0) == 0 || library.rfind("libmpi_", 0) == 0) facts.mpi = "openmpi";
     if (library.rfind("libmpich", 0) == 0) facts.mpi = "mpich";

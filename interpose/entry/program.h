@@ -11,7 +11,10 @@ namespace cropdl::entry {
 // The absolute path of `name`, looked up in PATH as execvp would.
 Result<std::string> find_program(const std::string& name);
 
-enum class ProgramKind { kDynamic, kScript };  // a script or a shell runs natively; what it execs is protected
+enum class ProgramKind {
+  kDynamic,
+  kScript
+};  // a script or a shell runs natively; what it execs is protected
 
 struct ProgramFacts {
   std::string path;

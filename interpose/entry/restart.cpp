@@ -1,5 +1,5 @@
-// cropdl-restart [--version N] DIR: continues the job whose versions are in DIR. Under mpirun every rank runs it; alone
-// it starts the launcher that the version records.
+// cropdl-restart [--version N] DIR: continues the job whose versions are in DIR. Under mpirun every rank runs
+// it; alone it starts the launcher that the version records.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -25,6 +25,7 @@ int fail(const std::string& line) {
 
 int run(std::vector<std::string> words, const std::string& path) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (auto& w : words) pointers.push_back(w.data());
   pointers.push_back(nullptr);
   execv(path.c_str(), pointers.data());
@@ -39,7 +40,9 @@ int main(int argc, char** argv) {
   uint64_t version = 0;
   double interval = 0;
   app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
-  app.add_option("--version", version, "this version instead of the newest")->option_text("N")->check(CLI::PositiveNumber);
+  app.add_option("--version", version, "this version instead of the newest")
+      ->option_text("N")
+      ->check(CLI::PositiveNumber);
   app.add_option("--interval", interval, "take a checkpoint every so many seconds from now on")
       ->option_text("SECONDS")
       ->check(CLI::PositiveNumber);
@@ -79,7 +82,8 @@ int main(int argc, char** argv) {
   boot.version = version;
   boot.interval = interval;
   boot.installation = entry::library_directory();
-  if (boot.installation.empty()) return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
+  if (boot.installation.empty())
+    return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
   unsetenv("LD_PRELOAD");
   setenv(lower::kBootVariable, lower::boot_text(boot).c_str(), 1);
   const std::string lower_half = entry::lower_half(launch.flavour, manifest.mpi_name);

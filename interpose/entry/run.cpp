@@ -32,6 +32,7 @@ std::string absolute(const std::string& path) {
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
+  out.reserve(words.size() + 1);
   for (auto& w : words) out.push_back(w.data());
   out.push_back(nullptr);
   return out;
@@ -40,7 +41,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Runs PROGRAM so that it can be checkpointed and restarted. Under MPI: mpirun -n N cropdl-run PROGRAM"};
+  CLI::App app{
+      "Runs PROGRAM so that it can be checkpointed and restarted. Under MPI: mpirun -n N cropdl-run PROGRAM"};
   app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
   std::string directory = "cropdl.ckpt";
   double interval = 0;
@@ -57,9 +59,12 @@ int main(int argc, char** argv) {
   while (own < argc) {
     const std::string word = argv[own];
     if (word == "--") break;
-    if (word == "--dir" || word == "--interval") own += 2;
-    else if (word.rfind("-", 0) == 0) ++own;
-    else break;
+    if (word == "--dir" || word == "--interval")
+      own += 2;
+    else if (!word.empty() && word[0] == '-')
+      ++own;
+    else
+      break;
   }
   std::vector<std::string> rest(argv + std::min(own, argc), argv + argc);
   if (!rest.empty() && rest.front() == "--") rest.erase(rest.begin());
@@ -85,7 +90,8 @@ int main(int argc, char** argv) {
   boot.program = facts->path;
   boot.installation = entry::library_directory();
   boot.started = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_usec) / 1e6;
-  if (boot.installation.empty()) return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
+  if (boot.installation.empty())
+    return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
   const char* preload = getenv("LD_PRELOAD");
   if (preload != nullptr) boot.preload = preload;
 

@@ -5,8 +5,9 @@
 namespace cropdl::lower {
 
 std::string boot_text(const Boot& b) {
-  return nlohmann::json{{"restart", b.restart},   {"directory", b.directory}, {"interval", b.interval},
-                        {"program", b.program},   {"preload", b.preload},     {"version", b.version},
+  return nlohmann::json{{"restart", b.restart},           {"directory", b.directory},
+                        {"interval", b.interval},         {"program", b.program},
+                        {"preload", b.preload},           {"version", b.version},
                         {"installation", b.installation}, {"started", b.started}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

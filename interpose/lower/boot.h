@@ -1,5 +1,5 @@
-// What cropdl-run and cropdl-restart tell the lower half they become: one JSON object in the environment variable
-// CROPDL_BOOT, which the program never sees. Ordinary process code.
+// What cropdl-run and cropdl-restart tell the lower half they become: one JSON object in the environment
+// variable CROPDL_BOOT, which the program never sees. Ordinary process code.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ inline constexpr const char* kBootVariable = "CROPDL_BOOT";
 
 struct Boot {
   bool restart = false;
-  std::string directory;       // absolute path of the store
-  double interval = 0;         // seconds between checkpoints, 0: only when asked
-  std::string program;         // absolute path (start only)
-  std::string preload;         // LD_PRELOAD of the program, if the preload entrance took ours out of it
-  uint64_t version = 0;        // to restart from, 0: the newest that is whole
-  std::string installation;    // directory of our shims and core
-  double started = 0;          // CLOCK_REALTIME seconds when cropdl-run or cropdl-restart began
+  std::string directory;     // absolute path of the store
+  double interval = 0;       // seconds between checkpoints, 0: only when asked
+  std::string program;       // absolute path (start only)
+  std::string preload;       // LD_PRELOAD of the program, if the preload entrance took ours out of it
+  uint64_t version = 0;      // to restart from, 0: the newest that is whole
+  std::string installation;  // directory of our shims and core
+  double started = 0;        // CLOCK_REALTIME seconds when cropdl-run or cropdl-restart began
 };
 
 std::string boot_text(const Boot& boot);

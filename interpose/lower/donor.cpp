@@ -22,7 +22,9 @@ bool broker_runs;
 void wait_on(volatile void* word, int value) {
   upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT_PRIVATE, value, 0);
 }
-void wake(volatile void* word) { upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE_PRIVATE, INT_MAX); }
+void wake(volatile void* word) {
+  upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE_PRIVATE, INT_MAX);
+}
 
 void* donor(void* record) {
   auto* thread = static_cast<seam::ThreadRecord*>(record);
@@ -63,7 +65,8 @@ void start_donors() {
 __attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
   for (;;) {
     seam::ThreadRecord* expected = nullptr;
-    if (__atomic_compare_exchange_n(&wanted, &expected, thread, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) break;
+    if (__atomic_compare_exchange_n(&wanted, &expected, thread, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      break;
     wait_on(&wanted, static_cast<int>(reinterpret_cast<uint64_t>(expected)));
   }
   wake(&wanted);

@@ -1,4 +1,5 @@
-// FS bases for threads of the program that call into the lower half: each gets that of a parked LH thread of its own.
+// FS bases for threads of the program that call into the lower half: each gets that of a parked LH thread of
+// its own.
 #pragma once
 
 #include "interpose/seam/layout.h"
@@ -8,7 +9,8 @@ namespace cropdl::lower {
 // Starts the thread that makes donors. LH, START.
 void start_donors();
 
-// ControlPage::lend_lower_fs. Runs on the UH thread with its UH FS base: uses no libc, no TLS; waits on a futex.
+// ControlPage::lend_lower_fs. Runs on the UH thread with its UH FS base: uses no libc, no TLS; waits on a
+// futex.
 void lend_lower_fs(seam::ThreadRecord* thread);
 
 }  // namespace cropdl::lower

@@ -49,7 +49,8 @@ void read_needed(const File& file, const Elf64_Phdr& dynamic, ElfFile* elf) {
     if (e.d_tag == DT_NULL) break;
     if (e.d_tag != DT_NEEDED) continue;
     char name[256] = {};
-    if (pread(file.fd, name, sizeof name - 1, static_cast<off_t>(strings + static_cast<int64_t>(e.d_un.d_val))) > 0)
+    if (pread(file.fd, name, sizeof name - 1,
+              static_cast<off_t>(strings + static_cast<int64_t>(e.d_un.d_val))) > 0)
       elf->needed.emplace_back(name);
   }
 }
@@ -74,7 +75,8 @@ Result<ElfFile> read_elf(const std::string& path) {
   for (const auto& s : elf.segments) {
     if (s.p_type == PT_INTERP && s.p_filesz < 4096) {
       elf.interpreter.resize(s.p_filesz);
-      if (!file.read(elf.interpreter.data(), s.p_filesz, s.p_offset)) return Error{path + ": damaged ELF header"};
+      if (!file.read(elf.interpreter.data(), s.p_filesz, s.p_offset))
+        return Error{path + ": damaged ELF header"};
       elf.interpreter.resize(strlen(elf.interpreter.c_str()));
     }
     if (s.p_type == PT_DYNAMIC) read_needed(file, s, &elf);

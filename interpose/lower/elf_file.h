@@ -1,5 +1,5 @@
-// An ELF file on disk: what kind of program it is, and its segments mapped as the kernel would map them. LH or
-// tools; any thread.
+// An ELF file on disk: what kind of program it is, and its segments mapped as the kernel would map them. LH
+// or tools; any thread.
 #pragma once
 
 #include <elf.h>
@@ -16,8 +16,8 @@ struct ElfFile {
   std::string path;
   Elf64_Ehdr header{};
   std::vector<Elf64_Phdr> segments;
-  std::string interpreter;              // "": static
-  std::vector<std::string> needed;      // DT_NEEDED
+  std::string interpreter;          // "": static
+  std::vector<std::string> needed;  // DT_NEEDED
   bool position_independent() const { return header.e_type == ET_DYN; }
 };
 
@@ -28,11 +28,11 @@ struct Mapped {
   uint64_t begin = 0, end = 0;  // addresses covered
   uint64_t bias = 0;            // added to p_vaddr
   uint64_t entry = 0;
-  uint64_t headers = 0;         // program headers in memory
+  uint64_t headers = 0;  // program headers in memory
 };
 
-// Maps the segments; position-independent files at `at` (page-aligned), others where they were linked. Refuses to
-// replace anything that is there.
+// Maps the segments; position-independent files at `at` (page-aligned), others where they were linked.
+// Refuses to replace anything that is there.
 Result<Mapped> map_elf(const ElfFile& elf, uint64_t at);
 
 }  // namespace cropdl::lower

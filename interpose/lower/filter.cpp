@@ -26,7 +26,8 @@ constexpr size_t argument(int i) { return offsetof(seccomp_data, args) + 8 * sta
 
 constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam::kWindowEnd >> 32;
 // Below 4 GiB of the window lies no code but the core's, whose calls are trusted.
-static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh && seam::kHeapBegin >> 32 == kWindowHigh + 1);
+static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
+              seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
 enum Label { kNext, kAllow, kTrapInWindow, kAbsentInWindow, kMmap, kMask, kFcntl, kLabels };
 
@@ -72,12 +73,13 @@ Status install_filter(bool restarted) {
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
   for (const int nr : upper::kTrapped) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrapInWindow);
   if (restarted)
-    for (const int nr : upper::kTrappedAfterRestart) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrapInWindow);
+    for (const int nr : upper::kTrappedAfterRestart)
+      p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrapInWindow);
   for (const int nr : upper::kAbsent) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kAbsentInWindow);
   p.result(SECCOMP_RET_ALLOW);
 
-  // mmap is the kernel's alone when it is MAP_FIXED within the window and not executable (the core looks at libc's
-  // text on its way in).
+  // mmap is the kernel's alone when it is MAP_FIXED within the window and not executable (the core looks at
+  // libc's text on its way in).
   p.label(kMmap);
   p.load(low(argument(3)));
   p.jump(BPF_JSET, MAP_FIXED | MAP_FIXED_NOREPLACE, kNext, kTrapInWindow);
@@ -118,7 +120,8 @@ Status install_filter(bool restarted) {
 
   std::vector<sock_filter> code = p.finish();
   const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
     return Error{"cannot install a seccomp filter: " + errno_text(errno) +
                  " (containers may forbid it: allow the seccomp system call)"};
   return {};

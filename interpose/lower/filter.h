@@ -1,6 +1,6 @@
-// The seccomp filter that steers the program's placement, signal, descriptor and process calls into the core. LH,
-// START. Inherited by every thread and child made afterwards and kept over exec; it never touches an instruction
-// pointer outside the window.
+// The seccomp filter that steers the program's placement, signal, descriptor and process calls into the core.
+// LH, START. Inherited by every thread and child made afterwards and kept over exec; it never touches an
+// instruction pointer outside the window.
 #pragma once
 
 #include "restart/result.h"

@@ -14,16 +14,17 @@
 namespace cropdl::lower {
 namespace {
 
-constexpr uint64_t kDefaultStack = 64ull << 20;    // reserved, not committed
-constexpr uint64_t kLargestStack = 4ull << 30;     // for `ulimit -s unlimited`
-constexpr uint64_t kStackGuard = 16ull << 20;      // the kernel keeps a gap below a growing stack
+constexpr uint64_t kDefaultStack = 64ull << 20;  // reserved, not committed
+constexpr uint64_t kLargestStack = 4ull << 30;   // for `ulimit -s unlimited`
+constexpr uint64_t kStackGuard = 16ull << 20;    // the kernel keeps a gap below a growing stack
 constexpr unsigned long kAtRseqFeatureSize = 27, kAtRseqAlign = 28;  // rseq does not exist in the UH
 
 std::vector<Elf64_auxv_t> own_auxv() {
   std::vector<Elf64_auxv_t> all;
   const int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
   Elf64_auxv_t entry;
-  while (fd >= 0 && read(fd, &entry, sizeof entry) == sizeof entry && entry.a_type != AT_NULL) all.push_back(entry);
+  while (fd >= 0 && read(fd, &entry, sizeof entry) == sizeof entry && entry.a_type != AT_NULL)
+    all.push_back(entry);
   if (fd >= 0) close(fd);
   return all;
 }
@@ -33,12 +34,14 @@ std::vector<Elf64_auxv_t> own_auxv() {
 Result<uint64_t> build_stack(const InitialStack& what) {
   rlimit limit{};
   getrlimit(RLIMIT_STACK, &limit);
-  uint64_t size = limit.rlim_cur == RLIM_INFINITY ? kLargestStack : std::min<uint64_t>(limit.rlim_cur, kLargestStack);
+  uint64_t size =
+      limit.rlim_cur == RLIM_INFINITY ? kLargestStack : std::min<uint64_t>(limit.rlim_cur, kLargestStack);
   size = (std::max(size, kDefaultStack) + 0xffff) & ~0xffffull;
   auto* state = seam::state();
   const uint64_t low = state->map_next + kStackGuard;
-  void* p = mmap(reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
+  void* p = mmap(
+      reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
   state->map_next = low + size + (1 << 20);
 
@@ -61,18 +64,36 @@ Result<uint64_t> build_stack(const InitialStack& what) {
   for (const Elf64_auxv_t& entry : own_auxv()) {
     uint64_t value = entry.a_un.a_val;
     switch (entry.a_type) {
-      case AT_PHDR: value = what.image.headers; break;
-      case AT_PHNUM: value = what.segments; break;
-      case AT_ENTRY: value = what.image.entry; break;
-      case AT_BASE: value = what.interpreter.bias; break;
-      case AT_EXECFN: value = execfn; break;
-      case AT_RANDOM: value = random; break;
-      case AT_PLATFORM: value = platform; break;
-      case AT_SYSINFO_EHDR: value = what.vdso; break;
+      case AT_PHDR:
+        value = what.image.headers;
+        break;
+      case AT_PHNUM:
+        value = what.segments;
+        break;
+      case AT_ENTRY:
+        value = what.image.entry;
+        break;
+      case AT_BASE:
+        value = what.interpreter.bias;
+        break;
+      case AT_EXECFN:
+        value = execfn;
+        break;
+      case AT_RANDOM:
+        value = random;
+        break;
+      case AT_PLATFORM:
+        value = platform;
+        break;
+      case AT_SYSINFO_EHDR:
+        value = what.vdso;
+        break;
       case kAtRseqFeatureSize:
       case kAtRseqAlign:
-      case AT_BASE_PLATFORM: continue;
-      default: break;
+      case AT_BASE_PLATFORM:
+        continue;
+      default:
+        break;
     }
     aux.push_back(entry.a_type);
     aux.push_back(value);

@@ -1,5 +1,5 @@
-// The program's stack, as the kernel would have built it (man 3 getauxval; x86-64 psABI, "Process Initialization").
-// LH, START.
+// The program's stack, as the kernel would have built it (man 3 getauxval; x86-64 psABI, "Process
+// Initialization"). LH, START.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct InitialStack {
   std::vector<std::string> environment;  // without anything of ours
   std::string program;                   // AT_EXECFN
   Mapped image, interpreter;
-  size_t segments = 0;                   // AT_PHNUM
-  uint64_t vdso = 0;                     // AT_SYSINFO_EHDR
+  size_t segments = 0;  // AT_PHNUM
+  uint64_t vdso = 0;    // AT_SYSINFO_EHDR
 };
 
 // Maps the stack in the window and returns the initial stack pointer.

@@ -13,7 +13,8 @@ namespace {
 
 uint32_t number(const char* variable, uint32_t otherwise) {
   const char* text = getenv(variable);
-  return text != nullptr && *text >= '0' && *text <= '9' ? static_cast<uint32_t>(strtoul(text, nullptr, 10)) : otherwise;
+  return text != nullptr && *text >= '0' && *text <= '9' ? static_cast<uint32_t>(strtoul(text, nullptr, 10))
+                                                         : otherwise;
 }
 
 std::string read_all(const std::string& path) {
@@ -36,7 +37,8 @@ std::string process_identity(pid_t pid) {
   if (end == std::string::npos) return std::to_string(pid);
   size_t at = end + 1;
   for (int field = 0; field < 20 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
-  return std::to_string(pid) + "." + (at == std::string::npos ? "0" : std::to_string(strtoull(stat.c_str() + at, nullptr, 10)));
+  return std::to_string(pid) + "." +
+         (at == std::string::npos ? "0" : std::to_string(strtoull(stat.c_str() + at, nullptr, 10)));
 }
 
 bool is_launcher(const std::string& exe) {
@@ -66,7 +68,8 @@ void find_launcher(const std::string& program, Launch* launch) {
       launch->options.assign(words.begin() + 1, words.begin() + static_cast<long>(i));
       return;
     }
-    launch->options = {"-n", std::to_string(launch->ranks)};  // behind a script: the number of ranks is what is sure
+    launch->options = {
+        "-n", std::to_string(launch->ranks)};  // behind a script: the number of ranks is what is sure
     return;
   }
 }

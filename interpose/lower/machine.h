@@ -6,8 +6,8 @@
 
 namespace cropdl::lower {
 
-// Instruction set extensions of this CPU that a program's libraries may have chosen code for (glibc's and OpenBLAS's
-// IFUNCs, -march=native): names of /proc/cpuinfo.
+// Instruction set extensions of this CPU that a program's libraries may have chosen code for (glibc's and
+// OpenBLAS's IFUNCs, -march=native): names of /proc/cpuinfo.
 const std::vector<std::string>& cpu_features();
 
 // Those of `needed` that this CPU lacks.

@@ -37,10 +37,13 @@ Process& process() {
 void die(const std::string& line) {
   const Process& p = process();
   const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
-  if (p.launch.ranks > 1) fprintf(stderr, "%s: rank %u: %s\n", what, p.launch.rank, line.c_str());
-  else fprintf(stderr, "%s: %s\n", what, line.c_str());
+  if (p.launch.ranks > 1)
+    fprintf(stderr, "%s: rank %u: %s\n", what, p.launch.rank, line.c_str());
+  else
+    fprintf(stderr, "%s: %s\n", what, line.c_str());
   fflush(stderr);
-  // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a signal.
+  // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a
+  // signal.
   if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
     signal(SIGTERM, SIG_DFL);
     raise(SIGTERM);
@@ -62,7 +65,8 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
   main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
 }
 
-// From here on the core's handlers may run on this thread: GS base is its record, and its FS base is the LH's.
+// From here on the core's handlers may run on this thread: GS base is its record, and its FS base is the
+// LH's.
 void ready_to_run(seam::ThreadRecord& main) {
   Process& p = process();
   main.lower_fs = seam::fs_base();
@@ -120,7 +124,8 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.program = p.program;
   m.arguments = p.arguments;
   char cwd[4096], name[17] = {};
-  if (getcwd(cwd, sizeof cwd) == nullptr) return Error{"the program's directory is gone: " + errno_text(errno)};
+  if (getcwd(cwd, sizeof cwd) == nullptr)
+    return Error{"the program's directory is gone: " + errno_text(errno)};
   m.cwd = cwd;
   prctl(PR_GET_NAME, name);
   m.name = name;
@@ -134,7 +139,8 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   sigset_t pending;
   if (sigpending(&pending) == 0)
     for (int sig = 1; sig <= 64; ++sig)
-      if (sig != seam::kSuspendSignal && sigismember(&pending, sig) == 1 && blocked_by_program(sig)) m.pending_signals.push_back(sig);
+      if (sig != seam::kSuspendSignal && sigismember(&pending, sig) == 1 && blocked_by_program(sig))
+        m.pending_signals.push_back(sig);
   auto files = list_open_files();
   if (!files) return files.error();
   m.files = std::move(*files);

@@ -26,8 +26,10 @@ std::string read_text(const char* path) {
 }
 
 void append(std::vector<PageRun>& runs, uint64_t begin, uint64_t end) {
-  if (!runs.empty() && runs.back().end == begin) runs.back().end = end;
-  else runs.push_back({begin, end});
+  if (!runs.empty() && runs.back().end == begin)
+    runs.back().end = end;
+  else
+    runs.push_back({begin, end});
 }
 
 // include/uapi/linux/fs.h of Linux 6.7; Debian 12's headers are older.
@@ -71,8 +73,10 @@ std::vector<Mapping> read_mappings() {
     Mapping m;
     char prot[5] = {};
     int path = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %" SCNu64 " %n", &m.begin, &m.end, prot, &m.inode, &path) >= 4) {
-      m.prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) | (prot[2] == 'x' ? PROT_EXEC : 0);
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %" SCNu64 " %n", &m.begin, &m.end, prot,
+               &m.inode, &path) >= 4) {
+      m.prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
+               (prot[2] == 'x' ? PROT_EXEC : 0);
       m.shared = prot[3] == 's';
       if (path > 0 && line + path < end) m.path.assign(line + path, end);
       all.push_back(std::move(m));
@@ -91,11 +95,13 @@ std::vector<PageRun> present_pages(uint64_t begin, uint64_t end) {
     std::vector<uint64_t> entries(65536);
     for (uint64_t a = begin; a < end;) {
       const uint64_t pages = std::min<uint64_t>((end - a) / kPage, entries.size());
-      if (pread(fd, entries.data(), pages * 8, static_cast<off_t>(a / kPage * 8)) != static_cast<ssize_t>(pages * 8)) {
+      if (pread(fd, entries.data(), pages * 8, static_cast<off_t>(a / kPage * 8)) !=
+          static_cast<ssize_t>(pages * 8)) {
         append(runs, a, end);  // cannot tell: take all of it
         break;
       }
-      for (uint64_t i = 0; i < pages; ++i)  // bit 63: present, 62: swapped (Documentation/admin-guide/mm/pagemap.rst)
+      for (uint64_t i = 0; i < pages;
+           ++i)  // bit 63: present, 62: swapped (Documentation/admin-guide/mm/pagemap.rst)
         if (entries[i] >> 62 != 0) append(runs, a + i * kPage, a + (i + 1) * kPage);
       a += pages * kPage;
     }

@@ -20,7 +20,8 @@ std::string range(uint64_t begin, uint64_t end) {
   return text;
 }
 
-// A kernel's mapping may be the LH's and the program's side by side: VMAs merge. Only the program's part counts.
+// A kernel's mapping may be the LH's and the program's side by side: VMAs merge. Only the program's part
+// counts.
 void add_part(std::vector<Mapping>& to, const Mapping& m, uint64_t begin, uint64_t end) {
   Mapping part = m;
   part.begin = std::max(m.begin, begin);
@@ -69,7 +70,8 @@ Result<restart::ImageTotals> write_memory(const std::string& path, const std::st
       runs = readable_pages(m.begin, m.end);
       if (unreadable) mprotect(reinterpret_cast<void*>(m.begin), m.end - m.begin, m.prot);
     }
-    for (const PageRun& r : runs) part.region.present.push_back({r.begin, r.end}), expected += r.end - r.begin;
+    for (const PageRun& r : runs)
+      part.region.present.push_back({r.begin, r.end}), expected += r.end - r.begin;
     parts.push_back(std::move(part));
   }
   auto writer = restart::ImageWriter::create(path, seam::kSeamVersion, expected);
@@ -94,8 +96,10 @@ Status load_memory(const restart::ImageReader& image) {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (p != reinterpret_cast<void*>(r.begin)) {
       const int why = errno;
-      for (size_t j = 0; j < i; ++j) munmap(reinterpret_cast<void*>(regions[j].begin), regions[j].end - regions[j].begin);
-      return Error{"the program's addresses " + range(r.begin, r.end) + " are taken in this process: " + errno_text(why)};
+      for (size_t j = 0; j < i; ++j)
+        munmap(reinterpret_cast<void*>(regions[j].begin), regions[j].end - regions[j].begin);
+      return Error{"the program's addresses " + range(r.begin, r.end) +
+                   " are taken in this process: " + errno_text(why)};
     }
   }
   for (size_t i = 0; i < regions.size(); ++i) {

@@ -1,4 +1,5 @@
-// Which memory is the program's, in and out of an image. LH; the main thread while the program is stopped, or START.
+// Which memory is the program's, in and out of an image. LH; the main thread while the program is stopped, or
+// START.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace cropdl::lower {
 
-// All of it: the window but the control page, memory below 4 GiB (a non-PIE program), and what the program placed
-// elsewhere itself.
+// All of it: the window but the control page, memory below 4 GiB (a non-PIE program), and what the program
+// placed elsewhere itself.
 std::vector<Mapping> program_mappings();
 
 // Writes the program's memory and `metadata` to a new image file.

@@ -9,12 +9,28 @@ using nlohmann::json;
 std::string metadata_text(const Metadata& m) {
   json files = json::array();
   for (const OpenFile& f : m.files)
-    files.push_back({{"fd", f.fd}, {"standard", f.standard}, {"same_as", f.same_as}, {"path", f.path}, {"flags", f.flags},
-                     {"descriptor_flags", f.descriptor_flags}, {"offset", f.offset}, {"size", f.size}});
-  return json{{"rank", m.rank}, {"ranks", m.ranks}, {"program", m.program}, {"cwd", m.cwd}, {"name", m.name},
-              {"arguments", m.arguments}, {"umask", m.umask}, {"interval", m.interval}, {"mpi", m.mpi_name}, {"mpi_initialized", m.mpi_initialized},
-              {"only_functions", m.only_functions}, {"cpu_features", m.cpu_features},
-              {"pending_signals", m.pending_signals}, {"files", files}}
+    files.push_back({{"fd", f.fd},
+                     {"standard", f.standard},
+                     {"same_as", f.same_as},
+                     {"path", f.path},
+                     {"flags", f.flags},
+                     {"descriptor_flags", f.descriptor_flags},
+                     {"offset", f.offset},
+                     {"size", f.size}});
+  return json{{"rank", m.rank},
+              {"ranks", m.ranks},
+              {"program", m.program},
+              {"cwd", m.cwd},
+              {"name", m.name},
+              {"arguments", m.arguments},
+              {"umask", m.umask},
+              {"interval", m.interval},
+              {"mpi", m.mpi_name},
+              {"mpi_initialized", m.mpi_initialized},
+              {"only_functions", m.only_functions},
+              {"cpu_features", m.cpu_features},
+              {"pending_signals", m.pending_signals},
+              {"files", files}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

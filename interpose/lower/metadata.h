@@ -12,15 +12,15 @@ namespace cropdl::lower {
 
 struct Metadata {
   uint32_t rank = 0, ranks = 1;
-  std::string program, cwd, name;           // name: what prctl(PR_GET_NAME) says
+  std::string program, cwd, name;  // name: what prctl(PR_GET_NAME) says
   std::vector<std::string> arguments;
   uint32_t umask = 022;
-  double interval = 0;                      // seconds between checkpoints, 0: only when asked
+  double interval = 0;  // seconds between checkpoints, 0: only when asked
   std::string mpi_name;
   bool mpi_initialized = false;
   std::vector<std::string> only_functions;  // used, and unknown to the other MPI
   std::vector<std::string> cpu_features;
-  std::vector<int> pending_signals;         // blocked by the program when it was stopped
+  std::vector<int> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;
 };
 

@@ -87,7 +87,8 @@ std::vector<int> inherited_files() {
   std::vector<int> found;
   for (int fd = 0; fd < kFirstLowerFile; ++fd) {
     const Identity id = identify(fd);
-    if (id.open && (fd < 3 || id.type == S_IFREG || id.type == S_IFDIR || id.type == S_IFCHR)) found.push_back(fd);
+    if (id.open && (fd < 3 || id.type == S_IFREG || id.type == S_IFDIR || id.type == S_IFCHR))
+      found.push_back(fd);
   }
   return found;
 }
@@ -113,11 +114,13 @@ Result<std::vector<OpenFile>> list_open_files() {
         f.standard = s;
     // Standard streams that the launcher gave as files belong to the launcher as well.
     for (int s = 0; s < 3 && plain; ++s)
-      if (standard[s].open && standard[s].device == id.device && standard[s].inode == id.inode && s == fd) f.standard = s;
+      if (standard[s].open && standard[s].device == id.device && standard[s].inode == id.inode && s == fd)
+        f.standard = s;
     if (f.standard < 0) {
       f.path = link_of(fd);
       const std::string number = "descriptor " + std::to_string(fd);
-      if (!plain && !S_ISCHR(st.st_mode)) return Error{kind_of(st, f.path) + " (" + number + ") cannot be saved yet"};
+      if (!plain && !S_ISCHR(st.st_mode))
+        return Error{kind_of(st, f.path) + " (" + number + ") cannot be saved yet"};
       if (S_ISREG(st.st_mode) && (st.st_nlink == 0 || f.path.empty() || f.path[0] != '/'))
         return Error{"the deleted file " + f.path + " (" + number + ") cannot be saved yet"};
       if (S_ISCHR(st.st_mode) && f.path.rfind("/dev/", 0) != 0)
@@ -158,8 +161,10 @@ Status reopen_files(const std::vector<OpenFile>& files) {
       constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
       fd = open(f.path.c_str(), (f.flags & ~kOnlyAtOpen) | O_CLOEXEC);
       if (fd < 0) return refuse(f, "cannot open it again: " + errno_text(errno));
-      if (f.size >= 0 && ftruncate(fd, f.size) != 0) return refuse(f, "cannot cut it back: " + errno_text(errno));
-      if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset) return refuse(f, "cannot seek in it: " + errno_text(errno));
+      if (f.size >= 0 && ftruncate(fd, f.size) != 0)
+        return refuse(f, "cannot cut it back: " + errno_text(errno));
+      if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset)
+        return refuse(f, "cannot seek in it: " + errno_text(errno));
     }
     if (fd < 0) return refuse(f, errno_text(errno));
     if (fd != f.fd) {

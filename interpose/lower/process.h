@@ -16,10 +16,10 @@ namespace cropdl::lower {
 struct Process {
   Boot boot;
   Launch launch;
-  MpiRuntime* mpi = nullptr;            // null: built without an MPI
+  MpiRuntime* mpi = nullptr;  // null: built without an MPI
   std::string program;
-  std::vector<std::string> arguments;   // without the program's name
-  std::vector<int> inherited;           // descriptors that are the program's from the start
+  std::vector<std::string> arguments;  // without the program's name
+  std::vector<int> inherited;          // descriptors that are the program's from the start
   std::unique_ptr<Rank> rank;
   std::unique_ptr<VersionStore> versions;  // rank 0 only
   std::unique_ptr<coord::Agent> agent;

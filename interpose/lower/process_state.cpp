@@ -8,8 +8,8 @@
 
 #include <cerrno>
 
-#include "interpose/lower/memory_map.h"
 #include "interpose/lower/mappings.h"
+#include "interpose/lower/memory_map.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -36,7 +36,9 @@ std::string timers() {
   const struct {
     __itimer_which_t which;
     const char* name;
-  } all[] = {{ITIMER_REAL, "ITIMER_REAL (setitimer or alarm)"}, {ITIMER_VIRTUAL, "ITIMER_VIRTUAL"}, {ITIMER_PROF, "ITIMER_PROF"}};
+  } all[] = {{ITIMER_REAL, "ITIMER_REAL (setitimer or alarm)"},
+             {ITIMER_VIRTUAL, "ITIMER_VIRTUAL"},
+             {ITIMER_PROF, "ITIMER_PROF"}};
   for (const auto& t : all) {
     itimerval value{};
     if (getitimer(t.which, &value) == 0 && (value.it_value.tv_sec != 0 || value.it_value.tv_usec != 0))
@@ -48,9 +50,11 @@ std::string timers() {
 std::string memory() {
   const auto* state = seam::state();
   if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
-  if (state->extents > seam::kMaxExtents) return "more than 1024 separate mappings outside the window (MAP_FIXED)";
+  if (state->extents > seam::kMaxExtents)
+    return "more than 1024 separate mappings outside the window (MAP_FIXED)";
   if (state->uses_raw_syscalls_low != 0)
-    return "the program is not position-independent and makes raw system calls of its own; build it with -fPIE -pie";
+    return "the program is not position-independent and makes raw system calls of its own; build it with "
+           "-fPIE -pie";
   for (const Mapping& m : program_mappings()) {
     if (!m.shared) continue;
     if ((m.prot & PROT_WRITE) == 0 && m.inode != 0) {  // locale and gconv caches: the contents are saved

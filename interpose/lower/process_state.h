@@ -5,8 +5,8 @@
 
 namespace cropdl::lower {
 
-// "" or one line naming what stands in the way: more threads, children, timers, shared memory. Any thread of the LH; exact
-// while the program is stopped.
+// "" or one line naming what stands in the way: more threads, children, timers, shared memory. Any thread of
+// the LH; exact while the program is stopped.
 std::string process_refusal();
 
 }  // namespace cropdl::lower

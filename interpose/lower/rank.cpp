@@ -62,7 +62,9 @@ std::string Rank::refusal_when_stopped() {
   return process_refusal();
 }
 
-std::vector<coord::PeerCount> Rank::sent() { return mpi_ != nullptr && ready_ ? mpi_->sent() : std::vector<coord::PeerCount>(); }
+std::vector<coord::PeerCount> Rank::sent() {
+  return mpi_ != nullptr && ready_ ? mpi_->sent() : std::vector<coord::PeerCount>();
+}
 
 void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
   const std::lock_guard lock(mutex_);
@@ -164,8 +166,10 @@ void Rank::write(std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   directory_.clear();
-  if (saved) summary_ = *saved;
-  else write_status_ = saved.error();
+  if (saved)
+    summary_ = *saved;
+  else
+    write_status_ = saved.error();
   written_ = true;
 }
 

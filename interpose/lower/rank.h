@@ -1,5 +1,5 @@
-// This rank as the control plane sees it: what the agent's thread asks for, the program's main thread does while it
-// is parked in serve(). One object per process.
+// This rank as the control plane sees it: what the agent's thread asks for, the program's main thread does
+// while it is parked in serve(). One object per process.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,16 @@ namespace cropdl::lower {
 
 class Rank final : public coord::LocalRank {
  public:
-  // `mpi` may be null (a program without MPI). `save` writes this rank's image into a directory; it is called by
-  // the main thread while the program is stopped.
+  // `mpi` may be null (a program without MPI). `save` writes this rank's image into a directory; it is called
+  // by the main thread while the program is stopped.
   using Save = std::function<Result<coord::ImageSummary>(const std::string& directory)>;
   Rank(MpiRuntime* mpi, Save save) : mpi_(mpi), save_(std::move(save)) {}
 
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
   void serve(seam::ThreadRecord* thread);
 
-  // MAIN, once, just before the program runs: handlers and filter are in place. Until then a checkpoint is refused.
+  // MAIN, once, just before the program runs: handlers and filter are in place. Until then a checkpoint is
+  // refused.
   void ready() { ready_.store(true); }
 
   // AGENT.
@@ -50,17 +51,17 @@ class Rank final : public coord::LocalRank {
   const Save save_;
 
   std::atomic<bool> ready_{false};
-  std::string process_refusal_;         // agent only: of the attempt under way
-  bool holding_ = false;                // agent only
+  std::string process_refusal_;  // agent only: of the attempt under way
+  bool holding_ = false;         // agent only
 
-  std::mutex mutex_;                    // guards everything below
-  std::condition_variable wake_;        // the main thread waits on it while it serves
-  bool stop_ = false;                   // the agent wants the main thread here
-  bool serving_ = false;                // and here it is
+  std::mutex mutex_;              // guards everything below
+  std::condition_variable wake_;  // the main thread waits on it while it serves
+  bool stop_ = false;             // the agent wants the main thread here
+  bool serving_ = false;          // and here it is
   Drain drain_ = Drain::kNone;
   std::vector<coord::PeerCount> expected_;
-  bool prepared_ = false;               // the MPI holds no request of the program now
-  std::string directory_;               // to write to, "" nothing asked
+  bool prepared_ = false;  // the MPI holds no request of the program now
+  std::string directory_;  // to write to, "" nothing asked
   bool written_ = false;
   Status write_status_;
   coord::ImageSummary summary_;

@@ -18,7 +18,8 @@
 namespace cropdl::lower {
 namespace {
 
-// What a rank says of a version: it is usable, damaged (an older one may do), or nothing here can be restarted.
+// What a rank says of a version: it is usable, damaged (an older one may do), or nothing here can be
+// restarted.
 constexpr const char* kFine = "fine";
 constexpr double kMeetWithin = 300;  // seconds; ranks load images of different sizes
 constexpr char kDamaged = 'D', kRefused = 'R';
@@ -30,7 +31,8 @@ struct Loaded {
 
 std::string other_mpi(const Process& p, const Metadata& m) {
   if (p.mpi == nullptr || m.mpi_name == p.mpi->name() || m.only_functions.empty()) return "";
-  return "the program uses " + m.only_functions.front() + ", which only " + m.mpi_name + " has; restart it under that one";
+  return "the program uses " + m.only_functions.front() + ", which only " + m.mpi_name +
+         " has; restart it under that one";
 }
 
 // Refuses for reasons that no older version would heal.
@@ -38,9 +40,9 @@ std::string why_not_here(const Process& p, const Metadata& m) {
   if (m.ranks != p.launch.ranks)
     return "the version has " + std::to_string(m.ranks) + " ranks, but " + std::to_string(p.launch.ranks) +
            " were started; use mpirun -n " + std::to_string(m.ranks);
-  if (m.rank != p.launch.rank)
-    return "its image is of rank " + std::to_string(m.rank);
-  if (m.mpi_name != "none" && p.mpi == nullptr) return "the program needs an MPI; start cropdl-restart with mpirun";
+  if (m.rank != p.launch.rank) return "its image is of rank " + std::to_string(m.rank);
+  if (m.mpi_name != "none" && p.mpi == nullptr)
+    return "the program needs an MPI; start cropdl-restart with mpirun";
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return "this CPU lacks " + missing.front() + ", which the program was started with";
   if (auto line = other_mpi(p, m); !line.empty()) return line;
@@ -51,13 +53,14 @@ std::string why_not_here(const Process& p, const Metadata& m) {
 std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
   if (!version.damage.empty()) return kDamaged + version.damage;
   if (version.manifest.ranks != p.launch.ranks)
-    return kRefused + ("version " + std::to_string(version.number) + " has " + std::to_string(version.manifest.ranks) +
-                       " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
-                       std::to_string(version.manifest.ranks));
+    return kRefused +
+           ("version " + std::to_string(version.number) + " has " + std::to_string(version.manifest.ranks) +
+            " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
+            std::to_string(version.manifest.ranks));
   if (version.manifest.seam > seam::kSeamVersion)
     return kRefused + ("version " + std::to_string(version.number) + " was written by a newer CropDL (seam " +
-                       std::to_string(version.manifest.seam) + ", this one knows " + std::to_string(seam::kSeamVersion) +
-                       "); restart it with that one");
+                       std::to_string(version.manifest.seam) + ", this one knows " +
+                       std::to_string(seam::kSeamVersion) + "); restart it with that one");
   auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
@@ -76,7 +79,8 @@ std::string agree(Process& p, const std::string& mine) {
   auto all = p.agent->exchange(mine, kMeetWithin);
   if (!all) die("the ranks of this restart did not find each other: " + all.error().message);
   for (size_t r = 0; r < all->size(); ++r)
-    if ((*all)[r] != kFine) return (*all)[r].substr(0, 1) + "rank " + std::to_string(r) + ": " + (*all)[r].substr(1);
+    if ((*all)[r] != kFine)
+      return (*all)[r].substr(0, 1) + "rank " + std::to_string(r) + ": " + (*all)[r].substr(1);
   return "";
 }
 
@@ -101,7 +105,8 @@ double former_interval(const std::vector<restart::Version>& candidates) {
   return 0;
 }
 
-// Hydra gives each rank an open descriptor to talk to, whose number the program may have used for a file of its own.
+// Hydra gives each rank an open descriptor to talk to, whose number the program may have used for a file of
+// its own.
 void move_launcher_descriptor() {
   const char* number = getenv("PMI_FD");
   if (number == nullptr) return;
@@ -121,7 +126,8 @@ void restore_process(const Metadata& m) {
   if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list != 0) syscall(SYS_set_robust_list, main.robust_list, main.robust_size);
   for (unsigned i = 1; i < seam::kMaxThreads; ++i) state->threads[i].lower_fs = 0;
-  // Signals that were pending, blocked by the program. All are blocked here until the frame's mask takes over.
+  // Signals that were pending, blocked by the program. All are blocked here until the frame's mask takes
+  // over.
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
@@ -137,23 +143,27 @@ void restart_program(Process& p) {
   for (auto& v : reader->all_versions())
     if (p.boot.version == 0 || v.number == p.boot.version) candidates.push_back(std::move(v));
   if (candidates.empty())
-    die_together(p, p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
-                                                            : ": has no version " + std::to_string(p.boot.version)));
+    die_together(
+        p, p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
+                                                   : ": has no version " + std::to_string(p.boot.version)));
   const restart::Manifest* known = nullptr;
   for (const auto& v : candidates)
     if (v.damage.empty() && known == nullptr) known = &v.manifest;
-  if (known == nullptr) die_together(p, p.boot.directory + ": no version is whole: " + candidates.front().damage);
+  if (known == nullptr)
+    die_together(p, p.boot.directory + ": no version is whole: " + candidates.front().damage);
   if (known->ranks != p.launch.ranks)
-    die_together(p, "the versions in " + p.boot.directory + " have " + std::to_string(known->ranks) + " ranks, but " +
-                        std::to_string(p.launch.ranks) + " were started; use mpirun -n " + std::to_string(known->ranks));
+    die_together(p, "the versions in " + p.boot.directory + " have " + std::to_string(known->ranks) +
+                        " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
+                        std::to_string(known->ranks));
   p.program = known->program;
   p.arguments = known->args;
 
   if (p.launch.rank == 0) {
     auto store = open_store(p.boot.directory, {known->job, known->program, known->args, known->ranks});
     if (!store) die(store.error().message);
-    auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
-                                    p.mpi != nullptr ? p.mpi->library_version() : "");
+    auto manifest =
+        manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
+                        p.mpi != nullptr ? p.mpi->library_version() : "");
     manifest.job = known->job;
     p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest), p.launch);
   }
@@ -196,7 +206,8 @@ void restart_program(Process& p) {
   say(p, "continues from version " + std::to_string(version->number));
   if (p.mpi != nullptr && m.mpi_name != p.mpi->name())
     say(p, "saved under " + m.mpi_name + ", continued under " + p.mpi->name() +
-               ": the state is the same bit for bit, but floating-point reductions may now add in another order");
+               ": the state is the same bit for bit, but floating-point reductions may now add in another "
+               "order");
   continue_program();
 }
 

@@ -29,16 +29,19 @@ std::vector<std::string> program_environment(const Boot& boot) {
 Result<Mapped> map_at_next(const ElfFile& elf) {
   auto* state = seam::state();
   auto mapped = map_elf(elf, state->map_next);
-  if (mapped && seam::in_window(mapped->begin)) state->map_next = (mapped->end + kGap + 0x1fffff) & ~0x1fffffull;
+  if (mapped && seam::in_window(mapped->begin))
+    state->map_next = (mapped->end + kGap + 0x1fffff) & ~0x1fffffull;
   return mapped;
 }
 
-// Whether the bytes `0f 05` at text[i] are a `syscall` instruction, and not part of a displacement or constant: something
-// must have set eax shortly before, and the bytes must not follow the opcode of a jump, a call or a constant.
+// Whether the bytes `0f 05` at text[i] are a `syscall` instruction, and not part of a displacement or
+// constant: something must have set eax shortly before, and the bytes must not follow the opcode of a jump, a
+// call or a constant.
 bool looks_like_syscall(const uint8_t* text, uint64_t i) {
   if (i < 7) return true;
   const uint8_t before = text[i - 1];
-  const bool displacement = before == 0xe8 || before == 0xe9 || (text[i - 2] == 0x0f && (before & 0xf0) == 0x80) ||
+  const bool displacement = before == 0xe8 || before == 0xe9 ||
+                            (text[i - 2] == 0x0f && (before & 0xf0) == 0x80) ||
                             (before >= 0xb8 && before <= 0xbf);
   if (displacement) return false;
   for (uint64_t back = 2; back <= 24 && back <= i; ++back) {
@@ -53,14 +56,16 @@ bool looks_like_syscall(const uint8_t* text, uint64_t i) {
 }
 
 // A position-dependent program lies below 4 GiB, where the filter cannot tell its system calls from those of
-// programs that its children exec. ld.so and the libraries are in the window; a `syscall` of its own text is not.
+// programs that its children exec. ld.so and the libraries are in the window; a `syscall` of its own text is
+// not.
 bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
   if (elf.position_independent()) return false;
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_LOAD || (s.p_flags & PF_X) == 0) continue;
     const auto* text = reinterpret_cast<const uint8_t*>(image.bias + s.p_vaddr);
     const uint8_t* const end = text + s.p_filesz;
-    for (const uint8_t* p = text; (p = static_cast<const uint8_t*>(memmem(p, end - p, "\x0f\x05", 2))) != nullptr; ++p)
+    for (const uint8_t* p = text;
+         (p = static_cast<const uint8_t*>(memmem(p, end - p, "\x0f\x05", 2))) != nullptr; ++p)
       if (looks_like_syscall(text, p - text)) return true;
   }
   return false;
@@ -73,8 +78,9 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
     restart::StoreIdentity identity{restart::new_job_id(), p.program, p.arguments, p.launch.ranks};
     auto store = open_store(p.boot.directory, identity);
     if (!store) die(store.error().message);
-    auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
-                                    p.mpi != nullptr ? p.mpi->library_version() : "");
+    auto manifest =
+        manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
+                        p.mpi != nullptr ? p.mpi->library_version() : "");
     manifest.job = identity.job;
     p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest), p.launch);
   }

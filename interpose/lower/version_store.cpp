@@ -13,7 +13,8 @@
 namespace cropdl::lower {
 namespace {
 
-// Field 9 of /proc/PID/stat has PF_EXITING (include/linux/sched.h), field 3 is Z or X for what is left afterwards.
+// Field 9 of /proc/PID/stat has PF_EXITING (include/linux/sched.h), field 3 is Z or X for what is left
+// afterwards.
 bool is_ending(long pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string stat((std::istreambuf_iterator<char>(in)), {});
@@ -53,7 +54,8 @@ Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& i
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
   m.images.clear();
-  for (const auto& image : images) m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name()});
+  for (const auto& image : images)
+    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name()});
   auto number = store_.publish(m);
   if (number) {
     manifest_.parent = *number;
@@ -62,8 +64,9 @@ Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& i
   return number;
 }
 
-restart::Manifest manifest_of_run(const Launch& launch, const std::string& program, const std::vector<std::string>& arguments,
-                                  const std::string& mpi_name, const std::string& mpi_version) {
+restart::Manifest manifest_of_run(const Launch& launch, const std::string& program,
+                                  const std::vector<std::string>& arguments, const std::string& mpi_name,
+                                  const std::string& mpi_version) {
   restart::Manifest m;
   m.seam = seam::kSeamVersion;
   m.ranks = launch.ranks;

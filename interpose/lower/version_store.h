@@ -28,12 +28,13 @@ class VersionStore final : public coord::VersionSink {
   const Launch launch_;
 };
 
-// Store::open_or_create, but waits for a former job that has been killed and is still being taken apart: the kernel
-// frees a process's memory, gigabytes of it, before it drops the lock.
+// Store::open_or_create, but waits for a former job that has been killed and is still being taken apart: the
+// kernel frees a process's memory, gigabytes of it, before it drops the lock.
 Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity);
 
 // The fields that every version of this run has in common.
-restart::Manifest manifest_of_run(const Launch& launch, const std::string& program, const std::vector<std::string>& arguments,
-                                  const std::string& mpi_name, const std::string& mpi_version);
+restart::Manifest manifest_of_run(const Launch& launch, const std::string& program,
+                                  const std::vector<std::string>& arguments, const std::string& mpi_name,
+                                  const std::string& mpi_version);
 
 }  // namespace cropdl::lower

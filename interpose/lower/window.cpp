@@ -25,7 +25,8 @@ Status map_at(uint64_t address, size_t size, int prot, const char* what) {
   void* p = mmap(reinterpret_cast<void*>(address), size, prot,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(address))
-    return Error{std::string("cannot map ") + what + " of the upper half at its fixed address: " + errno_text(errno)};
+    return Error{std::string("cannot map ") + what +
+                 " of the upper half at its fixed address: " + errno_text(errno)};
   return {};
 }
 
@@ -37,13 +38,16 @@ void copy_path(char (&to)[256], const std::string& path) {
 
 Status check_window() {
   if ((getauxval(AT_HWCAP2) & kHwcap2FsGsBase) == 0)
-    return Error{"this machine does not let programs switch FS bases (needs a CPU and Linux >= 5.9 with FSGSBASE)"};
+    return Error{
+        "this machine does not let programs switch FS bases (needs a CPU and Linux >= 5.9 with FSGSBASE)"};
   for (const Mapping& m : read_mappings()) {
     if (m.end <= seam::kWindowBegin || m.begin >= seam::kWindowEnd) continue;
     char line[256];
     snprintf(line, sizeof line,
-             "the address window %" PRIxPTR "-%" PRIxPTR " is taken: %" PRIx64 "-%" PRIx64 " %s; start without what maps it",
-             seam::kWindowBegin, seam::kWindowEnd, m.begin, m.end, m.path.empty() ? "(anonymous)" : m.path.c_str());
+             "the address window %" PRIxPTR "-%" PRIxPTR " is taken: %" PRIx64 "-%" PRIx64
+             " %s; start without what maps it",
+             seam::kWindowBegin, seam::kWindowEnd, m.begin, m.end,
+             m.path.empty() ? "(anonymous)" : m.path.c_str());
     return Error{line};
   }
   return {};
@@ -57,7 +61,8 @@ uint64_t vdso_symbol(uint64_t base, const char* name) {
   uint64_t bias = 0;
   bool have_bias = false;
   for (int i = 0; i < header->e_phnum; ++i) {
-    if (segments[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[i].p_offset);
+    if (segments[i].p_type == PT_DYNAMIC)
+      dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[i].p_offset);
     if (segments[i].p_type == PT_LOAD && !have_bias) bias = base - segments[i].p_vaddr, have_bias = true;
   }
   const char* strings = nullptr;
@@ -75,9 +80,10 @@ uint64_t vdso_symbol(uint64_t base, const char* name) {
   uint32_t count = 0;
   if (hash != nullptr) {
     count = hash[1];
-  } else if (gnu != nullptr) {  // newer kernels' vDSOs have only this one: the count is one past its longest chain
+  } else if (gnu !=
+             nullptr) {  // newer kernels' vDSOs have only this one: the count is one past its longest chain
     const uint32_t buckets = gnu[0], offset = gnu[1], bloom = gnu[2];
-    const uint32_t* bucket = gnu + 4 + bloom * 2;
+    const uint32_t* bucket = gnu + 4 + 2 * static_cast<size_t>(bloom);
     const uint32_t* chain = bucket + buckets;
     for (uint32_t i = 0; i < buckets; ++i) count = std::max(count, bucket[i]);
     if (count != 0)
@@ -91,7 +97,9 @@ uint64_t vdso_symbol(uint64_t base, const char* name) {
 }
 
 Status map_control_page(const std::string& installation) {
-  if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_READ | PROT_WRITE, "the control page"); !s) return s;
+  if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_READ | PROT_WRITE, "the control page");
+      !s)
+    return s;
   auto* page = seam::control();
   page->seam_version = seam::kSeamVersion;
   page->trigger_fd = -1;
@@ -116,7 +124,10 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   if (mapped->begin != seam::kCore || mapped->end > seam::kCore + seam::kCoreSize)
     return Error{core->path + ": not the core that this version was built with"};
   if (auto s = map_at(seam::kState, seam::kStateSize, PROT_READ | PROT_WRITE, "the state"); !s) return s;
-  if (auto s = map_at(seam::kHeapBegin, seam::kHeapEnd - seam::kHeapBegin, PROT_READ | PROT_WRITE, "the heap"); !s) return s;
+  if (auto s =
+          map_at(seam::kHeapBegin, seam::kHeapEnd - seam::kHeapBegin, PROT_READ | PROT_WRITE, "the heap");
+      !s)
+    return s;
 
   auto* state = seam::state();
   state->version = seam::kSeamVersion;
@@ -143,7 +154,8 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   // Dispositions are inherited over exec: "ignored" is part of what the program sees.
   for (int sig = 1; sig <= 64; ++sig) {
     seam::SignalAction now{};
-    if (upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), 8) == 0 && now.handler == 1 && sig != 10)
+    if (upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), 8) == 0 && now.handler == 1 &&
+        sig != 10)
       state->actions[sig].handler = 1;
   }
   return {};
@@ -163,10 +175,12 @@ Status install_handlers(bool trigger) {
     if (sig == seam::kSigsys) {
       action = {state->core.sigsys, kSiginfo | kRestorer | kNoDefer, state->core.restorer, 0};
     } else if (sig == seam::kSuspendSignal) {
-      action = {state->core.suspend, kSiginfo | kRestorer | kRestart, state->core.restorer, ~0ull & ~(1ull << (seam::kSigsys - 1))};
+      action = {state->core.suspend, kSiginfo | kRestorer | kRestart, state->core.restorer,
+                ~0ull & ~(1ull << (seam::kSigsys - 1))};
     } else if (sig == kSigUsr1 && action.handler == 0) {
-      action = trigger ? seam::SignalAction{state->core.trigger, kSiginfo | kRestorer | kRestart, state->core.restorer,
-                                            1ull << (seam::kSuspendSignal - 1)}  // it holds a descriptor of this run
+      action = trigger ? seam::SignalAction{state->core.trigger, kSiginfo | kRestorer | kRestart,
+                                            state->core.restorer, 1ull << (seam::kSuspendSignal - 1)}
+                       // it holds a descriptor of this run
                        : seam::SignalAction{1, 0, 0, 0};
     } else if (action.handler > 1) {
       action.handler = state->core.trampoline;
@@ -176,8 +190,8 @@ Status install_handlers(bool trigger) {
     }
     ok = install(sig, action) && ok;
   }
-  // 32 and 33 are the C library's for cancellation and setuid; the program's C library asks for them by itself, and
-  // after a restart they are in the table.
+  // 32 and 33 are the C library's for cancellation and setuid; the program's C library asks for them by
+  // itself, and after a restart they are in the table.
   for (int sig = 32; sig <= 33; ++sig) {
     seam::SignalAction action = state->actions[sig];
     if (action.handler <= 1) continue;

@@ -1,5 +1,5 @@
-// The window's fixed parts in this process: control page, core, state, heap. LH, START (main thread, before any
-// code of the program runs).
+// The window's fixed parts in this process: control page, core, state, heap. LH, START (main thread, before
+// any code of the program runs).
 #pragma once
 
 #include <string>

@@ -15,32 +15,34 @@ inline constexpr uint32_t kSeamVersion = 1;  // recorded in images; a newer one 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
 inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;
 
-inline constexpr uintptr_t kControlPage = kWindowBegin;          // volatile: rewritten by each LH, never saved
-inline constexpr size_t kControlPageSize = 0x10000;              //
-inline constexpr uintptr_t kCore = kWindowBegin + 0x10'0000;     // UH core text; its system calls are trusted
-inline constexpr size_t kCoreSize = 0x10'0000;                   //
-inline constexpr uintptr_t kState = kWindowBegin + 0x20'0000;    // PersistentState
-inline constexpr size_t kStateSize = 0xe0'0000;                  //
-inline constexpr uintptr_t kHeapBegin = kWindowBegin + 0x1'0000'0000;   // handle tables, recipes, drained messages
-inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;    //
-inline constexpr uintptr_t kBrkBegin = kWindowBegin + 0x10'0000'0000;   // the emulated brk area
-inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x20'0000'0000;     //
-inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;   // everything the UH maps
-inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;        // a guard of 4 GiB below the window's end
+inline constexpr uintptr_t kControlPage = kWindowBegin;        // volatile: rewritten by each LH, never saved
+inline constexpr size_t kControlPageSize = 0x10000;            //
+inline constexpr uintptr_t kCore = kWindowBegin + 0x10'0000;   // UH core text; its system calls are trusted
+inline constexpr size_t kCoreSize = 0x10'0000;                 //
+inline constexpr uintptr_t kState = kWindowBegin + 0x20'0000;  // PersistentState
+inline constexpr size_t kStateSize = 0xe0'0000;                //
+inline constexpr uintptr_t kHeapBegin =
+    kWindowBegin + 0x1'0000'0000;  // handle tables, recipes, drained messages
+inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;   //
+inline constexpr uintptr_t kBrkBegin = kWindowBegin + 0x10'0000'0000;  // the emulated brk area
+inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x20'0000'0000;    //
+inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;  // everything the UH maps
+inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;  // a guard of 4 GiB below the window's end
 
 constexpr bool in_window(uintptr_t a) { return a >= kWindowBegin && a < kWindowEnd; }
 
-// One per UH thread, in PersistentState. GS base of the thread points at it as long as the thread lives (glibc
-// and the x86-64 psABI leave GS to the system; checked before every checkpoint).
+// One per UH thread, in PersistentState. GS base of the thread points at it as long as the thread lives
+// (glibc and the x86-64 psABI leave GS to the system; checked before every checkpoint).
 struct ThreadRecord {
-  ThreadRecord* self;          // for `mov %gs:0, reg`
-  uint64_t upper_fs;           // FS base of the thread in the UH; set on every entry into the LH
-  uint64_t lower_fs;           // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
-  uint64_t lower_sp;           // stack on which serve() runs, main thread only
-  int32_t used;                // 0 free, 1 live
-  int32_t tid;                 // kernel's id in this run
-  int32_t upper_tid;           // the id the UH was told when the thread began
-  volatile int32_t pinned;     // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
+  ThreadRecord* self;  // for `mov %gs:0, reg`
+  uint64_t upper_fs;   // FS base of the thread in the UH; set on every entry into the LH
+  uint64_t lower_fs;   // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
+  uint64_t lower_sp;   // stack on which serve() runs, main thread only
+  int32_t used;        // 0 free, 1 live
+  int32_t tid;         // kernel's id in this run
+  int32_t upper_tid;   // the id the UH was told when the thread began
+  volatile int32_t
+      pinned;  // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
   volatile int32_t parked;     // 1 while the thread's context is complete in `context`
   int32_t reserved0;           //
   uint64_t context;            // address of the ucontext on the UH stack that rt_sigreturn resumes
@@ -60,27 +62,29 @@ enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
 
 // Bits of ControlPage::attention.
 inline constexpr uint32_t kAttentionHold = 1;  // collectives ask whether they may begin; nothing else cares
-inline constexpr uint32_t kAttentionStop = 2;  // blocking calls leave the LH with kAgain, and the thread parks
+inline constexpr uint32_t kAttentionStop =
+    2;  // blocking calls leave the LH with kAgain, and the thread parks
 
 // Functions and flags of the LH of this run. The UH reads it at every call and keeps nothing of it.
 struct ControlPage {
   uint32_t seam_version;
-  uint32_t mpi_functions;               // entries in mpi_table
-  void* const* volatile mpi_table;      // indexed by the append-only function index
-  volatile uint32_t attention;          // kAttention bits
-  uint32_t restarted;                   // this process continues an image: ids are translated
-  void (*park)();                       // core: stop here if the LH wants it; any UH thread, UH FS base
-  void (*lend_lower_fs)(ThreadRecord*); // LH: gets `lower_fs` for a thread that has none; UH FS base, UH stack
-  void (*serve)(ThreadRecord*);         // LH: runs on lower_sp with lower_fs while the main thread is parked
-  void (*leave)(ThreadRecord*, int);    // LH: the process's exit_group; on lower_sp with lower_fs; no return
-  uint64_t vdso[5];                     // real vDSO: clock_gettime gettimeofday time getcpu clock_getres, or 0
-  char mpi_name[16];                    // "openmpi", "mpich", "none"
-  int32_t trigger_fd;                   // eventfd that asks the agent for a checkpoint (SIGUSR1), or -1
-  int32_t patch_libc;                   // 0: steer placement calls by seccomp alone
-  char shim_openmpi[256];               // files that take the place of libmpi.so.* and libmpich.so.*,
-  char shim_mpich[256];                 // and of Open MPI's internal libraries
-  char shim_orte[256];                  //
-  char shim_opal[256];                  //
+  uint32_t mpi_functions;           // entries in mpi_table
+  void* const* volatile mpi_table;  // indexed by the append-only function index
+  volatile uint32_t attention;      // kAttention bits
+  uint32_t restarted;               // this process continues an image: ids are translated
+  void (*park)();                   // core: stop here if the LH wants it; any UH thread, UH FS base
+  void (*lend_lower_fs)(
+      ThreadRecord*);                 // LH: gets `lower_fs` for a thread that has none; UH FS base, UH stack
+  void (*serve)(ThreadRecord*);       // LH: runs on lower_sp with lower_fs while the main thread is parked
+  void (*leave)(ThreadRecord*, int);  // LH: the process's exit_group; on lower_sp with lower_fs; no return
+  uint64_t vdso[5];                   // real vDSO: clock_gettime gettimeofday time getcpu clock_getres, or 0
+  char mpi_name[16];                  // "openmpi", "mpich", "none"
+  int32_t trigger_fd;                 // eventfd that asks the agent for a checkpoint (SIGUSR1), or -1
+  int32_t patch_libc;                 // 0: steer placement calls by seccomp alone
+  char shim_openmpi[256];             // files that take the place of libmpi.so.* and libmpich.so.*,
+  char shim_mpich[256];               // and of Open MPI's internal libraries
+  char shim_orte[256];                //
+  char shim_opal[256];                //
   uint64_t reserved[64];
 };
 

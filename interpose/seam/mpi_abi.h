@@ -1,5 +1,6 @@
-// The seam's own MPI ABI: what crosses between a shim (which speaks the program's mpi.h) and a lower half (which
-// speaks the mpi.h of the MPI underneath). Neither mpi.h is visible here. Append-only: images hold shim code.
+// The seam's own MPI ABI: what crosses between a shim (which speaks the program's mpi.h) and a lower half
+// (which speaks the mpi.h of the MPI underneath). Neither mpi.h is visible here. Append-only: images hold
+// shim code.
 //
 // Signature of a function in the seam, derived mechanically from its C prototype:
 //   a handle (MPI_Comm, MPI_Datatype, ...)      -> Vid
@@ -19,7 +20,18 @@ namespace cropdl::seam {
 // interpose/gen/predefined.txt, and from kFirstDynamic on those that the program made.
 using Vid = uint32_t;
 enum class Kind : uint32_t {
-  kNone, kComm, kDatatype, kGroup, kOp, kRequest, kMessage, kWin, kInfo, kErrhandler, kFile, kSession
+  kNone,
+  kComm,
+  kDatatype,
+  kGroup,
+  kOp,
+  kRequest,
+  kMessage,
+  kWin,
+  kInfo,
+  kErrhandler,
+  kFile,
+  kSession
 };
 inline constexpr uint32_t kKinds = 12;
 inline constexpr uint32_t kFirstDynamic = 4096;
@@ -38,8 +50,8 @@ inline constexpr int kAnyTag = -1000002;
 inline constexpr int kProcNull = -1000003;
 inline constexpr int kRoot = -1000004;
 inline constexpr int kUndefined = -1000005;
-// Returned by a blocking function that left the LH because a checkpoint wants the thread. The shim calls it again
-// with the same arguments; what had been begun is continued (ThreadRecord::pending).
+// Returned by a blocking function that left the LH because a checkpoint wants the thread. The shim calls it
+// again with the same arguments; what had been begun is continued (ThreadRecord::pending).
 inline constexpr int kAgain = -1000006;
 
 // MPI_BOTTOM is 0 in every MPI. MPI_IN_PLACE crosses as this value.
@@ -50,14 +62,69 @@ enum Comparison : int { kIdent, kCongruent, kSimilar, kUnequal };
 
 // Error classes of the MPI standard, in the order of this seam.
 enum ErrorClass : int {
-  kSuccess, kErrBuffer, kErrCount, kErrType, kErrTag, kErrComm, kErrRank, kErrRequest, kErrRoot, kErrGroup, kErrOp,
-  kErrTopology, kErrDims, kErrArg, kErrUnknown, kErrTruncate, kErrOther, kErrIntern, kErrInStatus, kErrPending,
-  kErrAccess, kErrAmode, kErrAssert, kErrBadFile, kErrBase, kErrConversion, kErrDisp, kErrDupDatarep,
-  kErrFileExists, kErrFileInUse, kErrFile, kErrInfoKey, kErrInfoNoKey, kErrInfoValue, kErrInfo, kErrIo,
-  kErrKeyval, kErrLocktype, kErrName, kErrNoMem, kErrNotSame, kErrNoSpace, kErrNoSuchFile, kErrPort, kErrQuota,
-  kErrReadOnly, kErrRmaConflict, kErrRmaSync, kErrService, kErrSize, kErrSpawn, kErrUnsupportedDatarep,
-  kErrUnsupportedOperation, kErrWin, kErrRmaRange, kErrRmaAttach, kErrRmaShared, kErrRmaFlavor, kErrSession,
-  kErrProcAborted, kErrValueTooLarge, kErrErrhandler, kErrLastcode
+  kSuccess,
+  kErrBuffer,
+  kErrCount,
+  kErrType,
+  kErrTag,
+  kErrComm,
+  kErrRank,
+  kErrRequest,
+  kErrRoot,
+  kErrGroup,
+  kErrOp,
+  kErrTopology,
+  kErrDims,
+  kErrArg,
+  kErrUnknown,
+  kErrTruncate,
+  kErrOther,
+  kErrIntern,
+  kErrInStatus,
+  kErrPending,
+  kErrAccess,
+  kErrAmode,
+  kErrAssert,
+  kErrBadFile,
+  kErrBase,
+  kErrConversion,
+  kErrDisp,
+  kErrDupDatarep,
+  kErrFileExists,
+  kErrFileInUse,
+  kErrFile,
+  kErrInfoKey,
+  kErrInfoNoKey,
+  kErrInfoValue,
+  kErrInfo,
+  kErrIo,
+  kErrKeyval,
+  kErrLocktype,
+  kErrName,
+  kErrNoMem,
+  kErrNotSame,
+  kErrNoSpace,
+  kErrNoSuchFile,
+  kErrPort,
+  kErrQuota,
+  kErrReadOnly,
+  kErrRmaConflict,
+  kErrRmaSync,
+  kErrService,
+  kErrSize,
+  kErrSpawn,
+  kErrUnsupportedDatarep,
+  kErrUnsupportedOperation,
+  kErrWin,
+  kErrRmaRange,
+  kErrRmaAttach,
+  kErrRmaShared,
+  kErrRmaFlavor,
+  kErrSession,
+  kErrProcAborted,
+  kErrValueTooLarge,
+  kErrErrhandler,
+  kErrLastcode
 };
 
 }  // namespace cropdl::seam

@@ -1,13 +1,14 @@
-// What the upper half's core must remember over a restart: thread records, signal dispositions, the address space's
-// bookkeeping, descriptors. Lies at kState, is saved in every image; written by the core (any UH thread, any FS
-// base, lock-free) and read by the LH while the program is stopped. Append-only.
+// What the upper half's core must remember over a restart: thread records, signal dispositions, the address
+// space's bookkeeping, descriptors. Lies at kState, is saved in every image; written by the core (any UH
+// thread, any FS base, lock-free) and read by the LH while the program is stopped. Append-only.
 #pragma once
 
 #include "interpose/seam/layout.h"
 
 namespace cropdl::seam {
 
-inline constexpr int kSuspendSignal = 63;  // SIGRTMAX-1: nobody's default, and a real-time signal is never merged
+inline constexpr int kSuspendSignal =
+    63;  // SIGRTMAX-1: nobody's default, and a real-time signal is never merged
 inline constexpr int kSigsys = 31;
 inline constexpr uint64_t kReservedSignals = 1ull << (kSuspendSignal - 1) | 1ull << (kSigsys - 1);
 
@@ -26,13 +27,13 @@ struct SignalAction {
 
 // Entry points of the core that wrote the state; the LH of another build calls them here.
 struct CoreEntries {
-  uint64_t sigsys;          // handler of SIGSYS
-  uint64_t suspend;         // handler of kSuspendSignal
-  uint64_t trampoline;      // handler of every signal that the program handles
-  uint64_t trigger;         // handler of SIGUSR1 while the program leaves it alone
-  uint64_t restorer;        // sa_restorer
-  uint64_t park;            // ControlPage::park
-  uint64_t vdso;            // ELF header for AT_SYSINFO_EHDR
+  uint64_t sigsys;      // handler of SIGSYS
+  uint64_t suspend;     // handler of kSuspendSignal
+  uint64_t trampoline;  // handler of every signal that the program handles
+  uint64_t trigger;     // handler of SIGUSR1 while the program leaves it alone
+  uint64_t restorer;    // sa_restorer
+  uint64_t park;        // ControlPage::park
+  uint64_t vdso;        // ELF header for AT_SYSINFO_EHDR
   uint64_t reserved[9];
 };
 
@@ -47,23 +48,23 @@ struct OutsideExtent {  // memory the UH placed outside the window (MAP_FIXED, M
 
 struct PersistentState {
   uint32_t version;
-  uint32_t forked;                   // this is a child of fork(): no LH behind it, exits raw
+  uint32_t forked;  // this is a child of fork(): no LH behind it, exits raw
   CoreEntries core;
-  int32_t upper_pid;                 // the pid the program was told at its start
-  int32_t real_pid;                  // this run's
+  int32_t upper_pid;  // the pid the program was told at its start
+  int32_t real_pid;   // this run's
   uint64_t brk_current, brk_mapped;
-  uint64_t map_next;                 // where the search for address space goes on
-  uint64_t text_begin, text_end;     // of ld.so, to recognise its opens
-  uint32_t extents;                  // entries in `outside`
-  uint32_t uses_sysv_shm;            // shmat was used: not checkpointable
-  uint32_t uses_raw_syscalls_low;    // a non-PIE program's own text makes system calls that nobody sees
-  uint32_t posix_timers;             // live timer_create timers
+  uint64_t map_next;               // where the search for address space goes on
+  uint64_t text_begin, text_end;   // of ld.so, to recognise its opens
+  uint32_t extents;                // entries in `outside`
+  uint32_t uses_sysv_shm;          // shmat was used: not checkpointable
+  uint32_t uses_raw_syscalls_low;  // a non-PIE program's own text makes system calls that nobody sees
+  uint32_t posix_timers;           // live timer_create timers
   SignalAction actions[65];
   ReuseSlot reuse[kReuseSlots];
   OutsideExtent outside[kMaxExtents];
-  char exe[4096];                    // what /proc/self/exe must say
-  ThreadRecord spawned;              // GS base of vfork and posix_spawn children
-  uint64_t files[kMaxFiles / 64];    // descriptors of the UH, one bit each
+  char exe[4096];                  // what /proc/self/exe must say
+  ThreadRecord spawned;            // GS base of vfork and posix_spawn children
+  uint64_t files[kMaxFiles / 64];  // descriptors of the UH, one bit each
   ThreadRecord threads[kMaxThreads];
 };
 static_assert(sizeof(PersistentState) <= kStateSize);

@@ -16,8 +16,9 @@ struct Call {  // one system call of the program
   long a[6];
 };
 
-// Performs `call` for the program and returns what the kernel would. `context` is the interrupted context when the call
-// came by SIGSYS, nullptr when it came from a patched site (which only mmap, mremap and brk do).
+// Performs `call` for the program and returns what the kernel would. `context` is the interrupted context
+// when the call came by SIGSYS, nullptr when it came from a patched site (which only mmap, mremap and brk
+// do).
 long emulate(const Call& call, ucontext_t* context);
 
 // Memory (memory.cpp)
@@ -42,7 +43,8 @@ long clone_call(const Call& call, ucontext_t* context);
 long leave_process(const Call& call);
 long leave_thread(const Call& call);
 long process_id_call(const Call& call);
-bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table there
+bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table
+                    // there
 bool is_child();    // that, or a child of fork, which has its own copy: neither has an LH
 
 // libc's hot placement sites (patch.cpp). `text` has just been mapped from the file `fd`.

@@ -7,8 +7,8 @@ namespace cropdl::upper {
 namespace {
 
 constexpr int kAtFdcwd = -100;
-constexpr long kBadFile = -9;           // EBADF
-constexpr long kFirstLowerFile = 900;   // the LH keeps its own descriptors from here on
+constexpr long kBadFile = -9;                   // EBADF
+constexpr long kFirstLowerFile = 900;           // the LH keeps its own descriptors from here on
 constexpr int kReadOnlyCloseOnExec = 02000000;  // what ld.so opens libraries with
 
 void own(long fd) {
@@ -47,8 +47,8 @@ long open_call(const Call& c, ucontext_t* context) {
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
-  // A null or unreadable path is the kernel's to refuse: look only at what ld.so passes, or at absolute /proc paths
-  // that the kernel has accepted.
+  // A null or unreadable path is the kernel's to refuse: look only at what ld.so passes, or at absolute /proc
+  // paths that the kernel has accepted.
   if (context != nullptr && flags == kReadOnlyCloseOnExec && from_loader(context)) {
     if (const char* file = stand_in(path); file != nullptr && file[0] != 0)
       call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
@@ -67,7 +67,8 @@ long descriptor_call(const Call& c) {
   switch (c.nr) {
     case __NR_close:
       // A program that closes "everything" must not close the LH's.
-      if (c.a[0] >= kFirstLowerFile && !is_child() && !seam::owns_file(seam::state(), c.a[0])) return kBadFile;
+      if (c.a[0] >= kFirstLowerFile && !is_child() && !seam::owns_file(seam::state(), c.a[0]))
+        return kBadFile;
       disown(c.a[0]);  // before: afterwards another thread may have been given the number
       return raw(c.nr, c.a[0]);
     case __NR_close_range: {

@@ -29,8 +29,8 @@ uint64_t next_range(uint64_t length) {
   return begin;
 }
 
-// A gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Only when the search by
-// next_range meets used ranges again and again, after the whole window has been handed out once.
+// A gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Only when the search
+// by next_range meets used ranges again and again, after the whole window has been handed out once.
 uint64_t find_gap(uint64_t length) {
   const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), 02000000 /* O_CLOEXEC */);
   if (failed(fd)) return 0;
@@ -44,7 +44,10 @@ uint64_t find_gap(uint64_t length) {
       if (c == '\n') {
         part = kBegin, begin = end = 0;
       } else if (part == kBegin) {
-        if (c == '-') part = kEnd; else begin = begin << 4 | digit;
+        if (c == '-')
+          part = kEnd;
+        else
+          begin = begin << 4 | digit;
       } else if (part == kEnd) {
         if (c != ' ') {
           end = end << 4 | digit;
@@ -95,8 +98,8 @@ long place_mmap(const Call& c) {
     const long result = at(hint);
     if (!failed(result)) return result;
   }
-  // Programs free and map the same sizes over and over. The last address of this size is tried first: if it is free
-  // again its page tables are warm, and if it is not, the kernel says so.
+  // Programs free and map the same sizes over and over. The last address of this size is tried first: if it
+  // is free again its page tables are warm, and if it is not, the kernel says so.
   seam::ReuseSlot* slot = reuse_slot(length);
   if (slot->length == length) {
     const uint64_t address = slot->address;
@@ -129,12 +132,14 @@ long place_mremap(const Call& c) {
     return result;
   }
   const long in_place = raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~(MREMAP_MAYMOVE | MREMAP_DONTUNMAP));
-  if ((flags & MREMAP_DONTUNMAP) == 0 && (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0)) return in_place;
+  if ((flags & MREMAP_DONTUNMAP) == 0 && (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0))
+    return in_place;
   const uint64_t length = page_up(c.a[2]);
   for (int attempt = 0; attempt < 64; ++attempt) {
     // Reserve first: MREMAP_FIXED replaces whatever is there.
-    const long reserved = place_mmap({__NR_mmap, {0, static_cast<long>(length), PROT_NONE,
-                                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0}});
+    const long reserved = place_mmap(
+        {__NR_mmap,
+         {0, static_cast<long>(length), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0}});
     if (failed(reserved)) return reserved;
     const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags | MREMAP_FIXED, reserved);
     if (failed(result)) raw(__NR_munmap, reserved, length);
@@ -146,7 +151,8 @@ long place_mremap(const Call& c) {
 long place_shmat(const Call& c) {
   seam::state()->uses_sysv_shm = 1;
   if (c.a[1] != 0) return raw(c.nr, c.a[0], c.a[1], c.a[2]);
-  const uint64_t address = next_range(1ull << 36);  // the segment's size is not known here; shmat refuses an overlap
+  const uint64_t address =
+      next_range(1ull << 36);  // the segment's size is not known here; shmat refuses an overlap
   return raw(c.nr, c.a[0], address, c.a[2]);
 }
 

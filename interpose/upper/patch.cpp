@@ -1,9 +1,9 @@
-// Jumps in place of libc's hot placement system calls, so that they reach the core without a SIGSYS. An optimisation
-// only: whatever is not patched is trapped. Runs on a thread that has just mapped libc's text (ld.so, before any
-// code of libc runs), so that no thread can be between the bytes that are changed.
+// Jumps in place of libc's hot placement system calls, so that they reach the core without a SIGSYS. An
+// optimisation only: whatever is not patched is trapped. Runs on a thread that has just mapped libc's text
+// (ld.so, before any code of libc runs), so that no thread can be between the bytes that are changed.
 //
-// A site is `b8 NR 00 00 00 0f 05` (mov $NR,%eax; syscall) inside one of the named functions; it is changed only if
-// no short or near jump in that function lands between its bytes.
+// A site is `b8 NR 00 00 00 0f 05` (mov $NR,%eax; syscall) inside one of the named functions; it is changed
+// only if no short or near jump in that function lands between its bytes.
 #include <asm/unistd.h>
 #include <elf.h>
 #include <linux/mman.h>
@@ -28,7 +28,8 @@ bool is_libc(int fd) {
   for (unsigned v = fd; v != 0 || d == 0; v /= 10) digits[d++] = '0' + v % 10;
   while (d > 0) link[n++] = digits[--d];
   link[n] = 0;
-  const long length = raw(__NR_readlink, reinterpret_cast<long>(link), reinterpret_cast<long>(name), sizeof name - 1);
+  const long length =
+      raw(__NR_readlink, reinterpret_cast<long>(link), reinterpret_cast<long>(name), sizeof name - 1);
   if (length <= 0) return false;
   name[length] = 0;
   return equal(base_name(name), "libc.so.6");
@@ -62,22 +63,25 @@ struct Symbols {
   }
 };
 
-// From the section headers of the file: PT_DYNAMIC lies in the data segment, which is not mapped in its place yet.
+// From the section headers of the file: PT_DYNAMIC lies in the data segment, which is not mapped in its place
+// yet.
 bool read_symbols(int fd, uint64_t text, Symbols* out) {
   Elf64_Ehdr header;
   if (raw(__NR_pread64, fd, reinterpret_cast<long>(&header), sizeof header, 0) != sizeof header) return false;
   Elf64_Phdr ph;
   uint64_t text_address = 0;
   for (int i = 0; i < header.e_phnum; ++i) {
-    if (raw(__NR_pread64, fd, reinterpret_cast<long>(&ph), sizeof ph, header.e_phoff + i * sizeof ph) != sizeof ph) return false;
+    if (raw(__NR_pread64, fd, reinterpret_cast<long>(&ph), sizeof ph, header.e_phoff + i * sizeof ph) !=
+        sizeof ph)
+      return false;
     if (ph.p_type == PT_LOAD && (ph.p_flags & PF_X) != 0) text_address = ph.p_vaddr & ~4095ull;
   }
   if (text_address == 0) return false;
   out->base = text - text_address;
   Elf64_Shdr section;
   for (int i = 0; i < header.e_shnum; ++i) {
-    if (raw(__NR_pread64, fd, reinterpret_cast<long>(&section), sizeof section, header.e_shoff + i * sizeof section) !=
-        sizeof section)
+    if (raw(__NR_pread64, fd, reinterpret_cast<long>(&section), sizeof section,
+            header.e_shoff + i * sizeof section) != sizeof section)
       return false;
     const uint64_t at = out->base + section.sh_addr;
     if (section.sh_type == SHT_GNU_HASH) out->hash = reinterpret_cast<const uint32_t*>(at);
@@ -93,7 +97,9 @@ bool read_symbols(int fd, uint64_t text, Symbols* out) {
   return out->hash != nullptr && out->symbols != nullptr && out->strings != nullptr;
 }
 
-int32_t read32(const uint8_t* p) { return static_cast<int32_t>(p[0] | p[1] << 8 | p[2] << 16 | static_cast<uint32_t>(p[3]) << 24); }
+int32_t read32(const uint8_t* p) {
+  return static_cast<int32_t>(p[0] | p[1] << 8 | p[2] << 16 | static_cast<uint32_t>(p[3]) << 24);
+}
 
 bool jumped_into(const uint8_t* function, uint64_t size, const uint8_t* site) {
   auto inside = [&](const uint8_t* target) { return target > site && target < site + kSiteBytes; };
@@ -115,7 +121,8 @@ void patch_libc(uint64_t text, uint64_t length, int fd) {
   if (!is_libc(fd)) return;
   Symbols symbols;
   if (!read_symbols(fd, text, &symbols)) return;
-  const long stubs = place_mmap({__NR_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}});
+  const long stubs =
+      place_mmap({__NR_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}});
   if (failed(stubs)) return;
   if (failed(raw(__NR_mprotect, text, length, PROT_READ | PROT_WRITE))) return;
   auto* stub = reinterpret_cast<uint8_t*>(stubs);
@@ -123,7 +130,9 @@ void patch_libc(uint64_t text, uint64_t length, int fd) {
     const Elf64_Sym* symbol = symbols.find(name);
     if (symbol == nullptr) return;
     auto* function = reinterpret_cast<uint8_t*>(symbols.base + symbol->st_value);
-    if (reinterpret_cast<uint64_t>(function) < text || reinterpret_cast<uint64_t>(function) + symbol->st_size > text + length) return;
+    if (reinterpret_cast<uint64_t>(function) < text ||
+        reinterpret_cast<uint64_t>(function) + symbol->st_size > text + length)
+      return;
     for (uint8_t* p = function; p + kSiteBytes <= function + symbol->st_size; ++p) {
       if (p[0] != 0xb8 || read32(p + 1) != number || p[5] != 0x0f || p[6] != 0x05) continue;
       if (jumped_into(function, symbol->st_size, p)) continue;
@@ -132,8 +141,9 @@ void patch_libc(uint64_t text, uint64_t length, int fd) {
       uint8_t* q = stub;
       put(q, 0xb948, 2), put(q, reinterpret_cast<uint64_t>(p + kSiteBytes), 8);  // movabs $return, %rcx
       put(q, 0xb8, 1), put(q, number, 4);                                        // mov $number, %eax
-      put(q, 0xbb49, 2), put(q, reinterpret_cast<uint64_t>(cropdl_core_syscall_entry), 8);  // movabs $entry, %r11
-      put(q, 0xe3ff41, 3);                                                       // jmp *%r11
+      put(q, 0xbb49, 2),
+          put(q, reinterpret_cast<uint64_t>(cropdl_core_syscall_entry), 8);  // movabs $entry, %r11
+      put(q, 0xe3ff41, 3);                                                   // jmp *%r11
       stub += kStubBytes;
       uint8_t* site = p;
       put(site, 0xe9, 1), put(site, static_cast<uint32_t>(distance), 4), put(site, 0x9090, 2);

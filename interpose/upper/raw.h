@@ -1,5 +1,5 @@
-// Raw system calls and the few memory helpers of the upper half's core. Freestanding: no libc, no TLS, no data of
-// its own, general registers only. Any thread, any FS base.
+// Raw system calls and the few memory helpers of the upper half's core. Freestanding: no libc, no TLS, no
+// data of its own, general registers only. Any thread, any FS base.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace cropdl::upper {
 
-// Linux x86-64 calling convention (man 2 syscall). The core's own text is trusted by the seccomp filter, so these
-// are never trapped. Result: as the kernel gives it (-errno on failure).
+// Linux x86-64 calling convention (man 2 syscall). The core's own text is trusted by the seccomp filter, so
+// these are never trapped. Result: as the kernel gives it (-errno on failure).
 inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
   long result;
   register long r10 __asm__("r10") = d;
@@ -21,7 +21,9 @@ inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e 
   return result;
 }
 
-constexpr bool failed(long result) { return static_cast<unsigned long>(result) >= static_cast<unsigned long>(-4095L); }
+constexpr bool failed(long result) {
+  return static_cast<unsigned long>(result) >= static_cast<unsigned long>(-4095L);
+}
 constexpr uint64_t page_up(uint64_t n) { return (n + 4095) & ~4095ull; }
 
 inline bool equal(const char* a, const char* b) {

@@ -1,7 +1,8 @@
 // Signals of the program, of the core (SIGSYS) and of the checkpoint (the suspend signal).
 //
-// Every handler of the program is entered through `trampoline`, which gives it the UH FS base whatever was interrupted.
-// The kernel's own record of a handler is the core's address; what the program set is in PersistentState::actions.
+// Every handler of the program is entered through `trampoline`, which gives it the UH FS base whatever was
+// interrupted. The kernel's own record of a handler is the core's address; what the program set is in
+// PersistentState::actions.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -20,15 +21,17 @@ long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 namespace cropdl::upper {
 namespace {
 
-constexpr uint64_t kSaSiginfo = 4, kSaRestart = 0x10000000, kSaRestorer = 0x04000000, kSaResetHand = 0x80000000;
+constexpr uint64_t kSaSiginfo = 4, kSaRestart = 0x10000000, kSaRestorer = 0x04000000,
+                   kSaResetHand = 0x80000000;
 constexpr uint64_t kSaOnStack = 0x08000000, kSaNoDefer = 0x40000000;
 constexpr long kInterrupted = -4;  // EINTR
 constexpr int kSigUsr1 = 10;
 
-// Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB. The real vDSO and the
-// LH are elsewhere, and the proxy vDSO's few instructions hold an address in the real one.
+// Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB. The real
+// vDSO and the LH are elsewhere, and the proxy vDSO's few instructions hold an address in the real one.
 bool can_be_saved(uint64_t ip) {
-  if (ip >= reinterpret_cast<uint64_t>(cropdl_vdso_begin) && ip < reinterpret_cast<uint64_t>(cropdl_vdso_end)) return false;
+  if (ip >= reinterpret_cast<uint64_t>(cropdl_vdso_begin) && ip < reinterpret_cast<uint64_t>(cropdl_vdso_end))
+    return false;
   return seam::in_window(ip) || ip < 1ull << 32;
 }
 
@@ -42,8 +45,8 @@ long set_action(const Call& c) {
   auto* old_out = reinterpret_cast<seam::SignalAction*>(c.a[2]);
   if (sig < 1 || sig > 64 || sig == 9 || sig == 19) return raw(c.nr, sig, c.a[1], c.a[2], c.a[3]);
   if (is_spawned()) {
-    // Its table of handlers in the kernel is its own, ours is its parent's. posix_spawn resets every handler that it
-    // sees: it must not see SIGSYS.
+    // Its table of handlers in the kernel is its own, ours is its parent's. posix_spawn resets every handler
+    // that it sees: it must not see SIGSYS.
     if (sig != seam::kSigsys && sig != seam::kSuspendSignal) return raw(c.nr, sig, c.a[1], c.a[2], c.a[3]);
     if (old_out != nullptr) *old_out = {};
     return 0;
@@ -82,9 +85,12 @@ long set_mask(const Call& c, ucontext_t* context) {
   const uint64_t old = *current;
   if (const auto* set = reinterpret_cast<const uint64_t*>(c.a[1]); set != nullptr) {
     uint64_t next = *set;
-    if (c.a[0] == 0) next = old | *set;
-    else if (c.a[0] == 1) next = old & ~*set;
-    else if (c.a[0] != 2) return -22;  // EINVAL
+    if (c.a[0] == 0)
+      next = old | *set;
+    else if (c.a[0] == 1)
+      next = old & ~*set;
+    else if (c.a[0] != 2)
+      return -22;  // EINVAL
     *current = next & ~seam::kReservedSignals;
   }
   if (c.a[2] != 0) *reinterpret_cast<uint64_t*>(c.a[2]) = old;
@@ -126,7 +132,8 @@ long masked_wait(const Call& c) {
         call.a[5] = reinterpret_cast<long>(&pair);
       }
       break;
-    default: break;
+    default:
+      break;
   }
   (void)t;
   return timed_wait(call);
@@ -157,15 +164,27 @@ long timed_wait(const Call& c) {
   const bool child = is_child();
   Call call = c;
   Time time;
-  int64_t total = -1;                      // ns; -1: no timeout, or an absolute one
-  int timeout_argument = -1;               // index of a struct timespec
+  int64_t total = -1;         // ns; -1: no timeout, or an absolute one
+  int timeout_argument = -1;  // index of a struct timespec
   switch (c.nr) {
-    case __NR_nanosleep: timeout_argument = 0; break;
-    case __NR_clock_nanosleep: if ((c.a[1] & 1) == 0) timeout_argument = 2; break;  // TIMER_ABSTIME: as it is
-    case __NR_ppoll: timeout_argument = 2; break;
-    case __NR_pselect6: timeout_argument = 4; break;
-    case __NR_rt_sigtimedwait: timeout_argument = 2; break;
-    case __NR_epoll_pwait2: timeout_argument = 3; break;
+    case __NR_nanosleep:
+      timeout_argument = 0;
+      break;
+    case __NR_clock_nanosleep:
+      if ((c.a[1] & 1) == 0) timeout_argument = 2;
+      break;  // TIMER_ABSTIME: as it is
+    case __NR_ppoll:
+      timeout_argument = 2;
+      break;
+    case __NR_pselect6:
+      timeout_argument = 4;
+      break;
+    case __NR_rt_sigtimedwait:
+      timeout_argument = 2;
+      break;
+    case __NR_epoll_pwait2:
+      timeout_argument = 3;
+      break;
     case __NR_select:
       if (c.a[4] != 0) {
         const auto* tv = reinterpret_cast<const Time*>(c.a[4]);
@@ -179,7 +198,8 @@ long timed_wait(const Call& c) {
     case __NR_epoll_pwait:
       if (static_cast<int>(c.a[3]) >= 0) total = static_cast<int64_t>(static_cast<int>(c.a[3])) * 1000000;
       break;
-    default: break;
+    default:
+      break;
   }
   if (timeout_argument >= 0 && c.a[timeout_argument] != 0) {
     time = *reinterpret_cast<const Time*>(c.a[timeout_argument]);
@@ -197,10 +217,14 @@ long timed_wait(const Call& c) {
     const int64_t rest = left(total, since);
     time = {rest / 1000000000, rest % 1000000000};
     const int milliseconds = static_cast<int>((rest + 999999) / 1000000);
-    if (timeout_argument >= 0) call.a[timeout_argument] = reinterpret_cast<long>(&time);
-    else if (c.nr == __NR_poll) call.a[2] = milliseconds;
-    else if (c.nr == __NR_select) time.nanoseconds /= 1000, call.a[4] = reinterpret_cast<long>(&time);
-    else call.a[3] = milliseconds;
+    if (timeout_argument >= 0)
+      call.a[timeout_argument] = reinterpret_cast<long>(&time);
+    else if (c.nr == __NR_poll)
+      call.a[2] = milliseconds;
+    else if (c.nr == __NR_select)
+      time.nanoseconds /= 1000, call.a[4] = reinterpret_cast<long>(&time);
+    else
+      call.a[3] = milliseconds;
   }
 }
 
@@ -215,17 +239,20 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_sigsys(int, s
   auto* g = context->uc_mcontext.gregs;
   if (info->si_code != 1 /* SYS_SECCOMP */) {  // the program's own, by kill(): as it asked
     const auto& action = seam::state()->actions[seam::kSigsys];
-    if (action.handler > 1) reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(seam::kSigsys, info, frame);
+    if (action.handler > 1)
+      reinterpret_cast<void (*)(int, siginfo_t*, void*)>(action.handler)(seam::kSigsys, info, frame);
     return;
   }
-  const upper::Call call{info->si_syscall, {static_cast<long>(g[REG_RDI]), static_cast<long>(g[REG_RSI]),
-                                            static_cast<long>(g[REG_RDX]), static_cast<long>(g[REG_R10]),
-                                            static_cast<long>(g[REG_R8]), static_cast<long>(g[REG_R9])}};
+  const upper::Call call{
+      info->si_syscall,
+      {static_cast<long>(g[REG_RDI]), static_cast<long>(g[REG_RSI]), static_cast<long>(g[REG_RDX]),
+       static_cast<long>(g[REG_R10]), static_cast<long>(g[REG_R8]), static_cast<long>(g[REG_R9])}};
   g[REG_RAX] = upper::emulate(call, context);
 }
 
 // A handler of the program. The FS base at the interruption is the UH's or, inside an MPI call, the LH's.
-extern "C" __attribute__((visibility("default"))) void cropdl_core_trampoline(int sig, siginfo_t* info, void* frame) {
+extern "C" __attribute__((visibility("default"))) void cropdl_core_trampoline(int sig, siginfo_t* info,
+                                                                              void* frame) {
   const auto* context = static_cast<ucontext_t*>(frame);
   seam::ThreadRecord* t = seam::current_thread();
   auto& entry = seam::state()->actions[sig];
@@ -250,10 +277,11 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_trigger(int, 
   if (fd >= 0 && !upper::is_child()) upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
 }
 
-// The suspend signal. If the thread is in the program (its FS base, its text, no LH frame below), its context is
-// complete in this frame, on its own stack: it serves the LH here until it is released, or until an image of this
-// very frame is resumed in another process by rt_sigreturn. Otherwise the LH tries again.
-extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int sig, siginfo_t* info, void* frame) {
+// The suspend signal. If the thread is in the program (its FS base, its text, no LH frame below), its context
+// is complete in this frame, on its own stack: it serves the LH here until it is released, or until an image
+// of this very frame is resumed in another process by rt_sigreturn. Otherwise the LH tries again.
+extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int sig, siginfo_t* info,
+                                                                           void* frame) {
   auto* context = static_cast<ucontext_t*>(frame);
   seam::ThreadRecord* t = seam::current_thread();
   if (upper::is_child()) return;
@@ -269,7 +297,8 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int s
   t->suspend = 0;
   t->upper_fs = fs;
   t->context = reinterpret_cast<uint64_t>(context);
-  upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list), reinterpret_cast<long>(&t->robust_size));
+  upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
+             reinterpret_cast<long>(&t->robust_size));
   cropdl_on_lower(reinterpret_cast<void*>(seam::control()->serve), t, 0);
 }
 

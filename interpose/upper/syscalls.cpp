@@ -1,4 +1,5 @@
-// The one table of what the filter traps and who performs it. interpose/lower/filter.cpp must trap the same numbers.
+// The one table of what the filter traps and who performs it. interpose/lower/filter.cpp must trap the same
+// numbers.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -10,46 +11,59 @@ long emulate(const Call& c, ucontext_t* context) {
     case __NR_mmap: {
       const long result = place_mmap(c);
       constexpr long kExecutable = 4, kAnonymous = 0x20;
-      if (!failed(result) && (c.a[2] & kExecutable) != 0 && (c.a[3] & kAnonymous) == 0 && context != nullptr &&
-          seam::control()->patch_libc != 0)
+      if (!failed(result) && (c.a[2] & kExecutable) != 0 && (c.a[3] & kAnonymous) == 0 &&
+          context != nullptr && seam::control()->patch_libc != 0)
         patch_libc(result, page_up(c.a[1]), static_cast<int>(c.a[4]));
       return result;
     }
-    case __NR_mremap: return place_mremap(c);
-    case __NR_brk: return move_brk(c.a[0]);
-    case __NR_shmat: return place_shmat(c);
+    case __NR_mremap:
+      return place_mremap(c);
+    case __NR_brk:
+      return move_brk(c.a[0]);
+    case __NR_shmat:
+      return place_shmat(c);
 
-    case __NR_rt_sigaction: return set_action(c);
-    case __NR_rt_sigprocmask: return set_mask(c, context);
+    case __NR_rt_sigaction:
+      return set_action(c);
+    case __NR_rt_sigprocmask:
+      return set_mask(c, context);
     case __NR_rt_sigsuspend:
     case __NR_ppoll:
     case __NR_pselect6:
     case __NR_epoll_pwait:
-    case __NR_epoll_pwait2: return masked_wait(c);
+    case __NR_epoll_pwait2:
+      return masked_wait(c);
     case __NR_nanosleep:
     case __NR_clock_nanosleep:
     case __NR_poll:
     case __NR_select:
     case __NR_epoll_wait:
     case __NR_pause:
-    case __NR_rt_sigtimedwait: return timed_wait(c);
+    case __NR_rt_sigtimedwait:
+      return timed_wait(c);
 
     case __NR_clone:
     case __NR_fork:
-    case __NR_vfork: return clone_call(c, context);
-    case __NR_exit: return leave_thread(c);
-    case __NR_exit_group: return leave_process(c);
+    case __NR_vfork:
+      return clone_call(c, context);
+    case __NR_exit:
+      return leave_thread(c);
+    case __NR_exit_group:
+      return leave_process(c);
     case __NR_set_tid_address:
       if (!is_child()) seam::current_thread()->clear_tid = c.a[0];
-      return seam::control()->restarted != 0 && !is_child() ? (raw(c.nr, c.a[0]), seam::current_thread()->upper_tid)
-                                                            : raw(c.nr, c.a[0]);
+      return seam::control()->restarted != 0 && !is_child()
+                 ? (raw(c.nr, c.a[0]), seam::current_thread()->upper_tid)
+                 : raw(c.nr, c.a[0]);
 
     case __NR_open:
     case __NR_creat:
     case __NR_openat:
-    case __NR_openat2: return open_call(c, context);
+    case __NR_openat2:
+      return open_call(c, context);
     case __NR_readlink:
-    case __NR_readlinkat: return read_link(c);
+    case __NR_readlinkat:
+      return read_link(c);
 
     case __NR_getpid:
     case __NR_gettid:
@@ -63,19 +77,23 @@ long emulate(const Call& c, ucontext_t* context) {
     case __NR_getpgid:
     case __NR_getsid:
     case __NR_setpgid:
-    case __NR_prlimit64: return process_id_call(c);
+    case __NR_prlimit64:
+      return process_id_call(c);
 
     case __NR_timer_create: {
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      if (!failed(result) && !is_child()) __atomic_fetch_add(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
+      if (!failed(result) && !is_child())
+        __atomic_fetch_add(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
       return result;
     }
     case __NR_timer_delete: {
       const long result = raw(c.nr, c.a[0]);
-      if (!failed(result) && !is_child()) __atomic_fetch_sub(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
+      if (!failed(result) && !is_child())
+        __atomic_fetch_sub(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
       return result;
     }
-    default: return descriptor_call(c);
+    default:
+      return descriptor_call(c);
   }
 }
 
@@ -85,5 +103,6 @@ struct PatchedCall {
   long rax, rdi, rsi, rdx, r10, r8, r9;
 };
 extern "C" void cropdl_patched_call(PatchedCall* call) {
-  call->rax = cropdl::upper::emulate({call->rax, {call->rdi, call->rsi, call->rdx, call->r10, call->r8, call->r9}}, nullptr);
+  call->rax = cropdl::upper::emulate(
+      {call->rax, {call->rdi, call->rsi, call->rdx, call->r10, call->r8, call->r9}}, nullptr);
 }

@@ -24,7 +24,8 @@ constexpr long kAgain = -11;  // EAGAIN
 seam::ThreadRecord* new_record() {
   for (auto& record : seam::state()->threads) {
     int32_t expected = 0;
-    if (!__atomic_compare_exchange_n(&record.used, &expected, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+    if (!__atomic_compare_exchange_n(&record.used, &expected, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      continue;
     record.self = &record;
     record.kind = seam::kOtherThread;
     record.upper_fs = record.clear_tid = record.robust_list = 0;
@@ -85,8 +86,7 @@ long leave_thread(const Call& c) {
 
 long leave_process(const Call& c) {
   auto* main = &seam::state()->threads[0];
-  if (!is_child() && seam::current_thread() == main)
-{
+  if (!is_child() && seam::current_thread() == main) {
     main->pinned = main->pinned + 1;
     cropdl_on_lower(reinterpret_cast<void*>(seam::control()->leave), main, c.a[0]);
   }
@@ -106,15 +106,21 @@ long process_id_call(const Call& c) {
   auto real_pid = [&](long upper) { return upper == s->upper_pid ? static_cast<long>(s->real_pid) : upper; };
   if (is_child()) return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
   switch (c.nr) {
-    case __NR_getpid: return s->upper_pid;
-    case __NR_gettid: return seam::current_thread()->upper_tid;
+    case __NR_getpid:
+      return s->upper_pid;
+    case __NR_gettid:
+      return seam::current_thread()->upper_tid;
     case __NR_kill: {
-      const long pid = c.a[0] < 0 && -c.a[0] == s->upper_pid ? -static_cast<long>(s->real_pid) : real_pid(c.a[0]);
+      const long pid =
+          c.a[0] < 0 && -c.a[0] == s->upper_pid ? -static_cast<long>(s->real_pid) : real_pid(c.a[0]);
       return raw(c.nr, pid, c.a[1]);
     }
-    case __NR_tkill: return raw(c.nr, real_tid(c.a[0]), c.a[1]);
-    case __NR_tgkill: return raw(c.nr, real_pid(c.a[0]), real_tid(c.a[1]), c.a[2]);
-    case __NR_rt_tgsigqueueinfo: return raw(c.nr, real_pid(c.a[0]), real_tid(c.a[1]), c.a[2], c.a[3]);
+    case __NR_tkill:
+      return raw(c.nr, real_tid(c.a[0]), c.a[1]);
+    case __NR_tgkill:
+      return raw(c.nr, real_pid(c.a[0]), real_tid(c.a[1]), c.a[2]);
+    case __NR_rt_tgsigqueueinfo:
+      return raw(c.nr, real_pid(c.a[0]), real_tid(c.a[1]), c.a[2], c.a[3]);
     default:  // the pid or tid is the first argument
       return raw(c.nr, real_tid(real_pid(c.a[0])), c.a[1], c.a[2], c.a[3]);
   }
@@ -134,7 +140,8 @@ extern "C" void cropdl_child_begins() {
   }
   auto* s = seam::state();
   s->forked = 1;  // fork: this memory is the child's own
-  // The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors stay.
+  // The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors
+  // stay.
   for (unsigned i = 900 / 64 + 1; i < seam::kMaxFiles / 64; ++i)
     if (s->files[i] != 0) return;
   if (s->files[900 / 64] >> (900 % 64) == 0) upper::raw(__NR_close_range, 900, ~0u, 0);

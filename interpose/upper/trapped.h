@@ -1,5 +1,5 @@
-// The system calls that the filter takes from the program to the core's `emulate`. Included by both halves, so that
-// the filter and the core agree.
+// The system calls that the filter takes from the program to the core's `emulate`. Included by both halves,
+// so that the filter and the core agree.
 #pragma once
 
 #include <asm/unistd.h>
@@ -7,24 +7,54 @@
 namespace cropdl::upper {
 
 // Always (when the instruction pointer lies in the window). The first ones are the most frequent.
-inline constexpr int kTrapped[] = {
-    __NR_close, __NR_openat, __NR_open, __NR_brk, __NR_mremap, __NR_rt_sigaction, __NR_poll, __NR_epoll_wait,
-    __NR_nanosleep, __NR_clock_nanosleep, __NR_select, __NR_ppoll, __NR_pselect6, __NR_epoll_pwait, __NR_epoll_pwait2,
-    __NR_rt_sigtimedwait, __NR_rt_sigsuspend, __NR_pause, __NR_readlink, __NR_readlinkat, __NR_clone, __NR_fork,
-    __NR_vfork, __NR_exit, __NR_exit_group, __NR_set_tid_address, __NR_shmat, __NR_dup, __NR_dup2, __NR_dup3,
-    __NR_pipe, __NR_pipe2, __NR_socket, __NR_socketpair, __NR_accept, __NR_accept4, __NR_creat, __NR_openat2,
-    __NR_epoll_create, __NR_epoll_create1, __NR_eventfd, __NR_eventfd2, __NR_signalfd, __NR_signalfd4,
-    __NR_timerfd_create, __NR_inotify_init, __NR_inotify_init1, __NR_memfd_create, __NR_userfaultfd,
-    __NR_perf_event_open, __NR_fanotify_init, __NR_pidfd_open, __NR_pidfd_getfd, __NR_io_uring_setup, __NR_mq_open,
-    __NR_memfd_secret, __NR_close_range, __NR_timer_create, __NR_timer_delete};
+inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
+                                   __NR_open,           __NR_brk,
+                                   __NR_mremap,         __NR_rt_sigaction,
+                                   __NR_poll,           __NR_epoll_wait,
+                                   __NR_nanosleep,      __NR_clock_nanosleep,
+                                   __NR_select,         __NR_ppoll,
+                                   __NR_pselect6,       __NR_epoll_pwait,
+                                   __NR_epoll_pwait2,   __NR_rt_sigtimedwait,
+                                   __NR_rt_sigsuspend,  __NR_pause,
+                                   __NR_readlink,       __NR_readlinkat,
+                                   __NR_clone,          __NR_fork,
+                                   __NR_vfork,          __NR_exit,
+                                   __NR_exit_group,     __NR_set_tid_address,
+                                   __NR_shmat,          __NR_dup,
+                                   __NR_dup2,           __NR_dup3,
+                                   __NR_pipe,           __NR_pipe2,
+                                   __NR_socket,         __NR_socketpair,
+                                   __NR_accept,         __NR_accept4,
+                                   __NR_creat,          __NR_openat2,
+                                   __NR_epoll_create,   __NR_epoll_create1,
+                                   __NR_eventfd,        __NR_eventfd2,
+                                   __NR_signalfd,       __NR_signalfd4,
+                                   __NR_timerfd_create, __NR_inotify_init,
+                                   __NR_inotify_init1,  __NR_memfd_create,
+                                   __NR_userfaultfd,    __NR_perf_event_open,
+                                   __NR_fanotify_init,  __NR_pidfd_open,
+                                   __NR_pidfd_getfd,    __NR_io_uring_setup,
+                                   __NR_mq_open,        __NR_memfd_secret,
+                                   __NR_close_range,    __NR_timer_create,
+                                   __NR_timer_delete};
 
 // Only in a process that continues an image: they tell or take ids of the first run.
-inline constexpr int kTrappedAfterRestart[] = {
-    __NR_getpid, __NR_gettid, __NR_kill, __NR_tkill, __NR_tgkill, __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo,
-    __NR_sched_setaffinity, __NR_sched_getaffinity, __NR_getpgid, __NR_getsid, __NR_setpgid, __NR_prlimit64};
+inline constexpr int kTrappedAfterRestart[] = {__NR_getpid,
+                                               __NR_gettid,
+                                               __NR_kill,
+                                               __NR_tkill,
+                                               __NR_tgkill,
+                                               __NR_rt_sigqueueinfo,
+                                               __NR_rt_tgsigqueueinfo,
+                                               __NR_sched_setaffinity,
+                                               __NR_sched_getaffinity,
+                                               __NR_getpgid,
+                                               __NR_getsid,
+                                               __NR_setpgid,
+                                               __NR_prlimit64};
 
-// Told not to exist, which glibc knows how to live with. clone3 hides its arguments in memory; rseq keeps an address in
-// the thread that the kernel writes to at any time.
+// Told not to exist, which glibc knows how to live with. clone3 hides its arguments in memory; rseq keeps an
+// address in the thread that the kernel writes to at any time.
 inline constexpr int kAbsent[] = {__NR_clone3, __NR_rseq};
 
 }  // namespace cropdl::upper

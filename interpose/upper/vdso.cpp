@@ -11,8 +11,8 @@ using Two = long (*)(long, long);
 using Three = long (*)(long, long, long);
 }  // namespace
 
-// All in one section, whose bounds core.lds gives to the suspend handler: between the load of a pointer into the real
-// vDSO and the jump to it the thread must not be saved.
+// All in one section, whose bounds core.lds gives to the suspend handler: between the load of a pointer into
+// the real vDSO and the jump to it the thread must not be saved.
 #define CROPDL_VDSO extern "C" __attribute__((visibility("default"), section(".text.vdso")))
 
 CROPDL_VDSO long __vdso_clock_gettime(long clock, long time) {

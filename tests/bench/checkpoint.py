@@ -75,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mpi", nargs="+", default=["openmpi", "mpich"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bytes", type=int, default=1 << 30)
+    parser.add_argument("--bytes", type=int, default=1_000_000_000)
     parser.add_argument("--dir", default="/dev/shm")
     options = parser.parse_args()
     os.environ["CROPDL_TEST_TMP"] = options.dir
