@@ -82,8 +82,10 @@ void register_world_and_self() {
     state->more[0] = reinterpret_cast<uint64_t>(w);
     state->more[1] = reinterpret_cast<uint64_t>(s);
   }
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  for (auto [vid, real] : {std::pair{world, MPI_COMM_WORLD}, std::pair{self, MPI_COMM_SELF}}) {
+    MPI_Comm_set_errhandler(real, MPI_ERRORS_RETURN);
+    if (const char* name = comm_record(vid)->name; *name) MPI_Comm_set_name(real, name);  // after a restart
+  }
   MPI_Comm_group(MPI_COMM_WORLD, &world_group);
 }
 

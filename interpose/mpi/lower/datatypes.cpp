@@ -191,10 +191,8 @@ int lower_MPI_Type_commit(Vid* type) {
 int lower_MPI_Type_free(Vid* type) {
   if (is_predefined(*type) || !tables->live(*type)) return seam::kErrType;
   std::vector<handles::Handle> gone;
-  {
-    handles::SpinGuard guard(structure_lock, multiple);
-    tables->free(*type, gone);
-  }
+  handles::SpinGuard guard(structure_lock, multiple);
+  tables->free(*type, gone);
   destroy(gone);
   *type = kNullDatatype;
   return seam::kSuccess;

@@ -116,7 +116,7 @@ void take_matched() {
 bool take_arrived(Vid c) {
   int flag = 0;
   MPI_Message real = MPI_MESSAGE_NULL;
-  MPI_Status s;
+  MPI_Status s = no_message();
   if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm(c), &flag, &real, &s) != MPI_SUCCESS || !flag) return false;
   seam::Status status;
   status_out(s, &status);
@@ -129,11 +129,12 @@ bool test_own_requests() {
   bool sends_done = true;
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     RequestRecord* r = request_record(i);
-    if (r->state != kRequestActive || r->kind == kOtherRequest) continue;
+    if (r->state != kRequestActive || r->kind == kOtherRequest || r->kind == kPersistentOther) continue;
     const Vid v = seam::make_vid(Kind::kRequest, i);
     if (!test_request(v, r)) {
       if (r->kind == kSendRequest || r->kind == kPersistentSend || r->matched) sends_done = false;
     } else if (r->orphan) {
+      free_inactive(v);
       release_request(v);
     }
   }
@@ -178,7 +179,7 @@ int deliver(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* 
   const int64_t room = count > 0 ? count * static_cast<int64_t>(element) : 0;
   const Bytes as(std::min(m->bytes, room));
   MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
-  MPI_Status s;
+  MPI_Status s = no_message();
   int code = MPI_Irecv(buffer, count, datatype(type), 0, 0, self, &receive);
   if (code == MPI_SUCCESS) {
     MPI_Isend(m->data(), as.count, as.type, 0, 0, self, &send);

@@ -148,7 +148,9 @@ class Runtime final : public MpiRuntime {
     if (const char* t = lower::drain_trouble()) return t;
     for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
       const RequestRecord* r = request_record(i);
-      if (r->state == kRequestActive && r->kind == kReceiveRequest && r->comm != kNullComm && !comm_record(r->comm)) {
+      if (r->state != kRequestActive || r->kind != kReceiveRequest || r->comm == kNullComm) continue;
+      // The handle may be another communicator's by now.
+      if (reinterpret_cast<const CommRecord*>(r->record) != comm_record(r->comm)) {
         return std::string(function_name(r->maker)) + ": a receive is pending on a communicator that was freed";
       }
     }
@@ -161,17 +163,18 @@ class Runtime final : public MpiRuntime {
       RequestRecord* r = request_record(i);
       if (r->state != kRequestActive || r->kind != kReceiveRequest) continue;
       const Vid v = seam::make_vid(Kind::kRequest, i);
-      MPI_Status s;
-      s.MPI_SOURCE = MPI_PROC_NULL;
+      MPI_Status s = no_message();
       MPI_Cancel(real_request(v));
       const int code = MPI_Wait(real_request(v), &s);
       int cancelled = 0;
       MPI_Test_cancelled(&s, &cancelled);
+      free_inactive(v);  // a persistent one that the program freed is posted again as an ordinary one
       if (cancelled) {
         r->state = kRequestParked;
-      } else {
-        finish(r, s, code);
+        continue;
       }
+      finish(r, s, code);
+      if (r->orphan) release_request(v);
     }
     purge_freed_comms();
     state->wtime_at_save = MPI_Wtime() + state->wtime_offset;

@@ -2,6 +2,7 @@
 // LH, LH FS base, threads of the program.
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "interpose/mpi/lower/state.h"
 
@@ -125,7 +126,12 @@ Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h
 
 Vid adopt_request(MPI_Request h, uint32_t maker) {
   if (h == MPI_REQUEST_NULL) return kNullRequest;
-  return track({kOtherRequest, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
+  // MPI names every function whose requests are started, and only those, ..._init (and ..._init_c).
+  const std::string_view name = function_name(maker);
+  const bool inactive = name.ends_with("_init") || name.ends_with("_init_c");
+  const Vid v = track({inactive ? kPersistentOther : kOtherRequest, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
+  if (inactive && seam::vid_index(v)) request_record(v)->state = kRequestInactive;
+  return v;
 }
 
 void destroy(std::span<const handles::Handle> gone) {
@@ -146,10 +152,8 @@ void forget(Vid vid) {
   }
   if (seam::vid_kind(vid) == Kind::kComm) comm_records[vid & kIndexMask] = nullptr;
   std::vector<handles::Handle> gone;
-  {
-    handles::SpinGuard guard(structure_lock, multiple);
-    tables->free(vid, gone);
-  }
+  handles::SpinGuard guard(structure_lock, multiple);
+  tables->free(vid, gone);
   for (handles::Handle h : gone) {
     if (h == vid) rebind(h, 0);  // the caller has freed this one itself
   }

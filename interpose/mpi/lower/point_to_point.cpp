@@ -29,22 +29,22 @@ namespace {
 inline uint64_t* sent_to(Vid comm, int dest) { return message_counter(state->sent, comm_record(comm), dest); }
 
 // Sends. The count goes up before the call: a rank that is blocked in it must be waited for by its receiver's drain.
-#define BLOCKING_SEND(function)                                                                               \
+#define BLOCKING_SEND(function, real_function)                                                                               \
   int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {                \
     uint64_t* sent = sent_to(comm, dest);                                                                     \
     add(sent, 1);                                                                                             \
-    const int code = function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm));  \
+    const int code = real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm)); \
     if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});                                    \
     return error_out(code);                                                                                   \
   }
 
-#define NONBLOCKING_SEND(function)                                                                            \
+#define NONBLOCKING_SEND(function, real_function)                                                                            \
   int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {  \
     uint64_t* sent = sent_to(comm, dest);                                                                     \
     add(sent, 1);                                                                                             \
     MPI_Request real = MPI_REQUEST_NULL;                                                                      \
     const int code =                                                                                          \
-        function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm), &real);        \
+        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm), &real);   \
     if (__builtin_expect(code != MPI_SUCCESS, 0)) {                                                           \
       add(sent, ~uint64_t{0});                                                                                \
       *request = kNullRequest;                                                                                \
@@ -69,6 +69,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
     return MPI_SUCCESS;
   }
   if (__builtin_expect(state->drained != 0, 0)) {
+    if (count < 0) return MPI_ERR_COUNT;  // as the MPI would say, and without taking the message
     if (DrainedMessage* m = find_drained(comm, source, tag, true)) {
       posted->done = true;
       posted->status.error = deliver(m, buffer, count, type, &posted->status);
@@ -123,8 +124,7 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
   uint64_t* sent = sent_to(send.comm, send.peer);
   bool send_done = false;
   int send_code = MPI_SUCCESS, flag = 0;
-  MPI_Status s;
-  s.MPI_SOURCE = MPI_PROC_NULL;
+  MPI_Status s = no_message();
   for (Spin spin;; spin.turn()) {
     if (!posted.done) {
       const int code = MPI_Test(&posted.real, &flag, &s);
@@ -136,25 +136,25 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
       }
     }
     if (!send_done) {
-      send_code = MPI_Test(&real_send, &flag, &s);
+      send_code = MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
       send_done = flag || send_code != MPI_SUCCESS;
+      if (__builtin_expect(send_code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});
     }
     if (posted.done && send_done) break;
     if (wanted()) {
       const Vid r = track(receive, posted.real);
       if (posted.done) finish_with(request_record(r), posted.status);
-      Vid w = 0;
-      if (!send_done) {
-        w = track(send, real_send);
-        request_record(w)->owned = reinterpret_cast<uint64_t>(owned);
-      } else {
-        cropdl::handles::heap_free(owned);
+      const Vid w = track(send, real_send);
+      request_record(w)->owned = reinterpret_cast<uint64_t>(owned);
+      if (send_done) {
+        seam::Status over = empty_status();
+        over.error = error_out(send_code);
+        finish_with(request_record(w), over);
       }
       return leave_with(r, w);
     }
   }
   cropdl::handles::heap_free(owned);
-  if (send_code != MPI_SUCCESS) add(sent, ~uint64_t{0});
   if (status) *status = posted.status;
   return posted.status.error != seam::kSuccess ? posted.status.error : error_out(send_code);
 }
@@ -168,8 +168,12 @@ int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int t
   if (code == MPI_SUCCESS) return code;
   add(sent, ~uint64_t{0});
   if (!posted.done) {
+    MPI_Status s = no_message();
+    int cancelled = 0;
     MPI_Cancel(&posted.real);
-    MPI_Wait(&posted.real, MPI_STATUS_IGNORE);
+    MPI_Wait(&posted.real, &s);
+    MPI_Test_cancelled(&s, &cancelled);
+    if (!cancelled) count_received(comm, s);
   }
   return code;
 }
@@ -280,7 +284,7 @@ int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::
     }
   }
   MPI_Message real = MPI_MESSAGE_NULL;
-  MPI_Status s;
+  MPI_Status s = no_message();
   const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::lower::comm(comm), flag, &real, &s);
   if (code != MPI_SUCCESS || !*flag) {
     *flag = code != MPI_SUCCESS;
@@ -329,12 +333,14 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
 
 extern "C" {
 
-BLOCKING_SEND(MPI_Send)
-BLOCKING_SEND(MPI_Ssend)
-BLOCKING_SEND(MPI_Rsend)
-NONBLOCKING_SEND(MPI_Isend)
-NONBLOCKING_SEND(MPI_Issend)
-NONBLOCKING_SEND(MPI_Irsend)
+// Ready sends are sent as standard ones, which MPI permits: after a cut a rank may send before its receiver has posted
+// again the receive that the program posted.
+BLOCKING_SEND(MPI_Send, MPI_Send)
+BLOCKING_SEND(MPI_Ssend, MPI_Ssend)
+BLOCKING_SEND(MPI_Rsend, MPI_Send)
+NONBLOCKING_SEND(MPI_Isend, MPI_Isend)
+NONBLOCKING_SEND(MPI_Issend, MPI_Issend)
+NONBLOCKING_SEND(MPI_Irsend, MPI_Isend)
 
 int lower_MPI_Bsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   return buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Bsend);
@@ -370,8 +376,7 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
     if (status) *status = posted.status;
     return posted.status.error;
   }
-  MPI_Status s;
-  s.MPI_SOURCE = MPI_PROC_NULL;  // not counted if the MPI fails without a message
+  MPI_Status s = no_message();
   int flag = 0;
   for (Spin spin;; spin.turn()) {
     const int code = MPI_Test(&posted.real, &flag, &s);
@@ -442,7 +447,7 @@ int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* sta
       return seam::kSuccess;
     }
   }
-  MPI_Status s;
+  MPI_Status s = no_message();
   const int code = MPI_Iprobe(rank_in(source), tag_in(tag), cropdl::lower::comm(comm), flag, &s);
   if (code == MPI_SUCCESS && *flag) status_out(s, status);
   return error_out(code);

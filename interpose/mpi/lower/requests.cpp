@@ -12,6 +12,19 @@ namespace cropdl::lower {
 namespace {
 
 bool receives(const RequestRecord* r) { return r->kind == kReceiveRequest || r->kind == kPersistentReceive; }
+bool sends(const RequestRecord* r) { return r->kind == kSendRequest || r->kind == kPersistentSend; }
+
+// Whether the record itself needs the datatype later: to post a receive again, or at every start.
+bool holds_type(const RequestRecord* r) {
+  return !is_predefined(r->datatype) && (r->kind == kReceiveRequest || persistent(r));
+}
+
+void let_go_of_type(const RequestRecord* r) {
+  handles::SpinGuard guard(structure_lock, multiple);
+  std::vector<handles::Handle> gone;
+  tables->let_go(r->datatype, gone);
+  destroy(gone);
+}
 
 Vid take_record() {
   handles::SpinGuard guard(structure_lock, multiple);
@@ -34,14 +47,7 @@ void operation_over(RequestRecord* r) {
     handles::heap_free(reinterpret_cast<void*>(r->owned));
     r->owned = 0;
   }
-  if (__builtin_expect(!is_predefined(r->datatype), 0) && r->kind == kReceiveRequest) {
-    std::vector<handles::Handle> gone;
-    {
-      handles::SpinGuard guard(structure_lock, multiple);
-      tables->let_go(r->datatype, gone);
-    }
-    destroy(gone);
-  }
+  if (__builtin_expect(holds_type(r), 0) && !persistent(r)) let_go_of_type(r);
 }
 
 }  // namespace
@@ -70,9 +76,9 @@ Vid track(const Operation& o, MPI_Request real) {
   r->record = reinterpret_cast<uint64_t>(comm_record(o.comm));
   r->maker = o.maker;
   if (o.kind >= kOtherRequest) __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
-  if (__builtin_expect(!is_predefined(o.datatype), 0) && o.kind == kReceiveRequest) {
+  if (__builtin_expect(holds_type(r), 0)) {
     handles::SpinGuard guard(structure_lock, multiple);
-    tables->retain(o.datatype);  // needed if it has to be posted again
+    tables->retain(o.datatype);
   }
   *real_request(v) = real;
   return v;
@@ -81,11 +87,16 @@ Vid track(const Operation& o, MPI_Request real) {
 void release_request(Vid v) {
   RequestRecord* r = request_record(v);
   if (r->kind >= kOtherRequest) __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+  if (persistent(r) && holds_type(r)) let_go_of_type(r);
   rebind(v, 0);
   handles::SpinGuard guard(structure_lock, multiple);
   r->state = kRequestFree;
   r->next = state->request_free;
   state->request_free = v & kIndexMask;
+}
+
+void free_inactive(Vid v) {
+  if (*real_request(v) != MPI_REQUEST_NULL) MPI_Request_free(real_request(v));
 }
 
 void finish_with(RequestRecord* r, const seam::Status& status) {
@@ -103,7 +114,7 @@ void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
     s.tag = seam::kAnyTag;
   } else if (receives(r) && !s.cancelled) {
     add(message_counter(state->received, reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE), 1);
-  } else if (r->kind == kSendRequest && s.cancelled) {
+  } else if (sends(r) && s.cancelled) {
     add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});
   }
   finish_with(r, s);
@@ -112,8 +123,7 @@ void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
 bool test_request(Vid v, RequestRecord* r) {
   if (r->state != kRequestActive) return r->state != kRequestParked;
   int flag = 0;
-  MPI_Status s;
-  s.MPI_SOURCE = MPI_PROC_NULL;  // not counted if the MPI fails without a message
+  MPI_Status s = no_message();
   const int code = MPI_Test(real_request(v), &flag, &s);
   if (code == MPI_SUCCESS && !flag) return false;
   finish(r, s, code);
@@ -296,8 +306,12 @@ int lower_MPI_Testsome(int count, Vid requests[], int* outcount, int indices[], 
 int lower_MPI_Request_free(Vid* request) {
   if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
-  if (r->kind == kReceiveRequest && r->state == kRequestActive) {
+  if (receives(r) && r->state == kRequestActive) {
     // It still takes a message: it goes on without a handle, and is tested while a cut is made.
+    if (persistent(r)) {
+      r->kind = kReceiveRequest;  // never started again
+      __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+    }
     r->orphan = 1;
     *request = kNullRequest;
     return seam::kSuccess;
@@ -397,6 +411,8 @@ int lower_MPI_Start(Vid* request) {
   if (code == MPI_SUCCESS) {
     r->state = kRequestActive;
     r->serial = ++state->request_serial;
+  } else if (r->kind == kPersistentSend) {
+    add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});
   }
   return error_out(code);
 }

@@ -53,6 +53,7 @@ enum RequestKind : uint8_t {
   kOtherRequest,  // of a function without recipe (nonblocking collectives, ...)
   kPersistentSend,
   kPersistentReceive,
+  kPersistentOther,  // of a function without recipe (persistent collectives, ...)
 };
 
 struct RequestRecord {
@@ -76,7 +77,7 @@ struct RequestRecord {
 };
 static_assert(sizeof(RequestRecord) == 128);
 inline bool persistent(const RequestRecord* r) {
-  return r->kind == kPersistentSend || r->kind == kPersistentReceive;
+  return r->kind >= kPersistentSend;
 }
 
 // A message that a cut took out of the network; `bytes` bytes follow the structure.
@@ -185,7 +186,9 @@ Vid predefined(Kind kind, uint64_t word);          // its vid, or the null vid
 Vid new_object(Kind kind, uint64_t word, uint32_t maker);
 Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies, const void* payload,
                size_t bytes);
-void destroy(std::span<const handles::Handle> gone);       // the real objects behind handles nobody needs any more
+// The real objects behind handles nobody needs any more. Still under the lock that freed them: their indices are given
+// out again.
+void destroy(std::span<const handles::Handle> gone);
 
 // --- communicators.cpp
 // Registers a communicator that all its members have just made (the last step is a broadcast on it): membership is
@@ -213,6 +216,13 @@ struct Operation {
   int peer, tag;
   Vid comm;
 };
+// What an MPI call that fails without a message leaves alone: a message from nobody, so that none is counted.
+inline MPI_Status no_message() {
+  MPI_Status s{};
+  s.MPI_SOURCE = MPI_PROC_NULL;
+  s.MPI_ERROR = MPI_SUCCESS;
+  return s;
+}
 // A record for an operation that has begun (real != null) or is done already (then set its status). Null vid: none left.
 Vid track(const Operation& operation, MPI_Request real);
 void finish(RequestRecord* r, const MPI_Status& real_status, int code);
@@ -222,6 +232,8 @@ bool test_request(Vid v, RequestRecord* r);
 // Hands a completed request to the program: its status, its error class; the vid becomes null unless persistent.
 int hand_out(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
+// Ends a real request that is inactive now but was made persistent.
+void free_inactive(Vid v);
 seam::Status empty_status();
 
 // --- drained.cpp

@@ -601,19 +601,4 @@ TEST_F(Communication, ManyRequestsAtOnce) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  start();
-  if (!runtime->format()) return 2;
-  int provided = 0;
-  if (lower_MPI_Init_thread(kThreadSingle, &provided) != kSuccess) return 2;
-  know_world();
-  if (size != 2) {
-    fprintf(stderr, "run with 2 ranks\n");
-    return 2;
-  }
-  const int failed = RUN_ALL_TESTS();
-  MPI_Comm_free(&aside);
-  lower_MPI_Finalize();
-  return failed;
-}
+int main(int argc, char** argv) { return run(argc, argv, 2); }

@@ -51,6 +51,7 @@ void make() {
   p.wtime = lower_MPI_Wtime();
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &p.dup), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_set_name(p.dup, "a duplicate"), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_set_name(kWorld, "all of us"), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_split(p.dup, rank % 2, 0, &p.odd_even), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_split(kWorld, 0, -rank, &p.reversed), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_group(p.reversed, &p.group), kSuccess);
@@ -130,6 +131,8 @@ void use() {
   int length = 0, r = -1, n = -1;
   EXPECT_EQ(lower_MPI_Comm_get_name(p.dup, name, &length), kSuccess);
   EXPECT_STREQ(name, "a duplicate");
+  EXPECT_EQ(lower_MPI_Comm_get_name(kWorld, name, &length), kSuccess);
+  EXPECT_STREQ(name, "all of us");
   EXPECT_EQ(sum_on(p.dup, 1), size);
   int odd_even = 0;
   for (int i = rank % 2; i < size; i += 2) odd_even += i;

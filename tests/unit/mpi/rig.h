@@ -130,4 +130,22 @@ inline void load(const std::string& path, int of_rank) {
   fclose(f);
 }
 
+// main() of a test program for exactly `ranks` processes.
+inline int run(int argc, char** argv, int ranks) {
+  testing::InitGoogleTest(&argc, argv);
+  start();
+  if (!runtime->format()) return 2;
+  int provided = 0;
+  if (lower_MPI_Init_thread(kThreadSingle, &provided) != kSuccess) return 2;
+  know_world();
+  if (size != ranks) {
+    fprintf(stderr, "run with %d ranks\n", ranks);
+    return 2;
+  }
+  const int failed = RUN_ALL_TESTS();
+  MPI_Comm_free(&aside);
+  lower_MPI_Finalize();
+  return failed;
+}
+
 }  // namespace rig
