@@ -2,6 +2,7 @@
 """Promises of the commands: what cannot be saved is refused by name while the program runs on, triggers work, bad input
 gets one clear line and loses nothing."""
 
+import hashlib
 import json
 import os
 import re
@@ -468,6 +469,107 @@ def not_writable():
             os.chown(place.path("sealed"), 65534, 65534)
             command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] + command
         fails_in_one_line(place, command, "sealed")
+
+
+# --- A version that cannot be continued here, and a store that must stay as it is ----------------------------------
+
+def fingerprint(directory):
+    """Names, modes and contents of everything in it, but for the lock and for where the running job listens."""
+    told = {}
+    for path, _, files in os.walk(directory):
+        told[os.path.relpath(path, directory)] = stat.S_IMODE(os.stat(path).st_mode)
+        for name in files:
+            whole = os.path.join(path, name)
+            if name in ("lock", "job"):
+                continue
+            with open(whole, "rb") as f:
+                told[os.path.relpath(whole, directory)] = (stat.S_IMODE(os.fstat(f.fileno()).st_mode),
+                                                           hashlib.sha256(f.read()).hexdigest())
+    return told
+
+
+def refused_here(place, command, *words, environment=None, lines=1):
+    """A restart that must be refused: a nonzero status, one line that has the words (the first of `lines`: one for each
+    version that was tried, and the conclusion), and the store as it was."""
+    before = fingerprint(place.store)
+    status, text, _ = place.ask(command, environment=environment)
+    expect(status != 0, f"restarted what cannot be: {text}")
+    said = [line for line in text.splitlines() if line.startswith("cropdl-restart: ")]
+    expect(len(said) == lines, f"not {lines} of our lines: {text!r}")
+    expect(len(command) > 2 or len(text.splitlines()) == lines, f"more than our lines: {text!r}")
+    expect(all(word in said[0] for word in words), f"the line does not say {words}: {said[0]}")
+    one_line(said[0])
+    after = fingerprint(place.store)
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    expect(not changed, f"the refused restart changed {changed}")
+    print(f"says: {said[0]}")
+
+
+def forged(kind, value, *words, lines=1):
+    """A version that another CropDL, or another machine, would have written."""
+    with Place("forged") as place:
+        made_store(place, 1)
+        forge = os.path.join(BUILD, "tests", "driver", "forge_version")
+        subprocess.run([forge, place.version_path(place.versions()[0]), kind, value], check=True)
+        refused_here(place, [tool("cropdl-restart"), place.store], *words, lines=lines)
+        status, text, _ = place.ask([tool("cropdl"), "list", place.store])
+        expect(not re.search("terminate|Segm", text) and text, f"`cropdl list`: {status}: {text}")
+
+
+promise("bad_input.image_of_a_newer_format")(lambda: forged("image-format", "77", "newer", "77", lines=2))
+promise("bad_input.image_of_a_newer_seam")(lambda: forged("image-seam", "77", "newer", "77", lines=2))
+promise("bad_input.manifest_of_a_newer_format")(lambda: forged("manifest-format", "77", "newer", "77"))
+promise("bad_input.manifest_of_a_newer_seam")(lambda: forged("manifest-seam", "77", "newer", "77"))
+promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
+
+
+@promise("bad_input.address_window_is_taken")
+def window_taken():
+    with Place("window") as place:
+        taker = {"LD_AUDIT": app("plain/window_taker.so")}
+        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), "--steps", "1"],
+                                    environment=taker)
+        expect(status != 0 and "410000000000" in one_line(text), f"{status}: {text}")
+        expect(not place.versions(), "versions of a program that never ran")
+        made_store(place, 1)
+        refused_here(place, [tool("cropdl-restart"), place.store], "410000000000", environment=taker)
+
+
+@promise("bad_input.function_that_the_other_mpi_lacks")
+def function_of_one_mpi():
+    with Place("onlyone") as place:
+        arguments = ("--steps", "60", "--pace", "20000")
+        reference = native(place, "mpich/only_mpich", arguments, "mpich", 2)
+        job = place.run("mpich/only_mpich", arguments, "mpich", 2)
+        job.wait_for_step(5)
+        take_checkpoint(place, job)
+        job.kill_ranks()
+        refused_here(place, launcher("openmpi", 2) + [tool("cropdl-restart"), place.store], "mpich")
+        job = place.restart("mpich", 2)  # nothing is lost by having tried
+        job.finish()
+        for one, undisturbed in zip(logs_of(job.log, 2), reference):
+            check_whole(one)
+            expect(one.digest == undisturbed.digest, "DIFFERENT")
+
+
+@promise("bad_input.restart_from_a_store_that_is_not_writable")
+def restart_not_writable():
+    with Place("sealed") as place:
+        made_store(place, 1)
+        command = [tool("cropdl-restart"), place.store]
+        if os.geteuid() == 0:  # root may write everywhere; become nobody, whose store it is
+            os.chmod(place.root, 0o755)
+            for path, _, files in os.walk(place.store):
+                for name in [path] + [os.path.join(path, file) for file in files]:
+                    os.chown(name, 65534, 65534)
+            command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] + command
+        for path, _, files in os.walk(place.store):
+            for name in files:
+                os.chmod(os.path.join(path, name), 0o400)
+            os.chmod(path, 0o500)
+        refused_here(place, command, place.store)
+        for path, _, _ in os.walk(place.store):
+            os.chmod(path, 0o700)
 
 
 @promise("bad_input.disk_full_keeps_older_versions_and_the_program_running")

@@ -124,6 +124,8 @@ promise("restart.alone.plain_program", "plain", arguments=SHORT, chain=_three)
 promise("restart.alone.memory_in_every_form", "memory", arguments=SHORT, chain=_three)
 promise("restart.alone.memory_of_a_program_below_4_gib", "memory_nonpie", arguments=SHORT)
 promise("restart.alone.files_at_their_offsets", "files", arguments=SHORT + ("--work", "@"), chain=_three)
+promise("restart.alone.descriptors_opened_and_closed_at_the_cut", "descriptor_races", arguments=("--steps", "60", "--pace", "20000"),
+        chain=_three)
 promise("restart.alone.signal_handlers_mask_and_stack", "signals", arguments=("--steps", "60", "--pace", "12000"),
         chain=_three)
 promise("restart.alone.cut_inside_a_signal_handler", "handler_active", arguments=SHORT, chain=_three)
