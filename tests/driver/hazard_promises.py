@@ -5,13 +5,14 @@ way in and out of the lower half): each program here would fail, differ from its
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import threading
 import time
 
-from driver import (BUILD, Log, PATIENCE, Place, app, check_whole, expect, launcher, logs_of, native, promise_main,
-                    take_checkpoint, tool)
+from driver import (BUILD, Log, PATIENCE, Place, SOURCE, app, check_whole, expect, launcher, logs_of, native, promise_main,
+                    read_proc, take_checkpoint, tool)
 from command_promises import kill_and_restart_once, refused
 from restart_promises import SHORT, survives, wait_for_new_steps
 
@@ -171,6 +172,31 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.real_library_is_not_in_the_window", real_library_outside, _mpi)
 promise("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", False)
 promise("hazard.mpich.exec_by_a_shell_with_the_library", by_shell, "mpich", True)
+
+def debugger(program, mpi, ranks):
+    """scripts/cropdl-gdb shows the program's own functions and variables, before and after a restart."""
+    with Place("gdb") as place:
+        job = place.run(program, ("--steps", "3000", "--pace", "20000"), mpi, ranks)
+        for restarted in (False, True):
+            job.wait_for_step(Log(job.log).last_step() + 2)
+            pid = [one for one in job.ranks() if "--pace" in read_proc(one, "cmdline").decode()][0]
+            status, text, _ = place.ask([os.path.join(SOURCE, "scripts", "cropdl-gdb"), str(pid), "-batch", "-ex", "backtrace",
+                                         "-ex", "print steplog_done", "-ex", "info line steplog_step", "-ex", "info address PMPI_Init", "-ex", "detach"])
+            expect(status == 0 and "symbols of" in text, f"{status}: {text}")
+            done = re.search(r"^\$1 = (\d+)", text, re.M)
+            expect(done and 0 < int(done.group(1)) <= Log(job.log).last_step() + 1, f"steplog_done is not the program's: {text}")
+            expect(re.search(r"starts at address 0x4\w{11} ", text), f"no line of the program in the window: {text}")
+            expect(mpi == "none" or re.search(r"PMPI_Init\b.* is (?:a function )?at address 0x4\w{11}", text), f"no shim: {text}")
+            if not restarted:
+                version, _, _ = take_checkpoint(place, job)
+                job.kill_ranks()
+                job = place.restart(mpi, ranks)
+        job.kill_ranks()
+
+
+if shutil.which("gdb"):
+    promise("debug.plain.gdb_knows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)
+    promise("debug.openmpi.gdb_knows_the_program_before_and_after_a_restart", debugger, "openmpi/torture", "openmpi", 2)
 
 _steps = ("--steps", "50", "--pace", "16000")
 promise("hazard.every_signal_blocked", survives, "blocked_signals", arguments=_steps, attempts=20)
