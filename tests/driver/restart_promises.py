@@ -75,7 +75,8 @@ def wait_for_new_steps(job, bounds, total):
             time.sleep(0.01)
 
 
-SHORT = ("--steps", "60", "--pace", "25000")
+SHORT = ("--steps", "48", "--pace", "25000")
+FEW = ("--steps", "24", "--pace", "50000")  # each of them is long
 PROMISES = {}
 
 
@@ -84,9 +85,9 @@ def promise(name, *args, **kwargs):
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "5"),
+    promise(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "2"),
             chain=("same", "alone", "same"), earliest=0.02)
-    promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "3", "--batch", "128"))
+    promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "2", "--batch", "128"))
     promise(f"restart.{_mpi}.every_send_mode_and_probe", "p2p_modes", _mpi, 3, SHORT)
     promise(f"restart.{_mpi}.pending_requests_and_every_completion_call", "requests", _mpi, 2, SHORT)
     promise(f"restart.{_mpi}.messages_under_way_keep_order_and_length", "in_flight", _mpi, 2,
@@ -94,7 +95,7 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.overlapping_communicators", "communicators", _mpi, 4, SHORT)
     promise(f"restart.{_mpi}.user_defined_operation", "user_op", _mpi, 3, SHORT)
     promise(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
-    promise(f"restart.{_mpi}.every_blocking_collective", "collectives", _mpi, 3, SHORT)
+    promise(f"restart.{_mpi}.every_blocking_collective", "collectives", _mpi, 3, FEW)
     promise(f"restart.{_mpi}.rank_blocked_in_a_receive_for_long", "blocked_recv", _mpi, 2,
             ("--steps", "14", "--pace", "400000"), latest=0.5)
     promise(f"restart.{_mpi}.rank_blocked_in_a_collective_for_long", "blocked_collective", _mpi, 3,
@@ -106,7 +107,7 @@ promise("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, S
 
 for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
     _name = f"restart.{_from}_to_{_to}."
-    promise(_name + "training_with_two_operand_sums", "train", _from, 2, ("--epochs", "4"), chain=("other",),
+    promise(_name + "training_with_two_operand_sums", "train", _from, 2, ("--epochs", "2"), chain=("other",),
             earliest=0.02)
     promise(_name + "and_back_again", "torture", _from, 2, SHORT, chain=("other", "other"))
     promise(_name + "every_send_mode_and_probe", "p2p_modes", _from, 3, SHORT, chain=("other",))
@@ -115,7 +116,7 @@ for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
     promise(_name + "overlapping_communicators", "communicators", _from, 4, SHORT, chain=("other",))
     promise(_name + "user_defined_operation", "user_op", _from, 3, SHORT, chain=("other",))
     promise(_name + "datatypes", "datatypes", _from, 2, SHORT, chain=("other",))
-    promise(_name + "every_blocking_collective", "collectives", _from, 3, SHORT, chain=("other",))
+    promise(_name + "every_blocking_collective", "collectives", _from, 3, FEW, chain=("other",))
     promise(_name + "wtime_never_runs_backwards", "wtime", _from, 2, SHORT, chain=("other",))
     promise(_name + "cxx_bindings", "cxx_bindings", _from, 2, SHORT, chain=("other",))
 
