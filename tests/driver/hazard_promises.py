@@ -173,6 +173,23 @@ for _mpi in ("openmpi", "mpich"):
 promise("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", False)
 promise("hazard.mpich.exec_by_a_shell_with_the_library", by_shell, "mpich", True)
 
+def executes(how):
+    """A program that replaces itself by exec runs to its end, unprotected; a checkpoint is refused with a line."""
+    with Place("executes") as place:
+        arguments = (how, "--steps", "100", "--pace", "20000")
+        reference = native(place, "plain/executes", arguments)
+        job = place.run("plain/executes", arguments)
+        job.wait_for_step(3)
+        status, text, seconds = place.checkpoint()
+        expect(status != 0 and seconds < 5 and len(text.splitlines()) == 1, f"{status} after {seconds:.1f} s: {text}")
+        job.finish()
+        check_results(job, reference, 1)
+
+
+promise("hazard.program_that_executes_another_runs_on", executes, "by-name")
+promise("hazard.program_that_executes_itself_by_proc_self_exe", executes, "self")
+
+
 def debugger(program, mpi, ranks):
     """scripts/cropdl-gdb shows the program's own functions and variables, before and after a restart."""
     with Place("gdb") as place:
