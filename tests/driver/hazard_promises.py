@@ -126,7 +126,18 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.other_mpi_before_init_and_after_finalize", survives, "lifecycle", _mpi, 2,
             ("--steps", "60", "--pace", "25000", "--level", "serialized"), chain=("other", "other", "other"))
     promise(f"hazard.{_mpi}.lent_and_remapped_memory", survives, "lent_memory", _mpi, 2, SHORT)
+    promise(f"hazard.{_mpi}.faults_are_the_program_s_to_handle", survives, "faults", _mpi, 2, ("recover",) + SHORT)
     promise(f"hazard.{_mpi}.main_ends_by_pthread_exit", survives, "main_leaves", _mpi, 2, SHORT, chain=("same",))
+
+
+def crashes(mpi):
+    """A program that crashes ends its job as it does natively, with the same status."""
+    with Place("crash") as place:
+        command = [app(f"{mpi}/faults"), "crash", "--steps", "5", "--pace", "1000", "--log", place.path("log")]
+        wanted, _, _ = place.ask(launcher(mpi, 2) + command)
+        status, text, _ = place.ask(launcher(mpi, 2) + [tool("cropdl-run"), "--dir", place.store, "--"] + command)
+        expect(wanted != 0 and status == wanted, f"ended with {status}, natively {wanted}: {text}")
+        expect(Log(place.path("log")).last_step() == 5, "it crashed before its time")
 
 
 def real_library_outside(mpi):
@@ -169,6 +180,7 @@ def by_shell(mpi, preload):
 
 
 for _mpi in ("openmpi", "mpich"):
+    promise(f"hazard.{_mpi}.crash_ends_the_job_as_natively", crashes, _mpi)
     promise(f"hazard.{_mpi}.real_library_is_not_in_the_window", real_library_outside, _mpi)
 promise("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", False)
 promise("hazard.mpich.exec_by_a_shell_with_the_library", by_shell, "mpich", True)
