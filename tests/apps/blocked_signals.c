@@ -1,5 +1,5 @@
 // Blocks every signal it can, SIGSYS among them: in the process's mask, in the masks of its handlers and in those of
-// ppoll, pselect and sigsuspend; and maps memory, opens files and starts children meanwhile. Signal 63 is its own, too.
+// ppoll, pselect and sigsuspend; and maps memory and opens files meanwhile. Signal 63 is its own, too.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "steplog.h"
@@ -41,17 +40,6 @@ static void on_own(int number, siginfo_t* info, void* context) {
   own += number == kOwn;
   own_value = info->si_value.sival_int;
   use_the_kernel();
-}
-
-static void child_sends(int number) {  // to the parent, which waits for it
-  pid_t parent = getpid(), child = fork();
-  STEPLOG_CHECK(child >= 0);
-  if (child == 0) _exit(kill(parent, number) ? 1 : 0);
-  int status;
-  pid_t ended;
-  while ((ended = waitpid(child, &status, 0)) == -1 && errno == EINTR) {
-  }
-  STEPLOG_CHECK(ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 int main(int argc, char** argv) {
@@ -96,7 +84,6 @@ int main(int argc, char** argv) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     STEPLOG_CHECK(!sigqueue(getpid(), kOwn, (union sigval){.sival_int = (int)steplog_done + 9}));
     STEPLOG_CHECK(own == steplog_done + 1 && own_value == steplog_done + 9);
-    if (steplog_done == 1) child_sends(SIGALRM), wanted++;
     STEPLOG_CHECK(alarms == wanted);
     struct sigaction is;
     sigaction(kOwn, NULL, &is);

@@ -228,9 +228,10 @@ if shutil.which("gdb"):
     promise("debug.openmpi.gdb_knows_the_program_before_and_after_a_restart", debugger, "openmpi/torture", "openmpi", 2)
 
 _steps = ("--steps", "50", "--pace", "16000")
-promise("hazard.every_signal_blocked", survives, "blocked_signals", arguments=_steps, attempts=20)
+promise("hazard.every_signal_blocked", survives, "blocked_signals", arguments=_steps)
 promise("hazard.descriptors_closed_copied_and_numbered", survives, "descriptors", arguments=_steps + ("--work", "@"))
 promise("hazard.memory_at_chosen_places_and_address_space_reused", survives, "placement", arguments=_steps)
+promise("hazard.parent_and_child_know_each_other_after_a_restart", survives, "family", arguments=_steps, attempts=20)
 promise("hazard.children_of_every_make", survives, "offspring", arguments=_steps, attempts=20)
 promise("hazard.program_and_children_see_what_they_see_natively", survives, "natively", arguments=_steps, attempts=20,
         environment={"LD_PRELOAD": "libm.so.6", "LD_LIBRARY_PATH": "/tmp/nothing:/usr/lib/x86_64-linux-gnu",
