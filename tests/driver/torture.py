@@ -140,9 +140,10 @@ class Torture:
             least = min(self.hits[phase] for phase in reachable)
             target = self.rng.choice([phase for phase in reachable if self.hits[phase] == least])
             self.aim(target)
-        if not self.job.alive():
+        while self.job.alive() and not self.job.ranks():  # the launcher alone, as yet
+            time.sleep(0.005)
+        if not self.job.alive() or not self.freeze():
             return False
-        self.freeze()
         if all(log.digest is not None for log in logs_of(self.job.log, self.options.ranks)):
             self.thaw(self.job.ranks())
             return False
