@@ -3,6 +3,7 @@
 #include "coord/agent.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -109,7 +110,18 @@ class Agent::Loop {
   }
 
  private:
+  // The numbers of descriptors are the program's to count on: `close(1); open("log")` must get 1, whatever this thread opens
+  // meanwhile. So it works on a table of its own, without the program's descriptors (which it would keep open). Where
+  // a sandbox forbids that, it shares the table and holds low numbers for moments only.
+  void leave_the_programs_descriptors() {
+    constexpr int kFirstOfOurs = 900;
+    if (!config_.own_descriptors || wake_.get() < kFirstOfOurs || ::unshare(CLONE_FILES) != 0) return;
+    ::close_range(0, 1, 0);  // 2 stays, for reports
+    ::close_range(3, kFirstOfOurs - 1, 0);
+  }
+
   void run() {
+    leave_the_programs_descriptors();
     std::vector<pollfd> fds;
     std::vector<Message> in;
     while (!stop_) {

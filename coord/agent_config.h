@@ -18,6 +18,7 @@ struct AgentConfig {
   double interval_seconds = 0;  // 0: checkpoints only when asked for
   double rendezvous_seconds = 60;  // how long a rank looks for rank 0
   CutLimits limits;
+  bool own_descriptors = false;       // the thread works on a descriptor table of its own: one agent per process then
   bool trace_phase = false;                        // keep DIR/phase, for tests that aim at a phase
   std::function<void(const std::string&)> report;  // lines for people, by the agent's thread; empty: stderr
 };

@@ -163,6 +163,7 @@ Status start_agent(Process& p) {
   config.rank = p.launch.rank;
   config.ranks = p.launch.ranks;
   config.interval_seconds = p.boot.interval;
+  config.own_descriptors = true;
   config.run_id = p.launch.run;
   config.trace_phase = getenv("CROPDL_TRACE_PHASE") != nullptr;
   auto agent = coord::Agent::start(config, *p.rank, p.versions.get());

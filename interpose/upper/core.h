@@ -11,6 +11,19 @@
 
 namespace cropdl::upper {
 
+// Between a system call and the note of what it did the thread must not be saved: the kernel's side and ours
+// would differ in the image. Not around calls that may block for long.
+class Pin {
+ public:
+  Pin() : thread_(seam::current_thread()) { thread_->pinned = thread_->pinned + 1; }
+  ~Pin() { thread_->pinned = thread_->pinned - 1; }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+ private:
+  seam::ThreadRecord* const thread_;
+};
+
 struct Call {  // one system call of the program
   long nr;
   long a[6];

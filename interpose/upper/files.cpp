@@ -43,6 +43,7 @@ bool from_loader(const ucontext_t* context) {
 }  // namespace
 
 long open_call(const Call& c, ucontext_t* context) {
+  const Pin pin;
   Call call = c;
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
@@ -64,6 +65,17 @@ long open_call(const Call& c, ucontext_t* context) {
 }
 
 long descriptor_call(const Call& c) {
+  switch (c.nr) {
+    case __NR_accept:
+    case __NR_accept4: {  // may wait for long; the listening socket is refused anyway
+      const long fd = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
+      own(fd);
+      return fd;
+    }
+    default:
+      break;
+  }
+  const Pin pin;
   switch (c.nr) {
     case __NR_close:
       // A program that closes "everything" must not close the LH's.

@@ -81,12 +81,14 @@ long emulate(const Call& c, ucontext_t* context) {
       return process_id_call(c);
 
     case __NR_timer_create: {
+      const Pin pin;
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
       if (!failed(result) && !is_child())
         __atomic_fetch_add(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
       return result;
     }
     case __NR_timer_delete: {
+      const Pin pin;
       const long result = raw(c.nr, c.a[0]);
       if (!failed(result) && !is_child())
         __atomic_fetch_sub(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
