@@ -40,7 +40,7 @@ Result<uint64_t> build_stack(const InitialStack& what) {
   auto* state = seam::state();
   const uint64_t low = state->map_next + kStackGuard;
   void* p = mmap(
-      reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE,
+      reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE | (what.executable ? PROT_EXEC : 0),
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
   state->map_next = low + size + (1 << 20);

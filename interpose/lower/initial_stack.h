@@ -16,6 +16,7 @@ struct InitialStack {
   Mapped image, interpreter;
   size_t segments = 0;  // AT_PHNUM
   uint64_t vdso = 0;    // AT_SYSINFO_EHDR
+  bool executable = false;  // PT_GNU_STACK asks for it
 };
 
 // Maps the stack in the window and returns the initial stack pointer.

@@ -51,8 +51,10 @@ bool Rank::try_stop() {
   }
   set_attention(seam::kAttentionStop);
   auto* main = &seam::state()->threads[0];
-  main->suspend = 1;
-  syscall(SYS_tgkill, getpid(), main->tid, seam::kSuspendSignal);
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
+  syscall(SYS_rt_tgsigqueueinfo, getpid(), main->tid, seam::kSuspendSignal, &info);
   return false;
 }
 

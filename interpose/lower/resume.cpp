@@ -85,7 +85,7 @@ std::string agree(Process& p, const std::string& mine) {
 }
 
 [[noreturn]] void die_together(const Process& p, const std::string& line) {
-  if (p.launch.rank == 0) die(line);
+  if (p.launch.rank == 0) fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
   _exit(1);
 }
 
@@ -122,7 +122,6 @@ void restore_process(const Metadata& m) {
   auto& main = state->threads[0];
   main.tid = static_cast<int32_t>(syscall(SYS_gettid));
   main.parked = 0;
-  main.suspend = 0;
   if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list != 0) syscall(SYS_set_robust_list, main.robust_list, main.robust_size);
   for (unsigned i = 1; i < seam::kMaxThreads; ++i) state->threads[i].lower_fs = 0;

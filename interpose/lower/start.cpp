@@ -111,6 +111,8 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   stack.interpreter = *interpreter;
   stack.segments = program->header.e_phnum;
   stack.vdso = seam::kCore;
+  for (const auto& s : program->segments)
+    if (s.p_type == PT_GNU_STACK && (s.p_flags & PF_X) != 0) stack.executable = true;
   const auto sp = build_stack(stack);
   if (!sp) die(sp.error().message);
 

@@ -52,7 +52,7 @@ struct ThreadRecord {
   uint32_t pending[4];         // requests of an interrupted blocking call, continued when it is called again
   uint64_t clone_return;       // where the clone() under way continues (core only)
   ThreadRecord* clone_record;  // and the record of the thread it makes
-  volatile int32_t suspend;    // 1: the suspend signal now under way is the LH's
+  int32_t reserved1;           //
   volatile int32_t held;       // 1: begin_collective refused; wait in serve() until released
   uint32_t handlers;           // program's signal handlers that ran on this thread
   uint32_t kind;               // ThreadKind

@@ -9,6 +9,8 @@ namespace cropdl::seam {
 
 inline constexpr int kSuspendSignal =
     63;  // SIGRTMAX-1: nobody's default, and a real-time signal is never merged
+inline constexpr uint64_t kSuspendMagic =
+    0x6372'6f70'444c'3633;  // its value when it is ours; the program may use it, too
 inline constexpr int kSigsys = 31;
 inline constexpr uint64_t kReservedSignals = 1ull << (kSuspendSignal - 1) | 1ull << (kSigsys - 1);
 

@@ -20,8 +20,14 @@ void disown(long fd) {
     __atomic_fetch_and(&seam::state()->files[fd / 64], ~(1ull << (fd % 64)), __ATOMIC_RELAXED);
 }
 
+// Natively these lead to the program; here the kernel would say the lower half.
 bool names_own_exe(const char* path) {
-  return equal(path, "/proc/self/exe") || equal(path, "/proc/thread-self/exe");
+  if (equal(path, "/proc/self/exe") || equal(path, "/proc/thread-self/exe")) return true;
+  if (!starts_with(path, "/proc/")) return false;
+  long pid = 0;
+  const char* p = path + 6;
+  for (; *p >= '0' && *p <= '9'; ++p) pid = pid * 10 + (*p - '0');
+  return equal(p, "/exe") && pid == seam::state()->upper_pid && seam::state()->forked == 0;
 }
 
 // The file that takes the place of `path` when ld.so opens it: the real libmpi must not be loaded in the UH.
@@ -55,7 +61,7 @@ long open_call(const Call& c, ucontext_t* context) {
       call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
   }
   long fd = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);
-  if (!failed(fd) && flags != -1 && path[0] == '/' && names_own_exe(path) && !seam::state()->forked) {
+  if (!failed(fd) && flags != -1 && path[0] == '/' && names_own_exe(path)) {
     const long exe = raw(__NR_openat, kAtFdcwd, reinterpret_cast<long>(seam::state()->exe), flags);
     raw(__NR_close, fd);
     fd = exe;
@@ -127,15 +133,31 @@ long descriptor_call(const Call& c) {
 
 long read_link(const Call& c) {
   const bool at = c.nr == __NR_readlinkat;
-  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
-  if (failed(result) || is_child()) return result;
-  const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
-  if (!names_own_exe(path)) return result;
-  char* out = reinterpret_cast<char*>(c.a[at ? 2 : 1]);
-  const long room = c.a[at ? 3 : 2];
+  const int name = at ? 1 : 0;
+  // The kernel looks at the path first: it may be unreadable, and that is the kernel's to say.
+  char byte;
+  Call probe = c;
+  probe.a[name + 1] = reinterpret_cast<long>(&byte);
+  probe.a[name + 2] = 1;
+  const long exists = raw(c.nr, probe.a[0], probe.a[1], probe.a[2], probe.a[3]);
+  if (failed(exists) || c.a[name + 2] <= 0 || !names_own_exe(reinterpret_cast<const char*>(c.a[name])))
+    return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
+  char* out = reinterpret_cast<char*>(c.a[name + 1]);
   long n = 0;
-  for (const char* p = seam::state()->exe; *p != 0 && n < room; ++p) out[n++] = *p;
+  for (const char* p = seam::state()->exe; *p != 0 && n < c.a[name + 2]; ++p) out[n++] = *p;
   return n;
+}
+
+// A program that executes itself by /proc/self/exe gets itself and not the lower half.
+long execute(const Call& c) {
+  const bool at = c.nr == __NR_execveat;
+  Call call = c;
+  const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
+  constexpr int kExists = 0;
+  if (!failed(raw(__NR_faccessat, kAtFdcwd, reinterpret_cast<long>(path), kExists)) && path[0] == '/' &&
+      names_own_exe(path))
+    call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
+  return raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4]);
 }
 
 }  // namespace cropdl::upper

@@ -35,6 +35,13 @@ bool can_be_saved(uint64_t ip) {
   return seam::in_window(ip) || ip < 1ull << 32;
 }
 
+void fill_suspend(siginfo_t* info) {
+  auto* words = reinterpret_cast<uint64_t*>(info);
+  for (unsigned i = 0; i < sizeof *info / sizeof *words; ++i) words[i] = 0;
+  info->si_code = SI_QUEUE;
+  info->si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
+}
+
 uint64_t address(void (*f)(int, siginfo_t*, void*)) { return reinterpret_cast<uint64_t>(f); }
 
 }  // namespace
@@ -285,7 +292,8 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int s
   auto* context = static_cast<ucontext_t*>(frame);
   seam::ThreadRecord* t = seam::current_thread();
   if (upper::is_child()) return;
-  if (t->suspend == 0) {
+  if (info->si_code != SI_QUEUE ||
+      reinterpret_cast<uint64_t>(info->si_value.sival_ptr) != seam::kSuspendMagic) {
     const auto& action = seam::state()->actions[sig];
     if (action.handler > 1) cropdl_core_trampoline(sig, info, frame);
     return;
@@ -294,7 +302,6 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int s
   if (t->lower_fs != 0 && fs == t->lower_fs) return;
   if (t->pinned != 0 || !upper::can_be_saved(context->uc_mcontext.gregs[REG_RIP])) return;
   if (t->kind != seam::kMainThread) return;  // other threads are named in the refusal and never stopped
-  t->suspend = 0;
   t->upper_fs = fs;
   t->context = reinterpret_cast<uint64_t>(context);
   upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
@@ -308,6 +315,8 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   if (t->kind != seam::kMainThread || upper::is_child()) return;
   if (t->held == 0 && (seam::control()->attention & seam::kAttentionStop) == 0) return;
   if (t->pinned != 0) return;
-  t->suspend = 1;
-  upper::raw(__NR_tgkill, seam::state()->real_pid, t->tid, seam::kSuspendSignal);
+  siginfo_t info;
+  upper::fill_suspend(&info);
+  upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
+             reinterpret_cast<long>(&info));
 }

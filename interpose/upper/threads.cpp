@@ -31,7 +31,6 @@ seam::ThreadRecord* new_record() {
     record.upper_fs = record.clear_tid = record.robust_list = 0;
     record.pinned = 0;
     record.parked = 0;
-    record.suspend = 0;
     record.held = 0;
     record.handlers = 0;
     record.tid = 0;
@@ -104,8 +103,18 @@ long process_id_call(const Call& c) {
     return upper;
   };
   auto real_pid = [&](long upper) { return upper == s->upper_pid ? static_cast<long>(s->real_pid) : upper; };
-  if (is_child()) return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
+  if (is_child()) {  // it knows its own ids from the kernel, and its parent's from the parent
+    const long me = raw(__NR_getpid);
+    if (c.nr == __NR_getppid) {
+      const long parent = raw(__NR_getppid);
+      return parent == s->real_pid ? static_cast<long>(s->upper_pid) : parent;
+    }
+    const bool means_parent = c.nr != __NR_gettid && c.a[0] == s->upper_pid && me != c.a[0];
+    return raw(c.nr, means_parent ? s->real_pid : c.a[0], c.a[1], c.a[2], c.a[3]);
+  }
   switch (c.nr) {
+    case __NR_getppid:
+      return raw(c.nr);
     case __NR_getpid:
       return s->upper_pid;
     case __NR_gettid:

@@ -36,10 +36,12 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_pidfd_getfd,    __NR_io_uring_setup,
                                    __NR_mq_open,        __NR_memfd_secret,
                                    __NR_close_range,    __NR_timer_create,
-                                   __NR_timer_delete};
+                                   __NR_timer_delete,   __NR_execve,
+                                   __NR_execveat};
 
 // Only in a process that continues an image: they tell or take ids of the first run.
-inline constexpr int kTrappedAfterRestart[] = {__NR_getpid,
+inline constexpr int kTrappedAfterRestart[] = {__NR_getppid,
+                                               __NR_getpid,
                                                __NR_gettid,
                                                __NR_kill,
                                                __NR_tkill,
