@@ -23,6 +23,15 @@ int fail(const std::string& line) {
   return 1;
 }
 
+// What every rank finds out by itself is said by rank 0. The others stay a little: launchers end all ranks,
+// and with rank 0 its line, as soon as one exits.
+int fail_together(uint32_t rank, const std::string& line) {
+  constexpr unsigned kLongEnough = 3;  // seconds
+  if (rank == 0) return fail(line);
+  sleep(kLongEnough);
+  return 1;
+}
+
 int run(std::vector<std::string> words, const std::string& path) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -57,13 +66,13 @@ int main(int argc, char** argv) {
 
   const lower::Launch launch = lower::read_launch("cropdl-restart");
   char* resolved = realpath(directory.c_str(), nullptr);
-  if (resolved == nullptr) return launch.rank == 0 ? fail(directory + ": " + errno_text(errno)) : 1;
+  if (resolved == nullptr) return fail_together(launch.rank, directory + ": " + errno_text(errno));
   directory = resolved;
   free(resolved);
   const auto store = restart::StoreReader::open(directory);
-  if (!store) return launch.rank == 0 ? fail(store.error().message) : 1;
+  if (!store) return fail_together(launch.rank, store.error().message);
   const auto chosen = store->version(version);
-  if (!chosen) return launch.rank == 0 ? fail(chosen.error().message) : 1;
+  if (!chosen) return fail_together(launch.rank, chosen.error().message);
   const restart::Manifest& manifest = chosen->manifest;
 
   if (launch.flavour == "none" && !manifest.launcher.empty()) {

@@ -84,8 +84,14 @@ std::string agree(Process& p, const std::string& mine) {
   return "";
 }
 
+// For what every rank finds out by itself: rank 0 says it, and the others stay until the launcher ends them,
+// because it ends rank 0, and its line, as soon as any other exits.
 [[noreturn]] void die_together(const Process& p, const std::string& line) {
-  if (p.launch.rank == 0) fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
+  constexpr unsigned kLongEnough = 3;  // seconds
+  if (p.launch.rank == 0)
+    fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
+  else
+    sleep(kLongEnough);
   _exit(1);
 }
 
