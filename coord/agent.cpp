@@ -34,12 +34,12 @@ int64_t now_us() {
 void signal_event(const Descriptor& event) {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n =
-      write(event.get(), &one, sizeof one);  // fails only when already signalled 2^64 times
+      write(event.fd(), &one, sizeof one);  // fails only when already signalled 2^64 times
 }
 
 bool take_event(const Descriptor& event) {
   uint64_t count;
-  return read(event.get(), &count, sizeof count) == sizeof count;
+  return read(event.fd(), &count, sizeof count) == sizeof count;
 }
 
 Descriptor make_event() { return move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))); }
@@ -75,7 +75,7 @@ class Agent::Loop {
     errno = saved;
   }
 
-  int request_descriptor() const noexcept { return config_.rank == 0 ? requested_.get() : -1; }
+  int request_descriptor() const noexcept { return config_.rank == 0 ? requested_.fd() : -1; }
 
   Result<std::vector<std::string>> exchange(const std::string& mine, double timeout_seconds) {
     std::unique_lock lock(mutex_);
@@ -114,10 +114,9 @@ class Agent::Loop {
   // meanwhile. So it works on a table of its own, without the program's descriptors (which it would keep open). Where
   // a sandbox forbids that, it shares the table and holds low numbers for moments only.
   void leave_the_programs_descriptors() {
-    constexpr int kFirstOfOurs = 900;
-    if (!config_.own_descriptors || wake_.get() < kFirstOfOurs || ::unshare(CLONE_FILES) != 0) return;
+    if (!config_.own_descriptors || wake_.fd() < restart::kFirstHighDescriptor || ::unshare(CLONE_FILES) != 0) return;
     ::close_range(0, 1, 0);  // 2 stays, for reports
-    ::close_range(3, kFirstOfOurs - 1, 0);
+    ::close_range(3, restart::kFirstHighDescriptor - 1, 0);
   }
 
   void run() {
@@ -125,7 +124,7 @@ class Agent::Loop {
     std::vector<pollfd> fds;
     std::vector<Message> in;
     while (!stop_) {
-      fds.assign({{wake_.get(), POLLIN, 0}, {requested_.get(), POLLIN, 0}});
+      fds.assign({{wake_.fd(), POLLIN, 0}, {requested_.fd(), POLLIN, 0}});
       if (hub_)
         hub_->add_to_poll(&fds);
       else

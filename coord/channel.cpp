@@ -16,7 +16,6 @@ namespace cropdl::coord {
 
 namespace {
 
-constexpr int kFirstHigh = 900;  // below the usual soft limit of 1024, above what programs use
 constexpr uint32_t kLongest =
     64u << 20;  // a frame of more is nonsense: messages grow with ranks, not with data
 
@@ -30,29 +29,10 @@ socklen_t address_of(const std::string& name, sockaddr_un* address) {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.fd_;
-    other.fd_ = -1;
-  }
-  return *this;
-}
-
-void Descriptor::reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
-Descriptor move_high(Descriptor low) {
-  const int high = fcntl(low.get(), F_DUPFD_CLOEXEC, kFirstHigh);
-  return high < 0 ? std::move(low) : Descriptor(high);
-}
-
 Peer peer_of(const Descriptor& socket) {
   ucred c{};
   socklen_t n = sizeof c;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return {0, UINT32_MAX};
+  if (getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return {0, UINT32_MAX};
   return {c.pid, c.uid};
 }
 
@@ -66,7 +46,7 @@ Result<Descriptor> listen_on(const std::string& abstract_name) {
   if (!s) return Error{"control plane: cannot make a socket: " + errno_text(errno)};
   sockaddr_un address;
   const socklen_t n = address_of(abstract_name, &address);
-  if (bind(s.get(), reinterpret_cast<const sockaddr*>(&address), n) != 0 || listen(s.get(), 1024) != 0)
+  if (bind(s.fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0 || listen(s.fd(), 1024) != 0)
     return Error{"control plane: cannot listen at " + abstract_name + ": " + errno_text(errno)};
   return move_high(std::move(s));
 }
@@ -77,7 +57,7 @@ Result<Descriptor> connect_to(const std::string& abstract_name, bool* refused) {
   if (!s) return Error{"control plane: cannot make a socket: " + errno_text(errno)};
   sockaddr_un address;
   const socklen_t n = address_of(abstract_name, &address);
-  if (connect(s.get(), reinterpret_cast<const sockaddr*>(&address), n) != 0) {
+  if (connect(s.fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0) {
     *refused = errno == ECONNREFUSED;
     return Error{"control plane: cannot connect to " + abstract_name + ": " + errno_text(errno)};
   }
@@ -107,7 +87,7 @@ bool Channel::flush() {
   size_t done = 0;
   while (done < out_.size()) {
     // MSG_NOSIGNAL: a rank that died must not kill this one by SIGPIPE.
-    const ssize_t n = ::send(socket_.get(), out_.data() + done, out_.size() - done, MSG_NOSIGNAL);
+    const ssize_t n = ::send(socket_.fd(), out_.data() + done, out_.size() - done, MSG_NOSIGNAL);
     if (n > 0) {
       done += static_cast<size_t>(n);
     } else if (errno != EINTR) {
@@ -123,7 +103,7 @@ bool Channel::receive(std::vector<std::string>* messages) {
   bool open = true;
   char buffer[16384];
   for (;;) {
-    const ssize_t n = recv(socket_.get(), buffer, sizeof buffer, 0);
+    const ssize_t n = recv(socket_.fd(), buffer, sizeof buffer, 0);
     if (n > 0) {
       in_.append(buffer, static_cast<size_t>(n));
       continue;

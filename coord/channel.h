@@ -1,6 +1,5 @@
 // Framed messages between the processes of a job (and the cropdl command) over local stream sockets in the
-// abstract namespace. Nonblocking; descriptors are close-on-exec and numbered from 900 up, so that the
-// program's own descriptors get the numbers that they would get natively. Lower half (LH FS base) and tools;
+// abstract namespace. Nonblocking; descriptors are close-on-exec and high (restart/file.h). Lower half (LH FS base) and tools;
 // any one thread.
 #pragma once
 
@@ -8,28 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "restart/result.h"
+#include "restart/file.h"
 
 namespace cropdl::coord {
 
-// Owns a file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor() { reset(); }
-  void reset();
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
-
-// The same open file under a number from 900 up, if the process may have such numbers; else as it is.
-Descriptor move_high(Descriptor low);
+using restart::Descriptor;
+using restart::move_high;
 
 // The process at the other end, as the kernel saw it when it connected or listened.
 struct Peer {
@@ -51,7 +34,7 @@ std::string random_hex(size_t bytes);
 class Channel {
  public:
   explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
-  int fd() const { return socket_.get(); }
+  int fd() const { return socket_.fd(); }
   bool wants_write() const { return !out_.empty(); }
   // Queues a message and sends what the socket takes. False: the connection is broken.
   bool send(const std::string& message);

@@ -63,7 +63,7 @@ class Call {
         return *m;
       }
       if (!open_) return died();
-      pollfd fds[2] = {{channel_.fd(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
+      pollfd fds[2] = {{channel_.fd(), POLLIN, 0}, {process_.fd(), POLLIN, 0}};
       int timeout = -1;
       if (deadline_ >= 0) {
         const double left = deadline_ - now_seconds();

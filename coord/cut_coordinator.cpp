@@ -262,6 +262,7 @@ void Coordinator::on(uint32_t rank, const Written& m, int64_t now, Actions* out)
 }
 
 void Coordinator::on(uint32_t rank, const Refused& m, int64_t now, Actions* out) {
+  if (stage_ != Stage::kStopping) return;  // another rank's refusal came before: that was the outcome
   fail("checkpoint refused: " + rank_name(rank) + ": " + m.reason, now, out);
 }
 

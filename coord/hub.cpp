@@ -53,11 +53,11 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, Descriptor listener, JobF
 }
 
 void Hub::add_to_poll(std::vector<pollfd>* fds) {
-  fds->push_back({listener_.get(), POLLIN, 0});
+  fds->push_back({listener_.fd(), POLLIN, 0});
   fds->push_back({publisher_.fd(), POLLIN, 0});
   for (const Connection& c : connections_) {
     fds->push_back({c.channel.fd(), static_cast<short>(POLLIN | (c.channel.wants_write() ? POLLOUT : 0)), 0});
-    fds->push_back({c.process.get(), POLLIN, 0});  // poll(2) ignores negative descriptors
+    fds->push_back({c.process.fd(), POLLIN, 0});  // poll(2) ignores negative descriptors
   }
 }
 
@@ -90,7 +90,7 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
 
 void Hub::accept_all(int64_t now) {
   for (;;) {
-    Descriptor s(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor s(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!s) return;
     const Peer peer = peer_of(s);
     if (peer.uid != geteuid() && peer.uid != 0)

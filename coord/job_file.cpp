@@ -28,13 +28,13 @@ Result<std::string> read_small_file(const std::string& path, bool* missing) {
     return Error{path + ": " + errno_text(errno)};
   }
   struct stat st;
-  if (fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return Error{path + ": not a regular file"};
+  if (fstat(fd.fd(), &st) != 0 || !S_ISREG(st.st_mode)) return Error{path + ": not a regular file"};
   // Its address and token are trusted; another user's file could lead anywhere. Root may look at anyone's.
   if (st.st_uid != geteuid() && geteuid() != 0) return Error{path + ": belongs to another user"};
   std::string text;
   char buffer[4096];
   ssize_t n;
-  while ((n = read(fd.get(), buffer, sizeof buffer)) > 0 && text.size() < 1 << 20)
+  while ((n = read(fd.fd(), buffer, sizeof buffer)) > 0 && text.size() < 1 << 20)
     text.append(buffer, static_cast<size_t>(n));
   if (n < 0) return Error{path + ": " + errno_text(errno)};
   return text;
@@ -46,9 +46,9 @@ Status replace_file(const std::string& path, const std::string& content) {
   const std::string fresh = path + ".new";  // each of these files has one writer
   Descriptor fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return Error{fresh + ": cannot be written: " + errno_text(errno)};
-  const ssize_t n = write(fd.get(), content.data(), content.size());
+  const ssize_t n = write(fd.fd(), content.data(), content.size());
   const int why = n < 0 ? errno : ENOSPC;
-  fd.reset();
+  fd.close();
   if (n != static_cast<ssize_t>(content.size())) {
     unlink(fresh.c_str());
     return Error{fresh + ": cannot be written: " + errno_text(why)};

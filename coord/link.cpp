@@ -20,7 +20,7 @@ Link::Link(const AgentConfig& config, int64_t now)
 void Link::add_to_poll(std::vector<pollfd>* fds) const {
   if (!channel_) return;
   fds->push_back({channel_->fd(), static_cast<short>(POLLIN | (channel_->wants_write() ? POLLOUT : 0)), 0});
-  fds->push_back({hub_process_.get(), POLLIN, 0});
+  fds->push_back({hub_process_.fd(), POLLIN, 0});
 }
 
 void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Message>* in) {
@@ -96,7 +96,7 @@ void Link::leave(const std::string& why) {
   state_ = State::kAlone;
   alone_ = why;
   channel_.reset();
-  hub_process_.reset();
+  hub_process_.close();
 }
 
 }  // namespace cropdl::coord

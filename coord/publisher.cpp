@@ -14,13 +14,13 @@ void Publisher::start(VersionSink* sink, std::vector<ImageSummary> images, doubl
   thread_ = std::thread([this, sink, images = std::move(images), stall_seconds] {
     result_ = sink->publish(images, stall_seconds);
     const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = write(done_.get(), &one, sizeof one);
+    [[maybe_unused]] const ssize_t n = write(done_.fd(), &one, sizeof one);
   });
 }
 
 std::optional<Result<uint64_t>> Publisher::take() {
   uint64_t count = 0;
-  if (read(done_.get(), &count, sizeof count) != sizeof count) return std::nullopt;
+  if (read(done_.fd(), &count, sizeof count) != sizeof count) return std::nullopt;
   wait();
   return std::exchange(result_, std::nullopt);
 }

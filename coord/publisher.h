@@ -14,7 +14,7 @@ class Publisher {
  public:
   Publisher();
   ~Publisher() { wait(); }
-  int fd() const { return done_.get(); }  // readable when a result can be taken
+  int fd() const { return done_.fd(); }  // readable when a result can be taken
   void start(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds);
   std::optional<Result<uint64_t>> take();  // empty: not done
   void wait();                             // until nothing runs; the result, if any, can be taken then

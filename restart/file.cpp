@@ -10,8 +10,6 @@ namespace cropdl::restart {
 
 namespace {
 
-constexpr int kFirstHighDescriptor = 900;  // below the usual soft limit of 1024
-
 using VectorCall = ssize_t (*)(int, const iovec*, int, off_t);
 
 int transfer_all(VectorCall call, int fd, std::span<iovec> pieces, uint64_t offset, int at_zero) {
@@ -46,16 +44,18 @@ int Descriptor::close() {
   return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
 }
 
+Descriptor move_high(Descriptor low) {
+  const int high = ::fcntl(low.fd(), F_DUPFD_CLOEXEC, kFirstHighDescriptor);
+  return high < 0 ? std::move(low) : Descriptor(high);
+}
+
 Descriptor open_high(const std::string& path, int flags, unsigned mode) {
   int low;
   do {
     low = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (low < 0 && errno == EINTR);
   if (low < 0) return {};
-  int high = ::fcntl(low, F_DUPFD_CLOEXEC, kFirstHighDescriptor);
-  if (high < 0) return Descriptor(low);
-  ::close(low);
-  return Descriptor(high);
+  return move_high(Descriptor(low));
 }
 
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "restart/result.h"
 
@@ -31,8 +32,14 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// open(2) with O_CLOEXEC; the descriptor is moved to 900 or above where the limit allows it, since the low
-// numbers are the upper half's, which a restart needs free. Empty with errno set on failure.
+// Descriptors of ours are numbered from here up where the limit allows it: the low numbers are the program's,
+// which counts on them, and a restart needs them free. Below the usual soft limit of 1024.
+inline constexpr int kFirstHighDescriptor = 900;
+
+// The same open file under a high number, close-on-exec; as it is if the process may not have such numbers.
+Descriptor move_high(Descriptor low);
+
+// open(2) with O_CLOEXEC, moved high. Empty with errno set on failure.
 Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
 
 // All of the pieces at `offset`, over short writes and EINTR. 0 or the errno value. Changes `pieces`.

@@ -144,6 +144,14 @@ TEST_F(CutProtocol, ARefusalOfTheStoppedStateDoesToo) {
   expect_all_resumed();
 }
 
+TEST_F(CutProtocol, SeveralRefusalsAreOneOutcome) {
+  for (FakeRank& r : ranks_) r.stopped_refusal = "a second thread is running";
+  request();
+  ASSERT_EQ(outcomes_.size(), 1u);
+  EXPECT_EQ(line(), "checkpoint refused: rank 0: a second thread is running");
+  expect_all_resumed();
+}
+
 TEST_F(CutProtocol, AFailedWriteDiscardsTheVersionOnceAllWritersAreDone) {
   ranks_[1].write_failure = "No space left on device";
   ranks_[2].slow_write = true;

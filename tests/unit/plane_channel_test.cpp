@@ -118,7 +118,7 @@ TEST(PlaneChannel, AClosedEndIsNoticedAfterItsLastMessageAndRaisesNoSignal) {
 TEST(PlaneChannel, AnAbsurdLengthIsRefused) {
   auto [a, b] = pair_of_sockets();
   Channel right(std::move(b));
-  ASSERT_EQ(write(a.get(), "\xff\xff\xff\xff", 4), 4);
+  ASSERT_EQ(write(a.fd(), "\xff\xff\xff\xff", 4), 4);
   std::vector<std::string> got;
   EXPECT_FALSE(right.receive(&got));
 }
@@ -131,8 +131,8 @@ TEST(PlaneChannel, ItsDescriptorsAreHighAndCloseOnExec) {
   Result<Descriptor> c = connect_to(name, &refused);
   ASSERT_TRUE(c);
   for (const Descriptor* d : {&*l, &*c}) {
-    EXPECT_GE(d->get(), 900);
-    EXPECT_EQ(fcntl(d->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    EXPECT_GE(d->fd(), 900);
+    EXPECT_EQ(fcntl(d->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
   }
   EXPECT_EQ(peer_of(*c).pid, getpid());
   EXPECT_EQ(peer_of(*c).uid, geteuid());
