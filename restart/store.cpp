@@ -26,7 +26,7 @@ struct LockedStore {
   pid_t pid;
   dev_t device;
   ino_t inode;
-  auto operator<=>(const LockedStore&) const = default;
+  auto operator<=>(const LockedStore&) const = default;  // NOLINT(modernize-use-nullptr): the compiler's own 0
 };
 std::mutex locked_stores_mutex;
 std::set<LockedStore> locked_stores;  // under locked_stores_mutex

@@ -41,7 +41,7 @@ int construct(uint32_t maker, std::span<const Vid> from, const Arguments& a, MPI
     case seam::kFn_MPI_Type_create_resized: return MPI_Type_create_resized(base, d[0], d[1], made);
     case seam::kFn_MPI_Type_create_subarray: {
       const int n = i[0], order = i[1] == kOrderC ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
-      return MPI_Type_create_subarray(n, i + 2, i + 2 + n, i + 2 + 2 * n, order, base, made);
+      return MPI_Type_create_subarray(n, i + 2, i + 2 + n, i + 2 + n + n, order, base, made);
     }
     case seam::kFn_MPI_Type_create_struct: {
       std::vector<MPI_Datatype> types;

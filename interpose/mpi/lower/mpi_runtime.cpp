@@ -109,6 +109,7 @@ class Runtime final : public MpiRuntime {
 
   std::vector<coord::PeerCount> sent() override {
     std::vector<coord::PeerCount> all;
+    all.reserve(static_cast<size_t>(counters()));
     for (int r = 0; r < counters(); ++r) all.push_back({static_cast<uint32_t>(r), count(state->sent, r)});
     return all;
   }
