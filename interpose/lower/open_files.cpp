@@ -10,11 +10,12 @@
 #include <cstring>
 
 #include "interpose/seam/state.h"
+#include "restart/file.h"
 
 namespace cropdl::lower {
 namespace {
 
-constexpr int kFirstLowerFile = 900;
+using restart::kFirstHighDescriptor;
 
 struct Identity {
   bool open = false;
@@ -72,8 +73,8 @@ Error refuse(const OpenFile& f, const std::string& why) {
 }  // namespace
 
 int move_high(int fd) {
-  if (fd < 0 || fd >= kFirstLowerFile) return fd;
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, kFirstLowerFile);
+  if (fd < 0 || fd >= kFirstHighDescriptor) return fd;
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, kFirstHighDescriptor);
   if (high < 0) return fd;
   close(fd);
   return high;
@@ -85,7 +86,7 @@ void remember_standard_streams() {
 
 std::vector<int> inherited_files() {
   std::vector<int> found;
-  for (int fd = 0; fd < kFirstLowerFile; ++fd) {
+  for (int fd = 0; fd < kFirstHighDescriptor; ++fd) {
     const Identity id = identify(fd);
     if (id.open && (fd < 3 || id.type == S_IFREG || id.type == S_IFDIR || id.type == S_IFCHR))
       found.push_back(fd);
@@ -149,14 +150,14 @@ Status check_files(const std::vector<OpenFile>& files) {
 Status reopen_files(const std::vector<OpenFile>& files) {
   // Standard streams move out of the way first: the program may have had its own files at 0 to 2.
   int streams[3];
-  for (int s = 0; s < 3; ++s) streams[s] = fcntl(s, F_DUPFD_CLOEXEC, kFirstLowerFile);
+  for (int s = 0; s < 3; ++s) streams[s] = fcntl(s, F_DUPFD_CLOEXEC, kFirstHighDescriptor);
   for (const OpenFile& f : files) {
     int fd = -1;
     if (f.same_as >= 0) {
       fd = fcntl(f.same_as, F_DUPFD, f.fd);
     } else if (f.standard >= 0) {
       if (streams[f.standard] < 0) continue;  // the new launcher gave none
-      fd = fcntl(streams[f.standard], F_DUPFD, kFirstLowerFile);
+      fd = fcntl(streams[f.standard], F_DUPFD, kFirstHighDescriptor);
     } else {
       constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
       fd = open(f.path.c_str(), (f.flags & ~kOnlyAtOpen) | O_CLOEXEC);
