@@ -20,7 +20,8 @@ void clear_attention() { __atomic_store_n(&seam::control()->attention, 0u, __ATO
 }  // namespace
 
 void Rank::hold() {
-  if (!ready_) return;
+  if (!ready_)
+    return;  // and standing() refuses this attempt, even if the program begins to run in its course
   process_refusal_ = process_refusal();
   holding_ = true;
   set_attention(seam::kAttentionHold);
@@ -33,7 +34,7 @@ void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
 
 coord::Standing Rank::standing() {
   coord::Standing s;
-  if (!ready_) {
+  if (!holding_) {
     s.refusal = "the program is only just being started or restarted; ask again";
     return s;
   }
@@ -43,7 +44,7 @@ coord::Standing Rank::standing() {
 }
 
 bool Rank::try_stop() {
-  if (!ready_) return false;
+  if (!holding_) return false;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -99,40 +100,46 @@ bool Rank::written(Status* failure, coord::ImageSummary* summary) {
 }
 
 void Rank::resume() {
-  if (!ready_) return;
-  if (holding_ && mpi_ != nullptr) mpi_->release();
+  if (!holding_) return;
+  if (mpi_ != nullptr) mpi_->release();
   holding_ = false;
   clear_attention();
   const std::lock_guard lock(mutex_);
   stop_ = false;
+  serving_ = false;
   wake_.notify_one();
 }
 
-// The order is the agent's; this only does what is asked, and keeps the MPI moving between.
+// The order is the agent's; this only does what is asked, and keeps the MPI moving between. `serving_` is
+// true exactly while nothing of the program can run: resume() ends it at once, and a new stop that comes
+// before this thread has noticed finds it here again only after the receives of the former cut have been
+// posted.
 void Rank::serve(seam::ThreadRecord* thread) {
   std::unique_lock lock(mutex_);
-  serving_ = true;
   thread->parked = 1;
   while (stop_) {
-    if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
-    if (!directory_.empty()) write(lock);
-    if (!stop_) break;
-    if (drain_ != Drain::kDone && mpi_ != nullptr && mpi_->initialized()) {
+    serving_ = true;
+    drain_ = Drain::kNone;
+    directory_.clear();
+    while (serving_) {
+      if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
+      if (serving_ && !directory_.empty()) write(lock);
+      if (!serving_) break;
+      if (drain_ != Drain::kDone && mpi_ != nullptr && mpi_->initialized()) {
+        lock.unlock();
+        mpi_->progress();
+        lock.lock();
+      }
+      if (drain_ == Drain::kAsked || !directory_.empty() || !serving_) continue;
+      wake_.wait_for(lock, kNap);
+    }
+    if (prepared_) {
+      prepared_ = false;
       lock.unlock();
-      mpi_->progress();
+      mpi_->repost();
       lock.lock();
     }
-    if (drain_ == Drain::kAsked || !directory_.empty() || !stop_) continue;
-    wake_.wait_for(lock, kNap);
   }
-  if (prepared_) {
-    lock.unlock();
-    mpi_->repost();
-    lock.lock();
-    prepared_ = false;
-  }
-  drain_ = Drain::kNone;
-  serving_ = false;
   thread->parked = 0;
 }
 
