@@ -1,0 +1,120 @@
+// links: cropdl_rank
+// When a rank counts as stopped. The main thread of the test plays the agent, another thread the program's.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "interpose/lower/rank.h"
+
+namespace {
+
+using namespace cropdl;
+
+// An MPI whose repost() takes as long as the test wants.
+class SlowMpi : public lower::MpiRuntime {
+ public:
+  std::atomic<bool> reposting{false}, may_end{false};
+
+  void* const* table() override { return nullptr; }
+  unsigned functions() override { return 0; }
+  const char* name() override { return "test"; }
+  std::string library_version() override { return ""; }
+  Status format() override { return {}; }
+  Status restart() override { return {}; }
+  bool initialized() override { return true; }
+  bool finalized() override { return false; }
+  int rank() override { return 0; }
+  int size() override { return 1; }
+  std::vector<std::string> functions_of_this_mpi_only() override { return {}; }
+  void hold() override {}
+  void set_targets(std::span<const coord::CollectiveCount>) override {}
+  void release() override {}
+  void fill_standing(coord::Standing&) override {}
+  std::vector<coord::PeerCount> sent() override { return {}; }
+  std::string refusal() override { return ""; }
+  void progress() override {}
+  void begin_drain(std::span<const coord::PeerCount>) override {}
+  bool drain_step() override { return true; }
+  std::string drain_trouble() override { return ""; }
+  void prepare_save() override {}
+  void repost() override {
+    reposting = true;
+    while (!may_end) usleep(100);
+    reposting = false;
+  }
+};
+
+void* map_at(uintptr_t address, size_t size) {
+  return mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+}
+
+TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
+  ASSERT_NE(map_at(seam::kControlPage, seam::kControlPageSize), MAP_FAILED);
+  ASSERT_NE(map_at(seam::kState, seam::kStateSize), MAP_FAILED);
+  signal(seam::kSuspendSignal, [](int) {});
+  SlowMpi mpi;
+  lower::Rank rank(&mpi,
+                   [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; });
+  rank.ready();
+
+  std::atomic<bool> wanted{false}, ended{false};
+  std::atomic<int> returned{0};
+  std::thread program([&] {
+    seam::state()->threads[0].tid = static_cast<int32_t>(syscall(SYS_gettid));
+    while (!ended) {
+      if (wanted) rank.serve(&seam::state()->threads[0]), ++returned;
+      usleep(100);
+    }
+  });
+  while (seam::state()->threads[0].tid == 0) usleep(100);
+
+  rank.hold();
+  EXPECT_FALSE(rank.try_stop());
+  wanted = true;
+  while (!rank.try_stop()) usleep(100);
+  rank.begin_drain({});
+  Status failure;
+  coord::ImageSummary summary;
+  while (!rank.drained(&failure)) usleep(100);
+  rank.begin_write("somewhere");
+  while (!rank.written(&failure, &summary)) usleep(100);
+  wanted = false;
+  rank.resume();
+  // The next attempt comes before the thread has noticed, and while it posts its receives again: it is not
+  // stopped, for it may send before it is.
+  rank.hold();
+  EXPECT_FALSE(rank.try_stop());
+  while (!mpi.reposting) usleep(100);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(rank.try_stop());
+    usleep(500);
+  }
+  mpi.may_end = true;
+  while (!rank.try_stop()) usleep(100);  // here again, with its receives posted
+  EXPECT_FALSE(mpi.reposting);
+  EXPECT_EQ(returned, 0);
+  rank.resume();
+  while (returned == 0) usleep(100);
+  ended = true;
+  program.join();
+}
+
+TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {
+  SlowMpi mpi;
+  lower::Rank rank(&mpi,
+                   [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; });
+  rank.hold();   // too early: ignored
+  rank.ready();  // and the program begins
+  EXPECT_NE(rank.standing().refusal, "");
+  EXPECT_FALSE(rank.try_stop());
+  rank.resume();
+}
+
+}  // namespace
