@@ -131,6 +131,9 @@ Vid errhandler_of(Vid object_vid) {
   if (write(2, line, static_cast<size_t>(n < static_cast<int>(sizeof line) ? n : static_cast<int>(sizeof line) - 1)) < 0) {
     // standard error is closed: MPI_Abort still ends the job
   }
+  // Hydra ends the job at the abort and drops what it has not read of the ranks' output: let it read the line.
+  constexpr useconds_t kReadWithin = 50'000;
+  usleep(kReadWithin);
   call<int>(seam::kFn_MPI_Abort, comm, code);
   _exit(1);
 }
