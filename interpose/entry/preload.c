@@ -50,12 +50,10 @@ __attribute__((constructor)) static void enter(int argc, char** argv, char** env
   if (argc < 1 || !argv || !argv[0] || getauxval(AT_SECURE)) return;
   if ((getauxval(AT_ENTRY) >> 32) >= 0x4000 && (getauxval(AT_ENTRY) >> 32) < 0x5000) return; /* in the window already */
   if (getauxval(AT_SYSINFO_EHDR) == 0x400000100000) return;                                  /* so is a non-PIE program */
-  const char* program = (const char*)getauxval(AT_EXECFN);
   char self[4096];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0) return;
   self[n] = 0;
-  (void)program;
   const char* name = base_name(self);
   static const char* const helpers[] = {"mpirun",    "mpiexec",   "orterun", "orted",       "prterun", "prted",     "hydra_pmi_proxy",
                                         "mpiexec.hydra", "srun", "cropdl", "cropdl-run", "cropdl-restart", "gdb", "ssh"};

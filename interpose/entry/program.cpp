@@ -102,9 +102,24 @@ std::string library_directory() {
   return "";
 }
 
-std::string lower_half(const std::string& launcher_flavour, const std::string& program_mpi) {
-  const std::string flavour = launcher_flavour != "none" ? launcher_flavour : program_mpi;
-  return own_directory() + "/cropdl-lower-" + flavour;
+Error become(const std::string& path, std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (auto& w : words) pointers.push_back(w.data());
+  pointers.push_back(nullptr);
+  execv(path.c_str(), pointers.data());
+  return {path + ": cannot run it: " + errno_text(errno)};
+}
+
+// What the launcher provides wins over what the program is linked with: the shims translate.
+Error become_lower_half(const lower::Boot& boot, const std::string& launcher_flavour, const std::string& mpi,
+                        std::vector<std::string> words) {
+  const std::string flavour = launcher_flavour != "none" ? launcher_flavour : mpi;
+  unsetenv("LD_PRELOAD");  // the program's, not the lower half's
+  setenv(lower::kBootVariable, lower::boot_text(boot).c_str(), 1);
+  Error error = become(own_directory() + "/cropdl-lower-" + flavour, std::move(words));
+  if (flavour != "none") error.message += " (was CropDL built with this MPI?)";
+  return error;
 }
 
 }  // namespace cropdl::entry

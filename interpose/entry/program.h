@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/lower/boot.h"
 #include "restart/result.h"
 
 namespace cropdl::entry {
@@ -29,7 +30,11 @@ Result<ProgramFacts> inspect_program(const std::string& path);
 std::string own_directory();
 std::string library_directory();
 
-// The lower half for this program under this launcher ("openmpi", "mpich", "none" as Launch::flavour).
-std::string lower_half(const std::string& launcher_flavour, const std::string& program_mpi);
+// Replaces this process by the program at `path` with these words as its arguments; returns why it could not.
+Error become(const std::string& path, std::vector<std::string> words);
+
+// Replaces this process by the lower half that `boot` is for; returns why it could not.
+Error become_lower_half(const lower::Boot& boot, const std::string& launcher_flavour, const std::string& mpi,
+                        std::vector<std::string> words);
 
 }  // namespace cropdl::entry

@@ -32,15 +32,6 @@ int fail_together(uint32_t rank, const std::string& line) {
   return 1;
 }
 
-int run(std::vector<std::string> words, const std::string& path) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (auto& w : words) pointers.push_back(w.data());
-  pointers.push_back(nullptr);
-  execv(path.c_str(), pointers.data());
-  return fail(path + ": cannot run it: " + errno_text(errno));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -82,7 +73,7 @@ int main(int argc, char** argv) {
     if (version != 0) words.insert(words.end(), {"--version", std::to_string(version)});
     if (interval > 0) words.insert(words.end(), {"--interval", std::to_string(interval)});
     words.push_back(directory);
-    return run(words, manifest.launcher);
+    return fail(entry::become(manifest.launcher, words).message);
   }
 
   lower::Boot boot;
@@ -93,10 +84,7 @@ int main(int argc, char** argv) {
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
-  unsetenv("LD_PRELOAD");
-  setenv(lower::kBootVariable, lower::boot_text(boot).c_str(), 1);
-  const std::string lower_half = entry::lower_half(launch.flavour, manifest.mpi_name);
   std::vector<std::string> words{manifest.program};
   words.insert(words.end(), manifest.args.begin(), manifest.args.end());
-  return run(words, lower_half);
+  return fail(entry::become_lower_half(boot, launch.flavour, manifest.mpi_name, words).message);
 }

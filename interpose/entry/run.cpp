@@ -1,7 +1,6 @@
 // cropdl-run [--dir DIR] [--interval SECONDS] [--] PROGRAM ARGS...: becomes the lower half that runs PROGRAM.
 // Linked statically and entered through quiet_start.S, so that SIGUSR1 (which launchers forward to ask for a
 // checkpoint) is ignored from the first instruction on.
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -28,14 +27,6 @@ std::string absolute(const std::string& path) {
   if (path.empty() || path[0] == '/') return path;
   char cwd[4096];
   return getcwd(cwd, sizeof cwd) != nullptr ? std::string(cwd) + "/" + path : path;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  out.reserve(words.size() + 1);
-  for (auto& w : words) out.push_back(w.data());
-  out.push_back(nullptr);
-  return out;
 }
 
 }  // namespace
@@ -82,14 +73,11 @@ int main(int argc, char** argv) {
   const auto facts = entry::inspect_program(*path);
   if (!facts) return fail(facts.error().message);
 
-  timeval now{};
-  gettimeofday(&now, nullptr);
   lower::Boot boot;
   boot.directory = absolute(directory);
   boot.interval = interval;
   boot.program = facts->path;
   boot.installation = entry::library_directory();
-  boot.started = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_usec) / 1e6;
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
   const char* preload = getenv("LD_PRELOAD");
@@ -102,17 +90,10 @@ int main(int argc, char** argv) {
     const std::string ours = boot.installation + "/libcropdl.so";
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
-    auto words = pointers(rest);
-    execv(facts->path.c_str(), words.data());
-    return fail(facts->path + ": cannot run it: " + errno_text(errno));
+    return fail(entry::become(facts->path, rest).message);
   }
 
-  unsetenv("LD_PRELOAD");  // the program's, not the lower half's
-  const lower::Launch launch = lower::read_launch(facts->path);
-  const std::string lower_half = entry::lower_half(launch.flavour, facts->mpi);
-  setenv(lower::kBootVariable, lower::boot_text(boot).c_str(), 1);
-  auto words = pointers(rest);  // argv[0] as the program would have it
-  execv(lower_half.c_str(), words.data());
-  return fail(lower_half + ": cannot run it: " + errno_text(errno) +
-              (launch.flavour == "none" && facts->mpi == "none" ? "" : " (was CropDL built with this MPI?)"));
+  // argv[0] as the program would have it
+  return fail(
+      entry::become_lower_half(boot, lower::read_launch(facts->path).flavour, facts->mpi, rest).message);
 }

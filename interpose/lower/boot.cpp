@@ -5,10 +5,9 @@
 namespace cropdl::lower {
 
 std::string boot_text(const Boot& b) {
-  return nlohmann::json{{"restart", b.restart},           {"directory", b.directory},
-                        {"interval", b.interval},         {"program", b.program},
-                        {"preload", b.preload},           {"version", b.version},
-                        {"installation", b.installation}, {"started", b.started}}
+  return nlohmann::json{{"restart", b.restart},          {"directory", b.directory}, {"interval", b.interval},
+                        {"program", b.program},          {"preload", b.preload},     {"version", b.version},
+                        {"installation", b.installation}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -23,7 +22,6 @@ Result<Boot> parse_boot(const std::string& text) {
   b.preload = json.value("preload", "");
   b.version = json.value("version", uint64_t{0});
   b.installation = json.value("installation", "");
-  b.started = json.value("started", 0.0);
   return b;
 }
 

@@ -20,7 +20,6 @@ struct Boot {
   std::string preload;       // LD_PRELOAD of the program, if the preload entrance took ours out of it
   uint64_t version = 0;      // to restart from, 0: the newest that is whole
   std::string installation;  // directory of our shims and core
-  double started = 0;        // CLOCK_REALTIME seconds when cropdl-run or cropdl-restart began
 };
 
 std::string boot_text(const Boot& boot);

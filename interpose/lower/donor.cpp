@@ -16,8 +16,6 @@ namespace {
 
 // One request at a time: its thread is made by `broker`, which runs with an FS base of its own.
 seam::ThreadRecord* volatile wanted;  // futex word in its low half
-pthread_t broker_thread;
-bool broker_runs;
 
 void wait_on(volatile void* word, int value) {
   upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT_PRIVATE, value, 0);
@@ -54,12 +52,15 @@ void* broker(void*) {
 
 }  // namespace
 
-void start_donors() {
+Status start_donors() {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);
-  broker_runs = pthread_create(&broker_thread, nullptr, broker, nullptr) == 0;
+  pthread_t thread;
+  const int error = pthread_create(&thread, nullptr, broker, nullptr);
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (error != 0) return Error{"cannot start a thread of the lower half: " + errno_text(error)};
+  return {};
 }
 
 __attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {

@@ -3,11 +3,12 @@
 #pragma once
 
 #include "interpose/seam/layout.h"
+#include "restart/result.h"
 
 namespace cropdl::lower {
 
 // Starts the thread that makes donors. LH, START.
-void start_donors();
+Status start_donors();
 
 // ControlPage::lend_lower_fs. Runs on the UH thread with its UH FS base: uses no libc, no TLS; waits on a
 // futex.

@@ -83,14 +83,12 @@ Launch read_launch(const std::string& program) {
     launch.flavour = "openmpi";
     launch.rank = number("OMPI_COMM_WORLD_RANK", 0);
     launch.ranks = number("OMPI_COMM_WORLD_SIZE", 1);
-    launch.local_ranks = number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.ranks);
     const char* job = getenv("PMIX_NAMESPACE");
     launch.run = std::string("openmpi-") + (job != nullptr ? job : process_identity(getppid()));
   } else if (getenv("PMI_RANK") != nullptr) {
     launch.flavour = "mpich";
     launch.rank = number("PMI_RANK", 0);
     launch.ranks = number("PMI_SIZE", 1);
-    launch.local_ranks = number("MPI_LOCALNRANKS", launch.ranks);
     launch.run = "hydra-" + process_identity(getppid());  // the node's proxy
   } else {
     launch.run = "single-" + process_identity(getpid());

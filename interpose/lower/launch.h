@@ -1,6 +1,6 @@
 // What the launcher told this process: its rank, how many there are, and how to start them again. Facts: Open
-// MPI sets OMPI_COMM_WORLD_* (man 1 mpirun, "Exported Environment Variables"), Hydra sets PMI_RANK, PMI_SIZE
-// and MPI_LOCALNRANKS (MPICH src/pm/hydra). LH and tools; START.
+// MPI sets OMPI_COMM_WORLD_* (man 1 mpirun, "Exported Environment Variables"), Hydra sets PMI_RANK and
+// PMI_SIZE (MPICH src/pm/hydra). LH and tools; START.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace cropdl::lower {
 
 struct Launch {
-  uint32_t rank = 0, ranks = 1, local_ranks = 1;
+  uint32_t rank = 0, ranks = 1;
   std::string flavour;               // "openmpi", "mpich" (Hydra), "none"
   std::string run;                   // the same on all ranks of one launch, different from every other launch
   std::string launcher;              // executable, "" if none was found

@@ -53,7 +53,7 @@ void die(const std::string& line) {
 
 namespace {
 
-void serve(seam::ThreadRecord* thread) { process().rank->serve(thread); }
+void serve(seam::ThreadRecord*) { process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
   if (process().agent) process().agent->stop();
@@ -71,7 +71,7 @@ void ready_to_run(seam::ThreadRecord& main) {
   Process& p = process();
   main.lower_fs = seam::fs_base();
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
-  start_donors();
+  if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
   if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
   if (p.boot.restart) p.agent->note_phase("idle");
@@ -133,7 +133,6 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   umask(m.umask);
   m.interval = p.boot.interval;
   m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
-  m.mpi_initialized = p.mpi != nullptr && p.mpi->initialized();
   if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
   m.cpu_features = cpu_features();
   sigset_t pending;
@@ -154,6 +153,16 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   summary.checksum = totals->checksum;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return summary;
+}
+
+Status open_versions(Process& p, const restart::StoreIdentity& identity) {
+  auto store = open_store(p.boot.directory, identity);
+  if (!store) return store.error();
+  auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
+                                  p.mpi != nullptr ? p.mpi->library_version() : "");
+  manifest.job = identity.job;
+  p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest));
+  return {};
 }
 
 Status start_agent(Process& p) {

@@ -26,7 +26,6 @@ std::string metadata_text(const Metadata& m) {
               {"umask", m.umask},
               {"interval", m.interval},
               {"mpi", m.mpi_name},
-              {"mpi_initialized", m.mpi_initialized},
               {"only_functions", m.only_functions},
               {"cpu_features", m.cpu_features},
               {"pending_signals", m.pending_signals},
@@ -48,7 +47,6 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("umask").get_to(m.umask);
     j.at("interval").get_to(m.interval);
     j.at("mpi").get_to(m.mpi_name);
-    j.at("mpi_initialized").get_to(m.mpi_initialized);
     j.at("only_functions").get_to(m.only_functions);
     j.at("cpu_features").get_to(m.cpu_features);
     j.at("pending_signals").get_to(m.pending_signals);

@@ -17,7 +17,6 @@ struct Metadata {
   uint32_t umask = 022;
   double interval = 0;  // seconds between checkpoints, 0: only when asked
   std::string mpi_name;
-  bool mpi_initialized = false;
   std::vector<std::string> only_functions;  // used, and unknown to the other MPI
   std::vector<std::string> cpu_features;
   std::vector<int> pending_signals;  // blocked by the program when it was stopped

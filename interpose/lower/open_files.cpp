@@ -72,14 +72,6 @@ Error refuse(const OpenFile& f, const std::string& why) {
 
 }  // namespace
 
-int move_high(int fd) {
-  if (fd < 0 || fd >= kFirstHighDescriptor) return fd;
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, kFirstHighDescriptor);
-  if (high < 0) return fd;
-  close(fd);
-  return high;
-}
-
 void remember_standard_streams() {
   for (int fd = 0; fd < 3; ++fd) standard[fd] = identify(fd);
 }

@@ -39,7 +39,4 @@ Status check_files(const std::vector<OpenFile>& files);
 // cut.
 Status reopen_files(const std::vector<OpenFile>& files);
 
-// Moves a descriptor of ours out of the program's range of numbers; returns the new one (or `fd` itself).
-int move_high(int fd);
-
 }  // namespace cropdl::lower

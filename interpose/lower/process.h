@@ -33,6 +33,9 @@ MpiRuntime* mpi_of_this_lower_half();
 // Prints one line for people and ends the process. Rank 0 is enough where all ranks would say the same.
 [[noreturn]] void die(const std::string& line);
 
+// Rank 0: opens the job's store for writing; `p.versions` exists afterwards.
+Status open_versions(Process& p, const restart::StoreIdentity& identity);
+
 // Starts the agent; `p.rank` and, on rank 0, `p.versions` exist.
 Status start_agent(Process& p);
 

@@ -114,9 +114,8 @@ void Rank::resume() {
 // true exactly while nothing of the program can run: resume() ends it at once, and a new stop that comes
 // before this thread has noticed finds it here again only after the receives of the former cut have been
 // posted.
-void Rank::serve(seam::ThreadRecord* thread) {
+void Rank::serve() {
   std::unique_lock lock(mutex_);
-  thread->parked = 1;
   while (stop_) {
     serving_ = true;
     drain_ = Drain::kNone;
@@ -140,7 +139,6 @@ void Rank::serve(seam::ThreadRecord* thread) {
       lock.lock();
     }
   }
-  thread->parked = 0;
 }
 
 void Rank::drain_some(std::unique_lock<std::mutex>& lock) {

@@ -23,7 +23,7 @@ class Rank final : public coord::LocalRank {
   Rank(MpiRuntime* mpi, Save save) : mpi_(mpi), save_(std::move(save)) {}
 
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
-  void serve(seam::ThreadRecord* thread);
+  void serve();
 
   // MAIN, once, just before the program runs: handlers and filter are in place. Until then a checkpoint is
   // refused.

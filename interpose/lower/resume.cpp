@@ -13,6 +13,7 @@
 #include "interpose/lower/metadata.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/window.h"
+#include "restart/file.h"
 #include "restart/image.h"
 
 namespace cropdl::lower {
@@ -116,8 +117,9 @@ double former_interval(const std::vector<restart::Version>& candidates) {
 void move_launcher_descriptor() {
   const char* number = getenv("PMI_FD");
   if (number == nullptr) return;
-  const int moved = move_high(static_cast<int>(strtol(number, nullptr, 10)));
-  setenv("PMI_FD", std::to_string(moved).c_str(), 1);
+  static restart::Descriptor moved;  // for the process's life
+  moved = restart::move_high(restart::Descriptor(static_cast<int>(strtol(number, nullptr, 10))));
+  setenv("PMI_FD", std::to_string(moved.fd()).c_str(), 1);
 }
 
 void restore_process(const Metadata& m) {
@@ -127,7 +129,6 @@ void restore_process(const Metadata& m) {
   state->real_pid = getpid();
   auto& main = state->threads[0];
   main.tid = static_cast<int32_t>(syscall(SYS_gettid));
-  main.parked = 0;
   if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list != 0) syscall(SYS_set_robust_list, main.robust_list, main.robust_size);
   for (unsigned i = 1; i < seam::kMaxThreads; ++i) state->threads[i].lower_fs = 0;
@@ -164,13 +165,8 @@ void restart_program(Process& p) {
   p.arguments = known->args;
 
   if (p.launch.rank == 0) {
-    auto store = open_store(p.boot.directory, {known->job, known->program, known->args, known->ranks});
-    if (!store) die(store.error().message);
-    auto manifest =
-        manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
-                        p.mpi != nullptr ? p.mpi->library_version() : "");
-    manifest.job = known->job;
-    p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest), p.launch);
+    const restart::StoreIdentity identity{known->job, known->program, known->args, known->ranks};
+    if (auto s = open_versions(p, identity); !s) die(s.error().message);
   }
   fill_control_page(p);
   if (p.boot.interval == 0) p.boot.interval = former_interval(candidates);
@@ -199,7 +195,6 @@ void restart_program(Process& p) {
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
   if (trouble.empty())
     if (auto s = reopen_files(m.files); !s) trouble = s.error().message;
-  fill_control_page(p);
   restore_process(m);
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));

@@ -76,13 +76,7 @@ bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
 void start_program(Process& p, const std::vector<std::string>& argv) {
   if (p.launch.rank == 0) {
     restart::StoreIdentity identity{restart::new_job_id(), p.program, p.arguments, p.launch.ranks};
-    auto store = open_store(p.boot.directory, identity);
-    if (!store) die(store.error().message);
-    auto manifest =
-        manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
-                        p.mpi != nullptr ? p.mpi->library_version() : "");
-    manifest.job = identity.job;
-    p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest), p.launch);
+    if (auto s = open_versions(p, identity); !s) die(s.error().message);
   }
   if (auto s = map_fresh_state(p.boot.installation, p.program); !s) die(s.error().message);
   if (p.mpi != nullptr)

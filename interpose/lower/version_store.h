@@ -13,8 +13,8 @@ namespace cropdl::lower {
 class VersionStore final : public coord::VersionSink {
  public:
   // `manifest` holds what is the same for every version of this run.
-  VersionStore(restart::Store store, restart::Manifest manifest, Launch launch)
-      : store_(std::move(store)), manifest_(std::move(manifest)), launch_(std::move(launch)) {}
+  VersionStore(restart::Store store, restart::Manifest manifest)
+      : store_(std::move(store)), manifest_(std::move(manifest)) {}
 
   Result<std::string> begin() override;
   Result<uint64_t> publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) override;
@@ -25,7 +25,6 @@ class VersionStore final : public coord::VersionSink {
  private:
   restart::Store store_;
   restart::Manifest manifest_;
-  const Launch launch_;
 };
 
 // Store::open_or_create, but waits for a former job that has been killed and is still being taken apart: the

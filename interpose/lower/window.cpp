@@ -163,40 +163,29 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
 
 Status install_handlers(bool trigger) {
   auto* state = seam::state();
-  constexpr uint64_t kSiginfo = 4, kRestart = 0x10000000, kRestorer = 0x04000000, kNoDefer = 0x40000000;
+  using seam::kSaNoDefer, seam::kSaRestart, seam::kSaRestorer, seam::kSaSiginfo;
   constexpr int kSigUsr1 = 10;
   const auto install = [](int sig, const seam::SignalAction& action) {
     return upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8) == 0;
   };
   bool ok = true;
   for (int sig = 1; sig <= 64; ++sig) {
-    if (sig == 9 || sig == 19 || sig == 32 || sig == 33) continue;  // 32, 33: the C library's own
-    seam::SignalAction action = state->actions[sig];
+    if (sig == 9 || sig == 19) continue;
+    seam::SignalAction action = seam::kernel_action(state->actions[sig], state->core);
+    // The C library's own, for cancellation and setuid: the program's asks for them by itself, and after a
+    // restart they are in the table.
+    if ((sig == 32 || sig == 33) && action.handler <= 1) continue;
     if (sig == seam::kSigsys) {
-      action = {state->core.sigsys, kSiginfo | kRestorer | kNoDefer, state->core.restorer, 0};
+      action = {state->core.sigsys, kSaSiginfo | kSaRestorer | kSaNoDefer, state->core.restorer, 0};
     } else if (sig == seam::kSuspendSignal) {
-      action = {state->core.suspend, kSiginfo | kRestorer | kRestart, state->core.restorer,
+      action = {state->core.suspend, kSaSiginfo | kSaRestorer | kSaRestart, state->core.restorer,
                 ~0ull & ~(1ull << (seam::kSigsys - 1))};
     } else if (sig == kSigUsr1 && action.handler == 0) {
-      action = trigger ? seam::SignalAction{state->core.trigger, kSiginfo | kRestorer | kRestart,
+      action = trigger ? seam::SignalAction{state->core.trigger, kSaSiginfo | kSaRestorer | kSaRestart,
                                             state->core.restorer, 1ull << (seam::kSuspendSignal - 1)}
                        // it holds a descriptor of this run
                        : seam::SignalAction{1, 0, 0, 0};
-    } else if (action.handler > 1) {
-      action.handler = state->core.trampoline;
-      action.flags |= kSiginfo | kRestorer;
-      if ((state->actions[sig].flags & kRestorer) == 0) action.restorer = state->core.restorer;
-      action.mask &= ~seam::kReservedSignals;
     }
-    ok = install(sig, action) && ok;
-  }
-  // 32 and 33 are the C library's for cancellation and setuid; the program's C library asks for them by
-  // itself, and after a restart they are in the table.
-  for (int sig = 32; sig <= 33; ++sig) {
-    seam::SignalAction action = state->actions[sig];
-    if (action.handler <= 1) continue;
-    action.handler = state->core.trampoline;
-    action.flags |= kSiginfo;
     ok = install(sig, action) && ok;
   }
   if (!ok) return Error{std::string("cannot install signal handlers: ") + errno_text(errno)};

@@ -43,7 +43,7 @@ struct ThreadRecord {
   int32_t upper_tid;   // the id the UH was told when the thread began
   volatile int32_t
       pinned;  // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
-  volatile int32_t parked;     // 1 while the thread's context is complete in `context`
+  int32_t reserved2;           //
   int32_t reserved0;           //
   uint64_t context;            // address of the ucontext on the UH stack that rt_sigreturn resumes
   uint64_t clear_tid;          // set_tid_address
@@ -53,7 +53,7 @@ struct ThreadRecord {
   uint64_t clone_return;       // where the clone() under way continues (core only)
   ThreadRecord* clone_record;  // and the record of the thread it makes
   int32_t reserved1;           //
-  volatile int32_t held;       // 1: begin_collective refused; wait in serve() until released
+  int32_t reserved3;           //
   uint32_t handlers;           // program's signal handlers that ran on this thread
   uint32_t kind;               // ThreadKind
   uint64_t reserved[34];

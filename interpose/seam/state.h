@@ -39,6 +39,26 @@ struct CoreEntries {
   uint64_t reserved[9];
 };
 
+// Flags of struct kernel_sigaction (include/uapi/asm-generic/signal-defs.h,
+// arch/x86/include/uapi/asm/signal.h)
+inline constexpr uint64_t kSaSiginfo = 4, kSaRestorer = 0x04000000, kSaRestart = 0x10000000,
+                          kSaNoDefer = 0x40000000, kSaResetHand = 0x80000000;
+
+// What the kernel is told for an action that the program set: handlers are entered through the core's
+// trampoline, and neither SIGSYS nor the suspend signal is ever blocked. The core says it when the program
+// asks, the LH after a restart.
+inline SignalAction kernel_action(SignalAction action, const CoreEntries& core) {
+  if (action.handler <= 1) return action;  // SIG_DFL, SIG_IGN
+  action.handler = core.trampoline;
+  action.flags |= kSaSiginfo;
+  action.mask &= ~kReservedSignals;
+  if ((action.flags & kSaRestorer) == 0) {
+    action.flags |= kSaRestorer;
+    action.restorer = core.restorer;
+  }
+  return action;
+}
+
 struct ReuseSlot {
   uint64_t length;
   uint64_t address;

@@ -135,17 +135,14 @@ long place_mremap(const Call& c) {
   if ((flags & MREMAP_DONTUNMAP) == 0 && (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0))
     return in_place;
   const uint64_t length = page_up(c.a[2]);
-  for (int attempt = 0; attempt < 64; ++attempt) {
-    // Reserve first: MREMAP_FIXED replaces whatever is there.
-    const long reserved = place_mmap(
-        {__NR_mmap,
-         {0, static_cast<long>(length), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0}});
-    if (failed(reserved)) return reserved;
-    const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags | MREMAP_FIXED, reserved);
-    if (failed(result)) raw(__NR_munmap, reserved, length);
-    return result;
-  }
-  return kNoMemory;
+  // Reserve first: MREMAP_FIXED replaces whatever is there.
+  const long reserved = place_mmap(
+      {__NR_mmap,
+       {0, static_cast<long>(length), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0}});
+  if (failed(reserved)) return reserved;
+  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags | MREMAP_FIXED, reserved);
+  if (failed(result)) raw(__NR_munmap, reserved, length);
+  return result;
 }
 
 long place_shmat(const Call& c) {

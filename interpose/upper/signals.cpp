@@ -21,11 +21,7 @@ long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 namespace cropdl::upper {
 namespace {
 
-constexpr uint64_t kSaSiginfo = 4, kSaRestart = 0x10000000, kSaRestorer = 0x04000000,
-                   kSaResetHand = 0x80000000;
-constexpr uint64_t kSaOnStack = 0x08000000, kSaNoDefer = 0x40000000;
 constexpr long kInterrupted = -4;  // EINTR
-constexpr int kSigUsr1 = 10;
 
 // Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB. The real
 // vDSO and the LH are elsewhere, and the proxy vDSO's few instructions hold an address in the real one.
@@ -41,8 +37,6 @@ void fill_suspend(siginfo_t* info) {
   info->si_code = SI_QUEUE;
   info->si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
 }
-
-uint64_t address(void (*f)(int, siginfo_t*, void*)) { return reinterpret_cast<uint64_t>(f); }
 
 }  // namespace
 
@@ -64,16 +58,7 @@ long set_action(const Call& c) {
     const seam::SignalAction action = *wanted;
     table[sig] = action;
     if (sig != seam::kSigsys && sig != seam::kSuspendSignal) {
-      seam::SignalAction kernel = action;
-      if (kernel.handler > 1) {
-        kernel.handler = address(cropdl_core_trampoline);
-        kernel.flags |= kSaSiginfo;
-        kernel.mask &= ~seam::kReservedSignals;
-        if ((kernel.flags & kSaRestorer) == 0) {
-          kernel.flags |= kSaRestorer;
-          kernel.restorer = reinterpret_cast<uint64_t>(cropdl_core_restorer);
-        }
-      }
+      const seam::SignalAction kernel = seam::kernel_action(action, seam::state()->core);
       const long result = raw(c.nr, sig, reinterpret_cast<long>(&kernel), 0, 8);
       if (failed(result)) {
         table[sig] = old;
@@ -113,7 +98,6 @@ long masked_wait(const Call& c) {
     const void* set;
     uint64_t size;
   } pair;
-  auto* t = seam::current_thread();
   switch (c.nr) {
     case __NR_rt_sigsuspend:
       mask = *reinterpret_cast<const uint64_t*>(c.a[0]) & ~seam::kReservedSignals;
@@ -142,7 +126,6 @@ long masked_wait(const Call& c) {
     default:
       break;
   }
-  (void)t;
   return timed_wait(call);
 }
 
@@ -268,7 +251,7 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_trampoline(in
   const uint64_t fs = seam::fs_base();
   const bool in_lower = t->lower_fs != 0 && fs == t->lower_fs;
   const bool pin = !upper::can_be_saved(context->uc_mcontext.gregs[REG_RIP]);
-  if ((action.flags & upper::kSaResetHand) != 0 && !upper::is_child()) entry.handler = 0;
+  if ((action.flags & seam::kSaResetHand) != 0 && !upper::is_child()) entry.handler = 0;
   ++t->handlers;
   if (pin) t->pinned = t->pinned + 1;
   if (in_lower) seam::set_fs_base(t->upper_fs);
@@ -309,11 +292,11 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int s
   cropdl_on_lower(reinterpret_cast<void*>(seam::control()->serve), t, 0);
 }
 
-// At the exit from the LH: stops here if the whole rank is wanted, or if this call was held back.
+// At the exit from the LH: stops here if the rank is wanted.
 extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
   if (t->kind != seam::kMainThread || upper::is_child()) return;
-  if (t->held == 0 && (seam::control()->attention & seam::kAttentionStop) == 0) return;
+  if ((seam::control()->attention & seam::kAttentionStop) == 0) return;
   if (t->pinned != 0) return;
   siginfo_t info;
   upper::fill_suspend(&info);

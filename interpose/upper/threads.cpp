@@ -30,8 +30,6 @@ seam::ThreadRecord* new_record() {
     record.kind = seam::kOtherThread;
     record.upper_fs = record.clear_tid = record.robust_list = 0;
     record.pinned = 0;
-    record.parked = 0;
-    record.held = 0;
     record.handlers = 0;
     record.tid = 0;
     return &record;
