@@ -26,7 +26,7 @@ struct Standing {
   std::vector<CollectiveCount> counts;  // every communicator the rank is, or lately was, a member of
   uint64_t inside = 0;                  // communicator of the collective it is inside of, 0: none
   uint64_t held = 0;                    // communicator of the collective it waits to begin, 0: not held
-  uint64_t progress = 0;                // changes whenever the rank completes anything (a receive, a collective)
+  uint64_t progress = 0;                // messages sent and received; collectives show in `counts` and `inside`
   std::string refusal;                  // why no checkpoint can be taken now (one line, names call or state), or ""
   bool operator==(const Standing&) const = default;
 };

@@ -102,7 +102,7 @@ def lower_bodies(model, implementation):
     bodies = []
     for f in model.functions:
         body = {"name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower,
-                "text": f.text}
+                "text": f.text, "collective": ""}
         if f.lower in ("generated", "text") and implementation not in f.results:
             body["kind"] = "missing"
         if body["kind"] == "generated":
@@ -110,6 +110,7 @@ def lower_bodies(model, implementation):
             for key in ("before", "success", "always"):
                 body[key] = [x[key] for x in parts if x[key]]
             body["arguments"] = ", ".join(x["argument"] for x in parts)
+            body["names"] = ", ".join(p.name for p in f.parameters)
             body["code"] = f.returns_code
             first = next((p.name for p in f.parameters if p.role == "handle" and p.kind == "Comm"), "")
             body["collective"] = first if f.collective else ""

@@ -37,6 +37,7 @@ inline constexpr uint32_t kKinds = 12;
 inline constexpr uint32_t kFirstDynamic = 4096;
 constexpr Vid make_vid(Kind k, uint32_t index) { return static_cast<uint32_t>(k) << 24 | index; }
 constexpr uint32_t vid_index(Vid v) { return v & 0xff'ffff; }
+inline constexpr uint32_t kUnknownIndex = 0xf'ffff;  // no object has it; the MPI underneath rejects it
 constexpr Kind vid_kind(Vid v) { return static_cast<Kind>(v >> 24); }
 
 struct Status {

@@ -13,7 +13,7 @@
 
 #include <atomic>
 
-#include "interpose/mpi/lower/state.h"
+#include "interpose/mpi/lower/counting.h"
 
 namespace cropdl::lower {
 namespace {
@@ -22,26 +22,8 @@ namespace {
 // round trips, long enough to leave the core to others.
 constexpr long kNapNanoseconds = 50'000;
 
-std::atomic<bool> hold_active;
-std::atomic<uint64_t> inside;  // gid of the communicator, 0: outside
-std::atomic<uint64_t> held;    // gid of the communicator whose next collective waits, 0: none
-
 handles::SpinLock hold_lock;   // guards the targets, and undoing a count against reading it
 std::vector<coord::CollectiveCount> targets;
-
-void count(CommRecord* c, uint64_t n) {
-  if (__builtin_expect(multiple, 0)) {
-    __atomic_fetch_add(const_cast<uint64_t*>(&c->begun), n, __ATOMIC_RELAXED);
-  } else {
-    c->begun = c->begun + n;
-  }
-}
-
-void announce(CommRecord* c) {
-  inside.store(c->counted, std::memory_order_relaxed);
-  count(c, 1);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-}
 
 void nap() {
   progress_once();
@@ -52,25 +34,16 @@ void nap() {
 // Announced while a hold is active: true if the targets allow it, else the announcement has been taken back.
 bool allowed(CommRecord* c) {
   handles::SpinGuard guard(hold_lock);
-  bool ok = !hold_active.load(std::memory_order_relaxed);
+  bool ok = !collectives.hold.load(std::memory_order_relaxed);
   for (const coord::CollectiveCount& t : targets) ok = ok || (t.comm == c->counted && c->begun <= t.begun);
   if (ok) {
-    held.store(0, std::memory_order_relaxed);
+    collectives.held.store(0, std::memory_order_relaxed);
     return true;
   }
-  count(c, ~uint64_t{0});
-  inside.store(0, std::memory_order_relaxed);
-  held.store(c->counted, std::memory_order_relaxed);
+  count_collective(c, ~uint64_t{0});
+  collectives.inside.store(0, std::memory_order_relaxed);
+  collectives.held.store(c->counted, std::memory_order_relaxed);
   return false;
-}
-
-__attribute__((noinline)) bool begin_under_hold(CommRecord* c) {
-  while (!allowed(c)) {
-    if (wanted()) return false;
-    nap();
-    announce(c);
-  }
-  return true;
 }
 
 void order_all_threads() {
@@ -82,34 +55,33 @@ void order_all_threads() {
 
 }  // namespace
 
+Collectives collectives;
+
 void register_for_membarrier() { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0); }
 
-bool begin_collective(Vid comm) {
+bool begin_held(Vid comm) {
   CommRecord* c = comm_record(comm);
-  if (__builtin_expect(!c || !c->counted, 0)) return true;
-  announce(c);
-  if (__builtin_expect(!hold_active.load(std::memory_order_relaxed), 1)) return true;
-  return begin_under_hold(c);
-}
-
-void end_collective(Vid) {
-  inside.store(0, std::memory_order_relaxed);
-  state->collectives_done = state->collectives_done + 1;
+  while (!allowed(c)) {
+    if (wanted()) return false;
+    nap();
+    announce_collective(c);
+  }
+  return true;
 }
 
 bool begin_uncounted(Vid comm) {
   CommRecord* c = comm_record(comm);
   if (wanted()) return false;
-  if (c && c->counted) inside.store(c->counted, std::memory_order_relaxed);
+  if (c && c->counted) collectives.inside.store(c->counted, std::memory_order_relaxed);
   return true;
 }
 
 void hold_collectives() {
   {
     handles::SpinGuard guard(hold_lock);
-    if (hold_active) return;
+    if (collectives.hold) return;
     targets.clear();
-    hold_active = true;
+    collectives.hold = true;
   }
   order_all_threads();
 }
@@ -121,9 +93,9 @@ void set_collective_targets(std::span<const coord::CollectiveCount> wanted_targe
 
 void release_collectives() {
   handles::SpinGuard guard(hold_lock);
-  hold_active = false;
+  collectives.hold = false;
   targets.clear();
-  held = 0;
+  collectives.held = 0;
 }
 
 void fill_collectives(coord::Standing& standing) {
@@ -137,8 +109,8 @@ void fill_collectives(coord::Standing& standing) {
   }
   // Counts before `inside`: a collective that begins in between is then seen as short of its target, not as nowhere.
   handles::SpinGuard guard(hold_lock);
-  standing.inside = inside.load(std::memory_order_relaxed);
-  standing.held = held.load(std::memory_order_relaxed);
+  standing.inside = collectives.inside.load(std::memory_order_relaxed);
+  standing.held = collectives.held.load(std::memory_order_relaxed);
   // A count beyond its target is an announcement about to be taken back: that collective will not begin.
   for (coord::CollectiveCount& c : standing.counts) {
     for (const coord::CollectiveCount& t : targets) {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "interpose/mpi/lower/state.h"
+#include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
 namespace cropdl::lower {
@@ -181,7 +181,7 @@ int lower_MPI_Comm_dup(Vid comm, Vid* newcomm) {
   MPI_Comm made = MPI_COMM_NULL;
   const int code = MPI_Comm_dup(lower::comm(comm), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_dup, made, code, newcomm);
-  end_collective(comm);
+  end_collective();
   return r;
 }
 
@@ -201,7 +201,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
     code = MPI_Comm_idup(lower::comm(comm), to, &real);
     if (code == MPI_SUCCESS) *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
   }
-  end_collective(comm);
+  end_collective();
   return error_out(code);
 }
 
@@ -210,7 +210,7 @@ int lower_MPI_Comm_split(Vid comm, int color, int key, Vid* newcomm) {
   MPI_Comm made = MPI_COMM_NULL;
   const int code = MPI_Comm_split(lower::comm(comm), undefined_in(color), key, &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_split, made, code, newcomm);
-  end_collective(comm);
+  end_collective();
   return r;
 }
 
@@ -229,7 +229,7 @@ int lower_MPI_Comm_split_type(Vid comm, int split_type, int key, Vid info, Vid* 
   MPI_Comm made = MPI_COMM_NULL;
   const int code = MPI_Comm_split_type(lower::comm(comm), type, key, lower::info(info), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_split_type, made, code, newcomm);
-  end_collective(comm);
+  end_collective();
   return r;
 }
 
@@ -238,7 +238,7 @@ int lower_MPI_Comm_create(Vid comm, Vid group, Vid* newcomm) {
   MPI_Comm made = MPI_COMM_NULL;
   const int code = MPI_Comm_create(lower::comm(comm), lower::group(group), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_create, made, code, newcomm);
-  end_collective(comm);
+  end_collective();
   return r;
 }
 
@@ -247,7 +247,7 @@ int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
   MPI_Comm made = MPI_COMM_NULL;
   const int code = MPI_Comm_create_group(lower::comm(comm), lower::group(group), tag_in(tag), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_create_group, made, code, newcomm);
-  end_collective(comm);
+  end_collective();
   return r;
 }
 
@@ -255,7 +255,7 @@ int lower_MPI_Comm_free(Vid* comm) {
   if (!begin_collective(*comm)) return seam::kAgain;
   MPI_Comm real = lower::comm(*comm);
   const int code = MPI_Comm_free(&real);
-  end_collective(*comm);
+  end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
   retire(*comm);
   forget(*comm);
@@ -267,7 +267,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm)) return seam::kAgain;
   MPI_Comm real = lower::comm(*comm);
   const int code = MPI_Comm_disconnect(&real);
-  end_collective(*comm);
+  end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
   retire(*comm);
   forget(*comm);

@@ -4,7 +4,7 @@
 
 #include "interpose/mpi/lower/collectives.h"
 #include "interpose/mpi/lower/lifecycle.h"
-#include "interpose/mpi/lower/state.h"
+#include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
 namespace cropdl::lower {
@@ -52,7 +52,7 @@ int init(int required, int* provided) {
     state->initialized = 1;
     *provided = state->provided;
   }
-  end_collective(seam::kVid_MPI_COMM_WORLD);
+  end_collective();
   return error_out(code);
 }
 
@@ -72,7 +72,7 @@ int lower_MPI_Finalize() {
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
   const int code = MPI_Finalize();
   if (code == MPI_SUCCESS) state->finalized = 1;
-  end_collective(seam::kVid_MPI_COMM_WORLD);
+  end_collective();
   return error_out(code);
 }
 

@@ -102,7 +102,6 @@ class Runtime final : public MpiRuntime {
   void fill_standing(coord::Standing& standing) override {
     if (!state) return;  // a restart has not come to the MPI yet
     fill_collectives(standing);
-    standing.progress = state->collectives_done;
     for (int r = 0; r < counters(); ++r) standing.progress += count(state->sent, r) + count(state->received, r);
     if (standing.refusal.empty()) standing.refusal = refusal();
   }

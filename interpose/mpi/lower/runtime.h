@@ -132,13 +132,6 @@ class HandleArray {
   std::unique_ptr<H[]> heap_;
 };
 
-// --- Collectives. --------------------------------------------------------------------------------------------
-
-// Counts a collective as begun on `comm`. While ranks agree on a cut it may wait here; false: the thread must leave
-// the LH, return kAgain (nothing has been counted). Every true is followed by one end_collective.
-bool begin_collective(Vid comm);
-void end_collective(Vid comm);
-
 // --- What cannot be saved. -----------------------------------------------------------------------------------
 
 // From now on this process can not be checkpointed; refusals name the function and `why`. Sticky.

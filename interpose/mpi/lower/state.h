@@ -105,7 +105,7 @@ struct State {
   uint64_t sent, received;   // addresses of uint64_t[size]: point-to-point messages per world rank
   uint64_t comms;            // list of CommRecords
   uint64_t comm_serial;      // for gids
-  uint64_t collectives_done; //
+  uint64_t reserved2;        //
   uint64_t requests;         // address of RequestRecord[kCapacity]
   uint32_t request_top, request_free;
   uint64_t request_serial;   //

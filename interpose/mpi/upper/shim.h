@@ -24,6 +24,7 @@
 namespace cropdl::upper {
 
 using seam::Kind;
+using seam::kUnknownIndex;
 using seam::make_vid;
 using seam::Vid;
 using seam::vid_index;
@@ -32,15 +33,21 @@ using seam::vid_index;
 
 // Calls function `fn` of the lower half; again, as long as it left because a checkpoint wanted the thread. The table
 // is read anew each time: after a restart it is another one.
+template <class... A>
+__attribute__((cold, noinline)) int call_again(seam::Fn fn, A... arguments) {
+  for (;;) {
+    const int r = seam::call_lower<int>(&seam::control()->mpi_table, fn, arguments...);
+    if (r != seam::kAgain) return r;
+  }
+}
+
 template <class R, class... A>
 inline R call(seam::Fn fn, A... arguments) {
-  for (;;) {
-    const R r = seam::call_lower<R>(&seam::control()->mpi_table, fn, arguments...);
-    if constexpr (std::is_same_v<R, int>) {
-      if (__builtin_expect(r == seam::kAgain, 0)) continue;
-    }
-    return r;
+  const R r = seam::call_lower<R>(&seam::control()->mpi_table, fn, arguments...);
+  if constexpr (std::is_same_v<R, int>) {
+    if (__builtin_expect(r == seam::kAgain, 0)) return call_again(fn, arguments...);
   }
+  return r;
 }
 
 // --- Handles. ------------------------------------------------------------------------------------------------
@@ -53,7 +60,6 @@ inline constexpr uintptr_t kTag = 0x7a7a;
 // Handles that are integers: two top bits that MPICH gives to "direct" handles, the kind, the index. MPICH's own
 // values have another kind in bits 26 to 29, and the program gets no handle but ours.
 inline constexpr uint32_t kIntegerTag = 0xc000'0000;
-inline constexpr uint32_t kUnknownIndex = 0xf'ffff;  // no object has it; the MPI underneath rejects it
 
 void* object_of(Vid vid);  // the object behind a handle of such a kind (objects.cpp)
 void drop_object(Vid vid);  // the MPI object is gone; what the shim kept for it too
@@ -62,7 +68,7 @@ constexpr bool is_object(Kind k) {
 }
 
 template <Kind K>
-inline Vid handle_in(typename HandleOf<K>::type handle) {
+__attribute__((always_inline)) inline Vid handle_in(typename HandleOf<K>::type handle) {
   using H = typename HandleOf<K>::type;
   if constexpr (std::is_pointer_v<H>) {
     const auto word = reinterpret_cast<uintptr_t>(handle);
@@ -70,8 +76,8 @@ inline Vid handle_in(typename HandleOf<K>::type handle) {
     return word == 0 ? make_vid(K, 0) : *reinterpret_cast<const Vid*>(word);
   } else {
     const auto word = static_cast<uint32_t>(handle);
-    const int index = HandleOf<K>::index_of(word);
-    if (index >= 0) return make_vid(K, static_cast<uint32_t>(index));
+    const auto& predefined = HandleOf<K>::entry(word);
+    if (__builtin_expect(predefined.value == word, 1)) return predefined.vid;
     return make_vid(K, (word & 0xf000'0000) == kIntegerTag ? vid_index(word) : kUnknownIndex);
   }
 }
