@@ -8,6 +8,8 @@
 
 #include <climits>
 
+#include "interpose/lower/low_block.h"
+#include "interpose/lower/process.h"
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
 
@@ -26,6 +28,7 @@ void wake(volatile void* word) {
 
 void* donor(void* record) {
   auto* thread = static_cast<seam::ThreadRecord*>(record);
+  lend_block_to(thread->tid);
   __atomic_store_n(&thread->lower_fs, seam::fs_base(), __ATOMIC_SEQ_CST);
   wake(&thread->lower_fs);
   for (;;) pause();
@@ -38,13 +41,8 @@ void* broker(void*) {
       wait_on(&wanted, 0);
       continue;
     }
-    pthread_t thread;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 256 << 10);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_create(&thread, &attributes, donor, record);
-    pthread_attr_destroy(&attributes);
+    if (const int error = start_lender(donor, record); error != 0)  // the program's thread cannot go on
+      die("cannot start a thread of the lower half: " + errno_text(error));
     __atomic_store_n(&wanted, nullptr, __ATOMIC_SEQ_CST);
     wake(&wanted);
   }
@@ -63,7 +61,9 @@ Status start_donors() {
   return {};
 }
 
-__attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
+namespace {
+
+__attribute__((optimize("no-stack-protector"))) void wait_for_donor(seam::ThreadRecord* thread) {
   for (;;) {
     seam::ThreadRecord* expected = nullptr;
     if (__atomic_compare_exchange_n(&wanted, &expected, thread, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -72,6 +72,13 @@ __attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadR
   }
   wake(&wanted);
   while (__atomic_load_n(&thread->lower_fs, __ATOMIC_SEQ_CST) == 0) wait_on(&thread->lower_fs, 0);
+}
+
+}  // namespace
+
+__attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
+  if (thread->lower_fs == 0) wait_for_donor(thread);
+  make_segments(thread);
 }
 
 }  // namespace cropdl::lower

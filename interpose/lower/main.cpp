@@ -15,6 +15,7 @@
 
 #include "interpose/lower/donor.h"
 #include "interpose/lower/filter.h"
+#include "interpose/lower/low_block.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
 #include "interpose/lower/metadata.h"
@@ -70,6 +71,7 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
 void ready_to_run(seam::ThreadRecord& main) {
   Process& p = process();
   main.lower_fs = seam::fs_base();
+  make_segments(&main);
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
@@ -186,6 +188,7 @@ Status start_agent(Process& p) {
 
 int main(int argc, char** argv) {
   using namespace cropdl::lower;
+  continue_on_low_block();
   Process& p = process();
   const char* text = getenv(kBootVariable);
   auto boot = parse_boot(text != nullptr ? text : "");

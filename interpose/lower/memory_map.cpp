@@ -12,8 +12,6 @@
 namespace cropdl::lower {
 namespace {
 
-constexpr uint64_t kFourGiB = 1ull << 32;
-
 std::string range(uint64_t begin, uint64_t end) {
   char text[64];
   snprintf(text, sizeof text, "%" PRIx64 "-%" PRIx64, begin, end);
@@ -36,12 +34,12 @@ std::vector<Mapping> program_mappings() {
   const auto* state = seam::state();
   for (const Mapping& m : read_mappings()) {
     if (m.path == "[vsyscall]" || m.path == "[vvar]" || m.path == "[vdso]") continue;
-    add_part(mine, m, 0, kFourGiB);
+    add_part(mine, m, 0, seam::kLowBegin);
     add_part(mine, m, seam::kControlPage + seam::kControlPageSize, seam::kWindowEnd);
     const uint32_t extents = std::min<uint32_t>(state->extents, seam::kMaxExtents);
     for (uint32_t i = 0; i < extents; ++i) {
       // Extents may overlap each other; take what no earlier one has taken, and only what is outside.
-      uint64_t begin = std::max(state->outside[i].begin, kFourGiB);
+      uint64_t begin = std::max(state->outside[i].begin, seam::kLowEnd);
       const uint64_t end = state->outside[i].end;
       for (uint32_t j = 0; j < i; ++j)
         if (state->outside[j].begin <= begin && state->outside[j].end > begin) begin = state->outside[j].end;

@@ -29,13 +29,17 @@ inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x20'0000'0000;    //
 inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;  // everything the UH maps
 inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;  // a guard of 4 GiB below the window's end
 
+// The LH's own below 4 GiB, where everything else is the UH's: thread blocks (docs/architecture.md, "Entering
+// and leaving"). Above what position-dependent programs and MAP_32BIT reach (2 GiB).
+inline constexpr uintptr_t kLowBegin = 0xfc00'0000, kLowEnd = 0x1'0000'0000;
+
 constexpr bool in_window(uintptr_t a) { return a >= kWindowBegin && a < kWindowEnd; }
 
 // One per UH thread, in PersistentState. GS base of the thread points at it as long as the thread lives
 // (glibc and the x86-64 psABI leave GS to the system; checked before every checkpoint).
 struct ThreadRecord {
   ThreadRecord* self;  // for `mov %gs:0, reg`
-  uint64_t upper_fs;   // FS base of the thread in the UH; set on every entry into the LH
+  uint64_t upper_fs;   // FS base of the thread in the UH; true when it is in the LH or stopped
   uint64_t lower_fs;   // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
   uint64_t lower_sp;   // stack on which serve() runs, main thread only
   int32_t used;        // 0 free, 1 live
@@ -43,8 +47,8 @@ struct ThreadRecord {
   int32_t upper_tid;   // the id the UH was told when the thread began
   volatile int32_t
       pinned;  // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
-  int32_t reserved2;           //
-  int32_t reserved0;           //
+  uint32_t lower_selector;     // of the segment whose base is lower_fs in this run; 0: there is none
+  uint32_t upper_selector;     // likewise upper_fs
   uint64_t context;            // address of the ucontext on the UH stack that rt_sigreturn resumes
   uint64_t clear_tid;          // set_tid_address
   uint64_t robust_list;        // set_robust_list
@@ -74,8 +78,8 @@ struct ControlPage {
   uint32_t restarted;               // this process continues an image: ids are translated
   void (*park)();                   // core: stop here if the LH wants it; any UH thread, UH FS base
   void (*lend_lower_fs)(
-      ThreadRecord*);                 // LH: gets `lower_fs` for a thread that has none; UH FS base, UH stack
-  void (*serve)(ThreadRecord*);       // LH: runs on lower_sp with lower_fs while the main thread is parked
+      ThreadRecord*);            // LH: makes lower_fs (if 0) and both selectors true; UH FS base, UH stack
+  void (*serve)(ThreadRecord*);  // LH: runs on lower_sp with lower_fs while the main thread is parked
   void (*leave)(ThreadRecord*, int);  // LH: the process's exit_group; on lower_sp with lower_fs; no return
   uint64_t vdso[5];                   // real vDSO: clock_gettime gettimeofday time getcpu clock_getres, or 0
   char mpi_name[16];                  // "openmpi", "mpich", "none"

@@ -80,15 +80,25 @@ void remember_outside(uint64_t begin, uint64_t end) {
   if (slot < seam::kMaxExtents) s->outside[slot] = {begin, end};  // more than that: the checkpoint is refused
 }
 
+bool is_lower_half(uint64_t begin, uint64_t length) {
+  return begin < seam::kLowEnd && begin + length > seam::kLowBegin;
+}
+
 }  // namespace
 
 long place_mmap(const Call& c) {
   const long flags = c.a[3];
   const uint64_t length = page_up(c.a[1]);
+  if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0 && is_lower_half(c.a[0], length)) return kNoMemory;
   if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
     const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4], c.a[5]);
     if (!failed(result)) remember_outside(result, result + length);
     return result;
+  }
+  if (seam::fs_base() == 0 && (flags & MAP_ANONYMOUS) != 0) {
+    // ld.so before it has made the main thread's block: where a segment can point to it.
+    const long result = raw(c.nr, 0, c.a[1], c.a[2], flags | MAP_32BIT, c.a[4], c.a[5]);
+    if (!failed(result)) return result;
   }
   auto at = [&](uint64_t address) {
     return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
@@ -127,6 +137,7 @@ long place_mmap(const Call& c) {
 long place_mremap(const Call& c) {
   const long flags = c.a[3];
   if ((flags & MREMAP_FIXED) != 0) {
+    if (is_lower_half(c.a[4], page_up(c.a[2]))) return kNoMemory;
     const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4]);
     if (!failed(result)) remember_outside(result, result + page_up(c.a[2]));
     return result;

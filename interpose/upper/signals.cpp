@@ -285,7 +285,10 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_suspend(int s
   if (t->lower_fs != 0 && fs == t->lower_fs) return;
   if (t->pinned != 0 || !upper::can_be_saved(context->uc_mcontext.gregs[REG_RIP])) return;
   if (t->kind != seam::kMainThread) return;  // other threads are named in the refusal and never stopped
-  t->upper_fs = fs;
+  if (t->upper_fs != fs) {                   // has not been in the LH since
+    t->upper_fs = fs;
+    seam::control()->lend_lower_fs(t);
+  }
   t->context = reinterpret_cast<uint64_t>(context);
   upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
              reinterpret_cast<long>(&t->robust_size));

@@ -142,7 +142,6 @@ extern "C" void cropdl_child_begins() {
   if (t->kind == seam::kSpawnedChild) return;
   if (t->kind == seam::kOtherThread && t->tid == 0) {
     t->tid = t->upper_tid = static_cast<int32_t>(upper::raw(__NR_gettid));
-    t->upper_fs = seam::fs_base();
     return;
   }
   auto* s = seam::state();

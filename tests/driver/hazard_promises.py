@@ -2,11 +2,14 @@
 """Promises about the hazards of two programs in one address space (signals, children, descriptors, placement, clocks, threads, the
 way in and out of the lower half): each program here would fail, differ from its undisturbed run, or hang, if one bit."""
 
+import ctypes
+import errno
 import os
 import random
 import re
 import shutil
 import signal
+import struct
 import sys
 import threading
 import time
@@ -128,6 +131,26 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.lent_and_remapped_memory", survives, "lent_memory", _mpi, 2, SHORT)
     promise(f"hazard.{_mpi}.faults_are_the_program_s_to_handle", survives, "faults", _mpi, 2, ("recover",) + SHORT)
     promise(f"hazard.{_mpi}.main_ends_by_pthread_exit", survives, "main_leaves", _mpi, 2, SHORT, chain=("same",))
+
+
+def without_segments(function, *arguments):
+    """On a kernel without modify_ldt(2) the gate switches by wrfsbase."""
+    modify_ldt, not_there, no_new_privileges, set_seccomp, filter_mode = 154, 0x50000 | errno.ENOSYS, 38, 22, 2
+    steps = b"".join(struct.pack("HBBI", *step) for step in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, modify_ldt), (0x06, 0, 0, not_there), (0x06, 0, 0, 0x7fff0000)))  # man 2 seccomp
+    buffer = ctypes.create_string_buffer(steps)
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(buffer)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(no_new_privileges, 1, 0, 0, 0)
+    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot take modify_ldt away")
+    expect(libc.syscall(modify_ldt, 0, 0, 0) == -1 and ctypes.get_errno() == errno.ENOSYS, "modify_ldt is still there")
+    function(*arguments)
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"hazard.{_mpi}.kernel_without_segments", without_segments, survives, "hot_calls", _mpi, 2, SHORT)
+    promise(f"hazard.{_mpi}.program_with_two_thread_blocks", survives, "two_blocks", _mpi, 2, SHORT, chain=("same",) * 3)
+promise("hazard.program_s_kernel_without_segments", without_segments, survives, "clocks", "none", 1, SHORT)
 
 
 def crashes(mpi):

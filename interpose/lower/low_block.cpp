@@ -1,0 +1,134 @@
+#include "interpose/lower/low_block.h"
+
+#include <asm/ldt.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "interpose/seam/thread.h"
+#include "interpose/upper/raw.h"
+
+namespace cropdl::lower {
+namespace {
+
+// The block lies at the upper end of its thread's stack (glibc nptl/allocatestack.c), which is used for no
+// more than a call to pause().
+constexpr size_t kStack = 64 << 10;
+
+constexpr unsigned kStacks = (seam::kLowEnd - seam::kLowBegin) / kStack;
+unsigned stacks_used;
+
+constexpr unsigned kSegments = 4096;  // of the 8192 that a table can have
+uint64_t segments[kSegments];         // their bases
+unsigned segments_used;
+int segments_lock;
+
+// Descriptors as set_thread_area(2) describes them; func 0x11 writes one (man 2 modify_ldt).
+bool write_descriptor(unsigned index, uint64_t base) {
+  user_desc d{};
+  d.entry_number = index;
+  d.base_addr = static_cast<unsigned>(base);
+  d.limit = 0xfffff;
+  d.seg_32bit = 1;
+  d.limit_in_pages = 1;
+  d.useable = 1;
+  return upper::raw(SYS_modify_ldt, 0x11, reinterpret_cast<long>(&d), sizeof d) == 0;
+}
+
+// The selector of a segment with this base, made if need be; 0: there can be none.
+uint32_t selector_of(uint64_t base) {
+  constexpr uint32_t kLocalTable = 4, kUser = 3;  // selector: index, table, privilege (AMD64 manual 2, 4.5)
+  if (base == 0 || base >> 32 != 0) return 0;
+  unsigned index = 0;
+  while (index < segments_used && segments[index] != base) ++index;
+  if (index == kSegments) return 0;
+  if (index == segments_used) {
+    if (!write_descriptor(index, base)) return 0;
+    segments[segments_used++] = base;
+  }
+  return index << 3 | kLocalTable | kUser;
+}
+
+struct Borrowed {
+  uint64_t fs = 0;
+  int32_t borrower = 0;
+  sem_t lent;
+};
+
+void* lend(void* argument) {
+  auto* borrowed = static_cast<Borrowed*>(argument);
+  lend_block_to(borrowed->borrower);
+  borrowed->fs = seam::fs_base();
+  sem_post(&borrowed->lent);
+  for (;;) pause();
+}
+
+// noinline and no stack protector: nothing of the former block may be in a register when this returns.
+__attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint64_t fs) {
+  seam::set_fs_base(fs);
+}
+
+}  // namespace
+
+int start_lender(void* (*run)(void*), void* argument) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  void* const at = reinterpret_cast<void*>(seam::kLowBegin + stacks_used * kStack);
+  int error = EINVAL;
+  if (stacks_used < kStacks && mmap(at, kStack, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at) {
+    ++stacks_used;
+    pthread_attr_setstack(&attributes, at, kStack);
+    error = pthread_create(&thread, &attributes, run, argument);
+  }
+  pthread_attr_destroy(&attributes);
+  if (error != EINVAL) return error;
+  pthread_attr_init(&attributes);  // no room there, or not enough of it for the C library's static TLS
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  error = pthread_create(&thread, &attributes, run, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+void lend_block_to(int32_t borrower) {
+  // Where the kernel clears the id at the thread's end is where the C library keeps it (man 2
+  // set_tid_address).
+  int32_t* id = nullptr;
+  if (prctl(PR_GET_TID_ADDRESS, &id) == 0 && id != nullptr &&
+      *id == static_cast<int32_t>(syscall(SYS_gettid)))
+    *id = borrower;
+  // Else sched_getcpu() in the borrower tells on which processor this thread went to sleep.
+  syscall(SYS_rseq, reinterpret_cast<char*>(seam::fs_base()) + __rseq_offset, sizeof(struct rseq),
+          RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+}
+
+void make_segments(seam::ThreadRecord* thread) {
+  while (__atomic_exchange_n(&segments_lock, 1, __ATOMIC_ACQUIRE) != 0) upper::raw(SYS_sched_yield);
+  thread->lower_selector = selector_of(thread->lower_fs);
+  thread->upper_selector = selector_of(thread->upper_fs);
+  __atomic_store_n(&segments_lock, 0, __ATOMIC_RELEASE);
+}
+
+void continue_on_low_block() {
+  Borrowed borrowed;
+  borrowed.borrower = static_cast<int32_t>(syscall(SYS_gettid));
+  sem_init(&borrowed.lent, 0, 0);
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  const bool runs = start_lender(lend, &borrowed) == 0;
+  if (runs) sem_wait(&borrowed.lent);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (runs && borrowed.fs >> 32 == 0) change_block(borrowed.fs);
+}
+
+}  // namespace cropdl::lower

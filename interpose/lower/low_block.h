@@ -1,0 +1,31 @@
+// Segments for the gate. The C library keeps what FS points at, a thread block (TCB and TLS), where it likes;
+// one below 4 GiB can be the base of a segment in the process's local descriptor table, and loading that
+// segment's selector takes a third of a `wrfsbase`. The LH's blocks are put there; the core sees to it for
+// the program's main thread. Where the kernel has no modify_ldt(2), or memory there is taken, the gate uses
+// `wrfsbase`.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/seam/layout.h"
+
+namespace cropdl::lower {
+
+// Starts a thread that lends its block, which lies below 4 GiB if there is room. Returns pthread_create's
+// error. LH, one thread at a time, all signals blocked.
+int start_lender(void* (*run)(void*), void* argument);
+
+// Called by such a thread, which lends its block to the kernel's thread `borrower`, and never runs again:
+// what the C library keeps in the block of its thread's id becomes true of the borrower, and the kernel stops
+// writing to it.
+void lend_block_to(int32_t borrower);
+
+// Makes the record's selectors true of its FS bases: 0 where there can be no segment. LH code on any thread
+// with any FS base: uses no libc, no TLS.
+void make_segments(seam::ThreadRecord* thread);
+
+// The main thread goes on with a block below 4 GiB; the one that ld.so gave it stays unused. LH, first thing
+// in main.
+void continue_on_low_block();
+
+}  // namespace cropdl::lower
