@@ -24,8 +24,8 @@ void lend_block_to(int32_t borrower);
 // with any FS base: uses no libc, no TLS.
 void make_segments(seam::ThreadRecord* thread);
 
-// The main thread goes on with a block below 4 GiB; the one that ld.so gave it stays unused. LH, first thing
-// in main.
+// The main thread goes on with a block below 4 GiB; the one that ld.so gave it stays unused. LH, while there
+// is no other thread.
 void continue_on_low_block();
 
 }  // namespace cropdl::lower

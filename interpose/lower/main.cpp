@@ -22,6 +22,7 @@
 #include "interpose/lower/process.h"
 #include "interpose/lower/window.h"
 #include "interpose/seam/thread.h"
+#include "restart/file.h"
 
 extern "C" {
 [[noreturn]] void cropdl_enter(uint64_t sp, uint64_t entry, cropdl::seam::ThreadRecord*);
@@ -188,6 +189,9 @@ Status start_agent(Process& p) {
 
 int main(int argc, char** argv) {
   using namespace cropdl::lower;
+  // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors
+  // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
+  cropdl::restart::open_high("/", O_PATH);
   continue_on_low_block();
   Process& p = process();
   const char* text = getenv(kBootVariable);

@@ -36,6 +36,8 @@ long emulate(const Call& call, ucontext_t* context);
 
 // Memory (memory.cpp)
 long place_mmap(const Call& call);
+long place_thread_block(
+    const Call& call);  // mmap by ld.so before the main thread has one: below 4 GiB if it can be
 long place_mremap(const Call& call);
 long place_shmat(const Call& call);
 long move_brk(uint64_t wanted);

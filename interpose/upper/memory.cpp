@@ -95,11 +95,6 @@ long place_mmap(const Call& c) {
     if (!failed(result)) remember_outside(result, result + length);
     return result;
   }
-  if (seam::fs_base() == 0 && (flags & MAP_ANONYMOUS) != 0) {
-    // ld.so before it has made the main thread's block: where a segment can point to it.
-    const long result = raw(c.nr, 0, c.a[1], c.a[2], flags | MAP_32BIT, c.a[4], c.a[5]);
-    if (!failed(result)) return result;
-  }
   auto at = [&](uint64_t address) {
     return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
   };
@@ -132,6 +127,14 @@ long place_mmap(const Call& c) {
     if (result != kExists) return result;
   }
   return kNoMemory;
+}
+
+long place_thread_block(const Call& c) {
+  if ((c.a[3] & MAP_ANONYMOUS) != 0) {
+    const long result = place_mmap({c.nr, {c.a[0], c.a[1], c.a[2], c.a[3] | MAP_32BIT, c.a[4], c.a[5]}});
+    if (!failed(result)) return result;
+  }
+  return place_mmap(c);
 }
 
 long place_mremap(const Call& c) {

@@ -9,7 +9,7 @@ namespace cropdl::upper {
 long emulate(const Call& c, ucontext_t* context) {
   switch (c.nr) {
     case __NR_mmap: {
-      const long result = place_mmap(c);
+      const long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
       constexpr long kExecutable = 4, kAnonymous = 0x20;
       if (!failed(result) && (c.a[2] & kExecutable) != 0 && (c.a[3] & kAnonymous) == 0 &&
           context != nullptr && seam::control()->patch_libc != 0)

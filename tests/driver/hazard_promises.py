@@ -153,6 +153,27 @@ for _mpi in ("openmpi", "mpich"):
 promise("hazard.program_s_kernel_without_segments", without_segments, survives, "clocks", "none", 1, SHORT)
 
 
+LIBC_S_MMAP = "import ctypes; print(ctypes.string_at(ctypes.CDLL(None).mmap, 64).hex())"
+
+
+def patched():
+    """The C library's mmap jumps to the core, unless the user asks otherwise: 1.10 times slower is easily missed."""
+    call = "b8090000000f05"  # mov $9, %eax; syscall
+    with Place("patched") as place:
+        def mmap_in(*command, environment=None):
+            status, text, _ = place.ask([*command, sys.executable, "-c", LIBC_S_MMAP], environment=environment)
+            expect(status == 0 and len(text) == 128, f"ended with {status}: {text}")
+            return text
+        run = [tool("cropdl-run"), "--dir", place.store, "--"]
+        expect(call in mmap_in(), "this C library's mmap looks different: teach interpose/upper/patch.cpp")
+        expect(call not in mmap_in(*run), "mmap has not been patched")
+        shutil.rmtree(place.store)
+        expect(call in mmap_in(*run, environment={"CROPDL_NO_PATCH": "1"}), "CROPDL_NO_PATCH has no effect")
+
+
+promise("hazard.c_library_s_placement_calls_are_patched", patched)
+
+
 def crashes(mpi):
     """A program that crashes ends its job as it does natively, with the same status."""
     with Place("crash") as place:
