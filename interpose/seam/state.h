@@ -64,7 +64,7 @@ struct ReuseSlot {
   uint64_t address;
 };
 
-struct OutsideExtent {  // memory the UH placed outside the window (MAP_FIXED, MAP_32BIT, non-PIE programs)
+struct OutsideExtent {  // memory the UH placed outside the window and above 4 GiB (MAP_FIXED)
   uint64_t begin, end;
 };
 

@@ -72,7 +72,7 @@ uint64_t find_gap(uint64_t length) {
 
 void remember_outside(uint64_t begin, uint64_t end) {
   auto* s = seam::state();
-  if (is_child() || (begin >= seam::kWindowBegin && end <= seam::kWindowEnd)) return;
+  if (is_child() || end <= seam::kLowBegin || (begin >= seam::kWindowBegin && end <= seam::kWindowEnd)) return;
   const uint32_t count = __atomic_load_n(&s->extents, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count && i < seam::kMaxExtents; ++i)
     if (s->outside[i].begin <= begin && end <= s->outside[i].end) return;

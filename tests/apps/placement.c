@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   unsigned char* low = map(NULL, 16 * kPage, MAP_32BIT);
   STEPLOG_CHECK((uintptr_t)low < 1ul << 31);
+  for (int k = 0; k < 1500; k++) map(NULL, kPage, MAP_32BIT);
   unsigned char* const far = (unsigned char*)0x123400000000;
   STEPLOG_CHECK(map(far, 32 * kPage, MAP_FIXED_NOREPLACE) == far);
   STEPLOG_CHECK(map(far + 8 * kPage, 4 * kPage, MAP_FIXED) == far + 8 * kPage);  // replaces a part
