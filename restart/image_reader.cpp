@@ -67,22 +67,10 @@ bool well_formed(const Region& region) {
   return region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0;
 }
 
-// Page faults are most of the cost of loading (measured: 512 MB from tmpfs, two processes on two cores: 0.57
-// s by faults, 0.19 s with huge pages), so whole huge pages are made at once where all of one is stored.
-// Advice only: a kernel that does not know it (MADV_COLLAPSE: 6.1) faults as usual. Leaves no flag on the
-// mapping.
-constexpr uint64_t kHugePage = 2 << 20;
-constexpr int kCollapse = 25;       // MADV_COLLAPSE, not in glibc 2.36's headers
+// Page faults are most of the cost of loading, so the pages of a chunk are made by one call; advice only. (Huge pages made
+// by MADV_COLLAPSE were tried: 512 MB then load in 0.1 s or in 1 s, whatever the kernel has lying about.)
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 constexpr uint64_t kWorthPopulating = 64 << 10;
-
-void make_huge_pages(const Extent& extent) {
-  uint64_t begin = (extent.begin + kHugePage - 1) & ~(kHugePage - 1), end = extent.end & ~(kHugePage - 1);
-  if (extent.end < kHugePage || begin >= end) return;
-  // A range without any page is not collapsed, so each gets its first.
-  for (uint64_t at = begin; at != end; at += kHugePage) *reinterpret_cast<volatile char*>(at) = 0;
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);
-}
 
 }  // namespace
 
@@ -240,7 +228,6 @@ Status ImageReader::load_region(size_t i) const {
   size_t chunk = 0;
   uint64_t offset = placement.offset, gathered = 0, loaded = 0;
   for (const Extent& extent : regions_[i].present) {
-    make_huge_pages(extent);
     for (uint64_t at = extent.begin; at != extent.end;) {
       uint64_t part = std::min(extent.end - at, chunk_ - gathered);
       pieces.push_back({reinterpret_cast<void*>(at), part});
