@@ -57,15 +57,14 @@ uint32_t selector_of(uint64_t base) {
 }
 
 struct Borrowed {
-  uint64_t fs = 0;
   int32_t borrower = 0;
+  uint64_t fs = 0;  // 0: cannot be lent
   sem_t lent;
 };
 
 void* lend(void* argument) {
   auto* borrowed = static_cast<Borrowed*>(argument);
-  lend_block_to(borrowed->borrower);
-  borrowed->fs = seam::fs_base();
+  if (lend_block_to(borrowed->borrower)) borrowed->fs = seam::fs_base();
   sem_post(&borrowed->lent);
   for (;;) pause();
 }
@@ -99,16 +98,18 @@ int start_lender(void* (*run)(void*), void* argument) {
   return error;
 }
 
-void lend_block_to(int32_t borrower) {
-  // Where the kernel clears the id at the thread's end is where the C library keeps it (man 2
-  // set_tid_address).
-  int32_t* id = nullptr;
-  if (prctl(PR_GET_TID_ADDRESS, &id) == 0 && id != nullptr &&
-      *id == static_cast<int32_t>(syscall(SYS_gettid)))
-    *id = borrower;
+bool lend_block_to(int32_t borrower) {
   // Else sched_getcpu() in the borrower tells on which processor this thread went to sleep.
   syscall(SYS_rseq, reinterpret_cast<char*>(seam::fs_base()) + __rseq_offset, sizeof(struct rseq),
           RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+  // Where the kernel clears the id at the thread's end is where the C library keeps it (man 2
+  // set_tid_address).
+  int32_t* id = nullptr;
+  if (prctl(PR_GET_TID_ADDRESS, &id) != 0 || id == nullptr ||
+      *id != static_cast<int32_t>(syscall(SYS_gettid)))
+    return false;
+  *id = borrower;
+  return true;
 }
 
 void make_segments(seam::ThreadRecord* thread) {
@@ -125,10 +126,9 @@ void continue_on_low_block() {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);
-  const bool runs = start_lender(lend, &borrowed) == 0;
-  if (runs) sem_wait(&borrowed.lent);
+  if (start_lender(lend, &borrowed) == 0) sem_wait(&borrowed.lent);
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  if (runs && borrowed.fs >> 32 == 0) change_block(borrowed.fs);
+  if (borrowed.fs != 0 && borrowed.fs >> 32 == 0) change_block(borrowed.fs);
 }
 
 }  // namespace cropdl::lower

@@ -15,10 +15,10 @@ namespace cropdl::lower {
 // error. LH, one thread at a time, all signals blocked.
 int start_lender(void* (*run)(void*), void* argument);
 
-// Called by such a thread, which lends its block to the kernel's thread `borrower`, and never runs again:
-// what the C library keeps in the block of its thread's id becomes true of the borrower, and the kernel stops
-// writing to it.
-void lend_block_to(int32_t borrower);
+// Called by such a thread, which never runs again: the thread id that the C library keeps in the block
+// becomes that of the kernel's thread `borrower`, and the kernel stops writing to the block. False if the id
+// was not found (a kernel without PR_GET_TID_ADDRESS): pthread_self() will mean this thread then.
+bool lend_block_to(int32_t borrower);
 
 // Makes the record's selectors true of its FS bases: 0 where there can be no segment. LH code on any thread
 // with any FS base: uses no libc, no TLS.
