@@ -174,6 +174,30 @@ def patched():
 promise("hazard.c_library_s_placement_calls_are_patched", patched)
 
 
+REPLACES_MEMORY = """import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+libc.mmap.argtypes, libc.mremap.argtypes = [ctypes.c_long] * 6, [ctypes.c_long] * 5
+at, private_anonymous, fixed, failed = 0xfffe0000, 0x22, 0x10, ctypes.c_void_p(-1).value
+print(libc.mmap(at - (1 << 27), 4096, 3, private_anonymous | fixed, -1, 0) == at - (1 << 27))
+print(libc.mmap(at, 1 << 17, 3, private_anonymous | fixed, -1, 0) == failed and ctypes.get_errno())
+page = libc.mmap(0, 4096, 3, private_anonymous, -1, 0)
+print(libc.mremap(page, 4096, 4096, 3, at) == failed and ctypes.get_errno())"""
+
+
+def kept_apart():
+    """A program that maps over the lower half's blocks gets an error; natively there is nothing."""
+    with Place("apart") as place:
+        command = [sys.executable, "-c", REPLACES_MEMORY]
+        _, text, _ = place.ask(command)
+        expect(text.split() == ["True", "False", "False"], f"natively: {text}")
+        _, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", *command])
+        expect(text.split() == ["True", str(errno.ENOMEM), str(errno.ENOMEM)], f"under cropdl-run: {text}")
+
+
+promise("hazard.lower_half_s_blocks_cannot_be_mapped_over", kept_apart)
+
+
 def crashes(mpi):
     """A program that crashes ends its job as it does natively, with the same status."""
     with Place("crash") as place:
