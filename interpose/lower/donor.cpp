@@ -1,8 +1,6 @@
 #include "interpose/lower/donor.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -51,13 +49,8 @@ void* broker(void*) {
 }  // namespace
 
 Status start_donors() {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, broker, nullptr);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  if (error != 0) return Error{"cannot start a thread of the lower half: " + errno_text(error)};
+  if (const int error = start_thread(broker, nullptr); error != 0)
+    return Error{"cannot start a thread of the lower half: " + errno_text(error)};
   return {};
 }
 

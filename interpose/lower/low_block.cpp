@@ -76,26 +76,30 @@ __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint
 
 }  // namespace
 
-int start_lender(void* (*run)(void*), void* argument) {
+int start_thread(void* (*run)(void*), void* argument, void* stack, size_t size) {
+  sigset_t all, old;
+  sigfillset(&all);
   pthread_t thread;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  if (stack != nullptr) pthread_attr_setstack(&attributes, stack, size);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  const int error = pthread_create(&thread, &attributes, run, argument);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+int start_lender(void* (*run)(void*), void* argument) {
   void* const at = reinterpret_cast<void*>(seam::kLowBegin + stacks_used * kStack);
-  int error = EINVAL;
   if (stacks_used < kStacks && mmap(at, kStack, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at) {
     ++stacks_used;
-    pthread_attr_setstack(&attributes, at, kStack);
-    error = pthread_create(&thread, &attributes, run, argument);
+    const int error = start_thread(run, argument, at, kStack);
+    if (error != EINVAL) return error;  // else too little room for the C library's static TLS
   }
-  pthread_attr_destroy(&attributes);
-  if (error != EINVAL) return error;
-  pthread_attr_init(&attributes);  // no room there, or not enough of it for the C library's static TLS
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  error = pthread_create(&thread, &attributes, run, argument);
-  pthread_attr_destroy(&attributes);
-  return error;
+  return start_thread(run, argument);
 }
 
 bool lend_block_to(int32_t borrower) {
@@ -123,11 +127,7 @@ void continue_on_low_block() {
   Borrowed borrowed;
   borrowed.borrower = static_cast<int32_t>(syscall(SYS_gettid));
   sem_init(&borrowed.lent, 0, 0);
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
   if (start_lender(lend, &borrowed) == 0) sem_wait(&borrowed.lent);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
   if (borrowed.fs != 0 && borrowed.fs >> 32 == 0) change_block(borrowed.fs);
 }
 

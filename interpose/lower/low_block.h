@@ -5,14 +5,18 @@
 // `wrfsbase`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "interpose/seam/layout.h"
 
 namespace cropdl::lower {
 
-// Starts a thread that lends its block, which lies below 4 GiB if there is room. Returns pthread_create's
-// error. LH, one thread at a time, all signals blocked.
+// Starts a detached thread with all signals blocked, on the C library's stack or this one. Returns
+// pthread_create's error. LH.
+int start_thread(void* (*run)(void*), void* argument, void* stack = nullptr, size_t size = 0);
+
+// Likewise one that lends its block, which lies below 4 GiB if there is room. One thread at a time.
 int start_lender(void* (*run)(void*), void* argument);
 
 // Called by such a thread, which never runs again: the thread id that the C library keeps in the block

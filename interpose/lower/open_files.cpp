@@ -72,6 +72,8 @@ Error refuse(const OpenFile& f, const std::string& why) {
 
 }  // namespace
 
+static_assert(kFirstHighDescriptor == seam::kFirstLowerFile);  // the core steers the program around them
+
 void remember_standard_streams() {
   for (int fd = 0; fd < 3; ++fd) standard[fd] = identify(fd);
 }

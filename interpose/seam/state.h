@@ -64,6 +64,8 @@ struct ReuseSlot {
   uint64_t address;
 };
 
+inline constexpr unsigned kFirstLowerFile = 900;  // the LH keeps its own descriptors from here on
+
 struct OutsideExtent {  // memory the UH placed outside the window and above 4 GiB (MAP_FIXED)
   uint64_t begin, end;
 };

@@ -7,8 +7,8 @@ namespace cropdl::upper {
 namespace {
 
 constexpr int kAtFdcwd = -100;
+constexpr long kFirstLowerFile = seam::kFirstLowerFile;
 constexpr long kBadFile = -9;                   // EBADF
-constexpr long kFirstLowerFile = 900;           // the LH keeps its own descriptors from here on
 constexpr int kReadOnlyCloseOnExec = 02000000;  // what ld.so opens libraries with
 
 void own(long fd) {

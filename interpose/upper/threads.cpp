@@ -148,7 +148,8 @@ extern "C" void cropdl_child_begins() {
   s->forked = 1;  // fork: this memory is the child's own
   // The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors
   // stay.
-  for (unsigned i = 900 / 64 + 1; i < seam::kMaxFiles / 64; ++i)
+  constexpr unsigned kFirst = seam::kFirstLowerFile;
+  for (unsigned i = kFirst / 64 + 1; i < seam::kMaxFiles / 64; ++i)
     if (s->files[i] != 0) return;
-  if (s->files[900 / 64] >> (900 % 64) == 0) upper::raw(__NR_close_range, 900, ~0u, 0);
+  if (s->files[kFirst / 64] >> (kFirst % 64) == 0) upper::raw(__NR_close_range, kFirst, ~0u, 0);
 }

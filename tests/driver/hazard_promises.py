@@ -272,6 +272,7 @@ promise("hazard.program_that_executes_itself_by_proc_self_exe", executes, "self"
 
 def debugger(program, mpi, ranks):
     """scripts/cropdl-gdb shows the program's own functions and variables, before and after a restart."""
+    expect(shutil.which("gdb"), "gdb is not installed (scripts/setup installs it)")
     with Place("gdb") as place:
         job = place.run(program, ("--steps", "3000", "--pace", "20000"), mpi, ranks)
         for restarted in (False, True):
@@ -291,9 +292,8 @@ def debugger(program, mpi, ranks):
         job.kill_ranks()
 
 
-if shutil.which("gdb"):
-    promise("debug.plain.gdb_knows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)
-    promise("debug.openmpi.gdb_knows_the_program_before_and_after_a_restart", debugger, "openmpi/torture", "openmpi", 2)
+promise("debug.plain.gdb_knows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)
+promise("debug.openmpi.gdb_knows_the_program_before_and_after_a_restart", debugger, "openmpi/torture", "openmpi", 2)
 
 _steps = ("--steps", "50", "--pace", "16000")
 promise("hazard.every_signal_blocked", survives, "blocked_signals", arguments=_steps)

@@ -16,13 +16,7 @@ struct alignas(64) Collectives {
 };
 extern Collectives collectives;
 
-inline void count_collective(CommRecord* c, uint64_t n) {
-  if (__builtin_expect(multiple, 0)) {
-    __atomic_fetch_add(const_cast<uint64_t*>(&c->begun), n, __ATOMIC_RELAXED);
-  } else {
-    c->begun = c->begun + n;
-  }
-}
+inline void count_collective(CommRecord* c, uint64_t n) { add(const_cast<uint64_t*>(&c->begun), n); }
 
 inline void announce_collective(CommRecord* c) {
   collectives.inside.store(c->counted, std::memory_order_relaxed);
