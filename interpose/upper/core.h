@@ -47,7 +47,6 @@ long open_call(const Call& call, ucontext_t* context);
 long descriptor_call(const Call& call);
 long read_link(const Call& call);
 long execute(const Call& call);
-long execute(const Call& call);
 
 // Signals (signals.cpp)
 long set_action(const Call& call);
