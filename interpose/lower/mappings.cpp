@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -56,8 +57,11 @@ bool scan(int fd, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
     const int n = ioctl(fd, kPagemapScan, &a);
     if (n < 0) return false;
     for (int i = 0; i < n; ++i) append(*runs, found[i].begin, found[i].end);
-    if (a.walk_end <= begin) return false;
-    begin = a.walk_end;
+    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE), and tells of more of
+    // them the end of the walk that filled its own array, not that of the last: what was found says more.
+    const uint64_t walked = n > 0 ? std::max(a.walk_end, found[n - 1].end) : a.walk_end;
+    if (walked <= begin) return false;
+    begin = walked;
   }
   return true;
 }

@@ -8,6 +8,8 @@ namespace cropdl::upper {
 namespace {
 
 constexpr uint64_t kHugePage = 2ull << 20;
+constexpr uint64_t kGrowRoom =
+    1ull << 30;                  // below a mapping that grows down; the stack's limit bounds it, too
 constexpr long kExists = -17;    // EEXIST
 constexpr long kNoMemory = -12;  // ENOMEM
 
@@ -16,14 +18,25 @@ seam::ReuseSlot* reuse_slot(uint64_t length) {
 }
 static_assert(seam::kReuseSlots == 1u << 9);
 
-// Address space nobody has been given yet. Wraps around: what is in use is found out by MAP_FIXED_NOREPLACE.
+constexpr uint64_t kMapArea = seam::kMapEnd - seam::kMapBegin;
+
+// Sums of what the program gives may pass 2^64: [begin, begin + length) lies in the mapping area.
+bool in_map_area(uint64_t begin, uint64_t length) {
+  return begin >= seam::kMapBegin && begin <= seam::kMapEnd && length <= seam::kMapEnd - begin;
+}
+
+// page_up() of what does not fit below 2^64 is 0, and so is that of 0.
+bool impossible(uint64_t bytes) { return bytes > kMapArea; }
+
+// Address space nobody has been given yet; `length` is at most kMapArea. Wraps around: what is in use is
+// found out by MAP_FIXED_NOREPLACE.
 uint64_t next_range(uint64_t length) {
   auto* s = seam::state();
   const uint64_t align = length >= kHugePage ? kHugePage : 4096;  // transparent huge pages need alignment
   uint64_t old = __atomic_load_n(&s->map_next, __ATOMIC_RELAXED), begin, end;
   do {
     begin = (old + align - 1) & ~(align - 1);
-    if (begin + length > seam::kMapEnd) begin = seam::kMapBegin;
+    if (!in_map_area(begin, length)) begin = seam::kMapBegin;
     end = begin + length;
   } while (!__atomic_compare_exchange_n(&s->map_next, &old, end, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
   return begin;
@@ -64,7 +77,7 @@ uint64_t find_gap(uint64_t length) {
   }
   if (found == 0) {
     const uint64_t aligned = (free_from + kHugePage - 1) & ~(kHugePage - 1);
-    if (aligned + length <= seam::kMapEnd) found = aligned;
+    if (in_map_area(aligned, length)) found = aligned;
   }
   raw(__NR_close, fd);
   return found;
@@ -72,7 +85,8 @@ uint64_t find_gap(uint64_t length) {
 
 void remember_outside(uint64_t begin, uint64_t end) {
   auto* s = seam::state();
-  if (is_child() || end <= seam::kLowBegin || (begin >= seam::kWindowBegin && end <= seam::kWindowEnd)) return;
+  if (is_child() || end <= seam::kLowBegin || (begin >= seam::kWindowBegin && end <= seam::kWindowEnd))
+    return;
   const uint32_t count = __atomic_load_n(&s->extents, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count && i < seam::kMaxExtents; ++i)
     if (s->outside[i].begin <= begin && end <= s->outside[i].end) return;
@@ -81,13 +95,14 @@ void remember_outside(uint64_t begin, uint64_t end) {
 }
 
 bool is_lower_half(uint64_t begin, uint64_t length) {
-  return begin < seam::kLowEnd && begin + length > seam::kLowBegin;
+  return begin < seam::kLowEnd && (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
 }  // namespace
 
 long place_mmap(const Call& c) {
   const long flags = c.a[3];
+  if (impossible(c.a[1])) return kNoMemory;
   const uint64_t length = page_up(c.a[1]);
   if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0 && is_lower_half(c.a[0], length)) return kNoMemory;
   if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
@@ -99,16 +114,23 @@ long place_mmap(const Call& c) {
     return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
   };
   const uint64_t hint = c.a[0] & ~4095l;
-  if (hint >= seam::kMapBegin && hint + length <= seam::kMapEnd) {
+  if (in_map_area(hint, length)) {
     const long result = at(hint);
     if (!failed(result)) return result;
+  }
+  if ((flags & MAP_GROWSDOWN) != 0) {  // nothing else comes near below it
+    for (int attempt = 0; length <= kMapArea - kGrowRoom && attempt < 64; ++attempt) {
+      const long result = at(next_range(length + kGrowRoom) + kGrowRoom);
+      if (result != kExists) return result;
+    }
+    return kNoMemory;
   }
   // Programs free and map the same sizes over and over. The last address of this size is tried first: if it
   // is free again its page tables are warm, and if it is not, the kernel says so.
   seam::ReuseSlot* slot = reuse_slot(length);
   if (slot->length == length) {
     const uint64_t address = slot->address;
-    if (address >= seam::kMapBegin && address + length <= seam::kMapEnd) {
+    if (in_map_area(address, length)) {
       const long result = at(address);
       if (result != kExists) return result;
     }
@@ -139,6 +161,8 @@ long place_thread_block(const Call& c) {
 
 long place_mremap(const Call& c) {
   const long flags = c.a[3];
+  if (impossible(c.a[1]) || impossible(c.a[2]))
+    return raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE, c.a[4]);
   if ((flags & MREMAP_FIXED) != 0) {
     if (is_lower_half(c.a[4], page_up(c.a[2]))) return kNoMemory;
     const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4]);
