@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coord/channel.h"
+#include "restart/json.h"
 
 namespace cropdl::coord {
 
@@ -22,7 +23,8 @@ std::string apart_path(const std::string& directory, uint32_t rank) {
 
 Result<std::string> read_small_file(const std::string& path, bool* missing) {
   *missing = false;
-  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  Descriptor fd(
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // a FIFO must not hang us
   if (!fd) {
     *missing = errno == ENOENT || errno == ENOTDIR;
     return Error{path + ": " + errno_text(errno)};
@@ -44,7 +46,8 @@ Result<std::string> read_small_file(const std::string& path, bool* missing) {
 
 Status replace_file(const std::string& path, const std::string& content) {
   const std::string fresh = path + ".new";  // each of these files has one writer
-  Descriptor fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  unlink(fresh.c_str());                    // what a killed run left, whatever it is
+  Descriptor fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return Error{fresh + ": cannot be written: " + errno_text(errno)};
   const ssize_t n = write(fd.fd(), content.data(), content.size());
   const int why = n < 0 ? errno : ENOSPC;
@@ -73,24 +76,22 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
   const std::string path = directory + "/job";
   const Result<std::string> text = read_small_file(path, missing);
   if (!text) return text.error();
-  const nlohmann::json j = nlohmann::json::parse(*text, nullptr, false);
-  const auto has = [&](const char* key, bool number) {
-    return j.contains(key) && (number ? j[key].is_number_unsigned() : j[key].is_string());
-  };
-  if (!j.is_object() || !has("format", true) || !has("address", false) || !has("token", false) ||
-      !has("run_id", false) || !has("pid", true) || !has("host", false) || !has("ranks", true) ||
-      !has("started", false))
+  try {
+    const nlohmann::json j = nlohmann::json::parse(*text);
+    if (restart::integer_of<uint64_t>(j.at("format")) != 1)
+      return Error{path + ": made by another version of CropDL"};
+    JobFile job;
+    job.address = j.at("address").get<std::string>();
+    job.token = j.at("token").get<std::string>();
+    job.run_id = j.at("run_id").get<std::string>();
+    job.pid = restart::integer_of<int>(j.at("pid"));
+    job.host = j.at("host").get<std::string>();
+    job.ranks = restart::integer_of<uint32_t>(j.at("ranks"));
+    job.started = j.at("started").get<std::string>();
+    return job;
+  } catch (const nlohmann::json::exception&) {
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};
-  if (j["format"].get<uint64_t>() != 1) return Error{path + ": made by another version of CropDL"};
-  JobFile job;
-  job.address = j["address"];
-  job.token = j["token"];
-  job.run_id = j["run_id"];
-  job.pid = j["pid"];
-  job.host = j["host"];
-  job.ranks = j["ranks"];
-  job.started = j["started"];
-  return job;
+  }
 }
 
 void remove_job_file(const std::string& directory) { unlink((directory + "/job").c_str()); }

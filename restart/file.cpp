@@ -58,6 +58,11 @@ Descriptor open_high(const std::string& path, int flags, unsigned mode) {
   return move_high(Descriptor(low));
 }
 
+bool is_regular(const Descriptor& file) {
+  struct stat info {};
+  return ::fstat(file.fd(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset) {
   return transfer_all(::pwritev, fd, pieces, offset, ENOSPC);
 }

@@ -42,6 +42,9 @@ Descriptor move_high(Descriptor low);
 // open(2) with O_CLOEXEC, moved high. Empty with errno set on failure.
 Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
 
+// Whoever opens a name in a store with O_NONBLOCK (a FIFO there must not hang us) asks this next.
+bool is_regular(const Descriptor& file);
+
 // All of the pieces at `offset`, over short writes and EINTR. 0 or the errno value. Changes `pieces`.
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset);
 

@@ -38,11 +38,11 @@ bool too_deep(const std::string& text) {
   return false;
 }
 
-[[noreturn]] void wrong_type(const char* what) {
-  throw json::type_error::create(302, std::string("expected ") + what, static_cast<const json*>(nullptr));
-}
-
 }  // namespace
+
+void wrong_type(const std::string& expected) {
+  throw json::type_error::create(302, "expected " + expected, static_cast<const json*>(nullptr));
+}
 
 json json_bytes(const std::string& bytes) {
   if (is_utf8(bytes)) return bytes;
@@ -106,7 +106,7 @@ Result<json> unsealed(const std::string& text, const std::string& where, uint32_
     uint64_t recorded = hex_of(object.at("checksum"));
     object.erase("checksum");
     if (checksum(object.dump()) != recorded) return Error{where + ": damaged: its checksum differs"};
-    uint64_t format = object.at("format").get<uint64_t>();
+    uint64_t format = integer_of<uint64_t>(object.at("format"));
     if (format > newest_format)
       return Error{where + ": was written by a newer CropDL (format " + std::to_string(format) +
                    ", this one reads " + std::to_string(newest_format) + ")"};

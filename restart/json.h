@@ -1,9 +1,11 @@
-// JSON as the store writes it: one object with its own checksum, byte strings that need not be UTF-8, and
-// reading that throws only inside restart/. Private to restart/.
+// JSON as the store writes it: one object with its own checksum, byte strings that need not be UTF-8, numbers
+// that are not cut. For the readers and writers of our JSON files, who catch what reading throws.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -12,11 +14,24 @@
 
 namespace cropdl::restart {
 
+[[noreturn]] void wrong_type(const std::string& expected);  // throws nlohmann::json::type_error
+
 // A string that is valid UTF-8 stands as it is, any other (paths and arguments may be) as {"hex": "…"}.
 nlohmann::json json_bytes(const std::string& bytes);
 nlohmann::json json_bytes(const std::vector<std::string>& list);
 std::string bytes_of(const nlohmann::json& value);              // throws nlohmann::json::exception
 std::vector<std::string> list_of(const nlohmann::json& value);  // likewise
+
+// A whole number that T can hold: nlohmann's own conversions wrap and cut without a word. Throws likewise.
+template <class T>
+T integer_of(const nlohmann::json& value) {
+  if (value.is_number_unsigned() && std::in_range<T>(value.get<uint64_t>()))
+    return static_cast<T>(value.get<uint64_t>());
+  if (value.is_number_integer() && !value.is_number_unsigned() && std::in_range<T>(value.get<int64_t>()))
+    return static_cast<T>(value.get<int64_t>());
+  wrong_type("a whole number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
+             std::to_string(std::numeric_limits<T>::max()));
+}
 
 // 64-bit numbers that must survive tools which know only doubles: "0x…", 16 digits.
 std::string hex_text(uint64_t value);

@@ -82,13 +82,13 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
   const json& object = *unsealed_object;
   try {
     Manifest m;
-    m.format = object.at("format").get<uint32_t>();
-    m.seam = object.at("seam").get<uint32_t>();
-    m.version = object.at("version").get<uint64_t>();
-    m.parent = object.at("parent").get<uint64_t>();
+    m.format = integer_of<uint32_t>(object.at("format"));
+    m.seam = integer_of<uint32_t>(object.at("seam"));
+    m.version = integer_of<uint64_t>(object.at("version"));
+    m.parent = integer_of<uint64_t>(object.at("parent"));
     m.created = bytes_of(object.at("created"));
     m.job = bytes_of(object.at("job"));
-    m.ranks = object.at("ranks").get<uint32_t>();
+    m.ranks = integer_of<uint32_t>(object.at("ranks"));
     m.program = bytes_of(object.at("program"));
     m.args = list_of(object.at("args"));
     m.cwd = bytes_of(object.at("cwd"));
@@ -101,8 +101,8 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     m.cpu_features = list_of(object.at("cpu_features"));
     m.stall_seconds = object.at("stall_seconds").get<double>();
     for (const json& image : object.at("images"))
-      m.images.push_back({bytes_of(image.at("file")), image.at("bytes").get<uint64_t>(),
-                          image.at("memory").get<uint64_t>(), hex_of(image.at("checksum")),
+      m.images.push_back({bytes_of(image.at("file")), integer_of<uint64_t>(image.at("bytes")),
+                          integer_of<uint64_t>(image.at("memory")), hex_of(image.at("checksum")),
                           bytes_of(image.at("host"))});
     if (std::string why = contradiction(m); !why.empty()) return Error{where + ": damaged: " + why};
     return m;

@@ -146,8 +146,9 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
 Status Store::take_lock() {
   if (locked_by_this_process(directory())) return Error{used_by(directory(), *reader_.live_job())};
   std::string path = directory() + "/" + kLockFile;
-  Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (!file) return Error{"store " + directory() + ": its lock cannot be opened: " + errno_text(errno)};
+  if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   // A POSIX lock, since the others (flock, open file description locks) pass to forked children: a killed
   // rank's surviving child would keep the store from being restarted.
   struct flock lock {};
@@ -184,7 +185,7 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
     try {
       std::string program = bytes_of(object->at("program"));
       std::vector<std::string> args = list_of(object->at("args"));
-      uint32_t ranks = object->at("ranks").get<uint32_t>();
+      auto ranks = integer_of<uint32_t>(object->at("ranks"));
       if (!same_job(identity, program, args, ranks)) return of_another_job(directory(), program, args, ranks);
     } catch (const std::exception& e) {
       return Error{path + ": damaged: " + e.what()};

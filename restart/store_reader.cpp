@@ -134,9 +134,10 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
     ::gethostname(host, sizeof host - 1);
     return LiveJob{::getpid(), host};
   }
-  Descriptor file = open_high(path, O_RDONLY);
+  Descriptor file = open_high(path, O_RDONLY | O_NONBLOCK);
   if (!file && errno == ENOENT) return LiveJob{};
   if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
+  if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;

@@ -2,13 +2,13 @@
 // it; alone it starts the launcher that the version records.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
 #include "interpose/lower/boot.h"
 #include "interpose/lower/launch.h"
@@ -35,25 +35,20 @@ int fail_together(uint32_t rank, const std::string& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Continues a job from its newest whole version in DIR."};
+  CLI::App app{"Continues a job from its newest whole version in DIR.", "cropdl-restart"};
   std::string directory;
   uint64_t version = 0;
   double interval = 0;
   app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
   app.add_option("--version", version, "this version instead of the newest")
       ->option_text("N")
-      ->check(CLI::PositiveNumber);
+      ->check(entry::version_value());
   app.add_option("--interval", interval, "take a checkpoint every so many seconds from now on")
       ->option_text("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(entry::seconds_value());
   app.add_option("DIR", directory, "the directory of the checkpoints")->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
-    return fail(std::string(e.what()) + " (see cropdl-restart --help)");
-  }
+  int status = 0;
+  if (!entry::parse_options(app, argc, argv, nullptr, &status)) return status;
 
   const lower::Launch launch = lower::read_launch("cropdl-restart");
   char* resolved = realpath(directory.c_str(), nullptr);

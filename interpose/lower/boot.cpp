@@ -1,28 +1,37 @@
 #include "interpose/lower/boot.h"
 
-#include <nlohmann/json.hpp>
+#include "restart/json.h"
 
 namespace cropdl::lower {
 
+using restart::json_bytes;
+
 std::string boot_text(const Boot& b) {
-  return nlohmann::json{{"restart", b.restart},          {"directory", b.directory}, {"interval", b.interval},
-                        {"program", b.program},          {"preload", b.preload},     {"version", b.version},
-                        {"installation", b.installation}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json{{"restart", b.restart},
+                        {"directory", json_bytes(b.directory)},
+                        {"interval", b.interval},
+                        {"program", json_bytes(b.program)},
+                        {"preload", json_bytes(b.preload)},
+                        {"version", b.version},
+                        {"installation", json_bytes(b.installation)}}
+      .dump();
 }
 
 Result<Boot> parse_boot(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return Error{"this program is started by cropdl-run or cropdl-restart, not by hand"};
-  Boot b;
-  b.restart = json.value("restart", false);
-  b.directory = json.value("directory", "");
-  b.interval = json.value("interval", 0.0);
-  b.program = json.value("program", "");
-  b.preload = json.value("preload", "");
-  b.version = json.value("version", uint64_t{0});
-  b.installation = json.value("installation", "");
-  return b;
+  try {
+    const auto json = nlohmann::json::parse(text);
+    Boot b;
+    b.restart = json.at("restart").get<bool>();
+    b.directory = restart::bytes_of(json.at("directory"));
+    b.interval = json.at("interval").get<double>();
+    b.program = restart::bytes_of(json.at("program"));
+    b.preload = restart::bytes_of(json.at("preload"));
+    b.version = restart::integer_of<uint64_t>(json.at("version"));
+    b.installation = restart::bytes_of(json.at("installation"));
+    return b;
+  } catch (const nlohmann::json::exception&) {
+    return Error{"this program is started by cropdl-run or cropdl-restart, not by hand"};
+  }
 }
 
 }  // namespace cropdl::lower

@@ -17,10 +17,16 @@ uint64_t up(uint64_t a) { return (a + kPage - 1) & ~(kPage - 1); }
 
 struct File {
   int fd;
-  explicit File(const std::string& path) : fd(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  uint64_t size = 0;  // of a regular file; others have nothing for us
+  // O_NONBLOCK: a FIFO of that name must not hang us.
+  explicit File(const std::string& path) : fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat info {};
+    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) size = static_cast<uint64_t>(info.st_size);
+  }
   ~File() {
     if (fd >= 0) close(fd);
   }
+  bool holds(uint64_t offset, uint64_t bytes) const { return offset <= size && bytes <= size - offset; }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   bool read(void* to, size_t bytes, uint64_t offset) const {
@@ -55,6 +61,18 @@ void read_needed(const File& file, const Elf64_Phdr& dynamic, ElfFile* elf) {
   }
 }
 
+// "" or why the segment cannot be mapped. What lies behind the file's end would be SIGBUS at the first touch.
+std::string why_not(const File& file, const Elf64_Phdr& s) {
+  constexpr uint64_t kAddresses = 1ull << 47;  // of user space (Linux Documentation/arch/x86/x86_64/mm.rst)
+  if (!file.holds(s.p_offset, s.p_filesz))
+    return "is cut short: it has " + std::to_string(file.size) + " bytes and should have " +
+           (s.p_filesz <= ~0ull - s.p_offset ? std::to_string(s.p_offset + s.p_filesz) : "more");
+  if (s.p_filesz > s.p_memsz || s.p_vaddr >= kAddresses || s.p_memsz >= kAddresses ||
+      s.p_vaddr % kPage != s.p_offset % kPage)
+    return "damaged ELF header";
+  return "";
+}
+
 }  // namespace
 
 Result<ElfFile> read_elf(const std::string& path) {
@@ -73,6 +91,8 @@ Result<ElfFile> read_elf(const std::string& path) {
   if (!file.read(elf.segments.data(), h.e_phnum * sizeof(Elf64_Phdr), h.e_phoff))
     return Error{path + ": damaged ELF header"};
   for (const auto& s : elf.segments) {
+    if (s.p_type == PT_LOAD)
+      if (const std::string line = why_not(file, s); !line.empty()) return Error{path + ": " + line};
     if (s.p_type == PT_INTERP && s.p_filesz < 4096) {
       elf.interpreter.resize(s.p_filesz);
       if (!file.read(elf.interpreter.data(), s.p_filesz, s.p_offset))

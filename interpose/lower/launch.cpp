@@ -13,8 +13,9 @@ namespace {
 
 uint32_t number(const char* variable, uint32_t otherwise) {
   const char* text = getenv(variable);
-  return text != nullptr && *text >= '0' && *text <= '9' ? static_cast<uint32_t>(strtoul(text, nullptr, 10))
-                                                         : otherwise;
+  if (text == nullptr || *text < '0' || *text > '9') return otherwise;
+  const unsigned long value = strtoul(text, nullptr, 10);
+  return value < UINT32_MAX ? static_cast<uint32_t>(value) : otherwise;
 }
 
 std::string read_all(const std::string& path) {

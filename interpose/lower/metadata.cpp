@@ -1,10 +1,13 @@
 #include "interpose/lower/metadata.h"
 
-#include <nlohmann/json.hpp>
+#include "restart/json.h"
 
 namespace cropdl::lower {
 
 using nlohmann::json;
+using restart::bytes_of;
+using restart::integer_of;
+using restart::json_bytes;
 
 std::string metadata_text(const Metadata& m) {
   json files = json::array();
@@ -12,17 +15,17 @@ std::string metadata_text(const Metadata& m) {
     files.push_back({{"fd", f.fd},
                      {"standard", f.standard},
                      {"same_as", f.same_as},
-                     {"path", f.path},
+                     {"path", json_bytes(f.path)},
                      {"flags", f.flags},
                      {"descriptor_flags", f.descriptor_flags},
                      {"offset", f.offset},
                      {"size", f.size}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
-              {"program", m.program},
-              {"cwd", m.cwd},
-              {"name", m.name},
-              {"arguments", m.arguments},
+              {"program", json_bytes(m.program)},
+              {"cwd", json_bytes(m.cwd)},
+              {"name", json_bytes(m.name)},
+              {"arguments", json_bytes(m.arguments)},
               {"umask", m.umask},
               {"interval", m.interval},
               {"mpi", m.mpi_name},
@@ -30,7 +33,7 @@ std::string metadata_text(const Metadata& m) {
               {"cpu_features", m.cpu_features},
               {"pending_signals", m.pending_signals},
               {"files", files}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+      .dump();
 }
 
 Result<Metadata> parse_metadata(const std::string& text, const std::string& where) {
@@ -38,13 +41,13 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
   if (!j.is_object()) return Error{where + ": its metadata is not JSON"};
   try {
     Metadata m;
-    j.at("rank").get_to(m.rank);
-    j.at("ranks").get_to(m.ranks);
-    j.at("program").get_to(m.program);
-    j.at("cwd").get_to(m.cwd);
-    j.at("name").get_to(m.name);
-    j.at("arguments").get_to(m.arguments);
-    j.at("umask").get_to(m.umask);
+    m.rank = integer_of<uint32_t>(j.at("rank"));
+    m.ranks = integer_of<uint32_t>(j.at("ranks"));
+    m.program = bytes_of(j.at("program"));
+    m.cwd = bytes_of(j.at("cwd"));
+    m.name = bytes_of(j.at("name"));
+    m.arguments = restart::list_of(j.at("arguments"));
+    m.umask = integer_of<uint32_t>(j.at("umask"));
     j.at("interval").get_to(m.interval);
     j.at("mpi").get_to(m.mpi_name);
     j.at("only_functions").get_to(m.only_functions);
@@ -52,14 +55,14 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("pending_signals").get_to(m.pending_signals);
     for (const json& f : j.at("files")) {
       OpenFile file;
-      f.at("fd").get_to(file.fd);
-      f.at("standard").get_to(file.standard);
-      f.at("same_as").get_to(file.same_as);
-      f.at("path").get_to(file.path);
-      f.at("flags").get_to(file.flags);
-      f.at("descriptor_flags").get_to(file.descriptor_flags);
-      f.at("offset").get_to(file.offset);
-      f.at("size").get_to(file.size);
+      file.fd = integer_of<int>(f.at("fd"));
+      file.standard = integer_of<int>(f.at("standard"));
+      file.same_as = integer_of<int>(f.at("same_as"));
+      file.path = bytes_of(f.at("path"));
+      file.flags = integer_of<int>(f.at("flags"));
+      file.descriptor_flags = integer_of<int>(f.at("descriptor_flags"));
+      file.offset = integer_of<int64_t>(f.at("offset"));
+      file.size = integer_of<int64_t>(f.at("size"));
       m.files.push_back(std::move(file));
     }
     return m;

@@ -1,6 +1,6 @@
 // forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a CropDL of
 // another kind or another machine would have written, all checksums being right:
-//   image-format N | image-seam N | manifest-format N | manifest-seam N | image-cpu-feature NAME
+//   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N | image-cpu-feature NAME
 // A tool of the tests alone.
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 
 #include "restart/checksum.h"
 #include "restart/image_layout.h"
+#include "restart/json.h"
 #include "restart/manifest.h"
 
 using namespace cropdl::restart;
@@ -82,6 +83,11 @@ int main(int argc, char** argv) {
     manifest->format = static_cast<uint32_t>(std::stoul(value));
   } else if (kind == "manifest-seam") {
     manifest->seam = static_cast<uint32_t>(std::stoul(value));
+  } else if (kind == "manifest-ranks") {  // beyond what a Manifest can hold
+    auto object = unsealed(manifest_text(*manifest), path, kManifestFormat);
+    (*object)["ranks"] = std::stoull(value);
+    replace(path, sealed_text(*object));
+    return 0;
   } else {
     fail("unknown: " + kind);
   }

@@ -17,8 +17,8 @@ namespace {
 int init(int required, int* provided, seam::Fn fn) {
   if (!seam::control()->mpi_table) {
     static const char line[] =
-        "cropdl: the program calls MPI, but it was started through a lower half without MPI; name one with "
-        "cropdl-run --mpi openmpi|mpich\n";
+        "cropdl: the program calls MPI, but it is not linked with one and no launcher started it; start it with "
+        "mpirun -n 1 cropdl-run\n";
     if (write(2, line, sizeof line - 1) < 0) {
       // standard error is closed: the exit status still says it
     }
