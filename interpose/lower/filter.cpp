@@ -2,6 +2,7 @@
 
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
@@ -29,7 +30,7 @@ constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam
 static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
               seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
-enum Label { kNext, kAllow, kTrapInWindow, kAbsentInWindow, kMmap, kMask, kFcntl, kLabels };
+enum Label { kNext, kAllow, kTrapInWindow, kAbsentInWindow, kMmap, kMask, kFcntl, kFutex, kLabels };
 
 struct Instruction {
   sock_filter code;
@@ -39,6 +40,7 @@ struct Instruction {
 class Program {
  public:
   void load(uint32_t offset) { add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)); }
+  void mask(uint32_t bits) { add(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits)); }
   void result(uint32_t value) { add(BPF_STMT(BPF_RET | BPF_K, value)); }
   void jump(uint16_t test, uint32_t value, Label yes, Label no = kNext) {
     instructions_.push_back({BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 0, 0), yes, no});
@@ -71,6 +73,7 @@ Status install_filter(bool restarted) {
   p.jump(BPF_JEQ, __NR_mmap, kMmap);
   p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
+  if (seam::control()->clocks.monotonic != 0) p.jump(BPF_JEQ, __NR_futex, kFutex);
   for (const int nr : upper::kTrapped) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrapInWindow);
   if (restarted)
     for (const int nr : upper::kTrappedAfterRestart)
@@ -101,6 +104,16 @@ Status install_filter(bool restarted) {
   p.load(low(argument(1)));
   p.jump(BPF_JEQ, 0 /* F_DUPFD */, kTrapInWindow);
   p.jump(BPF_JEQ, 1030 /* F_DUPFD_CLOEXEC */, kTrapInWindow);
+  p.result(SECCOMP_RET_ALLOW);
+
+  // Absolute times on a monotonic clock that is not the kernel's (upper/clocks.cpp).
+  p.label(kFutex);
+  p.load(low(argument(1)));
+  p.jump(BPF_JSET, FUTEX_CLOCK_REALTIME, kAllow);
+  p.mask(FUTEX_CMD_MASK & 0xff);
+  p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kTrapInWindow);
+  p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kTrapInWindow);
+  p.jump(BPF_JEQ, 13 /* FUTEX_LOCK_PI2 */, kTrapInWindow);
   p.result(SECCOMP_RET_ALLOW);
 
   p.label(kTrapInWindow);

@@ -20,6 +20,7 @@
 #include "interpose/lower/memory_map.h"
 #include "interpose/lower/metadata.h"
 #include "interpose/lower/process.h"
+#include "interpose/lower/process_ids.h"
 #include "interpose/lower/window.h"
 #include "interpose/seam/thread.h"
 #include "restart/file.h"
@@ -119,6 +120,7 @@ void continue_program() {
 }
 
 Result<coord::ImageSummary> save_image(const std::string& directory) {
+  note_ids();
   const auto begin = std::chrono::steady_clock::now();
   Process& p = process();
   Metadata m;
@@ -143,6 +145,7 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
     for (int sig = 1; sig <= 64; ++sig)
       if (sig != seam::kSuspendSignal && sigismember(&pending, sig) == 1 && blocked_by_program(sig))
         m.pending_signals.push_back(sig);
+  m.clocks = read_clocks();
   auto files = list_open_files();
   if (!files) return files.error();
   m.files = std::move(*files);

@@ -32,6 +32,7 @@ std::string metadata_text(const Metadata& m) {
               {"only_functions", m.only_functions},
               {"cpu_features", m.cpu_features},
               {"pending_signals", m.pending_signals},
+              {"clocks", m.clocks},
               {"files", files}}
       .dump();
 }
@@ -65,6 +66,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
       file.size = integer_of<int64_t>(f.at("size"));
       m.files.push_back(std::move(file));
     }
+    if (j.contains("clocks")) j.at("clocks").get_to(m.clocks);
     return m;
   } catch (const json::exception& e) {
     return Error{where + ": its metadata lacks a field (" + e.what() + ")"};

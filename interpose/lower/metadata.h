@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/lower/clocks.h"
 #include "interpose/lower/open_files.h"
 #include "restart/result.h"
 
@@ -21,6 +22,7 @@ struct Metadata {
   std::vector<std::string> cpu_features;
   std::vector<int> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;
+  Clocks clocks;
 };
 
 std::string metadata_text(const Metadata& m);

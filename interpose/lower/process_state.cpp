@@ -1,11 +1,15 @@
 #include "interpose/lower/process_state.h"
 
 #include <fcntl.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "interpose/lower/mappings.h"
@@ -26,7 +30,9 @@ std::string threads() {
 
 std::string children() {
   siginfo_t info{};
-  if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return "";
+  // __WALL: children made without SIGCHLD, too (man 2 wait).
+  if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD)
+    return "";
   return "the program has a child process that it has not waited for";
 }
 
@@ -44,6 +50,24 @@ std::string timers() {
     if (getitimer(t.which, &value) == 0 && (value.it_value.tv_sec != 0 || value.it_value.tv_usec != 0))
       return std::string("the running timer ") + t.name + " cannot be saved yet";
   }
+  return "";
+}
+
+std::string system_v() {
+  const auto& known = seam::state()->system_v;
+  const std::string cannot = " is the machine's and cannot be saved yet; remove it (ipcrm, ";
+  for (uint32_t i = 0; i < std::min(known.semaphores, known.kMax); ++i) {
+    semid_ds status{};
+    if (semctl(known.semaphore[i], 0, IPC_STAT, &status) == 0 || errno == EACCES)
+      return "the System V semaphore set " + std::to_string(known.semaphore[i]) + " (semget)" + cannot + "IPC_RMID)";
+  }
+  for (uint32_t i = 0; i < std::min(known.queues, known.kMax); ++i) {
+    msqid_ds status{};
+    if (msgctl(known.queue[i], IPC_STAT, &status) == 0 || errno == EACCES)
+      return "the System V message queue " + std::to_string(known.queue[i]) + " (msgget)" + cannot + "IPC_RMID)";
+  }
+  if (std::max(known.semaphores, known.queues) > known.kMax)
+    return "more than " + std::to_string(known.kMax) + " System V semaphore sets or message queues were used";
   return "";
 }
 
@@ -69,7 +93,7 @@ std::string memory() {
 }  // namespace
 
 std::string process_refusal() {
-  for (auto check : {threads, children, timers, memory})
+  for (auto check : {threads, children, timers, system_v, memory})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

@@ -12,6 +12,7 @@
 #include "interpose/lower/memory_map.h"
 #include "interpose/lower/metadata.h"
 #include "interpose/lower/process.h"
+#include "interpose/lower/process_ids.h"
 #include "interpose/lower/window.h"
 #include "restart/file.h"
 #include "restart/image.h"
@@ -126,7 +127,8 @@ void restore_process(const Metadata& m) {
   umask(m.umask);
   prctl(PR_SET_NAME, m.name.c_str());
   auto* state = seam::state();
-  state->real_pid = getpid();
+  take_place_of_ids();
+  continue_clocks(m.clocks);
   auto& main = state->threads[0];
   main.tid = static_cast<int32_t>(syscall(SYS_gettid));
   if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);

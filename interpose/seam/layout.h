@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "interpose/seam/process.h"
+
 namespace cropdl::seam {
 
 inline constexpr uint32_t kSeamVersion = 1;  // recorded in images; a newer one is refused, older ones restart
@@ -90,6 +92,7 @@ struct ControlPage {
   char shim_orte[256];                //
   char shim_opal[256];                //
   uint64_t reserved[64];
+  ClockOffsets clocks;
 };
 
 inline ControlPage* control() { return reinterpret_cast<ControlPage*>(kControlPage); }

@@ -90,6 +90,8 @@ struct PersistentState {
   ThreadRecord spawned;            // GS base of vfork and posix_spawn children
   uint64_t files[kMaxFiles / 64];  // descriptors of the UH, one bit each
   ThreadRecord threads[kMaxThreads];
+  ProcessIds ids;
+  SystemVObjects system_v;
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

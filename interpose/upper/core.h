@@ -58,10 +58,29 @@ long timed_wait(const Call& call);
 long clone_call(const Call& call, ucontext_t* context);
 long leave_process(const Call& call);
 long leave_thread(const Call& call);
-long process_id_call(const Call& call);
 bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table
                     // there
 bool is_child();    // that, or a child of fork, which has its own copy: neither has an LH
+
+// Ids (ids.cpp)
+bool takes_ids(long nr);
+long id_call(const Call& call);   // one of those
+Call real_ids(const Call& call);  // with what the kernel calls the processes that the program names
+long real_process(long upper);
+long own_process();  // what the program's getpid() says
+
+// Clocks (clocks.cpp)
+bool takes_clock(long nr);
+long clock_call(const Call& call);     // one of those
+long sleep_until(const Call& call);    // clock_nanosleep with TIMER_ABSTIME
+bool is_shifted_clock(long clock);     // its absolute times are not the kernel's
+
+// System V semaphores and message queues (system_v.cpp)
+long system_v_call(const Call& call);
+
+// Paths (proc_paths.cpp)
+bool takes_path(long nr);
+long path_call(const Call& call, ucontext_t* context);  // one of those
 
 // libc's hot placement sites (patch.cpp). `text` has just been mapped from the file `fd`.
 void patch_libc(uint64_t text, uint64_t length, int fd);

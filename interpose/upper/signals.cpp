@@ -5,6 +5,7 @@
 // PersistentState::actions.
 #include <asm/unistd.h>
 
+#include "interpose/upper/clocks.h"
 #include "interpose/upper/core.h"
 
 extern "C" {
@@ -131,15 +132,7 @@ long masked_wait(const Call& c) {
 
 namespace {
 
-struct Time {
-  int64_t seconds, nanoseconds;
-};
-int64_t now() {
-  Time t;
-  raw(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, reinterpret_cast<long>(&t));
-  return t.seconds * 1000000000 + t.nanoseconds;
-}
-// What is left of `total` ns that began at `since`. Another boot's clock (after a restart) may say anything.
+// What is left of `total` ns that began at `since`. 
 int64_t left(int64_t total, int64_t since) {
   const int64_t gone = now() - since;
   if (gone < 0) return total;
@@ -173,6 +166,7 @@ long timed_wait(const Call& c) {
       timeout_argument = 2;
       break;
     case __NR_epoll_pwait2:
+    case __NR_semtimedop:
       timeout_argument = 3;
       break;
     case __NR_select:

@@ -34,13 +34,14 @@ long emulate(const Call& c, ucontext_t* context) {
     case __NR_epoll_pwait2:
       return masked_wait(c);
     case __NR_nanosleep:
-    case __NR_clock_nanosleep:
     case __NR_poll:
     case __NR_select:
     case __NR_epoll_wait:
     case __NR_pause:
     case __NR_rt_sigtimedwait:
       return timed_wait(c);
+    case __NR_clock_nanosleep:
+      return (c.a[1] & 1) != 0 && is_shifted_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
 
     case __NR_clone:
     case __NR_fork:
@@ -56,38 +57,9 @@ long emulate(const Call& c, ucontext_t* context) {
                  ? (raw(c.nr, c.a[0]), seam::current_thread()->upper_tid)
                  : raw(c.nr, c.a[0]);
 
-    case __NR_open:
-    case __NR_creat:
-    case __NR_openat:
-    case __NR_openat2:
-      return open_call(c, context);
-    case __NR_readlink:
-    case __NR_readlinkat:
-      return read_link(c);
-
-    case __NR_execve:
-    case __NR_execveat:
-      return execute(c);
-
-    case __NR_getppid:
-    case __NR_getpid:
-    case __NR_gettid:
-    case __NR_kill:
-    case __NR_tkill:
-    case __NR_tgkill:
-    case __NR_rt_sigqueueinfo:
-    case __NR_rt_tgsigqueueinfo:
-    case __NR_sched_setaffinity:
-    case __NR_sched_getaffinity:
-    case __NR_getpgid:
-    case __NR_getsid:
-    case __NR_setpgid:
-    case __NR_prlimit64:
-      return process_id_call(c);
-
     case __NR_timer_create: {
       const Pin pin;
-      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
+      const long result = raw(c.nr, real_ids(c).a[0], c.a[1], c.a[2]);
       if (!failed(result) && !is_child())
         __atomic_fetch_add(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
       return result;
@@ -99,7 +71,20 @@ long emulate(const Call& c, ucontext_t* context) {
         __atomic_fetch_sub(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
       return result;
     }
+    case __NR_semget:
+    case __NR_msgget:
+    case __NR_semop:
+    case __NR_semtimedop:
+      return system_v_call(c);
+
+    case __NR_pidfd_open:
+    case __NR_perf_event_open:
+      return descriptor_call(real_ids(c));
+
     default:
+      if (takes_path(c.nr)) return path_call(c, context);
+      if (takes_clock(c.nr)) return clock_call(c);
+      if (takes_ids(c.nr)) return id_call(c);
       return descriptor_call(c);
   }
 }

@@ -90,49 +90,6 @@ long leave_process(const Call& c) {
   return raw(__NR_exit_group, c.a[0]);
 }
 
-// Ids, trapped only in a process that continues an image: the program knows those of its first run.
-long process_id_call(const Call& c) {
-  auto* s = seam::state();
-  auto real_tid = [&](long upper) -> long {
-    for (auto& record : s->threads) {
-      if (record.used != 0 && record.upper_tid == upper) return record.tid;
-      if (&record - s->threads > 64 && record.self == nullptr) break;
-    }
-    return upper;
-  };
-  auto real_pid = [&](long upper) { return upper == s->upper_pid ? static_cast<long>(s->real_pid) : upper; };
-  if (is_child()) {  // it knows its own ids from the kernel, and its parent's from the parent
-    const long me = raw(__NR_getpid);
-    if (c.nr == __NR_getppid) {
-      const long parent = raw(__NR_getppid);
-      return parent == s->real_pid ? static_cast<long>(s->upper_pid) : parent;
-    }
-    const bool means_parent = c.nr != __NR_gettid && c.a[0] == s->upper_pid && me != c.a[0];
-    return raw(c.nr, means_parent ? s->real_pid : c.a[0], c.a[1], c.a[2], c.a[3]);
-  }
-  switch (c.nr) {
-    case __NR_getppid:
-      return raw(c.nr);
-    case __NR_getpid:
-      return s->upper_pid;
-    case __NR_gettid:
-      return seam::current_thread()->upper_tid;
-    case __NR_kill: {
-      const long pid =
-          c.a[0] < 0 && -c.a[0] == s->upper_pid ? -static_cast<long>(s->real_pid) : real_pid(c.a[0]);
-      return raw(c.nr, pid, c.a[1]);
-    }
-    case __NR_tkill:
-      return raw(c.nr, real_tid(c.a[0]), c.a[1]);
-    case __NR_tgkill:
-      return raw(c.nr, real_pid(c.a[0]), real_tid(c.a[1]), c.a[2]);
-    case __NR_rt_tgsigqueueinfo:
-      return raw(c.nr, real_pid(c.a[0]), real_tid(c.a[1]), c.a[2], c.a[3]);
-    default:  // the pid or tid is the first argument
-      return raw(c.nr, real_tid(real_pid(c.a[0])), c.a[1], c.a[2], c.a[3]);
-  }
-}
-
 }  // namespace cropdl::upper
 
 // First thing in a child, before it returns to the program; GS base is its record.

@@ -37,23 +37,24 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_mq_open,        __NR_memfd_secret,
                                    __NR_close_range,    __NR_timer_create,
                                    __NR_timer_delete,   __NR_execve,
-                                   __NR_execveat};
+                                   __NR_execveat,       __NR_semget,
+                                   __NR_msgget,         __NR_semop,
+                                   __NR_semtimedop};
 
-// Only in a process that continues an image: they tell or take ids of the first run.
-inline constexpr int kTrappedAfterRestart[] = {__NR_getppid,
-                                               __NR_getpid,
-                                               __NR_gettid,
-                                               __NR_kill,
-                                               __NR_tkill,
-                                               __NR_tgkill,
-                                               __NR_rt_sigqueueinfo,
-                                               __NR_rt_tgsigqueueinfo,
-                                               __NR_sched_setaffinity,
-                                               __NR_sched_getaffinity,
-                                               __NR_getpgid,
-                                               __NR_getsid,
-                                               __NR_setpgid,
-                                               __NR_prlimit64};
+// Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
+inline constexpr int kTrappedAfterRestart[] = {
+    __NR_getpid, __NR_gettid, __NR_getppid, __NR_getpgrp, __NR_getpgid, __NR_getsid, __NR_setpgid,
+    __NR_setsid, __NR_kill, __NR_tkill, __NR_tgkill, __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo,
+    __NR_sched_setaffinity, __NR_sched_getaffinity, __NR_sched_setparam, __NR_sched_getparam,
+    __NR_sched_setscheduler, __NR_sched_getscheduler, __NR_sched_setattr, __NR_sched_getattr,
+    __NR_sched_rr_get_interval, __NR_getpriority, __NR_setpriority, __NR_ioprio_get, __NR_ioprio_set,
+    __NR_prlimit64, __NR_process_vm_readv, __NR_process_vm_writev, __NR_kcmp, __NR_get_robust_list,
+    __NR_migrate_pages, __NR_move_pages, __NR_ptrace, __NR_capget, __NR_capset, __NR_wait4, __NR_waitid,
+    // Clocks that go on (clocks.cpp).
+    __NR_clock_gettime, __NR_getrusage, __NR_times,
+    // Paths in /proc have ids in them (proc_paths.cpp).
+    __NR_stat, __NR_lstat, __NR_newfstatat, __NR_statx, __NR_access, __NR_faccessat, __NR_faccessat2,
+    __NR_chdir, __NR_statfs, __NR_inotify_add_watch};
 
 // Told not to exist, which glibc knows how to live with. clone3 hides its arguments in memory; rseq keeps an
 // address in the thread that the kernel writes to at any time.

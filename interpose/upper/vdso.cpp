@@ -1,6 +1,7 @@
 // The proxy vDSO: the kernel's moves from run to run, this one does not. Upper half, any thread.
 #include <asm/unistd.h>
 
+#include "interpose/upper/clocks.h"
 #include "interpose/upper/core.h"
 
 using cropdl::seam::control;
@@ -16,8 +17,14 @@ using Three = long (*)(long, long, long);
 #define CROPDL_VDSO extern "C" __attribute__((visibility("default"), section(".text.vdso")))
 
 CROPDL_VDSO long __vdso_clock_gettime(long clock, long time) {
+  const auto& offsets = control()->clocks;
+  if (offsets.shifted != 0 && (clock < 0 || clock == cropdl::upper::kProcessClock || clock == cropdl::upper::kThreadClock))
+    return cropdl::upper::clock_call({__NR_clock_gettime, {clock, time}});
   const auto f = reinterpret_cast<Two>(control()->vdso[0]);
-  return f != nullptr ? f(clock, time) : raw(__NR_clock_gettime, clock, time);
+  const long result = f != nullptr ? f(clock, time) : raw(__NR_clock_gettime, clock, time);
+  if (offsets.shifted != 0 && result == 0)  // within this section: the time and its offset are of one run
+    cropdl::upper::add(reinterpret_cast<cropdl::upper::Time*>(time), cropdl::upper::wall_offset(offsets, clock));
+  return result;
 }
 CROPDL_VDSO long __vdso_gettimeofday(long time, long zone) {
   const auto f = reinterpret_cast<Two>(control()->vdso[1]);

@@ -1,0 +1,168 @@
+// Clocks that only go forward do so over a restart, too: on another boot or machine the offsets of the
+// control page are added to what the kernel says, and taken from the absolute times that the program waits
+// for. CPU time and usage go on from those of the former runs. The fast way is in vdso.cpp. UH, any thread.
+#include "interpose/upper/clocks.h"
+
+#include <linux/futex.h>
+
+#include "interpose/upper/core.h"
+
+namespace cropdl::upper {
+namespace {
+
+constexpr long kInterrupted = -4;  // EINTR
+
+// man 2 getrusage: two struct timeval, then counters, of which the third word from the times is a maximum.
+struct Usage {
+  int64_t user[2], system[2], counters[14];
+};
+
+void add_times(int64_t (&time)[2], const int64_t* more) {
+  time[0] += more[0], time[1] += more[1];
+  if (time[1] >= 1000000) ++time[0], time[1] -= 1000000;
+}
+
+// What a clock of work is ahead of the kernel's: of this process, or of its main thread.
+int64_t work_offset(long clock) {
+  const auto& o = seam::control()->clocks;
+  if (is_child()) return 0;
+  const bool main_calls = seam::current_thread()->kind == seam::kMainThread;
+  if (clock == kProcessClock) return o.process_cpu;
+  if (clock == kThreadClock) return main_calls ? o.thread_cpu : 0;
+  const int id = static_cast<int>(clock);
+  if (id >= 0 || (id & 3) == 3) return 0;
+  const long process = real_process(~(id >> 3));
+  const bool own = process == seam::state()->real_pid || (process == 0 && ((id & 4) == 0 || main_calls));
+  if (!own) return 0;
+  if ((id & 4) != 0) return (id & 3) == 1 ? o.usage[2][0] * kSecond + o.usage[2][1] * 1000 : o.thread_cpu;
+  return (id & 3) == 1 ? o.usage[0][0] * kSecond + o.usage[0][1] * 1000 : o.process_cpu;
+}
+
+int64_t offset(long clock) {
+  const int64_t wall = wall_offset(seam::control()->clocks, clock);
+  return wall != 0 ? wall : work_offset(clock);
+}
+
+long read_clock(const Call& c) {
+  const long result = raw(c.nr, real_ids(c).a[0], c.a[1]);
+  if (result == 0) add(reinterpret_cast<Time*>(c.a[1]), offset(static_cast<int>(c.a[0])));
+  return result;
+}
+
+long usage_call(const Call& c) {
+  const long result = raw(c.nr, c.a[0], c.a[1]);
+  if (result != 0 || is_child()) return result;
+  const int who = static_cast<int>(c.a[0]);  // RUSAGE_SELF 0, RUSAGE_CHILDREN -1, RUSAGE_THREAD 1
+  if (who == 1 && seam::current_thread()->kind != seam::kMainThread) return result;
+  const int64_t* more = seam::control()->clocks.usage[who == 0 ? 0 : who == -1 ? 1 : 2];
+  auto* usage = reinterpret_cast<Usage*>(c.a[1]);
+  add_times(usage->user, more);
+  add_times(usage->system, more + 2);
+  if (usage->counters[0] < more[4]) usage->counters[0] = more[4];  // ru_maxrss
+  for (int i = 1; i < 14; ++i) usage->counters[i] += more[4 + i];
+  return result;
+}
+
+// times() counts in hundredths of a second (USER_HZ).
+long times_call(const Call& c) {
+  const long result = raw(c.nr, c.a[0]);
+  if (failed(result)) return result;
+  const auto& o = seam::control()->clocks;
+  if (c.a[0] != 0 && !is_child()) {
+    auto* ticks = reinterpret_cast<int64_t*>(c.a[0]);  // user, system, children's user, children's system
+    for (int i = 0; i < 4; ++i) {
+      const int64_t* more = o.usage[i / 2] + 2 * (i % 2);
+      ticks[i] += more[0] * 100 + more[1] / 10000;
+    }
+  }
+  return result + o.monotonic / (kSecond / 100);
+}
+
+// A wait until an absolute time of the program's clock is made as one for the rest, measured again whenever
+// it is interrupted: should a cut fall between, it lasts no longer than natively.
+long wait_on_futex(const Call& c) {
+  const int command = static_cast<int>(c.a[1]) & FUTEX_CMD_MASK;
+  if (c.a[3] == 0) return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  const Time until = *reinterpret_cast<const Time*>(c.a[3]);
+  if (command != FUTEX_WAIT_BITSET || static_cast<uint32_t>(c.a[5]) != FUTEX_BITSET_MATCH_ANY ||
+      until.seconds < 0 || until.nanoseconds < 0 || until.nanoseconds >= kSecond) {
+    Time there = until;
+    add(&there, -seam::control()->clocks.monotonic);
+    if (until.seconds < 0 || until.nanoseconds < 0 || until.nanoseconds >= kSecond) there = until;
+    if (there.seconds < 0 && until.seconds >= 0) there = {0, 0};
+    return raw(c.nr, c.a[0], c.a[1], c.a[2], reinterpret_cast<long>(&there), c.a[4], c.a[5]);
+  }
+  const long operation = (c.a[1] & ~FUTEX_CMD_MASK) | FUTEX_WAIT;
+  const auto* t = seam::current_thread();
+  const uint32_t handlers = t->handlers;
+  for (;;) {
+    int64_t rest = until.seconds > 4 * kSecond ? 4 * kSecond * kSecond / 2
+                                               : until.seconds * kSecond + until.nanoseconds - now();
+    if (rest < 0) rest = 0;
+    const Time left{rest / kSecond, rest % kSecond};
+    const long result = raw(c.nr, c.a[0], operation, c.a[2], reinterpret_cast<long>(&left));
+    if (result != kInterrupted || is_child() || t->handlers != handlers) return result;
+  }
+}
+
+}  // namespace
+
+int64_t now() {
+  const Pin pin;
+  Time t;
+  raw(__NR_clock_gettime, kMonotonicClock, reinterpret_cast<long>(&t));
+  return t.seconds * kSecond + t.nanoseconds + seam::control()->clocks.monotonic;
+}
+
+bool is_shifted_clock(long clock) {
+  return seam::control()->clocks.shifted != 0 && offset(static_cast<int>(clock)) != 0;
+}
+
+long sleep_until(const Call& c) {
+  const auto* t = seam::current_thread();
+  const uint32_t handlers = t->handlers;
+  Time until;
+  {  // the kernel judges clock, time and pointer: a wait for a time that is over
+    const Pin pin;
+    const Call call = real_ids(c);
+    if (raw(__NR_rt_sigprocmask, 99, c.a[2], 0, 8) == -14) return -14;  // EFAULT
+    until = *reinterpret_cast<const Time*>(c.a[2]);
+    Time past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
+    const long judged = raw(c.nr, call.a[0], 1, reinterpret_cast<long>(&past), 0);
+    if (judged != 0 && judged != kInterrupted) return judged;
+  }
+  for (;;) {
+    Time now{};
+    {
+      const Pin pin;
+      read_clock({__NR_clock_gettime, {c.a[0], reinterpret_cast<long>(&now)}});
+    }
+    const int64_t seconds = until.seconds - now.seconds;
+    if (seconds < 0 || (seconds == 0 && until.nanoseconds <= now.nanoseconds)) return 0;
+    Time left{seconds, 0};
+    add(&left, until.nanoseconds - now.nanoseconds);
+    // Children have no image; of a process clock the rest is the same by any of its numbers.
+    const long result = raw(c.nr, real_ids(c).a[0], 0, reinterpret_cast<long>(&left), 0);
+    if (result == kInterrupted && t->handlers != handlers) return result;
+    if (result != 0 && result != kInterrupted) return result;
+  }
+}
+
+bool takes_clock(long nr) {
+  return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times || nr == __NR_futex;
+}
+
+long clock_call(const Call& c) {
+  if (c.nr == __NR_futex) return wait_on_futex(c);
+  const Pin pin;  // time and offset are of one run
+  switch (c.nr) {
+    case __NR_getrusage:
+      return usage_call(c);
+    case __NR_times:
+      return times_call(c);
+    default:
+      return read_clock(c);
+  }
+}
+
+}  // namespace cropdl::upper

@@ -1,0 +1,251 @@
+// Ids of processes, threads, groups and sessions in a process that continues an image: the program knows
+// those of its first run, and may have them anywhere in its memory. Every system call that takes or gives one
+// comes here (kTrappedAfterRestart), in the process itself and in its children, which share its view. UH, any
+// thread.
+//
+// The view is a bijection without a table: ids of the first run stand for what took their place, a process of
+// this run that has such a number by chance is told with kForeignId added, all others are as the kernel has
+// them.
+#include <asm/unistd.h>
+
+#include "interpose/upper/core.h"
+
+namespace cropdl::upper {
+namespace {
+
+// What an argument or a result is.
+enum Role : uint8_t {
+  kNone,
+  kProcess,   // or a thread: one space of numbers; 0 is the caller
+  kGroup,     // 0 is the caller's
+  kSession,   //
+  kTarget,    // kill and wait4: > 0 a process, < -1 a group
+  kSelected,  // by the argument before it: see `Selection`
+  kHeader,    // pointer to a capability header
+  kClock,     // a CPU clock has its process in it
+};
+
+struct IdCall {
+  int16_t nr;
+  Role arguments[3];
+  Role result;
+};
+
+constexpr IdCall kIdCalls[] = {
+    {__NR_getpid, {}, kProcess},
+    {__NR_gettid, {}, kProcess},
+    {__NR_getppid, {}, kProcess},
+    {__NR_getpgrp, {}, kGroup},
+    {__NR_getpgid, {kProcess}, kGroup},
+    {__NR_getsid, {kProcess}, kSession},
+    {__NR_setpgid, {kProcess, kGroup}, kNone},
+    {__NR_setsid, {}, kSession},
+    {__NR_kill, {kTarget}, kNone},
+    {__NR_tkill, {kProcess}, kNone},
+    {__NR_tgkill, {kProcess, kProcess}, kNone},
+    {__NR_rt_sigqueueinfo, {kProcess}, kNone},
+    {__NR_rt_tgsigqueueinfo, {kProcess, kProcess}, kNone},
+    {__NR_sched_setaffinity, {kProcess}, kNone},
+    {__NR_sched_getaffinity, {kProcess}, kNone},
+    {__NR_sched_setparam, {kProcess}, kNone},
+    {__NR_sched_getparam, {kProcess}, kNone},
+    {__NR_sched_setscheduler, {kProcess}, kNone},
+    {__NR_sched_getscheduler, {kProcess}, kNone},
+    {__NR_sched_setattr, {kProcess}, kNone},
+    {__NR_sched_getattr, {kProcess}, kNone},
+    {__NR_sched_rr_get_interval, {kProcess}, kNone},
+    {__NR_getpriority, {kNone, kSelected}, kNone},
+    {__NR_setpriority, {kNone, kSelected}, kNone},
+    {__NR_ioprio_get, {kNone, kSelected}, kNone},
+    {__NR_ioprio_set, {kNone, kSelected}, kNone},
+    {__NR_prlimit64, {kProcess}, kNone},
+    {__NR_process_vm_readv, {kProcess}, kNone},
+    {__NR_process_vm_writev, {kProcess}, kNone},
+    {__NR_kcmp, {kProcess, kProcess}, kNone},
+    {__NR_get_robust_list, {kProcess}, kNone},
+    {__NR_migrate_pages, {kProcess}, kNone},
+    {__NR_move_pages, {kProcess}, kNone},
+    {__NR_ptrace, {kNone, kProcess}, kNone},
+    {__NR_capget, {kHeader}, kNone},
+    {__NR_capset, {kHeader}, kNone},
+    {__NR_wait4, {kTarget}, kProcess},
+    {__NR_waitid, {kNone, kSelected}, kNone},
+    {__NR_pidfd_open, {kProcess}, kNone},
+    {__NR_perf_event_open, {kNone, kProcess}, kNone},
+    {__NR_clock_gettime, {kClock}, kNone},
+    {__NR_clock_settime, {kClock}, kNone},
+    {__NR_clock_getres, {kClock}, kNone},
+    {__NR_clock_nanosleep, {kClock}, kNone},
+    {__NR_timer_create, {kClock}, kNone},
+};
+
+const IdCall* find(long nr) {
+  for (const IdCall& call : kIdCalls)
+    if (call.nr == nr) return &call;
+  return nullptr;
+}
+
+struct Pair {
+  long upper, real;
+};
+
+// The ids of the first run and what stands for them, those of `role` first: what was the parent's group then
+// may be the process's own now.
+template <class Visit>
+bool any_pair(Role role, Visit visit) {
+  const auto* s = seam::state();
+  const Pair self{s->upper_pid, s->real_pid}, parent{s->ids.upper_parent, s->ids.real_parent},
+      group{s->ids.upper_group, s->ids.real_group}, session{s->ids.upper_session, s->ids.real_session};
+  auto known = [&](const Pair& p) { return p.upper != 0 && p.real != 0 && visit(p); };
+  if (role == kGroup && (known(group) || known(session))) return true;
+  if (role == kSession && (known(session) || known(group))) return true;
+  if (known(self) || known(parent)) return true;
+  for (const auto& record : s->threads) {
+    if (record.used != 0 && record.kind != seam::kSpawnedChild && known({record.upper_tid, record.tid}))
+      return true;
+    if (&record - s->threads > 64 && record.self == nullptr) break;
+  }
+  return known(group) || known(session);
+}
+
+long to_real(long upper, Role role) {
+  long real = upper;
+  const bool known = any_pair(role, [&](const Pair& p) {
+    if (p.upper != upper) return false;
+    real = p.real;
+    return true;
+  });
+  return !known && upper >= seam::kForeignId ? upper - seam::kForeignId : real;
+}
+
+long to_upper(long real, Role role) {
+  long upper = real;
+  if (any_pair(role, [&](const Pair& p) {
+        if (p.real != real) return false;
+        upper = p.upper;
+        return true;
+      }))
+    return upper;
+  const bool taken = any_pair(role, [&](const Pair& p) { return p.upper == real; });
+  return taken ? real + seam::kForeignId : real;
+}
+
+// Which processes the argument after this one selects.
+Role selection(const Call& c) {
+  switch (c.nr) {
+    case __NR_getpriority:
+    case __NR_setpriority:  // PRIO_PROCESS, PRIO_PGRP
+      return c.a[0] == 0 ? kProcess : c.a[0] == 1 ? kGroup : kNone;
+    case __NR_ioprio_get:
+    case __NR_ioprio_set:  // IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP
+      return c.a[0] == 1 ? kProcess : c.a[0] == 2 ? kGroup : kNone;
+    default:  // waitid: P_PID, P_PGID
+      return c.a[0] == 1 ? kProcess : c.a[0] == 2 ? kGroup : kNone;
+  }
+}
+
+// Bits of a CPU clock's id (include/linux/posix-timers_types.h): the complement of the process above three
+// bits that say which clock; 3 in the lowest two is a device's clock.
+long real_clock(long clock) {
+  const int id = static_cast<int>(clock);
+  if (id >= 0 || (id & 3) == 3) return clock;
+  const long process = ~(id >> 3);
+  return process == 0 ? clock
+                      : static_cast<int>(~static_cast<unsigned>(to_real(process, kProcess)) << 3 | (id & 7));
+}
+
+long real_argument(long value, Role role) {
+  const int id = static_cast<int>(value);
+  switch (role) {
+    case kProcess:
+    case kGroup:
+      return id > 0 ? to_real(id, role) : value;
+    case kTarget:
+      return id > 0 ? to_real(id, kProcess) : id < -1 ? -to_real(-static_cast<long>(id), kGroup) : value;
+    case kClock:
+      return real_clock(value);
+    default:
+      return value;
+  }
+}
+
+// struct __user_cap_header_struct (man 2 capget). The kernel writes into it, too, when it dislikes the
+// version.
+struct CapabilityHeader {
+  uint32_t version;
+  int32_t process;
+};
+
+long capability_call(const Call& c) {
+  auto* header = reinterpret_cast<CapabilityHeader*>(c.a[0]);
+  // A pointer that cannot be read is the kernel's to refuse: with no data it looks at the header alone.
+  if (raw(__NR_capget, c.a[0], 0) == -14 /* EFAULT */) return raw(c.nr, c.a[0], c.a[1]);
+  CapabilityHeader own = *header;
+  own.process = static_cast<int32_t>(real_argument(own.process, kProcess));
+  const long result = raw(c.nr, reinterpret_cast<long>(&own), c.a[1]);
+  header->version = own.version;
+  return result;
+}
+
+// The id of the child that waitid found (man 2 waitid; si_pid lies at offset 12).
+void tell_child(long info) {
+  if (info == 0) return;
+  auto* child = reinterpret_cast<int32_t*>(info + 12);
+  if (*child > 0) *child = static_cast<int32_t>(to_upper(*child, kProcess));
+}
+
+// The process's own group and session, which setpgid and setsid have changed.
+void note_group() {
+  if (is_child()) return;
+  auto* s = seam::state();
+  const long group = raw(__NR_getpgid, 0), session = raw(__NR_getsid, 0);
+  if (group != s->ids.real_group) {
+    s->ids.upper_group = static_cast<int32_t>(to_upper(group, kProcess));
+    s->ids.real_group = static_cast<int32_t>(group);
+  }
+  if (session != s->ids.real_session) {
+    s->ids.upper_session = static_cast<int32_t>(to_upper(session, kProcess));
+    s->ids.real_session = static_cast<int32_t>(session);
+  }
+}
+
+}  // namespace
+
+long real_process(long upper) { return to_real(upper, kProcess); }
+long own_process() { return to_upper(raw(__NR_getpid), kProcess); }
+
+bool takes_ids(long nr) { return find(nr) != nullptr; }
+
+Call real_ids(const Call& c) {
+  Call call = c;
+  const IdCall* entry = seam::control()->restarted != 0 ? find(c.nr) : nullptr;
+  if (entry == nullptr) return call;
+  for (int i = 0; i < 3; ++i) {
+    const Role role = entry->arguments[i] == kSelected ? selection(c) : entry->arguments[i];
+    call.a[i] = real_argument(c.a[i], role);
+  }
+  return call;
+}
+
+long id_call(const Call& c) {
+  const IdCall* entry = find(c.nr);
+  switch (c.nr) {
+    case __NR_wait4:
+    case __NR_waitid: {  // may last: not pinned. Real ids in it are of children, which no image has
+      const Call call = real_ids(c);
+      const long result = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4]);
+      if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
+      return c.nr == __NR_wait4 && result > 0 ? to_upper(result, kProcess) : result;
+    }
+    default:
+      break;
+  }
+  const Pin pin;  // real ids are in registers: another run has others
+  if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
+  const Call call = real_ids(c);
+  const long result = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);
+  if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
+  return entry->result != kNone && result > 0 ? to_upper(result, entry->result) : result;
+}
+
+}  // namespace cropdl::upper

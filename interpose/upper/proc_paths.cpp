@@ -1,0 +1,168 @@
+// System calls that take a path. In a process that continues an image, /proc/PID and /proc/PID/task/TID with
+// a number of the first run mean what stands for it now, and /proc/self is a link to the number that the
+// program knows. Absolute paths only: what readdir() on /proc lists are the kernel's own numbers. UH, any
+// thread.
+#include <asm/unistd.h>
+
+#include "interpose/upper/core.h"
+
+namespace cropdl::upper {
+namespace {
+
+struct PathCall {
+  int16_t nr;
+  int8_t path;  // which argument
+};
+constexpr PathCall kPathCalls[] = {
+    {__NR_openat, 1},     {__NR_newfstatat, 1}, {__NR_open, 0},
+    {__NR_creat, 0},      {__NR_openat2, 1},    {__NR_readlink, 0},
+    {__NR_readlinkat, 1}, {__NR_execve, 0},     {__NR_execveat, 1},
+    {__NR_stat, 0},       {__NR_lstat, 0},      {__NR_statx, 1},
+    {__NR_access, 0},     {__NR_faccessat, 1},  {__NR_faccessat2, 1},
+    {__NR_chdir, 0},      {__NR_statfs, 0},     {__NR_inotify_add_watch, 1},
+};
+
+constexpr long kBadAddress = -14;  // EFAULT
+
+// Whether `path` begins with `/proc/`, and all of it can be read. Pointers are the kernel's to judge:
+// rt_sigprocmask reads 8 bytes before it finds that the first argument is none of its own (kernel/signal.c),
+// and `/proc/1` has as many.
+bool is_in_proc(const char* path) {
+  constexpr long kNoSuchHow = 99;
+  if (raw(__NR_rt_sigprocmask, kNoSuchHow, reinterpret_cast<long>(path), 0, 8) == kBadAddress) return false;
+  return starts_with(path, "/proc/") && raw(__NR_access, reinterpret_cast<long>(path), 0) != kBadAddress;
+}
+
+const char* number(const char* p, long* value) {
+  const char* const begin = p;
+  for (*value = 0; *p >= '0' && *p <= '9' && p - begin < 9; ++p) *value = *value * 10 + (*p - '0');
+  return p == begin || (*p != '/' && *p != 0) ? nullptr : p;
+}
+
+class Writer {
+ public:
+  Writer(char* begin, unsigned size) : p_(begin), end_(begin + size - 1) {}
+  void text(const char* t) {
+    while (*t != 0 && p_ < end_) *p_++ = *t++;
+    whole_ = whole_ && *t == 0;
+    *p_ = 0;
+  }
+  void number(long value) {
+    char digits[12];
+    int n = 11;
+    digits[n] = 0;
+    do digits[--n] = static_cast<char>('0' + value % 10);
+    while ((value /= 10) != 0 && n > 0);
+    text(digits + n);
+  }
+  bool whole() const { return whole_; }
+
+ private:
+  char* p_;
+  char* const end_;
+  bool whole_ = true;
+};
+
+constexpr unsigned kLongest =
+    384;  // of the paths that are looked at; those through /proc/PID/root may be longer
+
+// `path` with real numbers in `out`, or `path` itself.
+const char* real_path(const char* path, char (&out)[kLongest]) {
+  Writer w(out, kLongest);
+  w.text("/proc/");
+  const char* p = path + 6;
+  while (*p == '/') ++p;
+  long value;
+  if (const char* end = number(p, &value); end != nullptr) {
+    if (!is_child() && value == seam::state()->upper_pid)
+      w.text("self");
+    else
+      w.number(real_process(value));
+    p = end;
+  } else if (starts_with(p, "self/")) {
+    w.text("self");
+    p += 4;
+  } else {
+    return path;
+  }
+  if (starts_with(p, "/task/")) {
+    if (const char* end = number(p + 6, &value); end != nullptr) {
+      w.text("/task/");
+      w.number(real_process(value));
+      p = end;
+    }
+  }
+  w.text(p);
+  return w.whole() ? out : path;
+}
+
+// readlink("/proc/self"), and "/proc/thread-self" of the main thread.
+long own_number_call(const Call& c, int path) {
+  const char* name = reinterpret_cast<const char*>(c.a[path]);
+  const bool thread = equal(name, "/proc/thread-self");
+  if (!thread && !equal(name, "/proc/self")) return 0;
+  char text[40];
+  Writer w(text, sizeof text);
+  w.number(own_process());
+  if (thread) {
+    w.text("/task/");
+    w.number(is_child() ? own_process() : seam::current_thread()->upper_tid);
+  }
+  // The buffer, too, is the kernel's to judge.
+  Call probe = c;
+  probe.a[path + 2] = 1;
+  const long result = raw(c.nr, probe.a[0], probe.a[1], probe.a[2], probe.a[3]);
+  if (failed(result)) return result;
+  char* to = reinterpret_cast<char*>(c.a[path + 1]);
+  long n = 0;
+  for (; text[n] != 0 && n < c.a[path + 2]; ++n) to[n] = text[n];
+  return n;
+}
+
+long perform(const Call& c, ucontext_t* context) {
+  switch (c.nr) {
+    case __NR_open:
+    case __NR_creat:
+    case __NR_openat:
+    case __NR_openat2:
+      return open_call(c, context);
+    case __NR_readlink:
+    case __NR_readlinkat:
+      return read_link(c);
+    case __NR_execve:
+    case __NR_execveat:
+      return execute(c);
+    default:
+      return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  }
+}
+
+__attribute__((noinline)) long proc_call(const Call& c, int path, ucontext_t* context) {
+  if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
+    if (const long result = own_number_call(c, path); result != 0) return result;
+  const Pin pin;  // the numbers are this run's
+  char text[kLongest];
+  Call call = c;
+  call.a[path] = reinterpret_cast<long>(real_path(reinterpret_cast<const char*>(c.a[path]), text));
+  return perform(call, context);
+}
+
+const PathCall* find(long nr) {
+  for (const PathCall& call : kPathCalls)
+    if (call.nr == nr) return &call;
+  return nullptr;
+}
+
+}  // namespace
+
+bool takes_path(long nr) { return find(nr) != nullptr; }
+
+long path_call(const Call& c, ucontext_t* context) {
+  if (seam::control()->restarted != 0) {
+    const int path = find(c.nr)->path;
+    if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) return proc_call(c, path, context);
+  }
+  return perform(c, context);
+}
+
+}  // namespace cropdl::upper
