@@ -295,8 +295,15 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   if (t->kind != seam::kMainThread || upper::is_child()) return;
   if ((seam::control()->attention & seam::kAttentionStop) == 0) return;
   if (t->pinned != 0) return;
-  siginfo_t info;
-  upper::fill_suspend(&info);
-  upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
-             reinterpret_cast<long>(&info));
+  // Real ids are in registers, so not a stop there: the signal waits until they are forgotten.
+  const uint64_t suspend = 1ull << (seam::kSuspendSignal - 1);
+  {
+    const upper::Pin pin;
+    siginfo_t info;
+    upper::fill_suspend(&info);
+    upper::raw(__NR_rt_sigprocmask, 0 /* SIG_BLOCK */, reinterpret_cast<long>(&suspend), 0, 8);
+    upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
+               reinterpret_cast<long>(&info));
+  }
+  upper::raw(__NR_rt_sigprocmask, 1 /* SIG_UNBLOCK */, reinterpret_cast<long>(&suspend), 0, 8);
 }

@@ -51,7 +51,7 @@ inline constexpr int kTrappedAfterRestart[] = {
     __NR_prlimit64, __NR_process_vm_readv, __NR_process_vm_writev, __NR_kcmp, __NR_get_robust_list,
     __NR_migrate_pages, __NR_move_pages, __NR_ptrace, __NR_capget, __NR_capset, __NR_wait4, __NR_waitid,
     // Clocks that go on (clocks.cpp).
-    __NR_clock_gettime, __NR_getrusage, __NR_times,
+    __NR_clock_gettime, __NR_clock_getres, __NR_getrusage, __NR_times,
     // Paths in /proc have ids in them (proc_paths.cpp).
     __NR_stat, __NR_lstat, __NR_newfstatat, __NR_statx, __NR_access, __NR_faccessat, __NR_faccessat2,
     __NR_chdir, __NR_statfs, __NR_inotify_add_watch};

@@ -16,14 +16,16 @@ using Three = long (*)(long, long, long);
 // the real vDSO and the jump to it the thread must not be saved.
 #define CROPDL_VDSO extern "C" __attribute__((visibility("default"), section(".text.vdso")))
 
-CROPDL_VDSO long __vdso_clock_gettime(long clock, long time) {
+CROPDL_VDSO long __vdso_clock_gettime(int clock, long time) {
   const auto& offsets = control()->clocks;
-  if (offsets.shifted != 0 && (clock < 0 || clock == cropdl::upper::kProcessClock || clock == cropdl::upper::kThreadClock))
+  if (offsets.shifted != 0 &&
+      (clock < 0 || clock == cropdl::upper::kProcessClock || clock == cropdl::upper::kThreadClock))
     return cropdl::upper::clock_call({__NR_clock_gettime, {clock, time}});
   const auto f = reinterpret_cast<Two>(control()->vdso[0]);
   const long result = f != nullptr ? f(clock, time) : raw(__NR_clock_gettime, clock, time);
   if (offsets.shifted != 0 && result == 0)  // within this section: the time and its offset are of one run
-    cropdl::upper::add(reinterpret_cast<cropdl::upper::Time*>(time), cropdl::upper::wall_offset(offsets, clock));
+    cropdl::upper::add(reinterpret_cast<cropdl::upper::Time*>(time),
+                       cropdl::upper::wall_offset(offsets, clock));
   return result;
 }
 CROPDL_VDSO long __vdso_gettimeofday(long time, long zone) {
@@ -38,7 +40,9 @@ CROPDL_VDSO long __vdso_getcpu(long cpu, long node, long unused) {
   const auto f = reinterpret_cast<Three>(control()->vdso[3]);
   return f != nullptr ? f(cpu, node, unused) : raw(__NR_getcpu, cpu, node, unused);
 }
-CROPDL_VDSO long __vdso_clock_getres(long clock, long resolution) {
+CROPDL_VDSO long __vdso_clock_getres(int clock, long resolution) {
+  if (clock < 0 && control()->restarted != 0)
+    return cropdl::upper::id_call({__NR_clock_getres, {clock, resolution}});
   const auto f = reinterpret_cast<Two>(control()->vdso[4]);
   return f != nullptr ? f(clock, resolution) : raw(__NR_clock_getres, clock, resolution);
 }
