@@ -12,8 +12,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def environment():
-    return jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True,
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True,
                               undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    made.tests["numeral"] = lambda text: text.lstrip("-").isdigit()
+    return made
 
 
 def write(path: Path, text: str):
@@ -48,6 +50,32 @@ def _error_object(function, renamed):
     return "kNoObject"
 
 
+def _null_checks(function, renamed, error_object):
+    """Where this side would write through a pointer before any MPI looks at it: null is the error that the program's
+    MPI makes of it. Results of the tool interface may be null: not wanted."""
+    if function.optional_results:
+        return []
+    checks = []
+    for p in function.parameters:
+        name, error = renamed[p.name], ""
+        if p.role in ("handle_out", "handle_inout", "handle_free"):
+            error = f"null_result(Kind::k{p.kind})"
+        elif p.role == "info_out":
+            error = "null_result(Kind::kInfo)"
+        elif p.role in ("flags_out", "text_out", "status_in", "status_inout"):
+            error = "seam::kErrArg"
+        elif p.role in ("value", "constant_out", "constant_always") and p.written and function.lower == "hand":
+            error = "seam::kErrArg"
+        if error:
+            checks.append(f"if (__builtin_expect(!{name}, 0)) return fail({error_object}, {error}, seam::kFn_{function.name});")
+        if p.role == "handles_inout":
+            count = renamed.get(p.count, p.count)
+            checks.append(f"if (__builtin_expect({count} < 0, 0)) return fail({error_object}, kNegativeCount, seam::kFn_{function.name});")
+            checks.append(f"if (__builtin_expect({count} > 0 && !{name}, 0)) return fail({error_object}, null_result(Kind::k{p.kind}), "
+                          f"seam::kFn_{function.name});")
+    return checks
+
+
 def upper_bodies(model, abi):
     """What the template needs for every function of an application ABI that is generated."""
     bodies = []
@@ -65,6 +93,7 @@ def upper_bodies(model, abi):
                 body[key] = [x[key] for x in parts if x[key]]
             body["arguments"] = "".join(", " + x["argument"] for x in parts)
             body["object"] = _error_object(f, renamed)
+            body["before"] = _null_checks(f, renamed, body["object"]) + body["before"]
             body["inherit"] = _inherit(f, renamed) if f.inherit else ""
         bodies.append(body)
     return bodies

@@ -22,6 +22,7 @@ class Parameter:
     handle: str = ""          # its C type
     count: str = ""           # C expression of an array's length
     seam: str = ""            # C++ type in the seam
+    written: bool = False     # one value that the function writes, and not an array or a buffer
     narrow: str = ""          # how a large-count parameter becomes the base function's
     types: dict = field(default_factory=dict)         # C type per implementation
     declarations: dict = field(default_factory=dict)  # C declaration per implementation
@@ -42,6 +43,7 @@ class Function:
     sticky: str = ""
     inherit: str = ""
     errors: str = ""          # kind whose null object has the handler of this function's errors
+    optional_results: bool = False  # null instead of a result's address: not wanted
     text: str = ""
     seam: str | None = None
     base: str = ""            # the function a large-count one is expressed by
@@ -83,6 +85,7 @@ class Model:
         self.hand = set(read_list(hand)) if hand and hand.exists() else None
         self._check_frozen(frozen)
         self._rules = [(re.compile(r["match"]), r) for r in self.table["rule"]]
+        self._optional = [re.compile(text) for text in self.table["optional_results"]["match"]]
         self._classes = [(re.compile(c["match"]), c) for c in self.table["class"]]
         self._check_order(functions)
         self.functions = [self._function(name, index) for index, name in enumerate(self.order)]
@@ -146,6 +149,7 @@ class Model:
         f.why, f.collective, f.sticky = entry.get("why", ""), entry.get("collective", False), entry.get("sticky", "")
         f.inherit, f.errors, f.text = entry.get("inherit", ""), entry.get("errors", ""), entry.get("text", "")
         f.seam = entry.get("seam")
+        f.optional_results = any(pattern.search(name) for pattern in self._optional)
         if self.hand is not None:
             if name in self.hand:
                 f.lower = "hand"
@@ -208,6 +212,7 @@ class Model:
             else:
                 p.seam = ("const " if a.const and a.depth else "") + base + stars
                 p.role = "status_out" if base == "Status" else "value"
+                p.written = a.depth == 1 and not a.const and not a.array and base in ("int", "int64_t", "double")
         # A rule is by name; one for a handle or value passed by pointer does not fit where it is passed otherwise.
         misfit = rule and (handle and a.depth == 0 and rule["role"].startswith("handle")
                            or a.depth > 0 and rule["role"].split(":")[0] in ("constant", "flags", "all_handles"))

@@ -16,7 +16,9 @@ UPPER = {
     "callback": role(argument="reinterpret_cast<void*>({n})"),
     "buffer": role(argument="buffer_in({n})"),
     "handle": role(argument="handle_in<Kind::k{K}>({n})"),
-    "handle_out": role("Vid {n}_ = make_vid(Kind::k{K}, 0);", "&{n}_", "*{n} = handle_out<Kind::k{K}>({n}_);"),
+    # The null handle may come with an error, too.
+    "handle_out": role("Vid {n}_ = kUnsetVid;", "{n} ? &{n}_ : nullptr", "",
+                       "if ({n} && {n}_ != kUnsetVid) *{n} = handle_out<Kind::k{K}>({n}_);"),
     "handle_inout": role("Vid {n}_ = handle_in<Kind::k{K}>(*{n});", "&{n}_", "",
                          "*{n} = handle_out<Kind::k{K}>({n}_);"),
     "handle_free": role("Vid {n}_ = handle_in<Kind::k{K}>(*{n}); const Vid {n}_freed_ = {n}_;", "&{n}_",
@@ -28,13 +30,17 @@ UPPER = {
     "info_in": role("const LowerInfo {n}_({n});", "{n}_.vid()"),
     "info_null": role(argument="make_vid(Kind::kInfo, 0)"),
     "info_out": role("Vid {n}_ = make_vid(Kind::kInfo, 0);", "&{n}_", "*{n} = info_from_lower({n}_);"),
-    "status_out": role("seam::Status {n}_{{}};", "status_wanted({n}) ? &{n}_ : nullptr", "",
-                       "if (status_wanted({n})) status_out({n}_, {n});"),
+    # A status the lower half leaves alone (nothing complete, nothing there) stays as it was for the program, too.
+    "status_out": role("seam::Status {n}_{{0, 0, kUnsetError, 0, 0}};", "status_wanted({n}) ? &{n}_ : nullptr", "",
+                       "if (status_wanted({n}) && {n}_.error != kUnsetError) status_out({n}_, {n});"),
     "status_in": role("const seam::Status {n}_ = status_in(*{n});", "&{n}_"),
     "status_inout": role("seam::Status {n}_ = status_in(*{n});", "&{n}_", "status_out({n}_, {n});"),
     "statuses_out": role("Statuses {n}_({n}, {c});", "{n}_.data()", "", "{n}_.write_back({n});"),
     "constant": role(argument="to_seam_{g}({n})"),
     "constant_out": role("{P} {n}_ = 0;", "{n} ? &{n}_ : nullptr", "if ({n}) *{n} = from_seam_{g}({n}_);"),
+    # Set even if the call returns an error (requests of several that failed, an index among them).
+    "constant_always": role("{P} {n}_ = {n} ? *{n} : 0;", "{n} ? &{n}_ : nullptr", "",
+                            "if ({n}) *{n} = from_seam_{g}({n}_);"),
     "constants_in": role("const Constants {n}_({n}, {c}, to_seam_{g}<int>);", "{n}_.data()"),
     "constants_out": role("", "{n}", "for (int i = 0; i < {c}; ++i) {n}[i] = from_seam_{g}({n}[i]);"),
     "flags": role(argument="to_seam_{g}({n})"),
@@ -49,7 +55,9 @@ LOWER = {
     "callback": role(argument="({T})({n})"),
     "buffer": role(argument="rt::buffer_in({n})"),
     "handle": role(argument="rt::{k}({n})"),
-    "handle_out": role("{H} {n}_{{}};", "&{n}_", "*{n} = rt::adopt_{k}({n}_, seam::kFn_{f});"),
+    "handle_out": role("{H} {n}_{{}};", "{n} ? &{n}_ : nullptr", "if ({n}) *{n} = rt::adopt_{k}({n}_, seam::kFn_{f});",
+                       "if ({n} && r_ != MPI_SUCCESS && rt::to_word({n}_) == rt::real_handles[{K_}][0]) "
+                       "*{n} = seam::make_vid(seam::Kind::k{K}, 0);"),
     "handle_inout": role("{H} {n}_ = rt::{k}(*{n});", "&{n}_"),
     "handle_free": role("{H} {n}_ = rt::{k}(*{n});", "&{n}_",
                         "rt::forget(*{n}); *{n} = seam::make_vid(seam::Kind::k{K}, 0);"),
@@ -68,6 +76,7 @@ LOWER = {
     "status_inout": role("MPI_Status {n}_ = rt::status_in(*{n});", "&{n}_", "rt::status_out({n}_, {n});"),
     "constant": role(argument="from_seam_{g}({n})"),
     "constant_out": role("{P} {n}_ = 0;", "{n} ? &{n}_ : nullptr", "if ({n}) *{n} = to_seam_{g}({n}_);"),
+    "constant_always": role("{P} {n}_ = 0;", "{n} ? &{n}_ : nullptr", "", "if ({n}) *{n} = to_seam_{g}({n}_);"),
     "constants_in": role("std::vector<int> {n}_({n}, {n} + ({n} ? {c} : 0)); "
                          "for (int& value : {n}_) value = from_seam_{g}(value);", "{n}_.data()"),
     "constants_out": role("", "{n}", "for (int i = 0; i < {c}; ++i) {n}[i] = to_seam_{g}({n}[i]);"),
@@ -90,5 +99,5 @@ def fill(snippet, function, parameter, implementation, renamed=None, array="rt::
     values = {"n": name, "T": parameter.types.get(implementation, ""),
               "P": parameter.types.get(implementation, "").rstrip("* "), "K": parameter.kind,
               "k": parameter.kind.lower(), "H": parameter.handle, "c": count, "g": group, "f": function.name,
-              "array": array}
+              "array": array, "K_": f"static_cast<int>(seam::Kind::k{parameter.kind})"}
     return {key: text.format(**values) for key, text in snippet.items()}

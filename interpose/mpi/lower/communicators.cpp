@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include CROPDL_CONSTANTS  // interpose/gen: constants_<mpi>.h
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
@@ -55,6 +56,7 @@ int make_from(Vid comm, uint32_t maker, MPI_Comm made, int code, Vid* out) {
 }  // namespace
 
 bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
+  if (world_group == MPI_GROUP_NULL) return false;  // a session's, without MPI_Init
   int n = 0;
   if (MPI_Group_size(g, &n) != MPI_SUCCESS) return false;
   std::vector<int> own(static_cast<size_t>(n)), world(static_cast<size_t>(n));
@@ -215,16 +217,7 @@ int lower_MPI_Comm_split(Vid comm, int color, int key, Vid* newcomm) {
 }
 
 int lower_MPI_Comm_split_type(Vid comm, int split_type, int key, Vid info, Vid* newcomm) {
-  int type = MPI_UNDEFINED;
-  if (split_type == kSplitShared) {
-    type = MPI_COMM_TYPE_SHARED;
-  } else if (split_type != seam::kUndefined) {
-#if defined(MPI_COMM_TYPE_HW_GUIDED)
-    type = split_type == kSplitHwGuided ? MPI_COMM_TYPE_HW_GUIDED : MPI_COMM_TYPE_HW_UNGUIDED;
-#else
-    return seam::kErrArg;  // as this MPI answers a split type it does not know
-#endif
-  }
+  const int type = constants::from_seam_split_type(split_type);
   if (!begin_collective(comm)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
   const int code = MPI_Comm_split_type(lower::comm(comm), type, key, lower::info(info), &made);

@@ -155,7 +155,6 @@ inline void* buffer_in(const void* p) {
 
 // Seam constants for the parameters of hand-written functions (other families are generated from the annotations).
 inline constexpr int kOrderC = 0, kOrderFortran = 1;                     // MPI_Type_create_subarray
-inline constexpr int kSplitShared = 1, kSplitHwGuided = 2, kSplitHwUnguided = 3;  // MPI_Comm_split_type; kUndefined too
 
 inline int comparison_out(int value) {
   return value == MPI_IDENT       ? seam::kIdent

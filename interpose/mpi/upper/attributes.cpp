@@ -213,6 +213,18 @@ Attribute** find(Object* o, int keyval) {
   return a;
 }
 
+// Open MPI has no class for a key that is none or another kind's, but for MPI_KEYVAL_INVALID where it asks.
+#if defined(CROPDL_ABI_OPENMPI)
+constexpr int kWrongKeyval = seam::kErrOther;
+#else
+constexpr int kWrongKeyval = seam::kErrKeyval;
+#endif
+
+int invalid_object(Vid vid) {
+  const Kind kind = seam::vid_kind(vid);
+  return kind == Kind::kDatatype ? seam::kErrType : kind == Kind::kWin ? seam::kErrWin : seam::kErrComm;
+}
+
 // A copy of the keyval, since callbacks may create others and move the table.
 bool copy_of(int keyval, Keyval* out) {
   Locked locked(lock);
@@ -240,13 +252,14 @@ int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Lang
   return MPI_SUCCESS;
 }
 
-int free_keyval(int* keyval) {
+// A key that attributes still use may be freed again, in both MPIs.
+int free_keyval(Kind kind, int* keyval) {
   {
     Locked locked(lock);
     Keyval* k = keyval_of(*keyval);
-    if (!k || k->freed) return seam::kErrKeyval;
+    if (!k || k->kind != kind) return kWrongKeyval;
+    if (!k->freed) --k->references;
     k->freed = true;
-    --k->references;
   }
   *keyval = MPI_KEYVAL_INVALID;
   return seam::kSuccess;
@@ -262,11 +275,12 @@ void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)()) {
 
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn) {
   Keyval k;
-  if (!copy_of(keyval, &k) || k.freed || k.kind != seam::vid_kind(vid)) return fail(vid, seam::kErrKeyval, fn);
+  if (!exists(vid)) return fail(vid, invalid_object(vid), fn);
+  if (!copy_of(keyval, &k) || k.freed || k.kind != seam::vid_kind(vid)) return fail(vid, kWrongKeyval, fn);
   Object* o = object(vid, true);
   if (Attribute* old = *find(o, keyval)) {
     const int r = run_remove(k, keyval, vid, *old);
-    if (r != MPI_SUCCESS) return r;
+    if (r != MPI_SUCCESS) return fail_with(vid, r, fn);
     old->value = value;
     old->language = language;
     return MPI_SUCCESS;
@@ -284,11 +298,15 @@ int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::F
 int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, seam::Fn fn) {
   void* pointer = nullptr;
   int64_t number = 0;
+  if (!exists(vid)) return fail(vid, invalid_object(vid), fn);
+  if (!out || !flag) return fail(vid, seam::kErrArg, fn);
   *flag = 0;
   const int predefined = get_predefined(vid, keyval, &pointer, &number, flag);
   if (predefined == 0) {
     Keyval k;
-    if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail(vid, seam::kErrKeyval, fn);
+    if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) {
+      return fail(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);
+    }
     Object* o = object(vid, false);
     Attribute* a = o ? *find(o, keyval) : nullptr;
     if (a) {
@@ -308,11 +326,19 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
 }
 
 static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
+  if (!exists(vid)) return fail(vid, invalid_object(vid), fn);
   Object* o = object(vid, false);
   Keyval k;
-  if (!o || !*find(o, keyval) || !copy_of(keyval, &k)) return fail(vid, seam::kErrKeyval, fn);
+  if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail(vid, kWrongKeyval, fn);
+  if (!o || !*find(o, keyval)) {
+#if defined(CROPDL_ABI_MPICH)
+    return MPI_SUCCESS;
+#else
+    return fail(vid, kWrongKeyval, fn);
+#endif
+  }
   const int r = run_remove(k, keyval, vid, **find(o, keyval));
-  if (r != MPI_SUCCESS) return r;
+  if (r != MPI_SUCCESS) return fail_with(vid, r, fn);
   Attribute** a = find(o, keyval);
   if (Attribute* gone = *a) {
     *a = gone->next;
@@ -322,10 +348,18 @@ static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 
-int copy_attributes(Vid from, Vid to) {
+CopiedAttributes::~CopiedAttributes() {
+  while (Attribute* a = first) {
+    first = a->next;
+    release_keyval(a->keyval);
+    free(a);
+  }
+}
+
+int copy_attributes(Vid from, CopiedAttributes* to) {
   Object* o = object(from, false);
-  if (!o) return MPI_SUCCESS;
-  for (const Attribute* a = o->attributes; a; a = a->next) {
+  Attribute** end = &to->first;
+  for (const Attribute* a = o ? o->attributes : nullptr; a; a = a->next) {
     Keyval k;
     int64_t value = 0;
     int flag = 0;
@@ -333,25 +367,36 @@ int copy_attributes(Vid from, Vid to) {
     const int r = run_copy(k, a->keyval, from, *a, &value, &flag);
     if (r != MPI_SUCCESS) return r;
     if (!flag) continue;
-    Object* copy = object(to, true);
     auto* added = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
     if (!added) abort();
-    *added = {copy->attributes, a->keyval, a->language, value};
-    copy->attributes = added;
+    *added = {nullptr, a->keyval, a->language, value};
+    *end = added;
+    end = &added->next;
     Locked locked(lock);
     if (Keyval* shared = keyval_of(a->keyval)) ++shared->references;
   }
   return MPI_SUCCESS;
 }
 
+void attach_attributes(Vid to, CopiedAttributes* copies) {
+  if (!copies->first) return;
+  object(to, true)->attributes = copies->first;
+  copies->first = nullptr;
+}
+
 int delete_attributes(Vid vid) {
   Object* o = object(vid, false);
+  int result = MPI_SUCCESS;
   while (o && o->attributes) {  // newest first, as MPI-3.1, 8.7.1 asks for MPI_COMM_SELF
     Attribute a = *o->attributes;
     Keyval k;
     if (copy_of(a.keyval, &k)) {
       const int r = run_remove(k, a.keyval, vid, a);
+      // A callback that fails keeps the object. Open MPI keeps the attribute, too; MPICH goes on to the next.
+#if defined(CROPDL_ABI_OPENMPI)
       if (r != MPI_SUCCESS) return r;
+#endif
+      result = r;
     }
     Attribute** still = find(o, a.keyval);
     if (Attribute* gone = *still) {
@@ -360,7 +405,7 @@ int delete_attributes(Vid vid) {
       release_keyval(a.keyval);
     }
   }
-  return MPI_SUCCESS;
+  return result;
 }
 
 void forget_window(Vid win) {
@@ -380,10 +425,11 @@ using namespace cropdl;
 using namespace cropdl::upper;
 
 MPI_FUNCTION(int, Win_free, MPI_Win* win) {
+  if (!win) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Win_free);
   Vid vid = handle_in<Kind::kWin>(*win);
   const Vid freed = vid;
   const int deleted = delete_attributes(vid);
-  if (deleted != MPI_SUCCESS) return deleted;
+  if (deleted != MPI_SUCCESS) return fail_with(vid, deleted, seam::kFn_MPI_Win_free);
   const int r = call<int>(seam::kFn_MPI_Win_free, &vid);
   if (r) return fail(freed, r, seam::kFn_MPI_Win_free);
   forget_window(freed);
@@ -395,11 +441,12 @@ MPI_FUNCTION(int, Win_free, MPI_Win* win) {
 #define ATTRIBUTES(Type, Handle, kind)                                                                              \
   MPI_FUNCTION(int, Type##_create_keyval, MPI_##Type##_copy_attr_function* copy,                                    \
                MPI_##Type##_delete_attr_function* remove, int* keyval, void* extra) {                               \
+    if (!keyval) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_##Type##_create_keyval);                       \
     return create_keyval(Kind::kind, reinterpret_cast<void (*)()>(copy), reinterpret_cast<void (*)()>(remove),      \
                          extra, Language::kC, keyval);                                                              \
   }                                                                                                                 \
   MPI_FUNCTION(int, Type##_free_keyval, int* keyval) {                                                              \
-    const int r = free_keyval(keyval);                                                                              \
+    const int r = keyval ? free_keyval(Kind::kind, keyval) : seam::kErrArg;                                         \
     return r ? fail(kNoObject, r, seam::kFn_MPI_##Type##_free_keyval) : MPI_SUCCESS;                                \
   }                                                                                                                 \
   MPI_FUNCTION(int, Type##_set_attr, Handle object, int keyval, void* value) {                                      \

@@ -37,17 +37,29 @@ int ask(Vid comm, int* rank, int* size, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 
-int after_dup(Vid from, Vid to, MPI_Comm* newcomm) {
-  inherit_errhandler(from, to);
-  *newcomm = handle_out<Kind::kComm>(to);
-  return copy_attributes(from, to);
+// The copy callbacks run before the communicator is made: one that fails means that there is none.
+template <class Make>
+int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
+  const Vid vid = handle_in<Kind::kComm>(comm);
+  if (!newcomm) return fail(vid, seam::kErrArg, fn);
+  *newcomm = MPI_COMM_NULL;
+  CopiedAttributes copies;
+  if (const int r = copy_attributes(vid, &copies)) return fail_with(vid, r, fn);
+  Vid made = make_vid(Kind::kComm, 0);
+  if (const int r = make(vid, &made)) return fail(vid, r, fn);
+  inherit_errhandler(vid, made);
+  attach_attributes(made, &copies);
+  *newcomm = handle_out<Kind::kComm>(made);
+  return MPI_SUCCESS;
 }
 
 int release(MPI_Comm* comm, seam::Fn fn) {
+  if (!comm) return fail(kNoObject, seam::kErrArg, fn);
   Vid vid = handle_in<Kind::kComm>(*comm);
   const Vid freed = vid;
-  const int deleted = delete_attributes(vid);
-  if (deleted != MPI_SUCCESS) return deleted;
+  // Predefined ones cannot be freed: their attributes stay.
+  const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
+  if (deleted != MPI_SUCCESS) return fail_with(vid, deleted, fn);
   const int r = call<int>(fn, &vid);
   if (r) return fail(freed, r, fn);
   forget_rank(freed);
@@ -102,34 +114,35 @@ using namespace cropdl::upper;
 
 MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
   const Vid vid = handle_in<Kind::kComm>(comm);
+  if (__builtin_expect(!rank, 0)) return fail(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
   return __builtin_expect(cached(vid, rank, nullptr), 1) ? MPI_SUCCESS
                                                          : ask(vid, rank, nullptr, seam::kFn_MPI_Comm_rank);
 }
 MPI_FUNCTION(int, Comm_size, MPI_Comm comm, int* size) {
   const Vid vid = handle_in<Kind::kComm>(comm);
+  if (__builtin_expect(!size, 0)) return fail(vid, seam::kErrArg, seam::kFn_MPI_Comm_size);
   return __builtin_expect(cached(vid, nullptr, size), 1) ? MPI_SUCCESS
                                                          : ask(vid, nullptr, size, seam::kFn_MPI_Comm_size);
 }
 
 MPI_FUNCTION(int, Comm_dup, MPI_Comm comm, MPI_Comm* newcomm) {
-  const Vid vid = handle_in<Kind::kComm>(comm);
-  Vid made = make_vid(Kind::kComm, 0);
-  const int r = call<int>(seam::kFn_MPI_Comm_dup, vid, &made);
-  return r ? fail(vid, r, seam::kFn_MPI_Comm_dup) : after_dup(vid, made, newcomm);
+  return duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup,
+                   [](Vid from, Vid* made) { return call<int>(seam::kFn_MPI_Comm_dup, from, made); });
 }
-MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info, MPI_Comm* newcomm) {
-  const Vid vid = handle_in<Kind::kComm>(comm);
-  Vid made = make_vid(Kind::kComm, 0);
-  const int r = call<int>(seam::kFn_MPI_Comm_dup_with_info, vid, make_vid(Kind::kInfo, 0), &made);
-  return r ? fail(vid, r, seam::kFn_MPI_Comm_dup_with_info) : after_dup(vid, made, newcomm);
+MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
+  const int r = duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [](Vid from, Vid* made) {
+    return call<int>(seam::kFn_MPI_Comm_dup_with_info, from, make_vid(Kind::kInfo, 0), made);
+  });
+  return r == MPI_SUCCESS && info != MPI_INFO_NULL ? PMPI_Comm_set_info(*newcomm, info) : r;
 }
 MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
-  const Vid vid = handle_in<Kind::kComm>(comm);
-  Vid made = make_vid(Kind::kComm, 0), pending = make_vid(Kind::kRequest, 0);
-  const int r = call<int>(seam::kFn_MPI_Comm_idup, vid, &made, &pending);
-  if (r) return fail(vid, r, seam::kFn_MPI_Comm_idup);
-  *request = handle_out<Kind::kRequest>(pending);
-  return after_dup(vid, made, newcomm);
+  if (!request) return fail(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest), seam::kFn_MPI_Comm_idup);
+  return duplicate(comm, newcomm, seam::kFn_MPI_Comm_idup, [request](Vid from, Vid* made) {
+    Vid pending = make_vid(Kind::kRequest, 0);
+    const int r = call<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);
+    if (r == seam::kSuccess) *request = handle_out<Kind::kRequest>(pending);
+    return r;
+  });
 }
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Comm_idup_with_info, MPI_Comm comm, MPI_Info, MPI_Comm* newcomm, MPI_Request* request) {

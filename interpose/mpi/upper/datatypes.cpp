@@ -9,18 +9,27 @@ using namespace cropdl::upper;
 
 MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
+  if (!newtype) return fail(kNoObject, null_result(Kind::kDatatype), seam::kFn_MPI_Type_dup);
+  CopiedAttributes copies;  // see duplicate() in communicators.cpp
+#if defined(CROPDL_ABI_OPENMPI)
+  if (copy_attributes(vid, &copies)) return fail(kNoObject, seam::kErrIntern, seam::kFn_MPI_Type_dup);
+#else
+  *newtype = MPI_DATATYPE_NULL;
+  if (const int r = copy_attributes(vid, &copies)) return fail_with(kNoObject, r, seam::kFn_MPI_Type_dup);
+#endif
   Vid made = make_vid(Kind::kDatatype, 0);
-  const int r = call<int>(seam::kFn_MPI_Type_dup, vid, &made);
-  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_dup);
+  if (const int r = call<int>(seam::kFn_MPI_Type_dup, vid, &made)) return fail(kNoObject, r, seam::kFn_MPI_Type_dup);
+  attach_attributes(made, &copies);
   *newtype = handle_out<Kind::kDatatype>(made);
-  return copy_attributes(vid, made);
+  return MPI_SUCCESS;
 }
 
 MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
+  if (!type) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_free);
   Vid vid = handle_in<Kind::kDatatype>(*type);
   const Vid freed = vid;
-  const int deleted = delete_attributes(vid);
-  if (deleted != MPI_SUCCESS) return deleted;
+  const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
+  if (deleted != MPI_SUCCESS) return fail_with(kNoObject, deleted, seam::kFn_MPI_Type_free);
   const int r = call<int>(seam::kFn_MPI_Type_free, &vid);
   if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_free);
   drop_object(freed);
@@ -30,9 +39,8 @@ MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
 
 MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
-  if (vid_index(vid) == 0 || vid_index(vid) == kUnknownIndex) {
-    return fail(kNoObject, seam::kErrType, seam::kFn_MPI_Type_set_name);
-  }
+  if (!exists(vid)) return fail(kNoObject, seam::kErrType, seam::kFn_MPI_Type_set_name);
+  if (!name) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_set_name);
   Object* o = object(vid, true);
   free(o->name);
   o->name = strndup(name, MPI_MAX_OBJECT_NAME - 1);
@@ -40,6 +48,7 @@ MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
 }
 MPI_FUNCTION(int, Type_get_name, MPI_Datatype type, char* name, int* length) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
+  if (!name || !length) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_get_name);
   const Object* o = object(vid, false);
   if (o && o->name) {
     text_out(name, o->name, MPI_MAX_OBJECT_NAME, length);

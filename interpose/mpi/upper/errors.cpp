@@ -85,27 +85,88 @@ const char* text_of(int neutral) {
   return "MPI_ERR_UNKNOWN: unknown error";
 }
 
-// Codes and classes the program adds. Their numbers lie above every predefined class of either ABI.
-constexpr int kFirstAdded = 200;
-constexpr int kMaxAdded = 4096;
+// Codes and classes the program adds, numbered as its own MPI numbers them: programs compare them with
+// MPI_ERR_LASTCODE and MPI_LASTUSEDCODE, and a status of a process has room for eight bits of one.
 struct Added {
   int error_class;  // its own number if it is a class
+  bool used;
   char* text;
 };
-SpinLock added_lock;
-Added added[kMaxAdded];
-int added_count = 0;
+class Numbers {
+ public:
+  // The lowest one that is free, at least 1; 0: all below `limit` are taken.
+  int take(int limit) {
+    int i = freed_ ? 1 : count_ + 1;
+    while (i <= count_ && entries_[i - 1].used) ++i;
+    if (i >= limit) return 0;
+    if (i > count_) {
+      freed_ = false;
+      if (count_ == size_) {
+        size_ = size_ ? size_ * 2 : 64;
+        entries_ = static_cast<Added*>(realloc(static_cast<void*>(entries_), static_cast<size_t>(size_) * sizeof(Added)));
+        if (!entries_) abort();
+      }
+      count_ = i;
+    }
+    entries_[i - 1] = {0, true, nullptr};
+    return i;
+  }
+  Added* at(int i) { return i >= 1 && i <= count_ && entries_[i - 1].used ? &entries_[i - 1] : nullptr; }
+  void give_back(Added* entry) {
+    free(entry->text);
+    *entry = {0, false, nullptr};
+    freed_ = true;
+  }
+  int count() const { return count_; }
 
-int add(int error_class) {
-  Locked locked(added_lock);
-  if (added_count == kMaxAdded) return -1;
-  const int number = kFirstAdded + added_count++;
-  added[number - kFirstAdded] = {error_class < 0 ? number : error_class, nullptr};
-  return number;
+ private:
+  Added* entries_ = nullptr;
+  int count_ = 0, size_ = 0;
+  bool freed_ = false;
+};
+SpinLock added_lock;
+
+#if defined(CROPDL_ABI_MPICH)
+// mpir_errcodes.h of MPICH 4.0: the class in bits 0 to 6, the number of a code from bit 8 on, a bit for added classes.
+constexpr int kClassMask = 0x7f, kDynamic = 0x4000'0000, kCodeShift = 8, kClasses = 128, kCodes = 8192;
+Numbers classes, codes;
+int add_class() {
+  const int i = classes.take(kClasses);
+  if (i) classes.at(i)->error_class = i | kDynamic;
+  return i ? i | kDynamic : 0;
+}
+int add_code(int error_class) {
+  const int i = codes.take(kCodes);
+  if (i) codes.at(i)->error_class = error_class;
+  return i ? error_class | i << kCodeShift : 0;
 }
 Added* find_added(int code) {
-  return code >= kFirstAdded && code < kFirstAdded + added_count ? &added[code - kFirstAdded] : nullptr;
+  if (code < 0) return nullptr;
+  if (const int i = (code & ~kDynamic) >> kCodeShift) {
+    Added* a = codes.at(i);
+    return a && (a->error_class | i << kCodeShift) == code ? a : nullptr;
+  }
+  return code & kDynamic ? classes.at(code & kClassMask) : nullptr;
 }
+bool is_class(int error_class) {
+  return error_class >= 0 && (error_class & kDynamic ? classes.at(error_class & ~kDynamic) != nullptr
+                                                      : error_class <= MPI_ERR_LASTCODE);
+}
+#else
+// ompi/errhandler/errcode.h of Open MPI 4.1: one sequence behind the predefined ones.
+Numbers codes;
+int add_code(int error_class) {
+  const int i = codes.take(1 << 30);
+  codes.at(i)->error_class = error_class < 0 ? MPI_ERR_LASTCODE + i : error_class;
+  return MPI_ERR_LASTCODE + i;
+}
+int add_class() { return add_code(-1); }
+Added* find_added(int code) { return codes.at(code > MPI_ERR_LASTCODE ? code - MPI_ERR_LASTCODE : 0); }
+bool is_class(int error_class) {
+  const Added* a = find_added(error_class);
+  return a ? a->error_class == error_class : error_class >= 0 && error_class <= MPI_ERR_LASTCODE;
+}
+#endif
 
 Vid default_errhandler(Kind kind) {
   return kind == Kind::kFile ? seam::kVid_MPI_ERRORS_RETURN : seam::kVid_MPI_ERRORS_ARE_FATAL;
@@ -176,7 +237,11 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
       case Kind::kFile: run(handle_out<Kind::kFile>(on)); break;
       default: run(handle_out<Kind::kComm>(on));
     }
+#if defined(CROPDL_ABI_MPICH)
+    return out;  // what the handler made of the code is what the call returns
+#else
     return c->proxy ? out : code;
+#endif
   }
   char what[MPI_MAX_ERROR_STRING];
   int length;
@@ -185,15 +250,20 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
 }
 
 int fail(Vid object_vid, int neutral, seam::Fn fn) {
-  const char* name = seam::kFunctionNames[fn];
   const int code = constants::from_seam_error(neutral);
-  if (strncmp(name, "MPI_T_", 6) == 0) return code;  // the tool interface never calls an error handler
+  if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0) return code;  // the tool interface calls no error handler
+  // What is no communicator or window, or none any more, has no handler.
+  const bool none = neutral == seam::kErrComm || neutral == seam::kErrWin;
+  return fail_with(none ? seam::kVid_MPI_COMM_WORLD : object_vid, code, fn);
+}
+
+int fail_with(Vid object_vid, int code, seam::Fn fn) {
   Vid on = object_vid;
-  // An invalid or null communicator has no handler of its own.
-  if (seam::vid_kind(on) != Kind::kFile && (vid_index(on) == 0 || vid_index(on) == kUnknownIndex)) {
-    on = seam::kVid_MPI_COMM_WORLD;
-  }
-  return invoke(errhandler_of(on), on, code, name);
+  // A datatype, group, ... has no handler, nor has an invalid or null communicator or window.
+  const Kind kind = seam::vid_kind(on);
+  const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
+  if (kind != Kind::kFile && !(has_handler && exists(on))) on = seam::kVid_MPI_COMM_WORLD;
+  return invoke(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
 }
 
 void inherit_errhandler(Vid parent, Vid child) {
@@ -214,27 +284,58 @@ Vid make_errhandler(Kind kind, void (*function)(), Language language) {
   return new_callback(kind, function, language)->vid;
 }
 
-int last_used_code() { return added_count ? kFirstAdded + added_count - 1 : MPI_ERR_LASTCODE; }
+int last_used_code() {
+#if defined(CROPDL_ABI_MPICH)
+  return classes.count() ? classes.count() | kDynamic : MPI_ERR_LASTCODE;  // codes do not count there
+#else
+  return MPI_ERR_LASTCODE + codes.count();
+#endif
+}
 
 namespace {
 
+// The null file has a handler: that of files not yet open.
 template <Kind K>
-int get(Vid on, MPI_Errhandler* errhandler) {
+bool carries_handler(Vid on) {
+  return exists(on) || (K == Kind::kFile && vid_index(on) == 0);
+}
+template <Kind K>
+constexpr int kInvalid = K == Kind::kComm  ? seam::kErrComm
+                         : K == Kind::kWin ? seam::kErrWin
+                         : K == Kind::kFile ? seam::kErrFile
+                                            : seam::kErrSession;
+
+template <Kind K>
+int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
+  if (!carries_handler<K>(on)) return fail(on, kInvalid<K>, fn);
+  if (!errhandler) return fail(on, seam::kErrArg, fn);
   const Vid handler = errhandler_of(on);
   if (Callback* c = callback_of(handler)) ++c->references;  // MPI-3.1, 8.3.1: the program frees what it got
   *errhandler = handle_out<Kind::kErrhandler>(handler);
   return MPI_SUCCESS;
 }
 template <Kind K, class F>
-int create(F* function, MPI_Errhandler* errhandler) {
+int create(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
+  if (!function || !errhandler) return fail(kNoObject, seam::kErrArg, fn);
   *errhandler = handle_out<Kind::kErrhandler>(
       make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC));
   return MPI_SUCCESS;
 }
+template <Kind K>
 int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
+  if (!carries_handler<K>(on)) return fail(on, kInvalid<K>, fn);
   const Vid handler = handle_in<Kind::kErrhandler>(errhandler);
-  if (vid_index(handler) == 0) return fail(on, seam::kErrErrhandler, fn);
+  const Callback* own = callback_of(handler);
+  if (!exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K))) {
+    return fail(on, seam::kErrArg, fn);
+  }
   set_errhandler(on, handler);
+  return MPI_SUCCESS;
+}
+template <Kind K>
+int call_handler(Vid on, int code, seam::Fn fn) {
+  if (!carries_handler<K>(on)) return fail(on, kInvalid<K>, fn);
+  invoke(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
   return MPI_SUCCESS;
 }
 
@@ -246,18 +347,17 @@ using namespace cropdl::upper;
 
 #define ERRHANDLERS(Type, Handle, kind)                                                                        \
   MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function, MPI_Errhandler* e) { \
-    return create<Kind::kind>(function, e);                                                                    \
+    return create<Kind::kind>(function, e, seam::kFn_MPI_##Type##_create_errhandler);                          \
   }                                                                                                            \
   MPI_FUNCTION(int, Type##_set_errhandler, Handle object, MPI_Errhandler e) {                                  \
-    return set(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler);                       \
+    return set<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler);           \
   }                                                                                                            \
   MPI_FUNCTION(int, Type##_get_errhandler, Handle object, MPI_Errhandler* e) {                                 \
-    return get<Kind::kind>(handle_in<Kind::kind>(object), e);                                                  \
+    return get<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_get_errhandler);           \
   }                                                                                                            \
   MPI_FUNCTION(int, Type##_call_errhandler, Handle object, int code) {                                         \
-    const Vid on = handle_in<Kind::kind>(object);                                                              \
-    invoke(errhandler_of(on), on, code, "MPI_" #Type "_call_errhandler");                                      \
-    return MPI_SUCCESS;                                                                                        \
+    return call_handler<Kind::kind>(handle_in<Kind::kind>(object), code,                                       \
+                                    seam::kFn_MPI_##Type##_call_errhandler);                                   \
   }
 ERRHANDLERS(Comm, MPI_Comm, kComm)
 ERRHANDLERS(Win, MPI_Win, kWin)
@@ -267,6 +367,9 @@ ERRHANDLERS(Session, MPI_Session, kSession)
 #endif
 
 MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
+  if (!errhandler || !exists(handle_in<Kind::kErrhandler>(*errhandler))) {
+    return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Errhandler_free);
+  }
   free_callback(handle_in<Kind::kErrhandler>(*errhandler));
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
@@ -283,48 +386,85 @@ MPI_FUNCTION(int, Errhandler_get, MPI_Comm comm, MPI_Errhandler* errhandler) {
 }
 
 MPI_FUNCTION(int, Error_class, int code, int* error_class) {
+#if defined(CROPDL_ABI_MPICH)
+  *error_class = code & (kClassMask | kDynamic);
+#else
   const Added* a = find_added(code);
+  if (!a && (code < 0 || code > MPI_ERR_LASTCODE)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
   *error_class = a ? a->error_class : code;
+#endif
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Error_string, int code, char* string, int* length) {
   const Added* a = find_added(code);
+#if defined(CROPDL_ABI_OPENMPI)
+  if (!a && (code < 0 || code > MPI_ERR_LASTCODE)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_string);
+#endif
   text_out(string, a ? (a->text ? a->text : "") : text_of(constants::to_seam_error(code)), MPI_MAX_ERROR_STRING, length);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Add_error_class, int* error_class) {
-  *error_class = add(-1);
-  return *error_class < 0 ? fail(kNoObject, seam::kErrIntern, seam::kFn_MPI_Add_error_class) : MPI_SUCCESS;
-}
-MPI_FUNCTION(int, Add_error_code, int error_class, int* code) {
-  *code = add(error_class);
-  return *code < 0 ? fail(kNoObject, seam::kErrIntern, seam::kFn_MPI_Add_error_code) : MPI_SUCCESS;
-}
-MPI_FUNCTION(int, Add_error_string, int code, const char* string) {
-  Added* a = find_added(code);
-  if (!a) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_string);
-  char* copy = strdup(string);
-  Locked locked(added_lock);
-  free(a->text);
-  a->text = copy;
+#if defined(CROPDL_ABI_MPICH)
+  if (!error_class) return fail(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_class);
+#else
+  if (!error_class) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_class);
+#endif
+  int made;
+  {
+    Locked locked(added_lock);
+    made = add_class();
+  }
+  if (!made) return fail(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_class);
+  *error_class = made;
   return MPI_SUCCESS;
 }
+MPI_FUNCTION(int, Add_error_code, int error_class, int* code) {
+  if (!code || !is_class(error_class)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_code);
+  int made;
+  {
+    Locked locked(added_lock);
+    made = add_code(error_class);
+  }
+  if (!made) return fail(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_code);
+  *code = made;
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Add_error_string, int code, const char* string) {
+  char* copy = string ? strdup(string) : nullptr;
+  {
+    Locked locked(added_lock);
+    if (Added* a = copy ? find_added(code) : nullptr) {
+      free(a->text);
+      a->text = copy;
+      return MPI_SUCCESS;
+    }
+  }
+  free(copy);
+  return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_string);
+}
 #if defined(CROPDL_ABI_MPICH)
-// Numbers are not used again, so deleting one has only its text to forget.
 extern "C" {
 #pragma weak MPIX_Delete_error_class = PMPIX_Delete_error_class
 #pragma weak MPIX_Delete_error_code = PMPIX_Delete_error_code
 #pragma weak MPIX_Delete_error_string = PMPIX_Delete_error_string
 __attribute__((visibility("default"))) int PMPIX_Delete_error_class(int error_class) {
-  return find_added(error_class) ? MPI_SUCCESS : MPI_ERR_ARG;
+  Locked locked(added_lock);
+  Added* a = (error_class >> kCodeShift & (kCodes - 1)) ? nullptr : find_added(error_class);
+  if (!a) return MPI_ERR_OTHER;
+  classes.give_back(a);
+  return MPI_SUCCESS;
 }
 __attribute__((visibility("default"))) int PMPIX_Delete_error_code(int code) {
-  return find_added(code) ? MPI_SUCCESS : MPI_ERR_ARG;
+  Locked locked(added_lock);
+  Added* a = (code >> kCodeShift & (kCodes - 1)) ? find_added(code) : nullptr;
+  if (!a) return MPI_ERR_OTHER;
+  codes.give_back(a);
+  return MPI_SUCCESS;
 }
 __attribute__((visibility("default"))) int PMPIX_Delete_error_string(int code) {
-  Added* a = find_added(code);
-  if (!a) return MPI_ERR_ARG;
   Locked locked(added_lock);
+  Added* a = find_added(code);
+  if (!a) return MPI_ERR_OTHER;
   free(a->text);
   a->text = nullptr;
   return MPI_SUCCESS;

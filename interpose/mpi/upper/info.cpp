@@ -71,7 +71,17 @@ void erase(Entry** e) {
 }
 
 bool is_env(Vid vid) { return vid == seam::kVid_MPI_INFO_ENV; }
-int bad(seam::Fn fn, int neutral = seam::kErrInfo) { return fail(kNoObject, neutral, fn); }
+// What the program's own MPI finds wrong: an Info that is none, a key, a value, an index.
+#if defined(CROPDL_ABI_MPICH)
+constexpr int kNullInfo = seam::kErrArg, kNoSuchIndex = seam::kErrArg, kNullValue = seam::kErrArg;
+#else
+constexpr int kNullInfo = seam::kErrInfo, kNoSuchIndex = seam::kErrInfoKey, kNullValue = seam::kErrInfoValue;
+#endif
+int bad(seam::Fn fn, int neutral) { return fail(kNoObject, neutral, fn); }
+int wrong_key(const char* key) {
+  constexpr size_t kLongest = kNullInfo == seam::kErrArg ? MPI_MAX_INFO_KEY : MPI_MAX_INFO_KEY - 1;
+  return key && *key && strlen(key) <= kLongest ? seam::kSuccess : seam::kErrInfoKey;
+}
 
 }  // namespace
 
@@ -79,12 +89,20 @@ LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(
   if (vid_index(vid_) < seam::kFirstDynamic) return;
   List* list = list_of(vid_);
   vid_ = make_vid(Kind::kInfo, 0);
-  if (!list || !list->first) return;
+  if (!list) return;
   made_ = call<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
   for (Entry* e = list->first; made_ && e; e = e->next) call<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
 }
 LowerInfo::~LowerInfo() {
   if (made_) call<int>(seam::kFn_MPI_Info_free, &vid_);
+}
+
+void drop_info(Vid vid) {
+  Locked locked(lock);
+  if (List* list = list_of(vid)) {
+    while (list->first) erase(&list->first);
+    list->used = false;
+  }
 }
 
 MPI_Info info_from_lower(Vid lower) {
@@ -114,11 +132,13 @@ using namespace cropdl;
 using namespace cropdl::upper;
 
 MPI_FUNCTION(int, Info_create, MPI_Info* info) {
+  if (!info) return bad(seam::kFn_MPI_Info_create, kNullInfo);
   Locked locked(lock);
   *info = handle_out<Kind::kInfo>(make_list());
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Info_free, MPI_Info* info) {
+  if (!info) return bad(seam::kFn_MPI_Info_free, kNullInfo);
   {
     Locked locked(lock);
     if (List* list = list_of(handle_in<Kind::kInfo>(*info))) {
@@ -128,10 +148,12 @@ MPI_FUNCTION(int, Info_free, MPI_Info* info) {
       return MPI_SUCCESS;
     }
   }
-  return bad(seam::kFn_MPI_Info_free);
+  return bad(seam::kFn_MPI_Info_free, *info == MPI_INFO_NULL ? kNullInfo : seam::kErrInfo);
 }
 MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
-  if (strlen(key) > MPI_MAX_INFO_KEY) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoKey);
+  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_set, kNullInfo);
+  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_set, wrong);
+  if (!value) return bad(seam::kFn_MPI_Info_set, kNullValue);
   if (strlen(value) > MPI_MAX_INFO_VAL) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoValue);
   {
     Locked locked(lock);
@@ -140,9 +162,11 @@ MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
       return MPI_SUCCESS;
     }
   }
-  return bad(seam::kFn_MPI_Info_set);
+  return bad(seam::kFn_MPI_Info_set, seam::kErrInfo);
 }
 MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
+  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_delete, kNullInfo);
+  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_delete, wrong);
   int neutral = seam::kErrInfo;
   {
     Locked locked(lock);
@@ -159,6 +183,10 @@ MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
 }
 MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* value, int* flag) {
   const Vid vid = handle_in<Kind::kInfo>(info);
+  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get, kNullInfo);
+  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_get, wrong);
+  if (!value) return bad(seam::kFn_MPI_Info_get, kNullValue);
+  if (valuelen < 0 || !flag) return bad(seam::kFn_MPI_Info_get, seam::kErrArg);
   if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get, vid, key, valuelen, value, flag);
   {
     Locked locked(lock);
@@ -169,10 +197,13 @@ MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* 
       return MPI_SUCCESS;
     }
   }
-  return bad(seam::kFn_MPI_Info_get);
+  return bad(seam::kFn_MPI_Info_get, seam::kErrInfo);
 }
 MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuelen, int* flag) {
   const Vid vid = handle_in<Kind::kInfo>(info);
+  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_valuelen, kNullInfo);
+  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_get_valuelen, wrong);
+  if (!valuelen || !flag) return bad(seam::kFn_MPI_Info_get_valuelen, seam::kErrArg);
   if (is_env(vid)) {
     char value[2048];
     const int r = call<int>(seam::kFn_MPI_Info_get, vid, key, MPI_MAX_INFO_VAL, value, flag);
@@ -188,10 +219,12 @@ MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuel
       return MPI_SUCCESS;
     }
   }
-  return bad(seam::kFn_MPI_Info_get_valuelen);
+  return bad(seam::kFn_MPI_Info_get_valuelen, seam::kErrInfo);
 }
 MPI_FUNCTION(int, Info_get_nkeys, MPI_Info info, int* nkeys) {
   const Vid vid = handle_in<Kind::kInfo>(info);
+  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_nkeys, kNullInfo);
+  if (!nkeys) return bad(seam::kFn_MPI_Info_get_nkeys, seam::kErrArg);
   if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get_nkeys, vid, nkeys);
   {
     Locked locked(lock);
@@ -201,10 +234,12 @@ MPI_FUNCTION(int, Info_get_nkeys, MPI_Info info, int* nkeys) {
       return MPI_SUCCESS;
     }
   }
-  return bad(seam::kFn_MPI_Info_get_nkeys);
+  return bad(seam::kFn_MPI_Info_get_nkeys, seam::kErrInfo);
 }
 MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
   const Vid vid = handle_in<Kind::kInfo>(info);
+  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_nthkey, kNullInfo);
+  if (!key || n < 0) return bad(seam::kFn_MPI_Info_get_nthkey, seam::kErrArg);
   if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get_nthkey, vid, n, key);
   int neutral = seam::kErrInfo;
   {
@@ -216,13 +251,14 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
         text_out(key, e->key, MPI_MAX_INFO_KEY, nullptr);
         return MPI_SUCCESS;
       }
-      neutral = seam::kErrInfoNoKey;
+      neutral = kNoSuchIndex;
     }
   }
   return bad(seam::kFn_MPI_Info_get_nthkey, neutral);
 }
 MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
   const Vid vid = handle_in<Kind::kInfo>(info);
+  if (info == MPI_INFO_NULL || !newinfo) return bad(seam::kFn_MPI_Info_dup, kNullInfo);
   {
     Locked locked(lock);
     if (list_of(vid)) {
@@ -232,7 +268,7 @@ MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
       return MPI_SUCCESS;
     }
   }
-  return bad(seam::kFn_MPI_Info_dup);
+  return bad(seam::kFn_MPI_Info_dup, seam::kErrInfo);
 }
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Info_create_env, int, char**, MPI_Info* info) { return PMPI_Info_create(info); }
@@ -246,13 +282,31 @@ MPI_FUNCTION(int, Info_get_string, MPI_Info info, const char* key, int* buflen, 
 }
 #endif
 
-// Hints of objects are advice to the MPI; none is needed for a right result, and none is promised back.
-#define HINTS(Type, Handle)                                                                    \
-  MPI_FUNCTION(int, Type##_set_info, Handle, MPI_Info) { return MPI_SUCCESS; }                 \
-  MPI_FUNCTION(int, Type##_get_info, Handle, MPI_Info* info) { return PMPI_Info_create(info); }
-HINTS(Comm, MPI_Comm)
-HINTS(Win, MPI_Win)
-HINTS(File, MPI_File)
-#if defined(CROPDL_ABI_MPICH)
-MPI_FUNCTION(int, Session_get_info, MPI_Session, MPI_Info* info) { return PMPI_Info_create(info); }
-#endif
+// Hints of a communicator are advice to the MPI; none is needed for a right result. What it made of them is kept with
+// the communicator, so that the program finds them again after a restart, though the new MPI is not told.
+MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
+  const Vid vid = handle_in<Kind::kComm>(comm);
+  {
+    const LowerInfo lower(info);
+    const int r = call<int>(seam::kFn_MPI_Comm_set_info, vid, lower.vid());
+    if (r) return fail(vid, r, seam::kFn_MPI_Comm_set_info);
+  }
+  Vid known = make_vid(Kind::kInfo, 0);
+  const int r = call<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
+  if (r) return fail(vid, r, seam::kFn_MPI_Comm_set_info);
+  Object* o = object(vid, true);
+  drop_info(o->hints);
+  o->hints = handle_in<Kind::kInfo>(info_from_lower(known));
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
+  const Vid vid = handle_in<Kind::kComm>(comm);
+  if (!info) return fail(vid, null_result(Kind::kInfo), seam::kFn_MPI_Comm_get_info);
+  const Object* o = object(vid, false);
+  if (o && o->hints) return PMPI_Info_dup(handle_out<Kind::kInfo>(o->hints), info);
+  Vid known = make_vid(Kind::kInfo, 0);
+  const int r = call<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
+  if (r) return fail(vid, r, seam::kFn_MPI_Comm_get_info);
+  *info = info_from_lower(known);
+  return MPI_SUCCESS;
+}

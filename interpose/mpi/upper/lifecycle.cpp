@@ -49,7 +49,7 @@ MPI_FUNCTION(int, Init_thread, int*, char***, int required, int* provided) {
 MPI_FUNCTION(int, Finalize, void) {
   // MPI-3.1, 8.7.1: the callbacks of MPI_COMM_SELF's attributes run first, while MPI still works.
   const int deleted = delete_attributes(seam::kVid_MPI_COMM_SELF);
-  if (deleted != MPI_SUCCESS) return deleted;
+  if (deleted != MPI_SUCCESS) return fail_with(seam::kVid_MPI_COMM_SELF, deleted, seam::kFn_MPI_Finalize);
   const int r = call<int>(seam::kFn_MPI_Finalize);
   if (r) return fail(kNoObject, r, seam::kFn_MPI_Finalize);
   forget_ranks();

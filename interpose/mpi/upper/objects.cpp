@@ -94,6 +94,7 @@ void drop_object(Vid vid) {
   }
   if (!o) return;
   if (o->errhandler) free_callback(o->errhandler);
+  if (o->hints) drop_info(o->hints);
   for (Attribute* a = o->attributes; a;) {
     Attribute* next = a->next;
     free(a);

@@ -44,7 +44,9 @@ struct Object {
   Vid errhandler;         // 0: the kind's default
   Attribute* attributes;  // newest first
   char* name;
+  Vid hints;              // an Info: what the MPI made of the program's
 };
+void drop_info(Vid vid);  // info.cpp
 
 // What a pointer handle of a program's communicator, datatype or window points to. Companion libraries read the
 // fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of

@@ -35,6 +35,7 @@ void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) 
 }
 
 int create(void (*function)(), Language language, int commute, MPI_Op* op, seam::Fn fn) {
+  if (!function || !op) return fail(kNoObject, seam::kErrArg, fn);
   Callback* callback = new_callback(Kind::kOp, function, language);
   Vid vid = make_vid(Kind::kOp, 0);
   const int r = call<int>(seam::kFn_MPI_Op_create, static_cast<void*>(callback), commute, &vid,
@@ -63,6 +64,7 @@ MPI_FUNCTION(int, Op_create_c, MPI_User_function_c* function, int commute, MPI_O
 }
 #endif
 MPI_FUNCTION(int, Op_free, MPI_Op* op) {
+  if (!op) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Op_free);
   Vid vid = handle_in<Kind::kOp>(*op);
   const Vid freed = vid;
   const int r = call<int>(seam::kFn_MPI_Op_free, &vid);

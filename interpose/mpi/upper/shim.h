@@ -61,6 +61,8 @@ inline constexpr uintptr_t kTag = 0x7a7a;
 // values have another kind in bits 26 to 29, and the program gets no handle but ours.
 inline constexpr uint32_t kIntegerTag = 0xc000'0000;
 
+inline constexpr Vid kUnsetVid = ~Vid{0};  // in a handle that the lower half has not written
+
 void* object_of(Vid vid);  // the object behind a handle of such a kind (objects.cpp)
 void drop_object(Vid vid);  // the MPI object is gone; what the shim kept for it too
 constexpr bool is_object(Kind k) {
@@ -151,6 +153,7 @@ inline void* all_handles_in(MPI_T_pvar_handle handle) {
 inline bool status_wanted(const MPI_Status* status) {
   return status != MPI_STATUS_IGNORE && status != MPI_STATUSES_IGNORE && status != nullptr;
 }
+inline constexpr int kUnsetError = -1;  // in a status that the lower half has not filled: no error class is negative
 // MPI_ERROR is set by the functions that return several statuses only, as the standard asks.
 inline void status_fields_out(const seam::Status& from, MPI_Status* to) {
   to->MPI_SOURCE = constants::from_seam_rank(from.source);
@@ -186,7 +189,7 @@ class Statuses {
   Statuses(const MPI_Status* wanted, long n) : n_(status_wanted(wanted) && n > 0 ? n : 0) {
     if (n_ > kInline) data_ = static_cast<seam::Status*>(malloc(static_cast<size_t>(n_) * sizeof(seam::Status)));
     if (!data_) abort();
-    for (long i = 0; i < n_; ++i) data_[i].error = kUnset;
+    for (long i = 0; i < n_; ++i) data_[i].error = kUnsetError;
   }
   ~Statuses() {
     if (n_ > kInline) free(data_);
@@ -196,7 +199,7 @@ class Statuses {
   seam::Status* data() { return n_ ? data_ : nullptr; }
   void write_back(MPI_Status* to) {
     for (long i = 0; i < n_; ++i) {
-      if (data_[i].error == kUnset) continue;
+      if (data_[i].error == kUnsetError) continue;
       status_fields_out(data_[i], &to[i]);
       to[i].MPI_ERROR = constants::from_seam_error(data_[i].error);
     }
@@ -204,7 +207,6 @@ class Statuses {
 
  private:
   static constexpr long kInline = 16;
-  static constexpr int kUnset = -1;  // no error class is negative
   long n_;
   seam::Status inline_[kInline];
   seam::Status* data_ = inline_;
@@ -266,6 +268,23 @@ int neighbors_out(MPI_Comm comm);
 inline constexpr Vid kNoObject = 0;  // errors go to MPI_COMM_WORLD's handler
 // Calls the error handler of `object` (a communicator, window or file) and returns the program's error code.
 int fail(Vid object, int neutral, seam::Fn fn);
+int fail_with(Vid object, int code, seam::Fn fn);  // the same with a code of the program's
+// Neither a null handle nor one that stands for nothing.
+inline bool exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
+// Which class the program's own MPI gives a null pointer to a handle of a kind, and a negative number of requests.
+#if defined(CROPDL_ABI_OPENMPI)
+inline constexpr int kNegativeCount = seam::kErrArg;
+constexpr int null_result(Kind kind) {
+  return kind == Kind::kRequest    ? seam::kErrRequest
+         : kind == Kind::kDatatype ? seam::kErrType
+         : kind == Kind::kGroup    ? seam::kErrGroup
+         : kind == Kind::kInfo     ? seam::kErrInfo
+                                   : seam::kErrArg;
+}
+#else
+inline constexpr int kNegativeCount = seam::kErrCount;
+constexpr int null_result(Kind) { return seam::kErrArg; }
+#endif
 // A new communicator has its parent's error handler.
 void inherit_errhandler(Vid parent, Vid child);
 
