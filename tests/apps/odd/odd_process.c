@@ -1,0 +1,537 @@
+// Odd attributes of the process: what prctl, limits, scheduling, credentials and identity may hold, children of every kind.
+#define _GNU_SOURCE
+#include "odd.h"
+
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/filter.h>
+#include <linux/membarrier.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <spawn.h>
+#include <sys/fsuid.h>
+#include <sys/personality.h>
+
+extern char** environ;
+
+// A line of /proc/self/status (or of another file of the process), without its name.
+static const char* field(const char* file, const char* name) {
+  static char line[4096];
+  FILE* from = fopen(file, "r");
+  if (!from) return "";
+  bool found = false;
+  while (!found && fgets(line, sizeof line, from)) found = !strncmp(line, name, strlen(name));
+  fclose(from);
+  return found ? line + strlen(name) : "";
+}
+
+// Checks in every step that all of /proc/self/status is as it was but for what counts memory, switches and threads of execution.
+static void status_stays(void) {
+  static char kept[64][256];
+  int lines = -1;
+  while (odd_more()) {
+    FILE* file = fopen("/proc/self/status", "r");
+    char line[256];
+    int at = 0;
+    while (fgets(line, sizeof line, file)) {
+      if (!strncmp(line, "Vm", 2) || !strncmp(line, "Rss", 3) || strstr(line, "ctxt_switches") || !strncmp(line, "HugetlbPages", 12)) continue;
+      if (!strncmp(line, "SigQ", 4)) continue;  // of the user, not of the process
+      if (!strncmp(line, "Mems_allowed", 12) || !strncmp(line, "Cpus_allowed", 12) || !strncmp(line, "x86_Thread", 10)) continue;
+      if (!strncmp(line, "State", 5)) continue;
+      if (lines < 0) snprintf(kept[at], sizeof kept[at], "%s", line);
+      else if (strcmp(kept[at], line) != 0) steplog_fail("was %s now %s", kept[at], line);
+      at++;
+    }
+    fclose(file);
+    if (lines < 0) lines = at;
+    ODD_CHECK(lines == at);
+  }
+}
+
+static void whole_status(void) { status_stays(); }
+
+static void name_of_the_thread(void) {
+  char name[16];
+  ODD_CHECK(prctl(PR_SET_NAME, "odd) name (x") == 0);
+  while (odd_more()) {
+    ODD_CHECK(prctl(PR_GET_NAME, name) == 0 && !strcmp(name, "odd) name (x"));
+    ODD_CHECK(!strcmp(field("/proc/self/comm", ""), "odd) name (x\n"));
+  }
+}
+
+static void limits(void) {
+  static const int which[] = {RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_NICE};
+  struct rlimit wanted[8];
+  for (int i = 0; i < 8; i++) {
+    ODD_CHECK(getrlimit(which[i], &wanted[i]) == 0);
+    rlim_t cap = i == 2 ? 700 : i == 4 ? 1ul << 44 : i == 3 ? 1ul << 40 : i == 7 ? 0 : (1ul << 20) * (rlim_t)(i + 2);
+    if (wanted[i].rlim_max > cap) wanted[i].rlim_max = cap;
+    wanted[i].rlim_cur = wanted[i].rlim_max;
+    ODD_CHECK(setrlimit(which[i], &wanted[i]) == 0);
+  }
+  while (odd_more())
+    for (int i = 0; i < 8; i++) {
+      struct rlimit now;
+      ODD_CHECK(getrlimit(which[i], &now) == 0 && now.rlim_cur == wanted[i].rlim_cur && now.rlim_max == wanted[i].rlim_max);
+    }
+}
+
+static void largest_file(void) {  // RLIMIT_FSIZE of few bytes; SIGXFSZ ignored; images are larger
+  int fd = odd_file("small", 0, 0, O_RDWR);
+  signal(SIGXFSZ, SIG_IGN);
+  struct rlimit small = {16384, 16384};
+  ODD_CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  while (odd_more()) ODD_CHECK(pwrite(fd, "x", 1, 16383) == 1 && pwrite(fd, "x", 1, 16384) < 0 && errno == EFBIG);
+}
+
+static void few_descriptors(void) {
+  struct rlimit few = {16, 16};
+  ODD_CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  int fd = odd_file("few", 1000, 1, O_RDONLY);
+  for (uint64_t at = 0; odd_more(); at++) {
+    odd_reads(fd, 1, at, 1);
+    int copy, made = 0;
+    int all[32];
+    while ((copy = dup(fd)) >= 0) all[made++] = copy;
+    ODD_CHECK(errno == EMFILE && made > 5 && made < 13);
+    steplog_mix((uint64_t)made);
+    while (made) close(all[--made]);
+  }
+}
+
+static void little_address_space(void) {  // a gigabyte more than there is; malloc fails beyond
+  unsigned long size;
+  ODD_CHECK(sscanf(field("/proc/self/statm", ""), "%lu", &size) == 1);
+  struct rlimit limit = {size * 4096 + (1ul << 30), RLIM_INFINITY};
+  ODD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+  while (odd_more()) {
+    struct rlimit now;
+    ODD_CHECK(getrlimit(RLIMIT_AS, &now) == 0 && now.rlim_cur == limit.rlim_cur);
+    void* p = malloc(100ul << 20);
+    ODD_CHECK(p);
+    free(p);
+    ODD_CHECK(mmap(NULL, 2ul << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM);
+  }
+}
+
+static void nice_value(void) {
+  ODD_CHECK(nice(7) == 7);
+  while (odd_more()) ODD_CHECK(getpriority(PRIO_PROCESS, 0) == 7 && getpriority(PRIO_PROCESS, (id_t)getpid()) == 7);
+}
+
+static void affinity(void) {
+  cpu_set_t all, one, now;
+  ODD_CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&one);
+  for (int i = CPU_SETSIZE - 1; i >= 0 && !CPU_COUNT(&one); i--)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  ODD_CHECK(sched_setaffinity(getpid(), sizeof one, &one) == 0);
+  while (odd_more()) ODD_CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&one, &now) && CPU_ISSET(sched_getcpu(), &one));
+}
+
+static void scheduling_class(void) {
+  struct sched_param none = {0};
+  ODD_CHECK(sched_setscheduler(0, SCHED_BATCH, &none) == 0);
+  while (odd_more()) ODD_CHECK(sched_getscheduler(0) == SCHED_BATCH && sched_getscheduler(getpid()) == SCHED_BATCH);
+}
+
+static void idle_class_and_reset(void) {
+  struct sched_param none = {0};
+  ODD_CHECK(sched_setscheduler(0, SCHED_IDLE | SCHED_RESET_ON_FORK, &none) == 0);
+  while (odd_more()) ODD_CHECK(sched_getscheduler(0) == (SCHED_IDLE | SCHED_RESET_ON_FORK));
+}
+
+static void timer_slack(void) {
+  ODD_CHECK(prctl(PR_SET_TIMERSLACK, 123456) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_TIMERSLACK) == 123456);
+}
+
+static void signal_at_the_parent_s_death(void) {
+  int got;
+  ODD_CHECK(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_PDEATHSIG, &got) == 0 && got == SIGTERM);
+}
+
+static void not_dumpable(void) {
+  ODD_CHECK(prctl(PR_SET_DUMPABLE, 0) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_DUMPABLE) == 0);
+}
+
+static void reaper_of_grandchildren(void) {
+  int got;
+  ODD_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_CHILD_SUBREAPER, &got) == 0 && got == 1);
+  pid_t child = fork(), grandchild;
+  if (!child) {
+    if (!fork()) _exit(42);
+    _exit(0);
+  }
+  int status, seen = 0;
+  while ((grandchild = wait(&status)) > 0) seen += grandchild == child ? 1 : WEXITSTATUS(status) == 42 ? 2 : 100;
+  ODD_CHECK(seen == 3);
+}
+
+static void keeps_capabilities(void) {
+  ODD_CHECK(prctl(PR_SET_KEEPCAPS, 1) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_KEEPCAPS) == 1);
+}
+
+static void secure_bits(void) {
+  bool set = prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS) == 0;
+  while (odd_more()) ODD_CHECK(!set || prctl(PR_GET_SECUREBITS) == (SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS));
+}
+
+static void machine_check_policy(void) {
+  ODD_CHECK(prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_MCE_KILL_GET, 0, 0, 0, 0) == PR_MCE_KILL_EARLY);
+}
+
+static void no_huge_pages(void) {
+  ODD_CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1);
+}
+
+static void speculation_disabled(void) {
+  bool set = prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_DISABLE, 0, 0) == 0;
+  int wanted = prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0, 0, 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0, 0, 0) == wanted && (!set || wanted > 0));
+}
+
+static void no_new_privileges(void) {
+  ODD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  while (odd_more()) ODD_CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+}
+
+static void filter_of_its_own(void) {  // uname is refused with an error of its own
+  struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgid, 0, 1),
+                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {4, code};
+  ODD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+  while (odd_more()) ODD_CHECK(syscall(SYS_getpgid, 0) < 0 && errno == EXDEV);
+}
+
+static void process_personality(void) {
+  ODD_CHECK(personality(ADDR_NO_RANDOMIZE | UNAME26) >= 0);
+  while (odd_more()) ODD_CHECK(personality(0xffffffff) == (ADDR_NO_RANDOMIZE | UNAME26));
+}
+
+static void killed_first(void) {
+  FILE* file = fopen("/proc/self/oom_score_adj", "w");
+  ODD_CHECK(file && fprintf(file, "%d", 777) > 0 && fclose(file) == 0);
+  while (odd_more()) ODD_CHECK(atoi(field("/proc/self/oom_score_adj", "")) == 777);
+}
+
+static void what_a_core_file_holds(void) {
+  FILE* file = fopen("/proc/self/coredump_filter", "w");
+  while (file) {
+    ODD_CHECK(fprintf(file, "0x7f") > 0 && fclose(file) == 0);
+    break;
+  }
+  while (odd_more()) ODD_CHECK(!file || strtol(field("/proc/self/coredump_filter", ""), NULL, 16) == 0x7f);
+}
+
+static void priority_of_input_and_output(void) {
+  ODD_CHECK(syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 6) == 0);
+  while (odd_more()) ODD_CHECK(syscall(SYS_ioprio_get, 1, 0) == (2 << 13 | 6));
+}
+
+static void registered_for_barriers(void) {
+  ODD_CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
+  while (odd_more()) ODD_CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
+}
+
+static void mode_of_new_files(void) {
+  umask(0126);
+  for (int k = 0; odd_more(); k++) {
+    char name[32];
+    struct stat s;
+    snprintf(name, sizeof name, "mode-%d", k);
+    unlink(name);
+    close(open(name, O_CREAT | O_WRONLY, 0777));
+    ODD_CHECK(stat(name, &s) == 0 && (s.st_mode & 0777) == 0651);
+  }
+}
+
+static void in_its_own_session(void) {
+  pid_t made = setsid();
+  if (made < 0) made = getsid(0);
+  while (odd_more()) ODD_CHECK(getsid(0) == made && getsid(getpid()) == made && getpgid(0) == getpgrp() && getpgid(getpid()) == getpgrp());
+}
+
+static void in_its_own_group(void) {
+  if (getsid(0) != getpid()) ODD_CHECK(setpgid(0, 0) == 0);
+  while (odd_more()) {
+    ODD_CHECK(getpgrp() == getpid() && getpgid(getpid()) == getpid() && kill(-getpid(), 0) == 0 && kill(0, 0) == 0);
+    ODD_CHECK(getpriority(PRIO_PGRP, (id_t)getpid()) == 0);
+  }
+}
+
+static void identity_by_every_call(void) {
+  pid_t self = getpid();
+  char name[64], link[64];
+  snprintf(name, sizeof name, "/proc/%d/status", self);
+  while (odd_more()) {
+    ODD_CHECK(getpid() == self && gettid() == self && syscall(SYS_getpid) == self && atoi(field("/proc/self/stat", "")) == self);
+    ODD_CHECK(atoi(field("/proc/self/status", "Pid:")) == self && atoi(field(name, "Tgid:")) == self && atoi(field("/proc/thread-self/status", "Pid:")) == self);
+    ODD_CHECK(readlink("/proc/self", link, sizeof link) > 0 && atoi(link) == self);
+    ODD_CHECK(readlink("/proc/thread-self", link, sizeof link) > 0 && atoi(link) == self);
+    struct sched_param none;
+    ODD_CHECK(sched_getparam(self, &none) == 0 && getpriority(PRIO_PROCESS, (id_t)self) >= -20 && getsid(self) == getsid(0));
+    ODD_CHECK(kill(self, 0) == 0 && tgkill(self, self, 0) == 0 && syscall(SYS_tkill, self, 0) == 0);
+    struct rlimit limit;
+    ODD_CHECK(prlimit(self, RLIMIT_CORE, NULL, &limit) == 0 && syscall(SYS_ioprio_get, 1, self) >= 0);
+    siginfo_t info;
+    ODD_CHECK(waitid(P_PID, (id_t)self, &info, WEXITED | WNOHANG) < 0 && errno == ECHILD);
+    struct timespec quantum;
+    ODD_CHECK(sched_rr_get_interval(self, &quantum) == 0);
+  }
+}
+
+static void own_directory_of_tasks(void) {
+  while (odd_more()) {
+    DIR* dir = opendir("/proc/self/task");
+    int threads = 0;
+    for (struct dirent* entry; (entry = readdir(dir));)
+      if (entry->d_name[0] != '.') {
+        threads++;
+        ODD_CHECK(atoi(entry->d_name) == getpid());
+      }
+    closedir(dir);
+    ODD_CHECK(threads == 1 && atoi(field("/proc/self/status", "Threads:")) == 1);
+  }
+}
+
+static void command_line_and_environment(void) {
+  char text[4096], first[4096];
+  int fd = open("/proc/self/cmdline", O_RDONLY);
+  ssize_t kept = read(fd, first, sizeof first);
+  close(fd);
+  ODD_CHECK(kept > 10 && !strcmp(first, odd_argv[0]));
+  while (odd_more()) {
+    fd = open("/proc/self/cmdline", O_RDONLY);
+    ODD_CHECK(read(fd, text, sizeof text) == kept && !memcmp(text, first, (size_t)kept));
+    close(fd);
+    fd = open("/proc/self/environ", O_RDONLY);
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    ODD_CHECK(size > 0);
+    text[size] = 0;
+    ODD_CHECK(!environ[0] || strlen(text) > 4000 || !strcmp(text, environ[0]));
+    ODD_CHECK(readlink("/proc/self/exe", text, sizeof text) > 0 && strstr(text, "odd_process"));
+  }
+}
+
+static void title_changed_in_place(void) {  // as setproctitle does
+  size_t room = strlen(odd_argv[0]);
+  memset(odd_argv[0], 'x', room);
+  char text[4096];
+  while (odd_more()) {
+    int fd = open("/proc/self/cmdline", O_RDONLY);
+    ODD_CHECK(read(fd, text, sizeof text) > (ssize_t)room && !memcmp(text, odd_argv[0], room) && text[0] == 'x');
+    close(fd);
+  }
+}
+
+// --- Credentials; without privileges they do what is allowed ---
+
+static void supplementary_groups(void) {
+  gid_t wanted[3] = {1234, 77, 5}, now[64];
+  int count = setgroups(3, wanted) == 0 ? 3 : getgroups(64, now);
+  steplog_mix((uint64_t)count);
+  while (odd_more()) {
+    ODD_CHECK(getgroups(64, now) == count);
+    if (count == 3) ODD_CHECK(now[0] + now[1] + now[2] == 1234 + 77 + 5);
+  }
+}
+
+static void groups_given_up(void) {
+  bool done = setresgid(4321, 4321, 4321) == 0;
+  gid_t a, b, c;
+  while (odd_more()) ODD_CHECK(getresgid(&a, &b, &c) == 0 && (!done || (a == 4321 && b == 4321 && c == 4321)));
+}
+
+static void user_given_up(void) {
+  int fd = odd_file("of root", 100, 1, O_RDONLY);
+  bool done = geteuid() == 0 && setresgid(4321, 4321, 4321) == 0 && setresuid(4321, 4321, 4321) == 0;
+  uid_t a, b, c;
+  for (uint64_t at = 0; odd_more(); at++) {
+    odd_reads(fd, 1, at, 1);
+    ODD_CHECK(getresuid(&a, &b, &c) == 0 && (!done || (a == 4321 && b == 4321 && c == 4321 && setuid(0) < 0)));
+  }
+}
+
+static void effective_user_for_a_while(void) {
+  bool done = geteuid() == 0 && seteuid(4321) == 0;
+  uid_t a, b, c;
+  while (odd_more()) ODD_CHECK(getresuid(&a, &b, &c) == 0 && (!done || (a == 0 && b == 4321 && c == 0)));
+}
+
+static void user_of_files(void) {
+  bool done = geteuid() == 0 && setfsuid(4321) == 0;
+  while (odd_more()) ODD_CHECK(!done || setfsuid((uid_t)-1) == 4321);
+}
+
+static void capabilities_dropped(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[2], now[2];
+  ODD_CHECK(syscall(SYS_capget, &header, data) == 0);
+  data[0].effective &= ~(1u << CAP_NET_RAW), data[0].permitted &= ~(1u << CAP_NET_RAW), data[0].inheritable = 0, data[1].inheritable = 0;
+  ODD_CHECK(syscall(SYS_capset, &header, data) == 0);
+  prctl(PR_CAPBSET_DROP, CAP_SYS_TIME, 0, 0, 0);
+  int bounding = prctl(PR_CAPBSET_READ, CAP_SYS_TIME, 0, 0, 0);
+  while (odd_more()) {
+    ODD_CHECK(syscall(SYS_capget, &header, now) == 0 && !memcmp(now, data, sizeof now));
+    ODD_CHECK(prctl(PR_CAPBSET_READ, CAP_SYS_TIME, 0, 0, 0) == bounding);
+  }
+}
+
+static void name_of_the_host(void) {
+  bool done = unshare(CLONE_NEWUTS) == 0 && sethostname("oddity", 6) == 0;
+  char name[65];
+  while (odd_more()) ODD_CHECK(gethostname(name, sizeof name) == 0 && (!done || !strcmp(name, "oddity")));
+}
+
+static void another_root(void) {
+  mkdir("root", 0700);
+  int start = open(".", O_RDONLY);
+  bool done = chroot("root") == 0 && chdir("/") == 0;
+  while (odd_more()) ODD_CHECK(start >= 0 && (!done || access("/etc/passwd", F_OK) < 0));
+}
+
+// --- Children ---
+
+static int sleeper(void* unused) {
+  (void)unused;
+  odd_sleep(3600000000);
+  return 0;
+}
+
+static void living_child(void) {
+  int ends[2], status;
+  char byte;
+  ODD_CHECK(pipe(ends) == 0);
+  pid_t child = fork();
+  if (!child) {
+    close(ends[1]);
+    _exit(read(ends[0], &byte, 1) == 1 ? 3 : 4);
+  }
+  while (odd_more()) ODD_CHECK(kill(child, 0) == 0 && waitpid(child, &status, WNOHANG) == 0);
+  ODD_CHECK(write(ends[1], "x", 1) == 1 && waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
+}
+
+static void child_without_a_signal(void) {
+  static char stack[65536] __attribute__((aligned(16)));
+  pid_t child = clone(sleeper, stack + sizeof stack, 0, NULL);
+  ODD_CHECK(child > 0);
+  while (odd_more()) ODD_CHECK(kill(child, 0) == 0);
+  int status;
+  ODD_CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, __WCLONE) == child && WTERMSIG(status) == SIGKILL);
+}
+
+static int quiet_sleeper(void* flag) {  // shares our memory, so no libc state is touched
+  while (!*(volatile int*)flag) {
+    struct timespec t = {0, 1000000};
+    syscall(SYS_nanosleep, &t, NULL);
+  }
+  syscall(SYS_exit, 3);
+  return 0;
+}
+
+static void child_in_our_memory(void) {
+  static char stack[65536] __attribute__((aligned(16)));
+  static volatile int flag;
+  pid_t child = clone(quiet_sleeper, stack + sizeof stack, CLONE_VM, (void*)&flag);
+  ODD_CHECK(child > 0);
+  while (odd_more()) ODD_CHECK(kill(child, 0) == 0);
+  flag = 1;
+  int status;
+  ODD_CHECK(waitpid(child, &status, __WCLONE) == child && WEXITSTATUS(status) == 3);
+}
+
+static void zombie(void) {
+  pid_t child = fork();
+  if (!child) _exit(5);
+  siginfo_t info;
+  ODD_CHECK(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0);
+  while (odd_more()) ODD_CHECK(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0 && info.si_status == 5);
+  int status;
+  ODD_CHECK(wait(&status) == child && WEXITSTATUS(status) == 5);
+}
+
+static void children_never_waited_for(void) {  // SIG_IGN of SIGCHLD: they vanish
+  signal(SIGCHLD, SIG_IGN);
+  while (odd_more()) {
+    pid_t child = fork();
+    if (!child) _exit(0);
+    ODD_CHECK(waitpid(child, NULL, 0) < 0 && errno == ECHILD);
+  }
+}
+
+static void children_by_every_call(void) {
+  for (int k = 0; odd_more(); k++) {
+    int status;
+    pid_t child;
+    char* const command[] = {"true", NULL};
+    ODD_CHECK(posix_spawnp(&child, "true", NULL, NULL, command, environ) == 0 && waitpid(child, &status, 0) == child && status == 0);
+    child = vfork();
+    if (!child) _exit(9);
+    ODD_CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 9);
+    ODD_CHECK(WEXITSTATUS(system("exit 11")) == 11);
+    struct clone_args how = {.exit_signal = SIGCHLD};
+    child = (pid_t)syscall(SYS_clone3, &how, sizeof how);
+    if (!child) _exit(getppid() > 0 ? 13 : 14);
+    ODD_CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 13);
+  }
+}
+
+static void child_looks_at_its_parent(void) {
+  pid_t self = getpid();
+  while (odd_more()) {
+    int status;
+    pid_t child = fork();
+    if (!child) {
+      char name[64];
+      snprintf(name, sizeof name, "/proc/%d/status", self);
+      _exit(getppid() == self && kill(self, 0) == 0 && atoi(field(name, "Pid:")) == self && getpid() != self ? 0 : 1);
+    }
+    ODD_CHECK(child != self && waitpid(child, &status, 0) == child && status == 0);
+  }
+}
+
+static int closes_much(void* unused) {
+  (void)unused;
+  syscall(SYS_close_range, 900, ~0u, 0);
+  syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE);
+  syscall(SYS_exit, 0);
+  return 0;
+}
+
+static void child_with_our_files_closes_many(void) {
+  static char stack[65536] __attribute__((aligned(16)));
+  int fd = odd_file("stays", 1000, 1, O_RDONLY), status;
+  for (uint64_t at = 0; odd_more(); at++) {
+    int high = fcntl(fd, F_DUPFD, 910);
+    pid_t child = clone(closes_much, stack + sizeof stack, CLONE_FILES | SIGCHLD, NULL);
+    ODD_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    ODD_CHECK(fcntl(high, F_GETFD) < 0 && fcntl(fd, F_GETFD) == 0);
+    odd_reads(fd, 1, at, 1);
+  }
+}
+
+#define KIND(name) {#name, name}
+static const struct oddity table[] = {
+    KIND(whole_status), KIND(name_of_the_thread), KIND(limits), KIND(largest_file), KIND(few_descriptors), KIND(little_address_space), KIND(nice_value),
+    KIND(affinity), KIND(scheduling_class), KIND(idle_class_and_reset), KIND(timer_slack), KIND(signal_at_the_parent_s_death), KIND(not_dumpable),
+    KIND(reaper_of_grandchildren), KIND(keeps_capabilities), KIND(secure_bits), KIND(machine_check_policy), KIND(no_huge_pages),
+    KIND(speculation_disabled), KIND(no_new_privileges), KIND(filter_of_its_own), KIND(process_personality),
+    KIND(killed_first), KIND(what_a_core_file_holds), KIND(priority_of_input_and_output), KIND(registered_for_barriers), KIND(mode_of_new_files),
+    KIND(in_its_own_session), KIND(in_its_own_group), KIND(identity_by_every_call), KIND(own_directory_of_tasks), KIND(command_line_and_environment),
+    KIND(title_changed_in_place), KIND(supplementary_groups), KIND(groups_given_up), KIND(user_given_up), KIND(effective_user_for_a_while),
+    KIND(user_of_files), KIND(capabilities_dropped), KIND(name_of_the_host), KIND(another_root), KIND(living_child), KIND(child_without_a_signal),
+    KIND(child_in_our_memory), KIND(zombie), KIND(children_never_waited_for), KIND(children_by_every_call), KIND(child_looks_at_its_parent),
+    KIND(child_with_our_files_closes_many),
+};
+
+ODD_MAIN(table)

@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+"""Odd but legal programs, more than a hundred (tests/apps/odd and tests/apps/odd_mpi; a theme per file). Each oddity is run natively, under
+cropdl-run alone, and checkpointed, killed and restarted in a chain; every run must end as the native one. Or its
+checkpoint is refused by exactly the words that stand beside it here, and it goes on undisturbed.
+
+    odd_promises.py odd.files             one theme, as ctest runs it: two oddities at a time
+    odd_promises.py --only NAME           one oddity, or every one whose name has NAME in it
+    odd_promises.py --oddities            their names and what is expected of each"""
+
+import concurrent.futures
+import os
+import random
+import re
+import signal
+import sys
+import time
+from typing import NamedTuple
+
+from driver import (Failure, Log, Place, app, check_continued, check_whole, expect, launcher, logs_of, promise_main,
+                    take_checkpoint, tool)
+from restart_promises import wait_for_new_steps
+
+RESTORED = None  # instead of the words of a refusal
+
+
+class Oddity(NamedTuple):
+    theme: str
+    name: str
+    words: str  # of the refusal; <n> stands for a number, @ for the directory of the run
+    shell: str  # the command line as a shell has it; $@ is the command
+    again: str  # the same for the restart
+    mpi: str
+    ranks: int
+    attempts: int  # how often a checkpoint is asked for: more than once where children come and go
+    steps: int
+
+    @property
+    def program(self):
+        return f"odd/odd_{self.theme}" if self.mpi == "none" else f"odd_{self.mpi}/{self.theme}"
+
+
+ODDITIES = {}
+
+
+def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, attempts=1, steps=20):
+    key = f"{theme}.{name}" if mpi == "none" else f"{theme}.{mpi}.{name}"
+    assert key not in ODDITIES, key
+    ODDITIES[key] = Oddity(theme, name, words, shell, again, mpi, ranks, attempts, steps)
+
+
+# What is not right yet, and how it shows. An entry whose oddity is as expected fails the test: then remove the entry.
+KNOWN = {
+    "streams.reads_input_by_bytes": "standard input is read again from its start",
+    "streams.error_closed_and_data_in_its_place": "our own lines land in the program's file",
+    "files.changed_in_place": "changed or lost by a restart",
+    "files.read_only_map_of_growing_file": "changed or lost by a restart",
+    "files.no_access_map_made_writable": "changed or lost by a restart",
+    "files.unlinked_with_another_link": "accepted, and no restart is possible",
+    "files.renamed_in_every_step": "accepted, and no restart is possible",
+    "files.deleted_directory": "accepted, and no restart is possible",
+    "files.two_thousand_files": "changed or lost by a restart",
+    "files.descriptors_of_high_numbers": "differs without a checkpoint",
+    "files.owner_and_signal": "changed or lost by a restart",
+    "files.directory_notification": "changed or lost by a restart",
+    "files.kept_open_proc_files": "accepted, and no restart is possible",
+    "files.odd_names": "accepted, and no restart is possible",
+    "files.path_beyond_path_max": "refused, without need or in bad words",
+    "files.time_stamps": "changed or lost by a restart",
+    "files.discarded_private_map": "changed or lost by a restart",
+    "files.descriptor_sent_to_oneself": "changed or lost by a restart",
+    "files.opened_by_int_0x80": "changed or lost by a restart",
+    "files.opened_by_a_child_with_shared_files": "changed or lost by a restart",
+    "kinds.asynchronous_context": "changed or lost by a restart",
+    "kinds.pseudo_terminal": "accepted, and no restart is possible",
+    "kinds.pseudo_terminal_by_ioctl": "changed or lost by a restart",
+    "kinds.own_memory_file": "accepted, and no restart is possible",
+    "kinds.own_page_map": "accepted, and no restart is possible",
+    "kinds.semaphore_set": "changed or lost by a restart",
+    "kinds.semaphore_undone_at_exit": "changed or lost by a restart",
+    "memory.five_hundred_and_twenty_pages": "refused, without need or in bad words",
+    "memory.guard_pages": "the checkpoint kills it",
+    "memory.grows_down": "crashes after the restart",
+    "memory.wiped_on_fork": "changed or lost by a restart",
+    "memory.advice_of_every_kind": "changed or lost by a restart",
+    "memory.locked_memory": "changed or lost by a restart",
+    "memory.all_of_the_future_locked": "changed or lost by a restart",
+    "memory.droppable": "changed or lost by a restart",
+    "memory.shared_read_only_file": "changed or lost by a restart",
+    "memory.beyond_the_end_of_a_file": "changed or lost by a restart",
+    "memory.sealed": "changed or lost by a restart",
+    "memory.view_of_itself": "differs without a checkpoint",
+    "memory.auxiliary_vector": "differs without a checkpoint",
+    "memory.read_through_the_kernel": "changed or lost by a restart",
+    "memory.memory_policy": "changed or lost by a restart",
+    "memory.policy_of_the_process": "changed or lost by a restart",
+    "signals.queued_real_time_signals": "changed or lost by a restart",
+    "signals.pending_kill_keeps_its_sender": "changed or lost by a restart",
+    "signals.pending_for_process_or_thread": "changed or lost by a restart",
+    "signals.every_signal_is_delivered": "changed or lost by a restart",
+    "signals.last_real_time_signals": "differs without a checkpoint",
+    "signals.children_that_die_of_signals": "differs without a checkpoint",
+    "signals.masks_seen_by_an_executed_child": "differs without a checkpoint",
+    "signals.jumps_out_of_handlers": "the checkpoint waits until the program ends",
+    "signals.jump_out_of_a_blocking_open": "the checkpoint waits until the program ends",
+    "signals.handler_changes_the_mask": "changed or lost by a restart",
+    "signals.clocks_only_go_forward": "changed or lost by a restart",
+    "signals.clock_of_the_process_by_number": "changed or lost by a restart",
+    "process.limits": "changed or lost by a restart",
+    "process.largest_file": "refused, without need or in bad words",
+    "process.few_descriptors": "crashes after the restart",
+    "process.little_address_space": "changed or lost by a restart",
+    "process.nice_value": "changed or lost by a restart",
+    "process.affinity": "changed or lost by a restart",
+    "process.scheduling_class": "changed or lost by a restart",
+    "process.idle_class_and_reset": "changed or lost by a restart",
+    "process.timer_slack": "changed or lost by a restart",
+    "process.signal_at_the_parent_s_death": "changed or lost by a restart",
+    "process.not_dumpable": "changed or lost by a restart",
+    "process.reaper_of_grandchildren": "changed or lost by a restart",
+    "process.keeps_capabilities": "changed or lost by a restart",
+    "process.secure_bits": "changed or lost by a restart",
+    "process.machine_check_policy": "changed or lost by a restart",
+    "process.no_huge_pages": "changed or lost by a restart",
+    "process.filter_of_its_own": "changed or lost by a restart",
+    "process.process_personality": "changed or lost by a restart",
+    "process.killed_first": "changed or lost by a restart",
+    "process.what_a_core_file_holds": "changed or lost by a restart",
+    "process.priority_of_input_and_output": "changed or lost by a restart",
+    "process.registered_for_barriers": "changed or lost by a restart",
+    "process.in_its_own_session": "changed or lost by a restart",
+    "process.in_its_own_group": "changed or lost by a restart",
+    "process.identity_by_every_call": "changed or lost by a restart",
+    "process.own_directory_of_tasks": "differs without a checkpoint",
+    "process.title_changed_in_place": "differs without a checkpoint",
+    "process.supplementary_groups": "changed or lost by a restart",
+    "process.groups_given_up": "changed or lost by a restart",
+    "process.capabilities_dropped": "changed or lost by a restart",
+    "process.name_of_the_host": "changed or lost by a restart",
+    "process.another_root": "refused, without need or in bad words",
+    "process.child_in_our_memory": "changed or lost by a restart",
+    "process.children_by_every_call": "differs without a checkpoint",
+    "process.child_looks_at_its_parent": "changed or lost by a restart",
+    "process.child_with_our_files_closes_many": "hangs without a checkpoint",
+    "execution.coroutines_on_4_kib": "harmed by the checkpoint alone",
+    "execution.coroutines_on_6_kib": "harmed by the checkpoint alone",
+    "execution.ninety_megabytes_deep": "crashes without a checkpoint",
+    "execution.second_segment_register": "the checkpoint kills it",
+    "execution.calls_of_odd_arguments": "crashes without a checkpoint",
+    "execution.calls_of_32_bits": "changed or lost by a restart",
+    "execution.waits_in_poll_select_and_sleep": "harmed by the checkpoint alone",
+}
+
+for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio read_only_map_of_growing_file
+        no_access_map_made_writable unlinked_with_another_link renamed_while_open renamed_in_every_step
+        half_read_directory getdents_by_hand deleted_directory relative_to_a_descriptor two_thousand_files
+        descriptors_of_high_numbers sparse devices status_flags owner_and_signal directory_notification
+        names_of_descriptors kept_open_proc_files kept_open_system_files odd_names path_beyond_path_max
+        symbolic_link_turned_elsewhere rotated_log kernel_side_copies time_stamps permissions_taken_away
+        shrinking punched private_map_of_replaced_file discarded_private_map same_number_another_file
+        file_opened_by_resolve_flags descriptor_sent_to_oneself opened_by_int_0x80
+        own_descriptor_taken_by_pidfd closed_by_range""".split():
+    odd("files", _name)
+for _name in """opened_by_a_child_with_shared_files""".split():
+    odd("files", _name, attempts=100)
+for _name, _words in {
+        "mapped_and_written": "the shared mapping of @/mapped cannot be saved yet",
+        "unlinked": "the deleted file @/gone (deleted) (descriptor 4) cannot be saved yet",
+        "path_descriptors": "@/pointer (descriptor 5) cannot be saved yet",
+        "deleted_working_directory": "the program's directory is gone: No such file or directory",
+        "memfd_with_seals": "the deleted file /memfd:odd memory (deleted) (descriptor 4) cannot be saved yet",
+        "flocks": "a file lock on @/locked cannot be saved yet",
+        "record_locks": "a file lock on @/records cannot be saved yet",
+        "description_locks": "a file lock on @/described cannot be saved yet",
+        "lease": "a file lock on @/leased cannot be saved yet",
+        "temporary_file_linked_at_the_end": "the deleted file @/#<n> (deleted) (descriptor 4) cannot be saved yet",
+        }.items():
+    odd("files", _name, _words)
+for _name in """asynchronous_context pseudo_terminal pseudo_terminal_by_ioctl own_memory_file own_page_map semaphore_set
+        semaphore_undone_at_exit message_queue""".split():
+    odd("kinds", _name)
+for _name, _words in {
+        "pipe_with_data": "a pipe (descriptor 4) cannot be saved yet",
+        "fifo": "a pipe (descriptor 4) cannot be saved yet",
+        "socket_pair": "a socket (descriptor 4) cannot be saved yet",
+        "listening_socket": "a socket (descriptor 4) cannot be saved yet",
+        "unconnected_socket": "a socket (descriptor 4) cannot be saved yet",
+        "event_counter": "an open eventfd (descriptor 4) cannot be saved yet",
+        "event_poll": "an open eventpoll (descriptor 4) cannot be saved yet",
+        "inotify": "an open inotify (descriptor 4) cannot be saved yet",
+        "timer_descriptor": "an open timerfd (descriptor 4) cannot be saved yet",
+        "signal_descriptor": "an open signalfd (descriptor 4) cannot be saved yet",
+        "process_descriptor": "an open pidfd (descriptor 4) cannot be saved yet",
+        "secret_memory": "the shared mapping of /secretmem (deleted) cannot be saved yet",
+        "io_ring": "an open io_uring (descriptor 4) cannot be saved yet",
+        "performance_counter": "an open perf_event (descriptor 4) cannot be saved yet",
+        "user_faults": "an open userfaultfd (descriptor 4) cannot be saved yet",
+        "posix_message_queue": "the deleted file /odd-<n>-<x> (deleted) (descriptor 4) cannot be saved yet",
+        "fanotify": "an open fanotify (descriptor 4) cannot be saved yet",
+        "opened_namespace": "the deleted file uts:[<n>] (descriptor 4) cannot be saved yet",
+        "shared_segment": "System V shared memory (shmat) cannot be saved yet",
+        "detached_segment": "System V shared memory (shmat) cannot be saved yet",
+        "named_semaphore": "the shared mapping of /dev/shm/sem.<w> (deleted) cannot be saved yet",
+        "shared_object": "the shared mapping of /dev/shm/odd-<n>-<x> (deleted) cannot be saved yet",
+        "shared_anonymous": "the shared mapping of /dev/zero (deleted) cannot be saved yet",
+        }.items():
+    odd("kinds", _name, _words)
+for _name in """separate_touched_pages five_hundred_and_twenty_pages many_small_mappings holes_without_access guard_pages
+        changes_protection_from_the_fault grows_down wiped_on_fork advice_of_every_kind not_reserved
+        locked_memory all_of_the_future_locked droppable shared_read_only_file beyond_the_end_of_a_file
+        executable_memory system_call_in_generated_code at_places_of_its_own moved_and_resized
+        moved_and_left_behind replaced_in_the_middle unusual_lengths the_break freed_lazily named_memory
+        huge_page_wanted protection_keys sealed view_of_itself auxiliary_vector vdso_function_found_by_hand
+        read_through_the_kernel residence memory_policy policy_of_the_process""".split():
+    odd("memory", _name)
+for _name, _words in {
+        "two_views_of_one_memory": "the shared mapping of /memfd:ring (deleted) cannot be saved yet",
+        }.items():
+    odd("memory", _name, _words)
+for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_for_process_or_thread
+        every_signal_has_an_action every_signal_is_delivered last_real_time_signals jumps_out_of_handlers
+        jump_out_of_a_blocking_open handler_changes_the_context handler_changes_the_mask trapped_steps
+        one_shot_and_nested exit_under_fast_timer clocks_only_go_forward clock_of_the_process_by_number
+        time_by_every_call waits_until_a_moment""".split():
+    odd("signals", _name)
+for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child
+        suspended_in_sigsuspend""".split():
+    odd("signals", _name, attempts=100)
+for _name, _words in {
+        "interval_timer": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
+        "processor_time_timer": "the running timer ITIMER_PROF cannot be saved yet",
+        "posix_timer": "a POSIX timer (timer_create) cannot be saved yet",
+        "disarmed_timer": "a POSIX timer (timer_create) cannot be saved yet",
+        "alarm_far_away": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
+        }.items():
+    odd("signals", _name, _words)
+for _name in """whole_status name_of_the_thread limits largest_file few_descriptors little_address_space nice_value affinity
+        scheduling_class idle_class_and_reset timer_slack signal_at_the_parent_s_death not_dumpable
+        keeps_capabilities secure_bits machine_check_policy no_huge_pages speculation_disabled
+        no_new_privileges filter_of_its_own process_personality killed_first what_a_core_file_holds
+        priority_of_input_and_output registered_for_barriers mode_of_new_files in_its_own_session
+        in_its_own_group identity_by_every_call own_directory_of_tasks command_line_and_environment
+        title_changed_in_place supplementary_groups groups_given_up capabilities_dropped name_of_the_host
+        another_root child_in_our_memory""".split():
+    odd("process", _name)
+for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_looks_at_its_parent
+        child_with_our_files_closes_many""".split():
+    odd("process", _name, attempts=100)
+for _name, _words in {
+        "user_given_up": "rank image @/store/tmp-v000001-<n>/rank-0.img: cannot be created: Permission denied",
+        "effective_user_for_a_while": "rank image @/store/tmp-v000001-<n>/rank-0.img: cannot be created: Permission denied",
+        "user_of_files": "rank image @/store/tmp-v000001-<n>/rank-0.img: cannot be created: Permission denied",
+        "living_child": "the program has a child process that it has not waited for",
+        "child_without_a_signal": "the program has a child process that it has not waited for",
+        "zombie": "the program has a child process that it has not waited for",
+        }.items():
+    odd("process", _name, _words)
+for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_stack small_alternate_stack
+        alternate_stack_seen_from_inside recovers_from_stack_overflow seven_megabytes_deep
+        ninety_megabytes_deep jumps_between_frames below_the_stack_pointer stack_of_its_own rounding_and_masks
+        control_words values_on_the_x87_stack vector_registers vector_registers_across_calls
+        division_by_zero_is_trapped direction_and_alignment_flags libraries_loaded_and_closed loaded_objects
+        another_namespace thread_local_storage indirect_function keys_of_threads threads_that_come_and_go
+        second_segment_register first_segment_register_moved robust_mutex restartable_sequences
+        calls_of_odd_arguments calls_of_32_bits waits_in_a_semaphore waits_in_a_futex waits_for_signals
+        waits_in_poll_select_and_sleep names_and_numbers_of_the_system""".split():
+    odd("execution", _name)
+for _name in """waits_for_a_lock""".split():
+    odd("execution", _name, attempts=100)
+
+# The standard streams: # is the number of the run, so that each has its own files.
+_FILES = '"$@" <input >out# 2>err#'
+for _name in """copies_input_to_output reads_input_by_bytes error_closed_and_data_in_its_place output_closed_and_data_in_its_place
+        all_three_closed redirected_to_a_file_and_back output_kept_in_the_buffer pushed_back streams_in_memory wide_stream
+        conversion_in_the_middle locale_of_the_thread half_a_character closed_under_stdio written_in_an_exit_handler
+        talks""".split():
+    odd("streams", _name, shell=_FILES)
+odd("streams", "inherited_descriptors", shell='"$@" 3<input 7>seven', again='"$@"')
+odd("streams", "inherited_and_unused", "a pipe (descriptor 3) cannot be saved yet", shell='cat input | "$@" 3<&0 </dev/null')
+odd("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input)')
+
+
+# --- Judging -----------------------------------------------------------------------------------------------------
+
+def in_shell(line, run, command):
+    return ["/bin/bash", "-c", "exec " + line.replace("#", str(run)), "bash", *command] if line else command
+
+
+def start(place, one, command, pace):
+    log = place.path("log")
+    with open(place.path("input"), "w") as f:
+        f.writelines(f"line {k} of the input\n" for k in range(200))
+    arguments = [app(one.program), one.name, "--steps", str(one.steps), "--pace", str(pace), "--log", log]
+    return place.start(in_shell(one.shell, 0, launcher(one.mpi, one.ranks) + command + arguments), log)
+
+
+def written(place, one, run=None):
+    """What the program wrote to the files that its standard streams were, without lines of ours."""
+    texts = {}
+    for name in re.findall(r">(\w+#?)", one.shell):
+        if run is None or name.endswith("#"):
+            with open(place.path(name.replace("#", str(run or 0))), "rb") as f:
+                texts[name] = b"".join(line for line in f.readlines() if not line.startswith((b"cropdl-restart: ", b"cropdl-run: ")))
+    return texts
+
+
+def joined(before, after, whole):
+    """What an interrupted run wrote and what the restarted one did, which went on at a place that lies in the former."""
+    for end in range(len(before), -1, -1):
+        if whole.startswith(before[:end] + after):
+            return before[:end] + after
+    raise Failure(f"written before the restart: {before}, after it: {after}, undisturbed: {whole}")
+
+
+def results(place, one, job, undisturbed=None, last=0):
+    job.finish(60)
+    logs = logs_of(job.log, one.ranks)
+    for log in logs:
+        check_whole(log)
+        expect(log.last_step() == one.steps, f"{log.last_step()} steps of {one.steps}")
+    digests, texts = [log.digest for log in logs], written(place, one)
+    if undisturbed is not None:
+        expect(digests == undisturbed[0], f"the digests differ from the undisturbed run's: {digests}, {undisturbed[0]}")
+        for run in range(1, last + 1):
+            for name, text in written(place, one, run).items():
+                texts[name] = joined(texts[name], text, undisturbed[1][name])
+        expect(texts == undisturbed[1], f"what was written differs from the undisturbed run's: {texts}, {undisturbed[1]}")
+    return digests, texts
+
+
+def words_of(text, place):
+    """A refusal without what comes before its reason."""
+    text = re.sub(r"^.*?\brank \d+: ", "", text, count=1, flags=re.S)
+    return text.replace(place.root, "@")
+
+
+def refused_as_expected(one, text, place):
+    pattern = re.escape(one.words).replace("<n>", r"\d+").replace("<x>", r"[0-9a-f]+").replace("<w>", r"\w+")
+    return re.fullmatch(pattern, words_of(text, place)) is not None
+
+
+def judge(one, rng):
+    """Returns what happened, in a few words; raises Failure where it is not as expected."""
+    with Place("native") as place:
+        undisturbed = results(place, one, start(place, one, [], 1000))
+    if one.words is RESTORED:
+        with Place("under") as place:
+            try:
+                results(place, one, start(place, one, [tool("cropdl-run"), "--dir", place.store, "--"], 1000), undisturbed)
+            except Failure as failure:
+                raise Failure(f"without a checkpoint: {failure}") from None
+    with Place("odd") as place:
+        job = start(place, one, [tool("cropdl-run"), "--dir", place.store, "--"], 36000)
+        job.wait_for_step(1)
+        for kill in range(2):
+            last = max(log.last_step() for log in logs_of(job.log, one.ranks))
+            job.wait_for_step(min(last + rng.randint(0, 3), one.steps * 3 // 4))
+            time.sleep(rng.random() * 0.04)
+            if one.words is not RESTORED:
+                status, text, _ = place.checkpoint(60)
+                expect(status != 0, f"a checkpoint was taken that was to be refused: {one.words!r}")
+                expect(refused_as_expected(one, text, place), f"refused with other words: {words_of(text, place)!r}")
+                expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
+                results(place, one, job, undisturbed)
+                return "refused: " + words_of(text, place)
+            if Log(job.log).digest is not None:
+                break
+            job = killed_and_restarted(place, one, job, kill, rng)
+        results(place, one, job, undisturbed, len(place.jobs) - 1)
+    return "restored"
+
+
+def killed_and_restarted(place, one, job, kill, rng):
+    _, _, bounds = take_checkpoint(place, job, one.attempts)
+    time.sleep(rng.random() * 0.1)
+    expect(job.alive(), f"ended with {job.process.poll()} after checkpoint {kill + 1}: {job.output()}")
+    job.kill_ranks()
+    before = {path: Log(path) for path in bounds}
+    command = launcher(one.mpi, one.ranks) + [tool("cropdl-restart"), place.store]
+    job = place.start(in_shell(one.again or one.shell, kill + 1, command), job.log)
+    try:
+        wait_for_new_steps(job, bounds, one.steps)
+        for path in bounds:
+            check_continued(before[path], Log(path), job.started, *bounds[path])
+    except Failure as failure:
+        raise Failure(f"after restart {kill + 1}: {failure}") from None
+    return job
+
+
+def judged(key):
+    """(as expected, line). A known failure is as expected; a known failure that is none is not."""
+    seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
+    began = time.monotonic()
+    try:
+        outcome, kept = judge(ODDITIES[key], random.Random(seed)), True
+    except (Failure, OSError) as failure:
+        outcome, kept = str(failure), False
+    seconds = f"{time.monotonic() - began:.1f} s"
+    if key in KNOWN:
+        if kept:
+            return False, f"FAILED {key} ({seconds}): as expected now ({outcome}): remove it from KNOWN"
+        return True, f"known  {key} ({seconds}): {KNOWN[key]}\n    {outcome.splitlines()[0]}"
+    return kept, f"{'kept   ' if kept else 'FAILED '}{key} ({seconds}, seed {seed}): {outcome}"
+
+
+def all_judged(keys):
+    good = True
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("CROPDL_TEST_PARALLEL", "2"))) as pool:
+        for kept, line in pool.map(judged, keys):
+            print(line, flush=True)
+            good = good and kept
+    expect(good, "see above")
+
+
+PROMISES = {f"odd.{theme}": lambda t=theme: all_judged([key for key, one in ODDITIES.items() if one.theme == t])
+            for theme in dict.fromkeys(one.theme for one in ODDITIES.values())}
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    unknown = [key for key in KNOWN if key not in ODDITIES]
+    assert not unknown, unknown
+    if sys.argv[1:] == ["--oddities"]:
+        for _key, _one in ODDITIES.items():
+            print(f"{_key:60} {'restored' if _one.words is RESTORED else 'refused: ' + _one.words}")
+        sys.exit(0)
+    if len(sys.argv) == 3 and sys.argv[1] == "--only":
+        _keys = [key for key in ODDITIES if sys.argv[2] in key]
+        try:
+            expect(_keys, f"no oddity has {sys.argv[2]!r} in its name")
+            all_judged(_keys)
+        except Failure as _failure:
+            print(f"FAILED: {_failure}")
+            sys.exit(1)
+        sys.exit(0)
+    sys.exit(promise_main(PROMISES))
