@@ -48,22 +48,35 @@ def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, at
     ODDITIES[key] = Oddity(theme, name, words, shell, again, mpi, ranks, attempts, steps)
 
 
-# What is not right yet, and how it shows. An entry whose oddity is as expected fails the test: then remove the entry.
+# What is not right yet, and how it shows. An entry whose oddity is as expected fails the test (then remove it), but for those
+# that show "at times" only.
 KNOWN = {
+    "streams.inherited_and_unused": "the inherited pipe is not noticed",
+    "files.changed_in_place": "at times: changes after the checkpoint stay",
+    "files.changed_in_place_by_stdio": "at times: changes after the checkpoint stay",
+    "files.sparse": "at times: changes after the checkpoint stay",
+    "files.punched": "at times: changes after the checkpoint stay",
+    "files.shrinking": "at times: accepted, and no restart is possible",
+    "files.renamed_in_every_step": "at times: accepted, and no restart is possible",
+    "files.rotated_log": "at times: another file of the same name is cut",
+    "execution.coroutines_on_4_kib": "at times: memory below the stack is overwritten by the checkpoint",
+    "execution.coroutines_on_6_kib": "at times: memory below the stack is overwritten by the checkpoint",
+    "execution.waits_in_poll_select_and_sleep": "at times: EINTR by the checkpoint alone",
+    "execution.waits_in_a_semaphore": "at times: EINTR by the checkpoint alone",
+    "execution.waits_in_a_futex": "at times: EINTR by the checkpoint alone",
+    "process.whole_status": "real process id in the status after a restart",
+    "process.child_without_a_signal": "a child without a signal is not noticed",
     "streams.reads_input_by_bytes": "standard input is read again from its start",
     "streams.error_closed_and_data_in_its_place": "our own lines land in the program's file",
-    "files.changed_in_place": "changed or lost by a restart",
     "files.read_only_map_of_growing_file": "changed or lost by a restart",
     "files.no_access_map_made_writable": "changed or lost by a restart",
     "files.unlinked_with_another_link": "accepted, and no restart is possible",
-    "files.renamed_in_every_step": "accepted, and no restart is possible",
     "files.deleted_directory": "accepted, and no restart is possible",
     "files.two_thousand_files": "changed or lost by a restart",
     "files.descriptors_of_high_numbers": "differs without a checkpoint",
     "files.owner_and_signal": "changed or lost by a restart",
     "files.directory_notification": "changed or lost by a restart",
     "files.kept_open_proc_files": "accepted, and no restart is possible",
-    "files.odd_names": "accepted, and no restart is possible",
     "files.path_beyond_path_max": "refused, without need or in bad words",
     "files.time_stamps": "changed or lost by a restart",
     "files.discarded_private_map": "changed or lost by a restart",
@@ -77,7 +90,6 @@ KNOWN = {
     "kinds.own_page_map": "accepted, and no restart is possible",
     "kinds.semaphore_set": "changed or lost by a restart",
     "kinds.semaphore_undone_at_exit": "changed or lost by a restart",
-    "memory.five_hundred_and_twenty_pages": "refused, without need or in bad words",
     "memory.guard_pages": "the checkpoint kills it",
     "memory.grows_down": "crashes after the restart",
     "memory.wiped_on_fork": "changed or lost by a restart",
@@ -141,13 +153,10 @@ KNOWN = {
     "process.children_by_every_call": "differs without a checkpoint",
     "process.child_looks_at_its_parent": "changed or lost by a restart",
     "process.child_with_our_files_closes_many": "hangs without a checkpoint",
-    "execution.coroutines_on_4_kib": "harmed by the checkpoint alone",
-    "execution.coroutines_on_6_kib": "harmed by the checkpoint alone",
     "execution.ninety_megabytes_deep": "crashes without a checkpoint",
     "execution.second_segment_register": "the checkpoint kills it",
     "execution.calls_of_odd_arguments": "crashes without a checkpoint",
     "execution.calls_of_32_bits": "changed or lost by a restart",
-    "execution.waits_in_poll_select_and_sleep": "harmed by the checkpoint alone",
 }
 
 for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio read_only_map_of_growing_file
@@ -276,7 +285,7 @@ for _name in """copies_input_to_output reads_input_by_bytes error_closed_and_dat
     odd("streams", _name, shell=_FILES)
 odd("streams", "inherited_descriptors", shell='"$@" 3<input 7>seven', again='"$@"')
 odd("streams", "inherited_and_unused", "a pipe (descriptor 3) cannot be saved yet", shell='cat input | "$@" 3<&0 </dev/null')
-odd("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input)')
+odd("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input; sleep 3)')
 
 
 # --- Judging -----------------------------------------------------------------------------------------------------
@@ -312,7 +321,7 @@ def joined(before, after, whole):
 
 
 def results(place, one, job, undisturbed=None, last=0):
-    job.finish(60)
+    job.finish(30)
     logs = logs_of(job.log, one.ranks)
     for log in logs:
         check_whole(log)
@@ -396,6 +405,8 @@ def judged(key):
         outcome, kept = str(failure), False
     seconds = f"{time.monotonic() - began:.1f} s"
     if key in KNOWN:
+        if kept and KNOWN[key].startswith("at times: "):
+            return True, f"known  {key} ({seconds}): {KNOWN[key]}; not this time"
         if kept:
             return False, f"FAILED {key} ({seconds}): as expected now ({outcome}): remove it from KNOWN"
         return True, f"known  {key} ({seconds}): {KNOWN[key]}\n    {outcome.splitlines()[0]}"

@@ -41,7 +41,7 @@ static void status_stays(void) {
       if (!strncmp(line, "Mems_allowed", 12) || !strncmp(line, "Cpus_allowed", 12) || !strncmp(line, "x86_Thread", 10)) continue;
       if (!strncmp(line, "State", 5)) continue;
       if (lines < 0) snprintf(kept[at], sizeof kept[at], "%s", line);
-      else if (strcmp(kept[at], line) != 0) steplog_fail("was %s now %s", kept[at], line);
+      else if (strcmp(kept[at], line) != 0) steplog_fail("was %.60s, now %.60s", strtok(kept[at], "\n"), strtok(line, "\n"));
       at++;
     }
     fclose(file);
