@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/lower/attributes.h"
 #include "interpose/lower/donor.h"
 #include "interpose/lower/filter.h"
 #include "interpose/lower/low_block.h"
@@ -78,7 +79,11 @@ void ready_to_run(seam::ThreadRecord& main) {
   if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
   if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
-  if (p.boot.restart) p.agent->note_phase("idle");
+  if (p.boot.restart) {
+    if (auto s = restore_last_attributes(); !s) die(s.error().message);
+    p.agent->note_phase("idle");
+  }
+  remember_attributes();
   p.rank->ready();
 }
 
@@ -146,6 +151,10 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
       if (sig != seam::kSuspendSignal && sigismember(&pending, sig) == 1 && blocked_by_program(sig))
         m.pending_signals.push_back(sig);
   m.clocks = read_clocks();
+  m.user = user_at_start();
+  auto attributes = changed_attributes();
+  if (!attributes) return attributes.error();
+  m.attributes = std::move(*attributes);
   auto files = list_open_files();
   if (!files) return files.error();
   m.files = std::move(*files);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/lower/attributes.h"
 #include "interpose/lower/clocks.h"
 #include "interpose/lower/open_files.h"
 #include "restart/result.h"
@@ -23,6 +24,8 @@ struct Metadata {
   std::vector<int> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;
   Clocks clocks;
+  AttributeValues attributes;  // those that the program changed
+  int64_t user = -1;           // effective id of the process when the program began; -1: not known
 };
 
 std::string metadata_text(const Metadata& m);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "interpose/lower/attributes.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/lower/memory_map.h"
 #include "interpose/seam/state.h"
@@ -93,7 +94,7 @@ std::string memory() {
 }  // namespace
 
 std::string process_refusal() {
-  for (auto check : {threads, children, timers, system_v, memory})
+  for (auto check : {root_refusal, threads, children, timers, system_v, memory})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

@@ -48,6 +48,9 @@ std::string why_not_here(const Process& p, const Metadata& m) {
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return "this CPU lacks " + missing.front() + ", which the program was started with";
   if (auto line = other_mpi(p, m); !line.empty()) return line;
+  if (m.user > 0 && geteuid() == 0)
+    return "the program ran as user " + std::to_string(m.user) +
+           ", and as root it would have rights that it never had; restart it as that user";
   if (auto s = check_files(m.files); !s) return s.error().message;
   return "";
 }
@@ -202,6 +205,9 @@ void restart_program(Process& p) {
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   if (p.mpi != nullptr)
     if (auto s = p.mpi->restart(); !s) trouble = s.error().message;
+  // Last: from here on this process has no more rights than the program had.
+  if (trouble.empty())
+    if (auto s = restore_attributes(m.attributes); !s) trouble = s.error().message;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
 

@@ -114,10 +114,13 @@ int64_t now() {
   return t.seconds * kSecond + t.nanoseconds + seam::control()->clocks.monotonic;
 }
 
-bool is_shifted_clock(long clock) {
-  return seam::control()->clocks.shifted != 0 && offset(static_cast<int>(clock)) != 0;
+bool is_own_clock(long clock) {
+  constexpr int kWall = 0, kWallAlarm = 8, kAtomic = 11;
+  const int id = static_cast<int>(clock);
+  return id != kWall && id != kWallAlarm && id != kAtomic;
 }
 
+// From the first run on: a cut may fall into the wait, and its end be on another machine.
 long sleep_until(const Call& c) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
@@ -141,9 +144,8 @@ long sleep_until(const Call& c) {
     if (seconds < 0 || (seconds == 0 && until.nanoseconds <= now.nanoseconds)) return 0;
     Time left{seconds, 0};
     add(&left, until.nanoseconds - now.nanoseconds);
-    // Children have no image; of a process clock the rest is the same by any of its numbers.
     const long result = raw(c.nr, real_ids(c).a[0], 0, reinterpret_cast<long>(&left), 0);
-    if (result == kInterrupted && t->handlers != handlers) return result;
+    if (result == kInterrupted && (is_child() || t->handlers != handlers)) return result;
     if (result != 0 && result != kInterrupted) return result;
   }
 }

@@ -71,9 +71,10 @@ long own_process();  // what the program's getpid() says
 
 // Clocks (clocks.cpp)
 bool takes_clock(long nr);
-long clock_call(const Call& call);     // one of those
-long sleep_until(const Call& call);    // clock_nanosleep with TIMER_ABSTIME
-bool is_shifted_clock(long clock);     // its absolute times are not the kernel's
+long clock_call(const Call& call);   // one of those
+long sleep_until(const Call& call);  // clock_nanosleep with TIMER_ABSTIME
+bool is_own_clock(
+    long clock);  // not the machine's wall clock: over a restart it may be another than the kernel's
 
 // System V semaphores and message queues (system_v.cpp)
 long system_v_call(const Call& call);

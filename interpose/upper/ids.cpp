@@ -150,8 +150,12 @@ long real_clock(long clock) {
   const int id = static_cast<int>(clock);
   if (id >= 0 || (id & 3) == 3) return clock;
   const long process = ~(id >> 3);
-  return process == 0 ? clock
-                      : static_cast<int>(~static_cast<unsigned>(to_real(process, kProcess)) << 3 | (id & 7));
+  if (process == 0) return clock;
+  long real = to_real(process, kProcess);
+  // The caller's own as 0: such a clock may be waited for over a restart.
+  const bool of_thread = (id & 4) != 0;
+  if (!is_child() && real == (of_thread ? seam::current_thread()->tid : seam::state()->real_pid)) real = 0;
+  return static_cast<int>(~static_cast<unsigned>(real) << 3 | (id & 7));
 }
 
 long real_argument(long value, Role role) {

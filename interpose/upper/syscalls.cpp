@@ -41,7 +41,7 @@ long emulate(const Call& c, ucontext_t* context) {
     case __NR_rt_sigtimedwait:
       return timed_wait(c);
     case __NR_clock_nanosleep:
-      return (c.a[1] & 1) != 0 && is_shifted_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
+      return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
 
     case __NR_clone:
     case __NR_fork:

@@ -55,6 +55,63 @@ def younger_boot():
         check_whole(Log(log))
 
 
+@promise("process.attributes_that_it_set_are_put_back")
+def attributes():
+    survives("kept_attributes", arguments=SHORT, chain=("same", "same"))
+
+
+def as_root(command):
+    """What only root may do an ordinary user does as the root of a user namespace, where that is allowed."""
+    return ([] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]) + command
+
+
+def dropped(what):
+    """Groups and capabilities that the program gave up stay given up."""
+    with Place("dropped") as place:
+        log = place.path("log")
+        program = [app("plain/dropped_privileges"), what, *SHORT, "--log", log]
+        job = place.start(as_root([tool("cropdl-run"), "--dir", place.store, "--"] + program), log)
+        for kill in range(2):
+            job.wait_for_step(5 + 15 * kill)
+            _, _, bounds = take_checkpoint(place, job)
+            job.kill_ranks()
+            before = Log(log)
+            job = place.start(as_root([tool("cropdl-restart"), place.store]), log)
+            job.wait_for_step(bounds[log][1] + 2)
+            check_continued(before, Log(log), job.started, *bounds[log])
+        job.finish()
+        check_whole(Log(log))
+
+
+promise("process.capabilities_and_groups_do_not_come_back")(lambda: dropped("capabilities"))
+if os.geteuid() == 0:  # a user namespace of one user has no other ids
+    promise("process.group_ids_do_not_come_back")(lambda: dropped("group"))
+
+
+def refused_for_good(what, words, needs=(), program="refused_attributes"):
+    """Changed for the rest of the run: the checkpoint is refused, by that name, and the program ends well."""
+    with Place("changed") as place:
+        log = place.path("log")
+        program = [app(f"plain/{program}"), what, *SHORT, "--log", log]
+        job = place.start(list(needs) + [tool("cropdl-run"), "--dir", place.store, "--"] + program, log)
+        job.wait_for_step(5)
+        status, text, _ = place.checkpoint()
+        expect(status != 0 and words in text and "rank" in text, f"{status}: {text}")
+        print(f"refused: {text}")
+        expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
+        job.finish()
+        check_whole(Log(log))
+
+
+for _what, _words in {"seccomp": "set of seccomp filters", "uts": "uts namespace", "net": "net namespace",
+                      "time": "time_for_children namespace", "keyring": "process keyring", "root": "root directory"}.items():
+    promise(f"refused.process.{_what}")(
+        lambda w=_what, k=_words: refused_for_good(w, k, as_root([]) if w == "root" else ()))
+if os.geteuid() == 0:
+    promise("refused.process.user")(
+        lambda: refused_for_good("user", "runs as user 1000 now", program="dropped_privileges"))
+
+
 for _what, _words in {"child-without-signal": ["child"], "child-in-our-memory": ["child"],
                       "semaphore-undo": ["system v semaphore set"], "message-queue": ["system v message queue"]}.items():
     promise(f"refused.process.{_what}")(lambda w=_what, k=_words: refused("refused_objects", w, k))

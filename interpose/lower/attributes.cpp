@@ -1,0 +1,125 @@
+#include "interpose/lower/attributes.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <set>
+
+namespace cropdl::lower {
+namespace {
+
+AttributeValues at_start;     // when the program began to run, in this process
+AttributeValues last_values;  // of the last stage of this restart
+int64_t user = -1;
+std::set<std::string> own_names;  // the program's since a former run
+
+bool is_limit(const Attribute& a) { return a.name.rfind("RLIMIT_", 0) == 0; }
+
+// As of a limit: -1 is none.
+bool is_more(const std::string& a, const std::string& b) {
+  return strtoull(a.c_str(), nullptr, 10) > strtoull(b.c_str(), nullptr, 10);
+}
+
+Error cannot(const Attribute& a, const std::string& value, const std::string& why) {
+  return Error{"the program had set its " + a.name + " to " + value + ", which cannot be put back here (" +
+               why + "); restart it where it may"};
+}
+
+bool stands(const Attribute& a, const std::string& value) {
+  const std::string now = a.read(a.parameter);
+  if (a.exact) return now == value;
+  const auto bits = strtoull(value.c_str(), nullptr, 10);
+  return (strtoull(now.c_str(), nullptr, 10) & bits) == bits;
+}
+
+Status put_back(const Attribute& a, const std::string& value) {
+  if (stands(a, value)) return {};
+  errno = 0;
+  if (a.write == nullptr || !a.write(a.parameter, value))
+    return cannot(a, value, errno != 0 ? errno_text(errno) : "not possible");
+  if (!stands(a, value)) return cannot(a, value, "it is " + a.read(a.parameter) + " here");
+  return {};
+}
+
+}  // namespace
+
+const std::map<std::string, Attribute>& attributes_by_name() {
+  static const std::map<std::string, Attribute> all = [] {
+    std::map<std::string, Attribute> by_name;
+    for (const Attribute& a : attributes()) by_name.emplace(a.name, a);
+    return by_name;
+  }();
+  return all;
+}
+
+int64_t user_at_start() { return user; }
+
+void remember_attributes() {
+  user = geteuid();
+  for (const Attribute& a : attributes()) at_start[a.name] = a.read(a.parameter);
+}
+
+std::string root_refusal() {
+  const Attribute& root = attributes_by_name().at("root directory");
+  const auto then = at_start.find(root.name);
+  if (then == at_start.end() || root.read(root.parameter) == then->second) return "";
+  return "the program has changed its root directory (chroot), which cannot be saved yet";
+}
+
+Result<AttributeValues> changed_attributes() {
+  // Its images would be that user's, in a store of the other's (mode 0700).
+  if (geteuid() != user)
+    return Error{"the program runs as user " + std::to_string(geteuid()) + " now and was started as user " +
+                 std::to_string(user) + ", whose store it may not write; that cannot be saved yet"};
+  AttributeValues changed;
+  for (const Attribute& a : attributes()) {
+    const std::string now = a.read(a.parameter), &then = at_start[a.name];
+    const bool own = own_names.count(a.name) != 0;
+    if (now == then && !own) continue;
+    const bool can_be_saved = (a.write != nullptr || a.stage == Stage::kCredentials) && !now.empty() &&
+                              (a.savable == nullptr || a.savable(now));
+    if (!can_be_saved)
+      return Error{"the program has changed its " + a.name + " (from " + (then.empty() ? "none" : then) +
+                   " to " + (now.empty() ? "none" : now) + "), which cannot be saved yet"};
+    changed[a.name] = now;
+  }
+  return changed;
+}
+
+Status restore_attributes(const AttributeValues& saved) {
+  for (const auto& [name, value] : saved) own_names.insert(name);
+  last_values = saved;
+  for (const Stage stage : {Stage::kFirst, Stage::kLast, Stage::kCredentials, Stage::kAfterCredentials}) {
+    if (stage == Stage::kCredentials) {
+      errno = 0;
+      const bool done = restore_credentials(saved);
+      const int error = errno;
+      for (const Attribute& a : attributes())
+        if (const auto found = saved.find(a.name);
+            a.stage == stage && found != saved.end() && !stands(a, found->second))
+          return cannot(a, found->second,
+                        !done && error != 0 ? errno_text(error) : "it is " + a.read(a.parameter) + " here");
+      continue;
+    }
+    for (const Attribute& a : attributes()) {
+      const auto found = saved.find(a.name);
+      if (a.stage != stage || found == saved.end()) continue;
+      // Of the last stage now only what needs a right: a limit is raised.
+      if (stage == Stage::kLast && (!is_limit(a) || !is_more(found->second, a.read(a.parameter)))) continue;
+      if (auto s = put_back(a, found->second); !s) return s;
+    }
+  }
+  return {};
+}
+
+Status restore_last_attributes() {
+  for (const Attribute& a : attributes()) {
+    const auto found = last_values.find(a.name);
+    if (a.stage != Stage::kLast || found == last_values.end()) continue;
+    if (auto s = put_back(a, found->second); !s) return s;
+  }
+  return {};
+}
+
+}  // namespace cropdl::lower

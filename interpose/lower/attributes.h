@@ -1,0 +1,60 @@
+// What the kernel keeps of a process besides memory, files, signals and ids: limits, credentials, scheduling,
+// prctl's switches, namespaces and so on, in one table (attribute_table.cpp). What the program has changed
+// since its start is saved and put back, or the checkpoint is refused by its name; what it left alone is as
+// the environment of each start has it (a launcher's binding, a batch system's limits). LH, main thread: many
+// belong to a thread, and the program's is that one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "restart/result.h"
+
+namespace cropdl::lower {
+
+using AttributeValues = std::map<std::string, std::string>;  // by name
+
+// When a changed one is put back. Credentials come after all that may need them; what hinders the LH itself
+// at the very last.
+enum class Stage { kFirst, kCredentials, kAfterCredentials, kLast };
+
+struct Attribute {
+  std::string name;   // for people, and in images
+  std::string shown;  // where the kernel shows it: `status:Groups limits:Max_cpu_time prctl:PR_GET_TSC`
+  Stage stage = Stage::kFirst;
+  std::string (*read)(int) = nullptr;                      // "": this kernel has no such thing
+  bool (*write)(int, const std::string& value) = nullptr;  // errno when false; null: cannot be put back
+  int parameter = 0;
+  bool (*savable)(const std::string& value) = nullptr;  // null: every value is, if there is a `write`
+  bool exact = true;  // false: more than the value may stand afterwards (registrations)
+};
+const std::map<std::string, Attribute>& attributes_by_name();
+std::span<const Attribute> attributes();  // in the order in which they are put back
+
+// What else /proc shows, and why it is not in the table: `status:VmPeak` -> "statistics".
+const std::map<std::string, std::string>& other_attributes();
+
+// Just before the program runs (a first time, or again): from here on changes are its own.
+void remember_attributes();
+
+// The effective user then.
+int64_t user_at_start();
+
+// "" or a line: the program has changed the root directory, which is the LH's, too. Any thread of the LH.
+std::string root_refusal();
+
+// Those that are the program's: changed since its start, in this run or before. An error names one that
+// cannot be saved.
+Result<AttributeValues> changed_attributes();
+
+// Puts them back, in the stages up to kAfterCredentials: the MPI has been started, nothing privileged
+// follows. Limits are raised here, and lowered in the last stage, which cannot fail then.
+Status restore_attributes(const AttributeValues& saved);
+Status restore_last_attributes();
+
+// Credentials are put back together (credentials.cpp).
+bool restore_credentials(const AttributeValues& saved);
+
+}  // namespace cropdl::lower

@@ -1,0 +1,173 @@
+// links: cropdl_attributes
+// The table of attributes knows everything that the kernel shows of a process, or says why it is not in it;
+// and what is changed is noticed, saved and put back.
+#include "interpose/lower/attributes.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "interpose/lower/clocks.h"
+
+namespace cropdl::lower {
+namespace {
+
+std::set<std::string> known() {
+  std::set<std::string> all;
+  for (const Attribute& a : attributes()) {
+    std::istringstream words(a.shown);
+    for (std::string word; words >> word;) all.insert(word);
+  }
+  for (const auto& [word, reason] : other_attributes()) all.insert(word);
+  return all;
+}
+
+void expect_known(const std::string& word) {
+  static const std::set<std::string> all = known();
+  EXPECT_TRUE(all.count(word) != 0)
+      << word << " is shown by this kernel, and the table of attributes "
+      << "(interpose/lower/attribute_table.cpp) neither has it nor says why not";
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  DIR* directory = opendir(path.c_str());
+  if (directory == nullptr) return names;
+  while (const dirent* entry = readdir(directory))
+    if (entry->d_name[0] != '.') names.push_back(entry->d_name);
+  closedir(directory);
+  return names;
+}
+
+TEST(Attributes, EveryFieldOfStatusIsKnown) {
+  const auto lines = lines_of("/proc/self/status");
+  ASSERT_GT(lines.size(), 30u);
+  for (const auto& line : lines) expect_known("status:" + line.substr(0, line.find(':')));
+}
+
+TEST(Attributes, EveryFieldOfStatIsKnown) {
+  // man 5 proc, /proc/PID/stat, in their order.
+  const char* const names =
+      "pid comm state ppid pgrp session tty_nr tpgid flags minflt cminflt majflt cmajflt utime stime cutime "
+      "cstime "
+      "priority nice num_threads itrealvalue starttime vsize rss rsslim startcode endcode startstack kstkesp "
+      "kstkeip "
+      "signal blocked sigignore sigcatch wchan nswap cnswap exit_signal processor rt_priority policy "
+      "delayacct_blkio_ticks guest_time cguest_time start_data end_data start_brk arg_start arg_end "
+      "env_start env_end "
+      "exit_code";
+  std::istringstream words(names);
+  size_t number = 0;
+  for (std::string name; words >> name; ++number) expect_known("stat:" + name);
+  const auto lines = lines_of("/proc/self/stat");
+  ASSERT_EQ(lines.size(), 1u);
+  std::istringstream fields(lines[0].substr(lines[0].rfind(')') + 1));
+  size_t there = 2;
+  for (std::string field; fields >> field;) ++there;
+  EXPECT_LE(there, number) << "this kernel's /proc/self/stat has fields that man 5 proc does not name";
+}
+
+TEST(Attributes, EveryLimitIsKnown) {
+  const auto lines = lines_of("/proc/self/limits");
+  ASSERT_EQ(lines.size(), 17u);  // and a title
+  for (size_t i = 1; i < lines.size(); ++i) {
+    std::string name = std::regex_replace(lines[i].substr(0, 26), std::regex(" +$"), "");
+    expect_known("limits:" + std::regex_replace(name, std::regex(" "), "_"));
+  }
+}
+
+TEST(Attributes, EveryFileOfTheProcessIsKnown) {
+  const auto names = names_in("/proc/self");
+  ASSERT_GT(names.size(), 30u);
+  for (const auto& name : names) expect_known("proc:" + name);
+  for (const auto& name : names_in("/proc/self/attr")) expect_known("proc:attr/" + name);
+  for (const auto& name : names_in("/proc/self/ns")) expect_known("ns:" + name);
+}
+
+TEST(Attributes, EveryGetterOfPrctlIsKnown) {
+  // Those that this host's header names.
+  const std::regex getter("#\\s*define\\s+(PR_(\\w*_)?GET(_\\w+)?|PR_CAPBSET_READ|PR_CAP_AMBIENT)\\s.*");
+  size_t found = 0;
+  for (const auto& line : lines_of("/usr/include/linux/prctl.h")) {
+    std::smatch match;
+    if (!std::regex_match(line, match, getter)) continue;
+    ++found;
+    if (match[1] == "PR_SCHED_CORE_GET") continue;  // an argument of PR_SCHED_CORE, which is in the table
+    expect_known("prctl:" + match[1].str());
+  }
+  EXPECT_GT(found, 20u) << "/usr/include/linux/prctl.h is not as expected";
+}
+
+TEST(Attributes, NamesAreUnique) { EXPECT_EQ(attributes_by_name().size(), attributes().size()); }
+
+// In a child, because changes last.
+int in_child(int (*what)()) {
+  const pid_t child = fork();
+  if (child == 0) _exit(what());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+TEST(Attributes, AChangeIsNoticedAndPutBack) {
+  EXPECT_EQ(in_child([] {
+              remember_attributes();
+              auto none = changed_attributes();
+              if (!none || !none->empty()) return 1;
+              prctl(PR_SET_TIMERSLACK, 77777, 0, 0, 0);
+              rlimit limit{};
+              getrlimit(RLIMIT_CORE, &limit);
+              const rlim_t before = limit.rlim_cur;
+              limit.rlim_cur = before == 0 && limit.rlim_max != 0 ? 4096 : 0;
+              if (setrlimit(RLIMIT_CORE, &limit) != 0) return 2;
+              auto changed = changed_attributes();
+              const size_t expected = limit.rlim_cur == before ? 1 : 2;
+              if (!changed || changed->size() != expected || changed->at("timer slack") != "77777") return 3;
+              prctl(PR_SET_TIMERSLACK, 50000, 0, 0, 0);
+              limit.rlim_cur = before;
+              setrlimit(RLIMIT_CORE, &limit);
+              if (!restore_attributes(*changed) || !restore_last_attributes()) return 4;
+              if (prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) != 77777) return 5;
+              remember_attributes();  // the next run: still the program's
+              auto again = changed_attributes();
+              return again && *again == *changed ? 0 : 6;
+            }),
+            0);
+}
+
+TEST(Attributes, WhatIsImpossibleIsRefusedByName) {
+  EXPECT_EQ(in_child([] {
+              const auto s = restore_attributes({{"CPU affinity", "8191"}});
+              return !s && s.error().message.find("CPU affinity to 8191") != std::string::npos ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Clocks, WhatIsBehindIsAddedAndWhatIsAheadIsNot) {
+  Clocks saved{5000, 4000, 9000, 300, 200, {}}, here{1000, 8000, 9000, 10, 10, {}};
+  const auto offsets = clock_offsets(saved, here);
+  EXPECT_EQ(offsets.monotonic, 4000);
+  EXPECT_EQ(offsets.raw, 0);
+  EXPECT_EQ(offsets.boottime, 0);
+  EXPECT_EQ(offsets.process_cpu, 300);
+  EXPECT_EQ(offsets.thread_cpu, 200);
+  EXPECT_NE(offsets.shifted, 0);
+}
+
+}  // namespace
+}  // namespace cropdl::lower
