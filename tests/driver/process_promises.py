@@ -106,7 +106,7 @@ def refused_for_good(what, words, needs=(), program="refused_attributes"):
 for _what, _words in {"seccomp": "set of seccomp filters", "uts": "uts namespace", "net": "net namespace",
                       "time": "time_for_children namespace", "keyring": "process keyring", "root": "root directory"}.items():
     promise(f"refused.process.{_what}")(
-        lambda w=_what, k=_words: refused_for_good(w, k, as_root([]) if w == "root" else ()))
+        lambda w=_what, k=_words: refused_for_good(w, k, () if w in ("seccomp", "keyring") else as_root([])))
 if os.geteuid() == 0:
     promise("refused.process.user")(
         lambda: refused_for_good("user", "runs as user 1000 now", program="dropped_privileges"))
