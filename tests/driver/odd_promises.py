@@ -33,24 +33,35 @@ class Oddity(NamedTuple):
     ranks: int
     attempts: int  # how often a checkpoint is asked for: more than once where children come and go
     steps: int
+    only: bool  # judged by --only alone, since it is part of another
+    terminal: bool  # the protected run starts on a terminal, the restarts do not
 
     @property
     def program(self):
-        return f"odd/odd_{self.theme}" if self.mpi == "none" else f"odd_{self.mpi}/{self.theme}"
+        return f"odd/odd_{self.theme}" if self.mpi == "none" else f"odd_{self.mpi}/odd_mpi"
 
 
 ODDITIES = {}
 
 
-def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, attempts=1, steps=20):
-    key = f"{theme}.{name}" if mpi == "none" else f"{theme}.{mpi}.{name}"
+def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, attempts=1, steps=20, only=False, terminal=False):
+    key = f"{theme}.{name.replace(',', '+')}"
     assert key not in ODDITIES, key
-    ODDITIES[key] = Oddity(theme, name, words, shell, again, mpi, ranks, attempts, steps)
+    ODDITIES[key] = Oddity(theme, name, words, shell, again, mpi, ranks, attempts, steps, only, terminal)
 
 
 # What is not right yet, and how it shows. An entry whose oddity is as expected fails the test (then remove it), but for those
 # that show "at times" only.
 KNOWN = {
+    "execution.small_alternate_stack": "at times: a checkpoint kills the program on an alternate stack of 8 KiB",
+    "streams.talks_on_a_terminal": "a restart without the terminal writes to none of its streams",
+    "openmpi.own_operations": "an operation freed before its nonblocking reduction is complete is used after",
+    "openmpi.bridges_for_a_moment": "a freed inter-communicator counts as alive for ever",
+    "openmpi.generalized_request": "not offered",
+    "openmpi.wildcard_probes": "at times: the message handle of a probe is half garbage",
+    "mpich.own_operations": "an operation freed before its nonblocking reduction is complete is used after",
+    "mpich.bridges_for_a_moment": "a freed inter-communicator counts as alive for ever",
+    "mpich.generalized_request": "not offered",
     "streams.inherited_and_unused": "the inherited pipe is not noticed",
     "files.changed_in_place": "at times: changes after the checkpoint stay",
     "files.changed_in_place_by_stdio": "at times: changes after the checkpoint stay",
@@ -62,10 +73,8 @@ KNOWN = {
     "execution.coroutines_on_4_kib": "at times: memory below the stack is overwritten by the checkpoint",
     "execution.coroutines_on_6_kib": "at times: memory below the stack is overwritten by the checkpoint",
     "execution.waits_in_poll_select_and_sleep": "at times: EINTR by the checkpoint alone",
-    "execution.waits_in_a_semaphore": "at times: EINTR by the checkpoint alone",
     "execution.waits_in_a_futex": "at times: EINTR by the checkpoint alone",
     "process.whole_status": "real process id in the status after a restart",
-    "process.child_without_a_signal": "a child without a signal is not noticed",
     "streams.reads_input_by_bytes": "standard input is read again from its start",
     "streams.error_closed_and_data_in_its_place": "our own lines land in the program's file",
     "files.read_only_map_of_growing_file": "changed or lost by a restart",
@@ -88,8 +97,6 @@ KNOWN = {
     "kinds.pseudo_terminal_by_ioctl": "changed or lost by a restart",
     "kinds.own_memory_file": "accepted, and no restart is possible",
     "kinds.own_page_map": "accepted, and no restart is possible",
-    "kinds.semaphore_set": "changed or lost by a restart",
-    "kinds.semaphore_undone_at_exit": "changed or lost by a restart",
     "memory.guard_pages": "the checkpoint kills it",
     "memory.grows_down": "crashes after the restart",
     "memory.wiped_on_fork": "changed or lost by a restart",
@@ -102,7 +109,6 @@ KNOWN = {
     "memory.sealed": "changed or lost by a restart",
     "memory.view_of_itself": "differs without a checkpoint",
     "memory.auxiliary_vector": "differs without a checkpoint",
-    "memory.read_through_the_kernel": "changed or lost by a restart",
     "memory.memory_policy": "changed or lost by a restart",
     "memory.policy_of_the_process": "changed or lost by a restart",
     "signals.queued_real_time_signals": "changed or lost by a restart",
@@ -115,8 +121,6 @@ KNOWN = {
     "signals.jumps_out_of_handlers": "the checkpoint waits until the program ends",
     "signals.jump_out_of_a_blocking_open": "the checkpoint waits until the program ends",
     "signals.handler_changes_the_mask": "changed or lost by a restart",
-    "signals.clocks_only_go_forward": "changed or lost by a restart",
-    "signals.clock_of_the_process_by_number": "changed or lost by a restart",
     "process.limits": "changed or lost by a restart",
     "process.largest_file": "refused, without need or in bad words",
     "process.few_descriptors": "crashes after the restart",
@@ -139,8 +143,6 @@ KNOWN = {
     "process.what_a_core_file_holds": "changed or lost by a restart",
     "process.priority_of_input_and_output": "changed or lost by a restart",
     "process.registered_for_barriers": "changed or lost by a restart",
-    "process.in_its_own_session": "changed or lost by a restart",
-    "process.in_its_own_group": "changed or lost by a restart",
     "process.identity_by_every_call": "changed or lost by a restart",
     "process.own_directory_of_tasks": "differs without a checkpoint",
     "process.title_changed_in_place": "differs without a checkpoint",
@@ -149,7 +151,6 @@ KNOWN = {
     "process.capabilities_dropped": "changed or lost by a restart",
     "process.name_of_the_host": "changed or lost by a restart",
     "process.another_root": "refused, without need or in bad words",
-    "process.child_in_our_memory": "changed or lost by a restart",
     "process.children_by_every_call": "differs without a checkpoint",
     "process.child_looks_at_its_parent": "changed or lost by a restart",
     "process.child_with_our_files_closes_many": "hangs without a checkpoint",
@@ -184,8 +185,8 @@ for _name, _words in {
         "temporary_file_linked_at_the_end": "the deleted file @/#<n> (deleted) (descriptor 4) cannot be saved yet",
         }.items():
     odd("files", _name, _words)
-for _name in """asynchronous_context pseudo_terminal pseudo_terminal_by_ioctl own_memory_file own_page_map semaphore_set
-        semaphore_undone_at_exit message_queue""".split():
+for _name in """asynchronous_context pseudo_terminal pseudo_terminal_by_ioctl own_memory_file own_page_map 
+        """.split():
     odd("kinds", _name)
 for _name, _words in {
         "pipe_with_data": "a pipe (descriptor 4) cannot be saved yet",
@@ -211,6 +212,9 @@ for _name, _words in {
         "named_semaphore": "the shared mapping of /dev/shm/sem.<w> (deleted) cannot be saved yet",
         "shared_object": "the shared mapping of /dev/shm/odd-<n>-<x> (deleted) cannot be saved yet",
         "shared_anonymous": "the shared mapping of /dev/zero (deleted) cannot be saved yet",
+        "semaphore_set": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
+        "semaphore_undone_at_exit": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
+        "message_queue": "the System V message queue <n> (msgget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         }.items():
     odd("kinds", _name, _words)
 for _name in """separate_touched_pages five_hundred_and_twenty_pages many_small_mappings holes_without_access guard_pages
@@ -249,7 +253,7 @@ for _name in """whole_status name_of_the_thread limits largest_file few_descript
         priority_of_input_and_output registered_for_barriers mode_of_new_files in_its_own_session
         in_its_own_group identity_by_every_call own_directory_of_tasks command_line_and_environment
         title_changed_in_place supplementary_groups groups_given_up capabilities_dropped name_of_the_host
-        another_root child_in_our_memory""".split():
+        another_root """.split():
     odd("process", _name)
 for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_looks_at_its_parent
         child_with_our_files_closes_many""".split():
@@ -261,6 +265,7 @@ for _name, _words in {
         "living_child": "the program has a child process that it has not waited for",
         "child_without_a_signal": "the program has a child process that it has not waited for",
         "zombie": "the program has a child process that it has not waited for",
+        "child_in_our_memory": "the program has a child process that it has not waited for",
         }.items():
     odd("process", _name, _words)
 for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_stack small_alternate_stack
@@ -270,11 +275,15 @@ for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_st
         division_by_zero_is_trapped direction_and_alignment_flags libraries_loaded_and_closed loaded_objects
         another_namespace thread_local_storage indirect_function keys_of_threads threads_that_come_and_go
         second_segment_register first_segment_register_moved robust_mutex restartable_sequences
-        calls_of_odd_arguments calls_of_32_bits waits_in_a_semaphore waits_in_a_futex waits_for_signals
+        calls_of_odd_arguments calls_of_32_bits waits_in_a_futex waits_for_signals
         waits_in_poll_select_and_sleep names_and_numbers_of_the_system""".split():
     odd("execution", _name)
 for _name in """waits_for_a_lock""".split():
     odd("execution", _name, attempts=100)
+for _name, _words in {
+        "waits_in_a_semaphore": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
+        }.items():
+    odd("execution", _name, _words)
 
 # The standard streams: # is the number of the run, so that each has its own files.
 _FILES = '"$@" <input >out# 2>err#'
@@ -283,9 +292,34 @@ for _name in """copies_input_to_output reads_input_by_bytes error_closed_and_dat
         conversion_in_the_middle locale_of_the_thread half_a_character closed_under_stdio written_in_an_exit_handler
         talks""".split():
     odd("streams", _name, shell=_FILES)
+odd("streams", "talks_on_a_terminal", shell=_FILES, terminal=True)
 odd("streams", "inherited_descriptors", shell='"$@" 3<input 7>seven', again='"$@"')
 odd("streams", "inherited_and_unused", "a pipe (descriptor 3) cannot be saved yet", shell='cat input | "$@" 3<&0 </dev/null')
 odd("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input; sleep 3)')
+
+
+# MPI: all of TOGETHER begin, take their steps and end in one program, so that each cut falls into the state of all.
+TOGETHER = """many_duplicates splits create_group bridges_for_a_moment attributes predefined names_and_infos groups
+        error_handlers wildcard_probes self_messages nothing_at_all largest_tags cancelled_receives forgotten_sends
+        types_freed_in_use buffered_sends many_unexpected mixed_requests nested_types own_operations many_operations
+        rare_collectives matched_message generalized_request""".split()
+_ALIVE = ": a communicator is alive that cannot be saved"
+MPI_REFUSED = {
+    "bridge_held": "MPI_Intercomm_create" + _ALIVE,
+    "merged_bridge": "MPI_Intercomm_merge" + _ALIVE,
+    "pending_collective": "MPI_Iallreduce: a request is not complete",
+    "persistent_requests": "MPI_Send_init: a persistent request exists",
+    "topology": "MPI_Cart_create" + _ALIVE,
+    "window": "MPI_Win_allocate: a window is alive that cannot be saved",
+    "session": "MPI_Session_init: processes or sessions outside MPI_COMM_WORLD cannot be saved",
+    }
+for _mpi in ("openmpi", "mpich"):
+    odd(_mpi, "together", mpi=_mpi, ranks=3, attempts=20)
+    for _name in TOGETHER:
+        odd(_mpi, _name, mpi=_mpi, ranks=3, attempts=20, only=f"{_mpi}.{_name}" not in KNOWN)
+    for _name, _words in MPI_REFUSED.items():
+        if _name != "session" or _mpi == "mpich":  # Open MPI 4.1 has none
+            odd(_mpi, _name, _words, mpi=_mpi, ranks=3)
 
 
 # --- Judging -----------------------------------------------------------------------------------------------------
@@ -298,13 +332,24 @@ def start(place, one, command, pace):
     log = place.path("log")
     with open(place.path("input"), "w") as f:
         f.writelines(f"line {k} of the input\n" for k in range(200))
-    arguments = [app(one.program), one.name, "--steps", str(one.steps), "--pace", str(pace), "--log", log]
-    return place.start(in_shell(one.shell, 0, launcher(one.mpi, one.ranks) + command + arguments), log)
+    name = one.name
+    if name == "together":
+        name = ",".join(each for each in TOGETHER if f"{one.mpi}.{each}" not in KNOWN)
+    arguments = [app(one.program), name, "--steps", str(one.steps), "--pace", str(pace), "--log", log]
+    line = ON_TERMINAL if one.terminal and command else one.shell
+    return place.start(in_shell(line, 0, launcher(one.mpi, one.ranks) + command + arguments), log)
+
+
+ON_TERMINAL = """python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' "$@" >terminal"""
 
 
 def written(place, one, run=None):
     """What the program wrote to the files that its standard streams were, without lines of ours."""
     texts = {}
+    if one.terminal and not run and os.path.exists(place.path("terminal")):
+        with open(place.path("terminal"), "rb") as f:
+            lines = f.read().replace(b"\r\n", b"\n").splitlines(keepends=True)
+        return {name: b"".join(line for line in lines if line.startswith(name[:3].encode())) for name in ("out#", "err#")}
     for name in re.findall(r">(\w+#?)", one.shell):
         if run is None or name.endswith("#"):
             with open(place.path(name.replace("#", str(run or 0))), "rb") as f:
@@ -351,7 +396,7 @@ def judge(one, rng):
     """Returns what happened, in a few words; raises Failure where it is not as expected."""
     with Place("native") as place:
         undisturbed = results(place, one, start(place, one, [], 1000))
-    if one.words is RESTORED:
+    if one.words is RESTORED and one.mpi == "none":  # the others' starts are slow
         with Place("under") as place:
             try:
                 results(place, one, start(place, one, [tool("cropdl-run"), "--dir", place.store, "--"], 1000), undisturbed)
@@ -379,7 +424,16 @@ def judge(one, rng):
 
 
 def killed_and_restarted(place, one, job, kill, rng):
-    _, _, bounds = take_checkpoint(place, job, one.attempts)
+    answers = []
+    for attempt in range(one.attempts):
+        try:
+            _, _, bounds = take_checkpoint(place, job)
+            break
+        except Failure as failure:
+            answers.append(str(failure).splitlines()[0])
+            if attempt + 1 == one.attempts or not job.alive():
+                raise Failure(" then ".join(dict.fromkeys(answers))) from None
+            time.sleep(0.01)
     time.sleep(rng.random() * 0.1)
     expect(job.alive(), f"ended with {job.process.poll()} after checkpoint {kill + 1}: {job.output()}")
     job.kill_ranks()
@@ -409,20 +463,25 @@ def judged(key):
             return True, f"known  {key} ({seconds}): {KNOWN[key]}; not this time"
         if kept:
             return False, f"FAILED {key} ({seconds}): as expected now ({outcome}): remove it from KNOWN"
-        return True, f"known  {key} ({seconds}): {KNOWN[key]}\n    {outcome.splitlines()[0]}"
+        return True, f"known  {key} ({seconds}): {KNOWN[key]}\n    {short(outcome)}"
     return kept, f"{'kept   ' if kept else 'FAILED '}{key} ({seconds}, seed {seed}): {outcome}"
+
+
+def short(outcome):
+    return " | ".join(line.strip(" |") for line in outcome.splitlines() if line.strip(" |") and "wchan" not in line)[:600]
 
 
 def all_judged(keys):
     good = True
-    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("CROPDL_TEST_PARALLEL", "2"))) as pool:
+    at_a_time = 1 if any(ODDITIES[key].mpi != "none" for key in keys) else 2  # MPI's ranks poll
+    with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
         for kept, line in pool.map(judged, keys):
             print(line, flush=True)
             good = good and kept
     expect(good, "see above")
 
 
-PROMISES = {f"odd.{theme}": lambda t=theme: all_judged([key for key, one in ODDITIES.items() if one.theme == t])
+PROMISES = {f"odd.{theme}": lambda t=theme: all_judged([key for key, one in ODDITIES.items() if one.theme == t and not one.only])
             for theme in dict.fromkeys(one.theme for one in ODDITIES.values())}
 
 if __name__ == "__main__":

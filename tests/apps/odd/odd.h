@@ -1,5 +1,6 @@
-// What the odd programs share: each source file is a theme with a table of oddities, `odd_THEME NAME --steps N --log FILE`. An
-// oddity sets up something that few programs do, and checks in every step that it still is as it was made:
+// What the odd programs share: each source file is a theme with a table of oddities, `odd_THEME NAME --steps
+// N --log FILE`. An oddity sets up something that few programs do, and checks in every step that it still is
+// as it was made:
 //   while (odd_more()) ODD_CHECK(...);
 // Half of each step's pace is spent computing, half asleep, so that a cut finds it in either.
 #pragma once
@@ -95,7 +96,8 @@ static inline int odd_file(const char* name, size_t size, uint64_t seed, int fla
   return fd;
 }
 
-static inline void odd_reads(int fd, uint64_t seed, uint64_t at, size_t size) {  // by read(2), at the descriptor's offset
+static inline void odd_reads(int fd, uint64_t seed, uint64_t at,
+                             size_t size) {  // by read(2), at the descriptor's offset
   unsigned char bytes[4096];
   ODD_CHECK(read(fd, bytes, size) == (ssize_t)size);
   for (size_t i = 0; i < size; i++) ODD_CHECK(bytes[i] == odd_byte(seed, at + i));

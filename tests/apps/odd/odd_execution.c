@@ -1,22 +1,22 @@
-// Odd ways to execute: stacks, jumps, coroutines, floating point and vector state, dynamic loading, thread registrations, system calls.
+// Odd ways to execute: stacks, jumps, coroutines, floating point and vector state, dynamic loading, thread
+// registrations, system calls.
 #define _GNU_SOURCE
 #include "odd.h"
 
+#include <asm/prctl.h>
 #include <dlfcn.h>
 #include <fenv.h>
 #include <immintrin.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <linux/rseq.h>
-#include <link.h>
 #include <setjmp.h>
 #include <sys/file.h>
 #include <sys/ipc.h>
-#include <sys/msg.h>
 #include <sys/random.h>
 #include <sys/sem.h>
 #include <sys/utsname.h>
 #include <ucontext.h>
-#include <asm/prctl.h>
 
 // --- Stacks ---
 
@@ -51,7 +51,8 @@ static void coroutines_of(size_t size) {
   while (odd_more())
     for (int i = 0; i < 8; i++) {
       swapcontext(&main_context, &coroutines[i]);
-      for (int n = 0; n < 40; n++) ODD_CHECK(stacks[(size_t)i * size + (size_t)n] == 0xa5);  // the far end is untouched
+      for (int n = 0; n < 40; n++)
+        ODD_CHECK(stacks[(size_t)i * size + (size_t)n] == 0xa5);  // the far end is untouched
     }
   steplog_pace = pace;
   free(stacks);
@@ -97,7 +98,8 @@ static void small_alternate_stack(void) {  // SIGSTKSZ of old, 8192 bytes, used 
   sigaction(SIGUSR2, &action, NULL);
   while (odd_more()) {
     raise(SIGUSR2);
-    ODD_CHECK(sigaltstack(NULL, &found) == 0 && found.ss_sp == room[1] && found.ss_size == 8192 && found.ss_flags == 0);
+    ODD_CHECK(sigaltstack(NULL, &found) == 0 && found.ss_sp == room[1] && found.ss_size == 8192 &&
+              found.ss_flags == 0);
     for (int i = 0; i < 8192; i++) ODD_CHECK(room[0][i] == 7 && room[2][i] == 7);
   }
   ODD_CHECK(handled == steplog_steps);
@@ -106,7 +108,8 @@ static void small_alternate_stack(void) {  // SIGSTKSZ of old, 8192 bytes, used 
 static void asks_for_its_stack(int number) {
   (void)number;
   stack_t found;
-  handled += sigaltstack(NULL, &found) == 0 && found.ss_flags == SS_ONSTACK && (unsigned char*)&found >= (unsigned char*)found.ss_sp &&
+  handled += sigaltstack(NULL, &found) == 0 && found.ss_flags == SS_ONSTACK &&
+             (unsigned char*)&found >= (unsigned char*)found.ss_sp &&
              (unsigned char*)&found < (unsigned char*)found.ss_sp + found.ss_size;
 }
 
@@ -120,7 +123,8 @@ static void alternate_stack_seen_from_inside(void) {
     raise(SIGUSR2);
     ODD_CHECK(sigaltstack(&smaller, NULL) < 0 && errno == ENOMEM);
     stack_t once = {.ss_sp = room, .ss_size = sizeof room, .ss_flags = (int)(1u << 31) /* SS_AUTODISARM */};
-    ODD_CHECK(sigaltstack(&once, &found) == 0 && found.ss_sp == room && sigaltstack(&stack, &found) == 0 && found.ss_flags == (int)(1u << 31));
+    ODD_CHECK(sigaltstack(&once, &found) == 0 && found.ss_sp == room && sigaltstack(&stack, &found) == 0 &&
+              found.ss_flags == (int)(1u << 31));
   }
   ODD_CHECK(handled == steplog_steps);
 }
@@ -187,8 +191,10 @@ static void jumps_between_frames(void) {
   volatile int state = 0;
   while (odd_more()) {
     for (volatile int i = 0; i < 5; i++) {
-      if (setjmp(at[i]) == 0) state++;
-      else if (state++ < 1 << 20 && i == 4) break;
+      if (setjmp(at[i]) == 0)
+        state++;
+      else if (state++ < 1 << 20 && i == 4)
+        break;
       if (i == 4) longjmp(at[4], 1);
     }
   }
@@ -211,7 +217,8 @@ static void below_the_stack_pointer(void) {  // the red zone and 100 bytes that 
 
 static void stack_of_its_own(void) {  // the main thread runs elsewhere for good
   static unsigned char* room;
-  room = (unsigned char*)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+  room = (unsigned char*)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
   getcontext(&coroutines[0]);
   coroutines[0].uc_stack.ss_sp = room;
   coroutines[0].uc_stack.ss_size = 1 << 20;
@@ -256,9 +263,11 @@ static void values_on_the_x87_stack(void) {  // eight of them, spinning and slee
     struct timespec t = {0, steplog_pace * 300};
     long status;
     __asm__ volatile(
-        "fldt 0(%2)\n fldt 16(%2)\n fldt 32(%2)\n fldt 48(%2)\n fldt 64(%2)\n fldt 80(%2)\n fldt 96(%2)\n fldt 112(%2)\n"
+        "fldt 0(%2)\n fldt 16(%2)\n fldt 32(%2)\n fldt 48(%2)\n fldt 64(%2)\n fldt 80(%2)\n fldt 96(%2)\n "
+        "fldt 112(%2)\n"
         "syscall\n movl $20000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n"
-        "fstpt 112(%3)\n fstpt 96(%3)\n fstpt 80(%3)\n fstpt 64(%3)\n fstpt 48(%3)\n fstpt 32(%3)\n fstpt 16(%3)\n fstpt 0(%3)\n"
+        "fstpt 112(%3)\n fstpt 96(%3)\n fstpt 80(%3)\n fstpt 64(%3)\n fstpt 48(%3)\n fstpt 32(%3)\n fstpt "
+        "16(%3)\n fstpt 0(%3)\n"
         : "=a"(status)
         : "a"((long)SYS_nanosleep), "b"(in), "d"(result), "D"(&t), "S"(0L)
         : "rcx", "r11", "memory", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)");
@@ -275,15 +284,16 @@ __attribute__((target("avx2"))) static void vectors_256(void) {
     long status;
 #define LOAD(n) "vmovdqu " #n "*32(%2), %%ymm" #n "\n"
 #define STORE(n) "vmovdqu %%ymm" #n ", " #n "*32(%3)\n"
-    __asm__ volatile(
-        LOAD(0) LOAD(1) LOAD(2) LOAD(3) LOAD(4) LOAD(5) LOAD(6) LOAD(7) LOAD(8) LOAD(9) LOAD(10) LOAD(11) LOAD(12) LOAD(13) LOAD(14) LOAD(15)
-        "syscall\n movl $20000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n"
-        STORE(0) STORE(1) STORE(2) STORE(3) STORE(4) STORE(5) STORE(6) STORE(7) STORE(8) STORE(9) STORE(10) STORE(11) STORE(12) STORE(13) STORE(14) STORE(15)
-        "vzeroupper"
-        : "=a"(status)
-        : "a"((long)SYS_nanosleep), "b"(in), "d"(result), "D"(&t), "S"(0L)
-        : "rcx", "r11", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
-          "xmm14", "xmm15");
+    __asm__ volatile(LOAD(0) LOAD(1) LOAD(2) LOAD(3) LOAD(4) LOAD(5) LOAD(6) LOAD(7) LOAD(8) LOAD(9) LOAD(10)
+                         LOAD(11) LOAD(12) LOAD(13) LOAD(14)
+                             LOAD(15) "syscall\n movl $20000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n" STORE(0)
+                                 STORE(1) STORE(2) STORE(3) STORE(4) STORE(5) STORE(6) STORE(7) STORE(8)
+                                     STORE(9) STORE(10) STORE(11) STORE(12) STORE(13) STORE(14)
+                                         STORE(15) "vzeroupper"
+                     : "=a"(status)
+                     : "a"((long)SYS_nanosleep), "b"(in), "d"(result), "D"(&t), "S"(0L)
+                     : "rcx", "r11", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+                       "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
     ODD_CHECK(status == 0 && !memcmp(in, result, sizeof in));
   }
 }
@@ -299,32 +309,38 @@ __attribute__((target("avx512f,avx512bw"))) static void vectors_512(void) {
 #define MASK(n, r) "kmovq " #n "*8(%2), %%k" #r "\n"
 #define UNMASK(n, r) "kmovq %%k" #r ", " #n "*8(%3)\n"
     __asm__ volatile(
-        LOAD5(0, 16) LOAD5(1, 17) LOAD5(2, 18) LOAD5(3, 19) LOAD5(4, 20) LOAD5(5, 21) LOAD5(6, 22) LOAD5(7, 23) LOAD5(8, 24) LOAD5(9, 25)
-        LOAD5(10, 26) LOAD5(11, 27) LOAD5(12, 28) LOAD5(13, 29) LOAD5(14, 30) LOAD5(15, 31)
-        MASK(0, 1) MASK(1, 2) MASK(2, 3) MASK(3, 4) MASK(4, 5) MASK(5, 6) MASK(6, 7)
-        "movl $20000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n"
-        STORE5(0, 16) STORE5(1, 17) STORE5(2, 18) STORE5(3, 19) STORE5(4, 20) STORE5(5, 21) STORE5(6, 22) STORE5(7, 23) STORE5(8, 24) STORE5(9, 25)
-        STORE5(10, 26) STORE5(11, 27) STORE5(12, 28) STORE5(13, 29) STORE5(14, 30) STORE5(15, 31)
-        UNMASK(0, 1) UNMASK(1, 2) UNMASK(2, 3) UNMASK(3, 4) UNMASK(4, 5) UNMASK(5, 6) UNMASK(6, 7)
-        "vzeroupper"
+        LOAD5(0, 16) LOAD5(1, 17) LOAD5(2, 18) LOAD5(3, 19) LOAD5(4, 20) LOAD5(5, 21) LOAD5(6, 22)
+            LOAD5(7, 23) LOAD5(8, 24) LOAD5(9, 25) LOAD5(10, 26) LOAD5(11, 27) LOAD5(12, 28) LOAD5(13, 29)
+                LOAD5(14, 30) LOAD5(15, 31) MASK(0, 1) MASK(1, 2) MASK(2, 3) MASK(3, 4) MASK(4, 5) MASK(5, 6)
+                    MASK(6, 7) "movl $20000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n" STORE5(0, 16) STORE5(1, 17)
+                        STORE5(2, 18) STORE5(3, 19) STORE5(4, 20) STORE5(5, 21) STORE5(6, 22) STORE5(7, 23)
+                            STORE5(8, 24) STORE5(9, 25) STORE5(10, 26) STORE5(11, 27) STORE5(12, 28) STORE5(
+                                13, 29) STORE5(14, 30) STORE5(15, 31) UNMASK(0, 1) UNMASK(1, 2) UNMASK(2, 3)
+                                UNMASK(3, 4) UNMASK(4, 5) UNMASK(5, 6) UNMASK(6, 7) "vzeroupper"
         :
         : "r"(in), "r"(result), "r"(masks), "r"(found)
-        : "rcx", "memory", "cc", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28",
-          "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7");
+        : "rcx", "memory", "cc", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",
+          "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4",
+          "k5", "k6", "k7");
     ODD_CHECK(!memcmp(in, result, sizeof in) && !memcmp(masks, found, sizeof masks));
   }
 }
 
 static void vector_registers(void) {
-  if (__builtin_cpu_supports("avx512bw")) vectors_512();
-  else if (__builtin_cpu_supports("avx2")) vectors_256();
-  else while (odd_more()) {
+  if (__builtin_cpu_supports("avx512bw"))
+    vectors_512();
+  else if (__builtin_cpu_supports("avx2"))
+    vectors_256();
+  else
+    while (odd_more()) {
     }
 }
 
 static void vector_registers_across_calls(void) {
-  if (__builtin_cpu_supports("avx2")) vectors_256();
-  else while (odd_more()) {
+  if (__builtin_cpu_supports("avx2"))
+    vectors_256();
+  else
+    while (odd_more()) {
     }
 }
 
@@ -347,10 +363,14 @@ static void division_by_zero_is_trapped(void) {  // floating point exceptions as
   ODD_CHECK(trapped == steplog_steps);
 }
 
-static void direction_and_alignment_flags(void) {  // the direction flag stands while the program waits for a cut
+static void direction_and_alignment_flags(
+    void) {  // the direction flag stands while the program waits for a cut
   while (odd_more()) {
     unsigned long flags;
-    __asm__ volatile("std\n movl $30000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n pushfq\n popq %0\n cld" : "=r"(flags) : : "rcx", "memory", "cc");
+    __asm__ volatile("std\n movl $30000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n pushfq\n popq %0\n cld"
+                     : "=r"(flags)
+                     :
+                     : "rcx", "memory", "cc");
     ODD_CHECK(flags & 0x400);
   }
 }
@@ -361,7 +381,8 @@ static _Thread_local int counter = 5;
 static _Thread_local char big[100000];
 
 static void libraries_loaded_and_closed(void) {
-  static const char* const names[] = {"libm.so.6", "libz.so.1", "librt.so.1", "libresolv.so.2", "libutil.so.1"};
+  static const char* const names[] = {"libm.so.6", "libz.so.1", "librt.so.1", "libresolv.so.2",
+                                      "libutil.so.1"};
   for (int k = 0; odd_more(); k++) {
     void* handle = dlopen(names[k % 5], k % 2 ? RTLD_LAZY : RTLD_NOW | RTLD_LOCAL);
     if (!handle) continue;
@@ -386,7 +407,8 @@ static void loaded_objects(void) {
     int now = 0;
     dl_iterate_phdr(counted, &now);
     Dl_info about;
-    ODD_CHECK(now == first && dladdr((void*)loaded_objects, &about) && strstr(about.dli_fname, "odd_execution"));
+    ODD_CHECK(now == first && dladdr((void*)loaded_objects, &about) &&
+              strstr(about.dli_fname, "odd_execution"));
   }
 }
 
@@ -396,7 +418,6 @@ static void another_namespace(void) {
   double (*function)(double) = (double (*)(double))dlsym(handle, "sqrt");
   while (odd_more()) ODD_CHECK(function && function(49) == 7);
 }
-
 
 static void thread_local_storage(void) {
   int* where = &counter;
@@ -418,7 +439,8 @@ static void indirect_function(void) {
 
 static void keys_of_threads(void) {
   static pthread_key_t keys[100];
-  for (int i = 0; i < 100; i++) ODD_CHECK(pthread_key_create(&keys[i], NULL) == 0 && pthread_setspecific(keys[i], &keys[i]) == 0);
+  for (int i = 0; i < 100; i++)
+    ODD_CHECK(pthread_key_create(&keys[i], NULL) == 0 && pthread_setspecific(keys[i], &keys[i]) == 0);
   while (odd_more())
     for (int i = 0; i < 100; i++) ODD_CHECK(pthread_getspecific(keys[i]) == &keys[i]);
 }
@@ -429,7 +451,8 @@ static void threads_that_come_and_go(void) {
   while (odd_more()) {
     pthread_t thread;
     void* result;
-    ODD_CHECK(pthread_create(&thread, NULL, returns_its_argument, &counter) == 0 && pthread_join(thread, &result) == 0 && result == &counter);
+    ODD_CHECK(pthread_create(&thread, NULL, returns_its_argument, &counter) == 0 &&
+              pthread_join(thread, &result) == 0 && result == &counter);
   }
 }
 
@@ -452,10 +475,19 @@ static void first_segment_register_moved(void) {  // for a while FS points elsew
     memcpy(block, (void*)(old - 4096), sizeof block);
     *(uint64_t*)(block + 4096) = (uint64_t)(block + 4096);
     uint64_t at = (uint64_t)(block + 4096), seen;
-    __asm__ volatile("syscall" : "=a"(seen) : "a"((long)SYS_arch_prctl), "D"((long)ARCH_SET_FS), "S"(at) : "rcx", "r11", "memory");
-    __asm__ volatile("movl $20000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n movq %%fs:0, %0" : "=r"(seen) : : "rcx", "cc");
+    __asm__ volatile("syscall"
+                     : "=a"(seen)
+                     : "a"((long)SYS_arch_prctl), "D"((long)ARCH_SET_FS), "S"(at)
+                     : "rcx", "r11", "memory");
+    __asm__ volatile("movl $20000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n movq %%fs:0, %0"
+                     : "=r"(seen)
+                     :
+                     : "rcx", "cc");
     long status;
-    __asm__ volatile("syscall" : "=a"(status) : "a"((long)SYS_arch_prctl), "D"((long)ARCH_SET_FS), "S"(old) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(status)
+                     : "a"((long)SYS_arch_prctl), "D"((long)ARCH_SET_FS), "S"(old)
+                     : "rcx", "r11", "memory");
     ODD_CHECK(seen == at && status == 0);
   }
 }
@@ -477,15 +509,18 @@ static void robust_mutex(void) {
   pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
   pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
   pthread_mutex_init(&checking, &attributes);
-  ODD_CHECK(!pthread_mutex_lock(&mutex) && !pthread_mutex_lock(&shared) && !pthread_mutex_lock(&recursive) && !pthread_mutex_lock(&checking));
+  ODD_CHECK(!pthread_mutex_lock(&mutex) && !pthread_mutex_lock(&shared) && !pthread_mutex_lock(&recursive) &&
+            !pthread_mutex_lock(&checking));
   while (odd_more()) {
-    ODD_CHECK(pthread_mutex_lock(&mutex) == EDEADLK && pthread_mutex_lock(&shared) == EDEADLK && pthread_mutex_lock(&checking) == EDEADLK);
+    ODD_CHECK(pthread_mutex_lock(&mutex) == EDEADLK && pthread_mutex_lock(&shared) == EDEADLK &&
+              pthread_mutex_lock(&checking) == EDEADLK);
     ODD_CHECK(pthread_mutex_lock(&recursive) == 0);
     void* head;
     size_t size;
     ODD_CHECK(syscall(SYS_get_robust_list, 0, &head, &size) == 0 && size == 24);
   }
-  ODD_CHECK(!pthread_mutex_unlock(&mutex) && !pthread_mutex_unlock(&shared) && !pthread_mutex_unlock(&checking));
+  ODD_CHECK(!pthread_mutex_unlock(&mutex) && !pthread_mutex_unlock(&shared) &&
+            !pthread_mutex_unlock(&checking));
 }
 
 static void restartable_sequences(void) {  // glibc's registration, if it could make one
@@ -495,7 +530,8 @@ static void restartable_sequences(void) {  // glibc's registration, if it could 
   cpu_set_t all;
   ODD_CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
   while (odd_more())
-    if (__rseq_size) ODD_CHECK((int)area->cpu_id >= 0 && CPU_ISSET(area->cpu_id, &all) && sched_getcpu() >= 0);
+    if (__rseq_size)
+      ODD_CHECK((int)area->cpu_id >= 0 && CPU_ISSET(area->cpu_id, &all) && sched_getcpu() >= 0);
 }
 
 // --- System calls ---
@@ -505,28 +541,46 @@ static void calls_of_odd_arguments(void) {
     ODD_CHECK(syscall(100000) < 0 && errno == ENOSYS && syscall(-1) < 0 && errno == ENOSYS);
     ODD_CHECK(syscall(SYS_mmap, NULL, 4096, 3, 0x22, 77, 4095) < 0 && errno == EINVAL);
     ODD_CHECK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, NULL, 4) < 0 && errno == EINVAL);
-    ODD_CHECK(syscall(SYS_rt_sigaction, 65, NULL, NULL, 8) < 0 && errno == EINVAL && syscall(SYS_rt_sigaction, 0, NULL, NULL, 8) < 0);
-    ODD_CHECK(syscall(SYS_rt_sigaction, SIGKILL, &(struct sigaction){.sa_handler = SIG_IGN}, NULL, 8) < 0 && errno == EINVAL);
+    ODD_CHECK(syscall(SYS_rt_sigaction, 65, NULL, NULL, 8) < 0 && errno == EINVAL &&
+              syscall(SYS_rt_sigaction, 0, NULL, NULL, 8) < 0);
+    ODD_CHECK(syscall(SYS_rt_sigaction, SIGKILL, &(struct sigaction){.sa_handler = SIG_IGN}, NULL, 8) < 0 &&
+              errno == EINVAL);
     ODD_CHECK(syscall(SYS_rt_sigprocmask, 9, &(long){1}, NULL, 8) < 0 && errno == EINVAL);
-    ODD_CHECK(syscall(SYS_open, (void*)1, O_RDONLY) < 0 && errno == EFAULT && syscall(SYS_dup2, 99, 5000000) < 0 && errno == EBADF);
+    ODD_CHECK(syscall(SYS_open, (void*)1, O_RDONLY) < 0 && errno == EFAULT &&
+              syscall(SYS_dup2, 99, 5000000) < 0 && errno == EBADF);
     ODD_CHECK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, (void*)1, NULL, 8) < 0 && errno == EFAULT);
     ODD_CHECK(syscall(SYS_rt_sigaction, SIGUSR2, (void*)1, NULL, 8) < 0 && errno == EFAULT);
     ODD_CHECK(syscall(SYS_sigaltstack, (void*)1, NULL) < 0 && errno == EFAULT);
+    ODD_CHECK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, (void*)1, 8) < 0 && errno == EFAULT);
+    ODD_CHECK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, (void*)0xffff800000000000, NULL, 8) < 0 &&
+              errno == EFAULT);
+    ODD_CHECK(syscall(SYS_rt_sigaction, SIGUSR2, NULL, (void*)1, 8) < 0 && errno == EFAULT &&
+              syscall(SYS_rt_sigsuspend, (void*)1, 8) < 0);
+    ODD_CHECK(syscall(SYS_readlink, "/proc/self/exe", (void*)1, 100) < 0 && errno == EFAULT &&
+              syscall(SYS_ppoll, NULL, 0, NULL, (void*)1, 8) < 0);
+    ODD_CHECK(syscall(SYS_pselect6, 0, NULL, NULL, NULL, NULL, (void*)1) < 0 && errno == EFAULT);
     ODD_CHECK(syscall(SYS_clone, CLONE_THREAD, 0, 0, 0, 0) < 0 && errno == EINVAL);
-    ODD_CHECK(syscall(SYS_close, -1) < 0 && errno == EBADF && syscall(SYS_dup3, 1, 1, 0) < 0 && errno == EINVAL);
-    ODD_CHECK(syscall(SYS_fcntl, 1, F_DUPFD, 1 << 30) < 0 && errno == EINVAL && syscall(SYS_close_range, 5, 4, 0) < 0 && errno == EINVAL);
+    ODD_CHECK(syscall(SYS_close, -1) < 0 && errno == EBADF && syscall(SYS_dup3, 1, 1, 0) < 0 &&
+              errno == EINVAL);
+    ODD_CHECK(syscall(SYS_fcntl, 1, F_DUPFD, 1 << 30) < 0 && errno == EINVAL &&
+              syscall(SYS_close_range, 5, 4, 0) < 0 && errno == EINVAL);
     ODD_CHECK(syscall(SYS_openat, AT_FDCWD, "", O_RDONLY) < 0 && errno == ENOENT && syscall(SYS_brk, 1) > 1);
     ODD_CHECK(syscall(SYS_pipe2, NULL, 0x7fffffff) < 0 && (errno == EINVAL || errno == EFAULT));
-    ODD_CHECK(syscall(SYS_kill, getpid(), 65) < 0 && errno == EINVAL && syscall(SYS_tgkill, getpid(), getpid(), -1) < 0 && errno == EINVAL);
+    ODD_CHECK(syscall(SYS_kill, getpid(), 65) < 0 && errno == EINVAL &&
+              syscall(SYS_tgkill, getpid(), getpid(), -1) < 0 && errno == EINVAL);
     ODD_CHECK(syscall(SYS_rt_sigqueueinfo, getpid(), 0, &(siginfo_t){.si_code = SI_QUEUE}) == 0);
-    ODD_CHECK(syscall(SYS_mprotect, (void*)4096, 1l << 46, 1) < 0 && errno == ENOMEM && syscall(SYS_madvise, NULL, 4096, 9999) < 0 && errno == EINVAL);
-    ODD_CHECK(syscall(SYS_prctl, 99999, 0, 0, 0, 0) < 0 && errno == EINVAL && syscall(SYS_arch_prctl, 0, 0) < 0);
+    ODD_CHECK(syscall(SYS_mprotect, (void*)4096, 1l << 46, 1) < 0 && errno == ENOMEM &&
+              syscall(SYS_madvise, NULL, 4096, 9999) < 0 && errno == EINVAL);
+    ODD_CHECK(syscall(SYS_prctl, 99999, 0, 0, 0, 0) < 0 && errno == EINVAL &&
+              syscall(SYS_arch_prctl, 0, 0) < 0);
     ODD_CHECK(syscall(SYS_execve, "/nowhere", NULL, NULL) < 0 && errno == ENOENT);
-    ODD_CHECK(syscall(SYS_readv, 0, NULL, -1) < 0 && errno == EINVAL && syscall(SYS_getrandom, (void*)1, 1, 0) < 0 && errno == EFAULT);
+    ODD_CHECK(syscall(SYS_readv, 0, NULL, -1) < 0 && errno == EINVAL &&
+              syscall(SYS_getrandom, (void*)1, 1, 0) < 0 && errno == EFAULT);
   }
 }
 
-static void calls_of_32_bits(void) {  // int 0x80 in a 64-bit program: getpid is 20, dup is 41, close 6, brk 45
+static void calls_of_32_bits(
+    void) {  // int 0x80 in a 64-bit program: getpid is 20, dup is 41, close 6, brk 45
   long there;
   __asm__ volatile("int $0x80" : "=a"(there) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
   while (odd_more()) {
@@ -534,7 +588,10 @@ static void calls_of_32_bits(void) {  // int 0x80 in a 64-bit program: getpid is
     if (there == -38) continue;  // a kernel without it
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
     ODD_CHECK(result == getpid());
-    __asm__ volatile("int $0x80" : "=a"(result) : "a"(41L), "b"((long)fileno(steplog_file)) : "memory", "r8", "r9", "r10", "r11");
+    __asm__ volatile("int $0x80"
+                     : "=a"(result)
+                     : "a"(41L), "b"((long)fileno(steplog_file))
+                     : "memory", "r8", "r9", "r10", "r11");
     ODD_CHECK(result > 2);
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(6L), "b"(result) : "memory", "r8", "r9", "r10", "r11");
     ODD_CHECK(result == 0);
@@ -545,10 +602,9 @@ static void calls_of_32_bits(void) {  // int 0x80 in a 64-bit program: getpid is
 static void waits_in_a_semaphore(void) {
   int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
   struct sembuf down = {0, -1, 0};
-  int queue = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
   struct timespec soon = {0, 30000000};
   while (odd_more()) ODD_CHECK(semtimedop(id, &down, 1, &soon) < 0 && errno == EAGAIN);
-  semctl(id, 0, IPC_RMID), msgctl(queue, IPC_RMID, NULL);
+  semctl(id, 0, IPC_RMID);
 }
 
 static void waits_in_a_futex(void) {
@@ -576,7 +632,8 @@ static void waits_in_poll_select_and_sleep(void) {
     struct timeval soon = {0, 10000};
     struct timespec nap = {0, 10000000}, left = {7, 7};
     ODD_CHECK(select(0, NULL, NULL, NULL, &soon) == 0 && syscall(SYS_poll, NULL, 0, 10) == 0);
-    ODD_CHECK(syscall(SYS_nanosleep, &nap, &left) == 0 && left.tv_sec == 7 && syscall(SYS_ppoll, NULL, 0, &nap, NULL, 8) == 0);
+    ODD_CHECK(syscall(SYS_nanosleep, &nap, &left) == 0 && left.tv_sec == 7 &&
+              syscall(SYS_ppoll, NULL, 0, &nap, NULL, 8) == 0);
     ODD_CHECK(usleep(10000) == 0 && clock_nanosleep(CLOCK_REALTIME, 0, &nap, NULL) == 0);
   }
 }
@@ -595,7 +652,8 @@ static void waits_for_a_lock(void) {  // flock and a record lock that a child ho
     }
     odd_sleep(2000);
     struct flock lock = {.l_type = F_WRLCK}, none = {.l_type = F_UNLCK};
-    ODD_CHECK(flock(fd, LOCK_EX) == 0 && flock(fd, LOCK_UN) == 0 && fcntl(fd, F_SETLKW, &lock) == 0 && fcntl(fd, F_SETLK, &none) == 0);
+    ODD_CHECK(flock(fd, LOCK_EX) == 0 && flock(fd, LOCK_UN) == 0 && fcntl(fd, F_SETLKW, &lock) == 0 &&
+              fcntl(fd, F_SETLK, &none) == 0);
     ODD_CHECK(waitpid(child, &status, 0) == child && status == 0);
   }
 }
@@ -605,22 +663,53 @@ static void names_and_numbers_of_the_system(void) {
   ODD_CHECK(uname(&first) == 0);
   long pages = sysconf(_SC_PHYS_PAGES), processors = sysconf(_SC_NPROCESSORS_ONLN);
   while (odd_more()) {
-    ODD_CHECK(uname(&now) == 0 && !memcmp(&first, &now, sizeof now) && sysconf(_SC_PHYS_PAGES) == pages && sysconf(_SC_NPROCESSORS_ONLN) == processors);
+    ODD_CHECK(uname(&now) == 0 && !memcmp(&first, &now, sizeof now) && sysconf(_SC_PHYS_PAGES) == pages &&
+              sysconf(_SC_NPROCESSORS_ONLN) == processors);
     unsigned char bytes[8];
     ODD_CHECK(getrandom(bytes, 8, 0) == 8 && sysconf(_SC_PAGESIZE) == 4096);
   }
 }
 
-#define KIND(name) {#name, name}
+#define KIND(name) \
+  { #name, name }
 static const struct oddity table[] = {
-    KIND(coroutines_on_4_kib), KIND(coroutines_on_6_kib), KIND(neighbours_of_a_small_stack), KIND(small_alternate_stack),
-    KIND(alternate_stack_seen_from_inside), KIND(recovers_from_stack_overflow), KIND(seven_megabytes_deep), KIND(ninety_megabytes_deep),
-    KIND(jumps_between_frames), KIND(below_the_stack_pointer), KIND(stack_of_its_own), KIND(rounding_and_masks), KIND(control_words),
-    KIND(values_on_the_x87_stack), KIND(vector_registers), KIND(vector_registers_across_calls), KIND(division_by_zero_is_trapped),
-    KIND(direction_and_alignment_flags), KIND(libraries_loaded_and_closed), KIND(loaded_objects), KIND(another_namespace), KIND(thread_local_storage),
-    KIND(indirect_function), KIND(keys_of_threads), KIND(threads_that_come_and_go), KIND(second_segment_register), KIND(first_segment_register_moved),
-    KIND(robust_mutex), KIND(restartable_sequences), KIND(calls_of_odd_arguments), KIND(calls_of_32_bits), KIND(waits_in_a_semaphore),
-    KIND(waits_in_a_futex), KIND(waits_for_signals), KIND(waits_in_poll_select_and_sleep), KIND(waits_for_a_lock), KIND(names_and_numbers_of_the_system),
+    KIND(coroutines_on_4_kib),
+    KIND(coroutines_on_6_kib),
+    KIND(neighbours_of_a_small_stack),
+    KIND(small_alternate_stack),
+    KIND(alternate_stack_seen_from_inside),
+    KIND(recovers_from_stack_overflow),
+    KIND(seven_megabytes_deep),
+    KIND(ninety_megabytes_deep),
+    KIND(jumps_between_frames),
+    KIND(below_the_stack_pointer),
+    KIND(stack_of_its_own),
+    KIND(rounding_and_masks),
+    KIND(control_words),
+    KIND(values_on_the_x87_stack),
+    KIND(vector_registers),
+    KIND(vector_registers_across_calls),
+    KIND(division_by_zero_is_trapped),
+    KIND(direction_and_alignment_flags),
+    KIND(libraries_loaded_and_closed),
+    KIND(loaded_objects),
+    KIND(another_namespace),
+    KIND(thread_local_storage),
+    KIND(indirect_function),
+    KIND(keys_of_threads),
+    KIND(threads_that_come_and_go),
+    KIND(second_segment_register),
+    KIND(first_segment_register_moved),
+    KIND(robust_mutex),
+    KIND(restartable_sequences),
+    KIND(calls_of_odd_arguments),
+    KIND(calls_of_32_bits),
+    KIND(waits_in_a_semaphore),
+    KIND(waits_in_a_futex),
+    KIND(waits_for_signals),
+    KIND(waits_in_poll_select_and_sleep),
+    KIND(waits_for_a_lock),
+    KIND(names_and_numbers_of_the_system),
 };
 
 ODD_MAIN(table)

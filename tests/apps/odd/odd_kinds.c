@@ -1,4 +1,5 @@
-// Descriptors of every kind that is not a plain file: each is held open, mostly with something in it, and used in every step.
+// Descriptors of every kind that is not a plain file: each is held open, mostly with something in it, and
+// used in every step.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -13,8 +14,8 @@
 #include <sys/eventfd.h>
 #include <sys/fanotify.h>
 #include <sys/inotify.h>
-#include <sys/ipc.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -52,7 +53,8 @@ static void listening_socket(void) {
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t size = sizeof at;
-  ODD_CHECK(bind(fd, (struct sockaddr*)&at, sizeof at) == 0 && listen(fd, 5) == 0 && getsockname(fd, (struct sockaddr*)&at, &size) == 0);
+  ODD_CHECK(bind(fd, (struct sockaddr*)&at, sizeof at) == 0 && listen(fd, 5) == 0 &&
+            getsockname(fd, (struct sockaddr*)&at, &size) == 0);
   while (odd_more()) {
     int one = socket(AF_INET, SOCK_STREAM, 0), two;
     ODD_CHECK(connect(one, (struct sockaddr*)&at, sizeof at) == 0 && (two = accept(fd, NULL, NULL)) >= 0);
@@ -98,7 +100,9 @@ static void timer_descriptor(void) {
   int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
   struct itimerspec every = {{3600, 0}, {3600, 0}}, left;
   ODD_CHECK(timerfd_settime(fd, 0, &every, NULL) == 0);
-  while (odd_more()) ODD_CHECK(timerfd_gettime(fd, &left) == 0 && left.it_value.tv_sec > 3500 && left.it_interval.tv_sec == 3600);
+  while (odd_more())
+    ODD_CHECK(timerfd_gettime(fd, &left) == 0 && left.it_value.tv_sec > 3500 &&
+              left.it_interval.tv_sec == 3600);
 }
 
 static void signal_descriptor(void) {
@@ -143,17 +147,25 @@ static void asynchronous_context(void) {  // io_setup(2): no descriptor, but a m
   int fd = odd_file("read behind", 100, 1, O_RDONLY);
   unsigned char byte;
   for (int k = 0; odd_more(); k++) {
-    struct iocb one = {.aio_lio_opcode = IOCB_CMD_PREAD, .aio_fildes = (unsigned)fd, .aio_buf = (uintptr_t)&byte, .aio_nbytes = 1, .aio_offset = k};
+    struct iocb one = {.aio_lio_opcode = IOCB_CMD_PREAD,
+                       .aio_fildes = (unsigned)fd,
+                       .aio_buf = (uintptr_t)&byte,
+                       .aio_nbytes = 1,
+                       .aio_offset = k};
     struct iocb* list[] = {&one};
     struct io_event event;
     struct timespec soon = {5, 0};
-    ODD_CHECK(syscall(SYS_io_submit, context, 1, list) == 1 && syscall(SYS_io_getevents, context, 1, 1, &event, &soon) == 1);
+    ODD_CHECK(syscall(SYS_io_submit, context, 1, list) == 1 &&
+              syscall(SYS_io_getevents, context, 1, 1, &event, &soon) == 1);
     ODD_CHECK(event.res == 1 && byte == odd_byte(1, (uint64_t)k));
   }
 }
 
 static void performance_counter(void) {
-  struct perf_event_attr what = {.type = PERF_TYPE_SOFTWARE, .size = sizeof what, .config = PERF_COUNT_SW_TASK_CLOCK, .exclude_kernel = 1};
+  struct perf_event_attr what = {.type = PERF_TYPE_SOFTWARE,
+                                 .size = sizeof what,
+                                 .config = PERF_COUNT_SW_TASK_CLOCK,
+                                 .exclude_kernel = 1};
   int fd = (int)syscall(SYS_perf_event_open, &what, 0, -1, -1, 0);
   uint64_t value, last = 0;
   bool counts = fd >= 0;
@@ -189,7 +201,8 @@ static void pseudo_terminal_by_ioctl(void) {
   int slave = ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY);
   ODD_CHECK(slave >= 0);
   close(fd);
-  while (odd_more()) ODD_CHECK(ioctl(slave, TIOCGPTN, &found) < 0 && (fcntl(slave, F_GETFL) & O_ACCMODE) == O_RDWR);
+  while (odd_more())
+    ODD_CHECK(ioctl(slave, TIOCGPTN, &found) < 0 && (fcntl(slave, F_GETFL) & O_ACCMODE) == O_RDWR);
 }
 
 static void posix_message_queue(void) {
@@ -197,11 +210,14 @@ static void posix_message_queue(void) {
   snprintf(name, sizeof name, "/odd-%d-%llx", getpid(), (unsigned long long)steplog_nonce);
   struct mq_attr size = {.mq_maxmsg = 4, .mq_msgsize = 16};
   mqd_t queue = mq_open(name, O_CREAT | O_RDWR, 0600, &size);
-  if (queue < 0) queue = eventfd(0, 0);  // none on this kernel
-  else mq_unlink(name);
+  if (queue < 0)
+    queue = eventfd(0, 0);  // none on this kernel
+  else
+    mq_unlink(name);
   unsigned priority;
   while (odd_more())
-    if (mq_send(queue, "message", 8, 3) == 0) ODD_CHECK(mq_receive(queue, text, 16, &priority) == 8 && priority == 3 && !strcmp(text, "message"));
+    if (mq_send(queue, "message", 8, 3) == 0)
+      ODD_CHECK(mq_receive(queue, text, 16, &priority) == 8 && priority == 3 && !strcmp(text, "message"));
 }
 
 static void fanotify(void) {
@@ -285,7 +301,8 @@ static void message_queue(void) {
   } message = {3, 0}, got;
   for (int k = 0; odd_more(); k++) {
     message.value = k;
-    ODD_CHECK(msgsnd(id, &message, sizeof(int), 0) == 0 && msgrcv(id, &got, sizeof(int), 3, 0) == sizeof(int) && got.value == k);
+    ODD_CHECK(msgsnd(id, &message, sizeof(int), 0) == 0 &&
+              msgrcv(id, &got, sizeof(int), 3, 0) == sizeof(int) && got.value == k);
   }
   msgctl(id, IPC_RMID, NULL);
 }
@@ -296,7 +313,9 @@ static void named_semaphore(void) {
   sem_t* semaphore = sem_open(name, O_CREAT | O_EXCL, 0600, 2);
   ODD_CHECK(semaphore != SEM_FAILED && sem_unlink(name) == 0);
   int value;
-  while (odd_more()) ODD_CHECK(sem_wait(semaphore) == 0 && sem_getvalue(semaphore, &value) == 0 && value == 1 && sem_post(semaphore) == 0);
+  while (odd_more())
+    ODD_CHECK(sem_wait(semaphore) == 0 && sem_getvalue(semaphore, &value) == 0 && value == 1 &&
+              sem_post(semaphore) == 0);
 }
 
 static void shared_object(void) {
@@ -319,14 +338,40 @@ static void shared_anonymous(void) {
   }
 }
 
-#define KIND(name) {#name, name}
+#define KIND(name) \
+  { #name, name }
 static const struct oddity table[] = {
-    KIND(pipe_with_data), KIND(fifo), KIND(socket_pair), KIND(listening_socket), KIND(unconnected_socket), KIND(event_counter), KIND(event_poll),
-    KIND(inotify), KIND(timer_descriptor), KIND(signal_descriptor), KIND(process_descriptor), KIND(secret_memory), KIND(io_ring),
-    KIND(asynchronous_context), KIND(performance_counter), KIND(user_faults), KIND(pseudo_terminal), KIND(pseudo_terminal_by_ioctl),
-    KIND(posix_message_queue), KIND(fanotify), KIND(opened_namespace), KIND(own_memory_file), KIND(own_page_map), KIND(shared_segment),
-    KIND(detached_segment), KIND(semaphore_set), KIND(semaphore_undone_at_exit), KIND(message_queue), KIND(named_semaphore),
-    KIND(shared_object), KIND(shared_anonymous),
+    KIND(pipe_with_data),
+    KIND(fifo),
+    KIND(socket_pair),
+    KIND(listening_socket),
+    KIND(unconnected_socket),
+    KIND(event_counter),
+    KIND(event_poll),
+    KIND(inotify),
+    KIND(timer_descriptor),
+    KIND(signal_descriptor),
+    KIND(process_descriptor),
+    KIND(secret_memory),
+    KIND(io_ring),
+    KIND(asynchronous_context),
+    KIND(performance_counter),
+    KIND(user_faults),
+    KIND(pseudo_terminal),
+    KIND(pseudo_terminal_by_ioctl),
+    KIND(posix_message_queue),
+    KIND(fanotify),
+    KIND(opened_namespace),
+    KIND(own_memory_file),
+    KIND(own_page_map),
+    KIND(shared_segment),
+    KIND(detached_segment),
+    KIND(semaphore_set),
+    KIND(semaphore_undone_at_exit),
+    KIND(message_queue),
+    KIND(named_semaphore),
+    KIND(shared_object),
+    KIND(shared_anonymous),
 };
 
 ODD_MAIN(table)

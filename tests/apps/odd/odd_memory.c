@@ -1,4 +1,5 @@
-// Odd memory: mappings, their flags, advice, places and protections. What /proc/self/smaps says of a mapping is part of it.
+// Odd memory: mappings, their flags, advice, places and protections. What /proc/self/smaps says of a mapping
+// is part of it.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -22,7 +23,8 @@ static bool has_flag(const void* at, const char* flag) {
   bool inside = false, found = false;
   while (fgets(line, sizeof line, file)) {
     unsigned long from, to;
-    if (sscanf(line, "%lx-%lx ", &from, &to) == 2) inside = from <= (unsigned long)at && (unsigned long)at < to;
+    if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+      inside = from <= (unsigned long)at && (unsigned long)at < to;
     if (inside && !strncmp(line, "VmFlags:", 8)) {
       char word[8];
       snprintf(word, sizeof word, " %s", flag);
@@ -53,8 +55,10 @@ static void catch_faults(void) {
 
 static bool faulted(volatile unsigned char* at, bool writing) {
   if (sigsetjmp(out_of_fault, 1)) return true;
-  if (writing) *at = 1;
-  else (void)*at;
+  if (writing)
+    *at = 1;
+  else
+    (void)*at;
   return false;
 }
 
@@ -62,7 +66,8 @@ static void separate_touched_pages(void) {  // 3000 runs in one mapping
   unsigned char* p = mapped(6000 * page, RW, ANONYMOUS);
   for (size_t i = 0; i < 3000; i++) p[i * 2 * page + i] = (unsigned char)(i + 1);
   while (odd_more())
-    for (size_t i = 0; i < 3000; i++) ODD_CHECK(p[i * 2 * page + i] == (unsigned char)(i + 1) && p[(i * 2 + 1) * page] == 0);
+    for (size_t i = 0; i < 3000; i++)
+      ODD_CHECK(p[i * 2 * page + i] == (unsigned char)(i + 1) && p[(i * 2 + 1) * page] == 0);
 }
 
 static void five_hundred_and_twenty_pages(void) {
@@ -90,10 +95,14 @@ static void holes_without_access(void) {
   catch_faults();
   while (odd_more())
     for (int i = 0; i < 64; i++) {
-      if (i % 3) ODD_CHECK(p[(size_t)i * page + 9] == 7);
-      else ODD_CHECK(faulted(p + (size_t)i * page + 9, false) && fault_code == SEGV_ACCERR && fault_at == p + (size_t)i * page + 9);
+      if (i % 3)
+        ODD_CHECK(p[(size_t)i * page + 9] == 7);
+      else
+        ODD_CHECK(faulted(p + (size_t)i * page + 9, false) && fault_code == SEGV_ACCERR &&
+                  fault_at == p + (size_t)i * page + 9);
     }
-  for (int i = 0; i < 64; i += 3) ODD_CHECK(mprotect(p + (size_t)i * page, page, PROT_READ) == 0 && p[(size_t)i * page + 9] == 7);
+  for (int i = 0; i < 64; i += 3)
+    ODD_CHECK(mprotect(p + (size_t)i * page, page, PROT_READ) == 0 && p[(size_t)i * page + 9] == 7);
 }
 
 static void guard_pages(void) {  // MADV_GUARD_INSTALL, since Linux 6.13
@@ -122,7 +131,8 @@ static void changes_protection_from_the_fault(void) {  // write barriers of coll
 static void grows_down(void) {
   unsigned char* room = mapped(300 * page, PROT_NONE, ANONYMOUS);
   ODD_CHECK(munmap(room, 300 * page) == 0);
-  unsigned char* top = (unsigned char*)mmap(room + 299 * page, page, RW, ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED, -1, 0);
+  unsigned char* top =
+      (unsigned char*)mmap(room + 299 * page, page, RW, ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED, -1, 0);
   ODD_CHECK(top != MAP_FAILED);
   for (int k = 0; odd_more(); k++) {
     for (int i = 0; i <= k; i++) top[-i * (long)page] = (unsigned char)(i + 1);
@@ -148,7 +158,8 @@ static void advice_of_every_kind(void) {
   static const struct {
     int advice;
     const char* flag;
-  } kinds[] = {{MADV_SEQUENTIAL, "sr"}, {MADV_RANDOM, "rr"}, {MADV_DONTDUMP, "dd"}, {MADV_HUGEPAGE, "hg"}, {MADV_NOHUGEPAGE, "nh"}, {MADV_MERGEABLE, "mg"}};
+  } kinds[] = {{MADV_SEQUENTIAL, "sr"}, {MADV_RANDOM, "rr"},     {MADV_DONTDUMP, "dd"},
+               {MADV_HUGEPAGE, "hg"},   {MADV_NOHUGEPAGE, "nh"}, {MADV_MERGEABLE, "mg"}};
   unsigned char* p[6];
   bool set[6];
   for (int i = 0; i < 6; i++) {
@@ -214,10 +225,12 @@ static void beyond_the_end_of_a_file(void) {  // SIGBUS there, until the file gr
     ODD_CHECK(p[7] == 99 && p[50] == odd_byte(1, 50) && p[200] == 0);
     ODD_CHECK(faulted(p + 2 * page, false) && fault_code == BUS_ADRERR);
   }
-  ODD_CHECK(ftruncate(fd, 3 * (off_t)page) == 0 && pwrite(fd, "x", 1, 2 * (off_t)page) == 1 && p[2 * page] == 'x');
+  ODD_CHECK(ftruncate(fd, 3 * (off_t)page) == 0 && pwrite(fd, "x", 1, 2 * (off_t)page) == 1 &&
+            p[2 * page] == 'x');
 }
 
-static void executable_memory(void) {  // a just-in-time compiler: writable, then executable, patched in every step
+static void executable_memory(
+    void) {  // a just-in-time compiler: writable, then executable, patched in every step
   unsigned char* p = mapped(page, RW, ANONYMOUS);
   static const unsigned char code[] = {0xb8, 0, 0, 0, 0, 0xc3};  // mov $0, %eax; ret
   memcpy(p, code, sizeof code);
@@ -232,7 +245,8 @@ static void executable_memory(void) {  // a just-in-time compiler: writable, the
 
 static void system_call_in_generated_code(void) {
   unsigned char* p = mapped(page, PROT_READ | PROT_WRITE | PROT_EXEC, ANONYMOUS);
-  static const unsigned char code[] = {0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x48, 0x89, 0xca, 0x0f, 0x05, 0xc3};  // syscall(n, a, b, c)
+  static const unsigned char code[] = {0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89,
+                                       0xd6, 0x48, 0x89, 0xca, 0x0f, 0x05, 0xc3};  // syscall(n, a, b, c)
   memcpy(p, code, sizeof code);
   long (*call)(long, long, long, long);
   memcpy(&call, &p, sizeof call);
@@ -247,16 +261,20 @@ static void system_call_in_generated_code(void) {
 }
 
 static void at_places_of_its_own(void) {
-  static const uintptr_t wanted[] = {0x10000, 0x7000000, 0x80000000, 0x100000000, 0x123456789000, 0x200000000000, 0x600000000000, 0x7000deadb000};
+  static const uintptr_t wanted[] = {0x10000,        0x7000000,      0x80000000,     0x100000000,
+                                     0x123456789000, 0x200000000000, 0x600000000000, 0x7000deadb000};
   unsigned char* got[8];
   for (int i = 0; i < 8; i++) {
     got[i] = (unsigned char*)mmap((void*)wanted[i], 3 * page, RW, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (got[i] == MAP_FAILED) got[i] = NULL;
-    else got[i][page + 5] = (unsigned char)(i + 1);
+    if (got[i] == MAP_FAILED)
+      got[i] = NULL;
+    else
+      got[i][page + 5] = (unsigned char)(i + 1);
   }
   ODD_CHECK(got[0] && got[2]);
   while (odd_more())
-    for (int i = 0; i < 8; i++) ODD_CHECK(!got[i] || ((uintptr_t)got[i] == wanted[i] && got[i][page + 5] == i + 1));
+    for (int i = 0; i < 8; i++)
+      ODD_CHECK(!got[i] || ((uintptr_t)got[i] == wanted[i] && got[i][page + 5] == i + 1));
 }
 
 static void moved_and_resized(void) {
@@ -289,7 +307,8 @@ static void replaced_in_the_middle(void) {
   int fd = odd_file("in between", page, 1, O_RDONLY);
   for (int k = 0; odd_more(); k++) {
     unsigned char* at = p + (size_t)(k % 7 + 1) * page;
-    ODD_CHECK(mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == at && at[9] == odd_byte(1, 9) && at[-1] == 1 && at[page] == 1);
+    ODD_CHECK(mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == at && at[9] == odd_byte(1, 9) &&
+              at[-1] == 1 && at[page] == 1);
     ODD_CHECK(mmap(at, page, RW, ANONYMOUS | MAP_FIXED, -1, 0) == at && at[9] == 0);
     memset(at, 1, page);
   }
@@ -305,7 +324,8 @@ static void unusual_lengths(void) {  // refused by the kernel; nothing may come 
     ODD_CHECK(mmap((void*)0x1001, page, RW, ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EINVAL);
     ODD_CHECK(mremap(p, page, SIZE_MAX - 0xffff, MREMAP_MAYMOVE) == MAP_FAILED);
     ODD_CHECK(munmap(p, SIZE_MAX - 5) < 0 && munmap(p + 1, page) < 0 && errno == EINVAL);
-    ODD_CHECK(mmap((void*)0xffffffffff000000, page, RW, ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED && errno == ENOMEM);
+    ODD_CHECK(mmap((void*)0xffffffffff000000, page, RW, ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED &&
+              errno == ENOMEM);
     unsigned char* q = mapped(1, RW, ANONYMOUS);
     q[4095] = 1;
     ODD_CHECK(*p == 5 && munmap(q, 1) == 0);
@@ -330,8 +350,10 @@ static void freed_lazily(void) {
     ODD_CHECK(madvise(p, 4 * page, MADV_FREE) == 0);
     for (size_t i = 0; i < 4; i++) ODD_CHECK(p[i * page + 1] == 9 || p[i * page + 1] == 0);
     for (size_t i = 4; i < 8; i++) ODD_CHECK(p[i * page + 1] == 9);
-    ODD_CHECK(madvise(p + 6 * page, page, MADV_DONTNEED) == 0 && p[6 * page + 5] == 0 && p[7 * page + 5] == 9);
-    madvise(p, 8 * page, 20 /* MADV_COLD */), madvise(p, 8 * page, 21 /* MADV_PAGEOUT */), madvise(p, 8 * page, 23 /* MADV_POPULATE_WRITE */);
+    ODD_CHECK(madvise(p + 6 * page, page, MADV_DONTNEED) == 0 && p[6 * page + 5] == 0 &&
+              p[7 * page + 5] == 9);
+    madvise(p, 8 * page, 20 /* MADV_COLD */), madvise(p, 8 * page, 21 /* MADV_PAGEOUT */),
+        madvise(p, 8 * page, 23 /* MADV_POPULATE_WRITE */);
   }
 }
 
@@ -368,7 +390,8 @@ static void protection_keys(void) {
   if (key > 0) ODD_CHECK(pkey_mprotect(p, page, RW, key) == 0);
   while (odd_more()) {
     ODD_CHECK(*p == 4);
-    if (key > 0) ODD_CHECK(pkey_get(key) == PKEY_DISABLE_WRITE && faulted(p, true) && fault_code == SEGV_PKUERR);
+    if (key > 0)
+      ODD_CHECK(pkey_get(key) == PKEY_DISABLE_WRITE && faulted(p, true) && fault_code == SEGV_PKUERR);
   }
 }
 
@@ -379,7 +402,8 @@ static void sealed(void) {  // mseal(2), since Linux 6.10
   while (odd_more()) ODD_CHECK(*p == 4 && (!there || (mprotect(p, page, PROT_READ) < 0 && errno == EPERM)));
 }
 
-static void view_of_itself(void) {  // every line of maps that is readable can be read, and the vDSO is where auxv says
+static void view_of_itself(
+    void) {  // every line of maps that is readable can be read, and the vDSO is where auxv says
   while (odd_more()) {
     FILE* file = fopen("/proc/self/maps", "r");
     char line[4096];
@@ -401,7 +425,8 @@ static void view_of_itself(void) {  // every line of maps that is readable can b
 }
 
 static void auxiliary_vector(void) {
-  unsigned long vector[64], entry = getauxval(AT_ENTRY), headers = getauxval(AT_PHDR), random = getauxval(AT_RANDOM);
+  unsigned long vector[64], entry = getauxval(AT_ENTRY), headers = getauxval(AT_PHDR),
+                            random = getauxval(AT_RANDOM);
   char* name = (char*)getauxval(AT_EXECFN);
   unsigned char kept[16];
   memcpy(kept, (void*)random, 16);
@@ -420,14 +445,16 @@ static void auxiliary_vector(void) {
   }
 }
 
-static void vdso_function_found_by_hand(void) {  // its address is looked up once, from the ELF image that auxv names
+static void vdso_function_found_by_hand(
+    void) {  // its address is looked up once, from the ELF image that auxv names
   unsigned char* image = (unsigned char*)getauxval(AT_SYSINFO_EHDR);
   ODD_CHECK(image && !memcmp(image, "\177ELF", 4));
   uint64_t headers = *(uint64_t*)(image + 32), dynamic = 0, base = 0;
   int count = *(uint16_t*)(image + 56);
   for (int i = 0; i < count; i++) {
     unsigned char* header = image + headers + (size_t)i * 56;
-    if (*(uint32_t*)header == 1) base = (uint64_t)image + *(uint64_t*)(header + 8) - *(uint64_t*)(header + 16);
+    if (*(uint32_t*)header == 1)
+      base = (uint64_t)image + *(uint64_t*)(header + 8) - *(uint64_t*)(header + 16);
     if (*(uint32_t*)header == 2) dynamic = (uint64_t)image + *(uint64_t*)(header + 8);
   }
   uint64_t symbols = 0, strings = 0;
@@ -469,11 +496,13 @@ static void residence(void) {
   }
 }
 
-static void two_views_of_one_memory(void) {  // a ring buffer mapped twice in a row, private memory by mremap of a shared one
+static void two_views_of_one_memory(
+    void) {  // a ring buffer mapped twice in a row, private memory by mremap of a shared one
   int fd = memfd_create("ring", 0);
   ODD_CHECK(ftruncate(fd, (off_t)page) == 0);
   unsigned char* p = mapped(2 * page, PROT_NONE, ANONYMOUS);
-  ODD_CHECK(mmap(p, page, RW, MAP_SHARED | MAP_FIXED, fd, 0) == p && mmap(p + page, page, RW, MAP_SHARED | MAP_FIXED, fd, 0) == p + page);
+  ODD_CHECK(mmap(p, page, RW, MAP_SHARED | MAP_FIXED, fd, 0) == p &&
+            mmap(p + page, page, RW, MAP_SHARED | MAP_FIXED, fd, 0) == p + page);
   close(fd);
   for (unsigned char k = 0; odd_more(); k++) {
     p[k * 10] = k;
@@ -488,7 +517,9 @@ static void memory_policy(void) {
   bool set = syscall(SYS_mbind, p, 4 * page, 2 /* MPOL_BIND */, &nodes, 64, 0) == 0;
   *p = 1;
   while (odd_more())
-    if (set) ODD_CHECK(syscall(SYS_get_mempolicy, &mode, &got, 64, p, 2 /* MPOL_F_ADDR */) == 0 && mode == 2 && got == 1);
+    if (set)
+      ODD_CHECK(syscall(SYS_get_mempolicy, &mode, &got, 64, p, 2 /* MPOL_F_ADDR */) == 0 && mode == 2 &&
+                got == 1);
 }
 
 static void policy_of_the_process(void) {
@@ -499,15 +530,45 @@ static void policy_of_the_process(void) {
     if (set) ODD_CHECK(syscall(SYS_get_mempolicy, &mode, &got, 64, NULL, 0) == 0 && mode == 3 && got == 1);
 }
 
-#define KIND(name) {#name, name}
+#define KIND(name) \
+  { #name, name }
 static const struct oddity table[] = {
-    KIND(separate_touched_pages), KIND(five_hundred_and_twenty_pages), KIND(many_small_mappings), KIND(holes_without_access), KIND(guard_pages),
-    KIND(changes_protection_from_the_fault), KIND(grows_down), KIND(wiped_on_fork), KIND(advice_of_every_kind), KIND(not_reserved), KIND(locked_memory),
-    KIND(all_of_the_future_locked), KIND(droppable), KIND(shared_read_only_file), KIND(beyond_the_end_of_a_file), KIND(executable_memory),
-    KIND(system_call_in_generated_code), KIND(at_places_of_its_own), KIND(moved_and_resized), KIND(moved_and_left_behind), KIND(replaced_in_the_middle),
-    KIND(unusual_lengths), KIND(the_break), KIND(freed_lazily), KIND(named_memory), KIND(huge_page_wanted), KIND(protection_keys), KIND(sealed),
-    KIND(view_of_itself), KIND(auxiliary_vector), KIND(vdso_function_found_by_hand), KIND(read_through_the_kernel), KIND(residence),
-    KIND(two_views_of_one_memory), KIND(memory_policy), KIND(policy_of_the_process),
+    KIND(separate_touched_pages),
+    KIND(five_hundred_and_twenty_pages),
+    KIND(many_small_mappings),
+    KIND(holes_without_access),
+    KIND(guard_pages),
+    KIND(changes_protection_from_the_fault),
+    KIND(grows_down),
+    KIND(wiped_on_fork),
+    KIND(advice_of_every_kind),
+    KIND(not_reserved),
+    KIND(locked_memory),
+    KIND(all_of_the_future_locked),
+    KIND(droppable),
+    KIND(shared_read_only_file),
+    KIND(beyond_the_end_of_a_file),
+    KIND(executable_memory),
+    KIND(system_call_in_generated_code),
+    KIND(at_places_of_its_own),
+    KIND(moved_and_resized),
+    KIND(moved_and_left_behind),
+    KIND(replaced_in_the_middle),
+    KIND(unusual_lengths),
+    KIND(the_break),
+    KIND(freed_lazily),
+    KIND(named_memory),
+    KIND(huge_page_wanted),
+    KIND(protection_keys),
+    KIND(sealed),
+    KIND(view_of_itself),
+    KIND(auxiliary_vector),
+    KIND(vdso_function_found_by_hand),
+    KIND(read_through_the_kernel),
+    KIND(residence),
+    KIND(two_views_of_one_memory),
+    KIND(memory_policy),
+    KIND(policy_of_the_process),
 };
 
 ODD_MAIN(table)

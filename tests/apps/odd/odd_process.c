@@ -1,4 +1,5 @@
-// Odd attributes of the process: what prctl, limits, scheduling, credentials and identity may hold, children of every kind.
+// Odd attributes of the process: what prctl, limits, scheduling, credentials and identity may hold, children
+// of every kind.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -27,7 +28,8 @@ static const char* field(const char* file, const char* name) {
   return found ? line + strlen(name) : "";
 }
 
-// Checks in every step that all of /proc/self/status is as it was but for what counts memory, switches and threads of execution.
+// Checks in every step that all of /proc/self/status is as it was but for what counts memory, switches and
+// threads of execution.
 static void status_stays(void) {
   static char kept[64][256];
   int lines = -1;
@@ -36,12 +38,18 @@ static void status_stays(void) {
     char line[256];
     int at = 0;
     while (fgets(line, sizeof line, file)) {
-      if (!strncmp(line, "Vm", 2) || !strncmp(line, "Rss", 3) || strstr(line, "ctxt_switches") || !strncmp(line, "HugetlbPages", 12)) continue;
+      if (!strncmp(line, "Vm", 2) || !strncmp(line, "Rss", 3) || strstr(line, "ctxt_switches") ||
+          !strncmp(line, "HugetlbPages", 12))
+        continue;
       if (!strncmp(line, "SigQ", 4)) continue;  // of the user, not of the process
-      if (!strncmp(line, "Mems_allowed", 12) || !strncmp(line, "Cpus_allowed", 12) || !strncmp(line, "x86_Thread", 10)) continue;
+      if (!strncmp(line, "Mems_allowed", 12) || !strncmp(line, "Cpus_allowed", 12) ||
+          !strncmp(line, "x86_Thread", 10))
+        continue;
       if (!strncmp(line, "State", 5)) continue;
-      if (lines < 0) snprintf(kept[at], sizeof kept[at], "%s", line);
-      else if (strcmp(kept[at], line) != 0) steplog_fail("was %.60s, now %.60s", strtok(kept[at], "\n"), strtok(line, "\n"));
+      if (lines < 0)
+        snprintf(kept[at], sizeof kept[at], "%s", line);
+      else if (strcmp(kept[at], line) != 0)
+        steplog_fail("was %.60s, now %.60s", strtok(kept[at], "\n"), strtok(line, "\n"));
       at++;
     }
     fclose(file);
@@ -62,11 +70,16 @@ static void name_of_the_thread(void) {
 }
 
 static void limits(void) {
-  static const int which[] = {RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_NICE};
+  static const int which[] = {RLIMIT_STACK, RLIMIT_CORE,     RLIMIT_NOFILE,     RLIMIT_FSIZE,
+                              RLIMIT_DATA,  RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_NICE};
   struct rlimit wanted[8];
   for (int i = 0; i < 8; i++) {
     ODD_CHECK(getrlimit(which[i], &wanted[i]) == 0);
-    rlim_t cap = i == 2 ? 700 : i == 4 ? 1ul << 44 : i == 3 ? 1ul << 40 : i == 7 ? 0 : (1ul << 20) * (rlim_t)(i + 2);
+    rlim_t cap = i == 2   ? 700
+                 : i == 4 ? 1ul << 44
+                 : i == 3 ? 1ul << 40
+                 : i == 7 ? 0
+                          : (1ul << 20) * (rlim_t)(i + 2);
     if (wanted[i].rlim_max > cap) wanted[i].rlim_max = cap;
     wanted[i].rlim_cur = wanted[i].rlim_max;
     ODD_CHECK(setrlimit(which[i], &wanted[i]) == 0);
@@ -74,7 +87,8 @@ static void limits(void) {
   while (odd_more())
     for (int i = 0; i < 8; i++) {
       struct rlimit now;
-      ODD_CHECK(getrlimit(which[i], &now) == 0 && now.rlim_cur == wanted[i].rlim_cur && now.rlim_max == wanted[i].rlim_max);
+      ODD_CHECK(getrlimit(which[i], &now) == 0 && now.rlim_cur == wanted[i].rlim_cur &&
+                now.rlim_max == wanted[i].rlim_max);
     }
 }
 
@@ -83,7 +97,8 @@ static void largest_file(void) {  // RLIMIT_FSIZE of few bytes; SIGXFSZ ignored;
   signal(SIGXFSZ, SIG_IGN);
   struct rlimit small = {16384, 16384};
   ODD_CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
-  while (odd_more()) ODD_CHECK(pwrite(fd, "x", 1, 16383) == 1 && pwrite(fd, "x", 1, 16384) < 0 && errno == EFBIG);
+  while (odd_more())
+    ODD_CHECK(pwrite(fd, "x", 1, 16383) == 1 && pwrite(fd, "x", 1, 16384) < 0 && errno == EFBIG);
 }
 
 static void few_descriptors(void) {
@@ -112,13 +127,15 @@ static void little_address_space(void) {  // a gigabyte more than there is; mall
     void* p = malloc(100ul << 20);
     ODD_CHECK(p);
     free(p);
-    ODD_CHECK(mmap(NULL, 2ul << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM);
+    ODD_CHECK(mmap(NULL, 2ul << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED &&
+              errno == ENOMEM);
   }
 }
 
 static void nice_value(void) {
   ODD_CHECK(nice(7) == 7);
-  while (odd_more()) ODD_CHECK(getpriority(PRIO_PROCESS, 0) == 7 && getpriority(PRIO_PROCESS, (id_t)getpid()) == 7);
+  while (odd_more())
+    ODD_CHECK(getpriority(PRIO_PROCESS, 0) == 7 && getpriority(PRIO_PROCESS, (id_t)getpid()) == 7);
 }
 
 static void affinity(void) {
@@ -128,13 +145,16 @@ static void affinity(void) {
   for (int i = CPU_SETSIZE - 1; i >= 0 && !CPU_COUNT(&one); i--)
     if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
   ODD_CHECK(sched_setaffinity(getpid(), sizeof one, &one) == 0);
-  while (odd_more()) ODD_CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&one, &now) && CPU_ISSET(sched_getcpu(), &one));
+  while (odd_more())
+    ODD_CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&one, &now) &&
+              CPU_ISSET(sched_getcpu(), &one));
 }
 
 static void scheduling_class(void) {
   struct sched_param none = {0};
   ODD_CHECK(sched_setscheduler(0, SCHED_BATCH, &none) == 0);
-  while (odd_more()) ODD_CHECK(sched_getscheduler(0) == SCHED_BATCH && sched_getscheduler(getpid()) == SCHED_BATCH);
+  while (odd_more())
+    ODD_CHECK(sched_getscheduler(0) == SCHED_BATCH && sched_getscheduler(getpid()) == SCHED_BATCH);
 }
 
 static void idle_class_and_reset(void) {
@@ -169,7 +189,8 @@ static void reaper_of_grandchildren(void) {
     _exit(0);
   }
   int status, seen = 0;
-  while ((grandchild = wait(&status)) > 0) seen += grandchild == child ? 1 : WEXITSTATUS(status) == 42 ? 2 : 100;
+  while ((grandchild = wait(&status)) > 0)
+    seen += grandchild == child ? 1 : WEXITSTATUS(status) == 42 ? 2 : 100;
   ODD_CHECK(seen == 3);
 }
 
@@ -180,7 +201,8 @@ static void keeps_capabilities(void) {
 
 static void secure_bits(void) {
   bool set = prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS) == 0;
-  while (odd_more()) ODD_CHECK(!set || prctl(PR_GET_SECUREBITS) == (SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS));
+  while (odd_more())
+    ODD_CHECK(!set || prctl(PR_GET_SECUREBITS) == (SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS));
 }
 
 static void machine_check_policy(void) {
@@ -196,7 +218,9 @@ static void no_huge_pages(void) {
 static void speculation_disabled(void) {
   bool set = prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_DISABLE, 0, 0) == 0;
   int wanted = prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0, 0, 0);
-  while (odd_more()) ODD_CHECK(prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0, 0, 0) == wanted && (!set || wanted > 0));
+  while (odd_more())
+    ODD_CHECK(prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0, 0, 0) == wanted &&
+              (!set || wanted > 0));
 }
 
 static void no_new_privileges(void) {
@@ -205,10 +229,12 @@ static void no_new_privileges(void) {
 }
 
 static void filter_of_its_own(void) {  // uname is refused with an error of its own
-  struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgid, 0, 1),
-                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgid, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   struct sock_fprog program = {4, code};
-  ODD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+  ODD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
   while (odd_more()) ODD_CHECK(syscall(SYS_getpgid, 0) < 0 && errno == EXDEV);
 }
 
@@ -257,13 +283,16 @@ static void mode_of_new_files(void) {
 static void in_its_own_session(void) {
   pid_t made = setsid();
   if (made < 0) made = getsid(0);
-  while (odd_more()) ODD_CHECK(getsid(0) == made && getsid(getpid()) == made && getpgid(0) == getpgrp() && getpgid(getpid()) == getpgrp());
+  while (odd_more())
+    ODD_CHECK(getsid(0) == made && getsid(getpid()) == made && getpgid(0) == getpgrp() &&
+              getpgid(getpid()) == getpgrp());
 }
 
 static void in_its_own_group(void) {
   if (getsid(0) != getpid()) ODD_CHECK(setpgid(0, 0) == 0);
   while (odd_more()) {
-    ODD_CHECK(getpgrp() == getpid() && getpgid(getpid()) == getpid() && kill(-getpid(), 0) == 0 && kill(0, 0) == 0);
+    ODD_CHECK(getpgrp() == getpid() && getpgid(getpid()) == getpid() && kill(-getpid(), 0) == 0 &&
+              kill(0, 0) == 0);
     ODD_CHECK(getpriority(PRIO_PGRP, (id_t)getpid()) == 0);
   }
 }
@@ -273,12 +302,15 @@ static void identity_by_every_call(void) {
   char name[64], link[64];
   snprintf(name, sizeof name, "/proc/%d/status", self);
   while (odd_more()) {
-    ODD_CHECK(getpid() == self && gettid() == self && syscall(SYS_getpid) == self && atoi(field("/proc/self/stat", "")) == self);
-    ODD_CHECK(atoi(field("/proc/self/status", "Pid:")) == self && atoi(field(name, "Tgid:")) == self && atoi(field("/proc/thread-self/status", "Pid:")) == self);
+    ODD_CHECK(getpid() == self && gettid() == self && syscall(SYS_getpid) == self &&
+              atoi(field("/proc/self/stat", "")) == self);
+    ODD_CHECK(atoi(field("/proc/self/status", "Pid:")) == self && atoi(field(name, "Tgid:")) == self &&
+              atoi(field("/proc/thread-self/status", "Pid:")) == self);
     ODD_CHECK(readlink("/proc/self", link, sizeof link) > 0 && atoi(link) == self);
     ODD_CHECK(readlink("/proc/thread-self", link, sizeof link) > 0 && atoi(link) == self);
     struct sched_param none;
-    ODD_CHECK(sched_getparam(self, &none) == 0 && getpriority(PRIO_PROCESS, (id_t)self) >= -20 && getsid(self) == getsid(0));
+    ODD_CHECK(sched_getparam(self, &none) == 0 && getpriority(PRIO_PROCESS, (id_t)self) >= -20 &&
+              getsid(self) == getsid(0));
     ODD_CHECK(kill(self, 0) == 0 && tgkill(self, self, 0) == 0 && syscall(SYS_tkill, self, 0) == 0);
     struct rlimit limit;
     ODD_CHECK(prlimit(self, RLIMIT_CORE, NULL, &limit) == 0 && syscall(SYS_ioprio_get, 1, self) >= 0);
@@ -329,7 +361,8 @@ static void title_changed_in_place(void) {  // as setproctitle does
   char text[4096];
   while (odd_more()) {
     int fd = open("/proc/self/cmdline", O_RDONLY);
-    ODD_CHECK(read(fd, text, sizeof text) > (ssize_t)room && !memcmp(text, odd_argv[0], room) && text[0] == 'x');
+    ODD_CHECK(read(fd, text, sizeof text) > (ssize_t)room && !memcmp(text, odd_argv[0], room) &&
+              text[0] == 'x');
     close(fd);
   }
 }
@@ -349,7 +382,8 @@ static void supplementary_groups(void) {
 static void groups_given_up(void) {
   bool done = setresgid(4321, 4321, 4321) == 0;
   gid_t a, b, c;
-  while (odd_more()) ODD_CHECK(getresgid(&a, &b, &c) == 0 && (!done || (a == 4321 && b == 4321 && c == 4321)));
+  while (odd_more())
+    ODD_CHECK(getresgid(&a, &b, &c) == 0 && (!done || (a == 4321 && b == 4321 && c == 4321)));
 }
 
 static void user_given_up(void) {
@@ -358,7 +392,8 @@ static void user_given_up(void) {
   uid_t a, b, c;
   for (uint64_t at = 0; odd_more(); at++) {
     odd_reads(fd, 1, at, 1);
-    ODD_CHECK(getresuid(&a, &b, &c) == 0 && (!done || (a == 4321 && b == 4321 && c == 4321 && setuid(0) < 0)));
+    ODD_CHECK(getresuid(&a, &b, &c) == 0 &&
+              (!done || (a == 4321 && b == 4321 && c == 4321 && setuid(0) < 0)));
   }
 }
 
@@ -377,7 +412,8 @@ static void capabilities_dropped(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[2], now[2];
   ODD_CHECK(syscall(SYS_capget, &header, data) == 0);
-  data[0].effective &= ~(1u << CAP_NET_RAW), data[0].permitted &= ~(1u << CAP_NET_RAW), data[0].inheritable = 0, data[1].inheritable = 0;
+  data[0].effective &= ~(1u << CAP_NET_RAW), data[0].permitted &= ~(1u << CAP_NET_RAW),
+      data[0].inheritable = 0, data[1].inheritable = 0;
   ODD_CHECK(syscall(SYS_capset, &header, data) == 0);
   prctl(PR_CAPBSET_DROP, CAP_SYS_TIME, 0, 0, 0);
   int bounding = prctl(PR_CAPBSET_READ, CAP_SYS_TIME, 0, 0, 0);
@@ -427,7 +463,8 @@ static void child_without_a_signal(void) {
   ODD_CHECK(child > 0);
   while (odd_more()) ODD_CHECK(kill(child, 0) == 0);
   int status;
-  ODD_CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, __WCLONE) == child && WTERMSIG(status) == SIGKILL);
+  ODD_CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, __WCLONE) == child &&
+            WTERMSIG(status) == SIGKILL);
 }
 
 static int quiet_sleeper(void* flag) {  // shares our memory, so no libc state is touched
@@ -455,7 +492,8 @@ static void zombie(void) {
   if (!child) _exit(5);
   siginfo_t info;
   ODD_CHECK(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0);
-  while (odd_more()) ODD_CHECK(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0 && info.si_status == 5);
+  while (odd_more())
+    ODD_CHECK(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0 && info.si_status == 5);
   int status;
   ODD_CHECK(wait(&status) == child && WEXITSTATUS(status) == 5);
 }
@@ -474,7 +512,8 @@ static void children_by_every_call(void) {
     int status;
     pid_t child;
     char* const command[] = {"true", NULL};
-    ODD_CHECK(posix_spawnp(&child, "true", NULL, NULL, command, environ) == 0 && waitpid(child, &status, 0) == child && status == 0);
+    ODD_CHECK(posix_spawnp(&child, "true", NULL, NULL, command, environ) == 0 &&
+              waitpid(child, &status, 0) == child && status == 0);
     child = vfork();
     if (!child) _exit(9);
     ODD_CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 9);
@@ -494,7 +533,9 @@ static void child_looks_at_its_parent(void) {
     if (!child) {
       char name[64];
       snprintf(name, sizeof name, "/proc/%d/status", self);
-      _exit(getppid() == self && kill(self, 0) == 0 && atoi(field(name, "Pid:")) == self && getpid() != self ? 0 : 1);
+      _exit(getppid() == self && kill(self, 0) == 0 && atoi(field(name, "Pid:")) == self && getpid() != self
+                ? 0
+                : 1);
     }
     ODD_CHECK(child != self && waitpid(child, &status, 0) == child && status == 0);
   }
@@ -520,17 +561,57 @@ static void child_with_our_files_closes_many(void) {
   }
 }
 
-#define KIND(name) {#name, name}
+#define KIND(name) \
+  { #name, name }
 static const struct oddity table[] = {
-    KIND(whole_status), KIND(name_of_the_thread), KIND(limits), KIND(largest_file), KIND(few_descriptors), KIND(little_address_space), KIND(nice_value),
-    KIND(affinity), KIND(scheduling_class), KIND(idle_class_and_reset), KIND(timer_slack), KIND(signal_at_the_parent_s_death), KIND(not_dumpable),
-    KIND(reaper_of_grandchildren), KIND(keeps_capabilities), KIND(secure_bits), KIND(machine_check_policy), KIND(no_huge_pages),
-    KIND(speculation_disabled), KIND(no_new_privileges), KIND(filter_of_its_own), KIND(process_personality),
-    KIND(killed_first), KIND(what_a_core_file_holds), KIND(priority_of_input_and_output), KIND(registered_for_barriers), KIND(mode_of_new_files),
-    KIND(in_its_own_session), KIND(in_its_own_group), KIND(identity_by_every_call), KIND(own_directory_of_tasks), KIND(command_line_and_environment),
-    KIND(title_changed_in_place), KIND(supplementary_groups), KIND(groups_given_up), KIND(user_given_up), KIND(effective_user_for_a_while),
-    KIND(user_of_files), KIND(capabilities_dropped), KIND(name_of_the_host), KIND(another_root), KIND(living_child), KIND(child_without_a_signal),
-    KIND(child_in_our_memory), KIND(zombie), KIND(children_never_waited_for), KIND(children_by_every_call), KIND(child_looks_at_its_parent),
+    KIND(whole_status),
+    KIND(name_of_the_thread),
+    KIND(limits),
+    KIND(largest_file),
+    KIND(few_descriptors),
+    KIND(little_address_space),
+    KIND(nice_value),
+    KIND(affinity),
+    KIND(scheduling_class),
+    KIND(idle_class_and_reset),
+    KIND(timer_slack),
+    KIND(signal_at_the_parent_s_death),
+    KIND(not_dumpable),
+    KIND(reaper_of_grandchildren),
+    KIND(keeps_capabilities),
+    KIND(secure_bits),
+    KIND(machine_check_policy),
+    KIND(no_huge_pages),
+    KIND(speculation_disabled),
+    KIND(no_new_privileges),
+    KIND(filter_of_its_own),
+    KIND(process_personality),
+    KIND(killed_first),
+    KIND(what_a_core_file_holds),
+    KIND(priority_of_input_and_output),
+    KIND(registered_for_barriers),
+    KIND(mode_of_new_files),
+    KIND(in_its_own_session),
+    KIND(in_its_own_group),
+    KIND(identity_by_every_call),
+    KIND(own_directory_of_tasks),
+    KIND(command_line_and_environment),
+    KIND(title_changed_in_place),
+    KIND(supplementary_groups),
+    KIND(groups_given_up),
+    KIND(user_given_up),
+    KIND(effective_user_for_a_while),
+    KIND(user_of_files),
+    KIND(capabilities_dropped),
+    KIND(name_of_the_host),
+    KIND(another_root),
+    KIND(living_child),
+    KIND(child_without_a_signal),
+    KIND(child_in_our_memory),
+    KIND(zombie),
+    KIND(children_never_waited_for),
+    KIND(children_by_every_call),
+    KIND(child_looks_at_its_parent),
     KIND(child_with_our_files_closes_many),
 };
 

@@ -39,10 +39,12 @@ static void block(int number) {
 static void queued_real_time_signals(void) {
   block(SIGRTMIN + 4);
   sigset_t set = set_of(SIGRTMIN + 4);
-  for (int i = 0; i < 5; i++) ODD_CHECK(sigqueue(getpid(), SIGRTMIN + 4, (union sigval){.sival_int = 100 + i}) == 0);
+  for (int i = 0; i < 5; i++)
+    ODD_CHECK(sigqueue(getpid(), SIGRTMIN + 4, (union sigval){.sival_int = 100 + i}) == 0);
   for (int k = 0; odd_more(); k++) {
     siginfo_t info;
-    ODD_CHECK(sigwaitinfo(&set, &info) == SIGRTMIN + 4 && info.si_code == SI_QUEUE && info.si_value.sival_int == 100 + k && info.si_pid == getpid());
+    ODD_CHECK(sigwaitinfo(&set, &info) == SIGRTMIN + 4 && info.si_code == SI_QUEUE &&
+              info.si_value.sival_int == 100 + k && info.si_pid == getpid());
     ODD_CHECK(sigqueue(getpid(), SIGRTMIN + 4, (union sigval){.sival_int = 105 + k}) == 0);
   }
 }
@@ -56,8 +58,10 @@ static void pending_kill_keeps_its_sender(void) {
   }
   sigset_t one = set_of(SIGUSR2), two = set_of(SIGTERM);
   siginfo_t info;
-  ODD_CHECK(sigwaitinfo(&one, &info) == SIGUSR2 && info.si_code == SI_USER && info.si_pid == getpid() && info.si_uid == getuid());
-  ODD_CHECK(syscall(SYS_rt_sigtimedwait, &two, &info, NULL, 8) == SIGTERM && info.si_code == SI_TKILL && info.si_pid == getpid());
+  ODD_CHECK(sigwaitinfo(&one, &info) == SIGUSR2 && info.si_code == SI_USER && info.si_pid == getpid() &&
+            info.si_uid == getuid());
+  ODD_CHECK(syscall(SYS_rt_sigtimedwait, &two, &info, NULL, 8) == SIGTERM && info.si_code == SI_TKILL &&
+            info.si_pid == getpid());
 }
 
 static void pending_for_process_or_thread(void) {  // the two sets of /proc/self/status
@@ -77,15 +81,19 @@ static void pending_for_process_or_thread(void) {  // the two sets of /proc/self
     }
     fclose(file);
   }
-  ODD_CHECK(strtoull(wanted[0] + 7, NULL, 16) == 1ull << (SIGTERM - 1) && strtoull(wanted[1] + 7, NULL, 16) == 1ull << (SIGUSR2 - 1));
+  ODD_CHECK(strtoull(wanted[0] + 7, NULL, 16) == 1ull << (SIGTERM - 1) &&
+            strtoull(wanted[1] + 7, NULL, 16) == 1ull << (SIGUSR2 - 1));
 }
 
 static void every_signal_has_an_action(void) {
   for (int number = 1; number <= 64; number++) {
     if (number == SIGKILL || number == SIGSTOP || number == 32 || number == 33) continue;
-    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | (number % 2 ? SA_RESTART : 0) | (number % 3 ? 0 : SA_NODEFER)};
+    struct sigaction action = {
+        .sa_sigaction = note,
+        .sa_flags = SA_SIGINFO | (number % 2 ? SA_RESTART : 0) | (number % 3 ? 0 : SA_NODEFER)};
     sigemptyset(&action.sa_mask);
-    sigaddset(&action.sa_mask, number % 20 + 1 == SIGKILL || number % 20 + 1 == SIGSTOP ? 1 : number % 20 + 1);
+    sigaddset(&action.sa_mask,
+              number % 20 + 1 == SIGKILL || number % 20 + 1 == SIGSTOP ? 1 : number % 20 + 1);
     ODD_CHECK(sigaction(number, &action, NULL) == 0);
   }
   while (odd_more())
@@ -93,8 +101,11 @@ static void every_signal_has_an_action(void) {
       if (number == SIGKILL || number == SIGSTOP || number == 32 || number == 33) continue;
       struct sigaction found;
       ODD_CHECK(sigaction(number, NULL, &found) == 0 && found.sa_sigaction == note);
-      ODD_CHECK((found.sa_flags & ~0x04000000) == (SA_SIGINFO | (number % 2 ? SA_RESTART : 0) | (number % 3 ? 0 : SA_NODEFER)));
-      ODD_CHECK(sigismember(&found.sa_mask, number % 20 + 1 == SIGKILL || number % 20 + 1 == SIGSTOP ? 1 : number % 20 + 1) == 1);
+      ODD_CHECK((found.sa_flags & ~0x04000000) ==
+                (SA_SIGINFO | (number % 2 ? SA_RESTART : 0) | (number % 3 ? 0 : SA_NODEFER)));
+      ODD_CHECK(sigismember(&found.sa_mask,
+                            number % 20 + 1 == SIGKILL || number % 20 + 1 == SIGSTOP ? 1 : number % 20 + 1) ==
+                1);
     }
 }
 
@@ -124,7 +135,8 @@ static void last_real_time_signals(void) {  // 63 and 64 are ordinary ones for a
 }
 
 static void children_that_die_of_signals(void) {  // at its default action each one ends a child
-  static const int numbers[] = {SIGUSR1, SIGUSR2, SIGSYS, SIGTERM, SIGSEGV, SIGALRM, 63, 64, 34, SIGABRT, SIGPIPE, SIGTRAP};
+  static const int numbers[] = {SIGUSR1, SIGUSR2, SIGSYS, SIGTERM, SIGSEGV, SIGALRM,
+                                63,      64,      34,     SIGABRT, SIGPIPE, SIGTRAP};
   struct rlimit none = {0, 0};
   for (int k = 0; odd_more(); k++) {
     int number = numbers[k % 12], status;
@@ -136,11 +148,13 @@ static void children_that_die_of_signals(void) {  // at its default action each 
       _exit(99);
     }
     ODD_CHECK(waitpid(child, &status, 0) == child);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != number) steplog_fail("signal %d at default gives status %x", number, status);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != number)
+      steplog_fail("signal %d at default gives status %x", number, status);
   }
 }
 
-// A mask that an executed program finds in its status (by fork and exec: shells change masks), or with `here` this program.
+// A mask that an executed program finds in its status (by fork and exec: shells change masks), or with `here`
+// this program.
 static unsigned long long status_mask(const char* name, bool here) {
   int ends[2], status = 0;
   char text[256] = "";
@@ -159,7 +173,8 @@ static unsigned long long status_mask(const char* name, bool here) {
     _exit(127);
   }
   close(ends[1]);
-  ODD_CHECK(read(ends[0], text, sizeof text - 1) > 8 && close(ends[0]) == 0 && waitpid(child, &status, 0) == child && status == 0);
+  ODD_CHECK(read(ends[0], text, sizeof text - 1) > 8 && close(ends[0]) == 0 &&
+            waitpid(child, &status, 0) == child && status == 0);
   return strtoull(text + strlen(name) + 1, NULL, 16);
 }
 
@@ -175,7 +190,8 @@ static void masks_seen_by_an_executed_child(void) {
   steplog_mix(given);
   block(SIGUSR1), block(63), block(64), block(SIGSYS);
   while (odd_more())
-    ODD_CHECK(status_mask("SigBlk", false) == (given | 1ull << (SIGUSR1 - 1) | 1ull << 62 | 1ull << 63 | 1ull << (SIGSYS - 1)));
+    ODD_CHECK(status_mask("SigBlk", false) ==
+              (given | 1ull << (SIGUSR1 - 1) | 1ull << 62 | 1ull << 63 | 1ull << (SIGSYS - 1)));
 }
 
 static void suspended_in_sigsuspend(void) {
@@ -190,7 +206,8 @@ static void suspended_in_sigsuspend(void) {
       _exit(0);
     }
     while (count < k) ODD_CHECK(sigsuspend(&none) == -1 && errno == EINTR);
-    ODD_CHECK(sigprocmask(SIG_BLOCK, NULL, &now) == 0 && sigismember(&now, SIGALRM) && waitpid(child, NULL, 0) == child);
+    ODD_CHECK(sigprocmask(SIG_BLOCK, NULL, &now) == 0 && sigismember(&now, SIGALRM) &&
+              waitpid(child, NULL, 0) == child);
   }
 }
 
@@ -201,7 +218,8 @@ static void leave(int number) {
   siglongjmp(out, 1);
 }
 
-static void jumps_out_of_handlers(void) {  // out of whatever the alarm interrupted: clock reads, sleeps, file calls
+static void jumps_out_of_handlers(
+    void) {  // out of whatever the alarm interrupted: clock reads, sleeps, file calls
   signal(SIGALRM, leave);
   volatile int jumps = 0;
   int fd = odd_file("jumped", 4096, 1, O_RDWR);
@@ -293,7 +311,9 @@ static void trapped_steps(void) {  // the trap flag: a SIGTRAP per instruction
   install(SIGTRAP, 0);
   while (odd_more()) {
     int before = count;
-    __asm__ volatile("pushfq\n orq $0x100, (%%rsp)\n popfq\n nop\n nop\n nop\n pushfq\n andq $~0x100, (%%rsp)\n popfq\n" ::: "memory", "cc");
+    __asm__ volatile(
+        "pushfq\n orq $0x100, (%%rsp)\n popfq\n nop\n nop\n nop\n pushfq\n andq $~0x100, (%%rsp)\n popfq\n" ::
+            : "memory", "cc");
     ODD_CHECK(count - before >= 4 && count - before <= 8);
     __asm__ volatile("int3");
     ODD_CHECK(count - before >= 5);
@@ -323,7 +343,9 @@ static void interval_timer(void) {
   signal(SIGALRM, SIG_IGN);
   struct itimerval every = {{1000, 5}, {1000, 0}}, now;
   ODD_CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
-  while (odd_more()) ODD_CHECK(getitimer(ITIMER_REAL, &now) == 0 && now.it_interval.tv_sec == 1000 && now.it_value.tv_sec > 900);
+  while (odd_more())
+    ODD_CHECK(getitimer(ITIMER_REAL, &now) == 0 && now.it_interval.tv_sec == 1000 &&
+              now.it_value.tv_sec > 900);
 }
 
 static void processor_time_timer(void) {
@@ -341,12 +363,15 @@ static void processor_time_timer(void) {
 static void posix_timer(void) {
   block(SIGRTMIN);
   timer_t timer;
-  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 77};
+  struct sigevent event = {
+      .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 77};
   struct itimerspec every = {{0, 5000000}, {0, 5000000}};
   ODD_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 && timer_settime(timer, 0, &every, NULL) == 0);
   sigset_t set = set_of(SIGRTMIN);
   siginfo_t info;
-  while (odd_more()) ODD_CHECK(sigwaitinfo(&set, &info) == SIGRTMIN && info.si_value.sival_int == 77 && info.si_code == SI_TIMER);
+  while (odd_more())
+    ODD_CHECK(sigwaitinfo(&set, &info) == SIGRTMIN && info.si_value.sival_int == 77 &&
+              info.si_code == SI_TIMER);
   timer_delete(timer);
 }
 
@@ -368,7 +393,9 @@ static void alarm_far_away(void) {
 }
 
 static void clocks_only_go_forward(void) {
-  static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC_COARSE, CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID};
+  static const clockid_t clocks[] = {CLOCK_MONOTONIC,          CLOCK_BOOTTIME,
+                                     CLOCK_MONOTONIC_RAW,      CLOCK_MONOTONIC_COARSE,
+                                     CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID};
   struct timespec before[6], now;
   clock_t ticks = clock();
   struct rusage used, use;
@@ -377,13 +404,16 @@ static void clocks_only_go_forward(void) {
   while (odd_more()) {
     for (int i = 0; i < 6; i++) {
       ODD_CHECK(clock_gettime(clocks[i], &now) == 0);
-      if (now.tv_sec < before[i].tv_sec || (now.tv_sec == before[i].tv_sec && now.tv_nsec < before[i].tv_nsec)) steplog_fail("clock %d went back", clocks[i]);
+      if (now.tv_sec < before[i].tv_sec ||
+          (now.tv_sec == before[i].tv_sec && now.tv_nsec < before[i].tv_nsec))
+        steplog_fail("clock %d went back", clocks[i]);
       before[i] = now;
     }
     ODD_CHECK(clock() >= ticks);
     ticks = clock();
     getrusage(RUSAGE_SELF, &use);
-    ODD_CHECK(use.ru_utime.tv_sec * 1000000 + use.ru_utime.tv_usec >= used.ru_utime.tv_sec * 1000000 + used.ru_utime.tv_usec);
+    ODD_CHECK(use.ru_utime.tv_sec * 1000000 + use.ru_utime.tv_usec >=
+              used.ru_utime.tv_sec * 1000000 + used.ru_utime.tv_usec);
     used = use;
   }
 }
@@ -407,9 +437,12 @@ static void time_by_every_call(void) {
     struct timespec b, c;
     struct timex state = {0};
     gettimeofday(&a, NULL);
-    ODD_CHECK(syscall(SYS_clock_gettime, CLOCK_REALTIME, &b) == 0 && labs(a.tv_sec - b.tv_sec) <= 1 && labs(time(NULL) - b.tv_sec) <= 1);
-    ODD_CHECK(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &b) == 0 && clock_gettime(CLOCK_MONOTONIC, &c) == 0 && labs(b.tv_sec - c.tv_sec) <= 1);
-    ODD_CHECK(b.tv_sec - start.tv_sec < 300 && adjtimex(&state) >= 0 && clock_getres(CLOCK_MONOTONIC, &c) == 0 && c.tv_nsec == 1);
+    ODD_CHECK(syscall(SYS_clock_gettime, CLOCK_REALTIME, &b) == 0 && labs(a.tv_sec - b.tv_sec) <= 1 &&
+              labs(time(NULL) - b.tv_sec) <= 1);
+    ODD_CHECK(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &b) == 0 &&
+              clock_gettime(CLOCK_MONOTONIC, &c) == 0 && labs(b.tv_sec - c.tv_sec) <= 1);
+    ODD_CHECK(b.tv_sec - start.tv_sec < 300 && adjtimex(&state) >= 0 &&
+              clock_getres(CLOCK_MONOTONIC, &c) == 0 && c.tv_nsec == 1);
   }
 }
 
@@ -434,14 +467,35 @@ static void waits_until_a_moment(void) {  // absolute times, also across a resta
   }
 }
 
-#define KIND(name) {#name, name}
+#define KIND(name) \
+  { #name, name }
 static const struct oddity table[] = {
-    KIND(queued_real_time_signals), KIND(pending_kill_keeps_its_sender), KIND(pending_for_process_or_thread), KIND(every_signal_has_an_action),
-    KIND(every_signal_is_delivered), KIND(last_real_time_signals), KIND(children_that_die_of_signals), KIND(ignored_by_an_executed_child),
-    KIND(masks_seen_by_an_executed_child), KIND(suspended_in_sigsuspend), KIND(jumps_out_of_handlers), KIND(jump_out_of_a_blocking_open),
-    KIND(handler_changes_the_context), KIND(handler_changes_the_mask), KIND(trapped_steps), KIND(one_shot_and_nested), KIND(exit_under_fast_timer),
-    KIND(interval_timer), KIND(processor_time_timer), KIND(posix_timer), KIND(disarmed_timer), KIND(alarm_far_away), KIND(clocks_only_go_forward),
-    KIND(clock_of_the_process_by_number), KIND(time_by_every_call), KIND(waits_until_a_moment),
+    KIND(queued_real_time_signals),
+    KIND(pending_kill_keeps_its_sender),
+    KIND(pending_for_process_or_thread),
+    KIND(every_signal_has_an_action),
+    KIND(every_signal_is_delivered),
+    KIND(last_real_time_signals),
+    KIND(children_that_die_of_signals),
+    KIND(ignored_by_an_executed_child),
+    KIND(masks_seen_by_an_executed_child),
+    KIND(suspended_in_sigsuspend),
+    KIND(jumps_out_of_handlers),
+    KIND(jump_out_of_a_blocking_open),
+    KIND(handler_changes_the_context),
+    KIND(handler_changes_the_mask),
+    KIND(trapped_steps),
+    KIND(one_shot_and_nested),
+    KIND(exit_under_fast_timer),
+    KIND(interval_timer),
+    KIND(processor_time_timer),
+    KIND(posix_timer),
+    KIND(disarmed_timer),
+    KIND(alarm_far_away),
+    KIND(clocks_only_go_forward),
+    KIND(clock_of_the_process_by_number),
+    KIND(time_by_every_call),
+    KIND(waits_until_a_moment),
 };
 
 ODD_MAIN(table)

@@ -1,4 +1,5 @@
-// Odd uses of the standard streams and of stdio's buffers. The driver compares what was written, byte by byte.
+// Odd uses of the standard streams and of stdio's buffers. The driver compares what was written, byte by
+// byte.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -35,7 +36,8 @@ static void error_closed_and_data_in_its_place(void) {
 }
 
 static void output_closed_and_data_in_its_place(void) {
-  ODD_CHECK(close(0) == 0 && close(1) == 0 && open("data", O_CREAT | O_TRUNC | O_RDWR, 0600) == 0 && dup(0) == 1);
+  ODD_CHECK(close(0) == 0 && close(1) == 0 && open("data", O_CREAT | O_TRUNC | O_RDWR, 0600) == 0 &&
+            dup(0) == 1);
   char text[8];
   for (int k = 0; odd_more(); k++) {
     ODD_CHECK(write(k % 2, "record.", 7) == 7 && lseek(1, 0, SEEK_CUR) == 7 * (k + 1));
@@ -123,7 +125,8 @@ static void streams_in_memory(void) {
   static long at;
   char *grown = NULL, fixed[400] = "";
   size_t size = 0;
-  FILE *memory = open_memstream(&grown, &size), *on = fmemopen(fixed, sizeof fixed, "w+"), *cookie = fopencookie(&at, "r", (cookie_io_functions_t){.read = cookie_read});
+  FILE *memory = open_memstream(&grown, &size), *on = fmemopen(fixed, sizeof fixed, "w+"),
+       *cookie = fopencookie(&at, "r", (cookie_io_functions_t){.read = cookie_read});
   for (int k = 0; odd_more(); k++) {
     fprintf(memory, "%3d", k);
     fprintf(on, "%3d", k);
@@ -157,7 +160,8 @@ static void conversion_in_the_middle(void) {
     ODD_CHECK(out - text == (k ? 2 : 5));  // the escape is written once: the state is kept
     char one[] = "\xe9", *source = one;
     out = text, left = 1, room = sizeof text;
-    ODD_CHECK(iconv(latin, &source, &left, &out, &room) == 0 && out - text == (k ? 2 : 4));  // and the byte order mark
+    ODD_CHECK(iconv(latin, &source, &left, &out, &room) == 0 &&
+              out - text == (k ? 2 : 4));  // and the byte order mark
   }
 }
 
@@ -203,12 +207,29 @@ static void written_in_an_exit_handler(void) {
   }
 }
 
-#define KIND(name) {#name, name}
+#define KIND(name) \
+  { #name, name }
 static const struct oddity table[] = {
-    KIND(copies_input_to_output), KIND(reads_input_by_bytes), KIND(error_closed_and_data_in_its_place), KIND(output_closed_and_data_in_its_place),
-    KIND(all_three_closed), KIND(redirected_to_a_file_and_back), KIND(inherited_descriptors), KIND(inherited_and_unused), {"inherited_with_its_writer", inherited_and_unused}, KIND(talks), KIND(output_kept_in_the_buffer),
-    KIND(pushed_back), KIND(streams_in_memory), KIND(wide_stream), KIND(conversion_in_the_middle), KIND(locale_of_the_thread), KIND(half_a_character),
-    KIND(closed_under_stdio), KIND(written_in_an_exit_handler),
+    KIND(copies_input_to_output),
+    KIND(reads_input_by_bytes),
+    KIND(error_closed_and_data_in_its_place),
+    KIND(output_closed_and_data_in_its_place),
+    KIND(all_three_closed),
+    KIND(redirected_to_a_file_and_back),
+    KIND(inherited_descriptors),
+    KIND(inherited_and_unused),
+    {"inherited_with_its_writer", inherited_and_unused},
+    KIND(talks),
+    {"talks_on_a_terminal", talks},
+    KIND(output_kept_in_the_buffer),
+    KIND(pushed_back),
+    KIND(streams_in_memory),
+    KIND(wide_stream),
+    KIND(conversion_in_the_middle),
+    KIND(locale_of_the_thread),
+    KIND(half_a_character),
+    KIND(closed_under_stdio),
+    KIND(written_in_an_exit_handler),
 };
 
 ODD_MAIN(table)
