@@ -110,7 +110,6 @@ KNOWN = {
     "memory.view_of_itself": "differs without a checkpoint",
     "memory.auxiliary_vector": "differs without a checkpoint",
     "memory.memory_policy": "changed or lost by a restart",
-    "memory.policy_of_the_process": "changed or lost by a restart",
     "signals.queued_real_time_signals": "changed or lost by a restart",
     "signals.pending_kill_keeps_its_sender": "changed or lost by a restart",
     "signals.pending_for_process_or_thread": "changed or lost by a restart",
