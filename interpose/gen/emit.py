@@ -131,7 +131,7 @@ def lower_bodies(model, implementation):
     bodies = []
     for f in model.functions:
         body = {"name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower,
-                "text": f.text, "collective": ""}
+                "text": f.text, "collective": "", "meets": ""}
         if f.lower in ("generated", "text") and implementation not in f.results:
             body["kind"] = "missing"
         if body["kind"] == "generated":
@@ -143,10 +143,20 @@ def lower_bodies(model, implementation):
             body["code"] = f.returns_code
             first = next((p.name for p in f.parameters if p.role == "handle" and p.kind == "Comm"), "")
             body["collective"] = first if f.collective else ""
+            body["meets"] = f"seam::kFn_{f.name}" if f.meets else ""
+            body["communicator"] = first
+            body["success"] += _kept(f)
             body["sticky"] = f.sticky
             body["single"] = len(f.results) < len(model.headers)
         bodies.append(body)
     return bodies
+
+
+def _kept(f):
+    """A reduction that goes on after the call uses its operation until its request is complete."""
+    request = next((p.name for p in f.parameters if p.role == "handle_out" and p.kind == "Request"), None)
+    operation = next((p.name for p in f.parameters if p.role == "handle" and p.kind == "Op"), None)
+    return [f"rt::keep_op(*{request}, {operation});"] if request and operation else []
 
 
 def predefined(model, implementation=None):
@@ -235,5 +245,7 @@ def coverage(model):
             notes.append("not checkpointable once called: " + f.sticky)
         if f.collective:
             notes.append("counted as a collective")
+        if f.meets:
+            notes.append("held like a collective")
         rows.append((f.name, f.upper, f.lower, "+".join(sorted(f.results)) or "none", "; ".join(notes)))
     return rows

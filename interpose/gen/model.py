@@ -40,6 +40,7 @@ class Function:
     why: str = ""
     annotation: str = "none"
     collective: bool = False
+    meets: bool = False
     sticky: str = ""
     inherit: str = ""
     errors: str = ""          # kind whose null object has the handler of this function's errors
@@ -147,6 +148,7 @@ class Model:
         f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], annotation=source)
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
         f.why, f.collective, f.sticky = entry.get("why", ""), entry.get("collective", False), entry.get("sticky", "")
+        f.meets = entry.get("meets", False)
         f.inherit, f.errors, f.text = entry.get("inherit", ""), entry.get("errors", ""), entry.get("text", "")
         f.seam = entry.get("seam")
         f.optional_results = any(pattern.search(name) for pattern in self._optional)

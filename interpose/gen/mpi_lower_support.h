@@ -71,11 +71,17 @@ inline int neighbors_out(seam::Vid vid) {
   return out;
 }
 
-// A nonblocking or persistent call may read its arrays of datatypes until the request is done, and the runtime does
-// not tell when that is: the copy stays (eight bytes per rank and call; only the w-variants have such arrays).
+// A nonblocking or persistent call may read its arrays of datatypes until its request is done: they go with it.
+template <class H>
+struct KeptArray final : Kept {
+  KeptArray(const seam::Vid* vids, int n) : array(vids, n) {}
+  HandleArray<H> array;
+};
 template <class H>
 HandleArray<H>& keep(const seam::Vid* vids, int n) {
-  return *new HandleArray<H>(vids, n);
+  auto* kept = new KeptArray<H>(vids, n);
+  keep_for_next_request(kept);
+  return kept->array;
 }
 
 }  // namespace cropdl::lower::generated

@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <unordered_map>
 
 #include "interpose/mpi/lower/counting.h"
 
@@ -23,7 +25,23 @@ namespace {
 constexpr long kNapNanoseconds = 50'000;
 
 handles::SpinLock hold_lock;   // guards the targets, and undoing a count against reading it
-std::vector<coord::CollectiveCount> targets;
+std::unordered_map<uint64_t, uint64_t> targets;
+
+// Calls that communicate among processes of which no one communicator tells (a meeting of two groups' leaders, of some
+// members of a communicator): counted under an identity of their own, in this process only. Nobody leaves one before
+// all have begun, so counts need not be listed but while one is begun; that they differ between ranks which met
+// others under the same identity costs a raise of targets. A slot is taken over by the next identity that falls on it.
+constexpr uint64_t kMeeting = uint64_t{1} << 63;  // no communicator's gid has this bit
+std::array<CommRecord, 64> meetings;
+
+CommRecord* meeting_of(uint64_t gid) {
+  CommRecord& m = meetings[gid % meetings.size()];
+  if (m.counted != gid) {
+    m.begun = 0;
+    m.counted = gid;
+  }
+  return &m;
+}
 
 void nap() {
   progress_once();
@@ -34,9 +52,8 @@ void nap() {
 // Announced while a hold is active: true if the targets allow it, else the announcement has been taken back.
 bool allowed(CommRecord* c) {
   handles::SpinGuard guard(hold_lock);
-  bool ok = !collectives.hold.load(std::memory_order_relaxed);
-  for (const coord::CollectiveCount& t : targets) ok = ok || (t.comm == c->counted && c->begun <= t.begun);
-  if (ok) {
+  const auto target = targets.find(c->counted);
+  if (!collectives.hold.load(std::memory_order_relaxed) || (target != targets.end() && c->begun <= target->second)) {
     collectives.held.store(0, std::memory_order_relaxed);
     return true;
   }
@@ -59,8 +76,9 @@ Collectives collectives;
 
 void register_for_membarrier() { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0); }
 
-bool begin_held(Vid comm) {
-  CommRecord* c = comm_record(comm);
+namespace {
+
+bool begin_held(CommRecord* c) {
   while (!allowed(c)) {
     if (wanted()) return false;
     nap();
@@ -69,11 +87,19 @@ bool begin_held(Vid comm) {
   return true;
 }
 
-bool begin_uncounted(Vid comm) {
-  CommRecord* c = comm_record(comm);
-  if (wanted()) return false;
-  if (c && c->counted) collectives.inside.store(c->counted, std::memory_order_relaxed);
-  return true;
+}  // namespace
+
+bool begin_held(Vid comm) { return begin_held(comm_record(comm)); }
+
+bool begin_meeting(uint64_t identity) {
+  CommRecord* m = meeting_of(kMeeting | identity);
+  announce_collective(m);
+  return !collectives.hold.load(std::memory_order_relaxed) || begin_held(m);
+}
+
+bool begin_collective_or_meeting(Vid comm, uint64_t identity) {
+  const CommRecord* c = comm_record(comm);
+  return c && c->counted ? begin_collective(comm) : begin_meeting(identity);
 }
 
 void hold_collectives() {
@@ -88,7 +114,8 @@ void hold_collectives() {
 
 void set_collective_targets(std::span<const coord::CollectiveCount> wanted_targets) {
   handles::SpinGuard guard(hold_lock);
-  targets.assign(wanted_targets.begin(), wanted_targets.end());
+  targets.clear();
+  for (const coord::CollectiveCount& t : wanted_targets) targets[t.comm] = t.begun;
 }
 
 void release_collectives() {
@@ -111,14 +138,21 @@ void fill_collectives(coord::Standing& standing) {
   handles::SpinGuard guard(hold_lock);
   standing.inside = collectives.inside.load(std::memory_order_relaxed);
   standing.held = collectives.held.load(std::memory_order_relaxed);
-  // A count beyond its target is an announcement about to be taken back: that collective will not begin.
+  for (const uint64_t gid : {standing.inside, standing.held}) {
+    const CommRecord& m = meetings[gid % meetings.size()];
+    if (gid & kMeeting && m.counted == gid) standing.counts.push_back({gid, m.begun});
+    if (standing.inside == standing.held) break;
+  }
+  // A count beyond its target is an announcement about to be taken back: that collective will not begin. One thread
+  // announces what it is inside of or has just been held at; only several make it worth to look at every count.
+  const uint64_t inside = standing.inside, held = standing.held;
   for (coord::CollectiveCount& c : standing.counts) {
-    for (const coord::CollectiveCount& t : targets) {
-      if (t.comm != c.comm || c.begun <= t.begun) continue;
-      c.begun = t.begun;
-      if (standing.inside == c.comm) standing.inside = 0;
-      standing.held = c.comm;
-    }
+    if (!multiple && c.comm != inside && c.comm != held) continue;
+    const auto target = targets.find(c.comm);
+    if (target == targets.end() || c.begun <= target->second) continue;
+    c.begun = target->second;
+    if (standing.inside == c.comm) standing.inside = 0;
+    standing.held = c.comm;
   }
 }
 

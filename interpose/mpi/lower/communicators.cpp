@@ -18,6 +18,7 @@ CommRecord* new_record() {
   if (!c) return nullptr;
   handles::SpinGuard guard(structure_lock);
   c->next = state->comms;
+  if (c->next) reinterpret_cast<CommRecord*>(c->next)->before = reinterpret_cast<uint64_t>(c);
   state->comms = reinterpret_cast<uint64_t>(c);
   return c;
 }
@@ -32,14 +33,6 @@ bool set_members(CommRecord* c, const std::vector<uint32_t>& ranks) {
     if (ranks[i] == static_cast<uint32_t>(state->rank)) c->rank = i;
   }
   return true;
-}
-
-// The program freed it. Its count stays until the next cut: other members may not have come that far.
-void retire(Vid comm) {
-  drop_drained(comm);
-  CommRecord* c = comm_record(comm);
-  comm_records[comm & kIndexMask] = nullptr;
-  if (c) c->freed = 1;
 }
 
 int make_from(Vid comm, uint32_t maker, MPI_Comm made, int code, Vid* out) {
@@ -125,19 +118,20 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   return seam::kSuccess;
 }
 
-void purge_freed_comms() {
-  handles::SpinGuard guard(structure_lock);
-  uint64_t* link = &state->comms;
-  while (*link) {
-    CommRecord* c = reinterpret_cast<CommRecord*>(*link);
-    if (!c->freed) {
-      link = &c->next;
-      continue;
-    }
-    *link = c->next;
-    handles::heap_free(reinterpret_cast<void*>(c->members));
-    handles::heap_free(c);
+void link_records() {
+  uint64_t before = 0;
+  for (uint64_t at = state->comms; at; at = reinterpret_cast<CommRecord*>(at)->next) {
+    reinterpret_cast<CommRecord*>(at)->before = before;
+    before = at;
   }
+}
+
+void unlist_record(CommRecord* c) {
+  handles::SpinGuard guard(structure_lock);
+  auto* before = reinterpret_cast<CommRecord*>(c->before);
+  auto* next = reinterpret_cast<CommRecord*>(c->next);
+  (before ? before->next : state->comms) = c->next;
+  if (next) next->before = c->before;
 }
 
 int remake_comms() {
@@ -236,7 +230,12 @@ int lower_MPI_Comm_create(Vid comm, Vid group, Vid* newcomm) {
 }
 
 int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
-  if (!begin_uncounted(comm)) return seam::kAgain;
+  // All members of the group come to the same number, whichever communicators else they share.
+  std::vector<uint32_t> ranks;
+  world_ranks(lower::group(group), &ranks);
+  uint64_t meeting = static_cast<uint64_t>(seam::kFn_MPI_Comm_create_group) << 32 | static_cast<uint32_t>(tag);
+  for (uint32_t r : ranks) meeting = (meeting ^ r) * 0x9e3779b97f4a7c15u;
+  if (!begin_meeting(meeting >> 1)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
   const int code = MPI_Comm_create_group(lower::comm(comm), lower::group(group), tag_in(tag), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_create_group, made, code, newcomm);
@@ -246,11 +245,9 @@ int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
 
 int lower_MPI_Comm_free(Vid* comm) {
   if (!begin_collective(*comm)) return seam::kAgain;
-  MPI_Comm real = lower::comm(*comm);
-  const int code = MPI_Comm_free(&real);
+  const int code = free_comm(*comm);
   end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
-  retire(*comm);
   forget(*comm);
   *comm = kNullComm;
   return seam::kSuccess;
@@ -259,10 +256,11 @@ int lower_MPI_Comm_free(Vid* comm) {
 int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm)) return seam::kAgain;
   MPI_Comm real = lower::comm(*comm);
-  const int code = MPI_Comm_disconnect(&real);
+  const CommRecord* c = comm_record(*comm);
+  // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free.
+  const int code = c && c->gid ? free_comm(*comm) : MPI_Comm_disconnect(&real);
   end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
-  retire(*comm);
   forget(*comm);
   *comm = kNullComm;
   return seam::kSuccess;

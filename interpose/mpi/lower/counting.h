@@ -35,6 +35,12 @@ inline bool begin_unheld(Vid comm) {
 // kAgain (nothing has been counted).
 bool begin_held(Vid comm);
 
+// For a call that communicates among processes of which no communicator it is given tells. `identity`: any number
+// below 2^63 that the others are likely to come to as well. Waits and is ended as a collective.
+bool begin_meeting(uint64_t identity);
+// ... unless `comm`, over which it is collective, has other members.
+bool begin_collective_or_meeting(Vid comm, uint64_t identity);
+
 // Both. Every true is followed by one end_collective.
 inline bool begin_collective(Vid comm) { return begin_unheld(comm) || begin_held(comm); }
 

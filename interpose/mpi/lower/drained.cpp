@@ -233,6 +233,7 @@ bool drain_step() {
   }
   const auto* received = reinterpret_cast<const uint64_t*>(state->received);
   for (size_t rank = 0; rank < expected.size(); ++rank) done = done && received[rank] >= expected[rank];
+  done = freed_comms_are_gone() && done;
   return done && in_flight.empty() && !trouble;
 }
 

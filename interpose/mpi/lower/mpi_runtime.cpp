@@ -79,6 +79,7 @@ class Runtime final : public MpiRuntime {
       }
     }
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
+    link_records();
     if (!state->initialized || state->finalized) return {};
     return replay();
   }
@@ -176,7 +177,7 @@ class Runtime final : public MpiRuntime {
       finish(r, s, code);
       if (r->orphan) release_request(v);
     }
-    purge_freed_comms();
+    give_back_freed_comms();
     state->wtime_at_save = MPI_Wtime() + state->wtime_offset;
   }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "interpose/mpi/lower/state.h"
 
@@ -33,6 +34,8 @@ const std::vector<Predefined>& predefined_list() {
   };
   return list;
 }
+
+thread_local Kept* kept;  // see keep_for_next_request
 
 uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)][0]; }
 
@@ -130,8 +133,15 @@ Vid adopt_request(MPI_Request h, uint32_t maker) {
   const std::string_view name = function_name(maker);
   const bool inactive = name.ends_with("_init") || name.ends_with("_init_c");
   const Vid v = track({inactive ? kPersistentOther : kOtherRequest, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
-  if (inactive && seam::vid_index(v)) request_record(v)->state = kRequestInactive;
+  if (!seam::vid_index(v)) return v;
+  if (inactive) request_record(v)->state = kRequestInactive;
+  request_record(v)->more[2] = reinterpret_cast<uint64_t>(std::exchange(kept, nullptr));
   return v;
+}
+
+void keep_for_next_request(Kept* k) {
+  k->next = kept;
+  kept = k;
 }
 
 void destroy(std::span<const handles::Handle> gone) {

@@ -9,16 +9,16 @@
 namespace cropdl::lower {
 namespace {
 
-constexpr size_t kThunks = 512;  // operations that may be alive at once; programs have a handful
+constexpr size_t kThunks = 2048;  // operations that may be alive at once; programs have a handful
 
 struct Payload {
   uint64_t function;    // the program's
   uint64_t upper_call;  // the shim's: makes the program's handle of the datatype and calls the function
-  uint64_t commute;
+  uint64_t commute;     // bit 0
 };
 
 struct Thunk {
-  bool used;
+  bool used;            // changed under structure_lock
   Vid op;
   uint64_t function, upper_call;
   MPI_Datatype last_real;  // of the last call: the search for its vid is linear
@@ -50,24 +50,81 @@ constexpr std::array<MPI_User_function*, sizeof...(N)> pool(std::index_sequence<
 }
 constexpr std::array<MPI_User_function*, kThunks> kPool = pool(std::make_index_sequence<kThunks>());
 
+// A free one, taken; kThunks if there is none.
+size_t take_thunk(const Payload& p, Vid vid) {
+  handles::SpinGuard guard(structure_lock, multiple);
+  size_t n = 0;
+  while (n < kThunks && thunks[n].used) ++n;
+  if (n < kThunks) thunks[n] = {true, vid, p.function, p.upper_call, MPI_DATATYPE_NULL, 0};
+  return n;
+}
+
 int make(const Payload& p, Vid vid, MPI_Op* made) {
-  for (size_t n = 0; n < kThunks; ++n) {
-    if (thunks[n].used) continue;
-    thunks[n] = {true, vid, p.function, p.upper_call, MPI_DATATYPE_NULL, 0};
-    const int code = MPI_Op_create(kPool[n], static_cast<int>(p.commute), made);
-    if (code != MPI_SUCCESS) thunks[n].used = false;
-    return code;
+  const size_t n = take_thunk(p, vid);
+  if (n == kThunks) {
+    say("MPI_Op_create: more than %zu operations are alive; free those no longer needed", kThunks);
+    return MPI_ERR_INTERN;
   }
-  say("MPI_Op_create: more than %zu operations are alive; free those no longer needed", kThunks);
-  return MPI_ERR_INTERN;
+  const int code = MPI_Op_create(kPool[n], static_cast<int>(p.commute & 1), made);
+  if (code == MPI_SUCCESS) {
+    tables->slot(vid)->owner[0] = n;
+  } else {
+    thunks[n].used = false;
+  }
+  return code;
+}
+
+// Under structure_lock: the operation goes, its thunk is another's to take. What the shim keeps for it goes after.
+struct Gone {
+  uint64_t function, upper_call;
+  bool is_told;
+};
+Gone destroy_op(Vid vid) {
+  MPI_Op real = op(vid);
+  if (to_word(real) && real != MPI_OP_NULL) MPI_Op_free(&real);
+  rebind(vid, 0);
+  Thunk& t = thunks[tables->slot(vid)->owner[0]];
+  const Gone gone{t.function, t.upper_call, tables->slot(vid)->owner[1] != 0};
+  t.used = false;
+  return gone;
+}
+
+// The program freed the operation, or a request that used it is complete.
+template <class Release>
+void release_op(Vid vid, Release release) {
+  std::vector<handles::Handle> dropped;
+  Gone gone{};
+  {
+    handles::SpinGuard guard(structure_lock, multiple);
+    release(dropped);
+    if (dropped.empty()) return;
+    gone = destroy_op(vid);
+  }
+  if (gone.is_told) {
+    seam::call_upper<void>(reinterpret_cast<UpperCall>(gone.upper_call), reinterpret_cast<void*>(gone.function),
+                           static_cast<void*>(nullptr), static_cast<void*>(nullptr), seam::kOperationIsGone, Vid{0});
+  }
 }
 
 }  // namespace
 
+void keep_op(Vid request, Vid op) {
+  if (is_predefined(op) || !seam::vid_index(request)) return;
+  request_record(request)->more[1] = op;
+  handles::SpinGuard guard(structure_lock, multiple);
+  tables->retain(op);
+}
+
+void let_go_of_op(Vid op) {
+  release_op(op, [&](std::vector<handles::Handle>& dropped) { tables->let_go(op, dropped); });
+}
+
 int remake_op(Vid vid) {
   const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
   MPI_Op made = MPI_OP_NULL;
-  const int code = make(*static_cast<const Payload*>(recipe->payload()), vid, &made);
+  const auto* p = static_cast<const Payload*>(recipe->payload());
+  const int code = make(*p, vid, &made);
+  tables->slot(vid)->owner[1] = p->commute & seam::kOperationIsToldOfItsEnd;
   rebind(vid, to_word(made));
   return code;
 }
@@ -81,7 +138,9 @@ using seam::Vid;
 extern "C" {
 
 int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
-  const Payload p{reinterpret_cast<uint64_t>(user_fn), reinterpret_cast<uint64_t>(upper_call), commute != 0};
+  const Payload p{reinterpret_cast<uint64_t>(user_fn), reinterpret_cast<uint64_t>(upper_call),
+                  static_cast<uint64_t>(commute & seam::kOperationIsToldOfItsEnd) |
+                      ((commute & ~seam::kOperationIsToldOfItsEnd) != 0)};
   *op = kNullOp;
   const Vid vid = new_object(Kind::kOp, 0, seam::kFn_MPI_Op_create, {}, &p, sizeof p);
   if (!seam::vid_index(vid)) return seam::kErrIntern;
@@ -91,21 +150,17 @@ int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
     forget(vid);
     return error_out(code);
   }
+  tables->slot(vid)->owner[1] = p.commute & seam::kOperationIsToldOfItsEnd;
   rebind(vid, to_word(made));
   *op = vid;
   return seam::kSuccess;
 }
 
 int lower_MPI_Op_free(Vid* op) {
-  if (is_predefined(*op)) return seam::kErrOp;
-  MPI_Op real = lower::op(*op);
-  const int code = MPI_Op_free(&real);
-  if (code != MPI_SUCCESS) return error_out(code);
-  for (Thunk& t : thunks) {
-    // A nonblocking reduction may still call it: its function is then not given to another operation.
-    if (t.used && t.op == *op && state->unsaved_requests == 0) t.used = false;
-  }
-  forget(*op);
+  const Vid freed = *op;
+  if (is_predefined(freed) || seam::vid_kind(freed) != Kind::kOp || !tables->live(freed)) return seam::kErrOp;
+  // A nonblocking reduction that is not complete keeps it; the MPI's own reference count is not relied on.
+  release_op(freed, [&](std::vector<handles::Handle>& dropped) { tables->free(freed, dropped); });
   *op = kNullOp;
   return seam::kSuccess;
 }

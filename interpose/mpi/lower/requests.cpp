@@ -5,6 +5,8 @@
 // completion is nothing special. LH, LH FS base, threads of the program.
 #include <sched.h>
 
+#include <utility>
+
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
@@ -41,6 +43,14 @@ Vid take_record() {
   return seam::make_vid(Kind::kRequest, index);
 }
 
+// What only operations without a recipe have, so that none of it is ever in an image: their user-defined reduction
+// (more[1]) and arrays of theirs (more[2], the LH's).
+void end_of_what_is_kept(RequestRecord* r) {
+  if (r->more[1]) let_go_of_op(static_cast<Vid>(r->more[1]));
+  for (auto* k = reinterpret_cast<Kept*>(r->more[2]); k;) delete std::exchange(k, k->next);
+  r->more[1] = r->more[2] = 0;
+}
+
 // The operation is over: nothing of the program's is needed for it any more.
 void operation_over(RequestRecord* r) {
   if (r->owned) {
@@ -70,9 +80,9 @@ Vid track(const Operation& o, MPI_Request real) {
   r->tag = o.tag;
   r->count = o.count;
   r->buffer = reinterpret_cast<uint64_t>(o.buffer);
-  r->serial = multiple ? __atomic_add_fetch(&state->request_serial, 1, __ATOMIC_RELAXED) : ++state->request_serial;
+  r->serial = next_serial();
   r->owned = 0;
-  r->more[0] = r->more[1] = 0;
+  r->more[0] = r->more[1] = r->more[2] = 0;
   r->record = reinterpret_cast<uint64_t>(comm_record(o.comm));
   r->maker = o.maker;
   if (o.kind >= kOtherRequest) __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
@@ -86,7 +96,10 @@ Vid track(const Operation& o, MPI_Request real) {
 
 void release_request(Vid v) {
   RequestRecord* r = request_record(v);
-  if (r->kind >= kOtherRequest) __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+  if (r->kind >= kOtherRequest) {
+    __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+    end_of_what_is_kept(r);
+  }
   if (persistent(r) && holds_type(r)) let_go_of_type(r);
   rebind(v, 0);
   handles::SpinGuard guard(structure_lock, multiple);
@@ -410,7 +423,7 @@ int lower_MPI_Start(Vid* request) {
   const int code = MPI_Start(real_request(*request));
   if (code == MPI_SUCCESS) {
     r->state = kRequestActive;
-    r->serial = ++state->request_serial;
+    r->serial = next_serial();
   } else if (r->kind == kPersistentSend) {
     add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});
   }

@@ -84,6 +84,17 @@ Vid adopt_file(MPI_File real, uint32_t maker);
 Vid adopt_session(MPI_Session real, uint32_t maker);
 #endif
 
+// The pending operation behind `request` calls the program's operation `op` (a predefined one is nothing to keep).
+void keep_op(Vid request, Vid op);
+
+// What a pending operation goes on reading, freed when its request ends: the next request that this thread adopts
+// takes it.
+struct Kept {
+  Kept* next = nullptr;
+  virtual ~Kept() = default;
+};
+void keep_for_next_request(Kept* kept);
+
 // The vid of a real handle that is known, or the kind's null vid. Linear in the number of handles.
 Vid find(Kind kind, uint64_t word);
 inline Vid find_comm(MPI_Comm real) { return find(Kind::kComm, to_word(real)); }

@@ -25,7 +25,7 @@ namespace cropdl::lower {
 inline constexpr uint32_t kStateVersion = 1;
 inline constexpr uint64_t kWorldGid = 1;  // others are (world rank of the leader + 1) << 32 | serial, so never 1
 
-// A communicator, or one that was freed since the last cut (its count is still needed by the agreement).
+// A communicator, or one that was freed and whose count the agreement still needs (freed.cpp).
 struct CommRecord {
   uint64_t gid;            // equal on all members and over restarts; 0: not ours to re-make
   uint64_t counted;        // gid if collectives on it are counted, else 0 (one member, or not saved)
@@ -37,6 +37,7 @@ struct CommRecord {
   uint32_t reserved;       //
   uint64_t next;           // list of all records
   char name[128];          // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
+  uint64_t before;         // the list backwards; made anew at a restart
   uint32_t world_rank(int r) const { return reinterpret_cast<const uint32_t*>(members)[r]; }
 };
 
@@ -195,10 +196,17 @@ void destroy(std::span<const handles::Handle> gone);
 // its recipe. Null communicators give the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
 void register_world_and_self();
-bool begin_uncounted(Vid comm);  // a call that is collective over only some members of `comm`
-void purge_freed_comms();        // after a cut
+void link_records();             // after a restart: the list backwards
+void unlist_record(CommRecord* c);
 // World ranks of a group; false if one is not in MPI_COMM_WORLD.
 bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
+
+// --- freed.cpp
+// MPI_Comm_free, never blocking; the handle is the caller's to forget. Returns a code of the MPI.
+int free_comm(Vid comm);
+// At a cut: whether all members of every freed communicator have freed it, which then needs only the MPI's progress.
+bool freed_comms_are_gone();
+void give_back_freed_comms();    // ... and their records
 
 // --- requests.cpp
 inline RequestRecord* request_record(Vid v) {
@@ -206,6 +214,9 @@ inline RequestRecord* request_record(Vid v) {
 }
 inline MPI_Request* real_request(Vid v) {  // both MPIs' handles lie in the first bytes of the word
   return reinterpret_cast<MPI_Request*>(&real_handles[static_cast<unsigned>(Kind::kRequest)][v & kIndexMask]);
+}
+inline uint64_t next_serial() {
+  return multiple ? __atomic_add_fetch(&state->request_serial, 1, __ATOMIC_RELAXED) : ++state->request_serial;
 }
 struct Operation {
   RequestKind kind;
@@ -235,6 +246,10 @@ void release_request(Vid v);
 // Ends a real request that is inactive now but was made persistent.
 void free_inactive(Vid v);
 seam::Status empty_status();
+
+// --- operations.cpp
+// A request that is not complete uses the operation, which therefore stays when the program frees it.
+void let_go_of_op(Vid op);
 
 // --- drained.cpp
 // The first drained message that matches (ranks and tags of the seam), taken out of the queue if `take`.

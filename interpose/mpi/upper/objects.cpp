@@ -33,6 +33,15 @@ class PointerTable {
       }
     }
   }
+  void remove(const T* record) {
+    if (!slots_) return;
+    for (uint32_t i = hash(record->vid); slots_[i]; i = (i + 1) & mask_) {
+      if (slots_[i] == record) {
+        slots_[i] = kRemoved();
+        return;
+      }
+    }
+  }
 
  private:
   static T* kRemoved() { return reinterpret_cast<T*>(1); }
@@ -139,6 +148,14 @@ void free_callback(Vid vid) {
     callbacks.remove(vid);
   }
   free(c);
+}
+
+void drop_callback(Callback* callback) {
+  {
+    Locked locked(lock);
+    callbacks.remove(callback);
+  }
+  free(callback);
 }
 
 void* object_of(Vid vid) {

@@ -85,5 +85,6 @@ Callback* new_callback(Kind kind, void (*function)(), Language language);  // gi
 void bind_callback(Vid vid, Callback* callback);                            // ... or one the lower half gave
 Callback* callback_of(Vid vid);
 void free_callback(Vid vid);
+void drop_callback(Callback* callback);  // an operation's, whose vid another one may have by now
 
 }  // namespace cropdl::upper

@@ -13,6 +13,7 @@ constexpr uint32_t kFortranFlag = 2;
 
 void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) {
   auto* op = static_cast<Callback*>(user);
+  if (length == seam::kOperationIsGone) return drop_callback(op);
   MPI_Datatype type = handle_out<Kind::kDatatype>(datatype);
   if (op->proxy) {
 #if defined(CROPDL_ABI_OPENMPI)
@@ -38,7 +39,8 @@ int create(void (*function)(), Language language, int commute, MPI_Op* op, seam:
   if (!function || !op) return fail(kNoObject, seam::kErrArg, fn);
   Callback* callback = new_callback(Kind::kOp, function, language);
   Vid vid = make_vid(Kind::kOp, 0);
-  const int r = call<int>(seam::kFn_MPI_Op_create, static_cast<void*>(callback), commute, &vid,
+  const int r = call<int>(seam::kFn_MPI_Op_create, static_cast<void*>(callback),
+                          (commute != 0) | seam::kOperationIsToldOfItsEnd, &vid,
                           reinterpret_cast<void*>(upper_op_call));
   if (r) {
     free(callback);
@@ -66,10 +68,8 @@ MPI_FUNCTION(int, Op_create_c, MPI_User_function_c* function, int commute, MPI_O
 MPI_FUNCTION(int, Op_free, MPI_Op* op) {
   if (!op) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Op_free);
   Vid vid = handle_in<Kind::kOp>(*op);
-  const Vid freed = vid;
-  const int r = call<int>(seam::kFn_MPI_Op_free, &vid);
+  const int r = call<int>(seam::kFn_MPI_Op_free, &vid);  // drops the callback when no request uses it
   if (r) return fail(kNoObject, r, seam::kFn_MPI_Op_free);
-  free_callback(freed);
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
 }

@@ -1,0 +1,130 @@
+// Communicators that the program has freed. The agreement needs the count of one until every member has begun its
+// MPI_Comm_free: a member that has not is short of it. So the free begins a barrier on the communicator that nobody
+// waits for; once it is over, all members have come that far, each of them knows the final count by itself, and the
+// record goes. Nothing here blocks: freeing a communicator is a local matter in both MPIs, and programs rely on it.
+// LH, LH FS base, threads of the program.
+#include <algorithm>
+
+#include "interpose/mpi/lower/counting.h"
+
+namespace cropdl::lower {
+namespace {
+
+struct Leaving {
+  CommRecord* record;
+  MPI_Comm comm;          // freed when the barrier is over: Open MPI's does not hold on to its communicator
+  MPI_Request all_came;
+};
+
+handles::SpinLock freed_lock;       // nobody waits for it: who comes second leaves the work to the first
+std::vector<Leaving> leaving;
+size_t next_to_test;
+std::vector<CommRecord*> unlisted;  // of the agreement's list no more; pending requests may still name them
+
+// Barriers tested when another communicator is freed: more than one, so that their number falls back after a peer
+// was late, and few, so that a late peer costs no time.
+constexpr size_t kTestedPerFree = 4;
+// Records looked for among all requests at once: never fewer, nor fewer than there are requests, so that the search
+// costs each record a few steps.
+constexpr size_t kSearchedAtOnce = 256;
+
+// Names the record from now on only in r->record, which is used when the operation completes or starts.
+bool needs_record(const RequestRecord* r) { return r->state != kRequestFree && r->state != kRequestDone; }
+
+void give_back(CommRecord* c) {
+  handles::heap_free(reinterpret_cast<void*>(c->members));
+  handles::heap_free(c);
+}
+
+void give_back_unnamed() {
+  std::sort(unlisted.begin(), unlisted.end());
+  std::vector<CommRecord*> named;
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    const RequestRecord* r = request_record(seam::make_vid(Kind::kRequest, i));
+    auto* c = reinterpret_cast<CommRecord*>(r->record);
+    if (needs_record(r) && std::binary_search(unlisted.begin(), unlisted.end(), c)) named.push_back(c);
+  }
+  std::sort(named.begin(), named.end());
+  for (CommRecord* c : unlisted) {
+    if (!std::binary_search(named.begin(), named.end(), c)) give_back(c);
+  }
+  named.erase(std::unique(named.begin(), named.end()), named.end());
+  unlisted = std::move(named);
+}
+
+void unlist(CommRecord* c) {
+  unlist_record(c);
+  unlisted.push_back(c);
+  if (unlisted.size() >= std::max<size_t>(kSearchedAtOnce, state->request_top - seam::kFirstDynamic)) {
+    give_back_unnamed();
+  }
+}
+
+// Tests at most `n` barriers. Under freed_lock.
+void test_leaving(size_t n) {
+  for (n = std::min(n, leaving.size()); n > 0; --n) {
+    if (next_to_test >= leaving.size()) next_to_test = 0;
+    Leaving& l = leaving[next_to_test];
+    int over = 0;
+    if (MPI_Test(&l.all_came, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || !over) {
+      ++next_to_test;
+      continue;
+    }
+    MPI_Comm_free(&l.comm);
+    unlist(l.record);
+    l = leaving.back();
+    leaving.pop_back();
+  }
+}
+
+class Turn {
+ public:
+  Turn() : mine_(freed_lock.try_lock()) {}
+  ~Turn() {
+    if (mine_) freed_lock.unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return mine_; }
+
+ private:
+  const bool mine_;
+};
+
+}  // namespace
+
+int free_comm(Vid vid) {
+  MPI_Comm real = comm(vid);
+  CommRecord* c = comm_record(vid);
+  if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
+  MPI_Request all_came = MPI_REQUEST_NULL;
+  if (c->counted) {
+    if (const int code = MPI_Ibarrier(real, &all_came); code != MPI_SUCCESS) return code;
+  } else if (const int code = MPI_Comm_free(&real); code != MPI_SUCCESS) {  // one member
+    return code;
+  }
+  drop_drained(vid);
+  comm_records[vid & kIndexMask] = nullptr;
+  c->freed = 1;
+  {
+    const handles::SpinGuard guard(freed_lock);
+    if (c->counted) {
+      leaving.push_back({c, real, all_came});
+    } else {
+      unlist(c);
+    }
+  }
+  if (const Turn turn; turn) test_leaving(kTestedPerFree);
+  return MPI_SUCCESS;
+}
+
+bool freed_comms_are_gone() {
+  const Turn turn;
+  if (!turn) return false;
+  test_leaving(leaving.size());
+  return leaving.empty();
+}
+
+void give_back_freed_comms() { give_back_unnamed(); }
+
+}  // namespace cropdl::lower

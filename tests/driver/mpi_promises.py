@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Promises about the MPI engine of the lower half: what communicates inside the MPI while a checkpoint is asked for, and
+that a million objects made and freed leave nothing behind: neither memory, nor bytes of images, nor a longer stall.
+
+`mpi_promises.py --churn MPI WHAT COUNT` runs one of the latter with any number (docs/testing.md has a table)."""
+
+import os
+import re
+import sys
+import time
+
+from driver import Failure, Log, Place, check_whole, expect, logs_of, promise_main, take_checkpoint
+from restart_promises import survives
+
+STEPS = 30
+
+
+def resident(job, ranks):
+    """Bytes of memory of each rank that are its own (shared memory of the MPI comes and goes)."""
+    found = []
+    for pid in job.ranks():
+        with open(f"/proc/{pid}/status") as f:
+            text = f.read()
+        found.append(int(re.search(r"RssAnon:\s+(\d+)", text).group(1)) << 10)
+    expect(len(found) >= ranks, f"{len(found)} ranks found, {ranks} started")
+    return max(found)
+
+
+def measure(place, job, ranks):
+    """A version now: its stall in seconds (the best of three), bytes of its images, and the ranks' memory before it."""
+    memory = resident(job, ranks)
+    stalls, size = [], 0
+    for _ in range(3):
+        version, text, _ = take_checkpoint(place, job)
+        found = re.search(r"([\d.]+) s", text)
+        expect(found, f"no stall in {text!r}")
+        stalls.append(float(found.group(1)))
+        folder = place.version_path(version)
+        size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+    return min(stalls), size, memory
+
+
+def churn(mpi, what, count, ranks=2, patience=None):
+    """Measured before and after `count` objects; a version is asked for meanwhile, too. The last version restarts."""
+    with Place("churn") as place:
+        arguments = [what, str(count), "--steps", str(STEPS), "--pace", "300000"]
+        job = place.run(f"{mpi}/churn", arguments, mpi, ranks)
+        job.wait_for_step(2)
+        before = measure(place, job, ranks)
+        expect(job.wait_for_step(STEPS // 3 + 1, patience) <= 2 * STEPS // 3, "the objects were made too fast")
+        began = time.monotonic()
+        place.checkpoint(timeout=patience)
+        during = time.monotonic() - began
+        job.wait_for_step(2 * STEPS // 3 + 1, patience)
+        after = measure(place, job, ranks)
+        print(f"{mpi} {what} {count}: stall {before[0]:.3f} s before, {during:.3f} s (with the command) during, {after[0]:.3f} s after; "
+              f"image {before[1] >> 10} KiB, {after[1] >> 10} KiB; memory {before[2] >> 10} KiB, {after[2] >> 10} KiB")
+        job.kill_ranks()
+        again = place.restart(mpi, ranks)
+        again.finish(timeout=patience)
+        for log in logs_of(again.log, ranks):
+            check_whole(log)
+        return before, during, after
+
+
+def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
+    before, during, after = churn(mpi, what, count, ranks)
+    # A machine under load stalls a run now and then; a stall that grows with the objects is far beyond this.
+    expect(after[0] < before[0] * 2 + 0.25, f"the stall went from {before[0]:.3f} s to {after[0]:.3f} s")
+    expect(during < 15, f"a checkpoint meanwhile took {during:.1f} s")
+    expect(after[1] < before[1] + (growth >> 1), f"images grew from {before[1]} to {after[1]} bytes")
+    expect(after[2] < before[2] + growth, f"memory grew from {before[2]} to {after[2]} bytes")
+
+
+def cut_again_and_again(mpi, what, ranks, times):
+    """Checkpoints as fast as they come while the program makes such calls: each one is taken or refused by the name of
+    what lives (an inter-communicator), none hangs, none harms the program."""
+    with Place("meetings") as place:
+        job = place.run(f"{mpi}/meetings", [what, "--steps", "200", "--pace", "0"], mpi, ranks)
+        job.wait_for_step(1)
+        taken = refused = 0
+        longest = 0.0
+        while job.alive() and Log(job.log).digest is None and taken + refused < times:
+            status, text, seconds = place.checkpoint()
+            if not job.alive() or Log(job.log).digest is not None:
+                break
+            if status == 0:
+                taken += 1
+            else:
+                expect("is alive that cannot be saved" in text, f"`cropdl checkpoint`: {status}: {text}\n{job.output()}")
+                refused += 1
+            longest = max(longest, seconds)
+        print(f"{taken} versions, {refused} refusals, the longest took {longest:.2f} s")
+        expect(taken + refused > 2, f"only {taken + refused} attempts")
+        expect(longest < 8, f"a checkpoint took {longest:.1f} s: it was given up and tried again")
+        job.finish()
+        for log in logs_of(job.log, ranks):
+            check_whole(log)
+
+
+PROMISES = {}
+for _mpi in ("openmpi", "mpich"):
+    for _what, _count in (("comm", 20000), ("op", 20000), ("type", 20000), ("tags", 30000), ("early", 4000)):
+        _name = {"comm": "communicators", "op": "operations", "type": "datatypes", "tags": "messages_of_ten_thousand_tags",
+                 "early": "objects_freed_while_in_use"}[_what]
+        PROMISES[f"mpi.{_mpi}.{_name}_leave_nothing_behind"] = (
+            lambda mpi=_mpi, what=_what, count=_count: leaves_nothing(mpi, what, count))
+    PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
+        lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "48", "--pace", "25000"), attempts=20))
+    for _what, _ranks in (("alone", 2), ("groups", 3), ("create_group", 3)):
+        _name = {"alone": "groups_of_one_that_meet", "groups": "groups_that_meet",
+                 "create_group": "communicators_of_some_members"}[_what]
+        PROMISES[f"mpi.{_mpi}.{_name}_are_cut_or_refused_at_once"] = (
+            lambda mpi=_mpi, what=_what, ranks=_ranks: cut_again_and_again(mpi, what, ranks, 10))
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--churn"] and len(sys.argv) == 5:
+        try:
+            churn(sys.argv[2], sys.argv[3], int(sys.argv[4]), patience=3600)
+        except Failure as failure:
+            sys.exit(f"FAILED: {failure}")
+        sys.exit(0)
+    sys.exit(promise_main(PROMISES))
