@@ -47,7 +47,7 @@ def churn(mpi, what, count, ranks=2, patience=None):
         job = place.run(f"{mpi}/churn", arguments, mpi, ranks)
         job.wait_for_step(2)
         before = measure(place, job, ranks)
-        expect(job.wait_for_step(STEPS // 3 + 1, patience) <= 2 * STEPS // 3, "the objects were made too fast")
+        job.wait_for_step(STEPS // 3 + 1, patience)
         began = time.monotonic()
         place.checkpoint(timeout=patience)
         during = time.monotonic() - began
