@@ -17,12 +17,16 @@ namespace cropdl::coord {
 namespace {
 
 struct Op {
-  enum Kind { kCollective, kRooted, kEager, kRendezvous, kRecv, kCompute } kind;
+  enum Kind { kCollective, kRooted, kFree, kMeeting, kEager, kRendezvous, kRecv, kCompute } kind;
   uint64_t arg = 0;   // communicator, or peer
   uint32_t root = 0;  // of a rooted collective: the root leaves without waiting for the others
 };
 Op coll(uint64_t comm) { return {Op::kCollective, comm}; }
 Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
+// Frees the communicator: counted as its last collective, and waits for nobody.
+Op leave(uint64_t comm) { return {Op::kFree, comm}; }
+// A call among processes that no communicator names: its count is listed only while the call is begun or held.
+Op meet(uint64_t identity) { return {Op::kMeeting, identity}; }
 Op eager(uint64_t to) { return {Op::kEager, to}; }
 Op rendezvous(uint64_t to) { return {Op::kRendezvous, to}; }
 Op recv(uint64_t from) { return {Op::kRecv, from}; }
@@ -39,6 +43,8 @@ struct Faults {
   bool ignore_targets = false;    // a rank begins collectives as if nobody had asked it to hold
   bool no_raise = false;          // held ranks are never let through
   bool forget_a_message = false;  // draining stops one message short
+  bool forget_at_once = false;    // a freed communicator's count is given up when its own rank has freed it
+  bool meet_unheld = false;       // calls among some members ignore the hold
 };
 
 constexpr size_t kRanks = 4;  // at most
@@ -54,6 +60,7 @@ struct ModelRank {  // bytes only: it goes into the state table as it is
   bool image = false;
   bool told = false;                                           // has targets
   std::array<uint8_t, kComms> begun{}, targets{};              // by communicator
+  std::array<bool, kComms> forgotten{};                        // freed, and all members are known to have freed it
   std::array<uint8_t, kRanks> sent{}, received{}, expected{};  // by peer
   std::array<uint8_t, kRanks> stored{};                        // drained, not yet received by the program
 };
@@ -94,10 +101,16 @@ struct World {
     const auto c = program->comms.find(comm);
     return c != program->comms.end() && std::find(c->second.begin(), c->second.end(), r) != c->second.end();
   }
-  bool collective(const Op& o) const { return o.kind == Op::kCollective || o.kind == Op::kRooted; }
+  bool collective(const Op& o) const { return o.kind <= Op::kMeeting; }
+  bool meeting(uint64_t comm) const {
+    for (const auto& script : program->scripts)
+      for (const Op& o : script)
+        if (o.kind == Op::kMeeting && o.arg == comm) return true;
+    return false;
+  }
   bool may_begin(uint32_t r, uint64_t comm) const {
     const ModelRank& m = ranks[r];
-    if (!m.holding || faults.ignore_targets) return true;
+    if (!m.holding || faults.ignore_targets || (faults.meet_unheld && meeting(comm))) return true;
     return m.told && m.begun[comm] < m.targets[comm];
   }
   bool at_targets(uint32_t r) const {
@@ -106,6 +119,22 @@ struct World {
     for (size_t c = 0; c < kComms; ++c)
       if (member(r, c) && m.begun[c] < m.targets[c]) return false;
     return true;
+  }
+  // Rank r learns that the communicator's barrier is over: all members have begun to free it.
+  bool forget(uint32_t r, uint64_t comm) {
+    if (!member(r, comm) || ranks[r].forgotten[comm]) return false;
+    const auto frees = [&](uint32_t of, uint8_t until) {
+      const auto& script = program->scripts[of];
+      return std::any_of(script.begin(), script.begin() + until,
+                         [&](const Op& o) { return o.kind == Op::kFree && o.arg == comm; });
+    };
+    if (!frees(r, ranks[r].pc)) return false;
+    for (const uint32_t peer : program->comms.at(comm)) {
+      const Op* o = op(peer);
+      const bool inside = o != nullptr && o->kind == Op::kFree && o->arg == comm && ranks[peer].in_call;
+      if (!inside && !frees(peer, ranks[peer].pc) && !faults.forget_at_once) return false;
+    }
+    return ranks[r].forgotten[comm] = true;
   }
   uint64_t under_way(uint32_t from, uint32_t to) const {
     return ranks[from].sent[to] - ranks[to].received[from] - ranks[to].stored[from];
@@ -144,11 +173,14 @@ struct World {
         return advance(m);
       case Op::kCollective:
       case Op::kRooted:
+      case Op::kFree:
+      case Op::kMeeting:
         if (!m.in_call) {
           if (!may_begin(r, o->arg)) return false;
           ++m.begun[o->arg];
           return m.in_call = true;
         }
+        if (o->kind == Op::kFree) return advance(m);
         for (const uint32_t peer : program->comms.at(o->arg)) {
           if (o->kind == Op::kRooted && (o->root == r || peer != o->root)) continue;
           if (ranks[peer].begun[o->arg] < m.begun[o->arg]) return false;
@@ -197,13 +229,14 @@ class Seen : public LocalRank {
   Standing standing() override {
     Standing s;
     for (size_t c = 1; c < kComms; ++c)
-      if (w_->member(r_, c)) s.counts.push_back({c, m_.begun[c]});
+      if (w_->member(r_, c) && !m_.forgotten[c] && !w_->meeting(c)) s.counts.push_back({c, m_.begun[c]});
     s.progress = m_.pc;
     if (const Op* o = w_->op(r_); o != nullptr && w_->collective(*o)) {
       if (m_.in_call)
         s.inside = o->arg;
       else if (!w_->may_begin(r_, o->arg))
         s.held = o->arg;
+      if (o->kind == Op::kMeeting && (s.inside | s.held) != 0) s.counts.push_back({o->arg, m_.begun[o->arg]});
     }
     return s;
   }
@@ -342,6 +375,10 @@ class Explorer {
       });
     for (uint32_t r = 0; r < n; ++r) {
       branch([&](World& x) { return x.step(r); });
+      for (const auto& [comm, members] : program_.comms) {
+        const uint64_t c = comm;
+        branch([&](World& x) { return x.forget(r, c); });
+      }
       if (w.participants[r].poll_period() != 0)
         branch([&](World& x) {
           Seen rank(&x, r);
@@ -533,7 +570,39 @@ TEST(CutExplorer, RaisingTooEarlyDoesNoHarm) {
   expect_always_cut(message_before_the_collective(eager), {.early_ticks = 1});
 }
 
+// The second rank frees X late, after a message that the first sends when it has freed it.
+Program freed_at_different_times() {
+  return {{{X, {0, 1}}}, {{coll(X), leave(X), eager(1)}, {coll(X), recv(0), leave(X), compute()}}};
+}
+
+TEST(CutExplorer, AFreedCommunicatorIsForgottenOnceAllHaveFreedIt) {
+  expect_always_cut(freed_at_different_times());
+  // In different order, as destructors and garbage collectors do it.
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{leave(X), leave(Y)}, {leave(Y), leave(X)}}}, {.prompt_reports = true});
+  expect_always_cut({{{X, {0, 1}}, {W, {0, 1}}}, {{rooted(X, 0), leave(X), coll(W)}, {rooted(X, 0), leave(X), coll(W)}}});
+}
+
+TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {
+  expect_always_cut({{{X, {0, 1}}}, {{meet(X), compute(), meet(X)}, {compute(), meet(X), meet(X)}}});
+  expect_always_cut({{{X, {0, 1}}}, {{eager(1), meet(X)}, {recv(0), meet(X), compute()}}});
+  expect_always_cut({{{X, {0, 2}}, {W, {0, 1}}}, {{coll(W), meet(X)}, {coll(W)}, {meet(X)}}}, {.prompt_reports = true});
+}
+
 // --- The search finds what is wrong.
+
+TEST(CutExplorer, FindsThatForgettingAFreedCommunicatorAtOnceTearsTheCut) {
+  Faults faults;
+  faults.forget_at_once = true;
+  const Found f = Explorer({{{X, {0, 1}}}, {{rooted(X, 0), leave(X)}, {rooted(X, 0), leave(X)}}}, {}, faults).run();
+  EXPECT_FALSE(f.violations.empty());
+}
+
+TEST(CutExplorer, FindsThatACallAmongSomeMembersMustBeHeld) {
+  Faults faults;
+  faults.meet_unheld = true;
+  const Found f = Explorer({{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X)}}}, {.first_failure = true}, faults).run();
+  EXPECT_GT(f.given_up, 0u);
+}
 
 TEST(CutExplorer, FindsThatParkingAtTheTargetsDeadlocks) {
   Faults faults;
