@@ -107,6 +107,8 @@ for _mpi in ("openmpi", "mpich"):
             lambda mpi=_mpi, what=_what, count=_count: leaves_nothing(mpi, what, count))
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "48", "--pace", "25000"), attempts=20))
+    PROMISES[f"mpi.{_mpi}.drained_messages_are_received_by_threads"] = (
+        lambda mpi=_mpi: survives("drained_threads", mpi, 2, ("--steps", "40", "--pace", "30000"), attempts=60))
     for _what, _ranks in (("alone", 2), ("groups", 3), ("create_group", 3)):
         _name = {"alone": "groups_of_one_that_meet", "groups": "groups_that_meet",
                  "create_group": "communicators_of_some_members"}[_what]

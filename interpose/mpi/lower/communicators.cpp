@@ -103,7 +103,7 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   // agreement about what the parent's members did before (MPI_Comm_create_group has only some of them).
   uint64_t gid = 0;
   if (ranks[0] == static_cast<uint32_t>(state->rank)) {
-    gid = ((static_cast<uint64_t>(state->rank) + 1) << 32) + ++state->comm_serial;
+    gid = ((static_cast<uint64_t>(state->rank) + 1) << 32) + __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
   }
   const int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
   if (code != MPI_SUCCESS) return error_out(code);

@@ -18,11 +18,13 @@ struct InFlight {
   uint64_t* received;  // counted when it is complete
 };
 std::vector<InFlight> in_flight;   // of the LH: empty when a cut is complete
+handles::SpinLock in_flight_lock;
 std::vector<uint64_t> expected;    // messages sent to this rank, per world rank
 std::vector<Vid> probed;           // communicators whose messages are counted
 std::atomic<const char*> trouble;
 handles::SpinLock drained_lock;
 MPI_Comm self = MPI_COMM_NULL;     // ours alone, for deliveries
+std::atomic<uint32_t> deliveries;  // each has a tag of its own, so that threads do not get one another's
 
 // A datatype and a count for `bytes` bytes, which may be more than an int counts.
 struct Bytes {
@@ -55,13 +57,25 @@ void complete(InFlight& f) {
 
 // After an attempt that was given up half-way, a receive may match a message that is still on its way here.
 void wait_for(DrainedMessage* m) {
-  for (size_t i = 0; i < in_flight.size(); ++i) {
-    if (in_flight[i].message != m) continue;
-    MPI_Wait(&in_flight[i].request, MPI_STATUS_IGNORE);
-    complete(in_flight[i]);
-    in_flight.erase(in_flight.begin() + static_cast<long>(i));
+  for (Spin spin;; spin.turn()) {
+    handles::SpinGuard guard(in_flight_lock, multiple);
+    const auto f = std::find_if(in_flight.begin(), in_flight.end(), [m](const InFlight& g) { return g.message == m; });
+    if (f == in_flight.end()) return;
+    int flag = 0;
+    if (MPI_Test(&f->request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) continue;
+    complete(*f);
+    in_flight.erase(f);
     return;
   }
+}
+
+// Before there is a message to deliver, hence on the parked main thread or before the program runs: a thread of the
+// program may be duplicating MPI_COMM_SELF itself at any other time.
+int make_self() {
+  if (self != MPI_COMM_NULL) return MPI_SUCCESS;
+  const int code = MPI_Comm_dup(MPI_COMM_SELF, &self);
+  if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+  return code;
 }
 
 DrainedMessage* start_taking(MPI_Message* real, Vid comm, const seam::Status& status) {
@@ -77,7 +91,8 @@ DrainedMessage* start_taking(MPI_Message* real, Vid comm, const seam::Status& st
   m->bytes = status.bytes;
   const Bytes as(m->bytes);
   MPI_Request request = MPI_REQUEST_NULL;
-  const int code = MPI_Imrecv(m->data(), as.count, as.type, real, &request);
+  int code = make_self();
+  if (code == MPI_SUCCESS) code = MPI_Imrecv(m->data(), as.count, as.type, real, &request);
   if (code != MPI_SUCCESS) {
     trouble = "a message under way could not be received: the MPI reports an error";
     handles::heap_free(m);
@@ -141,10 +156,8 @@ bool test_own_requests() {
   return sends_done;
 }
 
-}  // namespace
-
-DrainedMessage* find_drained(Vid comm, int source, int tag, bool take) {
-  handles::SpinGuard guard(drained_lock, multiple);
+// The first that matches, taken out of the queue if `take`. Under drained_lock.
+DrainedMessage* find(Vid comm, int source, int tag, bool take) {
   uint64_t* link = &state->drained;
   uint64_t before = 0;
   while (*link) {
@@ -163,15 +176,24 @@ DrainedMessage* find_drained(Vid comm, int source, int tag, bool take) {
   return nullptr;
 }
 
+}  // namespace
+
+bool probe_drained(Vid comm, int source, int tag, seam::Status* status) {
+  handles::SpinGuard guard(drained_lock, multiple);
+  const DrainedMessage* m = find(comm, source, tag, false);
+  if (m && status) *status = status_of(m);
+  return m != nullptr;
+}
+
+DrainedMessage* take_drained(Vid comm, int source, int tag) {
+  handles::SpinGuard guard(drained_lock, multiple);
+  return find(comm, source, tag, true);
+}
+
 seam::Status status_of(const DrainedMessage* m) { return {m->source, m->tag, seam::kSuccess, 0, m->bytes}; }
 
 int deliver(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
   if (!m->complete) wait_for(m);
-  if (self == MPI_COMM_NULL) {
-    const int code = MPI_Comm_dup(MPI_COMM_SELF, &self);
-    if (code != MPI_SUCCESS) return error_out(code);
-    MPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
-  }
   // A message to ourselves: the MPI itself puts the bytes into the program's datatype. One that is too long is cut by
   // us, since Open MPI 4.1 does not report truncation between a process and itself.
   MPI_Count element = 0;
@@ -180,9 +202,11 @@ int deliver(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* 
   const Bytes as(std::min(m->bytes, room));
   MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
   MPI_Status s = no_message();
-  int code = MPI_Irecv(buffer, count, datatype(type), 0, 0, self, &receive);
+  // No MPI has fewer tags, and so many deliveries are never under way at once.
+  const int tag = static_cast<int>(deliveries.fetch_add(1, std::memory_order_relaxed) & 0x7fff);
+  int code = MPI_Irecv(buffer, count, datatype(type), 0, tag, self, &receive);
   if (code == MPI_SUCCESS) {
-    MPI_Isend(m->data(), as.count, as.type, 0, 0, self, &send);
+    MPI_Isend(m->data(), as.count, as.type, 0, tag, self, &send);
     code = MPI_Wait(&receive, &s);
     MPI_Wait(&send, MPI_STATUS_IGNORE);
     status_out(s, status);
@@ -197,7 +221,7 @@ int deliver(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* 
 }
 
 void drop_drained(Vid comm) {
-  while (DrainedMessage* m = find_drained(comm, seam::kAnySource, seam::kAnyTag, true)) {
+  while (DrainedMessage* m = take_drained(comm, seam::kAnySource, seam::kAnyTag)) {
     if (!m->complete) wait_for(m);
     handles::heap_free(m);
   }
@@ -221,16 +245,12 @@ bool drain_step() {
     while (take_arrived(c)) {
     }
   }
-  for (size_t i = 0; i < in_flight.size();) {
+  std::erase_if(in_flight, [](InFlight& f) {
     int flag = 0;
-    MPI_Test(&in_flight[i].request, &flag, MPI_STATUS_IGNORE);
-    if (!flag) {
-      ++i;
-      continue;
-    }
-    complete(in_flight[i]);
-    in_flight.erase(in_flight.begin() + static_cast<long>(i));
-  }
+    MPI_Test(&f.request, &flag, MPI_STATUS_IGNORE);
+    if (flag) complete(f);
+    return flag != 0;
+  });
   const auto* received = reinterpret_cast<const uint64_t*>(state->received);
   for (size_t rank = 0; rank < expected.size(); ++rank) done = done && received[rank] >= expected[rank];
   done = freed_comms_are_gone() && done;
@@ -238,6 +258,6 @@ bool drain_step() {
 }
 
 const char* drain_trouble() { return trouble; }
-void forget_self() { self = MPI_COMM_NULL; }
+bool ready_to_deliver() { return make_self() == MPI_SUCCESS; }
 
 }  // namespace cropdl::lower

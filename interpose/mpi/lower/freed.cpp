@@ -27,6 +27,9 @@ constexpr size_t kTestedPerFree = 4;
 // Records looked for among all requests at once: never fewer, nor fewer than there are requests, so that the search
 // costs each record a few steps.
 constexpr size_t kSearchedAtOnce = 256;
+// Seconds that MPI_Finalize, which waits for all ranks anyway, gives the barriers of the last ones. A program that frees a
+// communicator on some ranks only goes on after that.
+constexpr double kPatienceAtTheEnd = 1.0;
 
 // Names the record from now on only in r->record, which is used when the operation completes or starts.
 bool needs_record(const RequestRecord* r) { return r->state != kRequestFree && r->state != kRequestDone; }
@@ -123,6 +126,12 @@ bool freed_comms_are_gone() {
   if (!turn) return false;
   test_leaving(leaving.size());
   return leaving.empty();
+}
+
+void finish_freed_comms() {
+  const double until = MPI_Wtime() + kPatienceAtTheEnd;
+  for (Spin spin; !freed_comms_are_gone() && MPI_Wtime() < until; spin.turn()) {
+  }
 }
 
 void give_back_freed_comms() { give_back_unnamed(); }

@@ -70,6 +70,7 @@ int lower_MPI_Init() {
 int lower_MPI_Finalize() {
   if (!state->initialized || state->finalized) return seam::kErrOther;
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
+  finish_freed_comms();
   const int code = MPI_Finalize();
   if (code == MPI_SUCCESS) state->finalized = 1;
   end_collective();

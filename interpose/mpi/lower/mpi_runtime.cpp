@@ -224,6 +224,7 @@ class Runtime final : public MpiRuntime {
                    std::to_string(size) + "; start as many processes as the job had"};
     }
     state->wtime_offset = state->wtime_at_save - MPI_Wtime();
+    if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
     code = remake_comms();
     if (code != MPI_SUCCESS) return Error{"cannot restart: a communicator cannot be made again: " + mpi_error(code)};
     struct Class {

@@ -172,6 +172,7 @@ void forget(Vid vid) {
 }
 
 void mark_unsaved(uint32_t function, const char* why) {
+  handles::SpinGuard guard(structure_lock, multiple);
   if (state->unsaved_function) return;
   snprintf(state->unsaved_why, sizeof state->unsaved_why, "%s", why);
   state->unsaved_function = function + 1;

@@ -70,7 +70,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
   }
   if (__builtin_expect(state->drained != 0, 0)) {
     if (count < 0) return MPI_ERR_COUNT;  // as the MPI would say, and without taking the message
-    if (DrainedMessage* m = find_drained(comm, source, tag, true)) {
+    if (DrainedMessage* m = take_drained(comm, source, tag)) {
       posted->done = true;
       posted->status.error = deliver(m, buffer, count, type, &posted->status);
       return MPI_SUCCESS;
@@ -198,7 +198,9 @@ int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* by
 // 96, Open MPI 128), since the program reckoned with its own.
 constexpr uint64_t kBsendOverhead = 96;
 
-// Buffered sends in flight are records without a handle; their completion gives room back.
+cropdl::handles::SpinLock bsend_lock;  // guards the accounts, and testing a buffered send against another thread's test
+
+// Buffered sends in flight are records without a handle; their completion gives room back. Under bsend_lock.
 void reap_buffered() {
   if (!state->bsend.used) return;
   uint64_t used = 0;
@@ -222,6 +224,7 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   int code = pack(buffer, count, type, comm, &copy, &bytes);
   if (code != MPI_SUCCESS) return error_out(code);
   const uint64_t room = static_cast<uint64_t>(bytes) + kBsendOverhead;
+  cropdl::handles::SpinGuard guard(bsend_lock, multiple);
   if (state->bsend.used + room > state->bsend.size) reap_buffered();
   if (state->bsend.used + room > state->bsend.size) {
     cropdl::handles::heap_free(copy);
@@ -276,7 +279,7 @@ int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::
     return seam::kSuccess;
   }
   if (state->drained) {
-    if (DrainedMessage* m = find_drained(comm, source, tag, true)) {
+    if (DrainedMessage* m = take_drained(comm, source, tag)) {
       *flag = 1;
       *message = new_message(MPI_MESSAGE_NULL, m, comm, status_of(m), maker);
       if (status) *status = status_of(m);
@@ -357,8 +360,11 @@ int lower_MPI_Buffer_attach(void* buffer, int size) {
 
 int lower_MPI_Buffer_detach(void* buffer, int* size) {
   for (Spin spin;; spin.turn()) {
-    reap_buffered();
-    if (!state->bsend.used) break;
+    {
+      cropdl::handles::SpinGuard guard(bsend_lock, multiple);
+      reap_buffered();
+      if (!state->bsend.used) break;
+    }
     if (wanted()) return seam::kAgain;
   }
   *static_cast<void**>(buffer) = reinterpret_cast<void*>(state->bsend.buffer);
@@ -441,9 +447,8 @@ int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int 
 
 int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* status) {
   if (__builtin_expect(state->drained != 0, 0)) {
-    if (const DrainedMessage* m = find_drained(comm, source, tag, false)) {
+    if (probe_drained(comm, source, tag, status)) {
       *flag = 1;
-      if (status) *status = status_of(m);
       return seam::kSuccess;
     }
   }

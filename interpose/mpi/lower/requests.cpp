@@ -405,7 +405,7 @@ int lower_MPI_Start(Vid* request) {
   if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
   if (r->kind == kPersistentReceive) {
-    if (DrainedMessage* m = find_drained(r->comm, r->peer, r->tag, true)) {
+    if (DrainedMessage* m = take_drained(r->comm, r->peer, r->tag)) {
       seam::Status s;
       s.error = deliver(m, reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), r->datatype, &s);
       finish_with(r, s);

@@ -207,6 +207,7 @@ int free_comm(Vid comm);
 // At a cut: whether all members of every freed communicator have freed it, which then needs only the MPI's progress.
 bool freed_comms_are_gone();
 void give_back_freed_comms();    // ... and their records
+void finish_freed_comms();       // before MPI_Finalize
 
 // --- requests.cpp
 inline RequestRecord* request_record(Vid v) {
@@ -252,8 +253,9 @@ seam::Status empty_status();
 void let_go_of_op(Vid op);
 
 // --- drained.cpp
-// The first drained message that matches (ranks and tags of the seam), taken out of the queue if `take`.
-DrainedMessage* find_drained(Vid comm, int source, int tag, bool take);
+// The first drained message that matches (ranks and tags of the seam): its status, or itself, taken out of the queue.
+bool probe_drained(Vid comm, int source, int tag, seam::Status* status);
+DrainedMessage* take_drained(Vid comm, int source, int tag);
 // Puts a drained message into the program's buffer with the MPI's own rules (types, truncation), frees it, and
 // returns an error class. Complete when it returns.
 int deliver(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
@@ -262,7 +264,7 @@ void drop_drained(Vid comm);
 void drain_begin(std::span<const uint64_t> expected_by_rank);
 bool drain_step();
 const char* drain_trouble();  // nullptr: none. Any thread
-void forget_self();
+bool ready_to_deliver();  // after a restart, before the program runs
 
 // --- datatypes.cpp, operations.cpp, groups.cpp: the replay of one object
 int remake_datatype(Vid vid);
