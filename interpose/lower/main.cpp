@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -93,6 +94,24 @@ bool blocked_by_program(int sig) {
   return sigismember(&context->uc_sigmask, sig) == 1;
 }
 
+// The program's limit of file sizes is not meant for its image.
+class WithoutFileSizeLimit {
+ public:
+  WithoutFileSizeLimit() : known_(getrlimit(RLIMIT_FSIZE, &limit_) == 0) {
+    const rlimit widest{limit_.rlim_max, limit_.rlim_max};
+    if (known_) setrlimit(RLIMIT_FSIZE, &widest);
+  }
+  ~WithoutFileSizeLimit() {
+    if (known_) setrlimit(RLIMIT_FSIZE, &limit_);
+  }
+  WithoutFileSizeLimit(const WithoutFileSizeLimit&) = delete;
+  WithoutFileSizeLimit& operator=(const WithoutFileSizeLimit&) = delete;
+
+ private:
+  rlimit limit_{};
+  const bool known_;
+};
+
 }  // namespace
 
 void fill_control_page(Process& p) {
@@ -159,6 +178,7 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   if (!files) return files.error();
   m.files = std::move(*files);
 
+  const WithoutFileSizeLimit unlimited;  // after the limits were read
   coord::ImageSummary summary;
   summary.file = restart::image_name(p.launch.rank);
   auto totals = write_memory(directory + "/" + summary.file, metadata_text(m));

@@ -111,6 +111,24 @@ if os.geteuid() == 0:
     promise("refused.process.user")(
         lambda: refused_for_good("user", "runs as user 1000 now", program="dropped_privileges"))
 
+    @promise("refused.process.version_of_a_user_is_not_restarted_by_root")
+    def restarted_by_root():
+        with Place("byroot") as place:
+            os.chmod(place.root, 0o777)
+            log = place.path("log")
+            nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+            command = [tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), *SHORT, "--log", log]
+            job = place.start(nobody + command, log)
+            job.wait_for_step(5)
+            status, text, _ = place.ask(nobody + [tool("cropdl"), "checkpoint", place.store])
+            expect(status == 0, text)
+            job.kill_ranks()
+            status, text, _ = place.ask([tool("cropdl-restart"), place.store])
+            expect(status != 0 and "ran as user 65534" in text and "restart it as that user" in text, f"{status}: {text}")
+            status, text, _ = place.ask(nobody + [tool("cropdl-restart"), place.store])
+            expect(status == 0, text)
+            check_whole(Log(log))
+
 
 for _what, _words in {"child-without-signal": ["child"], "child-in-our-memory": ["child"],
                       "semaphore-undo": ["system v semaphore set"], "message-queue": ["system v message queue"]}.items():
