@@ -9,9 +9,9 @@
 namespace cropdl::lower {
 namespace {
 
-AttributeValues at_start;     // when the program began to run, in this process
-AttributeValues last_values;  // of the last stage of this restart
-int64_t user = -1;
+AttributeValues at_start;         // when the program began to run, in this process
+AttributeValues last_values;      // of the last stage of this restart
+uid_t user;                       // then
 std::set<std::string> own_names;  // the program's since a former run
 
 bool is_limit(const Attribute& a) { return a.name.rfind("RLIMIT_", 0) == 0; }
@@ -52,8 +52,6 @@ const std::map<std::string, Attribute>& attributes_by_name() {
   }();
   return all;
 }
-
-int64_t user_at_start() { return user; }
 
 void remember_attributes() {
   user = geteuid();

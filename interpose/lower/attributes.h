@@ -5,7 +5,6 @@
 // belong to a thread, and the program's is that one.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -38,9 +37,6 @@ const std::map<std::string, std::string>& other_attributes();
 
 // Just before the program runs (a first time, or again): from here on changes are its own.
 void remember_attributes();
-
-// The effective user then.
-int64_t user_at_start();
 
 // "" or a line: the program has changed the root directory, which is the LH's, too. Any thread of the LH.
 std::string root_refusal();

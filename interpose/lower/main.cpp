@@ -170,7 +170,6 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
       if (sig != seam::kSuspendSignal && sigismember(&pending, sig) == 1 && blocked_by_program(sig))
         m.pending_signals.push_back(sig);
   m.clocks = read_clocks();
-  m.user = user_at_start();
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();
   m.attributes = std::move(*attributes);

@@ -34,7 +34,6 @@ std::string metadata_text(const Metadata& m) {
               {"pending_signals", m.pending_signals},
               {"clocks", m.clocks},
               {"attributes", m.attributes},
-              {"user", m.user},
               {"files", files}}
       .dump();
 }
@@ -70,7 +69,6 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     }
     if (j.contains("clocks")) j.at("clocks").get_to(m.clocks);
     if (j.contains("attributes")) j.at("attributes").get_to(m.attributes);
-    if (j.contains("user")) j.at("user").get_to(m.user);
     return m;
   } catch (const json::exception& e) {
     return Error{where + ": its metadata lacks a field (" + e.what() + ")"};

@@ -25,7 +25,6 @@ struct Metadata {
   std::vector<OpenFile> files;
   Clocks clocks;
   AttributeValues attributes;  // those that the program changed
-  int64_t user = -1;           // effective id of the process when the program began; -1: not known
 };
 
 std::string metadata_text(const Metadata& m);

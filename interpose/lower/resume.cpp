@@ -48,9 +48,6 @@ std::string why_not_here(const Process& p, const Metadata& m) {
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return "this CPU lacks " + missing.front() + ", which the program was started with";
   if (auto line = other_mpi(p, m); !line.empty()) return line;
-  if (m.user > 0 && geteuid() == 0)
-    return "the program ran as user " + std::to_string(m.user) +
-           ", and as root it would have rights that it never had; restart it as that user";
   if (auto s = check_files(m.files); !s) return s.error().message;
   return "";
 }

@@ -124,7 +124,7 @@ if os.geteuid() == 0:
             expect(status == 0, text)
             job.kill_ranks()
             status, text, _ = place.ask([tool("cropdl-restart"), place.store])
-            expect(status != 0 and "ran as user 65534" in text and "restart it as that user" in text, f"{status}: {text}")
+            expect(status != 0 and "belongs to user id 65534" in text, f"{status}: {text}")
             status, text, _ = place.ask(nobody + [tool("cropdl-restart"), place.store])
             expect(status == 0, text)
             check_whole(Log(log))
