@@ -191,10 +191,10 @@ long capability_call(const Call& c) {
   return result;
 }
 
-// The id of the child that waitid found (man 2 waitid; si_pid lies at offset 12).
+// The id of the child that waitid found (man 2 waitid; si_pid lies at offset 16).
 void tell_child(long info) {
   if (info == 0) return;
-  auto* child = reinterpret_cast<int32_t*>(info + 12);
+  auto* child = reinterpret_cast<int32_t*>(info + 16);
   if (*child > 0) *child = static_cast<int32_t>(to_upper(*child, kProcess));
 }
 
