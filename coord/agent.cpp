@@ -77,21 +77,14 @@ class Agent::Loop {
 
   int request_descriptor() const noexcept { return config_.rank == 0 ? requested_.fd() : -1; }
 
-  Result<std::vector<std::string>> exchange(const std::string& mine, double timeout_seconds) {
+  Result<std::vector<std::string>> exchange(const std::string& mine) {
     std::unique_lock lock(mutex_);
     const uint64_t round = ++round_;
     to_exchange_ = ExchangeMine{round, mine};
     exchanged_.reset();
     signal_event(wake_);
     const auto over = [&] { return exchanged_.has_value() || !alone_.empty(); };
-    if (!arrived_.wait_for(lock, std::chrono::duration<double>(timeout_seconds), over)) {
-      to_exchange_.reset();
-      char text[120];
-      std::snprintf(text, sizeof text,
-                    "rank %u: not all ranks answered within %g s; is one of them missing or stuck?",
-                    config_.rank, timeout_seconds);
-      return Error{text};
-    }
+    arrived_.wait(lock, over);  // the hub ends it; a rank that loses the hub, or does not find it, is alone
     if (!exchanged_) return Error{"rank " + std::to_string(config_.rank) + ": " + alone_};
     if (!exchanged_->failure.empty()) return Error{exchanged_->failure};
     return std::move(exchanged_->texts);
@@ -110,11 +103,13 @@ class Agent::Loop {
   }
 
  private:
-  // The numbers of descriptors are the program's to count on: `close(1); open("log")` must get 1, whatever this thread opens
-  // meanwhile. So it works on a table of its own, without the program's descriptors (which it would keep open). Where
-  // a sandbox forbids that, it shares the table and holds low numbers for moments only.
+  // The numbers of descriptors are the program's to count on: `close(1); open("log")` must get 1, whatever
+  // this thread opens meanwhile. So it works on a table of its own, without the program's descriptors (which
+  // it would keep open). Where a sandbox forbids that, it shares the table and holds low numbers for moments
+  // only.
   void leave_the_programs_descriptors() {
-    if (!config_.own_descriptors || wake_.fd() < restart::kFirstHighDescriptor || ::unshare(CLONE_FILES) != 0) return;
+    if (!config_.own_descriptors || wake_.fd() < restart::kFirstHighDescriptor || ::unshare(CLONE_FILES) != 0)
+      return;
     ::close_range(0, 1, 0);  // 2 stays, for reports
     ::close_range(3, restart::kFirstHighDescriptor - 1, 0);
   }
@@ -272,9 +267,7 @@ Agent::Agent(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 Agent::~Agent() { stop(); }
 void Agent::request() noexcept { loop_->request(); }
 int Agent::request_descriptor() const noexcept { return loop_->request_descriptor(); }
-Result<std::vector<std::string>> Agent::exchange(const std::string& mine, double timeout_seconds) {
-  return loop_->exchange(mine, timeout_seconds);
-}
+Result<std::vector<std::string>> Agent::exchange(const std::string& mine) { return loop_->exchange(mine); }
 void Agent::note_phase(const std::string& phase) { loop_->note_phase(phase); }
 void Agent::stop() { loop_->stop(); }
 

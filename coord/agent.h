@@ -1,6 +1,6 @@
-// The control plane's one thread in each rank's process. It sleeps in poll() until there is something to do,
-// makes no MPI call and takes no lock on the program's path. Rank 0's also serves the hub. Lower half, LH FS
-// base.
+// The control plane's thread in each rank's process. It sleeps in poll() until there is something to do, makes
+// no MPI call and takes no lock on the program's path. Rank 0's also serves the hub, and starts threads that
+// publish versions and remove old ones (publisher.h). Lower half, LH FS base.
 #pragma once
 
 #include <memory>
@@ -31,9 +31,10 @@ class Agent {
   // ranks other than 0. Valid until stop().
   int request_descriptor() const noexcept;
 
-  // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called by the same
-  // number of times on every rank, by one thread at a time, not by the agent's. Blocks up to the timeout.
-  Result<std::vector<std::string>> exchange(const std::string& mine, double timeout_seconds);
+  // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called the same
+  // number of times on every rank, by one thread at a time, not by the agent's. Blocks for as long as all
+  // ranks live; one that has not joined within AgentConfig::rendezvous_seconds, or dies, ends it.
+  Result<std::vector<std::string>> exchange(const std::string& mine);
 
   // Writes DIR/phase (rank 0 with trace_phase; else does nothing): for phases that the agreement does not
   // know, such as "restarting". Any thread.

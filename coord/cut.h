@@ -100,7 +100,8 @@ struct Outcome {
   uint64_t bytes = 0;        // of all images
   double stall_seconds = 0;  // from Hold to Resume, of the attempt that succeeded
   uint32_t attempts = 0;
-  std::string line;  // for people, when not published
+  bool too_early = false;  // not published because a rank is still starting
+  std::string line;        // for people, when not published
 };
 
 // --- What the coordinator wants done.
@@ -186,7 +187,7 @@ class Coordinator {
   void consider_publish(int64_t now, Actions* out);
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;
-  void fail(const std::string& line, int64_t now, Actions* out);
+  void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
   void end_attempt(Actions* out);  // Resume to all, Discard if a version was begun
   void finish(Outcome outcome, Actions* out);
   void broadcast(const Order& order, Actions* out);

@@ -138,7 +138,8 @@ bool Coordinator::all_current() const {
 void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kHolding) return;
   if (!m.standing.refusal.empty())
-    return fail("checkpoint refused: " + rank_name(rank) + ": " + m.standing.refusal, now, out);
+    return fail("checkpoint refused: " + rank_name(rank) + ": " + m.standing.refusal, now, out,
+                m.standing.starting);
   Seat& s = seats_[rank];
   const bool was_behind = s.reported && behind(s);
   const bool changed = !(s.standing == m.standing);
@@ -314,7 +315,7 @@ void Coordinator::tick(int64_t now, Actions* out) {
       if (now < started_ + limits_.join_bound) return;
       for (uint32_t r = 0; r < seats_.size(); ++r)
         if (!seats_[r].joined)
-          return fail("checkpoint refused: " + rank_name(r) + " has not joined", now, out);
+          return fail("checkpoint refused: " + rank_name(r) + " has not joined", now, out, true);
       return;
     case Stage::kPausing:
       if (now >= started_ + limits_.retry_pause) start(now, out);
@@ -421,10 +422,11 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
   fail(times + what_is_missing() + "; try again later", now, out);
 }
 
-void Coordinator::fail(const std::string& line, int64_t, Actions* out) {
+void Coordinator::fail(const std::string& line, int64_t, Actions* out, bool too_early) {
   if (phase() != Phase::kIdle) end_attempt(out);
   Outcome outcome;
   outcome.line = line;
+  outcome.too_early = too_early;
   finish(outcome, out);
 }
 

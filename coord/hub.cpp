@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "coord/hub.h"
 #include "coord/job_file.h"
@@ -11,6 +12,8 @@ namespace cropdl::coord {
 
 namespace {
 
+// When the interval falls into a start or restart: a restart may take minutes, and its end is the moment.
+constexpr int64_t kTooEarlyPause = 500'000;  // us
 constexpr int64_t kHelloWithin = 5'000'000;  // us; a connection that says nothing is no rank and no command
 
 }  // namespace
@@ -124,7 +127,7 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
   Actions out;
   if (c.rank != kNoRank) {
     if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(c.rank, *m, now, &out);
-    if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(c.rank, *m);
+    if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(c.rank, *m, now);
     if (std::holds_alternative<Bye>(message)) {
       c.broken = true;
       c.why_broken = "has ended its program";
@@ -211,6 +214,7 @@ void Hub::tick(int64_t now) {
   Actions out;
   coordinator_.tick(now, &out);
   carry_out(std::move(out), now);
+  look_after_exchanges(now);
   drop_broken(now);
 }
 
@@ -218,6 +222,10 @@ std::optional<int64_t> Hub::deadline() const {
   std::optional<int64_t> first = coordinator_.deadline();
   const auto consider = [&](int64_t t) { first = std::min(first.value_or(t), t); };
   if (next_interval_ != 0) consider(next_interval_);
+  for (const auto& [round, gathering] : exchanges_) {
+    if (std::count(joined_.begin(), joined_.end(), false) != 0) consider(gathering.give_up_at);
+    consider(gathering.say_at);
+  }
   for (const Connection& c : connections_) {
     if (!c.known) consider(c.since + kHelloWithin);
     if (c.broken) consider(0);
@@ -236,7 +244,7 @@ void Hub::request(int64_t now) {
 void Hub::from_own_rank(const Message& message, int64_t now) {
   Actions out;
   if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(0, *m, now, &out);
-  if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(0, *m);
+  if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(0, *m, now);
   carry_out(std::move(out), now);
 }
 
@@ -264,20 +272,27 @@ void Hub::carry_out(Actions actions, int64_t now) {
     } else if (std::holds_alternative<Discard>(a)) {
       sink_->discard();
     } else if (const auto* f = std::get_if<Finished>(&a)) {
-      finished(f->outcome);
+      finished(f->outcome, now);
     }
   }
   trace_phase();
 }
 
-void Hub::finished(const Outcome& outcome) {
-  if (outcome.published) last_version_ = outcome.version;
+void Hub::finished(const Outcome& outcome, int64_t now) {
+  if (outcome.published) {
+    last_version_ = outcome.version;
+    publisher_.tidy(sink_);
+  }
   last_line_ = outcome.line;
   for (Connection& c : connections_)
     if (c.waits) {
       c.waits = false;
       c.broken = !c.channel.send(to_bytes(Done{outcome}));
     }
+  if (!asked_by_client_ && outcome.too_early) {  // nobody asked at this moment: it comes when they are ready
+    if (next_interval_ != 0) next_interval_ = std::min(next_interval_, now + kTooEarlyPause);
+    return;
+  }
   if (!asked_by_client_ && outcome.line != last_reported_) {
     if (!outcome.line.empty()) config_.report(outcome.line);
     last_reported_ = outcome.line;
@@ -298,21 +313,51 @@ void Hub::look_for_apart(int64_t now) {
   }
 }
 
-void Hub::gather(uint32_t rank, const ExchangeMine& m) {
+void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
   if (!someone_lost_.empty()) return to_rank(rank, ExchangeAll{m.round, {}, someone_lost_});
-  auto& texts = exchanges_[m.round];
-  texts[rank] = m.text;
-  if (texts.size() < config_.ranks) return;
+  Gathering& gathering = exchanges_[m.round];
+  if (gathering.texts.empty()) {
+    gathering.began = now;
+    gathering.give_up_at = now + static_cast<int64_t>(config_.rendezvous_seconds * 1e6);
+    gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
+  }
+  gathering.texts[rank] = m.text;
+  if (gathering.texts.size() < config_.ranks) return;
   ExchangeAll all{m.round, {}, ""};
-  for (auto& [r, text] : texts) all.texts.push_back(std::move(text));
+  for (auto& [r, text] : gathering.texts) all.texts.push_back(std::move(text));
   exchanges_.erase(m.round);
   for (uint32_t r = 0; r < config_.ranks; ++r) to_rank(r, all);
 }
 
 void Hub::fail_exchanges(const std::string& why) {
   if (someone_lost_.empty()) someone_lost_ = why;
-  for (const auto& [round, texts] : std::exchange(exchanges_, {}))
-    for (const auto& [rank, text] : texts) to_rank(rank, ExchangeAll{round, {}, why});
+  for (const auto& [round, gathering] : std::exchange(exchanges_, {}))
+    for (const auto& [rank, text] : gathering.texts) to_rank(rank, ExchangeAll{round, {}, why});
+}
+
+// A rank that has joined is waited for as long as it lives, since only it knows how much it has to load; now
+// and then people are told. One that has not joined may never come.
+void Hub::look_after_exchanges(int64_t now) {
+  char text[120];
+  for (auto& [round, gathering] : exchanges_) {
+    for (uint32_t r = 0; r < config_.ranks; ++r)
+      if (!joined_[r] && now >= gathering.give_up_at) {
+        std::snprintf(text, sizeof text, "rank %u has not come within %g s", r, config_.rendezvous_seconds);
+        return fail_exchanges(text);
+      }
+    if (now < gathering.say_at) continue;
+    gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
+    uint32_t first = config_.ranks, missing = 0;
+    for (uint32_t r = 0; r < config_.ranks; ++r)
+      if (gathering.texts.count(r) == 0 && missing++ == 0) first = r;
+    const std::string others = missing > 1 ? " and " + std::to_string(missing - 1) + " more" : "";
+    const Connection* c = ranks_[first];
+    std::snprintf(text, sizeof text,
+                  "waiting for rank %u (pid %d)%s for %.0f s: still loading or starting its MPI", first,
+                  c != nullptr ? c->pid : job_.pid, others.c_str(),
+                  static_cast<double>(now - gathering.began) * 1e-6);
+    config_.report(text);
+  }
 }
 
 void Hub::trace_phase() {
@@ -337,6 +382,7 @@ void Hub::close(int64_t now) {
   // own.
   if (coordinator_.busy() && coordinator_.phase() == Phase::kWriting) out.push_back(Discard{});
   carry_out(std::move(out), now);
+  publisher_.wait_for_tidy();  // else the process's end would leave the half of a version for the next start
   connections_.clear();
   for (uint32_t r = 0; r < config_.ranks; ++r) remove_apart(config_.directory, r);
   remove_job_file(config_.directory);

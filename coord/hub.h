@@ -62,10 +62,11 @@ class Hub {
   void drop_broken(int64_t now);
   void to_rank(uint32_t rank, const Message& message);
   void carry_out(Actions actions, int64_t now);
-  void finished(const Outcome& outcome);
+  void finished(const Outcome& outcome, int64_t now);
   void look_for_apart(int64_t now);
-  void gather(uint32_t rank, const ExchangeMine& m);
+  void gather(uint32_t rank, const ExchangeMine& m, int64_t now);
   void fail_exchanges(const std::string& why);
+  void look_after_exchanges(int64_t now);
   void trace_phase();
 
   AgentConfig config_;
@@ -78,7 +79,13 @@ class Hub {
   std::vector<Connection*> ranks_;  // by rank; own and not joined ones: nullptr
   std::vector<bool> joined_;
   std::vector<Message> for_own_rank_;
-  std::map<uint64_t, std::map<uint32_t, std::string>> exchanges_;  // by round
+  struct Gathering {
+    std::map<uint32_t, std::string> texts;  // by rank
+    int64_t give_up_at = 0;                 // on ranks that have not joined
+    int64_t say_at = 0;                     // whom it waits for
+    int64_t began = 0;
+  };
+  std::map<uint64_t, Gathering> exchanges_;  // by round
   std::string someone_lost_;  // a rank that cannot take part in exchanges any more, or ""
   int64_t next_interval_ = 0;
   bool asked_by_client_ = false;

@@ -28,6 +28,7 @@ struct Standing {
   uint64_t held = 0;                    // communicator of the collective it waits to begin, 0: not held
   uint64_t progress = 0;                // messages sent and received; collectives show in `counts` and `inside`
   std::string refusal;                  // why no checkpoint can be taken now (one line, names call or state), or ""
+  bool starting = false;                // the program does not run yet: `refusal` will pass by itself
   bool operator==(const Standing&) const = default;
 };
 

@@ -29,4 +29,17 @@ void Publisher::wait() {
   if (thread_.joinable()) thread_.join();
 }
 
+void Publisher::tidy(VersionSink* sink) {
+  if (tidying_.exchange(true)) return;
+  wait_for_tidy();
+  tidier_ = std::thread([this, sink] {
+    sink->tidy();
+    tidying_ = false;
+  });
+}
+
+void Publisher::wait_for_tidy() {
+  if (tidier_.joinable()) tidier_.join();
+}
+
 }  // namespace cropdl::coord

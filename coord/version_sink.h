@@ -1,6 +1,6 @@
 // Where the versions of a job go: the store, seen from the coordinator on rank 0. Called by the agent's
 // thread and, for publish(), by a thread of its own (a slow disk must not keep the agent from answering);
-// never two at a time.
+// never two at a time, but for tidy().
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,9 @@ class VersionSink {
   // follows.
   virtual Result<uint64_t> publish(const std::vector<ImageSummary>& images, double stall_seconds) = 0;
   virtual void discard() = 0;
+  // Removes the versions that nobody wants any more, once the ranks go on: freeing gigabytes takes time. By a
+  // thread of its own; the functions above may be called meanwhile.
+  virtual void tidy() {}
 };
 
 }  // namespace cropdl::coord

@@ -92,7 +92,7 @@ void fields(P& p, PeerCount& m) {
 }
 template <class P>
 void fields(P& p, Standing& m) {
-  p(m.counts), p(m.inside), p(m.held), p(m.progress), p(m.refusal);
+  p(m.counts), p(m.inside), p(m.held), p(m.progress), p(m.starting), p(m.refusal);
 }
 template <class P>
 void fields(P& p, ImageSummary& m) {

@@ -123,7 +123,8 @@ void Store::phase(const char* name) const {
 }
 
 Result<Store> Store::open_or_create(const std::string& directory, const StoreIdentity& identity,
-                                    StoreOptions options) {
+                                    StoreOptions options, bool* in_use) {
+  if (in_use != nullptr) *in_use = false;
   if (::mkdir(directory.c_str(), 0700) == 0) {
     if (Status synced = sync_directory(parent_of(directory)); !synced) return synced.error();
   } else if (errno != EEXIST) {
@@ -136,15 +137,18 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   // where it is missing) under the lock.
   if (::access((directory + "/" + kIdentityFile).c_str(), F_OK) == 0)
     if (Status good = store.check_or_write_identity(identity); !good) return good.error();
-  if (Status locked = store.take_lock(); !locked) return locked.error();
+  if (Status locked = store.take_lock(in_use); !locked) return locked.error();
   if (Status good = store.check_or_write_identity(identity); !good) return good.error();
   ::chmod(directory.c_str(), 0700);  // one that was there, empty: images hold all of a program's memory
   store.remove_leftovers();
   return store;
 }
 
-Status Store::take_lock() {
-  if (locked_by_this_process(directory())) return Error{used_by(directory(), *reader_.live_job())};
+Status Store::take_lock(bool* in_use) {
+  bool ignored;
+  if (in_use == nullptr) in_use = &ignored;
+  *in_use = locked_by_this_process(directory());
+  if (*in_use) return Error{used_by(directory(), *reader_.live_job())};
   std::string path = directory() + "/" + kLockFile;
   Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (!file) return Error{"store " + directory() + ": its lock cannot be opened: " + errno_text(errno)};
@@ -158,6 +162,7 @@ Status Store::take_lock() {
     int error = errno;
     if (error != EAGAIN && error != EACCES)
       return Error{"store " + directory() + ": cannot be locked: " + errno_text(error)};
+    *in_use = true;
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
   }
@@ -275,13 +280,18 @@ Result<uint64_t> Store::publish(Manifest manifest) {
 void Store::remove_old_versions(const std::string& job) {
   if (options_.keep == 0) return;
   uint32_t seen = 0;
+  std::vector<std::string> doomed;
   for (const Version& version : reader_.versions()) {  // newest first
     if (version.manifest.job != job || ++seen <= options_.keep) continue;
     // Renamed first: a version that is half removed must never be taken for one.
-    std::string doomed = directory() + "/" + kTemporaryPrefix + version_name(version.number) + "-removed";
-    if (::rename(version.directory.c_str(), doomed.c_str()) != 0) continue;
+    doomed.push_back(directory() + "/" + kTemporaryPrefix + version_name(version.number) + "-removed");
+    if (::rename(version.directory.c_str(), doomed.back().c_str()) != 0) doomed.pop_back();
+  }
+  // And durably so: after a crash the old name could be back, without what was removed.
+  if (doomed.empty() || !sync_directory(directory())) return;
+  for (const std::string& name : doomed) {
     std::error_code ignored;
-    std::filesystem::remove_all(doomed, ignored);
+    std::filesystem::remove_all(name, ignored);
   }
 }
 

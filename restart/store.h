@@ -80,9 +80,10 @@ class Store {
  public:
   // Opens or creates the store, takes the lock (held until the object or the process ends; not inherited by
   // children) and removes the leftovers of killed writers. Refuses, having changed nothing: a directory with
-  // other things in it, one of another user or job, one in use, one that cannot be written.
+  // other things in it, one of another user or job, one in use (then `*in_use` says so), one that cannot be
+  // written.
   static Result<Store> open_or_create(const std::string& directory, const StoreIdentity& identity,
-                                      StoreOptions options = {});
+                                      StoreOptions options = {}, bool* in_use = nullptr);
   Store(Store&& other) noexcept;
   Store& operator=(Store&&) = delete;
   ~Store();
@@ -102,7 +103,7 @@ class Store {
   Result<uint64_t> publish(Manifest manifest);
 
   // Removes complete versions of that job beyond the newest StoreOptions::keep. To be called after publish(),
-  // once the ranks go on: freeing gigabytes takes time.
+  // once the ranks go on: freeing gigabytes takes time. May run beside all others, in another thread.
   void remove_old_versions(const std::string& job);
 
   // Removes the draft, if there is one.
@@ -111,7 +112,7 @@ class Store {
  private:
   Store(StoreReader reader, StoreOptions options)
       : reader_(std::move(reader)), options_(std::move(options)) {}
-  Status take_lock();
+  Status take_lock(bool* in_use);
   Status check_or_write_identity(const StoreIdentity& identity);
   void remove_leftovers();
   void phase(const char* name) const;

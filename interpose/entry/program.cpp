@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include "interpose/lower/elf_file.h"
 
@@ -17,12 +18,89 @@ std::string base(const std::string& path) { return path.substr(path.rfind('/') +
 
 bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
-// Programs whose only business is to start others.
-bool is_shell(const std::string& path) {
-  for (const char* name :
-       {"sh", "bash", "dash", "zsh", "ksh", "env", "nice", "taskset", "numactl", "time", "timeout", "nohup"})
+// Whether the path is a tool of the system: in one of its directories, root's, and nobody else's to change. A
+// user's own program may have any name.
+bool of_the_system(const std::string& path) {
+  const std::string directory = path.substr(0, path.rfind('/'));
+  bool there = false;
+  for (const char* system : {"/bin", "/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"})
+    there |= directory == system;
+  struct stat st {};
+  return there && stat(path.c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & S_IWOTH) == 0;
+}
+
+bool is_tool(const std::string& path, std::initializer_list<const char*> names) {
+  if (!of_the_system(path)) return false;
+  for (const char* name : names)
     if (base(path) == name) return true;
   return false;
+}
+
+// Their only business is to start others, and those are protected.
+bool is_starter(const std::string& path) {
+  return is_tool(path, {"sh",     "bash",   "dash",    "zsh",     "ksh",  "ksh93",  "mksh",    "busybox",
+                        "fish",   "tcsh",   "csh",     "env",     "nice", "time",   "timeout", "nohup",
+                        "setsid", "stdbuf", "taskset", "numactl", "chrt", "ionice", "xargs",   "prlimit"});
+}
+
+// They control another process by ptrace, or run it on a processor of their own.
+bool is_debugger(const std::string& path) {
+  return is_tool(path, {"gdb", "gdbserver", "lldb", "strace", "ltrace", "valgrind", "perf", "rr"}) ||
+         (of_the_system(path) &&
+          (base(path).rfind("lldb-", 0) == 0 || base(path).rfind("valgrind.", 0) == 0));
+}
+
+bool needs(const lower::ElfFile& elf, const char* library) {
+  for (const std::string& name : elf.needed)
+    if (name.rfind(library, 0) == 0) return true;
+  return false;
+}
+
+// Interpreters that may load an MPI later on.
+bool may_load_mpi(const lower::ElfFile& elf) {
+  return elf.knows("Py_BytesMain") || needs(elf, "libpython") || needs(elf, "libR.so") ||
+         needs(elf, "libjulia");
+}
+
+// The sanitizer that it was built with. Its runtime is a library, or in the program itself.
+std::string sanitizer_of(const lower::ElfFile& elf) {
+  if (needs(elf, "libtsan.so") || elf.knows("__tsan_init")) return "ThreadSanitizer";
+  if (elf.knows("__msan_init")) return "MemorySanitizer";
+  if (needs(elf, "libasan.so") || elf.knows("__asan_init")) return "AddressSanitizer";
+  return "";
+}
+
+// Who runs the script whose first line this is, with the words in front of the script's name: execve(2), and
+// `env NAME`. Empty: nobody we know.
+std::vector<std::string> interpreter_of(std::string line) {
+  line.erase(0, line.find_first_not_of(" \t"));
+  line.erase(line.find_last_not_of(" \t") + 1);
+  const size_t end = line.find_first_of(" \t");
+  std::vector<std::string> words{line.substr(0, end)};
+  if (end != std::string::npos) words.push_back(line.substr(line.find_first_not_of(" \t", end)));
+  if (words.size() == 2 && is_tool(words[0], {"env"}) &&
+      words[1].find_first_of(" \t=") == std::string::npos && words[1][0] != '-')
+    words.erase(words.begin());
+  return words;
+}
+
+// The MPI that programs find here if nobody says which: Debian's alternatives, else the one we are built
+// with.
+std::string default_mpi() {
+  const auto built = [](const char* mpi) {
+    return access((own_directory() + "/cropdl-lower-" + mpi).c_str(), X_OK) == 0;
+  };
+  for (const char* link :
+       {"/etc/alternatives/mpi-x86_64-linux-gnu", "/etc/alternatives/mpirun", "/etc/alternatives/mpi"}) {
+    char target[4096];
+    const ssize_t n = readlink(link, target, sizeof target);
+    const std::string path(target, n > 0 ? static_cast<size_t>(n) : 0);
+    for (const char* mpi : {"openmpi", "mpich"})
+      if (path.find(mpi) != std::string::npos && built(mpi)) return mpi;
+  }
+  for (const char* mpi : {"openmpi", "mpich"})
+    if (built(mpi)) return mpi;
+  return "none";
 }
 
 }  // namespace
@@ -61,14 +139,33 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
   ProgramFacts facts;
   facts.path = path;
   facts.mpi = "none";
-  char magic[2] = {};
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char head[256] = {};
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return Error{path + ": cannot open: " + errno_text(errno)};
-  const ssize_t n = read(fd, magic, 2);
+  const ssize_t n = read(fd, head, sizeof head - 1);
   close(fd);
-  if ((n == 2 && magic[0] == '#' && magic[1] == '!') || is_shell(path)) {
-    facts.kind = ProgramKind::kScript;
+  if (is_debugger(path)) {
+    facts.kind = ProgramKind::kNative;
+    facts.why = "it controls the program that it runs, as CropDL does";
     return facts;
+  }
+  if (is_starter(path)) {
+    facts.kind = ProgramKind::kStarter;
+    return facts;
+  }
+  if (n > 2 && head[0] == '#' && head[1] == '!') {
+    const std::string text = head + 2;
+    const std::vector<std::string> words = interpreter_of(text.substr(0, text.find('\n')));
+    const auto interpreter = find_program(words[0]);
+    if (!interpreter) return Error{path + ": its interpreter: " + interpreter.error().message};
+    auto inner = inspect_program(*interpreter);
+    if (!inner) return Error{path + ": its interpreter: " + inner.error().message};
+    if (inner->kind == ProgramKind::kStarter || !inner->before.empty()) {  // execve finds out by itself
+      facts.kind = ProgramKind::kStarter;
+      return facts;
+    }
+    inner->before = words;
+    return inner;
   }
   const auto elf = lower::read_elf(path);
   if (!elf) return elf.error();
@@ -76,10 +173,17 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
     return Error{path +
                  ": is statically linked, and a static program has no libraries to stand between; link it "
                  "dynamically"};
-  for (const std::string& library : elf->needed) {
-    if (library.rfind("libmpi.so", 0) == 0 || library.rfind("libmpi_", 0) == 0) facts.mpi = "openmpi";
-    if (library.rfind("libmpich", 0) == 0) facts.mpi = "mpich";
+  facts.sanitizer = sanitizer_of(*elf);
+  if (facts.sanitizer == "ThreadSanitizer" || facts.sanitizer == "MemorySanitizer") {
+    facts.kind = ProgramKind::kNative;
+    facts.why = "it was built with " + facts.sanitizer + ", which wants the addresses that CropDL needs";
   }
+  if (needs(*elf, "libmpi.so") || needs(*elf, "libmpi_"))
+    facts.mpi = "openmpi";
+  else if (needs(*elf, "libmpich"))
+    facts.mpi = "mpich";
+  else if (may_load_mpi(*elf))
+    facts.mpi = default_mpi();
   return facts;
 }
 
@@ -100,6 +204,17 @@ std::string library_directory() {
       return result;
     }
   return "";
+}
+
+std::string without(const std::string& list, const std::string& file) {
+  std::string out;
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find_first_of(": ", at), list.size());  // man 8 ld.so: spaces or colons
+    const std::string one = list.substr(at, end - at);
+    if (!one.empty() && one != file) out += (out.empty() ? "" : ":") + one;
+    at = end + 1;
+  }
+  return out;
 }
 
 Error become(const std::string& path, std::vector<std::string> words) {

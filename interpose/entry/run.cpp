@@ -23,6 +23,11 @@ int fail(const std::string& line) {
   return 1;
 }
 
+// Once per job.
+void say(const lower::Launch& launch, const std::string& line) {
+  if (launch.rank == 0) fprintf(stderr, "cropdl-run: %s\n", line.c_str());
+}
+
 std::string absolute(const std::string& path) {
   if (path.empty() || path[0] == '/') return path;
   char cwd[4096];
@@ -62,17 +67,28 @@ int main(int argc, char** argv) {
   const char* preload = getenv("LD_PRELOAD");
   if (preload != nullptr) boot.preload = preload;
 
-  if (facts->kind == entry::ProgramKind::kScript) {
-    // The script runs as it is; the preload entrance protects the program that it execs.
+  const lower::Launch launch = lower::read_launch(facts->path);
+  const std::string ours = boot.installation + "/libcropdl.so";
+  if (facts->kind == entry::ProgramKind::kNative) {
+    say(launch, facts->path + " runs natively and unprotected: " + facts->why);
+    setenv("LD_PRELOAD", entry::without(boot.preload, ours).c_str(), 1);
+    return fail(entry::become(facts->path, words).message);
+  }
+  if (facts->kind == entry::ProgramKind::kStarter) {
+    // It runs as it is; the preload entrance protects the program that it execs.
+    say(launch, facts->path + " itself runs unprotected; an MPI program that it starts is protected");
     setenv("CROPDL_DIR", boot.directory.c_str(), 1);
     if (interval > 0) setenv("CROPDL_INTERVAL", std::to_string(interval).c_str(), 1);
-    const std::string ours = boot.installation + "/libcropdl.so";
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
     return fail(entry::become(facts->path, words).message);
   }
+  boot.sanitizer = facts->sanitizer;
+  if (!facts->before.empty()) {  // the kernel puts the script's path in the place of its name: execve(2)
+    words[0] = *path;
+    words.insert(words.begin(), facts->before.begin(), facts->before.end());
+  }
 
   // argv[0] as the program would have it
-  return fail(
-      entry::become_lower_half(boot, lower::read_launch(facts->path).flavour, facts->mpi, words).message);
+  return fail(entry::become_lower_half(boot, launch.flavour, facts->mpi, words).message);
 }

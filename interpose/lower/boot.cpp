@@ -13,7 +13,8 @@ std::string boot_text(const Boot& b) {
                         {"program", json_bytes(b.program)},
                         {"preload", json_bytes(b.preload)},
                         {"version", b.version},
-                        {"installation", json_bytes(b.installation)}}
+                        {"installation", json_bytes(b.installation)},
+                        {"sanitizer", b.sanitizer}}
       .dump();
 }
 
@@ -28,6 +29,7 @@ Result<Boot> parse_boot(const std::string& text) {
     b.preload = restart::bytes_of(json.at("preload"));
     b.version = restart::integer_of<uint64_t>(json.at("version"));
     b.installation = restart::bytes_of(json.at("installation"));
+    b.sanitizer = json.at("sanitizer").get<std::string>();
     return b;
   } catch (const nlohmann::json::exception&) {
     return Error{"this program is started by cropdl-run or cropdl-restart, not by hand"};

@@ -20,6 +20,7 @@ struct Boot {
   std::string preload;       // LD_PRELOAD of the program, if the preload entrance took ours out of it
   uint64_t version = 0;      // to restart from, 0: the newest that is whole
   std::string installation;  // directory of our shims and core
+  std::string sanitizer;     // "AddressSanitizer" if the program was built with it (start only)
 };
 
 std::string boot_text(const Boot& boot);

@@ -48,9 +48,16 @@ void read_needed(const File& file, const Elf64_Phdr& dynamic, ElfFile* elf) {
   std::vector<Elf64_Dyn> entries(count);
   if (!file.read(entries.data(), count * sizeof(Elf64_Dyn), dynamic.p_offset)) return;
   int64_t strings = -1;
-  for (const auto& e : entries)
+  uint64_t size = 0;
+  for (const auto& e : entries) {
     if (e.d_tag == DT_STRTAB) strings = offset_of(*elf, e.d_un.d_ptr);
+    if (e.d_tag == DT_STRSZ) size = e.d_un.d_val;
+  }
   if (strings < 0) return;
+  if (file.holds(static_cast<uint64_t>(strings), size)) {
+    elf->names.resize(size);
+    if (!file.read(elf->names.data(), size, static_cast<uint64_t>(strings))) elf->names.clear();
+  }
   for (const auto& e : entries) {
     if (e.d_tag == DT_NULL) break;
     if (e.d_tag != DT_NEEDED) continue;
@@ -74,6 +81,10 @@ std::string why_not(const File& file, const Elf64_Phdr& s) {
 }
 
 }  // namespace
+
+bool ElfFile::knows(const std::string& symbol) const {
+  return names.find('\0' + symbol + '\0') != std::string::npos;
+}
 
 Result<ElfFile> read_elf(const std::string& path) {
   const File file(path);

@@ -18,6 +18,8 @@ struct ElfFile {
   std::vector<Elf64_Phdr> segments;
   std::string interpreter;          // "": static
   std::vector<std::string> needed;  // DT_NEEDED
+  std::string names;                // its dynamic string table: all symbols that it defines or wants, between zeros
+  bool knows(const std::string& symbol) const;
   bool position_independent() const { return header.e_type == ET_DYN; }
 };
 

@@ -24,6 +24,7 @@ constexpr size_t kStack = 64 << 10;
 
 constexpr unsigned kStacks = (seam::kLowEnd - seam::kLowBegin) / kStack;
 unsigned stacks_used;
+bool no_low_memory;
 
 constexpr unsigned kSegments = 4096;  // of the 8192 that a table can have
 uint64_t segments[kSegments];         // their bases
@@ -93,7 +94,7 @@ int start_thread(void* (*run)(void*), void* argument, void* stack, size_t size) 
 
 int start_lender(void* (*run)(void*), void* argument) {
   void* const at = reinterpret_cast<void*>(seam::kLowBegin + stacks_used * kStack);
-  if (stacks_used < kStacks && mmap(at, kStack, PROT_READ | PROT_WRITE,
+  if (!no_low_memory && stacks_used < kStacks && mmap(at, kStack, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at) {
     ++stacks_used;
     const int error = start_thread(run, argument, at, kStack);
@@ -123,7 +124,10 @@ void make_segments(seam::ThreadRecord* thread) {
   __atomic_store_n(&segments_lock, 0, __ATOMIC_RELEASE);
 }
 
+void leave_low_memory_alone() { no_low_memory = true; }
+
 void continue_on_low_block() {
+  if (no_low_memory) return;
   Borrowed borrowed;
   borrowed.borrower = static_cast<int32_t>(syscall(SYS_gettid));
   sem_init(&borrowed.lent, 0, 0);

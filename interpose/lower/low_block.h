@@ -28,6 +28,9 @@ bool lend_block_to(int32_t borrower);
 // with any FS base: uses no libc, no TLS.
 void make_segments(seam::ThreadRecord* thread);
 
+// For a program that needs all addresses below 4 GiB. Before everything else here.
+void leave_low_memory_alone();
+
 // The main thread goes on with a block below 4 GiB; the one that ld.so gave it stays unused. LH, while there
 // is no other thread.
 void continue_on_low_block();

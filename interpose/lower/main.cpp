@@ -17,6 +17,7 @@
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/donor.h"
 #include "interpose/lower/filter.h"
+#include "interpose/lower/lock_wait.h"
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -78,7 +79,7 @@ void ready_to_run(seam::ThreadRecord& main) {
   make_segments(&main);
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = start_donors(); !s) die(s.error().message);
-  if (auto s = install_handlers(); !s) die(s.error().message);
+  if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
   if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
   if (p.boot.restart) {
     if (auto s = restore_last_attributes(); !s) die(s.error().message);
@@ -190,7 +191,11 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
 }
 
 Status open_versions(Process& p, const restart::StoreIdentity& identity) {
-  auto store = open_store(p.boot.directory, identity);
+  LockWait wait;
+  wait.say = [&p](const std::string& line) {
+    fprintf(stderr, "%s: %s\n", p.boot.restart ? "cropdl-restart" : "cropdl-run", line.c_str());
+  };
+  auto store = open_store(p.boot.directory, identity, wait);
   if (!store) return store.error();
   auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
                                   p.mpi != nullptr ? p.mpi->library_version() : "");
@@ -200,12 +205,19 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
 }
 
 Status start_agent(Process& p) {
-  p.rank = std::make_unique<Rank>(p.mpi, save_image);
+  // Without a launcher Open MPI would fork a daemon, which is there for MPI_Comm_spawn only, and no checkpoint
+  // could be had while that child lives (orte/mca/ess/singleton). The program's environment is laid out already.
+  if (p.launch.flavour == "none") setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  p.rank = std::make_unique<Rank>(
+      p.mpi, save_image,
+      p.boot.sanitizer.empty() ? "" : "programs built with " + p.boot.sanitizer + " cannot be saved: their shadow memory spans terabytes");
   coord::AgentConfig config;
   config.directory = p.boot.directory;
   config.rank = p.launch.rank;
   config.ranks = p.launch.ranks;
   config.interval_seconds = p.boot.interval;
+  // Rank 0 may have to wait for the lock, and to clear away what a killed job left, before it listens.
+  config.rendezvous_seconds = 300;
   config.own_descriptors = true;
   config.run_id = p.launch.run;
   config.trace_phase = getenv("CROPDL_TRACE_PHASE") != nullptr;
@@ -223,9 +235,11 @@ int main(int argc, char** argv) {
   // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors
   // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
   cropdl::restart::open_high("/", O_PATH);
+  const char* text = getenv(kBootVariable);
+  // AddressSanitizer's shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
+  if (text != nullptr && strstr(text, "\"AddressSanitizer\"") != nullptr) leave_low_memory_alone();
   continue_on_low_block();
   Process& p = process();
-  const char* text = getenv(kBootVariable);
   auto boot = parse_boot(text != nullptr ? text : "");
   if (!boot) die(boot.error().message);
   p.boot = *boot;

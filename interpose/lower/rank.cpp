@@ -22,7 +22,7 @@ void clear_attention() { __atomic_store_n(&seam::control()->attention, 0u, __ATO
 void Rank::hold() {
   if (!ready_)
     return;  // and standing() refuses this attempt, even if the program begins to run in its course
-  process_refusal_ = process_refusal();
+  process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
   holding_ = true;
   set_attention(seam::kAttentionHold);
   if (mpi_ != nullptr) mpi_->hold();
@@ -35,6 +35,7 @@ void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
 coord::Standing Rank::standing() {
   coord::Standing s;
   if (!holding_) {
+    s.starting = true;
     s.refusal = "the program is only just being started or restarted; ask again";
     return s;
   }

@@ -20,7 +20,8 @@ class Rank final : public coord::LocalRank {
   // `mpi` may be null (a program without MPI). `save` writes this rank's image into a directory; it is called
   // by the main thread while the program is stopped.
   using Save = std::function<Result<coord::ImageSummary>(const std::string& directory)>;
-  Rank(MpiRuntime* mpi, Save save) : mpi_(mpi), save_(std::move(save)) {}
+  Rank(MpiRuntime* mpi, Save save, std::string refusal = "")
+      : mpi_(mpi), save_(std::move(save)), refusal_(std::move(refusal)) {}
 
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
   void serve();
@@ -49,6 +50,7 @@ class Rank final : public coord::LocalRank {
 
   MpiRuntime* const mpi_;
   const Save save_;
+  const std::string refusal_;  // why this program can never be saved, or ""
 
   std::atomic<bool> ready_{false};
   std::string process_refusal_;  // agent only: of the attempt under way

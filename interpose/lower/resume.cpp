@@ -23,7 +23,6 @@ namespace {
 // What a rank says of a version: it is usable, damaged (an older one may do), or nothing here can be
 // restarted.
 constexpr const char* kFine = "fine";
-constexpr double kMeetWithin = 300;  // seconds; ranks load images of different sizes
 constexpr char kDamaged = 'D', kRefused = 'R';
 
 struct Loaded {
@@ -63,10 +62,6 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
     return kRefused + ("version " + std::to_string(version.number) + " was written by a newer CropDL (seam " +
                        std::to_string(version.manifest.seam) + ", this one knows " +
                        std::to_string(seam::kSeamVersion) + "); restart it with that one");
-  if (version.manifest.seam < seam::kOldestSeam)
-    return kRefused + ("version " + std::to_string(version.number) + " was written by an older CropDL (seam " +
-                       std::to_string(version.manifest.seam) + ", this one needs at least " +
-                       std::to_string(seam::kOldestSeam) + "); restart it with that one");
   auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
@@ -82,7 +77,7 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
 
 // All ranks' verdicts; "" if all are fine, else the first other one.
 std::string agree(Process& p, const std::string& mine) {
-  auto all = p.agent->exchange(mine, kMeetWithin);
+  auto all = p.agent->exchange(mine);
   if (!all) die("the ranks of this restart did not find each other: " + all.error().message);
   for (size_t r = 0; r < all->size(); ++r)
     if ((*all)[r] != kFine)

@@ -95,6 +95,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   for (const int fd : p.inherited) state->files[fd / 64] |= 1ull << (fd % 64);
   state->text_begin = interpreter->begin;
   state->text_end = interpreter->end;
+  state->no_lower_half_below_4gib = p.boot.sanitizer.empty() ? 0 : 1;
   state->uses_raw_syscalls_low = has_own_system_calls(*program, *image) ? 1 : 0;
 
   InitialStack stack;

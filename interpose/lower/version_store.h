@@ -1,4 +1,5 @@
-// Rank 0's side of publishing: the coordinator's VersionSink over the store. LH; the agent's thread.
+// Rank 0's side of publishing: the coordinator's VersionSink over the store. LH; the agent's thread and its
+// publisher's.
 #pragma once
 
 #include <memory>
@@ -14,22 +15,20 @@ class VersionStore final : public coord::VersionSink {
  public:
   // `manifest` holds what is the same for every version of this run.
   VersionStore(restart::Store store, restart::Manifest manifest)
-      : store_(std::move(store)), manifest_(std::move(manifest)) {}
+      : store_(std::move(store)), manifest_(std::move(manifest)), job_(manifest_.job) {}
 
   Result<std::string> begin() override;
   Result<uint64_t> publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) override;
   void discard() override { store_.discard(); }
+  void tidy() override { store_.remove_old_versions(job_); }
 
   void set_parent(uint64_t version) { manifest_.parent = version; }
 
  private:
   restart::Store store_;
   restart::Manifest manifest_;
+  const std::string job_;  // manifest_.job, for tidy(), whose thread may not look at manifest_
 };
-
-// Store::open_or_create, but waits for a former job that has been killed and is still being taken apart: the
-// kernel frees a process's memory, gigabytes of it, before it drops the lock.
-Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity);
 
 // The fields that every version of this run has in common.
 restart::Manifest manifest_of_run(const Launch& launch, const std::string& program,

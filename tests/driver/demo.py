@@ -22,20 +22,22 @@ def say(text):
 
 
 def watch(job, until, what):
-    """Shows the training's progress until the step is reached or the run is over."""
-    shown, last, end = 0.0, -1, 0.0
+    """Shows the training's progress until the step is reached or the run is over. A restarted run's log still has the
+    killed one's steps until it is cut back: only steps since the job's start are its own."""
+    shown, last, end = 0.0, 0, time.monotonic() + 60
     while True:
         log = Log(job.log)
-        if log.last_step() >= until or log.digest is not None:
+        step = max((k for k, moment in log.steps if moment >= job.started), default=0)
+        if step >= until or log.digest is not None:
             return
-        if log.last_step() > last:
-            last, end = log.last_step(), time.monotonic() + 60
+        if step > last:
+            last, end = step, time.monotonic() + 60
         if not job.alive() and Log(job.log).digest is None:
             raise Failure(f"{what} ended with {job.process.returncode}:\n{job.output()}")
-        expect(time.monotonic() < end, f"{what} hangs at step {log.last_step()}:\n{job.output()}")
-        if time.monotonic() - shown > 1.5:
+        expect(time.monotonic() < end, f"{what} hangs at step {step}:\n{job.output()}")
+        if step and time.monotonic() - shown > 1.5:
             shown = time.monotonic()
-            say(f"    {what}: step {log.last_step()}")
+            say(f"    {what}: step {step}")
         time.sleep(0.02)
 
 

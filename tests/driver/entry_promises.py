@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Log, Place, app, check_continued, check_whole, expect, launcher, logs_of, native,
+from driver import (BUILD, Failure, Log, Place, SOURCE, app, check_continued, check_whole, expect, launcher, logs_of, native,
                     promise_main, take_checkpoint, tool)
 
 PROMISES = {}
@@ -166,6 +166,237 @@ def not_utf8():
         job.finish()
         check_continued(before, Log(job.log), job.started, *bounds[job.log])
         check_whole(Log(job.log))
+
+
+# --- What a program is --------------------------------------------------------------------------------------------
+
+@promise("run.program_named_like_a_tool_is_protected")
+def named_like_a_tool():
+    with Place("named") as place:
+        for name in ("time", "env", "bash"):
+            place.store = place.path(f"store-{name}")
+            shutil.copy(app("plain/plain"), place.path(name))
+            job = place.start([tool("cropdl-run"), "--dir", place.store, place.path(name), "--steps", "2000", "--pace", "10000",
+                               "--log", place.path(f"log-{name}")], place.path(f"log-{name}"))
+            job.wait_for_step(3)
+            take_checkpoint(place, job)
+            expect("protected" not in job.output(), job.output())
+            job.process.kill()  # the driver takes processes of such names for launchers
+            job.kill_all()
+
+
+@promise("run.what_runs_unprotected_says_so")
+def unprotected():
+    run = tool("cropdl-run")
+    with Place("unprotected") as place:
+        for words in (["/bin/bash", "-c", "echo said"], ["/usr/bin/env", "echo", "said"], ["nice", "echo", "said"]):
+            status, text, _ = place.ask([run, "--dir", place.store, *words])
+            path = os.path.realpath(words[0] if "/" in words[0] else shutil.which(words[0]))
+            expect(status == 0 and text == f"cropdl-run: {path} itself runs unprotected; an MPI program that it starts is "
+                   "protected\nsaid", f"{status}: {text}")
+        script = place.path("script")
+        with open(script, "w") as f:
+            f.write("#! /bin/sh -e\necho said \"$@\"\n")
+        os.chmod(script, 0o755)
+        status, text, _ = place.ask([run, "--dir", place.store, script, "a"])
+        expect(text == f"cropdl-run: {script} itself runs unprotected; an MPI program that it starts is protected\nsaid a", text)
+        expect(not os.path.exists(place.store), "a store was made")
+
+
+@promise("run.script_of_an_interpreter_is_protected")
+def interpreter_script():
+    """Its words are those that execve(2) would pass."""
+    with Place("script") as place:
+        for first in ("#!/usr/bin/python3 -u", "#!/usr/bin/env /usr/bin/python3"):
+            script, log = place.path("script"), place.path("log")
+            place.store = place.path("store-env" if "env" in first else "store")
+            with open(script, "w") as f:
+                f.write(first + "\nimport sys, time\nprint(sys.argv, flush=True)\nopen(sys.argv[1], 'w').write('x')\n"
+                        "time.sleep(60)\n")
+            os.chmod(script, 0o755)
+            job = place.start([tool("cropdl-run"), "--dir", place.store, script, log])
+            end = time.monotonic() + 30
+            while not os.path.exists(log) or not os.path.getsize(log):
+                expect(job.alive() and time.monotonic() < end, job.output())
+                time.sleep(0.02)
+            expect(job.output() == f"{[script, log]}\n", job.output())
+            end = time.monotonic() + 30
+            while place.checkpoint()[0] != 0:
+                expect(time.monotonic() < end, place.checkpoint()[1])
+            job.kill_all()
+            os.unlink(log)
+
+
+@promise("run.debugger_runs_natively_and_says_so")
+def debugger():
+    command = ["/usr/bin/gdb", "-batch", "-nx", "-ex", "run", "--args"]
+    with Place("gdb") as place:
+        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, *command, app("plain/plain"), "--steps", "2",
+                                     "--log", place.path("log")])
+        check_whole(Log(place.path("log")))
+        expect(text.startswith(f"cropdl-run: {os.path.realpath(command[0])} runs natively and unprotected: it controls the "
+                               "program that it runs, as CropDL does\n"), text)
+
+
+def sanitized(place, kind):
+    source, program = place.path("sanitized.c"), place.path(f"sanitized-{kind}")
+    with open(source, "w") as f:
+        f.write("#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(int argc, char** argv) {\n"
+                "  char* p = malloc(10);\n  p[3] = (char)argc;\n  puts(\"begun\");\n  fflush(stdout);\n"
+                "  if (argc > 1) sleep((unsigned)atoi(argv[1]));\n  printf(\"done %d\\n\", p[3]);\n  free(p);\n  return 0;\n}\n")
+    options = [f"-fsanitize={kind}"]
+    if kind == "memory":  # GCC has none; Clang links its runtime into the program, which then exports this
+        with open(source, "a") as f:
+            f.write("void __msan_init(void) {}\n")
+        options = ["-rdynamic"]
+    built = subprocess.run(["gcc", *options, "-g", source, "-o", program], capture_output=True, text=True)
+    expect(built.returncode == 0, f"gcc {options}: {built.stderr}")
+    return program
+
+
+@promise("run.address_sanitizer_s_programs_start_and_are_not_saved")
+def address_sanitizer():
+    with Place("asan") as place:
+        job = place.start([tool("cropdl-run"), "--dir", place.store, sanitized(place, "address"), "6"])
+        end = time.monotonic() + 30
+        while "begun" not in job.output():
+            expect(job.alive() and time.monotonic() < end, job.output())
+            time.sleep(0.02)
+        while True:
+            status, text, _ = place.checkpoint()
+            if "only just being started" not in text:
+                break
+        expect(status == 1 and text == "cropdl: checkpoint refused: rank 0: programs built with AddressSanitizer cannot be "
+               "saved: their shadow memory spans terabytes", f"{status}: {text}")
+        job.finish()
+        expect(job.output() == "begun\ndone 2\n", job.output())
+
+
+def natively_sanitized(kind, name):
+    with Place(kind) as place:
+        program = sanitized(place, kind)
+        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, program])
+        expect(status == 0 and text == f"cropdl-run: {program} runs natively and unprotected: it was built with {name}, which "
+               "wants the addresses that CropDL needs\nbegun\ndone 1", f"{status}: {text}")
+        status, text, _ = place.ask([program], environment={"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so")})
+        expect(status == 0 and text == "begun\ndone 1", f"through the preload entrance: {status}: {text}")
+
+
+promise("run.thread_sanitizer_s_programs_run_natively")(lambda: natively_sanitized("thread", "ThreadSanitizer"))
+promise("run.memory_sanitizer_s_programs_run_natively")(lambda: natively_sanitized("memory", "MemorySanitizer"))
+
+
+@promise("run.python_that_loads_mpi_without_a_launcher")
+def singleton():
+    """As natively: a job of one rank, that can be saved and goes on."""
+    code = ("from mpi4py import MPI; import sys, time; c = MPI.COMM_WORLD; print(c.size, c.rank, c.allreduce(5), flush=True)\n"
+            "open(sys.argv[1], 'w').write('x')\n"
+            "while time.sleep(0.02) is None and not __import__('os').path.exists(sys.argv[2]): c.barrier()\n"
+            "print('end', c.allreduce(7), flush=True)")
+    with Place("singleton") as place:
+        words = ["/usr/bin/python3", "-c", code, place.path("begun"), place.path("end")]
+        job = place.start([tool("cropdl-run"), "--dir", place.store, *words])
+        end = time.monotonic() + 60
+        while not os.path.exists(place.path("begun")):
+            expect(job.alive() and time.monotonic() < end, job.output())
+            time.sleep(0.02)
+        status, text, _ = place.checkpoint()
+        expect(status == 0, text)
+        expect(job.output() == "1 0 5\n", job.output())
+        job.kill_all()
+        job = place.restart()
+        with open(place.path("end"), "w") as f:
+            f.write("x")
+        job.finish()
+        expect(job.output().endswith("end 7\n"), job.output())
+
+
+# --- A store whose job is dying ------------------------------------------------------------------------------------
+
+@promise("restart.waits_for_a_killed_job_that_still_holds_the_lock")
+def dying_job():
+    """A stand-in holds the lock in the name of a process that is dead, for a while."""
+    with Place("dying") as place:
+        made_store(place)
+        stand_in = subprocess.Popen([sys.executable, "-c", f"""
+import fcntl, os, socket, time
+child = os.fork()
+if child == 0: os._exit(0)
+f = open({place.store + '/lock'!r}, 'r+')
+fcntl.lockf(f, fcntl.LOCK_EX)
+f.truncate(0)
+f.write(f'{{child}} {{socket.gethostname()}}\\n')
+f.flush()
+print(child, flush=True)
+time.sleep(4)
+"""], stdout=subprocess.PIPE, text=True)
+        child = int(stand_in.stdout.readline())
+        job = place.restart()
+        step = Log(job.log).last_step()
+        job.wait_for_step(step + 3)
+        expect(job.output().startswith(f"cropdl-restart: store {place.store}: waiting for the former job's process {child}, which "
+                                       "has been killed, to end\ncropdl-restart: continues from version 1\n"), job.output())
+        stand_in.wait()
+        job.kill_ranks()
+
+
+@promise("restart.of_a_running_job_is_refused")
+def running_job():
+    with Place("running") as place:
+        job = place.run("plain/plain", ("--steps", "2000", "--pace", "10000"))
+        job.wait_for_step(3)
+        take_checkpoint(place, job)
+        pid = job.ranks()[0]
+        says(place, [tool("cropdl-restart"), place.store],
+             rf"cropdl-restart: store {place.store}: is used by a running job \(pid {pid} on {re.escape(socket.gethostname())}\)")
+        job.kill_ranks()
+
+
+@promise("trigger.interval_that_falls_into_the_start_waits_without_a_word")
+def early_interval():
+    with Place("early") as place:
+        job = place.run("mpich/torture", ("--steps", "400", "--pace", "20000"), "mpich", 2, options=("--interval", "0.001"))
+        for again in range(2):
+            had, end = len(place.versions()), time.monotonic() + 60
+            newest = max(place.versions(), default=0)
+            while max(place.versions(), default=0) <= newest:
+                expect(job.alive() and time.monotonic() < end, job.output())
+                time.sleep(0.02)
+            expect("refused" not in job.output(), job.output())
+            job.kill_ranks()
+            if not again:
+                job = place.restart("mpich", 2)
+
+
+# --- Documents ---------------------------------------------------------------------------------------------------
+
+@promise("documents.folders_use_only_those_above_them")
+def folders():
+    with open(os.path.join(SOURCE, "docs", "architecture.md")) as f:
+        table = f.read().partition("## Folders")[2].partition("\n## ")[0]
+    folders = [name.rstrip("/") for name in re.findall(r"^\| `([a-z/]+/)` \|", table, re.MULTILINE)]
+    expect(len(folders) > 8, f"folders in docs/architecture.md: {folders}")
+
+    def place_of(path):
+        of = [i for i, folder in enumerate(folders) if path.startswith(folder + "/")]
+        return max(of, key=lambda i: len(folders[i]), default=None)
+
+    seen, wrong = 0, []
+    for top in ("restart", "coord", "interpose"):
+        for directory, _, names in os.walk(os.path.join(SOURCE, top)):
+            for name in names:
+                path = os.path.relpath(os.path.join(directory, name), SOURCE)
+                if not name.endswith((".c", ".cpp", ".h", ".S", ".j2")):
+                    continue
+                own = place_of(path)
+                expect(own is not None, f"{path} is in no folder of docs/architecture.md")
+                with open(os.path.join(SOURCE, path)) as f:
+                    for include in re.findall(r'^#include "((?:restart|coord|interpose)/[^"]+)"', f.read(), re.MULTILINE):
+                        seen += 1
+                        if place_of(include) is None or place_of(include) > own:
+                            wrong.append(f"{path} includes {include}")
+    expect(seen > 200, f"only {seen} includes found")
+    expect(not wrong, "\n".join(wrong))
 
 
 if __name__ == "__main__":

@@ -1,28 +1,33 @@
 #!/usr/bin/env python3
-"""Kills all ranks at random and at chosen moments and restarts each time from the newest complete version, restarts of
+"""Kills all ranks, or one, at random and at chosen moments and restarts each time from the newest complete version, restarts of
 restarts included. In the end the digest of every rank must be the undisturbed native run's.
 
   torture.py [--mpi openmpi|mpich|alternate] [--kills 50] [--ranks 2] [--interval 0.3] [--seed N] [--short]
 
 Half of the kills fall at random moments; the other half are aimed at the phase that was hit least so far: the ranks are
-frozen (SIGSTOP), and killed if they are in that phase, else let go on. Prints how many kills fell into each phase and
+frozen (SIGSTOP), and killed if they are in that phase, else let go on. Half of the kills take one rank alone, the hub's
+(rank 0) or another, and the launcher has to end the rest; between kills one rank is stopped for a moment, often in the middle
+of a checkpoint, and goes on. Prints how many kills fell into each phase and
 fails if one was never hit; with --short (the form that ctest runs) phases may be missed. Where the program ends before
 all kills are spent, it is started anew in a new store, and compared again."""
 
 import argparse
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, check_whole, expect, launcher, logs_of, native, other, tool)
+from driver import (Failure, Log, PATIENCE, Place, check_whole, expect, launcher, logs_of, native, other,
+                    read_proc, tool)
 
 PHASES = ("before the first version", "computing", "blocked in a collective", "blocked in a receive", "cutting",
           "draining", "writing", "between sync and rename", "restarting")
 TRACED = {"holding": "cutting", "stopping": "cutting", "draining": "draining", "writing": "writing",
           "publishing": "between sync and rename", "restarting": "restarting"}
+VICTIMS = ("all ranks", "rank 0, the hub", "another rank")
 BLOCKED_AFTER = 0.001  # seconds at a call before it counts as blocked in it
 
 
@@ -31,6 +36,8 @@ class Torture:
         self.options, self.place = options, place
         self.rng = random.Random(options.seed)
         self.hits = dict.fromkeys(PHASES, 0)
+        self.victims = dict.fromkeys(VICTIMS, 0)
+        self.stops = 0
         self.mpi = "openmpi" if options.mpi == "alternate" else options.mpi
         self.first_mpi = self.mpi
         self.arguments = ("--steps", str(options.steps), "--pace", str(options.pace))
@@ -73,6 +80,42 @@ class Torture:
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 pass
+
+    def rank_of(self, pid):
+        found = re.search(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)\0", read_proc(pid, "environ"))
+        return int(found.group(1)) if found else -1
+
+    def stop_one(self):
+        """One rank stands still for a moment, the others and a checkpoint wait for it; nothing may come of it."""
+        pids = self.job.ranks()
+        if not pids or not self.place.versions():
+            return
+        self.versions_before_request = len(self.place.versions())
+        self.request()
+        time.sleep(self.rng.random() * 0.05)
+        pid = self.rng.choice(pids)
+        try:
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(self.rng.random() * 0.5)
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            return
+        self.stops += 1
+
+    def strike(self, pids):
+        """Kills the frozen ranks, or one of them; in the end the job is dead. Says who was killed, or "" if nobody."""
+        who = VICTIMS[0] if self.kills % 4 < 2 else min(VICTIMS[1:], key=lambda v: self.victims[v])
+        wanted = [pid for pid in pids if (self.rank_of(pid) == 0) == (who == VICTIMS[1])]
+        if who == VICTIMS[0] or len(wanted) == 0:
+            return VICTIMS[0] if self.job.kill_ranks() else ""
+        os.kill(self.rng.choice(wanted), signal.SIGKILL)
+        self.thaw(pids)
+        try:
+            self.job.process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{who} was killed, and {PATIENCE:.0f} s later the launcher and the others still run")
+        self.job.kill_all()
+        return who
 
     def phase_now(self):
         """Of frozen or dead ranks."""
@@ -126,6 +169,8 @@ class Torture:
         return False
 
     def kill(self):
+        if self.kills:
+            self.stop_one()
         self.versions_before_request = len(self.place.versions())
         at_random = self.kills % 2 == 0
         target = None
@@ -142,18 +187,20 @@ class Torture:
             self.aim(target)
         while self.job.alive() and not self.job.ranks():  # the launcher alone, as yet
             time.sleep(0.005)
-        if not self.job.alive() or not self.freeze():
+        frozen = self.freeze() if self.job.alive() else []
+        if not frozen:
             return False
         if all(log.digest is not None for log in logs_of(self.job.log, self.options.ranks)):
             self.thaw(self.job.ranks())
             return False
         phase = self.phase_now()
-        killed = self.job.kill_ranks()
+        killed = self.strike(frozen)
         if not killed:
             return False
         self.hits[phase] += 1
+        self.victims[killed] += 1
         self.kills += 1
-        print(f"kill {self.kills:3d} {'at random' if at_random else 'aimed at ' + target:38s} fell: {phase:26s}"
+        print(f"kill {self.kills:3d} {'at random' if at_random else 'aimed at ' + target:38s} fell: {phase:26s} {killed:15s}"
               f" {self.mpi} step {Log(self.job.log).last_step()} of {self.options.steps}, version "
               f"{self.place.versions()[-1:] or 'none'}", flush=True)
         return True
@@ -212,8 +259,13 @@ class Torture:
         print(f"\n{self.kills} kills, longest chain {self.deepest} restarts, {self.round} rounds, {self.options.mpi}")
         for phase in PHASES:
             print(f"  {self.hits[phase]:4d}  {phase}")
+        for who in VICTIMS:
+            print(f"  {self.victims[who]:4d}  {who} killed")
+        print(f"  {self.stops:4d}  ranks stopped and continued")
         missed = [phase for phase in PHASES if not self.hits[phase]]
         expect(self.options.short or not missed, f"never hit: {', '.join(missed)}")
+        expect(all(self.victims.values()) or self.kills < 6, f"never killed: {self.victims}")
+        expect(self.stops or self.kills < 6, "no rank was ever stopped")
 
 
 def main():

@@ -365,7 +365,7 @@ TEST_F(AgentJob, VerdictsAreExchangedInRankOrderBeforeMpiExists) {
         a = &add(config(r, kRanks), fakes_[r]);
       }
       for (const std::string what : {"first", "second"}) {
-        const auto all = a->exchange(what + std::to_string(r), 5);
+        const auto all = a->exchange(what + std::to_string(r));
         ASSERT_TRUE(all) << all.error().message;
         EXPECT_EQ(*all, (std::vector<std::string>{what + "0", what + "1", what + "2", what + "3"}));
       }
@@ -373,25 +373,89 @@ TEST_F(AgentJob, VerdictsAreExchangedInRankOrderBeforeMpiExists) {
   for (std::thread& t : threads) t.join();
 }
 
-TEST_F(AgentJob, AnExchangeWithoutEveryoneEndsWithAReason) {
-  const pid_t pid = fork_rank(1, 3, false);
-  fakes_ = std::vector<FakeRank>(2);
-  Agent& zero = add(config(0, 3), fakes_[0]);
-  const auto late = zero.exchange("x", 0.1);
-  ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().message,
-            "rank 0: not all ranks answered within 0.1 s; is one of them missing or stuck?");
+TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankDies) {
+  const pid_t pid = fork_rank(1, 2, false);
+  fakes_ = std::vector<FakeRank>(1);
+  Agent& zero = add(config(0, 2), fakes_[0]);
   ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
   std::jthread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     kill_rank(pid);
   });
   const auto begin = Clock::now();
-  const auto dead = zero.exchange("x", 10);
+  const auto dead = zero.exchange("x");
   killer.join();
   ASSERT_FALSE(dead);
   EXPECT_EQ(dead.error().message.rfind("rank 1 is gone", 0), 0u) << dead.error().message;
   EXPECT_LT(since(begin), 4.0);
+}
+
+TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankNeverComes) {
+  fakes_ = std::vector<FakeRank>(1);
+  AgentConfig c = config(0, 3);
+  c.rendezvous_seconds = 0.2;
+  const auto missing = add(c, fakes_[0]).exchange("x");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message, "rank 1 has not come within 0.2 s");
+}
+
+TEST_F(AgentJob, AnExchangeWaitsForAsLongAsTheOthersLiveAndSaysForWhom) {
+  fakes_ = std::vector<FakeRank>(2);
+  AgentConfig c = config(0, 2);
+  c.rendezvous_seconds = 0.1;
+  c.say_seconds = 0.2;
+  Agent& zero = add(c, fakes_[0]);
+  c.rank = 1;
+  c.rendezvous_seconds = 10;
+  Agent& one = add(c, fakes_[1]);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  std::jthread slow([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    EXPECT_TRUE(one.exchange("b"));
+  });
+  const auto all = zero.exchange("a");
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(*all, (std::vector<std::string>{"a", "b"}));
+  ASSERT_GE(lines().size(), 2u);
+  EXPECT_EQ(lines()[0], "waiting for rank 1 (pid " + std::to_string(getpid()) +
+                            ") for 0 s: still loading or starting its MPI");
+}
+
+TEST_F(AgentJob, OldVersionsAreRemovedWhileTheRanksRunAgain) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  sink_.slow_tidy = true;
+  for (int i = 1; i <= 3; ++i) {  // removing takes longer than three checkpoints
+    EXPECT_EQ(checkpoint_error(), "(published)");
+    EXPECT_TRUE(within(2, [&] { return fakes_[0].resumes == i && fakes_[1].resumes == i; }));
+  }
+  EXPECT_EQ(sink_.tidied, 0u);
+  sink_.slow_tidy = false;
+  EXPECT_TRUE(within(2, [&] { return sink_.tidied == 1; }));
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  agents_.clear();  // waits for what is being removed
+  EXPECT_EQ(sink_.tidied, 2u);
+}
+
+TEST_F(AgentJob, AnIntervalThatFallsIntoTheStartWaitsWithoutAWord) {
+  fakes_ = std::vector<FakeRank>(2);
+  fakes_[1].stands.starting = true;
+  fakes_[1].stands.refusal = "only just being started";
+  for (uint32_t r = 0; r < 2; ++r) {
+    AgentConfig c = config(r, 2);
+    c.interval_seconds = 0.05;
+    c.limits.join_bound = 10'000;  // rank 1 has not even joined at first
+    add(c, fakes_[r]);
+  }
+  ASSERT_TRUE(within(10, [&] { return fakes_[1].holds >= 2; }));
+  EXPECT_EQ(sink_.versions, 0u);
+  EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 1: only just being started");  // who asks is told
+  {
+    const std::lock_guard lock(fakes_[1].mutex);
+    fakes_[1].stands = {};
+  }
+  EXPECT_TRUE(within(4, [&] { return sink_.versions >= 1; }));
+  EXPECT_EQ(lines(), std::vector<std::string>());
 }
 
 TEST_F(AgentJob, ThePhaseIsTracedOnlyWhenWanted) {

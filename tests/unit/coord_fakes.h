@@ -83,13 +83,17 @@ class FakeSink : public VersionSink {
     return ++versions;
   }
   void discard() override { ++discarded; }
+  void tidy() override {
+    while (slow_tidy) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++tidied;
+  }
   std::vector<ImageSummary> last_images() {
     const std::lock_guard lock(mutex_);
     return images_;
   }
 
-  std::atomic<uint64_t> begun{0}, versions{0}, discarded{0};
-  std::atomic<bool> slow_publish{false};
+  std::atomic<uint64_t> begun{0}, versions{0}, discarded{0}, tidied{0};
+  std::atomic<bool> slow_publish{false}, slow_tidy{false};
   std::string begin_failure, publish_failure;
 
  private:

@@ -1,0 +1,83 @@
+#include "interpose/lower/lock_wait.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace cropdl::lower {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Of /proc/PID/stat: field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h), field 3 is Z or X for
+// what is left afterwards.
+bool stat_says_ending(const std::string& stat) {
+  const size_t end = stat.rfind(')');
+  if (end == std::string::npos) return true;  // gone
+  char state = 0;
+  unsigned long flags = 0;
+  constexpr unsigned long kExiting = 0x4, kSignaled = 0x400;
+  if (sscanf(stat.c_str() + end + 1, " %c %*d %*d %*d %*d %*d %lu", &state, &flags) != 2) return false;
+  return state == 'Z' || state == 'X' || (flags & (kExiting | kSignaled)) != 0;
+}
+
+// SIGKILL has been sent, and is taken as soon as the thread leaves the kernel (SigPnd, ShdPnd: man 5 proc).
+bool killed(const std::string& status) {
+  for (const char* field : {"SigPnd:", "ShdPnd:"}) {
+    const size_t at = status.find(field);
+    if (at != std::string::npos && (strtoull(status.c_str() + at + 7, nullptr, 16) >> (SIGKILL - 1) & 1) != 0)
+      return true;
+  }
+  return false;
+}
+
+std::string this_host() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+bool is_ending(long pid) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  return stat_says_ending(read_text(process + "/stat")) || killed(read_text(process + "/status"));
+}
+
+}  // namespace
+
+Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity,
+                                  const LockWait& wait) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  for (bool said = false;; usleep(20'000)) {
+    bool in_use;
+    auto store = restart::Store::open_or_create(directory, identity, {}, &in_use);
+    if (store || !in_use) return store;
+    const auto reader = restart::StoreReader::open(directory);
+    if (!reader) return store;
+    const auto job = reader->live_job();
+    if (!job) return store;
+    const bool ending = job->pid != 0 && job->host == this_host() && is_ending(job->pid);
+    if (waited() > (ending ? wait.ending_seconds : wait.grace_seconds)) {
+      if (!ending) return store;
+      return Error{"store " + directory + ": the former job's process " + std::to_string(job->pid) +
+                   " has been killed, but has not ended within " +
+                   std::to_string(static_cast<int>(wait.ending_seconds)) + " s; try again when it is gone"};
+    }
+    if (ending && !said && waited() > wait.say_after_seconds) {
+      said = true;
+      wait.say("store " + directory + ": waiting for the former job's process " + std::to_string(job->pid) +
+               ", which has been killed, to end");
+    }
+  }
+}
+
+}  // namespace cropdl::lower
