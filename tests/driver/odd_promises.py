@@ -88,7 +88,6 @@ KNOWN = {
     "files.time_stamps": "changed or lost by a restart",
     "files.discarded_private_map": "changed or lost by a restart",
     "files.descriptor_sent_to_oneself": "changed or lost by a restart",
-    "files.opened_by_int_0x80": "changed or lost by a restart",
     "files.opened_by_a_child_with_shared_files": "changed or lost by a restart",
     "kinds.asynchronous_context": "changed or lost by a restart",
     "kinds.pseudo_terminal": "accepted, and no restart is possible",
@@ -108,54 +107,18 @@ KNOWN = {
     "memory.view_of_itself": "differs without a checkpoint",
     "memory.auxiliary_vector": "differs without a checkpoint",
     "memory.memory_policy": "changed or lost by a restart",
-    "memory.policy_of_the_process": "changed or lost by a restart",
     "signals.queued_real_time_signals": "changed or lost by a restart",
-    "signals.pending_kill_keeps_its_sender": "changed or lost by a restart",
     "signals.pending_for_process_or_thread": "changed or lost by a restart",
-    "signals.every_signal_is_delivered": "changed or lost by a restart",
-    "signals.last_real_time_signals": "differs without a checkpoint",
-    "signals.children_that_die_of_signals": "differs without a checkpoint",
     "signals.masks_seen_by_an_executed_child": "differs without a checkpoint",
-    "signals.jumps_out_of_handlers": "the checkpoint waits until the program ends",
-    "signals.jump_out_of_a_blocking_open": "the checkpoint waits until the program ends",
-    "signals.handler_changes_the_mask": "changed or lost by a restart",
-    "process.limits": "changed or lost by a restart",
-    "process.largest_file": "refused, without need or in bad words",
-    "process.few_descriptors": "crashes after the restart",
-    "process.little_address_space": "changed or lost by a restart",
-    "process.nice_value": "changed or lost by a restart",
-    "process.affinity": "changed or lost by a restart",
-    "process.scheduling_class": "changed or lost by a restart",
-    "process.idle_class_and_reset": "changed or lost by a restart",
-    "process.timer_slack": "changed or lost by a restart",
-    "process.signal_at_the_parent_s_death": "changed or lost by a restart",
-    "process.not_dumpable": "changed or lost by a restart",
-    "process.reaper_of_grandchildren": "changed or lost by a restart",
-    "process.keeps_capabilities": "changed or lost by a restart",
-    "process.secure_bits": "changed or lost by a restart",
-    "process.machine_check_policy": "changed or lost by a restart",
-    "process.no_huge_pages": "changed or lost by a restart",
-    "process.filter_of_its_own": "changed or lost by a restart",
-    "process.process_personality": "changed or lost by a restart",
-    "process.killed_first": "changed or lost by a restart",
-    "process.what_a_core_file_holds": "changed or lost by a restart",
-    "process.priority_of_input_and_output": "changed or lost by a restart",
-    "process.registered_for_barriers": "changed or lost by a restart",
+    "signals.jumps_out_of_handlers": "at times: an alarm that goes off during the cut is lost",
     "process.identity_by_every_call": "changed or lost by a restart",
     "process.own_directory_of_tasks": "differs without a checkpoint",
     "process.title_changed_in_place": "differs without a checkpoint",
-    "process.supplementary_groups": "changed or lost by a restart",
-    "process.groups_given_up": "changed or lost by a restart",
-    "process.capabilities_dropped": "changed or lost by a restart",
-    "process.name_of_the_host": "changed or lost by a restart",
-    "process.another_root": "refused, without need or in bad words",
-    "process.children_by_every_call": "differs without a checkpoint",
     "process.child_looks_at_its_parent": "changed or lost by a restart",
     "process.child_with_our_files_closes_many": "hangs without a checkpoint",
     "execution.ninety_megabytes_deep": "crashes without a checkpoint",
     "execution.second_segment_register": "the checkpoint kills it",
     "execution.calls_of_odd_arguments": "crashes without a checkpoint",
-    "execution.calls_of_32_bits": "changed or lost by a restart",
 }
 
 for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio read_only_map_of_growing_file
@@ -165,7 +128,7 @@ for _name in """shared_offsets append_beside_plain changed_in_place changed_in_p
         names_of_descriptors kept_open_proc_files kept_open_system_files odd_names path_beyond_path_max
         symbolic_link_turned_elsewhere rotated_log kernel_side_copies time_stamps permissions_taken_away
         shrinking punched private_map_of_replaced_file discarded_private_map same_number_another_file
-        file_opened_by_resolve_flags descriptor_sent_to_oneself opened_by_int_0x80
+        file_opened_by_resolve_flags descriptor_sent_to_oneself 
         own_descriptor_taken_by_pidfd closed_by_range""".split():
     odd("files", _name)
 for _name in """opened_by_a_child_with_shared_files""".split():
@@ -181,6 +144,7 @@ for _name, _words in {
         "description_locks": "a file lock on @/described cannot be saved yet",
         "lease": "a file lock on @/leased cannot be saved yet",
         "temporary_file_linked_at_the_end": "the deleted file @/#<n> (deleted) (descriptor 4) cannot be saved yet",
+        "opened_by_int_0x80": "the program makes 32-bit system calls (int 0x80), which cannot be followed",
         }.items():
     odd("files", _name, _words)
 for _name in """asynchronous_context pseudo_terminal pseudo_terminal_by_ioctl own_memory_file own_page_map 
@@ -199,11 +163,11 @@ for _name, _words in {
         "signal_descriptor": "an open signalfd (descriptor 4) cannot be saved yet",
         "process_descriptor": "an open pidfd (descriptor 4) cannot be saved yet",
         "secret_memory": "the shared mapping of /secretmem (deleted) cannot be saved yet",
-        "io_ring": "an open io_uring (descriptor 4) cannot be saved yet",
-        "performance_counter": "an open perf_event (descriptor 4) cannot be saved yet",
-        "user_faults": "an open userfaultfd (descriptor 4) cannot be saved yet",
+        "io_ring": "an open <w> (descriptor 4) cannot be saved yet",
+        "performance_counter": "an open <w> (descriptor 4) cannot be saved yet",
+        "user_faults": "an open <w> (descriptor 4) cannot be saved yet",
         "posix_message_queue": "the deleted file /odd-<n>-<x> (deleted) (descriptor 4) cannot be saved yet",
-        "fanotify": "an open fanotify (descriptor 4) cannot be saved yet",
+        "fanotify": "an open <w> (descriptor 4) cannot be saved yet",
         "opened_namespace": "the deleted file uts:[<n>] (descriptor 4) cannot be saved yet",
         "shared_segment": "System V shared memory (shmat) cannot be saved yet",
         "detached_segment": "System V shared memory (shmat) cannot be saved yet",
@@ -244,26 +208,30 @@ for _name, _words in {
         "alarm_far_away": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
         }.items():
     odd("signals", _name, _words)
-for _name in """whole_status name_of_the_thread limits largest_file few_descriptors little_address_space nice_value affinity
+for _name in """whole_status name_of_the_thread limits few_descriptors little_address_space nice_value affinity
         scheduling_class idle_class_and_reset timer_slack signal_at_the_parent_s_death not_dumpable
         keeps_capabilities secure_bits machine_check_policy no_huge_pages speculation_disabled
-        no_new_privileges filter_of_its_own process_personality killed_first what_a_core_file_holds
+        no_new_privileges process_personality killed_first what_a_core_file_holds
         priority_of_input_and_output registered_for_barriers mode_of_new_files in_its_own_session
         in_its_own_group identity_by_every_call own_directory_of_tasks command_line_and_environment
-        title_changed_in_place supplementary_groups groups_given_up capabilities_dropped name_of_the_host
-        another_root """.split():
+        title_changed_in_place supplementary_groups groups_given_up capabilities_dropped 
+        """.split():
     odd("process", _name)
 for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_looks_at_its_parent
         child_with_our_files_closes_many""".split():
     odd("process", _name, attempts=100)
 for _name, _words in {
-        "user_given_up": "rank image @/store/tmp-v000001-<n>/rank-0.img: cannot be created: Permission denied",
-        "effective_user_for_a_while": "rank image @/store/tmp-v000001-<n>/rank-0.img: cannot be created: Permission denied",
+        "user_given_up": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
+        "effective_user_for_a_while": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
         "user_of_files": "rank image @/store/tmp-v000001-<n>/rank-0.img: cannot be created: Permission denied",
         "living_child": "the program has a child process that it has not waited for",
         "child_without_a_signal": "the program has a child process that it has not waited for",
         "zombie": "the program has a child process that it has not waited for",
         "child_in_our_memory": "the program has a child process that it has not waited for",
+        "filter_of_its_own": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
+        "name_of_the_host": "the program has changed its uts namespace (from uts:[<n>] to uts:[<n>]), which cannot be saved yet",
+        "another_root": "the program has changed its root directory (chroot), which cannot be saved yet",
+        "largest_file": "rank image @/store/tmp-v000001-<n>/rank-0.img: File too large (needed about <n> more MB)",
         }.items():
     odd("process", _name, _words)
 for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_stack small_alternate_stack
@@ -273,13 +241,14 @@ for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_st
         division_by_zero_is_trapped direction_and_alignment_flags libraries_loaded_and_closed loaded_objects
         another_namespace thread_local_storage indirect_function keys_of_threads threads_that_come_and_go
         second_segment_register first_segment_register_moved robust_mutex restartable_sequences
-        calls_of_odd_arguments calls_of_32_bits waits_in_a_futex waits_for_signals
+        calls_of_odd_arguments waits_in_a_futex waits_for_signals
         waits_in_poll_select_and_sleep names_and_numbers_of_the_system""".split():
     odd("execution", _name)
 for _name in """waits_for_a_lock""".split():
     odd("execution", _name, attempts=100)
 for _name, _words in {
         "waits_in_a_semaphore": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
+        "calls_of_32_bits": "the program makes 32-bit system calls (int 0x80), which cannot be followed",
         }.items():
     odd("execution", _name, _words)
 
@@ -318,6 +287,11 @@ for _mpi in ("openmpi", "mpich"):
     for _name, _words in MPI_REFUSED.items():
         if _name != "session" or _mpi == "mpich":  # Open MPI 4.1 has none
             odd(_mpi, _name, _words, mpi=_mpi, ranks=3)
+
+
+if os.geteuid():  # then these can only try
+    for _key in ("user_given_up", "effective_user_for_a_while", "user_of_files", "name_of_the_host", "another_root"):
+        ODDITIES[f"process.{_key}"] = ODDITIES[f"process.{_key}"]._replace(words=RESTORED)
 
 
 # --- Judging -----------------------------------------------------------------------------------------------------
