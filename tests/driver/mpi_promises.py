@@ -106,7 +106,8 @@ for _mpi in ("openmpi", "mpich"):
         PROMISES[f"mpi.{_mpi}.{_name}_leave_nothing_behind"] = (
             lambda mpi=_mpi, what=_what, count=_count: leaves_nothing(mpi, what, count))
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
-        lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "48", "--pace", "25000"), attempts=20))
+        lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
+                                 latest=0.4))
     PROMISES[f"mpi.{_mpi}.drained_messages_are_received_by_threads"] = (
         lambda mpi=_mpi: survives("drained_threads", mpi, 2, ("--steps", "40", "--pace", "30000"), attempts=60))
     for _what, _ranks in (("alone", 2), ("groups", 3), ("create_group", 3)):
