@@ -10,8 +10,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "interpose/seam/layout.h"
@@ -30,13 +33,15 @@ constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam
 static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
               seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
-enum Label { kNext, kAllow, kTrapInWindow, kAbsentInWindow, kMmap, kMask, kFcntl, kFutex, kLabels };
+enum Label { kNext, kAllow, kTrap, kAbsent, kMmap, kMask, kFcntl, kMprotect, kFutex, kFutexTime };
 
 struct Instruction {
   sock_filter code;
   Label yes = kNext, no = kNext;
 };
 
+// Jumps go forward, to the next place that carries the label, at most 255 instructions away: what is needed
+// from far away stands in several places.
 class Program {
  public:
   void load(uint32_t offset) { add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)); }
@@ -45,93 +50,135 @@ class Program {
   void jump(uint16_t test, uint32_t value, Label yes, Label no = kNext) {
     instructions_.push_back({BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 0, 0), yes, no});
   }
-  void label(Label l) { at_[l] = instructions_.size(); }
-  std::vector<sock_filter> finish() {
+  void label(Label l) { labels_.push_back({l, instructions_.size()}); }
+  size_t size() const { return instructions_.size(); }
+  // Empty if a jump is too long.
+  std::vector<sock_filter> finish() const {
     std::vector<sock_filter> out;
-    for (size_t i = 0; i < instructions_.size(); ++i) {  // jumps go forward only, at most 255 instructions
+    for (size_t i = 0; i < instructions_.size(); ++i) {
       Instruction in = instructions_[i];
-      if (in.yes != kNext) in.code.jt = static_cast<uint8_t>(at_[in.yes] - i - 1);
-      if (in.no != kNext) in.code.jf = static_cast<uint8_t>(at_[in.no] - i - 1);
+      if (!resolve(in.yes, i, &in.code.jt) || !resolve(in.no, i, &in.code.jf)) return {};
       out.push_back(in.code);
     }
     return out;
   }
 
  private:
+  struct Place {
+    Label label;
+    size_t at;
+  };
   void add(sock_filter code) { instructions_.push_back({code}); }
+  bool resolve(Label label, size_t from, uint8_t* distance) const {
+    if (label == kNext) return true;
+    for (const Place& p : labels_) {
+      if (p.label != label || p.at <= from) continue;
+      if (p.at - from - 1 > 255) return false;
+      *distance = static_cast<uint8_t>(p.at - from - 1);
+      return true;
+    }
+    return false;
+  }
   std::vector<Instruction> instructions_;
-  size_t at_[kLabels] = {};
+  std::vector<Place> labels_;  // ascending
 };
+
+// Ends what came before: what is trapped or absent if the instruction pointer lies in the window, and allowed
+// else.
+void put_ends(Program& p) {
+  for (const auto& [label, value] :
+       {std::pair{kTrap, SECCOMP_RET_TRAP}, {kAbsent, SECCOMP_RET_ERRNO | ENOSYS}}) {
+    p.label(label);
+    p.load(high(offsetof(seccomp_data, instruction_pointer)));
+    p.jump(BPF_JGT, kWindowHigh, kNext, kAllow);
+    p.jump(BPF_JGE, kWindowEndHigh, kAllow);
+    p.result(value);
+  }
+  p.label(kAllow);
+  p.result(SECCOMP_RET_ALLOW);
+}
+
+// Tests for many numbers, with the ends in reach of each.
+void test_numbers(Program& p, std::span<const int> numbers, Label found) {
+  constexpr size_t kInReach = 200;
+  for (size_t i = 0; i < numbers.size(); i += kInReach) {
+    for (const int nr : numbers.subspan(i, std::min(kInReach, numbers.size() - i)))
+      p.jump(BPF_JEQ, static_cast<uint32_t>(nr), found);
+    Program ends;
+    put_ends(ends);
+    p.jump(BPF_JA, static_cast<uint32_t>(ends.size()), kNext);
+    put_ends(p);
+  }
+}
 
 }  // namespace
 
 Status install_filter(bool restarted) {
   Program p;
   p.load(offsetof(seccomp_data, arch));
-  p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kAllow);
+  p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
   p.load(offsetof(seccomp_data, nr));
+  p.jump(BPF_JGE, 0x40000000, kAbsent);  // of the x32 ABI
   p.jump(BPF_JEQ, __NR_mmap, kMmap);
+  p.jump(BPF_JEQ, __NR_mprotect, kMprotect);
+  p.jump(BPF_JEQ, __NR_pkey_mprotect, kMprotect);
   p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);
+  p.jump(BPF_JEQ, __NR_futex, kFutex);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
-  if (seam::control()->clocks.monotonic != 0) p.jump(BPF_JEQ, __NR_futex, kFutex);
-  for (const int nr : upper::kTrapped) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrapInWindow);
-  if (restarted)
-    for (const int nr : upper::kTrappedAfterRestart)
-      p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrapInWindow);
-  for (const int nr : upper::kAbsent) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kAbsentInWindow);
+  test_numbers(p, upper::kTrapped, kTrap);
+  if (restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
+  test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
 
   // mmap is the kernel's alone when it is MAP_FIXED within the window and not executable (the core looks at
   // libc's text on its way in).
   p.label(kMmap);
   p.load(low(argument(3)));
-  p.jump(BPF_JSET, MAP_FIXED | MAP_FIXED_NOREPLACE, kNext, kTrapInWindow);
-  p.jump(BPF_JSET, MAP_32BIT, kTrapInWindow);
+  p.jump(BPF_JSET, MAP_FIXED | MAP_FIXED_NOREPLACE, kNext, kTrap);
+  p.jump(BPF_JSET, MAP_32BIT, kTrap);
   p.load(low(argument(2)));
-  p.jump(BPF_JSET, PROT_EXEC, kTrapInWindow);
+  p.jump(BPF_JSET, PROT_EXEC, kTrap);
   p.load(high(argument(0)));
-  p.jump(BPF_JGE, kWindowHigh, kNext, kTrapInWindow);
-  p.jump(BPF_JGE, kWindowEndHigh, kTrapInWindow);
-  p.result(SECCOMP_RET_ALLOW);
+  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
+  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+
+  // Code outside the window is not followed.
+  p.label(kMprotect);
+  p.load(low(argument(2)));
+  p.jump(BPF_JSET, PROT_EXEC, kNext, kAllow);
+  p.load(high(argument(0)));
+  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
+  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
 
   // Unblocking is harmless.
   p.label(kMask);
   p.load(low(argument(0)));
-  p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kNext, kTrapInWindow);
-  p.result(SECCOMP_RET_ALLOW);
+  p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kAllow, kTrap);
+
+  // A wait with a timeout ends when a checkpoint interrupts it, any other one goes on by itself; and an
+  // absolute time may be of a clock that is not the kernel's (upper/clocks.cpp).
+  p.label(kFutex);
+  p.load(low(argument(1)));
+  p.mask(static_cast<uint32_t>(FUTEX_CMD_MASK));
+  p.jump(BPF_JEQ, FUTEX_WAIT, kFutexTime);
+  p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kFutexTime);
+  p.jump(BPF_JEQ, FUTEX_LOCK_PI, kFutexTime);
+  p.jump(BPF_JEQ, 13 /* FUTEX_LOCK_PI2 */, kFutexTime);
+  p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kFutexTime, kAllow);
+  p.label(kFutexTime);
+  p.load(low(argument(3)));
+  p.jump(BPF_JEQ, 0, kNext, kTrap);
+  p.load(high(argument(3)));
+  p.jump(BPF_JEQ, 0, kAllow, kTrap);
 
   p.label(kFcntl);
   p.load(low(argument(1)));
-  p.jump(BPF_JEQ, 0 /* F_DUPFD */, kTrapInWindow);
-  p.jump(BPF_JEQ, 1030 /* F_DUPFD_CLOEXEC */, kTrapInWindow);
-  p.result(SECCOMP_RET_ALLOW);
-
-  // Absolute times on a monotonic clock that is not the kernel's (upper/clocks.cpp).
-  p.label(kFutex);
-  p.load(low(argument(1)));
-  p.jump(BPF_JSET, FUTEX_CLOCK_REALTIME, kAllow);
-  p.mask(FUTEX_CMD_MASK & 0xff);
-  p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kTrapInWindow);
-  p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kTrapInWindow);
-  p.jump(BPF_JEQ, 13 /* FUTEX_LOCK_PI2 */, kTrapInWindow);
-  p.result(SECCOMP_RET_ALLOW);
-
-  p.label(kTrapInWindow);
-  p.load(high(offsetof(seccomp_data, instruction_pointer)));
-  p.jump(BPF_JGT, kWindowHigh, kNext, kAllow);
-  p.jump(BPF_JGE, kWindowEndHigh, kAllow);
-  p.result(SECCOMP_RET_TRAP);
-
-  p.label(kAbsentInWindow);
-  p.load(high(offsetof(seccomp_data, instruction_pointer)));
-  p.jump(BPF_JGT, kWindowHigh, kNext, kAllow);
-  p.jump(BPF_JGE, kWindowEndHigh, kAllow);
-  p.result(SECCOMP_RET_ERRNO | ENOSYS);
-
-  p.label(kAllow);
-  p.result(SECCOMP_RET_ALLOW);
+  p.jump(BPF_JEQ, 0 /* F_DUPFD */, kTrap);
+  p.jump(BPF_JEQ, 1030 /* F_DUPFD_CLOEXEC */, kTrap, kAllow);
+  put_ends(p);
 
   std::vector<sock_filter> code = p.finish();
+  if (code.empty()) return Error{"the seccomp filter is too long for its jumps"};
   const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)

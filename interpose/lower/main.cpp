@@ -79,7 +79,7 @@ void ready_to_run(seam::ThreadRecord& main) {
   make_segments(&main);
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = start_donors(); !s) die(s.error().message);
-  if (auto s = install_handlers(p.launch.rank == 0); !s) die(s.error().message);
+  if (auto s = install_handlers(); !s) die(s.error().message);
   if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
   if (p.boot.restart) {
     if (auto s = restore_last_attributes(); !s) die(s.error().message);

@@ -23,7 +23,7 @@ namespace {
 std::string threads() {
   const auto* state = seam::state();
   int more = 0;
-  for (unsigned i = 1; i < seam::kMaxThreads; ++i) more += state->threads[i].used != 0;
+  for (unsigned i = 1; i < seam::kMaxThreads; ++i) more += state->threads[i].used != 0 && state->threads[i].kind == seam::kOtherThread;
   if (more == 0) return "";
   return std::to_string(more) + (more == 1 ? " more thread" : " more threads") +
          " (pthread_create): programs with several threads cannot be saved yet";
@@ -80,6 +80,12 @@ std::string memory() {
   if (state->uses_raw_syscalls_low != 0)
     return "the program is not position-independent and makes raw system calls of its own; build it with "
            "-fPIE -pie";
+  if (state->foreign_calls != 0)
+    return "the program makes 32-bit system calls (int 0x80), which cannot be followed";
+  if (state->foreign_code != 0)
+    return "the program has made code of its own executable below 4 GiB or at an address of its choice, "
+           "where its "
+           "system calls are not seen";
   for (const Mapping& m : program_mappings()) {
     if (!m.shared) continue;
     if ((m.prot & PROT_WRITE) == 0 && m.inode != 0) {  // locale and gconv caches: the contents are saved

@@ -62,6 +62,10 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
     return kRefused + ("version " + std::to_string(version.number) + " was written by a newer CropDL (seam " +
                        std::to_string(version.manifest.seam) + ", this one knows " +
                        std::to_string(seam::kSeamVersion) + "); restart it with that one");
+  if (version.manifest.seam < seam::kOldestSeam)
+    return kRefused + ("version " + std::to_string(version.number) + " was written by an older CropDL (seam " +
+                       std::to_string(version.manifest.seam) + ", this one needs at least " +
+                       std::to_string(seam::kOldestSeam) + "); restart it with that one");
   auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)

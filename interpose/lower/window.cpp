@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -103,6 +104,7 @@ Status map_control_page(const std::string& installation) {
   auto* page = seam::control();
   page->seam_version = seam::kSeamVersion;
   page->trigger_fd = -1;
+  page->message_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, seam::kFirstLowerFile);
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
                                 "__vdso_clock_getres"};
   for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
@@ -130,6 +132,10 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
     return s;
 
   auto* state = seam::state();
+  if (auto s = map_at(seam::signal_stack(&state->threads[0]), seam::kSignalStackSize, PROT_READ | PROT_WRITE,
+                      "the signal stack");
+      !s)
+    return s;
   state->version = seam::kSeamVersion;
   state->real_pid = state->upper_pid = getpid();
   state->brk_current = state->brk_mapped = seam::kBrkBegin;
@@ -149,44 +155,30 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   main.self = &main;
   main.used = 1;
   main.kind = seam::kMainThread;
+  main.alternate_flags = seam::kNoAlternateStack;
   main.tid = main.upper_tid = static_cast<int32_t>(syscall(SYS_gettid));
   state->spawned.self = &state->spawned;
   // Dispositions are inherited over exec: "ignored" is part of what the program sees.
   for (int sig = 1; sig <= 64; ++sig) {
     seam::SignalAction now{};
     if (upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), 8) == 0 && now.handler == 1 &&
-        sig != 10)
+        sig != seam::kTriggerSignal)  // cropdl-run ignores it until here
       state->actions[sig].handler = 1;
   }
   return {};
 }
 
-Status install_handlers(bool trigger) {
+Status install_handlers() {
   auto* state = seam::state();
-  using seam::kSaNoDefer, seam::kSaRestart, seam::kSaRestorer, seam::kSaSiginfo;
-  constexpr int kSigUsr1 = 10;
-  const auto install = [](int sig, const seam::SignalAction& action) {
-    return upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8) == 0;
-  };
-  bool ok = true;
+  const stack_t stack{reinterpret_cast<void*>(seam::signal_stack(&state->threads[0])), 0,
+                      seam::kSignalStackSize};
+  bool ok = sigaltstack(&stack, nullptr) == 0;
   for (int sig = 1; sig <= 64; ++sig) {
-    if (sig == 9 || sig == 19) continue;
-    seam::SignalAction action = seam::kernel_action(state->actions[sig], state->core);
-    // The C library's own, for cancellation and setuid: the program's asks for them by itself, and after a
-    // restart they are in the table.
-    if ((sig == 32 || sig == 33) && action.handler <= 1) continue;
-    if (sig == seam::kSigsys) {
-      action = {state->core.sigsys, kSaSiginfo | kSaRestorer | kSaNoDefer, state->core.restorer, 0};
-    } else if (sig == seam::kSuspendSignal) {
-      action = {state->core.suspend, kSaSiginfo | kSaRestorer | kSaRestart, state->core.restorer,
-                ~0ull & ~(1ull << (seam::kSigsys - 1))};
-    } else if (sig == kSigUsr1 && action.handler == 0) {
-      action = trigger ? seam::SignalAction{state->core.trigger, kSaSiginfo | kSaRestorer | kSaRestart,
-                                            state->core.restorer, 1ull << (seam::kSuspendSignal - 1)}
-                       // it holds a descriptor of this run
-                       : seam::SignalAction{1, 0, 0, 0};
-    }
-    ok = install(sig, action) && ok;
+    if (sig == SIGKILL || sig == SIGSTOP) continue;
+    // The C library's own, for cancellation: the program's asks for it by itself, and the LH's keeps its.
+    if (sig == 32 && state->actions[sig].handler <= 1) continue;
+    const seam::SignalAction action = seam::kernel_action(sig, state->actions[sig], state->core);
+    ok = upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8) == 0 && ok;
   }
   if (!ok) return Error{std::string("cannot install signal handlers: ") + errno_text(errno)};
   return {};

@@ -18,8 +18,9 @@ Status map_control_page(const std::string& installation);
 // For a program that starts: maps the core, the state and the heap, and fills in the state.
 Status map_fresh_state(const std::string& installation, const std::string& exe);
 
-// Installs the kernel's signal handlers of the core and of the program, as PersistentState::actions has them.
-Status install_handlers(bool trigger);
+// Installs the kernel's signal handlers of the core and of the program, as PersistentState::actions has them, and the main
+// thread's signal stack.
+Status install_handlers();
 
 // The address of symbol `name` in the dynamic symbol table of a loaded vDSO-like image, or 0.
 uint64_t vdso_symbol(uint64_t elf_header, const char* name);

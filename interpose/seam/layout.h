@@ -12,7 +12,9 @@
 
 namespace cropdl::seam {
 
-inline constexpr uint32_t kSeamVersion = 1;  // recorded in images; a newer one is refused, older ones restart
+inline constexpr uint32_t kSeamVersion = 2;  // recorded in images; a newer one is refused
+inline constexpr uint32_t kOldestSeam =
+    2;  // and so is an older one: its core handled system calls in signal frames
 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
 inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;
@@ -23,6 +25,10 @@ inline constexpr uintptr_t kCore = kWindowBegin + 0x10'0000;   // UH core text; 
 inline constexpr size_t kCoreSize = 0x10'0000;                 //
 inline constexpr uintptr_t kState = kWindowBegin + 0x20'0000;  // PersistentState
 inline constexpr size_t kStateSize = 0xe0'0000;                //
+// The stacks on which the kernel starts the core's signal handlers, one per ThreadRecord: the program's own
+// may be small.
+inline constexpr uintptr_t kSignalStacks = kWindowBegin + 0x4000'0000;  // only those in use are mapped
+inline constexpr size_t kSignalStackSize = 0x1'0000;  // a frame needs 3.4 KiB with AVX-512, 11 KiB with AMX
 inline constexpr uintptr_t kHeapBegin =
     kWindowBegin + 0x1'0000'0000;  // handle tables, recipes, drained messages
 inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;   //
@@ -62,9 +68,15 @@ struct ThreadRecord {
   int32_t reserved3;           //
   uint32_t handlers;           // program's signal handlers that ran on this thread
   uint32_t kind;               // ThreadKind
-  uint64_t reserved[34];
+  uint64_t vdso_frame;         // stack pointer in a call of the proxy vDSO; 0: in none
+  uint64_t clone_mask;         // signals that the program blocks while clone() is under way (core only)
+  uint64_t alternate_sp;       // sigaltstack as the program set it; the kernel has the core's
+  uint64_t alternate_size;     //
+  uint64_t alternate_flags;    // SS_DISABLE: none
+  uint64_t reserved[29];
 };
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
+inline constexpr uint64_t kNoAlternateStack = 2;  // SS_DISABLE
 
 // Bits of ControlPage::attention.
 inline constexpr uint32_t kAttentionHold = 1;  // collectives ask whether they may begin; nothing else cares
@@ -91,7 +103,9 @@ struct ControlPage {
   char shim_mpich[256];               // and of Open MPI's internal libraries
   char shim_orte[256];                //
   char shim_opal[256];                //
-  uint64_t reserved[64];
+  int32_t message_fd;                 // for lines to people, or -1
+  int32_t reserved1;                  //
+  uint64_t reserved[63];
   ClockOffsets clocks;
 };
 

@@ -7,10 +7,11 @@
 
 namespace cropdl::seam {
 
-inline constexpr int kSuspendSignal =
-    63;  // SIGRTMAX-1: nobody's default, and a real-time signal is never merged
-inline constexpr uint64_t kSuspendMagic =
-    0x6372'6f70'444c'3633;  // its value when it is ours; the program may use it, too
+// The second of the two real-time signals that the C library keeps for itself (SIGSETXID; nptl/descr.h): it
+// lets no program block, wait for or handle them, and uses this one only to change ids in many threads.
+// Real-time signals are never merged.
+inline constexpr int kSuspendSignal = 33;
+inline constexpr uint64_t kSuspendMagic = 0x6372'6f70'444c'3633;  // its value when it is ours
 inline constexpr int kSigsys = 31;
 inline constexpr uint64_t kReservedSignals = 1ull << (kSuspendSignal - 1) | 1ull << (kSigsys - 1);
 
@@ -41,21 +42,29 @@ struct CoreEntries {
 
 // Flags of struct kernel_sigaction (include/uapi/asm-generic/signal-defs.h,
 // arch/x86/include/uapi/asm/signal.h)
-inline constexpr uint64_t kSaSiginfo = 4, kSaRestorer = 0x04000000, kSaRestart = 0x10000000,
-                          kSaNoDefer = 0x40000000, kSaResetHand = 0x80000000;
+inline constexpr uint64_t kSaSiginfo = 4, kSaRestorer = 0x04000000, kSaOnStack = 0x08000000,
+                          kSaRestart = 0x10000000, kSaNoDefer = 0x40000000, kSaResetHand = 0x80000000;
+inline constexpr int kTriggerSignal = 10;  // SIGUSR1, while the program leaves it at its default
 
-// What the kernel is told for an action that the program set: handlers are entered through the core's
-// trampoline, and neither SIGSYS nor the suspend signal is ever blocked. The core says it when the program
-// asks, the LH after a restart.
-inline SignalAction kernel_action(SignalAction action, const CoreEntries& core) {
+// What the kernel is told for signal `sig` when the program set `action`: handlers are entered through the
+// core, and neither SIGSYS nor the suspend signal is ever blocked. The core's own frames lie on the thread's
+// signal stack, with everything blocked, because the next frame there would begin at the same place; a
+// handler that the program wants on its alternate stack is moved from there. The core says it when the
+// program asks, the LH at a start.
+inline SignalAction kernel_action(int sig, SignalAction action, const CoreEntries& core) {
+  constexpr uint64_t kOwnFlags = kSaSiginfo | kSaRestorer | kSaOnStack | kSaRestart;
+  if (sig == kSigsys) return {core.sigsys, kOwnFlags & ~kSaRestart, core.restorer, ~0ull};
+  if (sig == kSuspendSignal) return {core.suspend, kOwnFlags, core.restorer, ~0ull};
+  if (sig == kTriggerSignal && action.handler == 0) return {core.trigger, kOwnFlags, core.restorer, ~0ull};
   if (action.handler <= 1) return action;  // SIG_DFL, SIG_IGN
   action.handler = core.trampoline;
-  action.flags |= kSaSiginfo;
-  action.mask &= ~kReservedSignals;
+  if (sig == kTriggerSignal) action.flags &= ~kSaResetHand;  // the core resets it to the trigger
   if ((action.flags & kSaRestorer) == 0) {
     action.flags |= kSaRestorer;
     action.restorer = core.restorer;
   }
+  action.flags |= kSaSiginfo;
+  action.mask = (action.flags & kSaOnStack) != 0 ? ~0ull : action.mask & ~kReservedSignals;
   return action;
 }
 
@@ -92,11 +101,19 @@ struct PersistentState {
   ThreadRecord threads[kMaxThreads];
   ProcessIds ids;
   SystemVObjects system_v;
+  uint32_t foreign_calls;  // made system calls by `int 0x80`: nobody knows what they did
+  uint32_t said_limit;     // the line about the largest number of threads was printed
+  uint32_t foreign_code;   // has code of its own outside the window, whose calls are not seen
   uint32_t no_lower_half_below_4gib;  // kLowBegin to kLowEnd is the program's, too
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 
 inline PersistentState* state() { return reinterpret_cast<PersistentState*>(kState); }
+
+// The bounds of a thread's signal stack.
+inline uint64_t signal_stack(const ThreadRecord* t) {
+  return kSignalStacks + static_cast<uint64_t>(t - state()->threads) * kSignalStackSize;
+}
 
 inline bool owns_file(const PersistentState* s, int fd) {
   return fd >= 0 && fd < static_cast<int>(kMaxFiles) && (s->files[fd / 64] >> (fd % 64) & 1) != 0;

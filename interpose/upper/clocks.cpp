@@ -108,7 +108,7 @@ long wait_on_futex(const Call& c) {
 }  // namespace
 
 int64_t now() {
-  const Pin pin;
+  const Undisturbed undisturbed;
   Time t;
   raw(__NR_clock_gettime, kMonotonicClock, reinterpret_cast<long>(&t));
   return t.seconds * kSecond + t.nanoseconds + seam::control()->clocks.monotonic;
@@ -120,13 +120,19 @@ bool is_own_clock(long clock) {
   return id != kWall && id != kWallAlarm && id != kAtomic;
 }
 
+bool is_own_futex(const Call& c) {
+  const long command = c.a[1] & FUTEX_CMD_MASK;
+  return (c.a[1] & FUTEX_CLOCK_REALTIME) == 0 && (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT_REQUEUE_PI ||
+                                                  command == 13 /* FUTEX_LOCK_PI2 */);
+}
+
 // From the first run on: a cut may fall into the wait, and its end be on another machine.
 long sleep_until(const Call& c) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
   Time until;
   {  // the kernel judges clock, time and pointer: a wait for a time that is over
-    const Pin pin;
+    const Undisturbed undisturbed;
     const Call call = real_ids(c);
     if (raw(__NR_rt_sigprocmask, 99, c.a[2], 0, 8) == -14) return -14;  // EFAULT
     until = *reinterpret_cast<const Time*>(c.a[2]);
@@ -137,7 +143,7 @@ long sleep_until(const Call& c) {
   for (;;) {
     Time now{};
     {
-      const Pin pin;
+      const Undisturbed undisturbed;
       read_clock({__NR_clock_gettime, {c.a[0], reinterpret_cast<long>(&now)}});
     }
     const int64_t seconds = until.seconds - now.seconds;
@@ -156,7 +162,6 @@ bool takes_clock(long nr) {
 
 long clock_call(const Call& c) {
   if (c.nr == __NR_futex) return wait_on_futex(c);
-  const Pin pin;  // time and offset are of one run
   switch (c.nr) {
     case __NR_getrusage:
       return usage_call(c);

@@ -11,28 +11,36 @@
 
 namespace cropdl::upper {
 
-// Between a system call and the note of what it did the thread must not be saved: the kernel's side and ours
-// would differ in the image. Not around calls that may block for long.
-class Pin {
+// Nothing interrupts the thread meanwhile: between a system call and the note of what it did, or while ids
+// and times of this run are in registers, it must not be saved, and no handler may leave by longjmp. Not
+// around calls that wait.
+class Undisturbed {
  public:
-  Pin() : thread_(seam::current_thread()) { thread_->pinned = thread_->pinned + 1; }
-  ~Pin() { thread_->pinned = thread_->pinned - 1; }
-  Pin(const Pin&) = delete;
-  Pin& operator=(const Pin&) = delete;
+  Undisturbed() {
+    const uint64_t all = ~0ull;
+    raw(14 /* rt_sigprocmask */, 2 /* SIG_SETMASK */, reinterpret_cast<long>(&all),
+        reinterpret_cast<long>(&mask_), 8);
+  }
+  ~Undisturbed() { raw(14, 2, reinterpret_cast<long>(&mask_), 0, 8); }
+  Undisturbed(const Undisturbed&) = delete;
+  Undisturbed& operator=(const Undisturbed&) = delete;
 
  private:
-  seam::ThreadRecord* const thread_;
+  uint64_t mask_;
 };
 
 struct Call {  // one system call of the program
   long nr;
   long a[6];
+  uint64_t from = 0;  // the instruction behind it
 };
 
-// Performs `call` for the program and returns what the kernel would. `context` is the interrupted context
-// when the call came by SIGSYS, nullptr when it came from a patched site (which only mmap, mremap and brk
-// do).
-long emulate(const Call& call, ucontext_t* context);
+// Performs `call` for the program and returns what the kernel would. Runs on the program's stack, outside of
+// any signal handler (entry.S). The calls of made_in_one_piece() run with all signals blocked, so that
+// neither a handler nor a checkpoint sees the kernel's side done and ours not; the others may wait for long,
+// and may be interrupted, repeated, and left by longjmp anywhere.
+long emulate(const Call& call);
+bool made_in_one_piece(long nr);
 
 // Memory (memory.cpp)
 long place_mmap(const Call& call);
@@ -43,19 +51,26 @@ long place_shmat(const Call& call);
 long move_brk(uint64_t wanted);
 
 // Descriptors (files.cpp)
-long open_call(const Call& call, ucontext_t* context);
+long open_call(const Call& call);
 long descriptor_call(const Call& call);
 long read_link(const Call& call);
 long execute(const Call& call);
+void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
 
 // Signals (signals.cpp)
 long set_action(const Call& call);
-long set_mask(const Call& call, ucontext_t* context);
+long set_mask(const Call& call);
+long set_alternate_stack(const Call& call);
+[[noreturn]] void die_of(int sig);  // by its default action
+
+// Calls that wait (waits.cpp)
 long masked_wait(const Call& call);
 long timed_wait(const Call& call);
+long futex_wait(const Call& call);
 
 // Threads and processes (threads.cpp)
-long clone_call(const Call& call, ucontext_t* context);
+struct TrappedCall;
+int prepare_clone(TrappedCall* call, uint64_t mask);
 long leave_process(const Call& call);
 long leave_thread(const Call& call);
 bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table
@@ -64,8 +79,9 @@ bool is_child();    // that, or a child of fork, which has its own copy: neither
 
 // Ids (ids.cpp)
 bool takes_ids(long nr);
-long id_call(const Call& call);   // one of those
-Call real_ids(const Call& call);  // with what the kernel calls the processes that the program names
+long id_call(const Call& call);     // one of those
+Call real_ids(const Call& call);    // with what the kernel calls the processes that the program names
+void tell_sender(siginfo_t* info);  // of a signal, as the program knows it
 long real_process(long upper);
 long own_process();  // what the program's getpid() says
 
@@ -75,15 +91,26 @@ long clock_call(const Call& call);   // one of those
 long sleep_until(const Call& call);  // clock_nanosleep with TIMER_ABSTIME
 bool is_own_clock(
     long clock);  // not the machine's wall clock: over a restart it may be another than the kernel's
+bool is_own_futex(const Call& call);  // waits for a time of such a clock
 
 // System V semaphores and message queues (system_v.cpp)
 long system_v_call(const Call& call);
 
 // Paths (proc_paths.cpp)
 bool takes_path(long nr);
-long path_call(const Call& call, ucontext_t* context);  // one of those
+long path_call(const Call& call);  // one of those
 
 // libc's hot placement sites (patch.cpp). `text` has just been mapped from the file `fd`.
 void patch_libc(uint64_t text, uint64_t length, int fd);
+
+struct TrappedCall {  // as entry.S lays it out
+  long rax, rdi, rsi, rdx, r10, r8, r9, rbp;
+  uint64_t rcx, r11, flags;
+  Call call() const { return {rax, {rdi, rsi, rdx, r10, r8, r9}, rcx}; }
+};
+
+inline bool from_loader(uint64_t ip) {
+  return ip >= seam::state()->text_begin && ip < seam::state()->text_end;
+}
 
 }  // namespace cropdl::upper

@@ -1,14 +1,15 @@
 /* The core's instruction sequences that C cannot express. Upper half, any thread, any FS base. */
 #include "interpose/upper/offsets.h"
 
-/* A patched system call site in libc jumps here: rax = number, arguments as for `syscall`, rcx = where to go on.
-   `syscall` itself destroys rcx and r11 and nothing else, so nothing else may change. The red zone below rsp is the
-   interrupted function's. */
-	.text
-	.globl cropdl_core_syscall_entry
-	.type cropdl_core_syscall_entry, @function
-cropdl_core_syscall_entry:
-	lea -128(%rsp), %rsp
+/* The program's system calls arrive here: from a patched site in libc, or by the SIGSYS handler, which sends the thread
+   here instead of making the call in the signal frame. So a call runs on the program's stack, a few hundred bytes below
+   its red zone, and a handler of the program that interrupts it, or never returns to it, finds nothing unusual.
+   rax = number, arguments as for `syscall`, rcx = where to go on, r11 = signals that the program blocks (masked entry).
+   `syscall` itself destroys rcx and r11 and nothing else, so nothing else may change, flags included. */
+	.macro SAVE_CALL
+	lea -128(%rsp), %rsp            /* the red zone is the interrupted function's */
+	pushfq
+	push %r11
 	push %rcx
 	push %rbp
 	push %r9
@@ -18,13 +19,14 @@ cropdl_core_syscall_entry:
 	push %rsi
 	push %rdi
 	push %rax
-	mov %rsp, %rdi                  /* struct PatchedCall */
+	mov %rsp, %rdi                  /* struct TrappedCall */
 	mov %rsp, %rbp
 	and $-16, %rsp
 	cld
-	call cropdl_patched_call
+	.endm
+	.macro RESTORE_CALL
 	mov %rbp, %rsp
-	add $8, %rsp                    /* rax: the result */
+	pop %rax
 	pop %rdi
 	pop %rsi
 	pop %rdx
@@ -33,52 +35,70 @@ cropdl_core_syscall_entry:
 	pop %r9
 	pop %rbp
 	pop %rcx
+	pop %r11
+	popfq
 	lea 128(%rsp), %rsp
+	.endm
+
+	.text
+	.globl cropdl_core_syscall_entry
+	.type cropdl_core_syscall_entry, @function
+cropdl_core_syscall_entry:
+	SAVE_CALL
+	call cropdl_trapped_call
+	RESTORE_CALL
 	jmp *%rcx
 
-/* sa_restorer. rt_sigreturn finds the frame at rsp (man 2 sigreturn). */
-	.globl cropdl_core_restorer
-	.type cropdl_core_restorer, @function
-cropdl_core_restorer:
-	mov $15, %eax
-	syscall
-	ud2
+/* Calls that are made in one piece: the SIGSYS handler has left all signals blocked. */
+	.globl cropdl_core_masked_entry
+	.type cropdl_core_masked_entry, @function
+cropdl_core_masked_entry:
+	SAVE_CALL
+	call cropdl_masked_call
+	test %eax, %eax
+	jnz 1f
+	RESTORE_CALL
+	jmp *%rcx
 
-/* clone, fork and vfork continue here, with the registers of the original call, after the SIGSYS handler has returned:
-   a child must not begin inside a signal frame. The parent's record (GS base) holds the return address; a child on
-   a new stack finds it, and its own record, in the two words that the handler put on top of that stack.
-   Both sides: rcx and r11 are free, as after any `syscall`. */
-	.globl cropdl_core_clone
-	.type cropdl_core_clone, @function
-cropdl_core_clone:
+/* clone, fork and vfork: made with the registers and the stack pointer of the original call. All signals stay blocked
+   until the child and the parent are themselves again, so nothing uses the record meanwhile. It holds the return address;
+   a child on a new stack finds its record, the mask and the return address on top of that stack. */
+1:	cmp $2, %eax
+	je 2f
+	RESTORE_CALL
 	syscall
 	test %rax, %rax
-	jz 1f
-	jmp *%gs:THREAD_CLONE_RETURN    /* parent, or failure */
-1:	pop %rcx                        /* child on a new stack: record, return address */
+	jnz parent_goes_on
+	pop %rcx                        /* child on a new stack */
 	wrgsbase %rcx
 	call child_prologue
+	lea 8(%rsp), %rsp
 	pop %rcx
 	jmp *%rcx
 
-	.globl cropdl_core_fork
-	.type cropdl_core_fork, @function
-cropdl_core_fork:                       /* no new stack: fork (own copy of memory) or vfork (parent waits) */
+2:	RESTORE_CALL                    /* no new stack: fork (own copy of memory) or vfork (parent waits) */
 	syscall
 	test %rax, %rax
-	jz 1f
-	jmp *%gs:THREAD_CLONE_RETURN
-1:	mov %gs:THREAD_CLONE_RETURN, %rcx
-	mov %gs:THREAD_CLONE_RECORD, %r11
-	wrgsbase %r11
-	lea -128(%rsp), %rsp            /* the red zone is the caller's, and vfork shares it with the parent */
-	push %rcx
+	jnz parent_goes_on
+	lea -128(%rsp), %rsp            /* vfork shares the stack with the parent */
+	push %gs:THREAD_CLONE_RETURN
+	push %gs:THREAD_CLONE_MASK
+	mov %gs:THREAD_CLONE_RECORD, %rcx
+	wrgsbase %rcx
 	call child_prologue
+	lea 8(%rsp), %rsp
 	pop %rcx
 	lea 128(%rsp), %rsp
 	jmp *%rcx
 
-child_prologue:                         /* keeps every register but rcx, r11, rax (= 0) */
+parent_goes_on:                         /* or failure */
+	SAVE_CALL
+	call cropdl_parent_goes_on
+	RESTORE_CALL
+	jmp *%rcx
+
+child_prologue:                         /* keeps every register but rcx, r11, rax (= 0); the mask lies above the return address */
+	mov 8(%rsp), %rcx
 	push %rdi
 	push %rsi
 	push %rdx
@@ -88,6 +108,7 @@ child_prologue:                         /* keeps every register but rcx, r11, ra
 	push %rbp
 	mov %rsp, %rbp
 	and $-16, %rsp
+	mov %rcx, %rdi
 	call cropdl_child_begins
 	mov %rbp, %rsp
 	pop %rbp
@@ -98,6 +119,81 @@ child_prologue:                         /* keeps every register but rcx, r11, ra
 	pop %rsi
 	pop %rdi
 	xor %eax, %eax
+	ret
+
+/* A 32-bit system call of the program, made for it: `int 0x80` keeps all registers but eax, so the return address stands
+   below the red zone, where the SIGSYS handler has left rsp. */
+	.globl cropdl_core_int80
+	.type cropdl_core_int80, @function
+cropdl_core_int80:
+	int $0x80
+	ret $128
+
+/* long cropdl_descriptor_call(nr, a, b, c, d, e; on the stack: f): a system call that may wait for long and gives a
+   descriptor. A handler that interrupts between the return from the kernel and the note of it makes the note itself
+   (note_descriptor): so the thread may be stopped, or leave by longjmp, anywhere here. */
+	.globl cropdl_descriptor_call, cropdl_descriptor_made, cropdl_descriptor_noted
+	.type cropdl_descriptor_call, @function
+	.hidden cropdl_descriptor_call, cropdl_descriptor_made, cropdl_descriptor_noted
+cropdl_descriptor_call:
+	mov %rdi, %rax
+	mov %rsi, %rdi
+	mov %rdx, %rsi
+	mov %rcx, %rdx
+	mov %r8, %r10
+	mov %r9, %r8
+	mov 8(%rsp), %r9
+	syscall
+cropdl_descriptor_made:                 /* from here to the end rax is the result */
+	cmp $STATE_MAX_FILES, %rax      /* an error is a large unsigned number */
+	jae cropdl_descriptor_noted
+	movabs $STATE_FILES, %rcx
+	lock bts %rax, (%rcx)
+cropdl_descriptor_noted:
+	ret
+
+/* sa_restorer. rt_sigreturn finds the frame at rsp (man 2 sigreturn). */
+	.globl cropdl_core_restorer
+	.type cropdl_core_restorer, @function
+cropdl_core_restorer:
+	mov $15, %eax
+	syscall
+	ud2
+
+/* Every signal handler begins here, with rdi = signal, rsi = siginfo, rdx = ucontext, rsp = the frame. A function of
+   handlers.cpp decides what follows; then the program's handler is entered exactly as the kernel would have, on the frame
+   that may have been moved meanwhile, so that unwinding and leaving it in any manner work as natively. */
+	.macro HANDLER name, decide
+	.globl \name
+	.type \name, @function
+\name:
+	mov %rsp, %rax
+	and $-16, %rsp
+	sub $48, %rsp
+	mov %rdi, (%rsp)                /* struct Entry */
+	mov %rsi, 8(%rsp)
+	mov %rdx, 16(%rsp)
+	mov %rax, 24(%rsp)
+	mov %rsp, %rdi
+	cld
+	call \decide
+	mov (%rsp), %rdi
+	mov 8(%rsp), %rsi
+	mov 16(%rsp), %rdx
+	mov 32(%rsp), %rax
+	mov 40(%rsp), %rcx
+	mov 24(%rsp), %rsp
+	jmp *%rax
+	.endm
+	HANDLER cropdl_core_sigsys, cropdl_enter_sigsys
+	HANDLER cropdl_core_suspend, cropdl_enter_suspend
+	HANDLER cropdl_core_trampoline, cropdl_enter_handler
+	HANDLER cropdl_core_trigger, cropdl_enter_trigger
+
+	.globl cropdl_return
+	.hidden cropdl_return
+	.type cropdl_return, @function
+cropdl_return:
 	ret
 
 /* long cropdl_on_lower(fn rdi, record rsi, argument rdx): runs fn(record, argument) on the record's LH stack with
@@ -121,5 +217,36 @@ cropdl_on_lower:
 	pop %rbx
 	pop %rbp
 	ret
+
+/* The proxy vDSO. The real one lies elsewhere in every run, so a context within it can be neither saved nor left below a
+   handler: whoever interrupts such a call finds this frame (ThreadRecord::vdso_frame) and sends the thread back to its
+   beginning (begin_vdso_call_anew); reading a clock twice does no harm. */
+	.macro VDSO name
+	.globl __vdso_\name
+	.type __vdso_\name, @function
+__vdso_\name:
+	push %rbx
+	push %rbp
+	push %r12
+	push %r13
+	push %r14
+	push %r15
+	push %rdx
+	push %rsi
+	push %rdi
+	lea __vdso_\name(%rip), %rax
+	push %rax
+	lea -8(%rsp), %rsp
+	mov %rsp, %gs:THREAD_VDSO_FRAME /* struct VdsoFrame */
+	call cropdl_vdso_\name
+	movq $0, %gs:THREAD_VDSO_FRAME
+	lea 88(%rsp), %rsp
+	ret
+	.endm
+	VDSO clock_gettime
+	VDSO gettimeofday
+	VDSO time
+	VDSO getcpu
+	VDSO clock_getres
 
 	.section .note.GNU-stack, "", @progbits

@@ -3,6 +3,8 @@
 
 #include "interpose/upper/core.h"
 
+extern "C" long cropdl_descriptor_call(long nr, long a, long b, long c, long d, long e, long f);
+
 namespace cropdl::upper {
 namespace {
 
@@ -41,48 +43,41 @@ const char* stand_in(const char* path) {
   return nullptr;
 }
 
-bool from_loader(const ucontext_t* context) {
-  const uint64_t ip = context->uc_mcontext.gregs[REG_RIP];
-  return ip >= seam::state()->text_begin && ip < seam::state()->text_end;
+// A call that may wait for long, such as opening a FIFO, and gives a descriptor.
+long make_slowly(const Call& c) {
+  if (is_child()) return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  return cropdl_descriptor_call(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
 }
 
 }  // namespace
 
-long open_call(const Call& c, ucontext_t* context) {
-  const Pin pin;
+long open_call(const Call& c) {
   Call call = c;
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
   // A null or unreadable path is the kernel's to refuse: look only at what ld.so passes, or at absolute /proc
   // paths that the kernel has accepted.
-  if (context != nullptr && flags == kReadOnlyCloseOnExec && from_loader(context)) {
+  if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) {
     if (const char* file = stand_in(path); file != nullptr && file[0] != 0)
       call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
   }
-  long fd = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);
+  long fd = make_slowly(call);
   if (!failed(fd) && flags != -1 && path[0] == '/' && names_own_exe(path)) {
-    const long exe = raw(__NR_openat, kAtFdcwd, reinterpret_cast<long>(seam::state()->exe), flags);
+    const long exe =
+        make_slowly({__NR_openat, {kAtFdcwd, reinterpret_cast<long>(seam::state()->exe), flags}});
     raw(__NR_close, fd);
+    disown(fd);
     fd = exe;
   }
-  own(fd);
   return fd;
 }
 
 long descriptor_call(const Call& c) {
   switch (c.nr) {
     case __NR_accept:
-    case __NR_accept4: {  // may wait for long; the listening socket is refused anyway
-      const long fd = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
-      own(fd);
-      return fd;
-    }
-    default:
-      break;
-  }
-  const Pin pin;
-  switch (c.nr) {
+    case __NR_accept4:
+      return make_slowly(c);
     case __NR_close:
       // A program that closes "everything" must not close the LH's.
       if (c.a[0] >= kFirstLowerFile && !is_child() && !seam::owns_file(seam::state(), c.a[0]))

@@ -215,6 +215,14 @@ void note_group() {
 
 }  // namespace
 
+void tell_sender(siginfo_t* info) {
+  if (seam::control()->restarted == 0) return;
+  // Those that say who sent it, and a child's end (man 2 sigaction).
+  const bool sent = info->si_code <= 0 && info->si_code != SI_TIMER && info->si_code != SI_ASYNCIO;
+  if ((sent || info->si_signo == SIGCHLD) && info->si_pid > 0)
+    info->si_pid = static_cast<pid_t>(to_upper(info->si_pid, kProcess));
+}
+
 long real_process(long upper) { return to_real(upper, kProcess); }
 long own_process() { return to_upper(raw(__NR_getpid), kProcess); }
 
@@ -235,7 +243,7 @@ long id_call(const Call& c) {
   const IdCall* entry = find(c.nr);
   switch (c.nr) {
     case __NR_wait4:
-    case __NR_waitid: {  // may last: not pinned. Real ids in it are of children, which no image has
+    case __NR_waitid: {  // may last. Real ids in it are of children, which no image has
       const Call call = real_ids(c);
       const long result = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4]);
       if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
@@ -244,7 +252,6 @@ long id_call(const Call& c) {
     default:
       break;
   }
-  const Pin pin;  // real ids are in registers: another run has others
   if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
   const Call call = real_ids(c);
   const long result = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);

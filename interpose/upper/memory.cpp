@@ -47,7 +47,7 @@ uint64_t next_range(uint64_t length) {
 uint64_t find_gap(uint64_t length) {
   const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), 02000000 /* O_CLOEXEC */);
   if (failed(fd)) return 0;
-  char buffer[4096];
+  char buffer[512];  // on the program's stack
   uint64_t begin = 0, end = 0, free_from = seam::kMapBegin, found = 0;
   enum { kBegin, kEnd, kRest } part = kBegin;
   for (long n; found == 0 && (n = raw(__NR_read, fd, reinterpret_cast<long>(buffer), sizeof buffer)) > 0;) {
@@ -106,9 +106,9 @@ long place_mmap(const Call& c) {
   const uint64_t length = page_up(c.a[1]);
   if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0 && is_lower_half(c.a[0], length)) return kNoMemory;
   if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
-    const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4], c.a[5]);
-    if (!failed(result)) remember_outside(result, result + length);
-    return result;
+    // Before: between the mapping and a note of it a checkpoint would not know that it is the program's.
+    if ((flags & MAP_32BIT) == 0 && length != 0) remember_outside(c.a[0], c.a[0] + length);
+    return raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4], c.a[5]);
   }
   auto at = [&](uint64_t address) {
     return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
@@ -165,9 +165,8 @@ long place_mremap(const Call& c) {
     return raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE, c.a[4]);
   if ((flags & MREMAP_FIXED) != 0) {
     if (is_lower_half(c.a[4], page_up(c.a[2]))) return kNoMemory;
-    const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4]);
-    if (!failed(result)) remember_outside(result, result + page_up(c.a[2]));
-    return result;
+    remember_outside(c.a[4], c.a[4] + page_up(c.a[2]));
+    return raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4]);
   }
   const long in_place = raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~(MREMAP_MAYMOVE | MREMAP_DONTUNMAP));
   if ((flags & MREMAP_DONTUNMAP) == 0 && (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0))

@@ -3,3 +3,8 @@
 #define THREAD_LOWER_SP 24
 #define THREAD_CLONE_RETURN 104
 #define THREAD_CLONE_RECORD 112
+#define THREAD_VDSO_FRAME 136
+#define THREAD_CLONE_MASK 144
+/* PersistentState::files and how many bits it has; likewise. */
+#define STATE_FILES 0x400000207a80
+#define STATE_MAX_FILES 65536

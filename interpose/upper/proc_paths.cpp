@@ -119,13 +119,13 @@ long own_number_call(const Call& c, int path) {
   return n;
 }
 
-long perform(const Call& c, ucontext_t* context) {
+long perform(const Call& c) {
   switch (c.nr) {
     case __NR_open:
     case __NR_creat:
     case __NR_openat:
     case __NR_openat2:
-      return open_call(c, context);
+      return open_call(c);
     case __NR_readlink:
     case __NR_readlinkat:
       return read_link(c);
@@ -137,14 +137,14 @@ long perform(const Call& c, ucontext_t* context) {
   }
 }
 
-__attribute__((noinline)) long proc_call(const Call& c, int path, ucontext_t* context) {
+__attribute__((noinline)) long proc_call(const Call& c, int path) {
   if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
     if (const long result = own_number_call(c, path); result != 0) return result;
-  const Pin pin;  // the numbers are this run's
+  const Undisturbed undisturbed;  // the numbers are this run's
   char text[kLongest];
   Call call = c;
   call.a[path] = reinterpret_cast<long>(real_path(reinterpret_cast<const char*>(c.a[path]), text));
-  return perform(call, context);
+  return perform(call);
 }
 
 const PathCall* find(long nr) {
@@ -157,12 +157,12 @@ const PathCall* find(long nr) {
 
 bool takes_path(long nr) { return find(nr) != nullptr; }
 
-long path_call(const Call& c, ucontext_t* context) {
+long path_call(const Call& c) {
   if (seam::control()->restarted != 0) {
     const int path = find(c.nr)->path;
-    if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) return proc_call(c, path, context);
+    if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) return proc_call(c, path);
   }
-  return perform(c, context);
+  return perform(c);
 }
 
 }  // namespace cropdl::upper

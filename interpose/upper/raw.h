@@ -24,6 +24,14 @@ inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e 
 constexpr bool failed(long result) {
   return static_cast<unsigned long>(result) >= static_cast<unsigned long>(-4095L);
 }
+// Whether the kernel would read `size` (>= 8) bytes at `p`: rt_sigprocmask looks at its set before it refuses
+// a bad `how` (kernel/signal.c), and changes nothing.
+inline bool can_be_read(const void* p, size_t size) {
+  constexpr long kNoSuchHow = 99, kBadAddress = -14;  // EFAULT
+  const auto at = reinterpret_cast<long>(p);
+  return raw(14 /* rt_sigprocmask */, kNoSuchHow, at, 0, 8) != kBadAddress &&
+         raw(14, kNoSuchHow, at + static_cast<long>(size) - 8, 0, 8) != kBadAddress;
+}
 constexpr uint64_t page_up(uint64_t n) { return (n + 4095) & ~4095ull; }
 
 inline bool equal(const char* a, const char* b) {

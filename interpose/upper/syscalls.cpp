@@ -6,16 +6,72 @@
 
 namespace cropdl::upper {
 
-long emulate(const Call& c, ucontext_t* context) {
+bool made_in_one_piece(long nr) {
+  switch (nr) {
+    case __NR_close:
+    case __NR_close_range:
+    case __NR_dup:
+    case __NR_dup2:
+    case __NR_dup3:
+    case __NR_fcntl:
+    case __NR_pipe:
+    case __NR_pipe2:
+    case __NR_socket:
+    case __NR_socketpair:
+    case __NR_epoll_create:
+    case __NR_epoll_create1:
+    case __NR_eventfd:
+    case __NR_eventfd2:
+    case __NR_signalfd:
+    case __NR_signalfd4:
+    case __NR_timerfd_create:
+    case __NR_inotify_init:
+    case __NR_inotify_init1:
+    case __NR_memfd_create:
+    case __NR_memfd_secret:
+    case __NR_userfaultfd:
+    case __NR_perf_event_open:
+    case __NR_fanotify_init:
+    case __NR_pidfd_open:
+    case __NR_pidfd_getfd:
+    case __NR_io_uring_setup:
+    case __NR_rt_sigaction:
+    case __NR_sigaltstack:
+    case __NR_clone:
+    case __NR_fork:
+    case __NR_vfork:
+    case __NR_exit:
+    case __NR_exit_group:
+    case __NR_set_tid_address:
+    case __NR_timer_create:
+    case __NR_timer_delete:
+      return true;
+    case __NR_wait4:  // may last
+    case __NR_waitid:
+    case __NR_clock_nanosleep:
+    case __NR_futex:
+      return false;
+    default:  // ids and times of this run must not be in a register at a cut
+      return takes_ids(nr) || takes_clock(nr);
+  }
+}
+
+long emulate(const Call& c) {
   switch (c.nr) {
     case __NR_mmap: {
       const long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
       constexpr long kExecutable = 4, kAnonymous = 0x20;
-      if (!failed(result) && (c.a[2] & kExecutable) != 0 && (c.a[3] & kAnonymous) == 0 &&
-          context != nullptr && seam::control()->patch_libc != 0)
-        patch_libc(result, page_up(c.a[1]), static_cast<int>(c.a[4]));
+      if (!failed(result) && (c.a[2] & kExecutable) != 0) {
+        if ((c.a[3] & kAnonymous) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
+          patch_libc(result, page_up(c.a[1]), static_cast<int>(c.a[4]));
+        if (!seam::in_window(result) && !is_child()) seam::state()->foreign_code = 1;
+      }
       return result;
     }
+    case __NR_mprotect:  // the filter sends those that make memory outside the window executable
+    case __NR_pkey_mprotect:
+      if (!is_child()) seam::state()->foreign_code = 1;
+      return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
     case __NR_mremap:
       return place_mremap(c);
     case __NR_brk:
@@ -26,7 +82,9 @@ long emulate(const Call& c, ucontext_t* context) {
     case __NR_rt_sigaction:
       return set_action(c);
     case __NR_rt_sigprocmask:
-      return set_mask(c, context);
+      return set_mask(c);
+    case __NR_sigaltstack:
+      return set_alternate_stack(c);
     case __NR_rt_sigsuspend:
     case __NR_ppoll:
     case __NR_pselect6:
@@ -39,14 +97,14 @@ long emulate(const Call& c, ucontext_t* context) {
     case __NR_epoll_wait:
     case __NR_pause:
     case __NR_rt_sigtimedwait:
+    case __NR_msgrcv:
+    case __NR_msgsnd:
       return timed_wait(c);
     case __NR_clock_nanosleep:
       return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
+    case __NR_futex:
+      return is_own_futex(c) ? clock_call(c) : futex_wait(c);
 
-    case __NR_clone:
-    case __NR_fork:
-    case __NR_vfork:
-      return clone_call(c, context);
     case __NR_exit:
       return leave_thread(c);
     case __NR_exit_group:
@@ -58,14 +116,12 @@ long emulate(const Call& c, ucontext_t* context) {
                  : raw(c.nr, c.a[0]);
 
     case __NR_timer_create: {
-      const Pin pin;
       const long result = raw(c.nr, real_ids(c).a[0], c.a[1], c.a[2]);
       if (!failed(result) && !is_child())
         __atomic_fetch_add(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
       return result;
     }
     case __NR_timer_delete: {
-      const Pin pin;
       const long result = raw(c.nr, c.a[0]);
       if (!failed(result) && !is_child())
         __atomic_fetch_sub(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
@@ -82,7 +138,7 @@ long emulate(const Call& c, ucontext_t* context) {
       return descriptor_call(real_ids(c));
 
     default:
-      if (takes_path(c.nr)) return path_call(c, context);
+      if (takes_path(c.nr)) return path_call(c);
       if (takes_clock(c.nr)) return clock_call(c);
       if (takes_ids(c.nr)) return id_call(c);
       return descriptor_call(c);
@@ -91,10 +147,19 @@ long emulate(const Call& c, ucontext_t* context) {
 
 }  // namespace cropdl::upper
 
-struct PatchedCall {
-  long rax, rdi, rsi, rdx, r10, r8, r9;
-};
-extern "C" void cropdl_patched_call(PatchedCall* call) {
-  call->rax = cropdl::upper::emulate(
-      {call->rax, {call->rdi, call->rsi, call->rdx, call->r10, call->r8, call->r9}}, nullptr);
+using cropdl::upper::TrappedCall;
+
+extern "C" void cropdl_trapped_call(TrappedCall* call) { call->rax = cropdl::upper::emulate(call->call()); }
+
+// All signals are blocked; r11 holds the mask that the program has. 0: done, with that mask again. Else
+// entry.S makes the clone.
+extern "C" int cropdl_masked_call(TrappedCall* call) {
+  using namespace cropdl::upper;
+  const uint64_t mask = call->r11;
+  if (call->rax == __NR_clone || call->rax == __NR_fork || call->rax == __NR_vfork)
+    if (const int how = prepare_clone(call, mask); how != 0) return how;
+  if (call->rax >= 0) call->rax = emulate(call->call());
+  constexpr int kSetMask = 2;
+  raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
+  return 0;
 }

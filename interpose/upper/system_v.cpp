@@ -26,7 +26,7 @@ long system_v_call(const Call& c) {
     note(&known.semaphores, known.semaphore, c.a[0]);
     return timed_wait(c);
   }
-  const Pin pin;
+  const Undisturbed undisturbed;
   const long id = raw(c.nr, c.a[0], c.a[1], c.a[2]);
   if (failed(id)) return id;
   if (c.nr == __NR_semget)

@@ -9,17 +9,38 @@ static_assert(offsetof(cropdl::seam::ThreadRecord, lower_fs) == THREAD_LOWER_FS)
 static_assert(offsetof(cropdl::seam::ThreadRecord, lower_sp) == THREAD_LOWER_SP);
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_return) == THREAD_CLONE_RETURN);
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_record) == THREAD_CLONE_RECORD);
+static_assert(offsetof(cropdl::seam::ThreadRecord, clone_mask) == THREAD_CLONE_MASK);
+static_assert(offsetof(cropdl::seam::ThreadRecord, vdso_frame) == THREAD_VDSO_FRAME);
+static_assert(cropdl::seam::kState + offsetof(cropdl::seam::PersistentState, files) == STATE_FILES);
+static_assert(cropdl::seam::kMaxFiles == STATE_MAX_FILES);
 
-extern "C" {
-void cropdl_core_clone();
-void cropdl_core_fork();
-long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
-}
+extern "C" long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 
 namespace cropdl::upper {
 namespace {
 
 constexpr long kAgain = -11;  // EAGAIN
+
+bool map_signal_stack(const seam::ThreadRecord* t) {
+  constexpr long kReadWrite = 3, kPrivateAnonymousFixed = 0x100022, kExists = -17;  // MAP_FIXED_NOREPLACE
+  const auto at = static_cast<long>(seam::signal_stack(t));
+  const long result = raw(__NR_mmap, at, seam::kSignalStackSize, kReadWrite, kPrivateAnonymousFixed, -1, 0);
+  return result == at || result == kExists;  // left by a former thread
+}
+
+void use_signal_stack(const seam::ThreadRecord* t) {
+  const stack_t stack = {reinterpret_cast<void*>(seam::signal_stack(t)), 0, seam::kSignalStackSize};
+  raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
+}
+
+void say_once(const char* line) {
+  auto* s = seam::state();
+  if (__atomic_exchange_n(&s->said_limit, 1, __ATOMIC_RELAXED) != 0) return;
+  long length = 0;
+  while (line[length] != 0) ++length;
+  if (seam::control()->message_fd >= 0)
+    raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
+}
 
 seam::ThreadRecord* new_record() {
   for (auto& record : seam::state()->threads) {
@@ -32,8 +53,15 @@ seam::ThreadRecord* new_record() {
     record.pinned = 0;
     record.handlers = 0;
     record.tid = 0;
-    return &record;
+    record.vdso_frame = 0;
+    record.alternate_sp = record.alternate_size = 0;
+    record.alternate_flags = seam::kNoAlternateStack;
+    if (map_signal_stack(&record)) return &record;
+    __atomic_store_n(&record.used, 0, __ATOMIC_RELEASE);
+    return nullptr;
   }
+  say_once(
+      "cropdl: the program has 4095 threads; that is all that CropDL can keep, and one more gets EAGAIN\n");
   return nullptr;
 }
 
@@ -42,34 +70,39 @@ seam::ThreadRecord* new_record() {
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }
 bool is_child() { return seam::state()->forked != 0 || is_spawned(); }
 
-// The call is not made here, in a signal frame, but by the core's thunk after the handler has returned.
-long clone_call(const Call& c, ucontext_t* context) {
-  if (context == nullptr) return -38;  // ENOSYS: never patched
-  auto* g = context->uc_mcontext.gregs;
-  const uint64_t flags = c.nr == __NR_clone ? c.a[0] : c.nr == __NR_vfork ? CLONE_VM | CLONE_VFORK : 0;
+// 1: to be made with a new stack, 2: without one, 0: cannot be made (the result is in rax).
+int prepare_clone(TrappedCall* call, uint64_t mask) {
+  const bool clone = call->rax == __NR_clone;
+  const uint64_t flags = clone ? call->rdi : call->rax == __NR_vfork ? CLONE_VM | CLONE_VFORK : 0;
+  const uint64_t stack = clone ? call->rsi : 0;
   auto* parent = seam::current_thread();
   seam::ThreadRecord* record = parent;  // fork: the same record in its own copy of memory
-  if ((flags & CLONE_THREAD) != 0) {
+  if ((flags & CLONE_VM) != 0 && (flags & CLONE_VFORK) == 0) {
     record = new_record();
-    if (record == nullptr) return kAgain;
+    if (record == nullptr) {
+      call->rax = kAgain;
+      return 0;
+    }
+    if ((flags & CLONE_THREAD) == 0) record->kind = seam::kSpawnedChild;
   } else if ((flags & CLONE_VM) != 0) {
     record = &seam::state()->spawned;
     record->self = record;
     record->kind = seam::kSpawnedChild;
+    record->vdso_frame = 0;
+    record->alternate_sp = parent->alternate_sp;
+    record->alternate_size = parent->alternate_size;
+    record->alternate_flags = parent->alternate_flags;
   }
-  parent->clone_return = g[REG_RIP];
+  parent->clone_return = call->rcx;
   parent->clone_record = record;
-  uint64_t stack = c.nr == __NR_clone ? c.a[1] : 0;
-  if (stack != 0) {
-    auto* words = reinterpret_cast<uint64_t*>(stack) - 2;
-    words[0] = reinterpret_cast<uint64_t>(record);
-    words[1] = g[REG_RIP];
-    g[REG_RSI] = reinterpret_cast<greg_t>(words);
-    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_clone);
-  } else {
-    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_fork);
-  }
-  return c.nr;  // rax of the resumed context: the thunk makes the call
+  parent->clone_mask = mask;
+  if (stack == 0) return 2;
+  auto* words = reinterpret_cast<uint64_t*>(stack) - 3;
+  words[0] = reinterpret_cast<uint64_t>(record);
+  words[1] = mask;
+  words[2] = call->rcx;
+  call->rsi = reinterpret_cast<long>(words);
+  return 1;
 }
 
 long leave_thread(const Call& c) {
@@ -92,21 +125,38 @@ long leave_process(const Call& c) {
 
 }  // namespace cropdl::upper
 
-// First thing in a child, before it returns to the program; GS base is its record.
-extern "C" void cropdl_child_begins() {
+// The parent's way back from clone, fork and vfork: rax is the result, and all signals are blocked.
+extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
+  using namespace cropdl;
+  auto* parent = seam::current_thread();
+  const uint64_t mask = parent->clone_mask;
+  auto* record = parent->clone_record;
+  call->rcx = parent->clone_return;
+  if (upper::failed(call->rax) && record >= seam::state()->threads && record != parent)
+    __atomic_store_n(&record->used, 0, __ATOMIC_RELEASE);
+  constexpr int kSetMask = 2;
+  upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
+}
+
+// First thing in a child, before it returns to the program; GS base is its record, and all signals are
+// blocked.
+extern "C" void cropdl_child_begins(uint64_t mask) {
   using namespace cropdl;
   auto* t = seam::current_thread();
-  if (t->kind == seam::kSpawnedChild) return;
-  if (t->kind == seam::kOtherThread && t->tid == 0) {
-    t->tid = t->upper_tid = static_cast<int32_t>(upper::raw(__NR_gettid));
-    return;
-  }
   auto* s = seam::state();
-  s->forked = 1;  // fork: this memory is the child's own
-  // The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors
-  // stay.
-  constexpr unsigned kFirst = seam::kFirstLowerFile;
-  for (unsigned i = kFirst / 64 + 1; i < seam::kMaxFiles / 64; ++i)
-    if (s->files[i] != 0) return;
-  if (s->files[kFirst / 64] >> (kFirst % 64) == 0) upper::raw(__NR_close_range, kFirst, ~0u, 0);
+  if (t >= s->threads && t->kind != seam::kMainThread &&
+      t->tid == 0) {  // new_record's; the kernel gave it no stack
+    upper::use_signal_stack(t);
+    t->tid = t->upper_tid = static_cast<int32_t>(upper::raw(__NR_gettid));
+  } else if (t->kind != seam::kSpawnedChild) {
+    s->forked = 1;  // fork: this memory is the child's own
+    // The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors
+    // stay.
+    constexpr unsigned kFirst = seam::kFirstLowerFile;
+    bool high = (s->files[kFirst / 64] >> (kFirst % 64)) != 0;
+    for (unsigned i = kFirst / 64 + 1; i < seam::kMaxFiles / 64; ++i) high = high || s->files[i] != 0;
+    if (!high) upper::raw(__NR_close_range, kFirst, ~0u, 0);
+  }
+  constexpr int kSetMask = 2;
+  upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
 }

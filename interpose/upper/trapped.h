@@ -37,9 +37,10 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_mq_open,        __NR_memfd_secret,
                                    __NR_close_range,    __NR_timer_create,
                                    __NR_timer_delete,   __NR_execve,
-                                   __NR_execveat,       __NR_semget,
-                                   __NR_msgget,         __NR_semop,
-                                   __NR_semtimedop};
+                                   __NR_execveat,       __NR_sigaltstack,
+                                   __NR_semget,         __NR_msgget,
+                                   __NR_semop,          __NR_semtimedop,
+                                   __NR_msgrcv,         __NR_msgsnd};
 
 // Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {

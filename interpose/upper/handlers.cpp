@@ -1,0 +1,304 @@
+// The core's signal handlers. entry.S begins each of them and calls a function of this file to decide what
+// follows.
+//
+// Frames of the core's own signals, and of handlers that the program wants on its alternate stack, are put by
+// the kernel on the thread's signal stack with everything blocked (seam::kernel_action), so there is never
+// more than one. Other handlers of the program are where the kernel puts them, on the stack that was
+// interrupted.
+#include <asm/unistd.h>
+
+#include "interpose/upper/core.h"
+
+#pragma GCC visibility push(hidden)  // no table of addresses: the core has no data
+extern "C" {
+void cropdl_core_syscall_entry();
+void cropdl_core_masked_entry();
+void cropdl_core_int80();
+void cropdl_return();
+extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
+long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
+}
+#pragma GCC visibility pop
+
+namespace cropdl::upper {
+
+void note_descriptor(const greg_t* g) {
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  if (ip < reinterpret_cast<uint64_t>(cropdl_descriptor_made) ||
+      ip >= reinterpret_cast<uint64_t>(cropdl_descriptor_noted))
+    return;
+  const auto fd = static_cast<uint64_t>(g[REG_RAX]);
+  if (fd < seam::kMaxFiles)
+    __atomic_fetch_or(&seam::state()->files[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
+}
+
+namespace {
+
+struct Entry {  // as entry.S lays it out: what the handler is entered with
+  long sig;
+  siginfo_t* info;
+  ucontext_t* context;
+  uint64_t frame;     // stack pointer, where the address of the restorer lies
+  uint64_t handler;   // where to go
+  uint64_t argument;  // in rcx
+};
+
+// struct rt_sigframe of the kernel (arch/x86/include/asm/sigframe.h): restorer, its ucontext, which is
+// shorter than the C library's, and siginfo; the floating point state lies elsewhere on the same stack.
+constexpr uint64_t kContextSize = 304, kInfoSize = 128;
+constexpr uint64_t kFrameSize = 8 + kContextSize + kInfoSize;
+
+struct VdsoFrame {  // as entry.S lays it out
+  uint64_t alignment, entry, rdi, rsi, rdx, r15, r14, r13, r12, rbp, rbx;
+};
+
+void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
+  const uint64_t at = t->vdso_frame;
+  if (at == 0) return;
+  const auto* f = reinterpret_cast<const VdsoFrame*>(at);
+  g[REG_RIP] = static_cast<greg_t>(f->entry);
+  g[REG_RSP] = static_cast<greg_t>(at + sizeof *f);
+  g[REG_RDI] = static_cast<greg_t>(f->rdi);
+  g[REG_RSI] = static_cast<greg_t>(f->rsi);
+  g[REG_RDX] = static_cast<greg_t>(f->rdx);
+  g[REG_R15] = static_cast<greg_t>(f->r15);
+  g[REG_R14] = static_cast<greg_t>(f->r14);
+  g[REG_R13] = static_cast<greg_t>(f->r13);
+  g[REG_R12] = static_cast<greg_t>(f->r12);
+  g[REG_RBP] = static_cast<greg_t>(f->rbp);
+  g[REG_RBX] = static_cast<greg_t>(f->rbx);
+  t->vdso_frame = 0;
+}
+
+// What was interrupted is made such that it can be saved, or never be returned to.
+void settle(seam::ThreadRecord* t, ucontext_t* context) {
+  auto* g = context->uc_mcontext.gregs;
+  begin_vdso_call_anew(t, g);
+  if (!is_child()) note_descriptor(g);
+}
+
+// Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB.
+bool can_be_saved(uint64_t ip) { return seam::in_window(ip) || ip < 1ull << 32; }
+
+bool on_signal_stack(const seam::ThreadRecord* t, uint64_t frame) {
+  const auto* s = seam::state();
+  if (t < s->threads) return frame >= seam::kSignalStacks && frame < seam::kHeapBegin;  // its parent's
+  return frame - seam::signal_stack(t) < seam::kSignalStackSize;
+}
+
+void copy(uint64_t to, uint64_t from, uint64_t bytes) {
+  auto* a = reinterpret_cast<uint64_t*>(to);
+  const auto* b = reinterpret_cast<const uint64_t*>(from);
+  for (uint64_t i = 0; i < bytes / 8; ++i) a[i] = b[i];
+}
+
+uint64_t float_state_size(uint64_t state) {
+  // struct _fpx_sw_bytes in the reserved bytes of the FXSAVE area (arch/x86/include/uapi/asm/sigcontext.h)
+  constexpr uint64_t kSoftwareBytes = 464, kFxsave = 512;
+  constexpr uint32_t kMagic1 = 0x46505853;
+  const auto* words = reinterpret_cast<const uint32_t*>(state + kSoftwareBytes);
+  return words[0] == kMagic1 ? (words[1] + 7ull) & ~7ull : kFxsave;
+}
+
+// From the signal stack to where the program's handler belongs: its alternate stack, or the stack that was
+// interrupted. True if that is the alternate stack.
+bool move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* e) {
+  constexpr uint64_t kRedZone = 128;
+  auto* g = e->context->uc_mcontext.gregs;
+  const auto interrupted = static_cast<uint64_t>(g[REG_RSP]);
+  const bool there_is = (t->alternate_flags & seam::kNoAlternateStack) == 0 && t->alternate_size != 0;
+  const bool on_it = there_is && interrupted - t->alternate_sp < t->alternate_size;
+  const bool to_alternate = (action.flags & seam::kSaOnStack) != 0 && there_is && !on_it;
+  uint64_t top = to_alternate ? t->alternate_sp + t->alternate_size : interrupted - kRedZone;
+  const auto state = reinterpret_cast<uint64_t>(e->context->uc_mcontext.fpregs);
+  if (state != 0) {
+    const uint64_t size = float_state_size(state);
+    top = (top - size) & ~63ull;  // XSAVE's alignment
+    copy(top, state, size);
+  }
+  const uint64_t frame = ((top - kFrameSize) & ~15ull) - 8;  // as after a call
+  copy(frame, e->frame, kFrameSize);
+  e->frame = frame;
+  e->context = reinterpret_cast<ucontext_t*>(frame + 8);
+  e->info = reinterpret_cast<siginfo_t*>(frame + 8 + kContextSize);
+  if (state != 0) e->context->uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(top);
+  return to_alternate;
+}
+
+void set_signal_mask(uint64_t mask) {
+  constexpr int kSetMask = 2;
+  raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
+}
+
+// A handler on the program's alternate stack, or above the lower half's frames, comes back here.
+void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
+  auto* context = static_cast<ucontext_t*>(frame);
+  auto* t = seam::current_thread();
+  const uint64_t fs = seam::fs_base();
+  const bool in_lower = t->lower_fs != 0 && fs == t->lower_fs;
+  constexpr uint64_t kAutoDisarm = 1ull << 31;
+  const stack_t kernels = context->uc_stack;
+  const stack_t programs = {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags),
+                            t->alternate_size};
+  context->uc_stack = programs;
+  const bool disarm = (t->alternate_flags & kAutoDisarm) != 0;
+  if (disarm) t->alternate_sp = t->alternate_size = 0, t->alternate_flags = seam::kNoAlternateStack;
+  if (in_lower) {
+    t->pinned = t->pinned + 1;
+    seam::set_fs_base(t->upper_fs);
+  }
+  reinterpret_cast<void (*)(int, siginfo_t*, void*)>(handler)(sig, info, frame);
+  if (in_lower) {
+    seam::set_fs_base(fs);
+    t->pinned = t->pinned - 1;
+  }
+  // Returning would give the kernel what the program sees and may have changed.
+  if (disarm || context->uc_stack.ss_sp != programs.ss_sp || context->uc_stack.ss_size != programs.ss_size) {
+    t->alternate_sp = reinterpret_cast<uint64_t>(context->uc_stack.ss_sp);
+    t->alternate_size = context->uc_stack.ss_size;
+    t->alternate_flags = static_cast<uint32_t>(context->uc_stack.ss_flags) & ~1u;
+  }
+  context->uc_stack = kernels;
+}
+
+void do_nothing(Entry* e) { e->handler = reinterpret_cast<uint64_t>(cropdl_return); }
+
+// A thread of the LH has GS base 0. Signals are blocked there; one that arrives all the same is the main
+// thread's, or a fault of the LH's own.
+void on_lower_thread(const Entry* e) {
+  if (e->info->si_code > 0 && e->info->si_code != SI_KERNEL) die_of(static_cast<int>(e->sig));
+  raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), seam::state()->threads[0].tid, e->sig,
+      reinterpret_cast<long>(e->info));
+}
+
+// The handler of the program for a signal that has arrived, if it has one.
+void enter_handler(Entry* e) {
+  do_nothing(e);
+  if (seam::gs_base() == 0) return on_lower_thread(e);
+  seam::ThreadRecord* t = seam::current_thread();
+  const auto sig = static_cast<int>(e->sig);
+  auto& entry = seam::state()->actions[sig];
+  const seam::SignalAction action = entry;
+  const bool moved = on_signal_stack(t, e->frame);
+  settle(t, e->context);
+  if (action.handler <= 1) return;  // reset meanwhile
+  if (!is_spawned()) tell_sender(e->info);
+  if ((action.flags & seam::kSaResetHand) != 0) {
+    if (!is_spawned()) entry.handler = 0;
+    if (sig == seam::kTriggerSignal) {
+      const seam::SignalAction kernel = seam::kernel_action(sig, {}, seam::state()->core);
+      raw(__NR_rt_sigaction, sig, reinterpret_cast<long>(&kernel), 0, 8);
+    }
+  }
+  ++t->handlers;
+  const uint64_t fs = seam::fs_base();
+  bool return_here = t->lower_fs != 0 && fs == t->lower_fs;
+  if (moved) {
+    return_here = move_frame(t, action, e) || return_here;
+    const uint64_t self = (action.flags & seam::kSaNoDefer) != 0 ? 0 : 1ull << (sig - 1);
+    set_signal_mask((e->context->uc_sigmask.__val[0] | action.mask | self) & ~seam::kReservedSignals);
+  }
+  e->handler = return_here ? reinterpret_cast<uint64_t>(run_and_return) : action.handler;
+  e->argument = action.handler;
+}
+
+// The program's own use of a signal that is also the core's, sent by kill() and its kin.
+void programs_own(Entry* e) {
+  const auto& action = seam::state()->actions[e->sig];
+  if (action.handler == 0) die_of(static_cast<int>(e->sig));
+  enter_handler(e);
+}
+
+}  // namespace
+}  // namespace cropdl::upper
+
+using namespace cropdl;
+using upper::Entry;
+
+extern "C" void cropdl_enter_handler(Entry* e) { upper::enter_handler(e); }
+
+// A system call of the program that the filter trapped. si_syscall and the registers hold the call (man 2
+// seccomp, SECCOMP_RET_TRAP). It is not made here, in a signal frame, but by the core's entry after this
+// handler has returned.
+extern "C" void cropdl_enter_sigsys(Entry* e) {
+  constexpr int kSeccomp = 1;  // SYS_SECCOMP
+  constexpr unsigned kX86_64 = 0xc000003e;
+  if (e->info->si_code != kSeccomp) return upper::programs_own(e);
+  upper::do_nothing(e);
+  auto* g = e->context->uc_mcontext.gregs;
+  g[REG_RAX] = e->info->si_syscall;
+  if (e->info->si_arch != kX86_64) {
+    if (!upper::is_child()) seam::state()->foreign_calls = 1;
+    g[REG_RSP] -= 136;
+    *reinterpret_cast<uint64_t*>(g[REG_RSP]) = static_cast<uint64_t>(g[REG_RIP]);
+    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_int80);
+    return;
+  }
+  g[REG_RCX] = g[REG_RIP];
+  if (upper::made_in_one_piece(e->info->si_syscall)) {
+    g[REG_R11] = static_cast<greg_t>(e->context->uc_sigmask.__val[0]);
+    e->context->uc_sigmask.__val[0] = ~0ul;
+    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_masked_entry);
+  } else {
+    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_syscall_entry);
+  }
+}
+
+// SIGUSR1 while the program leaves it at its default: asks the agent for a checkpoint. Sent by the program
+// itself, or to a child of it, it means what it means natively.
+extern "C" void cropdl_enter_trigger(Entry* e) {
+  upper::do_nothing(e);
+  if (seam::gs_base() == 0) return upper::on_lower_thread(e);
+  const bool own = e->info->si_code <= 0 && e->info->si_pid == upper::raw(__NR_getpid);
+  if (upper::is_child() || own) upper::die_of(static_cast<int>(e->sig));
+  upper::settle(seam::current_thread(), e->context);
+  const int fd = seam::control()->trigger_fd;
+  const uint64_t one = 1;
+  if (fd >= 0) upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
+}
+
+// The suspend signal. If the thread is in the program (its FS base, its text, no LH frame below), its context
+// is complete in this frame, on its signal stack: it serves the LH here until it is released, or until an
+// image of this very frame is resumed in another process by rt_sigreturn. Otherwise the LH tries again.
+extern "C" void cropdl_enter_suspend(Entry* e) {
+  if (e->info->si_code != SI_QUEUE ||
+      reinterpret_cast<uint64_t>(e->info->si_value.sival_ptr) != seam::kSuspendMagic)
+    return upper::programs_own(e);
+  upper::do_nothing(e);
+  if (seam::gs_base() == 0 || upper::is_child()) return;
+  seam::ThreadRecord* t = seam::current_thread();
+  const uint64_t fs = seam::fs_base();
+  if (t->lower_fs != 0 && fs == t->lower_fs) return;
+  upper::settle(t, e->context);
+  if (t->pinned != 0 || !upper::can_be_saved(e->context->uc_mcontext.gregs[REG_RIP])) return;
+  if (t->kind != seam::kMainThread) return;  // other threads are named in the refusal and never stopped
+  if (t->upper_fs != fs) {                   // has not been in the LH since
+    t->upper_fs = fs;
+    seam::control()->lend_lower_fs(t);
+  }
+  t->context = reinterpret_cast<uint64_t>(e->context);
+  upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
+             reinterpret_cast<long>(&t->robust_size));
+  cropdl_on_lower(reinterpret_cast<void*>(seam::control()->serve), t, 0);
+}
+
+// At the exit from the LH: stops here if the rank is wanted. All signals are blocked while ids of this run
+// are in registers; the suspend signal arrives when they are not.
+extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
+  seam::ThreadRecord* t = seam::current_thread();
+  if (t->kind != seam::kMainThread || upper::is_child()) return;
+  if ((seam::control()->attention & seam::kAttentionStop) == 0) return;
+  if (t->pinned != 0) return;
+  siginfo_t info;
+  auto* words = reinterpret_cast<uint64_t*>(&info);
+  for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
+  constexpr int kSetMask = 2;
+  const uint64_t all = ~0ull;
+  uint64_t mask;
+  upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&all), reinterpret_cast<long>(&mask), 8);
+  upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
+             reinterpret_cast<long>(&info));
+  upper::set_signal_mask(mask);
+}
