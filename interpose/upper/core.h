@@ -83,6 +83,7 @@ long id_call(const Call& call);     // one of those
 Call real_ids(const Call& call);    // with what the kernel calls the processes that the program names
 void tell_sender(siginfo_t* info);  // of a signal, as the program knows it
 long real_process(long upper);
+long told_process(long real);  // the number by which the program knows it
 long own_process();  // what the program's getpid() says
 
 // Clocks (clocks.cpp)

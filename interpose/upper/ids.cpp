@@ -224,6 +224,9 @@ void tell_sender(siginfo_t* info) {
 }
 
 long real_process(long upper) { return to_real(upper, kProcess); }
+long told_process(long real) {
+  return seam::control()->restarted != 0 && real > 0 ? to_upper(real, kProcess) : real;
+}
 long own_process() { return to_upper(raw(__NR_getpid), kProcess); }
 
 bool takes_ids(long nr) { return find(nr) != nullptr; }

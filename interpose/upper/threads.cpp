@@ -70,6 +70,13 @@ seam::ThreadRecord* new_record() {
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }
 bool is_child() { return seam::state()->forked != 0 || is_spawned(); }
 
+// Where the clone under way tells the child's number (CLONE_PARENT_SETTID, CLONE_CHILD_SETTID), which the kernel
+// does by its own. In reserved words of both records.
+namespace {
+int32_t& clone_flags(seam::ThreadRecord* t) { return t->reserved1; }
+uint64_t& clone_child_tid(seam::ThreadRecord* t) { return t->reserved[0]; }
+}  // namespace
+
 // 1: to be made with a new stack, 2: without one, 0: cannot be made (the result is in rax).
 int prepare_clone(TrappedCall* call, uint64_t mask) {
   const bool clone = call->rax == __NR_clone;
@@ -96,6 +103,8 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   parent->clone_return = call->rcx;
   parent->clone_record = record;
   parent->clone_mask = mask;
+  clone_flags(parent) = clone_flags(record) = static_cast<int32_t>(clone ? flags : 0);
+  clone_child_tid(record) = static_cast<uint64_t>(call->r10);
   if (stack == 0) return 2;
   auto* words = reinterpret_cast<uint64_t*>(stack) - 3;
   words[0] = reinterpret_cast<uint64_t>(record);
@@ -134,6 +143,12 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   call->rcx = parent->clone_return;
   if (upper::failed(call->rax) && record >= seam::state()->threads && record != parent)
     __atomic_store_n(&record->used, 0, __ATOMIC_RELEASE);
+  if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
+    const auto told = static_cast<int32_t>(upper::told_process(call->rax));
+    if (told != call->rax && (upper::clone_flags(parent) & CLONE_PARENT_SETTID) != 0)
+      *reinterpret_cast<int32_t*>(call->rdx) = told;
+    call->rax = told;
+  }
   constexpr int kSetMask = 2;
   upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
 }
@@ -144,10 +159,15 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
   using namespace cropdl;
   auto* t = seam::current_thread();
   auto* s = seam::state();
+  const auto id = static_cast<int32_t>(upper::raw(__NR_gettid));
+  const auto told = static_cast<int32_t>(upper::told_process(id));
+  if (told != id && (upper::clone_flags(t) & CLONE_CHILD_SETTID) != 0)
+    *reinterpret_cast<int32_t*>(upper::clone_child_tid(t)) = told;
   if (t >= s->threads && t->kind != seam::kMainThread &&
       t->tid == 0) {  // new_record's; the kernel gave it no stack
     upper::use_signal_stack(t);
-    t->tid = t->upper_tid = static_cast<int32_t>(upper::raw(__NR_gettid));
+    t->tid = id;
+    t->upper_tid = told;
   } else if (t->kind != seam::kSpawnedChild) {
     s->forked = 1;  // fork: this memory is the child's own
     // The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors

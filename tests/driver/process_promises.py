@@ -55,6 +55,26 @@ def younger_boot():
         check_whole(Log(log))
 
 
+@promise("process.child_with_the_program_s_number_is_not_taken_for_it")
+def number_taken():
+    """The program is number 41 of a process namespace; it is restarted in a young one, where soon a child is."""
+    space = ["unshare", "--pid", "--fork", "--mount-proc"]
+    space += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    with Place("number") as place:
+        log = place.path("log")
+        program = [app("plain/number_taken"), *SHORT, "--log", log]
+        first = space + ["sh", "-c", 'echo 40 > /proc/sys/kernel/ns_last_pid && "$@"; true', "sh"]
+        job = place.start(first + [tool("cropdl-run"), "--dir", place.store, "--"] + program, log)
+        job.wait_for_step(3)
+        _, _, bounds = take_checkpoint(place, job, attempts=100)
+        job.kill_ranks()
+        before = Log(log)
+        job = place.start(space + ["sh", "-c", '"$@"; true', "sh", tool("cropdl-restart"), place.store], log)
+        job.finish()
+        check_continued(before, Log(log), job.started, *bounds[log])
+        check_whole(Log(log))
+
+
 @promise("process.attributes_that_it_set_are_put_back")
 def attributes():
     survives("kept_attributes", arguments=SHORT, chain=("same", "same"))
