@@ -33,7 +33,7 @@ constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam
 static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
               seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
-enum Label { kNext, kAllow, kTrap, kAbsent, kMmap, kMask, kFcntl, kMprotect, kFutex, kFutexTime };
+enum Label { kNext, kAllow, kTrap, kAbsent, kMmap, kMask, kFcntl, kMprotect, kFutex, kFutexTime, kArchPrctl };
 
 struct Instruction {
   sock_filter code;
@@ -124,6 +124,7 @@ Status install_filter(bool restarted) {
   p.jump(BPF_JEQ, __NR_pkey_mprotect, kMprotect);
   p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);
   p.jump(BPF_JEQ, __NR_futex, kFutex);
+  p.jump(BPF_JEQ, __NR_arch_prctl, kArchPrctl);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
   test_numbers(p, upper::kTrapped, kTrap);
   if (restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
@@ -170,6 +171,11 @@ Status install_filter(bool restarted) {
   p.jump(BPF_JEQ, 0, kNext, kTrap);
   p.load(high(argument(3)));
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
+
+  p.label(kArchPrctl);
+  p.load(low(argument(0)));
+  p.jump(BPF_JEQ, 0x1001 /* ARCH_SET_GS */, kTrap);
+  p.jump(BPF_JEQ, 0x1004 /* ARCH_GET_GS */, kTrap, kAllow);
 
   p.label(kFcntl);
   p.load(low(argument(1)));

@@ -22,6 +22,7 @@
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
 #include "interpose/lower/metadata.h"
+#include "interpose/lower/pending_signals.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
 #include "interpose/lower/window.h"
@@ -87,12 +88,6 @@ void ready_to_run(seam::ThreadRecord& main) {
   }
   remember_attributes();
   p.rank->ready();
-}
-
-// In the frame that the program will be continued from; everything is blocked while it is stopped.
-bool blocked_by_program(int sig) {
-  const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
-  return sigismember(&context->uc_sigmask, sig) == 1;
 }
 
 // The program's limit of file sizes is not meant for its image.
@@ -165,11 +160,10 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
   if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
   m.cpu_features = cpu_features();
-  sigset_t pending;
-  if (sigpending(&pending) == 0)
-    for (int sig = 1; sig <= 64; ++sig)
-      if (sig != seam::kSuspendSignal && sigismember(&pending, sig) == 1 && blocked_by_program(sig))
-        m.pending_signals.push_back(sig);
+  // Everything is blocked while the program is stopped: in the frame that it will be continued from is its own
+  // mask.
+  const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
+  m.pending_signals = pending_signals(context->uc_sigmask.__val[0]);
   m.clocks = read_clocks();
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();

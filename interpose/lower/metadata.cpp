@@ -10,6 +10,8 @@ using restart::integer_of;
 using restart::json_bytes;
 
 std::string metadata_text(const Metadata& m) {
+  json pending = json::array();
+  for (const PendingSignal& s : m.pending_signals) pending.push_back({{"process", s.process}, {"info", s.info}});
   json files = json::array();
   for (const OpenFile& f : m.files)
     files.push_back({{"fd", f.fd},
@@ -31,7 +33,7 @@ std::string metadata_text(const Metadata& m) {
               {"mpi", m.mpi_name},
               {"only_functions", m.only_functions},
               {"cpu_features", m.cpu_features},
-              {"pending_signals", m.pending_signals},
+              {"pending_signals", pending},
               {"clocks", m.clocks},
               {"attributes", m.attributes},
               {"files", files}}
@@ -54,7 +56,8 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("mpi").get_to(m.mpi_name);
     j.at("only_functions").get_to(m.only_functions);
     j.at("cpu_features").get_to(m.cpu_features);
-    j.at("pending_signals").get_to(m.pending_signals);
+    for (const json& s : j.at("pending_signals"))
+      m.pending_signals.push_back({s.at("process").get<bool>(), s.at("info").get<std::string>()});
     for (const json& f : j.at("files")) {
       OpenFile file;
       file.fd = integer_of<int>(f.at("fd"));

@@ -8,6 +8,7 @@
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/clocks.h"
 #include "interpose/lower/open_files.h"
+#include "interpose/lower/pending_signals.h"
 #include "restart/result.h"
 
 namespace cropdl::lower {
@@ -21,7 +22,7 @@ struct Metadata {
   std::string mpi_name;
   std::vector<std::string> only_functions;  // used, and unknown to the other MPI
   std::vector<std::string> cpu_features;
-  std::vector<int> pending_signals;  // blocked by the program when it was stopped
+  std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;
   Clocks clocks;
   AttributeValues attributes;  // those that the program changed

@@ -126,7 +126,8 @@ void move_launcher_descriptor() {
   setenv("PMI_FD", std::to_string(moved.fd()).c_str(), 1);
 }
 
-void restore_process(const Metadata& m) {
+// Returns what went wrong, or "".
+std::string restore_process(const Metadata& m) {
   umask(m.umask);
   prctl(PR_SET_NAME, m.name.c_str());
   auto* state = seam::state();
@@ -142,7 +143,8 @@ void restore_process(const Metadata& m) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
-  for (const int sig : m.pending_signals) syscall(SYS_tgkill, getpid(), main.tid, sig);
+  const Status queued = queue_again(m.pending_signals);
+  return queued ? "" : queued.error().message;
 }
 
 }  // namespace
@@ -200,7 +202,7 @@ void restart_program(Process& p) {
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
   if (trouble.empty())
     if (auto s = reopen_files(m.files); !s) trouble = s.error().message;
-  restore_process(m);
+  if (std::string line = restore_process(m); trouble.empty()) trouble = line;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   if (p.mpi != nullptr)

@@ -102,7 +102,7 @@ struct PersistentState {
   ProcessIds ids;
   SystemVObjects system_v;
   uint32_t foreign_calls;  // made system calls by `int 0x80`: nobody knows what they did
-  uint32_t said_limit;     // the line about the largest number of threads was printed
+  uint32_t said;           // lines to people that were printed, a bit each (core only)
   uint32_t foreign_code;   // has code of its own outside the window, whose calls are not seen
   uint32_t no_lower_half_below_4gib;  // kLowBegin to kLowEnd is the program's, too
 };

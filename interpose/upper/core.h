@@ -73,6 +73,9 @@ struct TrappedCall;
 int prepare_clone(TrappedCall* call, uint64_t mask);
 long leave_process(const Call& call);
 long leave_thread(const Call& call);
+long gs_call(const Call& call);  // arch_prctl for GS
+enum Line : uint8_t { kTooManyThreads, kGsIsTaken };
+void say_once(Line which, const char* line);  // to people
 bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table
                     // there
 bool is_child();    // that, or a child of fork, which has its own copy: neither has an LH

@@ -72,6 +72,8 @@ long emulate(const Call& c) {
     case __NR_pkey_mprotect:
       if (!is_child()) seam::state()->foreign_code = 1;
       return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
+    case __NR_arch_prctl:  // the filter sends those about GS
+      return gs_call(c);
     case __NR_mremap:
       return place_mremap(c);
     case __NR_brk:

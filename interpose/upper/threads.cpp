@@ -33,15 +33,6 @@ void use_signal_stack(const seam::ThreadRecord* t) {
   raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
 }
 
-void say_once(const char* line) {
-  auto* s = seam::state();
-  if (__atomic_exchange_n(&s->said_limit, 1, __ATOMIC_RELAXED) != 0) return;
-  long length = 0;
-  while (line[length] != 0) ++length;
-  if (seam::control()->message_fd >= 0)
-    raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
-}
-
 seam::ThreadRecord* new_record() {
   for (auto& record : seam::state()->threads) {
     int32_t expected = 0;
@@ -60,12 +51,35 @@ seam::ThreadRecord* new_record() {
     __atomic_store_n(&record.used, 0, __ATOMIC_RELEASE);
     return nullptr;
   }
-  say_once(
-      "cropdl: the program has 4095 threads; that is all that CropDL can keep, and one more gets EAGAIN\n");
+  say_once(kTooManyThreads,
+           "cropdl: the program has 4095 threads; that is all that CropDL can keep, and one more gets EAGAIN\n");
   return nullptr;
 }
 
 }  // namespace
+
+void say_once(Line which, const char* line) {
+  if ((__atomic_fetch_or(&seam::state()->said, 1u << which, __ATOMIC_RELAXED) >> which & 1) != 0) return;
+  long length = 0;
+  while (line[length] != 0) ++length;
+  if (seam::control()->message_fd >= 0)
+    raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
+}
+
+// GS base is how the core and the gate find the thread's record.
+long gs_call(const Call& c) {
+  constexpr long kSetGs = 0x1001, kNotPermitted = -1;  // ARCH_SET_GS; EPERM
+  if (c.a[0] == kSetGs) {
+    say_once(kGsIsTaken,
+             "cropdl: the program sets its GS base (arch_prctl ARCH_SET_GS), which CropDL needs: it is told "
+             "EPERM; run it without cropdl-run\n");
+    return kNotPermitted;
+  }
+  const uint64_t none = 0;  // ARCH_GET_GS: the kernel says whether it can be written
+  const long result = raw(c.nr, c.a[0], c.a[1]);
+  if (!failed(result)) *reinterpret_cast<uint64_t*>(c.a[1]) = none;
+  return result;
+}
 
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }
 bool is_child() { return seam::state()->forked != 0 || is_spawned(); }

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <unistd.h>
 
+#include "interpose/mpi/lower/signal_actions.h"
 #include "interpose/mpi/lower/collectives.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/counting.h"
@@ -15,6 +16,7 @@ int initialize_mpi(int required) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int provided = MPI_THREAD_SINGLE;
+  const SignalActions kept;
   const int code = MPI_Init_thread(nullptr, nullptr, thread_level_in(required), &provided);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code != MPI_SUCCESS) return code;
@@ -71,6 +73,7 @@ int lower_MPI_Finalize() {
   if (!state->initialized || state->finalized) return seam::kErrOther;
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
   finish_freed_comms();
+  const SignalActions kept;  // it puts back what it found, which may be of long ago
   const int code = MPI_Finalize();
   if (code == MPI_SUCCESS) state->finalized = 1;
   end_collective();

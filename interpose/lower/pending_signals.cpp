@@ -1,0 +1,116 @@
+#include "interpose/lower/pending_signals.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "interpose/seam/state.h"
+#include "interpose/upper/raw.h"
+
+namespace cropdl::lower {
+namespace {
+
+constexpr size_t kInfoSize = 128;  // of the kernel's siginfo_t (include/uapi/asm-generic/siginfo.h)
+
+struct Taken {
+  bool process;
+  siginfo_t info;
+  bool operator==(const Taken& other) const {
+    return process == other.process && memcmp(&info, &other.info, kInfoSize) == 0;
+  }
+};
+
+// The masks of /proc/thread-self/status: what is pending for this thread alone.
+uint64_t pending_for_thread() {
+  std::ifstream in("/proc/thread-self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("SigPnd:", 0) == 0) return strtoull(line.c_str() + 7, nullptr, 16);
+  return 0;
+}
+
+bool queue(const Taken& t) {
+  const pid_t pid = getpid();
+  const auto info = reinterpret_cast<long>(&t.info);
+  // The kernel lets a process say anything of signals to itself, si_code and sender included
+  // (kernel/signal.c, do_rt_sigqueueinfo).
+  const long result =
+      t.process ? upper::raw(SYS_rt_sigqueueinfo, pid, t.info.si_signo, info)
+                : upper::raw(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), t.info.si_signo, info);
+  return result == 0;
+}
+
+// The kernel gives the thread's signals before the process's, the lowest number first, those of one number in
+// the order of their queue.
+std::vector<Taken> take(uint64_t set) {
+  std::vector<Taken> all;
+  const timespec now{};
+  for (;;) {
+    const uint64_t own = pending_for_thread();
+    siginfo_t info{};
+    const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
+                                reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
+    if (sig <= 0) return all;
+    all.push_back({(own >> (sig - 1) & 1) == 0, info});
+  }
+}
+
+std::string hex(const siginfo_t& info) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&info);
+  for (size_t i = 0; i < kInfoSize; ++i) text += kDigits[bytes[i] >> 4], text += kDigits[bytes[i] & 15];
+  return text;
+}
+
+bool parse(const std::string& text, siginfo_t* info) {
+  if (text.size() != 2 * kInfoSize) return false;
+  auto* bytes = reinterpret_cast<unsigned char*>(info);
+  for (size_t i = 0; i < kInfoSize; ++i) {
+    char* end = nullptr;
+    const std::string pair = text.substr(2 * i, 2);
+    bytes[i] = static_cast<unsigned char>(strtoul(pair.c_str(), &end, 16));
+    if (*end != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<PendingSignal> pending_signals(uint64_t blocked) {
+  const uint64_t set = blocked & ~seam::kReservedSignals;
+  // Only taking one shows what it carries. They are queued again at once; one that arrives in between stands
+  // in front of them then, where it does not belong, and all are put in order once more.
+  std::vector<Taken> known = take(set);
+  for (bool again = !known.empty(); again;) {
+    for (const Taken& t : known) queue(t);
+    std::vector<Taken> now = take(set);
+    again = !(now == known);
+    for (const Taken& t : known)  // what is new comes last
+      for (size_t i = 0; i < now.size(); ++i)
+        if (now[i] == t) {
+          now.erase(now.begin() + static_cast<long>(i));
+          break;
+        }
+    known.insert(known.end(), now.begin(), now.end());
+  }
+  for (const Taken& t : known) queue(t);
+  std::vector<PendingSignal> result;
+  for (const Taken& t : known) result.push_back({t.process, hex(t.info)});
+  return result;
+}
+
+Status queue_again(const std::vector<PendingSignal>& signals) {
+  for (const PendingSignal& s : signals) {
+    Taken t{s.process, {}};
+    if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
+      return Error{"a pending signal of the program is not readable in the image"};
+    if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
+  }
+  return {};
+}
+
+}  // namespace cropdl::lower
