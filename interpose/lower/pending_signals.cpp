@@ -58,6 +58,12 @@ std::vector<Taken> take(uint64_t set) {
   }
 }
 
+// kill, tgkill, sigqueue and their kin say who sent it (man 2 sigaction).
+bool has_sender(const siginfo_t& info) {
+  return info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE ||
+         info.si_code == SI_MESGQ;
+}
+
 std::string hex(const siginfo_t& info) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
@@ -81,7 +87,7 @@ bool parse(const std::string& text, siginfo_t* info) {
 }  // namespace
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {
-  const uint64_t set = blocked & ~seam::kReservedSignals;
+  const uint64_t set = ~seam::kReservedSignals;
   // Only taking one shows what it carries. They are queued again at once; one that arrives in between stands
   // in front of them then, where it does not belong, and all are put in order once more.
   std::vector<Taken> known = take(set);
@@ -98,8 +104,18 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
     known.insert(known.end(), now.begin(), now.end());
   }
   for (const Taken& t : known) queue(t);
+  const auto* state = seam::state();
   std::vector<PendingSignal> result;
-  for (const Taken& t : known) result.push_back({t.process, hex(t.info)});
+  for (Taken t : known) {
+    // With sigqueue() the sender writes its number itself: the program the one that it knows.
+    const bool own = t.info.si_pid == state->real_pid ||
+                     (t.info.si_code == SI_QUEUE && t.info.si_pid == state->upper_pid);
+    const bool by_itself = has_sender(t.info) && own;
+    const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
+    if (!is_blocked && has_sender(t.info) && !by_itself) continue;
+    if (by_itself) t.info.si_pid = state->upper_pid;
+    result.push_back({t.process, hex(t.info)});
+  }
   return result;
 }
 
@@ -108,6 +124,7 @@ Status queue_again(const std::vector<PendingSignal>& signals) {
     Taken t{s.process, {}};
     if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
       return Error{"a pending signal of the program is not readable in the image"};
+    if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->upper_pid) t.info.si_pid = getpid();
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }
   return {};

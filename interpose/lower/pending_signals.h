@@ -15,7 +15,9 @@ struct PendingSignal {
   std::string info;      // siginfo_t, in hexadecimal
 };
 
-// What is pending and in `blocked` (as in rt_sigprocmask). It stays pending.
+// What is pending: all that the program blocks (`blocked`, as in rt_sigprocmask), and of the rest, which came
+// while it was being stopped, what the kernel or the program itself has sent. What others sent then, such as
+// a scheduler's SIGTERM, comes after the cut. They stay pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
 // Makes them pending again, in another process.

@@ -129,13 +129,11 @@ long descriptor_call(const Call& c) {
 long read_link(const Call& c) {
   const bool at = c.nr == __NR_readlinkat;
   const int name = at ? 1 : 0;
-  // The kernel looks at the path first: it may be unreadable, and that is the kernel's to say.
-  char byte;
+  // The kernel looks at path and buffer first: what is wrong with them is its to say.
   Call probe = c;
-  probe.a[name + 1] = reinterpret_cast<long>(&byte);
   probe.a[name + 2] = 1;
   const long exists = raw(c.nr, probe.a[0], probe.a[1], probe.a[2], probe.a[3]);
-  if (failed(exists) || c.a[name + 2] <= 0 || !names_own_exe(reinterpret_cast<const char*>(c.a[name])))
+  if (failed(exists) || static_cast<int>(c.a[name + 2]) <= 0 || !names_own_exe(reinterpret_cast<const char*>(c.a[name])))
     return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
   char* out = reinterpret_cast<char*>(c.a[name + 1]);
   long n = 0;
