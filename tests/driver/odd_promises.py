@@ -53,7 +53,6 @@ def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, at
 # What is not right yet, and how it shows. An entry whose oddity is as expected fails the test (then remove it), but for those
 # that show "at times" only.
 KNOWN = {
-    "execution.small_alternate_stack": "at times: a checkpoint kills the program on an alternate stack of 8 KiB",
     "streams.talks_on_a_terminal": "a restart without the terminal writes to none of its streams",
     "openmpi.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
     "openmpi.generalized_request": "not offered",
@@ -68,10 +67,6 @@ KNOWN = {
     "files.shrinking": "at times: accepted, and no restart is possible",
     "files.renamed_in_every_step": "at times: accepted, and no restart is possible",
     "files.rotated_log": "at times: another file of the same name is cut",
-    "execution.coroutines_on_4_kib": "at times: memory below the stack is overwritten by the checkpoint",
-    "execution.coroutines_on_6_kib": "at times: memory below the stack is overwritten by the checkpoint",
-    "execution.waits_in_poll_select_and_sleep": "at times: EINTR by the checkpoint alone",
-    "execution.waits_in_a_futex": "at times: EINTR by the checkpoint alone",
     "process.whole_status": "real process id in the status after a restart",
     "streams.reads_input_by_bytes": "standard input is read again from its start",
     "streams.error_closed_and_data_in_its_place": "our own lines land in the program's file",
@@ -107,18 +102,14 @@ KNOWN = {
     "memory.view_of_itself": "differs without a checkpoint",
     "memory.auxiliary_vector": "differs without a checkpoint",
     "memory.memory_policy": "changed or lost by a restart",
-    "signals.queued_real_time_signals": "changed or lost by a restart",
-    "signals.pending_for_process_or_thread": "changed or lost by a restart",
-    "signals.masks_seen_by_an_executed_child": "differs without a checkpoint",
-    "signals.jumps_out_of_handlers": "at times: an alarm that goes off during the cut is lost",
+    "signals.masks_seen_by_an_executed_child": "SIGSYS and signal 33 are never blocked (README)",
     "process.identity_by_every_call": "changed or lost by a restart",
     "process.own_directory_of_tasks": "differs without a checkpoint",
     "process.title_changed_in_place": "differs without a checkpoint",
     "process.child_looks_at_its_parent": "changed or lost by a restart",
     "process.child_with_our_files_closes_many": "hangs without a checkpoint",
     "execution.ninety_megabytes_deep": "crashes without a checkpoint",
-    "execution.second_segment_register": "the checkpoint kills it",
-    "execution.calls_of_odd_arguments": "crashes without a checkpoint",
+    "execution.second_segment_register": "GS base is refused to the program, with a line (README)",
 }
 
 for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio read_only_map_of_growing_file

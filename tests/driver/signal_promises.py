@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Promises about signals: the core's own frames, its trigger, and how a program ends."""
+
+import signal
+import sys
+import time
+
+from driver import Log, Place, app, check_results, expect, launcher, native, promise_main, tool
+from restart_promises import SHORT, survives
+
+PROMISES = {}
+
+
+def promise(name, function, *args, **kwargs):
+    PROMISES[name] = lambda: function(*args, **kwargs)
+
+
+promise("signal.handler_that_forks_between_a_fork_and_its_return", survives, "signal_corners",
+        arguments=("forking_handler", "--steps", "30", "--pace", "20000"), attempts=100)
+promise("signal.refused_clone_leaves_no_thread", survives, "signal_corners", arguments=("refused_clone",) + SHORT)
+promise("signal.children_die_of_the_trigger_s_signal", survives, "signal_corners",
+        arguments=("children_and_the_trigger", "--steps", "30", "--pace", "30000"), attempts=100)
+
+
+def trigger_after_default():
+    """signal(SIGUSR1, SIG_DFL) leaves the documented trigger where it is."""
+    with Place("trigger") as place:
+        arguments = ("children_and_the_trigger", "--steps", "60", "--pace", "30000")
+        reference = native(place, "plain/signal_corners", arguments)
+        job = place.run("plain/signal_corners", arguments)
+        job.wait_for_step(3)
+        end = time.monotonic() + 60
+        while not place.versions() and job.alive() and time.monotonic() < end:
+            job.process.send_signal(signal.SIGUSR1)
+            time.sleep(0.2)
+        expect(place.versions(), "SIGUSR1 did not ask for a checkpoint")
+        job.finish()
+        check_results(job, reference, 1)
+
+
+promise("signal.trigger_works_after_the_program_says_default", trigger_after_default)
+
+
+def ends_under_a_timer():
+    """A timer's signals that arrive while the process ends do no harm: 20 ends."""
+    with Place("end") as place:
+        for _ in range(20):
+            command = [tool("cropdl-run"), "--dir", place.store, "--", app("plain/signal_corners"), "timer_at_exit",
+                       "--steps", "1", "--pace", "1000", "--log", place.path("log")]
+            status, text, _ = place.ask(command)
+            expect(status == 0, f"ended with {status}: {text}")
+            expect(Log(place.path("log")).digest is not None, "did not come to its end")
+
+
+promise("signal.timers_at_the_very_end", ends_under_a_timer)
+
+
+def aborts(mpi):
+    """abort() ends the job as natively, whatever handlers the MPI has installed."""
+    with Place("abort") as place:
+        command = [app(f"{mpi}/aborts")]
+        wanted, _, _ = place.ask(launcher(mpi, 1) + command)
+        status, text, _ = place.ask(launcher(mpi, 1) + [tool("cropdl-run"), "--dir", place.store, "--"] + command)
+        expect(wanted not in (0, 3) and status == wanted, f"ended with {status}, natively {wanted}: {text}")
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"signal.{_mpi}.abort_ends_as_natively", aborts, _mpi)
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES))
