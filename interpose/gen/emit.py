@@ -31,6 +31,13 @@ def _fill(side, function, parameter, implementation, renamed=None):
     if re.match(r"\w+?_I[a-z]|.*_init(_c)?$", function.name):
         array = "keep"
     parts = snippets.fill(snippet, function, parameter, implementation, renamed, array)
+    # Two arrays that are one stay one: MPIs recognise aliased buffers by their arrays of types, too.
+    earlier = next((p for p in function.parameters[:function.parameters.index(parameter)]
+                    if p.role == parameter.role == "handles_in" and p.kind == parameter.kind), None)
+    if earlier:
+        names = [(renamed or {}).get(p.name, p.name) for p in (parameter, earlier)]
+        first = parts["argument"].replace(names[0], names[1])
+        parts["argument"] = f"({names[0]} == {names[1]} ? {first} : {parts['argument']})"
     if parameter.role == "text_out" and side is snippets.UPPER:
         capacity, _, length = parameter.detail.partition(":")
         if length and renamed:
@@ -87,12 +94,12 @@ def upper_bodies(model, abi):
         body = {"name": f.name, "result": f.results[abi], "declaration": declaration}
         if f.upper == "narrow":
             body["narrow"] = _narrow_body(f, renamed)
-        else:
+        if f.upper != "narrow" or f.wide:
             parts = [_fill(snippets.UPPER, f, p, abi, renamed) for p in f.parameters]
             for key in ("before", "success", "always"):
                 body[key] = [x[key] for x in parts if x[key]]
             body["arguments"] = "".join(", " + x["argument"] for x in parts)
-            body["object"] = _error_object(f, renamed)
+            body["object"], body["tool"] = _error_object(f, renamed), f.optional_results
             body["before"] = _null_checks(f, renamed, body["object"]) + body["before"]
             body["inherit"] = _inherit(f, renamed) if f.inherit else ""
         bodies.append(body)
@@ -140,7 +147,7 @@ def lower_bodies(model, implementation):
                 body[key] = [x[key] for x in parts if x[key]]
             body["arguments"] = ", ".join(x["argument"] for x in parts)
             body["names"] = ", ".join(p.name for p in f.parameters)
-            body["code"] = f.returns_code
+            body["code"], body["tool"] = f.returns_code, f.optional_results
             first = next((p.name for p in f.parameters if p.role == "handle" and p.kind == "Comm"), "")
             body["collective"] = first if f.collective else ""
             body["meets"] = f"seam::kFn_{f.name}" if f.meets else ""

@@ -1,5 +1,5 @@
 """From headers and the table of annotations to one record per function: who writes which side, the role of every
-parameter, and the signature in the seam. Knows no function and no type of any library by name.
+parameter, and the signature in the seam.
 
 Runs at build time only."""
 import hashlib
@@ -44,6 +44,7 @@ class Function:
     sticky: str = ""
     inherit: str = ""
     errors: str = ""          # kind whose null object has the handler of this function's errors
+    wide: bool = False        # a large-count one that goes on alone where its counts do not fit its base
     optional_results: bool = False  # null instead of a result's address: not wanted
     text: str = ""
     seam: str | None = None
@@ -150,7 +151,7 @@ class Model:
         f.why, f.collective, f.sticky = entry.get("why", ""), entry.get("collective", False), entry.get("sticky", "")
         f.meets = entry.get("meets", False)
         f.inherit, f.errors, f.text = entry.get("inherit", ""), entry.get("errors", ""), entry.get("text", "")
-        f.seam = entry.get("seam")
+        f.seam, f.wide = entry.get("seam"), entry.get("wide", False)
         f.optional_results = any(pattern.search(name) for pattern in self._optional)
         if self.hand is not None:
             if name in self.hand:
@@ -233,8 +234,9 @@ class Model:
         implementation = next(iter(f.results))
         if implementation not in base.results:
             return
-        f.upper, f.lower, f.base = "narrow", "none", base.name
-        f.why = "large counts are handed to the base function when they fit into int, else refused"
+        f.upper, f.lower, f.base = "narrow", "generated" if f.wide else "none", base.name
+        f.why = "counts that fit into int are handed to the base function, " \
+                + ("others to this one, whose object has no recipe" if f.wide else "others refused")
         for mine, theirs in zip(f.parameters, base.parameters):
             a, b = mine.types[implementation], theirs.types[implementation]
             clean = lambda t: t.replace("const ", "").replace(" ", "")

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "interpose/mpi/lower/runtime.h"
+#include "interpose/seam/type_contents.h"
 
 namespace cropdl::lower::generated {
 

@@ -17,16 +17,16 @@ def promise(name):
     return keep
 
 
-def same_output(program, mpi, ranks=1):
+def same_output(program, mpi, arguments=(), least=1):
     """Standard output and exit status are those of a native run."""
     with Place("conform") as place:
         outputs = []
         for prefix in ([], [tool("cropdl-run"), "--dir", place.store, "--"]):
-            job = place.start(launcher(mpi, ranks) + prefix + [app(f"{mpi}/{program}")])
+            job = place.start(launcher(mpi, 1) + prefix + [app(f"{mpi}/{program}")] + list(arguments))
             job.finish()
             outputs.append([line for line in job.output().splitlines() if not line.startswith("cropdl")])
         native, mine = outputs
-        expect(len(native) > 1, f"the native run says nothing: {native}")
+        expect(len(native) >= least, f"the native run says nothing: {native}")
         differences = [f"natively `{a}`, through CropDL `{b}`" for a, b in zip(native, mine) if a != b]
         expect(native == mine, f"{len(differences)} lines differ of {len(native)} (through CropDL {len(mine)}):\n  "
                + "\n  ".join(differences[:20]))
@@ -34,7 +34,11 @@ def same_output(program, mpi, ranks=1):
 
 for each in MPIS:
     promise(f"conform.{each}.wrong_arguments_give_the_native_error_classes")(
-        lambda mpi=each: same_output("wrong_arguments", mpi))
+        lambda mpi=each: same_output("wrong_arguments", mpi, ["objects"], 40) or same_output("wrong_arguments", mpi, [], 40))
+    promise(f"conform.{each}.less_used_functions_do_what_they_do_natively")(
+        lambda mpi=each: same_output("less_used", mpi, least=6))
+promise("conform.mpich.session_without_mpi_init_works_as_natively")(
+    lambda: same_output("less_used", "mpich", ["session"]))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ EXPORTED void MPII_Op_set_cxx(MPI_Op op, void (*proxy)()) {
 EXPORTED void MPII_Keyval_set_proxy(int keyval, void (*copy)(), void (*remove)()) {
   set_keyval_proxies(keyval, copy, remove);
 }
-EXPORTED void MPII_Grequest_set_lang_f77(MPI_Request) {}  // no generalized request is ever made
 
 #define ATTRIBUTES(Type, Handle, kind)                                                                          \
   EXPORTED int MPII_##Type##_set_attr(Handle object, int keyval, void* value, int type) {                       \
@@ -47,3 +46,13 @@ EXPORTED int MPIR_Dup_fn(MPI_Comm, int, void*, void* in, void* out, int* flag) {
   *flag = 1;
   return MPI_SUCCESS;
 }
+
+// MPICH's interface for stacked tools. As the distributions build MPICH it is not there, and says so.
+#define NO_TOOLS(name, ...) \
+  EXPORTED int QMPI_##name(__VA_ARGS__) { return MPI_ERR_UNSUPPORTED_OPERATION; }
+NO_TOOLS(Register_tool_name, const char*, void (*)(int))
+NO_TOOLS(Register_tool_storage, int, void*)
+NO_TOOLS(Register_function, int, enum QMPI_Functions_enum, void (*)())
+NO_TOOLS(Get_function, int, enum QMPI_Functions_enum, void (**)(), int*)
+NO_TOOLS(Get_tool_storage, QMPI_Context, int, void**)
+NO_TOOLS(Get_calling_address, QMPI_Context, void**)

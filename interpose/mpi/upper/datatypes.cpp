@@ -3,6 +3,7 @@
 
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/errors.h"
+#include "interpose/seam/type_contents.h"
 
 using namespace cropdl;
 using namespace cropdl::upper;
@@ -61,6 +62,21 @@ MPI_FUNCTION(int, Type_get_name, MPI_Datatype type, char* name, int* length) {
   return MPI_SUCCESS;
 }
 
+MPI_FUNCTION(int, Type_get_contents, MPI_Datatype type, int max_integers, int max_addresses, int max_datatypes,
+             int integers[], MPI_Aint addresses[], MPI_Datatype types[]) {
+  const Vid vid = handle_in<Kind::kDatatype>(type);
+  int n = 0, na = 0, nt = 0, combiner = MPI_COMBINER_NAMED;
+  if (const int r = PMPI_Type_get_envelope(type, &n, &na, &nt, &combiner)) return r;
+  Handles<Kind::kDatatype> made(max_datatypes);
+  const int r = call<int>(seam::kFn_MPI_Type_get_contents, vid, max_integers, max_addresses, max_datatypes, integers,
+                          reinterpret_cast<int64_t*>(addresses), made.vids());
+  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_get_contents);
+  seam::translate_contents(constants::to_seam_combiner(combiner), n, integers, constants::from_seam_order<int>,
+                           constants::from_seam_distribution<int>, constants::from_seam_distribution_argument<int>);
+  for (int i = 0; i < nt; ++i) types[i] = handle_out<Kind::kDatatype>(made.vids()[i]);
+  return MPI_SUCCESS;
+}
+
 // Removed from MPI 3; both libraries still export them.
 MPI_FUNCTION(int, Type_hvector, int count, int blocklength, MPI_Aint stride, MPI_Datatype type, MPI_Datatype* made) {
   return PMPI_Type_create_hvector(count, blocklength, stride, type, made);
@@ -74,14 +90,17 @@ MPI_FUNCTION(int, Type_struct, int count, int* lengths, MPI_Aint* displacements,
   return PMPI_Type_create_struct(count, lengths, displacements, types, made);
 }
 MPI_FUNCTION(int, Type_extent, MPI_Datatype type, MPI_Aint* extent) {
+  if (!extent) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_extent);
   MPI_Aint lower;
   return PMPI_Type_get_extent(type, &lower, extent);
 }
 MPI_FUNCTION(int, Type_lb, MPI_Datatype type, MPI_Aint* lower) {
+  if (!lower) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_lb);
   MPI_Aint extent;
   return PMPI_Type_get_extent(type, lower, &extent);
 }
 MPI_FUNCTION(int, Type_ub, MPI_Datatype type, MPI_Aint* upper) {
+  if (!upper) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_ub);
   MPI_Aint lower, extent;
   const int r = PMPI_Type_get_extent(type, &lower, &extent);
   if (r == MPI_SUCCESS) *upper = lower + extent;

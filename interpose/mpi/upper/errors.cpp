@@ -263,6 +263,11 @@ int fail_with(Vid object_vid, int code, seam::Fn fn) {
   const Kind kind = seam::vid_kind(on);
   const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
   if (kind != Kind::kFile && !(has_handler && exists(on))) on = seam::kVid_MPI_COMM_WORLD;
+#if defined(CROPDL_ABI_MPICH)
+  // Without a handler of its own a communicator or window has that which MPI_COMM_WORLD has now (errutil.c of MPICH 4.0).
+  const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
+  if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
+#endif
   return invoke(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
 }
 
@@ -404,11 +409,7 @@ MPI_FUNCTION(int, Error_string, int code, char* string, int* length) {
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Add_error_class, int* error_class) {
-#if defined(CROPDL_ABI_MPICH)
-  if (!error_class) return fail(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_class);
-#else
   if (!error_class) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_class);
-#endif
   int made;
   {
     Locked locked(added_lock);

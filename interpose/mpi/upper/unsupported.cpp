@@ -28,11 +28,6 @@ int refuse(seam::Fn fn) {
 using namespace cropdl;
 using namespace cropdl::upper;
 
-MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function*, MPI_Grequest_free_function*,
-             MPI_Grequest_cancel_function*, void*, MPI_Request*) {
-  return refuse(seam::kFn_MPI_Grequest_start);
-}
-MPI_FUNCTION(int, Grequest_complete, MPI_Request) { return refuse(seam::kFn_MPI_Grequest_complete); }
 MPI_FUNCTION(int, Register_datarep, const char*, MPI_Datarep_conversion_function*, MPI_Datarep_conversion_function*,
              MPI_Datarep_extent_function*, void*) {
   return refuse(seam::kFn_MPI_Register_datarep);

@@ -12,6 +12,7 @@ static void say(const char* call, int code) {
 }
 #define CALL(...) say(#__VA_ARGS__, __VA_ARGS__)
 
+static MPI_Comm early;
 static int calls;
 static void counts_and_forgives(MPI_File* file, int* code, ...) {
   (void)file;
@@ -153,6 +154,8 @@ static void objects(void) {
   CALL(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &comm));
   printf("null: %d\n", comm == MPI_COMM_NULL);
 #if defined(MPICH_VERSION)
+  /* A communicator from before MPI_COMM_WORLD had a handler has that handler, too. */
+  CALL(MPI_Comm_split(early, 0, 0, NULL));
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm copy = comm;
   MPI_Comm_free(&comm);
@@ -229,14 +232,20 @@ static void others(void) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   setvbuf(stdout, NULL, _IONBF, 0);
+  MPI_Comm_dup(MPI_COMM_WORLD, &early);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  /* In two parts: MPICH loses an error's class when it has made a hundred or so. */
+  if (argc > 1 && !strcmp(argv[1], "objects")) {
+    objects();
+    requests();
+    others();
+    MPI_Finalize();
+    return 0;
+  }
   handlers();
   attributes();
   information();
-  objects();
-  requests();
-  others();
   codes();  /* last: it uses up all that MPICH has */
   MPI_Finalize();
   return 0;

@@ -1,0 +1,117 @@
+// Generalized requests: the program's functions, called in its own language when the MPI underneath wants them. UH, any
+// thread; run() with an LH frame below it, so no checkpoint is taken inside.
+#include "interpose/seam/generalized.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "interpose/mpi/upper/objects.h"
+
+namespace cropdl::upper {
+namespace {
+
+struct Generalized {
+  seam::GeneralizedCallbacks callbacks;  // first: the lower half knows the record by this
+  MPI_Grequest_query_function* query;
+  MPI_Grequest_free_function* released;
+  MPI_Grequest_cancel_function* cancel;
+  void* extra;
+  Vid request;
+  bool fortran;
+  Generalized* next;
+};
+SpinLock lock;
+Generalized* all = nullptr;
+
+int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int complete) {
+  auto* g = reinterpret_cast<Generalized*>(of);
+  MPI_Fint error = MPI_SUCCESS;
+  if (what == seam::kQueryGeneralized) {
+    MPI_Status status;
+    memset(&status, 0, sizeof status);
+    status_out(*neutral, &status);
+    if (g->fortran) {
+      reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->query))(g->extra, reinterpret_cast<MPI_Fint*>(&status),
+                                                                        &error);
+    } else {
+      error = g->query(g->extra, &status);
+    }
+    *neutral = status_in(status);
+    return error;
+  }
+  if (what == seam::kCancelGeneralized) {
+    if (!g->fortran) return g->cancel(g->extra, complete);
+    MPI_Fint done = complete;
+    reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->cancel))(g->extra, &done, &error);
+    return error;
+  }
+  if (g->fortran) {
+    reinterpret_cast<void (*)(void*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->released))(g->extra, &error);
+  } else if (g->released) {
+    error = g->released(g->extra);
+  }
+  {
+    Locked locked(lock);
+    Generalized** at = &all;
+    while (*at && *at != g) at = &(*at)->next;
+    if (*at) *at = g->next;
+  }
+  free(g);
+  return error;
+}
+
+// Open MPI's Fortran library writes into its own request object after the call, and here is none.
+bool called_by_fortran([[maybe_unused]] const void* caller) {
+#if defined(CROPDL_ABI_OPENMPI)
+  Dl_info where;
+  return dladdr(caller, &where) && where.dli_fname && strstr(where.dli_fname, "libmpi_mpifh");
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+}  // namespace cropdl::upper
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Grequest_free_function* released,
+             MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
+  constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;
+  if (!request) return fail(kNoObject, null_result(Kind::kRequest), kFn);
+  if (called_by_fortran(__builtin_return_address(0))) return fail(kNoObject, seam::kErrUnsupportedOperation, kFn);
+  auto* g = static_cast<Generalized*>(calloc(1, sizeof(Generalized)));
+  if (!g) abort();
+  *g = {{run}, query, released, cancel, extra, 0, false, nullptr};
+  Vid vid = make_vid(Kind::kRequest, 0);
+  if (const int r = call<int>(kFn, static_cast<void*>(g), &vid)) {
+    free(g);
+    return fail(kNoObject, r, kFn);
+  }
+  g->request = vid;
+  {
+    Locked locked(lock);
+    g->next = all;
+    all = g;
+  }
+  *request = handle_out<Kind::kRequest>(vid);
+  return MPI_SUCCESS;
+}
+
+MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
+  const int r = call<int>(seam::kFn_MPI_Grequest_complete, handle_in<Kind::kRequest>(request));
+  return r ? fail(kNoObject, r, seam::kFn_MPI_Grequest_complete) : MPI_SUCCESS;
+}
+
+#if defined(CROPDL_ABI_MPICH)
+// MPICH's Fortran library says so after the call.
+extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f77(MPI_Request request) {
+  const Vid vid = handle_in<Kind::kRequest>(request);
+  Locked locked(lock);
+  for (Generalized* g = all; g; g = g->next) {
+    if (g->request == vid) g->fortran = true;
+  }
+}
+#endif

@@ -1,0 +1,140 @@
+/* Corners of MPI that few programs reach, each told in a line: generalized requests, what made a datatype, hints, the tool
+   interface, counts beyond int, sessions without MPI_Init. The driver compares a native run with one under CropDL. One rank. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+static int queries, frees, cancels;
+static int query(void* extra, MPI_Status* status) {
+  ++queries;
+  MPI_Status_set_elements(status, MPI_INT, *(int*)extra);
+  MPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = 3;
+  status->MPI_TAG = 4;
+  return MPI_SUCCESS;
+}
+static int released(void* extra) {
+  (void)extra;
+  ++frees;
+  return MPI_SUCCESS;
+}
+static int cancelled(void* extra, int complete) {
+  (void)extra;
+  cancels += 1 + complete;
+  return MPI_SUCCESS;
+}
+
+static void generalized(void) {
+  int elements = 17, flag = 9, n = 0;
+  MPI_Request request;
+  MPI_Status status;
+  MPI_Grequest_start(query, released, cancelled, &elements, &request);
+  MPI_Test(&request, &flag, &status);
+  printf("complete %d\n", flag);
+  MPI_Cancel(&request);
+  MPI_Grequest_complete(request);
+  MPI_Wait(&request, &status);
+  MPI_Get_count(&status, MPI_INT, &n);
+  printf("count %d from %d tag %d, null %d; %d queries, %d frees, cancelled %d\n", n, status.MPI_SOURCE, status.MPI_TAG,
+         request == MPI_REQUEST_NULL, queries, frees, cancels);
+}
+
+static void contents(void) {
+  MPI_Datatype type, inner[4] = {MPI_BYTE, MPI_BYTE, MPI_BYTE, MPI_BYTE};
+  int sizes[] = {8, 6}, sub[] = {4, 3}, starts[] = {1, 2}, integers[32];
+  MPI_Aint addresses[4];
+  MPI_Type_create_subarray(2, sizes, sub, starts, MPI_ORDER_FORTRAN, MPI_DOUBLE, &type);
+  MPI_Type_get_contents(type, 32, 4, 4, integers, addresses, inner);
+  printf("subarray of %d in order %d; %d\n", integers[0], integers[7], inner[0] == MPI_DOUBLE && inner[1] == MPI_BYTE);
+  MPI_Type_free(&type);
+  int distributions[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK}, grid[] = {1, 1};
+  int arguments[] = {MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG};
+  MPI_Type_create_darray(1, 0, 2, sizes, distributions, arguments, grid, MPI_ORDER_C, MPI_INT, &type);
+  MPI_Type_get_contents(type, 32, 4, 4, integers, addresses, inner);
+  printf("darray %d %d %d order %d\n", integers[5], integers[6], integers[7], integers[11]);
+  MPI_Type_free(&type);
+}
+
+static void hints(void) {
+  MPI_Info info, used;
+  char value[64] = "";
+  int n = 0, flag = 0;
+  MPI_Comm comm;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "mpi_assert_no_any_tag", "true");
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_info(comm, info);
+  MPI_Comm_get_info(comm, &used);
+  MPI_Info_get_nkeys(used, &n);
+  MPI_Info_get(used, "mpi_assert_no_any_tag", 63, value, &flag);
+  printf("%d hints, %d %s\n", n, flag, value);
+  MPI_Info_free(&used);
+  MPI_Info_free(&info);
+  MPI_Comm_free(&comm);
+#if defined(MPICH_VERSION) /* Open MPI makes no windows on some hosts */
+  int memory[4];
+  MPI_Win win;
+  MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_get_info(win, &used);
+  MPI_Info_get_nkeys(used, &n);
+  printf("%d hints of a window\n", n);
+  MPI_Info_free(&used);
+  MPI_Win_free(&win);
+#endif
+}
+
+static void tools(void) {
+  int provided, n = 0, length = 0, verbosity, binding, scope;
+  MPI_T_enum choices;
+  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+  MPI_T_cvar_get_num(&n);
+  int results = 0;
+  for (int i = 0; i < n; ++i) {
+    length = 0;
+    results += MPI_T_cvar_get_info(i, NULL, &length, &verbosity, NULL, &choices, NULL, NULL, &binding, &scope);
+  }
+  printf("%d control variables, results %d\n", n > 0, results);
+  MPI_T_finalize();
+}
+
+/* A session alone, without MPI_Init. */
+static void session(void) {
+#if MPI_VERSION >= 4
+  MPI_Session session;
+  MPI_Group group;
+  MPI_Comm self;
+  int ranks = 0;
+  int code = MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+  code += MPI_Group_from_session_pset(session, "mpi://SELF", &group);
+  code += MPI_Comm_create_from_group(group, "less_used", MPI_INFO_NULL, MPI_ERRORS_RETURN, &self);
+  MPI_Comm_size(self, &ranks);
+  code += MPI_Group_free(&group);
+  code += MPI_Comm_free(&self);
+  code += MPI_Session_finalize(&session);
+  printf("session of %d, code %d\n", ranks, code);
+#endif
+}
+
+int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IONBF, 0);
+  if (argc > 1 && strcmp(argv[1], "session") == 0) {
+    session();
+    return 0;
+  }
+  MPI_Init(&argc, &argv);
+  generalized();
+  contents();
+  hints();
+  tools();
+#if MPI_VERSION >= 4
+  MPI_Datatype large;
+  MPI_Count size = 0;
+  int code = MPI_Type_contiguous_c((MPI_Count)3 << 30, MPI_INT, &large);
+  MPI_Type_commit(&large);
+  MPI_Type_size_c(large, &size);
+  printf("large: %d, %lld bytes\n", code, (long long)size);
+  MPI_Type_free(&large);
+#endif
+  MPI_Finalize();
+  return 0;
+}
