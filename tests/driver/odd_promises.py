@@ -183,13 +183,13 @@ for _name, _words in {
         }.items():
     odd("memory", _name, _words)
 for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_for_process_or_thread
-        every_signal_has_an_action every_signal_is_delivered last_real_time_signals jumps_out_of_handlers
-        jump_out_of_a_blocking_open handler_changes_the_context handler_changes_the_mask trapped_steps
+        every_signal_has_an_action every_signal_is_delivered last_real_time_signals 
+        handler_changes_the_context handler_changes_the_mask trapped_steps
         one_shot_and_nested exit_under_fast_timer clocks_only_go_forward clock_of_the_process_by_number
         time_by_every_call waits_until_a_moment""".split():
     odd("signals", _name)
 for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child
-        suspended_in_sigsuspend""".split():
+        suspended_in_sigsuspend jumps_out_of_handlers jump_out_of_a_blocking_open""".split():
     odd("signals", _name, attempts=100)
 for _name, _words in {
         "interval_timer": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
