@@ -87,8 +87,10 @@ class Torture:
 
     def stop_one(self):
         """One rank stands still for a moment, the others and a checkpoint wait for it; nothing may come of it."""
+        while self.job.alive() and not self.job.ranks():  # the launcher alone, as yet
+            time.sleep(0.005)
         pids = self.job.ranks()
-        if not pids or not self.place.versions():
+        if not pids:
             return
         self.versions_before_request = len(self.place.versions())
         self.request()

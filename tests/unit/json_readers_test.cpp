@@ -1,0 +1,115 @@
+// links: cropdl_boot cropdl_coord
+// What the readers of our JSON files make of anything: the same, or one line; never a crash or a number cut
+// short.
+#include <random>
+
+#include "coord/job_file.h"
+#include "interpose/lower/boot.h"
+#include "restart/json.h"
+#include "tests/unit/store_fixture.h"
+
+namespace cropdl::restart {
+namespace {
+
+using JsonReaders = StoreFixture;
+
+// Cut, changed, repeated, or with a value of another kind in it.
+std::string spoilt(std::string text, std::mt19937& random) {
+  const char* const values[] = {
+      "-1",  "1e999", "18446744073709551616", "4294967297", "null", "[]", "{}", "\"\\u0000\"",
+      "0.5", "true",  "-9223372036854775809", "\"\xff\""};
+  switch (random() % 4) {
+    case 0:
+      return text.substr(0, random() % (text.size() + 1));
+    case 1:
+      for (int n = 1 + static_cast<int>(random() % 4); n > 0; --n)
+        text[random() % text.size()] = static_cast<char>(random());
+      return text;
+    case 2: {
+      const size_t colon = text.find(':', random() % text.size());
+      if (colon == std::string::npos) return text;
+      const size_t end = std::min(text.find_first_of(",}\n", colon), text.size());
+      return text.substr(0, colon + 1) + values[random() % (sizeof values / sizeof *values)] +
+             text.substr(end);
+    }
+    default:
+      return text + std::string(random() % 3 != 0 ? 1 : 100'000, "[{\"}]"[random() % 5]);
+  }
+}
+
+void expect_a_line(const std::string& line) {
+  EXPECT_NE(line, "");
+  EXPECT_LT(line.size(), 600u) << line;
+}
+
+TEST_F(JsonReaders, AManifestIsReadAsItWasOrRefused) {
+  Manifest manifest = test_manifest();
+  manifest.version = 7;
+  manifest.images = {{"rank-0.img", 1, 2, 3, "a"}, {"rank-1.img", 1, 2, 3, "b"}};
+  const std::string good = manifest_text(manifest);
+  std::mt19937 random(1);
+  for (int i = 0; i < 3000; ++i) {
+    const std::string text = spoilt(good, random);
+    const Result<Manifest> read = parse_manifest(text, "m");
+    if (read)
+      EXPECT_EQ(*read, manifest) << text;
+    else
+      expect_a_line(read.error().message);
+  }
+}
+
+TEST_F(JsonReaders, AManifestWithRightChecksumsAndWrongValuesIsRefused) {
+  Manifest manifest = test_manifest();
+  manifest.version = 7;
+  manifest.images = {{"rank-0.img", 1, 2, 3, "a"}, {"rank-1.img", 1, 2, 3, "b"}};
+  const nlohmann::json whole = nlohmann::json::parse(manifest_text(manifest));
+  const nlohmann::json values[] = {
+      -1,  1e300, uint64_t{4294967297}, nullptr, nlohmann::json::array(), nlohmann::json::object(), "x",
+      0.5, true};
+  for (const char* field : {"seam", "version", "parent", "ranks", "format"})
+    for (const nlohmann::json& value : values) {
+      if (value.is_number_unsigned() && (std::string(field) == "version" || std::string(field) == "parent"))
+        continue;
+      nlohmann::json changed = whole;
+      changed[field] = value;
+      const Result<Manifest> read = parse_manifest(sealed_text(changed), "m");
+      EXPECT_FALSE(read) << field << " = " << value;
+      if (!read) expect_a_line(read.error().message);
+    }
+}
+
+TEST_F(JsonReaders, AJobFileIsReadOrRefused) {
+  coord::JobFile job;
+  job.address = "a", job.token = "t", job.run_id = "r", job.pid = 17, job.host = "h", job.ranks = 2,
+  job.started = "s";
+  ASSERT_TRUE(coord::write_job_file(scratch_, job));
+  const std::string good = read(path("job"));
+  std::mt19937 random(2);
+  bool missing;
+  for (int i = 0; i < 200; ++i) {
+    write(path("job"), spoilt(good, random));
+    const auto got = coord::read_job_file(scratch_, &missing);
+    if (!got) expect_a_line(got.error().message);
+  }
+  for (const char* number : {"4294967298", "-1", "1.0", "1e3", "\"2\""}) {
+    std::string text = good;
+    text.replace(text.find("\"ranks\": 2") + 9, 1, number);
+    write(path("job"), text);
+    EXPECT_FALSE(coord::read_job_file(scratch_, &missing)) << number;
+  }
+}
+
+TEST_F(JsonReaders, WhatAnEntranceTellsItsLowerHalfIsReadOrRefused) {
+  lower::Boot boot;
+  boot.directory = "/caf\xe9", boot.version = 3, boot.interval = 0.5, boot.installation = "/lib";
+  const std::string good = lower::boot_text(boot);
+  const auto same = lower::parse_boot(good);
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->directory, boot.directory);
+  std::mt19937 random(3);
+  for (int i = 0; i < 3000; ++i)
+    if (const auto got = lower::parse_boot(spoilt(good, random)); !got) expect_a_line(got.error().message);
+}
+
+}  // namespace
+}  // namespace cropdl::restart
