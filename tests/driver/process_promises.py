@@ -7,7 +7,7 @@ import sys
 
 from command_promises import refused
 from driver import Log, Place, app, check_continued, check_whole, expect, promise_main, take_checkpoint, tool
-from restart_promises import survives
+from restart_promises import survives, wait_for_new_steps
 
 PROMISES = {}
 
@@ -49,7 +49,7 @@ def younger_boot():
             job.kill_ranks()
             before = Log(log)
             job = place.restart()
-            job.wait_for_step(bounds[log][1] + 2)
+            wait_for_new_steps(job, bounds, 48)
             check_continued(before, Log(log), job.started, *bounds[log])
         job.finish()
         check_whole(Log(log))
@@ -97,7 +97,7 @@ def dropped(what):
             job.kill_ranks()
             before = Log(log)
             job = place.start(as_root([tool("cropdl-restart"), place.store]), log)
-            job.wait_for_step(bounds[log][1] + 2)
+            wait_for_new_steps(job, bounds, 48)
             check_continued(before, Log(log), job.started, *bounds[log])
         job.finish()
         check_whole(Log(log))
