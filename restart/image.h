@@ -33,6 +33,8 @@ struct Region {
   std::string name;             // for people and for the restorer, at most kImageNameLimit bytes
   std::vector<Extent>
       present;  // ascending, disjoint. Writer: where to look. Reader: what is stored; the rest is zero
+  bool fragile =
+      false;  // Writer: may become unreadable, or change, at any time (pages of a file): copied first
 };
 inline constexpr size_t kImageNameLimit = 65536;
 
@@ -54,7 +56,8 @@ class ImageWriter {
   ~ImageWriter();
 
   // Writes what is present of the region, read at its own addresses: it must be readable and must not change
-  // meanwhile. Regions come in any order and do not overlap (finish() checks it). After an error: give up.
+  // meanwhile, unless it is fragile. Regions come in any order and do not overlap (finish() checks it). After
+  // an error: give up.
   Status add_region(const Region& region);
 
   // Index, metadata and trailer, fsync, close. Not to be called twice.
@@ -67,6 +70,7 @@ class ImageWriter {
   };
 
   explicit ImageWriter(const std::string& path) : path_(path) {}
+  Status add_copied(const Region& region, std::vector<Extent>& stored, std::vector<uint64_t>& checksums);
   Status write_chunk(std::vector<iovec>& pieces, std::vector<uint64_t>& checksums);
   Status append(std::vector<iovec>& pieces);
   Error failure(int error_number) const;

@@ -8,6 +8,7 @@
 #include "restart/checksum.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
+#include "restart/readable.h"
 
 namespace cropdl::restart {
 
@@ -94,6 +95,46 @@ Status ImageWriter::write_chunk(std::vector<iovec>& pieces, std::vector<uint64_t
   return append(pieces);
 }
 
+// Through a buffer of one chunk, which is gathered from copies.
+Status ImageWriter::add_copied(const Region& region, std::vector<Extent>& stored,
+                               std::vector<uint64_t>& checksums) {
+  const ReadableMemory memory;
+  std::vector<char> buffer(kImageChunk);
+  std::vector<iovec> pieces;
+  uint64_t gathered = 0;
+  static_assert(ReadableMemory::kCopy >= kImageChunk);
+  const auto flush = [&]() -> Status {
+    if (gathered == 0) return {};
+    pieces.assign(1, {buffer.data(), gathered});
+    gathered = 0;
+    return write_chunk(pieces, checksums);
+  };
+  for (const Extent& extent : region.present) {
+    for (uint64_t at = extent.begin; at != extent.end;) {
+      const uint64_t part = std::min(extent.end - at, kImageChunk);
+      const char* copy = memory.copy(at, part);
+      if (copy == nullptr)
+        return Error{"the memory of " + region.name +
+                     " cannot be read any more (the file was made shorter meanwhile, or its disk fails)"};
+      for (uint64_t offset = 0; offset != part; offset += kImagePage) {
+        considered_ += kImagePage;
+        if (is_zero_page(copy + offset)) continue;
+        const uint64_t page = at + offset;
+        if (!stored.empty() && stored.back().end == page)
+          stored.back().end += kImagePage;
+        else
+          stored.push_back({page, page + kImagePage});
+        std::memcpy(buffer.data() + gathered, copy + offset, kImagePage);
+        gathered += kImagePage;
+        if (gathered < kImageChunk) continue;
+        if (Status written = flush(); !written) return written;
+      }
+      at += part;
+    }
+  }
+  return flush();
+}
+
 Status ImageWriter::add_region(const Region& region) {
   if (Status good = check_region(region); !good)
     return Error{"rank image " + path_ + ": " + good.error().message};
@@ -101,6 +142,11 @@ Status ImageWriter::add_region(const Region& region) {
 
   Entry entry{{region.begin, region.end, region.prot, region.name, {}}, {}};
   std::vector<Extent>& stored = entry.region.present;
+  if (region.fragile) {
+    if (Status written = add_copied(region, stored, entry.checksums); !written) return written;
+    entries_.push_back(std::move(entry));
+    return {};
+  }
   std::vector<iovec> pieces;  // the chunk being gathered
   uint64_t gathered = 0;
   for (const Extent& extent : region.present) {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,9 +13,12 @@
 namespace cropdl::lower {
 namespace {
 
-constexpr uint64_t kDefaultStack = 64ull << 20;  // reserved, not committed
-constexpr uint64_t kLargestStack = 4ull << 30;   // for `ulimit -s unlimited`
-constexpr uint64_t kStackGuard = 16ull << 20;    // the kernel keeps a gap below a growing stack
+// As the kernel does it (fs/exec.c, setup_arg_pages): a small mapping that grows when it is touched below, up
+// to the limit that holds then (RLIMIT_STACK, setrlimit at run time included), also after a restart.
+// Addresses cost nothing, and nothing else is placed in the room that is left for it. It begins larger than
+// the kernel's: the frames of our signals need room that a program with the smallest limit does not have.
+constexpr uint64_t kFirstPart = 512ull << 10;
+constexpr uint64_t kRoom = 256ull << 30;
 constexpr unsigned long kAtRseqFeatureSize = 27, kAtRseqAlign = 28;  // rseq does not exist in the UH
 
 std::vector<Elf64_auxv_t> own_auxv() {
@@ -32,16 +34,15 @@ std::vector<Elf64_auxv_t> own_auxv() {
 }  // namespace
 
 Result<uint64_t> build_stack(const InitialStack& what) {
-  rlimit limit{};
-  getrlimit(RLIMIT_STACK, &limit);
-  uint64_t size =
-      limit.rlim_cur == RLIM_INFINITY ? kLargestStack : std::min<uint64_t>(limit.rlim_cur, kLargestStack);
-  size = (std::max(size, kDefaultStack) + 0xffff) & ~0xffffull;
+  uint64_t texts = 0;
+  for (const auto& e : what.environment) texts += e.size() + 1 + sizeof(char*);
+  for (const auto& a : what.arguments) texts += a.size() + 1 + sizeof(char*);
+  const uint64_t size = (texts + kFirstPart + 0xffff) & ~0xffffull;
   auto* state = seam::state();
-  const uint64_t low = state->map_next + kStackGuard;
-  void* p = mmap(
-      reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE | (what.executable ? PROT_EXEC : 0),
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
+  const uint64_t low = state->map_next + kRoom;
+  void* p =
+      mmap(reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE | (what.executable ? PROT_EXEC : 0),
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
   state->map_next = low + size + (1 << 20);
 

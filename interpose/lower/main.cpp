@@ -173,9 +173,13 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.files = std::move(*files);
 
   const WithoutFileSizeLimit unlimited;  // after the limits were read
+  auto memory = examine_memory();
+  if (!memory) return memory.error();
+  m.memory = std::move(memory->state);
+
   coord::ImageSummary summary;
   summary.file = restart::image_name(p.launch.rank);
-  auto totals = write_memory(directory + "/" + summary.file, metadata_text(m));
+  auto totals = write_memory(directory + "/" + summary.file, *memory, metadata_text(m));
   if (!totals) return totals.error();
   summary.bytes = totals->bytes;
   summary.memory = totals->memory;

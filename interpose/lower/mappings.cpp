@@ -3,13 +3,15 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+
+#include "restart/readable.h"
 
 namespace cropdl::lower {
 namespace {
@@ -20,8 +22,9 @@ std::string read_text(const char* path) {
   std::string text;
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return text;
-  char buffer[65536];
-  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  std::vector<char> buffer(1 << 18);
+  for (ssize_t n; (n = read(fd, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<size_t>(n));
   close(fd);
   return text;
 }
@@ -43,8 +46,15 @@ struct ScanArguments {
 };
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
 constexpr uint64_t kIsPresent = 1 << 3, kIsSwapped = 1 << 4;
+constexpr uint64_t kIsGuard = 1 << 8;  // Linux 6.15; older ones refuse the bit
 
-bool scan(int fd, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
+// What is neither mapped nor a guard is swapped out, or one of the kernel's marks: a guard where it cannot
+// tell (Linux 6.13), memory that the machine found broken.
+void sort_in(Pages& pages, uint64_t begin, uint64_t end, bool present, bool guard) {
+  append(guard ? pages.guards : present ? pages.present : pages.unclear, begin, end);
+}
+
+bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, Pages* pages) {
   std::vector<PageRegion> found(4096);
   while (begin < end) {
     ScanArguments a{};
@@ -53,10 +63,12 @@ bool scan(int fd, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
     a.end = end;
     a.vec = reinterpret_cast<uint64_t>(found.data());
     a.vec_len = found.size();
-    a.category_anyof_mask = a.return_mask = kIsPresent | kIsSwapped;
+    a.category_anyof_mask = a.return_mask = categories;
     const int n = ioctl(fd, kPagemapScan, &a);
     if (n < 0) return false;
-    for (int i = 0; i < n; ++i) append(*runs, found[i].begin, found[i].end);
+    for (int i = 0; i < n; ++i)
+      sort_in(*pages, found[i].begin, found[i].end, (found[i].categories & kIsPresent) != 0,
+              (found[i].categories & kIsGuard) != 0);
     // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE), and tells of more of
     // them the end of the walk that filled its own array, not that of the last: what was found says more.
     const uint64_t walked = n > 0 ? std::max(a.walk_end, found[n - 1].end) : a.walk_end;
@@ -66,70 +78,97 @@ bool scan(int fd, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
   return true;
 }
 
-}  // namespace
+// Documentation/admin-guide/mm/pagemap.rst. False: not even this.
+bool read_entries(int fd, uint64_t begin, uint64_t end, Pages* pages) {
+  constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kGuard = 1ull << 58;
+  std::vector<uint64_t> entries(65536);
+  for (uint64_t a = begin; a < end;) {
+    const uint64_t count = std::min<uint64_t>((end - a) / kPage, entries.size());
+    if (pread(fd, entries.data(), count * 8, static_cast<off_t>(a / kPage * 8)) !=
+        static_cast<ssize_t>(count * 8))
+      return false;
+    for (uint64_t i = 0; i < count; ++i)
+      if ((entries[i] & (kPresent | kSwapped)) != 0)
+        sort_in(*pages, a + i * kPage, a + (i + 1) * kPage, (entries[i] & kPresent) != 0,
+                (entries[i] & kPresent) == 0 && (entries[i] & kGuard) != 0);
+    a += count * kPage;
+  }
+  return true;
+}
 
-std::vector<Mapping> read_mappings() {
+// The line that begins a mapping: "BEGIN-END rwxp OFFSET MAJOR:MINOR INODE   PATH".
+bool parse_mapping(const char* line, const char* end, Mapping* m) {
+  char* at = nullptr;
+  m->begin = strtoull(line, &at, 16);
+  if (at == line || *at != '-') return false;
+  m->end = strtoull(at + 1, &at, 16);
+  if (*at != ' ' || end - at < 6) return false;
+  m->prot = (at[1] == 'r' ? PROT_READ : 0) | (at[2] == 'w' ? PROT_WRITE : 0) | (at[3] == 'x' ? PROT_EXEC : 0);
+  m->shared = at[4] == 's';
+  m->offset = strtoull(at + 5, &at, 16);
+  strtoull(at, &at, 16);  // device
+  if (*at == ':') strtoull(at + 1, &at, 16);
+  m->inode = strtoull(at, &at, 10);
+  while (at < end && *at == ' ') ++at;
+  if (at < end) m->path.assign(static_cast<const char*>(at), end);
+  return true;
+}
+
+std::vector<Mapping> parse_mappings(const std::string& text) {
   std::vector<Mapping> all;
-  const std::string text = read_text("/proc/self/maps");
   for (const char* line = text.c_str(); *line != 0;) {
     const char* end = strchr(line, '\n');
     if (end == nullptr) end = line + strlen(line);
-    Mapping m;
-    char prot[5] = {};
-    int path = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %" SCNu64 " %n", &m.begin, &m.end, prot,
-               &m.inode, &path) >= 4) {
-      m.prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
-               (prot[2] == 'x' ? PROT_EXEC : 0);
-      m.shared = prot[3] == 's';
-      if (path > 0 && line + path < end) m.path.assign(line + path, end);
-      all.push_back(std::move(m));
+    if (*line < 'A' || *line >= 'a') {  // an address; smaps' fields begin with a capital letter
+      Mapping m;
+      if (parse_mapping(line, end, &m)) all.push_back(std::move(m));
+    } else if (!all.empty() && strncmp(line, "ProtectionKey:", 14) == 0) {
+      all.back().protection_key = atoi(line + 14);
+    } else if (!all.empty() && strncmp(line, "VmFlags: ", 9) == 0) {
+      all.back().flags.assign(line + 9, end);
     }
     line = *end == 0 ? end : end + 1;
   }
   return all;
 }
 
-std::vector<PageRun> present_pages(uint64_t begin, uint64_t end) {
-  std::vector<PageRun> runs;
-  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {{begin, end}};
-  if (!scan(fd, begin, end, &runs)) {
-    runs.clear();
-    std::vector<uint64_t> entries(65536);
-    for (uint64_t a = begin; a < end;) {
-      const uint64_t pages = std::min<uint64_t>((end - a) / kPage, entries.size());
-      if (pread(fd, entries.data(), pages * 8, static_cast<off_t>(a / kPage * 8)) !=
-          static_cast<ssize_t>(pages * 8)) {
-        append(runs, a, end);  // cannot tell: take all of it
-        break;
-      }
-      for (uint64_t i = 0; i < pages;
-           ++i)  // bit 63: present, 62: swapped (Documentation/admin-guide/mm/pagemap.rst)
-        if (entries[i] >> 62 != 0) append(runs, a + i * kPage, a + (i + 1) * kPage);
-      a += pages * kPage;
-    }
-  }
-  close(fd);
-  return runs;
+}  // namespace
+
+bool Mapping::has(const char* flag) const {
+  for (size_t i = 0; i + 1 < flags.size(); i += 3)
+    if (flags[i] == flag[0] && flags[i + 1] == flag[1]) return true;
+  return false;
 }
 
-std::vector<PageRun> readable_pages(uint64_t begin, uint64_t end) {
-  // process_vm_readv stops before the first page that cannot be read, without a signal.
-  std::vector<PageRun> runs;
-  char bytes[512];
-  for (uint64_t a = begin; a < end;) {
-    iovec remote[512];
-    int n = 0;
-    for (uint64_t p = a; p < end && n < 512; p += kPage) remote[n++] = {reinterpret_cast<void*>(p), 1};
-    iovec local{bytes, static_cast<size_t>(n)};
-    const ssize_t got = process_vm_readv(getpid(), &local, 1, remote, static_cast<unsigned long>(n), 0);
-    const uint64_t readable = got > 0 ? static_cast<uint64_t>(got) : 0;
-    if (readable > 0) append(runs, a, a + readable * kPage);
-    a += readable * kPage;
-    if (readable < static_cast<uint64_t>(n)) a += kPage;  // that one cannot
+std::vector<Mapping> read_mappings() { return parse_mappings(read_text("/proc/self/maps")); }
+
+std::vector<Mapping> read_mappings_and_flags() { return parse_mappings(read_text("/proc/self/smaps")); }
+
+Pages pages_of(uint64_t begin, uint64_t end) {
+  Pages pages;
+  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  for (const uint64_t categories : {kIsPresent | kIsSwapped | kIsGuard, kIsPresent | kIsSwapped}) {
+    pages = {};
+    if (fd >= 0 && scan(fd, begin, end, categories, &pages)) {
+      close(fd);
+      return pages;
+    }
   }
-  return runs;
+  pages = {};
+  if (fd < 0 || !read_entries(fd, begin, end, &pages)) pages = {{}, {}, {{begin, end}}};
+  if (fd >= 0) close(fd);
+  return pages;
+}
+
+bool readable_pages(uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
+  restart::ReadableMemory memory;
+  if (!memory) return false;
+  for (uint64_t a = begin; a < end;) {
+    const uint64_t readable = memory.probe(a, end);
+    if (readable > a) append(*runs, a, readable);
+    a = readable < end ? readable + kPage : end;  // that one cannot be read
+  }
+  return true;
 }
 
 }  // namespace cropdl::lower

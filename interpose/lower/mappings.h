@@ -11,22 +11,37 @@ struct Mapping {
   uint64_t begin = 0, end = 0;
   int prot = 0;  // PROT_*
   bool shared = false;
-  uint64_t inode = 0;  // 0: anonymous
-  std::string path;    // or a name in brackets; "" for anonymous memory
+  uint64_t offset = 0;  // in the file
+  uint64_t inode = 0;   // 0: anonymous
+  std::string path;     // or a name in brackets; "" for anonymous memory
+  std::string flags;    // smaps' VmFlags, two letters each and a blank; read_mappings_and_flags() only
+  int protection_key = 0;
+
+  bool has(const char* flag) const;
 };
 
 // From /proc/self/maps (man 5 proc).
 std::vector<Mapping> read_mappings();
 
+// From /proc/self/smaps: slower, as the kernel walks the page tables. Empty if this kernel has none.
+std::vector<Mapping> read_mappings_and_flags();
+
 struct PageRun {
   uint64_t begin, end;
+  bool operator==(const PageRun&) const = default;
 };
 
-// Runs of pages in [begin, end) that are in memory or swapped out: PAGEMAP_SCAN (Linux 6.7) or
-// /proc/self/pagemap.
-std::vector<PageRun> present_pages(uint64_t begin, uint64_t end);
+struct Pages {
+  std::vector<PageRun> present;  // in memory or swapped out
+  std::vector<PageRun> guards;   // MADV_GUARD_INSTALL: touching one raises SIGSEGV
+  std::vector<PageRun> unclear;  // neither in memory nor known to be readable
+};
 
-// Runs of pages of a file mapping that can be read: those beyond the file's end raise SIGBUS.
-std::vector<PageRun> readable_pages(uint64_t begin, uint64_t end);
+// The pages of [begin, end): PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap.
+Pages pages_of(uint64_t begin, uint64_t end);
+
+// Runs of pages in [begin, end) that can be read, found out without a signal: those beyond a file's end raise
+// SIGBUS, guard pages SIGSEGV. False if this cannot be found out here.
+bool readable_pages(uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
 
 }  // namespace cropdl::lower

@@ -1,16 +1,26 @@
 #include "interpose/lower/memory_map.h"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 
+#include "interpose/lower/mapping_flags.h"
+#include "interpose/lower/memory_policy.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
 namespace {
+
+constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
+constexpr long kSeal = 462;         // mseal(2), Linux 6.10
+constexpr uint64_t kPage = 4096;
 
 std::string range(uint64_t begin, uint64_t end) {
   char text[64];
@@ -18,22 +28,23 @@ std::string range(uint64_t begin, uint64_t end) {
   return text;
 }
 
+void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
+
 // A kernel's mapping may be the LH's and the program's side by side: VMAs merge. Only the program's part
 // counts.
 void add_part(std::vector<Mapping>& to, const Mapping& m, uint64_t begin, uint64_t end) {
   Mapping part = m;
   part.begin = std::max(m.begin, begin);
   part.end = std::min(m.end, end);
+  part.offset += part.begin - m.begin;
   if (part.begin < part.end) to.push_back(std::move(part));
 }
 
-}  // namespace
-
-std::vector<Mapping> program_mappings() {
+std::vector<Mapping> program_part(const std::vector<Mapping>& all) {
   std::vector<Mapping> mine;
   const auto* state = seam::state();
-  for (const Mapping& m : read_mappings()) {
-    if (m.path == "[vsyscall]" || m.path == "[vvar]" || m.path == "[vdso]") continue;
+  for (const Mapping& m : all) {
+    if (m.path == "[vsyscall]" || m.path.starts_with("[vvar") || m.path == "[vdso]") continue;
     add_part(mine, m, 0, seam::kLowBegin);
     add_part(mine, m, seam::kControlPage + seam::kControlPageSize, seam::kWindowEnd);
     const uint32_t extents = std::min<uint32_t>(state->extents, seam::kMaxExtents);
@@ -50,71 +61,325 @@ std::vector<Mapping> program_mappings() {
   return mine;
 }
 
-Result<restart::ImageTotals> write_memory(const std::string& path, const std::string& metadata) {
-  struct Part {
-    Mapping mapping;
-    restart::Region region;
-  };
-  std::vector<Part> parts;
-  uint64_t expected = 0;
-  for (const Mapping& m : program_mappings()) {
-    Part part{m, {m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}}};
-    const bool unreadable = (m.prot & PROT_READ) == 0;
-    std::vector<PageRun> runs;
-    if (m.inode == 0) {
-      runs = present_pages(m.begin, m.end);
-    } else {  // a file's pages exist whether they are in memory or not, up to its end
-      if (unreadable) mprotect(reinterpret_cast<void*>(m.begin), m.end - m.begin, m.prot | PROT_READ);
-      runs = readable_pages(m.begin, m.end);
-      if (unreadable) mprotect(reinterpret_cast<void*>(m.begin), m.end - m.begin, m.prot);
-    }
-    for (const PageRun& r : runs)
-      part.region.present.push_back({r.begin, r.end}), expected += r.end - r.begin;
-    parts.push_back(std::move(part));
+// Makes memory readable as long as it lives: what PROT_NONE hides is saved, too.
+class OpenedUp {
+ public:
+  OpenedUp(uint64_t begin, uint64_t end, int prot) : begin_(begin), end_(end), prot_(prot) {
+    if ((prot & PROT_READ) != 0) return;
+    changed_ = mprotect(pointer(begin), end - begin, prot | PROT_READ) == 0;
+    error_ = changed_ ? 0 : errno;
   }
+  ~OpenedUp() {
+    if (changed_) mprotect(pointer(begin_), end_ - begin_, prot_);
+  }
+  OpenedUp(const OpenedUp&) = delete;
+  OpenedUp& operator=(const OpenedUp&) = delete;
+  Status status() const {
+    if (error_ == 0) return {};
+    return Error{"cannot read the program's memory " + range(begin_, end_) + ": " + errno_text(error_)};
+  }
+
+ private:
+  const uint64_t begin_, end_;
+  const int prot_;
+  bool changed_ = false;
+  int error_ = 0;
+};
+
+void add_extents(restart::Region& region, const std::vector<PageRun>& runs) {
+  for (const PageRun& r : runs) region.present.push_back({r.begin, r.end});
+}
+
+// What is neither mapped nor known to be a guard: swapped out, and then readable. If it is not, an image
+// without it would be wrong.
+Status examine_anonymous(const Mapping& m, restart::Region& region, std::vector<PageRun>* guards) {
+  Pages pages = pages_of(m.begin, m.end);
+  add_extents(region, pages.present);
+  *guards = pages.guards;
+  if (pages.unclear.empty()) return {};
+  const OpenedUp opened(m.begin, m.end, m.prot);
+  if (!opened.status()) return opened.status();
+  for (const PageRun& r : pages.unclear) {
+    std::vector<PageRun> readable;
+    if (!readable_pages(r.begin, r.end, &readable))
+      return Error{"cannot find out which memory is readable: " + errno_text(errno)};
+    if (readable != std::vector<PageRun>{r})
+      return Error{
+          "the program's memory at " + range(r.begin, r.end) +
+          " cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel that does not tell them from "
+          "others, or broken memory"};
+    region.present.push_back({r.begin, r.end});
+  }
+  std::sort(region.present.begin(), region.present.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+  return {};
+}
+
+// A file's pages exist whether they are in memory or not, up to its end. What cannot be read must lie beyond.
+Status examine_file_pages(const Mapping& m, const MappedFile& file, restart::Region& region,
+                          std::vector<PageRun>* guards) {
+  *guards = pages_of(m.begin, m.end).guards;
+  const OpenedUp opened(m.begin, m.end, m.prot);
+  if (!opened.status()) return opened.status();
+  uint64_t at = m.begin, missing = m.end;
+  const auto read = [&](uint64_t begin, uint64_t end) {
+    std::vector<PageRun> runs;
+    if (!readable_pages(begin, end, &runs)) return false;
+    add_extents(region, runs);
+    uint64_t next = begin;
+    for (const PageRun& r : runs) {
+      if (r.begin != next) missing = std::min(missing, next);
+      next = r.end;
+    }
+    if (next != end) missing = std::min(missing, next);
+    return true;
+  };
+  bool known = true;
+  for (const PageRun& g : *guards) {
+    if (at < g.begin) known = read(at, g.begin) && known;
+    at = g.end;
+  }
+  if (at < m.end) known = read(at, m.end) && known;
+  if (!known) return Error{"cannot find out which memory is readable: " + errno_text(errno)};
+  if (missing == m.end) return {};
+  const bool tail = region.present.empty() || region.present.back().end <= missing;
+  const bool beyond = file.inode == 0 || m.offset + (missing - m.begin) >= file.size;
+  if (tail && beyond) return {};
+  return Error{"the program's memory " + range(m.begin, m.end) + " (" + m.path +
+               ") cannot be read: its file has become shorter, or its disk fails"};
+}
+
+// Whether mlockall(MCL_FUTURE) holds shows in a mapping that is made now.
+class NewMapping {
+ public:
+  NewMapping() : at_(mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), refused_(errno) {}
+  ~NewMapping() {
+    if (at_ != MAP_FAILED) munmap(at_, kPage);
+  }
+  NewMapping(const NewMapping&) = delete;
+  NewMapping& operator=(const NewMapping&) = delete;
+  int locked_as(const std::vector<Mapping>& all) const {
+    if (at_ == MAP_FAILED) return refused_ == EAGAIN ? MCL_FUTURE : 0;  // no more may be locked
+    const uint64_t address = reinterpret_cast<uint64_t>(at_);
+    for (const Mapping& m : all)
+      if (m.begin <= address && address < m.end && m.has("lo"))
+        return MCL_FUTURE | (m.has("lf") ? MCL_ONFAULT : 0);
+    return 0;
+  }
+
+ private:
+  void* const at_;
+  const int refused_;
+};
+
+std::vector<restart::Extent> reserved;  // by reserve_addresses(); START only
+
+bool is_reserved(const restart::Region& r) {
+  for (const auto& e : reserved)
+    if (e.begin <= r.begin && r.end <= e.end) return true;
+  return false;
+}
+
+// How a region is mapped until its contents are there. What the kernel has never counted as committed memory,
+// and has contents nevertheless, is not counted now either.
+struct Making {
+  int prot, flags;
+};
+Making making(const restart::Region& r, const RegionState& s) {
+  if (s.file) return {PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE};
+  const bool counted = has_flag(s.flags, "ac");
+  int flags = flags_for_mmap(s.flags);
+  if (!counted && r.present.empty()) return {static_cast<int>(r.prot), flags};
+  if (!counted && !has_flag(s.flags, "dp")) flags |= MAP_NORESERVE;
+  return {PROT_READ | PROT_WRITE, flags};
+}
+
+Status decorate(const restart::Region& r, const RegionState& s) {
+  if (Status done = advise(r.begin, r.end, s.flags); !done) return done;
+  constexpr int kSetName = 0x53564d41, kAnonymousName = 0;  // PR_SET_VMA, Linux 5.17; only for people
+  if (r.name.starts_with("[anon:") && r.name.size() > 7)
+    prctl(kSetName, kAnonymousName, r.begin, r.end - r.begin, r.name.substr(6, r.name.size() - 7).c_str());
+  return set_policy(r.begin, r.end, s.policy);
+}
+
+Status protect(const restart::Region& r) {
+  if (mprotect(pointer(r.begin), r.end - r.begin, static_cast<int>(r.prot)) == 0) return {};
+  return Error{"cannot protect " + range(r.begin, r.end) + ": " + errno_text(errno)};
+}
+
+Status lock_and_seal(const restart::Region& r, const RegionState& s) {
+  if (has_flag(s.flags, "lo")) {
+    const unsigned on_fault = has_flag(s.flags, "lf") ? MLOCK_ONFAULT : 0;
+    const bool partly =
+        r.prot == PROT_NONE || !s.guards.empty() || s.file.has_value();  // not all can be there
+    if (syscall(SYS_mlock2, r.begin, r.end - r.begin, on_fault) != 0 && !(partly && errno == ENOMEM))
+      return Error{"cannot lock the memory that the program had locked (mlock): " + errno_text(errno) +
+                   "; raise ulimit -l"};
+  }
+  if (has_flag(s.flags, "sl") && syscall(kSeal, r.begin, r.end - r.begin, 0) != 0)
+    return Error{"cannot seal the memory that the program had sealed (mseal, Linux 6.10): " +
+                 errno_text(errno)};
+  return {};
+}
+
+}  // namespace
+
+std::vector<Mapping> program_mappings() { return program_part(read_mappings_and_flags()); }
+
+std::string memory_refusal() {
+  const std::vector<Mapping> mine = program_mappings();
+  if (mine.empty()) return "cannot read /proc/self/smaps, which tells what the program's memory is";
+  for (const Mapping& m : mine) {
+    if (std::string line = file_refusal(m); !line.empty()) return line;
+    if (std::string line = flags_refusal(m); !line.empty()) return line;
+  }
+  return "";
+}
+
+Result<ProgramMemory> examine_memory() {
+  ProgramMemory memory;
+  const NewMapping probe;
+  const std::vector<Mapping> all = read_mappings_and_flags();
+  memory.state.lock_future = probe.locked_as(all);
+  memory.state.policy = thread_policy();
+  rlimit stack{};
+  if (getrlimit(RLIMIT_STACK, &stack) == 0) memory.state.stack_limit = stack.rlim_cur;
+  if (uses_protection_keys(all))
+    return Error{"the program has allocated protection keys (pkey_alloc), which cannot be saved yet"};
+  for (const Mapping& m : program_part(all)) {
+    restart::Region region{m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}};
+    RegionState state;
+    state.begin = m.begin;
+    state.end = m.end;
+    state.flags = flags_to_keep(m);
+    state.policy = policy_of(m.begin);
+    Status done;
+    if (is_anonymous(m)) {
+      done = examine_anonymous(m, region, &state.guards);
+    } else {
+      state.file = examine_file(m);
+      region.fragile = true;
+      done = examine_file_pages(m, *state.file, region, &state.guards);
+    }
+    if (!done) return done.error();
+    memory.regions.push_back(std::move(region));
+    memory.state.regions.push_back(std::move(state));
+  }
+  return memory;
+}
+
+Result<restart::ImageTotals> write_memory(const std::string& path, const ProgramMemory& memory,
+                                          const std::string& metadata) {
+  uint64_t expected = 0;
+  for (const restart::Region& region : memory.regions)
+    for (const auto& extent : region.present) expected += extent.end - extent.begin;
   auto writer = restart::ImageWriter::create(path, seam::kSeamVersion, expected);
   if (!writer) return writer.error();
-  for (const Part& part : parts) {
-    const Mapping& m = part.mapping;
-    const bool open_up = (m.prot & PROT_READ) == 0 && !part.region.present.empty();
-    if (open_up && mprotect(reinterpret_cast<void*>(m.begin), m.end - m.begin, m.prot | PROT_READ) != 0)
-      return Error{"cannot read the program's memory " + range(m.begin, m.end) + ": " + errno_text(errno)};
-    const Status added = writer->add_region(part.region);
-    if (open_up) mprotect(reinterpret_cast<void*>(m.begin), m.end - m.begin, m.prot);
-    if (!added) return added.error();
+  for (const restart::Region& region : memory.regions) {
+    const OpenedUp opened(region.begin, region.end,
+                          region.present.empty() ? PROT_READ : static_cast<int>(region.prot));
+    if (!opened.status()) return opened.status().error();
+    if (const Status added = writer->add_region(region); !added) return added.error();
   }
   return writer->finish(metadata);
 }
 
-Status load_memory(const restart::ImageReader& image) {
+Status reserve_addresses(const restart::ImageReader& image) {
+  for (const auto& r : image.regions()) {
+    if (seam::in_window(r.begin)) continue;
+    void* p = mmap(pointer(r.begin), r.end - r.begin, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == pointer(r.begin)) {
+      reserved.push_back({r.begin, r.end});
+      continue;
+    }
+    for (const auto& e : reserved) munmap(pointer(e.begin), e.end - e.begin);
+    reserved.clear();
+    return Error{"the program's addresses " + range(r.begin, r.end) + " are taken in this process"};
+  }
+  return {};
+}
+
+Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
   const auto& regions = image.regions();
   for (size_t i = 0; i < regions.size(); ++i) {
     const auto& r = regions[i];
-    void* p = mmap(reinterpret_cast<void*>(r.begin), r.end - r.begin, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p != reinterpret_cast<void*>(r.begin)) {
+    const RegionState s = state.of(r.begin, r.end);
+    const Making how = making(r, s);
+    void* p = mmap(pointer(r.begin), r.end - r.begin, how.prot,
+                   how.flags | MAP_ANONYMOUS | (is_reserved(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
+    Status done;
+    if (p != pointer(r.begin)) {
       const int why = errno;
-      for (size_t j = 0; j < i; ++j)
-        munmap(reinterpret_cast<void*>(regions[j].begin), regions[j].end - regions[j].begin);
-      return Error{"the program's addresses " + range(r.begin, r.end) +
-                   " are taken in this process: " + errno_text(why)};
+      done = Error{"the program's memory " + range(r.begin, r.end) +
+                   (why == EEXIST ? " is taken in this process"
+                                  : " cannot be mapped: " + errno_text(why) +
+                                        (why == ENOMEM ? " (ulimit -v or -d, or too little memory)" : ""))};
+    } else {
+      done = decorate(r, s);
     }
+    if (done) continue;
+    for (size_t j = 0; j < i; ++j) munmap(pointer(regions[j].begin), regions[j].end - regions[j].begin);
+    if (p == pointer(r.begin)) munmap(p, r.end - r.begin);
+    reserved.clear();
+    return done;
   }
-  for (size_t i = 0; i < regions.size(); ++i) {
-    if (Status s = image.load_region(i); !s) {
-      unmap_memory(image);
-      return s;
-    }
+  return {};
+}
+
+Status load_memory(const restart::ImageReader& image, const MemoryState& state) {
+  for (size_t i = 0; i < image.regions().size(); ++i) {
+    const auto& r = image.regions()[i];
+    const RegionState s = state.of(r.begin, r.end);
+    Status done = image.load_region(i);
+    if (done && !s.file && making(r, s).prot != static_cast<int>(r.prot)) done = protect(r);
+    if (done) continue;
+    unmap_memory(image);
+    return done;
   }
-  for (const auto& r : regions)
-    if (r.prot != (PROT_READ | PROT_WRITE) &&
-        mprotect(reinterpret_cast<void*>(r.begin), r.end - r.begin, static_cast<int>(r.prot)) != 0)
-      return Error{"cannot protect " + range(r.begin, r.end) + ": " + errno_text(errno)};
   return {};
 }
 
 void unmap_memory(const restart::ImageReader& image) {
-  for (const auto& r : image.regions()) munmap(reinterpret_cast<void*>(r.begin), r.end - r.begin);
+  for (const auto& r : image.regions()) munmap(pointer(r.begin), r.end - r.begin);
+  reserved.clear();
+}
+
+Status finish_memory(const restart::ImageReader& image, const MemoryState& state, std::string* note) {
+  std::vector<std::string> gone;
+  for (const auto& r : image.regions()) {
+    const RegionState s = state.of(r.begin, r.end);
+    if (s.file) {
+      std::string why;
+      const Remapped how =
+          map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, &why);
+      if (how == Remapped::kRefused) return Error{why};
+      if (how == Remapped::kOtherFile) {
+        if (Status done = protect(r); !done) return done;
+        if (std::find(gone.begin(), gone.end(), s.file->path) == gone.end()) gone.push_back(s.file->path);
+      } else if (Status done = decorate(r, s); !done) {
+        return done;
+      }
+    }
+    for (const PageRun& g : s.guards)
+      if (madvise(pointer(g.begin), g.end - g.begin, kGuardInstall) != 0)
+        return Error{"cannot make the guard pages that the program has (MADV_GUARD_INSTALL, Linux 6.13): " +
+                     errno_text(errno)};
+    if (Status done = lock_and_seal(r, s); !done) return done;
+  }
+  if (state.lock_future != 0 && mlockall(state.lock_future) != 0)
+    return Error{"cannot lock future memory as the program had asked for (mlockall): " + errno_text(errno) +
+                 "; raise ulimit -l"};
+  rlimit stack{};  // a program that raised it may have grown into what it allows
+  if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < state.stack_limit) {
+    stack.rlim_cur = std::min<rlim_t>(state.stack_limit, stack.rlim_max);
+    setrlimit(RLIMIT_STACK, &stack);
+  }
+  if (!gone.empty())
+    *note = gone.front() +
+            (gone.size() > 1 ? " and " + std::to_string(gone.size() - 1) + " more files that" : " that") +
+            " the program had mapped " + (gone.size() > 1 ? "are" : "is") +
+            " gone or changed: the contents come from the image, the memory belongs to no file any more";
+  return set_thread_policy(state.policy);
 }
 
 }  // namespace cropdl::lower

@@ -6,20 +6,42 @@
 #include <vector>
 
 #include "interpose/lower/mappings.h"
+#include "interpose/lower/memory_state.h"
 #include "restart/image.h"
 #include "restart/result.h"
 
 namespace cropdl::lower {
 
 // All of it: the window but the control page, memory below 4 GiB (a non-PIE program), and what the program
-// placed elsewhere itself.
+// placed elsewhere itself. With flags. Any thread of the LH.
 std::vector<Mapping> program_mappings();
 
-// Writes the program's memory and `metadata` to a new image file.
-Result<restart::ImageTotals> write_memory(const std::string& path, const std::string& metadata);
+// "", or the first mapping that cannot be saved. Any thread of the LH.
+std::string memory_refusal();
 
-// Maps and loads every region of the image. On failure nothing stays mapped.
-Status load_memory(const restart::ImageReader& image);
+// The program's memory as it lies there: what to write of each mapping, and what else to know of it.
+struct ProgramMemory {
+  std::vector<restart::Region> regions;
+  MemoryState state;
+};
+Result<ProgramMemory> examine_memory();
+
+// Writes it, and `metadata`, to a new image file.
+Result<restart::ImageTotals> write_memory(const std::string& path, const ProgramMemory& memory,
+                                          const std::string& metadata);
+
+// Keeps the image's addresses outside the window free for it. On failure nothing is kept, and the error says
+// which address is taken: another layout of this process may have it free.
+Status reserve_addresses(const restart::ImageReader& image);
+
+// Maps every region of the image; then loads their contents, which fails if the image is damaged. On failure
+// nothing stays mapped.
+Status map_memory(const restart::ImageReader& image, const MemoryState& state);
+Status load_memory(const restart::ImageReader& image, const MemoryState& state);
 void unmap_memory(const restart::ImageReader& image);
+
+// What comes when this version is the one, and its files are as they were: file mappings, guard pages, locks.
+// `note`: "" or a line for people.
+Status finish_memory(const restart::ImageReader& image, const MemoryState& state, std::string* note);
 
 }  // namespace cropdl::lower

@@ -36,6 +36,7 @@ std::string metadata_text(const Metadata& m) {
               {"pending_signals", pending},
               {"clocks", m.clocks},
               {"attributes", m.attributes},
+              {"memory", to_json(m.memory)},
               {"files", files}}
       .dump();
 }
@@ -58,6 +59,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("cpu_features").get_to(m.cpu_features);
     for (const json& s : j.at("pending_signals"))
       m.pending_signals.push_back({s.at("process").get<bool>(), s.at("info").get<std::string>()});
+    if (j.contains("memory")) m.memory = memory_state_from(j.at("memory"));
     for (const json& f : j.at("files")) {
       OpenFile file;
       file.fd = integer_of<int>(f.at("fd"));

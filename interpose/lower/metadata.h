@@ -7,6 +7,7 @@
 
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/clocks.h"
+#include "interpose/lower/memory_state.h"
 #include "interpose/lower/open_files.h"
 #include "interpose/lower/pending_signals.h"
 #include "restart/result.h"
@@ -26,6 +27,7 @@ struct Metadata {
   std::vector<OpenFile> files;
   Clocks clocks;
   AttributeValues attributes;  // those that the program changed
+  MemoryState memory;
 };
 
 std::string metadata_text(const Metadata& m);

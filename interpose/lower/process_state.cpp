@@ -86,15 +86,7 @@ std::string memory() {
     return "the program has made code of its own executable below 4 GiB or at an address of its choice, "
            "where its "
            "system calls are not seen";
-  for (const Mapping& m : program_mappings()) {
-    if (!m.shared) continue;
-    if ((m.prot & PROT_WRITE) == 0 && m.inode != 0) {  // locale and gconv caches: the contents are saved
-      struct stat st {};
-      if (stat(m.path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode) continue;
-    }
-    return "the shared mapping of " + (m.path.empty() ? "anonymous memory" : m.path) + " cannot be saved yet";
-  }
-  return "";
+  return memory_refusal();
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
   auto metadata = parse_metadata(image->metadata(), image->path());
   if (!metadata) return kDamaged + metadata.error().message;
   if (auto line = why_not_here(p, *metadata); !line.empty()) return kRefused + line;
-  if (auto s = load_memory(*image); !s) return kDamaged + s.error().message;
+  if (auto s = map_memory(*image, metadata->memory); !s) return kRefused + s.error().message;
+  if (auto s = load_memory(*image, metadata->memory); !s) return kDamaged + s.error().message;
   loaded->image = std::make_unique<restart::ImageReader>(std::move(*image));
   loaded->metadata = std::move(*metadata);
   return kFine;
@@ -202,6 +203,9 @@ void restart_program(Process& p) {
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
   if (trouble.empty())
     if (auto s = reopen_files(m.files); !s) trouble = s.error().message;
+  std::string note;
+  if (trouble.empty())
+    if (auto s = finish_memory(*loaded.image, m.memory, &note); !s) trouble = s.error().message;
   if (std::string line = restore_process(m); trouble.empty()) trouble = line;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
@@ -213,6 +217,7 @@ void restart_program(Process& p) {
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
 
+  if (!note.empty()) say(p, note);
   say(p, "continues from version " + std::to_string(version->number));
   if (p.mpi != nullptr && m.mpi_name != p.mpi->name())
     say(p, "saved under " + m.mpi_name + ", continued under " + p.mpi->name() +

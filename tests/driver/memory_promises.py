@@ -17,6 +17,11 @@ def promise(name, function, *args, **kwargs):
 
 promise("memory.thousands_of_separate_pages_in_one_mapping", survives, "scattered_pages", arguments=STEPS)
 promise("memory.impossible_lengths_fail_as_natively", survives, "impossible_lengths", arguments=STEPS)
+promise("memory.flags_of_every_kind_of_mapping", survives, "mapping_flags", arguments=STEPS, attempts=20)
+promise("memory.locks_on_future_memory", survives, "mapping_flags", arguments=("--future", "1") + STEPS, attempts=20)
+promise("memory.what_grows_down_goes_on_growing", survives, "grows_down", arguments=STEPS)
+promise("memory.guard_pages", survives, "guard_pages", arguments=STEPS)
+promise("memory.private_mappings_of_a_file_that_grows", survives, "file_mappings", arguments=STEPS + ("--work", "@"))
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES))

@@ -9,6 +9,7 @@
 #include "steplog.h"
 
 static const size_t kLengths[] = {~(size_t)0, ~(size_t)4095, ~(size_t)0 - 8191, (size_t)1 << 63, ((size_t)1 << 63) - 4096,
+                                  -((size_t)1 << 46), -((size_t)1 << 45),
                                   ((size_t)1 << 48) + 4096, (size_t)1 << 47};
 
 int main(int argc, char** argv) {

@@ -1,0 +1,157 @@
+#include "interpose/lower/mapped_files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "interpose/lower/mapping_flags.h"
+#include "restart/file.h"
+
+namespace cropdl::lower {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kAtOnce = 256 << 10;
+
+int64_t nanoseconds(const statx_timestamp& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; }
+
+bool examine(int directory, const char* path, int flags, struct statx* x) {
+  return statx(directory, path, flags | AT_STATX_SYNC_AS_STAT, STATX_BASIC_STATS | STATX_BTIME, x) == 0;
+}
+
+void fill_in(MappedFile* file, const struct statx& x) {
+  file->device = makedev(x.stx_dev_major, x.stx_dev_minor);
+  file->inode = x.stx_ino;
+  file->born = (x.stx_mask & STATX_BTIME) != 0 ? nanoseconds(x.stx_btime) : 0;
+  file->modified = nanoseconds(x.stx_mtime);
+  file->size = x.stx_size;
+}
+
+bool is_device(const Mapping& m, struct stat* st) {
+  return m.inode != 0 && stat(m.path.c_str(), st) == 0 && st->st_ino == m.inode &&
+         (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode));
+}
+
+// The file itself, whatever has been written to it; or a copy of it that looks the same.
+bool same_inode(const MappedFile& was, const MappedFile& is) {
+  return was.device == is.device && was.inode == is.inode && was.born == is.born;
+}
+bool looks_the_same(const MappedFile& was, const MappedFile& is) {
+  return was.size == is.size && was.modified == is.modified;
+}
+
+bool holds(const std::vector<PageRun>& runs, uint64_t page) {
+  for (const PageRun& r : runs)
+    if (page >= r.begin && page < r.end) return true;
+  return false;
+}
+
+// Pages of [begin, end) in memory that are not as in the file. False: the file cannot be read, or is too
+// short.
+bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const std::vector<PageRun>& guards,
+                  std::vector<uint64_t>* changed) {
+  std::vector<char> text(kAtOnce);
+  for (uint64_t a = begin; a < end;) {
+    const uint64_t bytes = std::min(end - a, kAtOnce);
+    uint64_t got = 0;
+    while (got < bytes) {
+      const ssize_t n =
+          pread(fd, text.data() + got, bytes - got, static_cast<off_t>(offset + (a - begin) + got));
+      if (n < 0) return false;
+      if (n == 0) break;
+      got += static_cast<uint64_t>(n);
+    }
+    if (got + kPage <= bytes) return false;     // not even the last page's first byte
+    memset(text.data() + got, 0, bytes - got);  // as the kernel fills up the last page
+    for (uint64_t p = 0; p < bytes; p += kPage)
+      if (!holds(guards, a + p) && memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0)
+        changed->push_back(a + p);
+    a += bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_anonymous(const Mapping& m) {
+  struct stat st {};
+  if (m.inode == 0) return true;
+  return !m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5);  // drivers/char/mem.c, mmap_zero
+}
+
+std::string file_refusal(const Mapping& m) {
+  struct stat st {};
+  const std::string name = m.path.empty() ? "anonymous memory" : m.path;
+  if (m.shared) {
+    // Only what can never become writable: the descriptor was opened for reading (mm/mmap.c clears
+    // VM_MAYWRITE).
+    const bool regular =
+        m.inode != 0 && stat(m.path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode;
+    if (m.has("mw") || (m.prot & PROT_WRITE) != 0 || !regular)
+      return "the shared mapping of " + name + " cannot be saved yet";
+  } else if (is_device(m, &st) && !is_anonymous(m)) {
+    return "the mapping of the device " + name + " cannot be saved";
+  }
+  return "";
+}
+
+MappedFile examine_file(const Mapping& m) {
+  MappedFile file;
+  file.path = m.path;
+  file.shared = m.shared;
+  file.offset = m.offset;
+  struct statx x {};
+  if (examine(AT_FDCWD, m.path.c_str(), 0, &x) && x.stx_ino == m.inode && S_ISREG(x.stx_mode))
+    fill_in(&file, x);
+  return file;
+}
+
+Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
+                        const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
+  if (file.inode == 0) return Remapped::kOtherFile;
+  const restart::Descriptor fd = restart::open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  struct statx x {};
+  if (!fd || !examine(fd.fd(), "", AT_EMPTY_PATH, &x) || !S_ISREG(x.stx_mode)) return Remapped::kOtherFile;
+  MappedFile now;
+  fill_in(&now, x);
+  const bool itself = same_inode(file, now);
+  if (!itself && !looks_the_same(file, now)) return Remapped::kOtherFile;
+
+  // What was readable: up to the file's end then. Beyond it touching raises SIGBUS until the file grows.
+  const uint64_t pages = (file.size + kPage - 1) & ~(kPage - 1);
+  const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
+  std::vector<uint64_t> changed;
+  const bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
+  if (file.shared && (!complete || !changed.empty())) {
+    if (!itself) return Remapped::kOtherFile;
+    *why = file.path + " was changed after the checkpoint, and the program shares its contents (MAP_SHARED)";
+    return Remapped::kRefused;
+  }
+  if (!complete) return Remapped::kOtherFile;
+
+  // Writable for a moment if pages are to be put back, or if it was once: that is what the kernel counts as
+  // committed.
+  const bool write = !file.shared && (!changed.empty() || has_flag(kept, "ac"));
+  void* aside =
+      mmap(nullptr, end - begin, write ? PROT_READ | PROT_WRITE : prot,
+           file.shared ? MAP_SHARED : flags_for_mmap(kept), fd.fd(), static_cast<off_t>(file.offset));
+  if (aside == MAP_FAILED) return Remapped::kOtherFile;
+  const uint64_t at = reinterpret_cast<uint64_t>(aside);
+  for (const uint64_t page : changed)
+    memcpy(reinterpret_cast<void*>(at + (page - begin)), reinterpret_cast<void*>(page), kPage);
+  if ((write && mprotect(aside, end - begin, prot) != 0) ||
+      mremap(aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED,
+             reinterpret_cast<void*>(begin)) == MAP_FAILED) {
+    munmap(aside, end - begin);
+    return Remapped::kOtherFile;
+  }
+  return Remapped::kYes;
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,96 @@
+#include "interpose/lower/memory_state.h"
+
+#include <algorithm>
+
+#include "restart/json.h"
+
+namespace cropdl::lower {
+
+using nlohmann::json;
+
+namespace {
+
+json policy_json(const MemoryPolicy& p) { return {{"mode", p.mode}, {"nodes", p.nodes}}; }
+
+MemoryPolicy policy_from(const json& owner) {
+  MemoryPolicy p;
+  if (!owner.contains("policy")) return p;
+  owner.at("policy").at("mode").get_to(p.mode);
+  owner.at("policy").at("nodes").get_to(p.nodes);
+  return p;
+}
+
+json file_json(const MappedFile& f) {
+  return {{"path", restart::json_bytes(f.path)},
+          {"shared", f.shared},
+          {"offset", f.offset},
+          {"device", f.device},
+          {"inode", f.inode},
+          {"born", f.born},
+          {"modified", f.modified},
+          {"size", f.size}};
+}
+
+MappedFile file_from(const json& j) {
+  MappedFile f;
+  f.path = restart::bytes_of(j.at("path"));
+  j.at("shared").get_to(f.shared);
+  f.offset = restart::integer_of<uint64_t>(j.at("offset"));
+  f.device = restart::integer_of<uint64_t>(j.at("device"));
+  f.inode = restart::integer_of<uint64_t>(j.at("inode"));
+  f.born = restart::integer_of<int64_t>(j.at("born"));
+  f.modified = restart::integer_of<int64_t>(j.at("modified"));
+  f.size = restart::integer_of<uint64_t>(j.at("size"));
+  return f;
+}
+
+}  // namespace
+
+RegionState MemoryState::of(uint64_t begin, uint64_t end) const {
+  const auto at = std::lower_bound(regions.begin(), regions.end(), begin,
+                                   [](const RegionState& r, uint64_t address) { return r.begin < address; });
+  if (at != regions.end() && at->begin == begin && at->end == end) return *at;
+  RegionState former;
+  former.begin = begin;
+  former.end = end;
+  former.flags = "nr ";
+  return former;
+}
+
+json to_json(const MemoryState& state) {
+  json regions = json::array();
+  for (const RegionState& r : state.regions) {
+    json one{{"begin", r.begin}, {"end", r.end}, {"flags", r.flags}};
+    if (r.file) one["file"] = file_json(*r.file);
+    for (const PageRun& g : r.guards) one["guards"].push_back({g.begin, g.end});
+    if (r.policy.mode != 0) one["policy"] = policy_json(r.policy);
+    regions.push_back(std::move(one));
+  }
+  json j{{"regions", std::move(regions)},
+         {"lock_future", state.lock_future},
+         {"stack_limit", state.stack_limit}};
+  if (state.policy.mode != 0) j["policy"] = policy_json(state.policy);
+  return j;
+}
+
+MemoryState memory_state_from(const json& j) {
+  MemoryState state;
+  state.lock_future = restart::integer_of<int>(j.at("lock_future"));
+  state.stack_limit = restart::integer_of<uint64_t>(j.at("stack_limit"));
+  state.policy = policy_from(j);
+  for (const json& one : j.at("regions")) {
+    RegionState r;
+    r.begin = restart::integer_of<uint64_t>(one.at("begin"));
+    r.end = restart::integer_of<uint64_t>(one.at("end"));
+    one.at("flags").get_to(r.flags);
+    if (one.contains("file")) r.file = file_from(one.at("file"));
+    if (one.contains("guards"))
+      for (const json& g : one.at("guards"))
+        r.guards.push_back({g.at(0).get<uint64_t>(), g.at(1).get<uint64_t>()});
+    r.policy = policy_from(one);
+    state.regions.push_back(std::move(r));
+  }
+  return state;
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,67 @@
+// Private mappings of files: contents, own changes, own changes dropped (MADV_DONTNEED gives the file's contents again),
+// and a file that grows (what was beyond its end raised SIGBUS, and shows the file's bytes from then on).
+//   --work DIR: for its files
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "steplog.h"
+
+enum { kPage = 4096, kPages = 24 };
+
+static sigjmp_buf back;
+static void fault(int sig) { siglongjmp(back, sig); }
+static int faults(const volatile unsigned char* p) {
+  if (sigsetjmp(back, 1)) return 1;
+  (void)*p;
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  steplog_open(argc, argv, -1);
+  signal(SIGBUS, fault);
+  const char* work = ".";
+  for (int i = 1; i + 1 < argc; i++)
+    if (!strcmp(argv[i], "--work")) work = argv[i + 1];
+  char name[4096], page[kPage];
+  snprintf(name, sizeof name, "%s/mapped-%d", work, getpid());
+  int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  STEPLOG_CHECK(fd >= 0);
+  for (int i = 0; i < 8; i++) {
+    memset(page, 'a' + i, kPage);
+    STEPLOG_CHECK(write(fd, page, kPage) == kPage);
+  }
+  unsigned char* p = mmap(NULL, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  const unsigned char* shared = mmap(NULL, 4 * kPage, PROT_READ, MAP_PRIVATE, fd, 2 * kPage);
+  STEPLOG_CHECK(p != MAP_FAILED && shared != MAP_FAILED);
+  for (int i = 4; i < 8; i++) memset(p + i * kPage, 'A' + i, kPage);
+  memset(p + 3 * kPage, 0, kPage);  // a change to zeros is a change, too
+  int size = 8;
+  while (steplog_done < steplog_steps) {
+    for (int i = 0; i < kPages; i++) {
+      if (i >= size) {
+        STEPLOG_CHECK(faults(p + i * kPage));
+        continue;
+      }
+      const int own = i >= 4 && i < 8;
+      STEPLOG_CHECK(p[i * kPage + 5] == (i == 3 ? 0 : own ? 'A' + i : 'a' + i));
+    }
+    for (int i = 0; i < 4; i++) STEPLOG_CHECK(shared[i * kPage] == 'a' + 2 + i);
+    STEPLOG_CHECK(!madvise(p + 7 * kPage, kPage, MADV_DONTNEED) && p[7 * kPage] == 'a' + 7);
+    STEPLOG_CHECK(!madvise(p, kPage, MADV_DONTNEED) && p[0] == 'a');
+    memset(p + 7 * kPage, 'A' + 7, kPage);
+    if (steplog_done % 5 == 4 && size < kPages) {  // through the descriptor
+      memset(page, 'a' + size, kPage);
+      STEPLOG_CHECK(write(fd, page, kPage) == kPage);
+      size++;
+    }
+    steplog_mix((uint64_t)size);
+    steplog_step();
+  }
+  unlink(name);
+  steplog_ok();
+  return 0;
+}
