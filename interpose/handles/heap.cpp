@@ -7,6 +7,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "interpose/handles/spin_lock.h"
@@ -30,6 +32,7 @@ struct Header {
   uint64_t blocks;           //
   uint64_t free[kClasses];   // by log2 of the block's size: first free block, linked through their first word
   uint64_t roots[kRoots];    //
+  uint64_t mapped;           // first address without memory; 0: kHeapEnd, as in images of earlier versions
 };
 static_assert(sizeof(Header) <= kPage);
 
@@ -49,9 +52,20 @@ unsigned class_of(size_t bytes) {
   return c;
 }
 
+// Memory up to `end`. Not all at once: ulimit -v counts what is mapped, and strict overcommit what is writable.
+bool map_up_to(Header* h, uint64_t end) {
+  if (h->mapped == 0 || end <= h->mapped) return true;
+  const uint64_t wanted = std::min<uint64_t>((end + seam::kHeapStep - 1) & ~(seam::kHeapStep - 1), seam::kHeapEnd);
+  const void* at = mmap(reinterpret_cast<void*>(h->mapped), wanted - h->mapped, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at == MAP_FAILED && errno != EEXIST) return false;  // EEXIST: who made the heap mapped more of it
+  h->mapped = wanted;
+  return true;
+}
+
 uint64_t take_from_top(Header* h, size_t size, size_t alignment) {
   const uint64_t at = (h->top + alignment - 1) & ~(uint64_t{alignment} - 1);
-  if (size > seam::kHeapEnd - at) return 0;
+  if (size > seam::kHeapEnd - at || !map_up_to(h, at + size)) return 0;
   h->top = at + size;
   return at;
 }
@@ -64,6 +78,7 @@ void heap_format() {
   h->magic = kMagic;
   h->version = kVersion;
   h->top = seam::kHeapBegin + kPage;
+  h->mapped = seam::kHeapBegin + seam::kHeapStep;
 }
 
 const char* heap_check() {

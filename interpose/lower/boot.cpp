@@ -14,7 +14,9 @@ std::string boot_text(const Boot& b) {
                         {"preload", json_bytes(b.preload)},
                         {"version", b.version},
                         {"installation", json_bytes(b.installation)},
-                        {"sanitizer", b.sanitizer}}
+                        {"sanitizer", b.sanitizer},
+                        {"layout", b.layout},
+                        {"personality", b.personality}}
       .dump();
 }
 
@@ -30,6 +32,8 @@ Result<Boot> parse_boot(const std::string& text) {
     b.version = restart::integer_of<uint64_t>(json.at("version"));
     b.installation = restart::bytes_of(json.at("installation"));
     b.sanitizer = json.at("sanitizer").get<std::string>();
+    b.layout = restart::integer_of<int>(json.at("layout"));
+    b.personality = restart::integer_of<unsigned long>(json.at("personality"));
     return b;
   } catch (const nlohmann::json::exception&) {
     return Error{"this program is started by cropdl-run or cropdl-restart, not by hand"};

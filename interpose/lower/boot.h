@@ -21,6 +21,8 @@ struct Boot {
   uint64_t version = 0;      // to restart from, 0: the newest that is whole
   std::string installation;  // directory of our shims and core
   std::string sanitizer;     // "AddressSanitizer" if the program was built with it (start only)
+  int layout = 0;            // how often this process has started over in another layout (layout.h)
+  unsigned long personality = 0;  // what it had before that
 };
 
 std::string boot_text(const Boot& boot);

@@ -18,6 +18,7 @@
 #include "interpose/lower/donor.h"
 #include "interpose/lower/filter.h"
 #include "interpose/lower/lock_wait.h"
+#include "interpose/lower/layout.h"
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -228,7 +229,9 @@ Status start_agent(Process& p) {
 
 }  // namespace cropdl::lower
 
-int main(int argc, char** argv) {
+namespace {
+
+int lower_main(int argc, char** argv) {
   using namespace cropdl::lower;
   // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors
   // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
@@ -241,6 +244,7 @@ int main(int argc, char** argv) {
   auto boot = parse_boot(text != nullptr ? text : "");
   if (!boot) die(boot.error().message);
   p.boot = *boot;
+  settled_in(p.boot);
   unsetenv(kBootVariable);
   remember_standard_streams();
   p.inherited = inherited_files();
@@ -253,4 +257,15 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
   if (argc > 1) p.arguments.assign(arguments.begin() + 1, arguments.end());
   start_program(p, arguments);
+}
+
+int count;
+char** words;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  count = argc;
+  words = argv;
+  cropdl::lower::with_enough_stack([] { lower_main(count, words); });
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -145,9 +146,11 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   const uint64_t at = reinterpret_cast<uint64_t>(aside);
   for (const uint64_t page : changed)
     memcpy(reinterpret_cast<void*>(at + (page - begin)), reinterpret_cast<void*>(page), kPage);
+  // By system call: communication libraries (UCX) put functions of their own in mremap's place, which know nothing of
+  // its last argument.
   if ((write && mprotect(aside, end - begin, prot) != 0) ||
-      mremap(aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED,
-             reinterpret_cast<void*>(begin)) == MAP_FAILED) {
+      syscall(SYS_mremap, aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) !=
+          static_cast<long>(begin)) {
     munmap(aside, end - begin);
     return Remapped::kOtherFile;
   }

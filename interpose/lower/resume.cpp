@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "interpose/lower/layout.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
 #include "interpose/lower/metadata.h"
@@ -171,6 +172,9 @@ void restart_program(Process& p) {
                         std::to_string(known->ranks));
   p.program = known->program;
   p.arguments = known->args;
+  for (const auto& v : candidates)
+    if (&v.manifest == known)
+      if (auto s = settle_addresses(p, v); !s) die(s.error().message);
 
   if (p.launch.rank == 0) {
     const restart::StoreIdentity identity{known->job, known->program, known->args, known->ranks};

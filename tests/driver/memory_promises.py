@@ -2,8 +2,10 @@
 """Promises about the program's memory: whatever a mapping is, holds or was advised, it is so again after a restart, or the
 checkpoint is refused by name."""
 
+import resource
 import sys
 
+from command_promises import refused
 from driver import promise_main
 from restart_promises import survives
 
@@ -22,6 +24,21 @@ promise("memory.locks_on_future_memory", survives, "mapping_flags", arguments=("
 promise("memory.what_grows_down_goes_on_growing", survives, "grows_down", arguments=STEPS)
 promise("memory.guard_pages", survives, "guard_pages", arguments=STEPS)
 promise("memory.private_mappings_of_a_file_that_grows", survives, "file_mappings", arguments=STEPS + ("--work", "@"))
+promise("memory.addresses_taken_by_a_restarted_process_are_freed_by_another_layout", survives, "nowhere_else", arguments=STEPS)
+promise("memory.read_only_shared_mapping_of_a_file", survives, "shared_mappings", arguments=("read-only",) + STEPS + ("--work", "@"))
+for _how in ("read-write-descriptor", "none", "anonymous", "memfd"):
+    promise(f"memory.refused.shared_mapping.{_how.replace('-', '_')}", refused, "shared_mappings", _how, ["shared mapping"])
+
+
+def limited(resource_number, limit, program, arguments):
+    """Under a limit on resources that the program alone would keep, as `ulimit` sets it."""
+    resource.setrlimit(resource_number, (limit, limit))
+    survives(program, arguments=arguments)
+
+
+promise("memory.address_space_limited_to_8_gb", limited, resource.RLIMIT_AS, 8_000_000 << 10, "plain", STEPS)
+promise("memory.data_limited_to_4_gb", limited, resource.RLIMIT_DATA, 4 << 30, "plain", STEPS)
+promise("memory.stacks_limited_to_64_kb", limited, resource.RLIMIT_STACK, 64 << 10, "plain", STEPS)
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES))

@@ -1,0 +1,41 @@
+// Shared mappings that cannot be written to at the moment, held during the first half of the steps:
+//   shared_mappings HOW --work DIR
+//   read-write-descriptor  PROT_READ of a descriptor opened for writing: the descriptor's writes show, mprotect gives more
+//   none                   PROT_NONE, likewise
+//   anonymous              MAP_ANONYMOUS, PROT_READ
+//   memfd                  PROT_READ of a memfd
+//   read-only              of a descriptor opened for reading: can be saved
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "steplog.h"
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  steplog_open(argc, argv, -1);
+  const char *how = argv[1], *work = ".";
+  for (int i = 2; i + 1 < argc; i++)
+    if (!strcmp(argv[i], "--work")) work = argv[i + 1];
+  char name[4096], text[8192];
+  snprintf(name, sizeof name, "%s/shared-%d", work, getpid());
+  memset(text, 'x', sizeof text);
+  int fd = !strcmp(how, "memfd") ? memfd_create("shared", 0) : open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  STEPLOG_CHECK(fd >= 0 && write(fd, text, sizeof text) == sizeof text);
+  const int only = !strcmp(how, "read-only");
+  if (only) close(fd), fd = open(name, O_RDONLY);
+  unsigned char* p = mmap(NULL, 8192, !strcmp(how, "none") ? PROT_NONE : PROT_READ,
+                          MAP_SHARED | (!strcmp(how, "anonymous") ? MAP_ANONYMOUS : 0), !strcmp(how, "anonymous") ? -1 : fd, 0);
+  STEPLOG_CHECK(p != MAP_FAILED);
+  close(fd);
+  while (steplog_done < steplog_steps) {
+    if (only) STEPLOG_CHECK(p[5] == 'x' && mprotect(p, 4096, PROT_READ | PROT_WRITE) != 0);
+    if (!only && steplog_done == steplog_steps / 2) munmap(p, 8192);
+    steplog_mix((uint64_t)steplog_done);
+    steplog_step();
+  }
+  unlink(name);
+  steplog_ok();
+  return 0;
+}
