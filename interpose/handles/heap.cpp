@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "interpose/handles/heap_step.h"
 #include "interpose/handles/spin_lock.h"
 #include "interpose/seam/layout.h"
 
@@ -52,10 +53,10 @@ unsigned class_of(size_t bytes) {
   return c;
 }
 
-// Memory up to `end`. Not all at once: ulimit -v counts what is mapped, and strict overcommit what is writable.
+// Memory up to `end`.
 bool map_up_to(Header* h, uint64_t end) {
   if (h->mapped == 0 || end <= h->mapped) return true;
-  const uint64_t wanted = std::min<uint64_t>((end + seam::kHeapStep - 1) & ~(seam::kHeapStep - 1), seam::kHeapEnd);
+  const uint64_t wanted = std::min<uint64_t>((end + kHeapStep - 1) & ~(kHeapStep - 1), seam::kHeapEnd);
   const void* at = mmap(reinterpret_cast<void*>(h->mapped), wanted - h->mapped, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (at == MAP_FAILED && errno != EEXIST) return false;  // EEXIST: who made the heap mapped more of it
@@ -78,7 +79,7 @@ void heap_format() {
   h->magic = kMagic;
   h->version = kVersion;
   h->top = seam::kHeapBegin + kPage;
-  h->mapped = seam::kHeapBegin + seam::kHeapStep;
+  h->mapped = seam::kHeapBegin + kHeapStep;
 }
 
 const char* heap_check() {

@@ -1,7 +1,6 @@
 // The persistent heap: memory in the upper half's window whose contents images save and whose code lies in the lower
-// half. Handle tables, recipes, counters and drained messages live in it. Its mapping (private, anonymous, without
-// reserve) begins at kHeapBegin; the first kHeapStep bytes are made by the loader, more as it grows, all of it by the
-// restorer at the same address: addresses are stable,
+// half. Handle tables, recipes, counters and drained messages live in it. Its mapping (from kHeapBegin, private,
+// anonymous, without reserve) is begun by the loader, or made by the restorer, and grows (heap_step.h): addresses are stable,
 // so raw addresses of blocks may be stored in blocks; addresses of the LH may not.
 //
 // LH only, LH FS base, any thread (one spin lock, held for a few instructions; small blocks make no system call).
@@ -18,7 +17,7 @@ enum Root : unsigned { kRootMpi, kRootTables, kRoots = 16 };
 void heap_format();        // a fresh heap in zero-filled memory
 const char* heap_check();  // after a restore, before anything else: nullptr, or why this heap can not be used
 
-// Zero-filled, 16-byte aligned; never fails except when 60 GiB of addresses, or what ulimit -v allows, are used up (then nullptr). Blocks above
+// Zero-filled, 16-byte aligned; never fails except when 60 GiB, or what ulimit -v allows, are used up (then nullptr). Blocks above
 // 2 KiB are whole pages; freeing one gives its pages back to the kernel.
 void* heap_allocate(size_t bytes);
 void heap_free(void* block);  // nullptr is allowed

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -241,8 +240,6 @@ Result<ProgramMemory> examine_memory() {
   const std::vector<Mapping> all = read_mappings_and_flags();
   memory.state.lock_future = probe.locked_as(all);
   memory.state.policy = thread_policy();
-  rlimit stack{};
-  if (getrlimit(RLIMIT_STACK, &stack) == 0) memory.state.stack_limit = stack.rlim_cur;
   if (uses_protection_keys(all))
     return Error{"the program has allocated protection keys (pkey_alloc), which cannot be saved yet"};
   for (const Mapping& m : program_part(all)) {
@@ -369,11 +366,6 @@ Status finish_memory(const restart::ImageReader& image, const MemoryState& state
   if (state.lock_future != 0 && mlockall(state.lock_future) != 0)
     return Error{"cannot lock future memory as the program had asked for (mlockall): " + errno_text(errno) +
                  "; raise ulimit -l"};
-  rlimit stack{};  // a program that raised it may have grown into what it allows
-  if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < state.stack_limit) {
-    stack.rlim_cur = std::min<rlim_t>(state.stack_limit, stack.rlim_max);
-    setrlimit(RLIMIT_STACK, &stack);
-  }
   if (!gone.empty())
     *note = gone.front() +
             (gone.size() > 1 ? " and " + std::to_string(gone.size() - 1) + " more files that" : " that") +

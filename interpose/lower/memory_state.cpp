@@ -66,9 +66,7 @@ json to_json(const MemoryState& state) {
     if (r.policy.mode != 0) one["policy"] = policy_json(r.policy);
     regions.push_back(std::move(one));
   }
-  json j{{"regions", std::move(regions)},
-         {"lock_future", state.lock_future},
-         {"stack_limit", state.stack_limit}};
+  json j{{"regions", std::move(regions)}, {"lock_future", state.lock_future}};
   if (state.policy.mode != 0) j["policy"] = policy_json(state.policy);
   return j;
 }
@@ -76,7 +74,6 @@ json to_json(const MemoryState& state) {
 MemoryState memory_state_from(const json& j) {
   MemoryState state;
   state.lock_future = restart::integer_of<int>(j.at("lock_future"));
-  state.stack_limit = restart::integer_of<uint64_t>(j.at("stack_limit"));
   state.policy = policy_from(j);
   for (const json& one : j.at("regions")) {
     RegionState r;

@@ -32,7 +32,6 @@ struct MemoryState {
   std::vector<RegionState> regions;  // ascending
   int lock_future = 0;               // MCL_FUTURE and MCL_ONFAULT (man 2 mlockall)
   MemoryPolicy policy;               // of the main thread
-  uint64_t stack_limit = 0;          // RLIMIT_STACK, up to which stacks grow; 0: not known
 
   // Images of earlier versions say nothing: then it is what those versions made of every region.
   RegionState of(uint64_t begin, uint64_t end) const;

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "interpose/handles/heap_step.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/upper/raw.h"
@@ -126,7 +127,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   if (mapped->begin != seam::kCore || mapped->end > seam::kCore + seam::kCoreSize)
     return Error{core->path + ": not the core that this version was built with"};
   if (auto s = map_at(seam::kState, seam::kStateSize, PROT_READ | PROT_WRITE, "the state"); !s) return s;
-  if (auto s = map_at(seam::kHeapBegin, seam::kHeapStep, PROT_READ | PROT_WRITE, "the heap"); !s) return s;
+  if (auto s = map_at(seam::kHeapBegin, handles::kHeapStep, PROT_READ | PROT_WRITE, "the heap"); !s) return s;
 
   auto* state = seam::state();
   if (auto s = map_at(seam::signal_stack(&state->threads[0]), seam::kSignalStackSize, PROT_READ | PROT_WRITE,

@@ -32,7 +32,6 @@ inline constexpr size_t kSignalStackSize = 0x1'0000;  // a frame needs 3.4 KiB w
 inline constexpr uintptr_t kHeapBegin =
     kWindowBegin + 0x1'0000'0000;  // handle tables, recipes, drained messages
 inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;   //
-inline constexpr size_t kHeapStep = 64 << 20;  // mapped at the start, then as it grows: limits count what is mapped
 inline constexpr uintptr_t kBrkBegin = kWindowBegin + 0x10'0000'0000;  // the emulated brk area
 inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x20'0000'0000;    //
 inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;  // everything the UH maps

@@ -10,7 +10,7 @@ from driver import promise_main
 from restart_promises import survives
 
 PROMISES = {}
-STEPS = ("--steps", "40", "--pace", "15000")
+STEPS = ("--steps", "48", "--pace", "25000")
 
 
 def promise(name, function, *args, **kwargs):

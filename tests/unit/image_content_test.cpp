@@ -52,6 +52,37 @@ TEST_F(ImageContent, MemoryComesBackBitForBitWithZeroPagesAndChunkEdges) {
   EXPECT_TRUE(verified) << verified.error().message;
 }
 
+TEST_F(ImageContent, FragileMemoryIsCopiedAndComesBackTheSame) {
+  constexpr uint64_t kBytes = 3 << 20;
+  Memory memory(kTestAddress, kBytes);
+  fill(memory.data(), kBytes, 4);
+  for (uint64_t page = 0; page < kBytes / kImagePage; page += 5) std::memset(memory.data() + page * kImagePage, 0, kImagePage);
+  std::string before(memory.data(), kBytes);
+  Region region{memory.begin(), memory.end(), PROT_READ, "file", {{memory.begin(), memory.end()}}};
+  const ImageTotals plain = write_regions(path("a.img"), {region});
+  region.fragile = true;
+  const ImageTotals copied = write_regions(path("b.img"), {region});
+  EXPECT_EQ(plain.checksum, copied.checksum);  // the files are the same
+  ImageReader reader = open_image(path("b.img"));
+  memory.renew();
+  Status loaded = reader.load_region(0);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(std::memcmp(memory.data(), before.data(), kBytes), 0);
+}
+
+TEST_F(ImageContent, FragileMemoryThatCannotBeReadFailsInWords) {
+  Memory memory(kTestAddress, 4 * kImagePage);
+  fill(memory.data(), 4 * kImagePage, 5);
+  mprotect(memory.data() + 2 * kImagePage, kImagePage, PROT_NONE);
+  Result<ImageWriter> writer = ImageWriter::create(path("a.img"), 1);
+  ASSERT_TRUE(writer);
+  Region region{memory.begin(), memory.end(), PROT_READ, "libfoo.so", {{memory.begin(), memory.end()}}};
+  region.fragile = true;
+  Status added = writer->add_region(region);
+  ASSERT_FALSE(added);
+  EXPECT_NE(added.error().message.find("libfoo.so cannot be read any more"), std::string::npos) << added.error().message;
+}
+
 TEST_F(ImageContent, RegionsMetadataAndTotalsComeBack) {
   Memory low(kTestAddress, 3 * kImagePage), high(kTestAddress + (1 << 30), 2 * kImagePage);
   fill(low.data() + kImagePage, kImagePage, 2);
