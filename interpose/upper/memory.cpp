@@ -94,8 +94,27 @@ void remember_outside(uint64_t begin, uint64_t end) {
   if (slot < seam::kMaxExtents) s->outside[slot] = {begin, end};  // more than that: the checkpoint is refused
 }
 
+// A mapping at an address of the program's choice, and the note of it, in one piece: a checkpoint between
+// them would not know whose it is. Not noted before, since a call that fails (MAP_FIXED_NOREPLACE over memory
+// of the lower half) makes nothing the program's.
+long map_and_remember(const Call& c, uint64_t at, uint64_t length) {
+  const bool outside = !seam::in_window(at) && length != 0;
+  const uint64_t all = ~0ull;
+  uint64_t mask = 0;
+  constexpr int kSetMask = 2;
+  if (outside)
+    raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&all), reinterpret_cast<long>(&mask), 8);
+  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  if (outside) {
+    if (!failed(result)) remember_outside(result, result + length);
+    raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
+  }
+  return result;
+}
+
 bool is_lower_half(uint64_t begin, uint64_t length) {
-  return seam::state()->no_lower_half_below_4gib == 0 && begin < seam::kLowEnd && (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
+  return seam::state()->no_lower_half_below_4gib == 0 && begin < seam::kLowEnd &&
+         (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
 }  // namespace
@@ -106,9 +125,7 @@ long place_mmap(const Call& c) {
   const uint64_t length = page_up(c.a[1]);
   if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0 && is_lower_half(c.a[0], length)) return kNoMemory;
   if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
-    // Before: between the mapping and a note of it a checkpoint would not know that it is the program's.
-    if ((flags & MAP_32BIT) == 0 && length != 0) remember_outside(c.a[0], c.a[0] + length);
-    return raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4], c.a[5]);
+    return map_and_remember(c, c.a[0], length);
   }
   auto at = [&](uint64_t address) {
     return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
@@ -165,8 +182,7 @@ long place_mremap(const Call& c) {
     return raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE, c.a[4]);
   if ((flags & MREMAP_FIXED) != 0) {
     if (is_lower_half(c.a[4], page_up(c.a[2]))) return kNoMemory;
-    remember_outside(c.a[4], c.a[4] + page_up(c.a[2]));
-    return raw(c.nr, c.a[0], c.a[1], c.a[2], flags, c.a[4]);
+    return map_and_remember(c, c.a[4], page_up(c.a[2]));
   }
   const long in_place = raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~(MREMAP_MAYMOVE | MREMAP_DONTUNMAP));
   if ((flags & MREMAP_DONTUNMAP) == 0 && (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0))
