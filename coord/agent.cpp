@@ -20,6 +20,7 @@
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "coord/link.h"
+#include "restart/say.h"
 
 namespace cropdl::coord {
 
@@ -108,10 +109,10 @@ class Agent::Loop {
   // it would keep open). Where a sandbox forbids that, it shares the table and holds low numbers for moments
   // only.
   void leave_the_programs_descriptors() {
-    if (!config_.own_descriptors || wake_.fd() < restart::kFirstHighDescriptor || ::unshare(CLONE_FILES) != 0)
+    if (!config_.own_descriptors || wake_.fd() < restart::first_high_descriptor() || ::unshare(CLONE_FILES) != 0)
       return;
     ::close_range(0, 1, 0);  // 2 stays, for reports
-    ::close_range(3, restart::kFirstHighDescriptor - 1, 0);
+    ::close_range(3, static_cast<unsigned>(restart::first_high_descriptor()) - 1, 0);
   }
 
   void run() {
@@ -257,7 +258,7 @@ class Agent::Loop {
 Result<std::unique_ptr<Agent>> Agent::start(AgentConfig config, LocalRank& rank, VersionSink* sink) {
   if (config.host.empty()) config.host = this_host();
   if (!config.report)
-    config.report = [](const std::string& line) { std::fprintf(stderr, "cropdl: %s\n", line.c_str()); };
+    config.report = [](const std::string& line) { say("cropdl: " + line); };
   auto loop = std::make_unique<Loop>(std::move(config), rank);
   if (const Status s = loop->start(sink); !s) return s.error();
   return std::unique_ptr<Agent>(new Agent(std::move(loop)));

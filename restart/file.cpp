@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 
@@ -36,16 +37,39 @@ int transfer_all(VectorCall call, int fd, std::span<iovec> pieces, uint64_t offs
   return 0;
 }
 
+constexpr int kRegistered = 1 << 16;
+std::atomic<uint64_t> own_descriptors[kRegistered / 64];
+std::atomic<int> first_high{900};
+
+void note_own(int fd, bool own) {
+  if (fd < 0 || fd >= kRegistered) return;
+  const uint64_t bit = 1ull << (fd % 64);
+  if (own)
+    own_descriptors[fd / 64] |= bit;
+  else
+    own_descriptors[fd / 64] &= ~bit;
+}
+
 }  // namespace
+
+bool is_own_descriptor(int fd) {
+  return fd >= 0 && fd < kRegistered && (own_descriptors[fd / 64] >> (fd % 64) & 1) != 0;
+}
+
+int first_high_descriptor() { return first_high; }
+void set_first_high_descriptor(int fd) { first_high = fd; }
+
+Descriptor::Descriptor(int fd) : fd_(fd) { note_own(fd, true); }
 
 int Descriptor::close() {
   int fd = std::exchange(fd_, -1);
+  note_own(fd, false);
   // close(2): on Linux the descriptor is gone even on EINTR, and must not be closed again.
   return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
 }
 
 Descriptor move_high(Descriptor low) {
-  const int high = ::fcntl(low.fd(), F_DUPFD_CLOEXEC, kFirstHighDescriptor);
+  const int high = ::fcntl(low.fd(), F_DUPFD_CLOEXEC, first_high_descriptor());
   return high < 0 ? std::move(low) : Descriptor(high);
 }
 

@@ -16,7 +16,7 @@ namespace cropdl::restart {
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
+  explicit Descriptor(int fd);
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
@@ -33,8 +33,13 @@ class Descriptor {
 };
 
 // Descriptors of ours are numbered from here up where the limit allows it: the low numbers are the program's,
-// which counts on them, and a restart needs them free. Below the usual soft limit of 1024.
-inline constexpr int kFirstHighDescriptor = 900;
+// which counts on them, and a restart needs them free. At first 900, below the usual soft limit of 1024; whoever
+// knows more changes it.
+int first_high_descriptor();
+void set_first_high_descriptor(int fd);
+
+// Whether a Descriptor of this process holds that number. Any thread.
+bool is_own_descriptor(int fd);
 
 // The same open file under a high number, close-on-exec; as it is if the process may not have such numbers.
 Descriptor move_high(Descriptor low);

@@ -8,10 +8,11 @@
 #endif
 
 #include <atomic>
-#include <cstdio>
+#include <string>
 
 #include "interpose/mpi/lower/runtime.h"
 #include "interpose/seam/type_contents.h"
+#include "restart/say.h"
 
 namespace cropdl::lower::generated {
 
@@ -19,8 +20,8 @@ namespace cropdl::lower::generated {
 inline int missing(const char* name) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
-    std::fprintf(stderr, "cropdl: %s is not offered by the MPI underneath; the call returns an error. Run under the "
-                         "program's own MPI to use it.\n", name);
+    cropdl::say(std::string("cropdl: ") + name + " is not offered by the MPI underneath; the call returns an error. Run "
+                 "under the program's own MPI to use it.");
   }
   return seam::kErrUnsupportedOperation;
 }

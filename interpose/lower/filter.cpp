@@ -33,7 +33,7 @@ constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam
 static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
               seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
-enum Label { kNext, kAllow, kTrap, kAbsent, kMmap, kMask, kFcntl, kMprotect, kFutex, kFutexTime, kArchPrctl };
+enum Label { kNext, kAllow, kTrap, kAbsent, kMmap, kMask, kFcntl, kIoctl, kInput, kMprotect, kFutex, kFutexTime, kArchPrctl };
 
 struct Instruction {
   sock_filter code;
@@ -113,7 +113,7 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
 
 }  // namespace
 
-Status install_filter(bool restarted) {
+Status install_filter(bool restarted, bool watch_input) {
   Program p;
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
@@ -126,7 +126,11 @@ Status install_filter(bool restarted) {
   p.jump(BPF_JEQ, __NR_futex, kFutex);
   p.jump(BPF_JEQ, __NR_arch_prctl, kArchPrctl);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
+  p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
+  if (watch_input)
+    for (const int nr : upper::kReads) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kInput);
   test_numbers(p, upper::kTrapped, kTrap);
+  test_numbers(p, upper::kMakesDescriptors, kTrap);
   if (restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
@@ -180,7 +184,17 @@ Status install_filter(bool restarted) {
   p.label(kFcntl);
   p.load(low(argument(1)));
   p.jump(BPF_JEQ, 0 /* F_DUPFD */, kTrap);
-  p.jump(BPF_JEQ, 1030 /* F_DUPFD_CLOEXEC */, kTrap, kAllow);
+  p.jump(BPF_JEQ, 1030 /* F_DUPFD_CLOEXEC */, kTrap);
+  p.jump(BPF_JEQ, 1026 /* F_NOTIFY */, kTrap, kAllow);
+
+  p.label(kIoctl);
+  p.load(low(argument(1)));
+  for (const unsigned request : upper::kDescriptorIoctls) p.jump(BPF_JEQ, request, kTrap);
+  p.result(SECCOMP_RET_ALLOW);
+
+  p.label(kInput);
+  p.load(low(argument(0)));
+  p.jump(BPF_JEQ, 0, kTrap, kAllow);
   put_ends(p);
 
   std::vector<sock_filter> code = p.finish();

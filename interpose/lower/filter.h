@@ -7,7 +7,8 @@
 
 namespace cropdl::lower {
 
-// `restarted`: ids are virtual too. Sets no_new_privs, as an unprivileged filter must.
-Status install_filter(bool restarted);
+// `restarted`: ids are virtual too. `watch_input`: the standard input is one whose bytes are gone when they are
+// read. Sets no_new_privs, as an unprivileged filter must.
+Status install_filter(bool restarted, bool watch_input);
 
 }  // namespace cropdl::lower

@@ -29,6 +29,7 @@
 #include "interpose/lower/window.h"
 #include "interpose/seam/thread.h"
 #include "restart/file.h"
+#include "restart/say.h"
 
 extern "C" {
 [[noreturn]] void cropdl_enter(uint64_t sp, uint64_t entry, cropdl::seam::ThreadRecord*);
@@ -45,11 +46,8 @@ Process& process() {
 void die(const std::string& line) {
   const Process& p = process();
   const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
-  if (p.launch.ranks > 1)
-    fprintf(stderr, "%s: rank %u: %s\n", what, p.launch.rank, line.c_str());
-  else
-    fprintf(stderr, "%s: %s\n", what, line.c_str());
-  fflush(stderr);
+  const std::string rank = p.launch.ranks > 1 ? "rank " + std::to_string(p.launch.rank) + ": " : "";
+  say(std::string(what) + ": " + rank + line);
   // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a
   // signal.
   if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
@@ -82,7 +80,8 @@ void ready_to_run(seam::ThreadRecord& main) {
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = install_handlers(); !s) die(s.error().message);
-  if (auto s = install_filter(p.boot.restart); !s) die(s.error().message);
+  remember_our_descriptors();
+  if (auto s = install_filter(p.boot.restart, input_is_a_stream()); !s) die(s.error().message);
   if (p.boot.restart) {
     if (auto s = restore_last_attributes(); !s) die(s.error().message);
     p.agent->note_phase("idle");
@@ -122,6 +121,7 @@ void fill_control_page(Process& p) {
   page->serve = serve;
   page->leave = leave;
   page->lend_lower_fs = lend_lower_fs;
+  page->first_lower_file = choose_first_descriptor();
 }
 
 void enter_program(uint64_t stack, uint64_t entry) {
@@ -169,7 +169,7 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();
   m.attributes = std::move(*attributes);
-  auto files = list_open_files();
+  auto files = list_open_files(p.mpi != nullptr);
   if (!files) return files.error();
   m.files = std::move(*files);
 
@@ -233,6 +233,9 @@ namespace {
 
 int lower_main(int argc, char** argv) {
   using namespace cropdl::lower;
+  const std::vector<int> given = open_descriptors();
+  cropdl::restart::set_first_high_descriptor(choose_first_descriptor());
+  cropdl::keep_error_stream(choose_first_descriptor());
   // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors
   // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
   cropdl::restart::open_high("/", O_PATH);
@@ -247,8 +250,8 @@ int lower_main(int argc, char** argv) {
   settled_in(p.boot);
   unsetenv(kBootVariable);
   remember_standard_streams();
-  p.inherited = inherited_files();
   p.launch = read_launch(p.boot.program);
+  p.inherited = inherited_descriptors(given, p.launch.flavour != "none");
   p.mpi = mpi_of_this_lower_half();
   if (auto s = check_window(); !s) die(s.error().message);
   if (auto s = map_control_page(p.boot.installation); !s) die(s.error().message);

@@ -9,6 +9,26 @@ using restart::bytes_of;
 using restart::integer_of;
 using restart::json_bytes;
 
+namespace {
+
+json identity_json(const FileIdentity& id) {
+  return json{{"device", id.device},     {"inode", id.inode}, {"born", id.born},
+              {"modified", id.modified}, {"size", id.size},   {"mode", id.mode}};
+}
+
+FileIdentity identity_of(const json& j) {
+  FileIdentity id;
+  id.device = integer_of<uint64_t>(j.at("device"));
+  id.inode = integer_of<uint64_t>(j.at("inode"));
+  id.born = integer_of<int64_t>(j.at("born"));
+  id.modified = integer_of<int64_t>(j.at("modified"));
+  id.size = integer_of<int64_t>(j.at("size"));
+  id.mode = integer_of<uint32_t>(j.at("mode"));
+  return id;
+}
+
+}  // namespace
+
 std::string metadata_text(const Metadata& m) {
   json pending = json::array();
   for (const PendingSignal& s : m.pending_signals) pending.push_back({{"process", s.process}, {"info", s.info}});
@@ -21,7 +41,9 @@ std::string metadata_text(const Metadata& m) {
                      {"flags", f.flags},
                      {"descriptor_flags", f.descriptor_flags},
                      {"offset", f.offset},
-                     {"size", f.size}});
+                     {"size", f.size},
+                     {"ended", f.ended},
+                     {"identity", identity_json(f.identity)}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
               {"program", json_bytes(m.program)},
@@ -70,6 +92,8 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
       file.descriptor_flags = integer_of<int>(f.at("descriptor_flags"));
       file.offset = integer_of<int64_t>(f.at("offset"));
       file.size = integer_of<int64_t>(f.at("size"));
+      file.ended = f.value("ended", false);
+      if (const auto id = f.find("identity"); id != f.end()) file.identity = identity_of(*id);
       m.files.push_back(std::move(file));
     }
     if (j.contains("clocks")) j.at("clocks").get_to(m.clocks);

@@ -1,59 +1,28 @@
 #include "interpose/lower/open_files.h"
 
 #include <fcntl.h>
-#include <linux/kcmp.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 
+#include "interpose/lower/descriptors.h"
 #include "interpose/seam/state.h"
-#include "restart/file.h"
 
 namespace cropdl::lower {
 namespace {
 
-using restart::kFirstHighDescriptor;
+int64_t nanoseconds(const statx_timestamp& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; }
 
-struct Identity {
-  bool open = false;
-  dev_t device = 0;
-  ino_t inode = 0;
-  mode_t type = 0;
-};
-Identity standard[3];
-
-Identity identify(int fd) {
-  struct stat st {};
-  if (fstat(fd, &st) != 0) return {};
-  return {true, st.st_dev, st.st_ino, st.st_mode & S_IFMT};
-}
-
-std::string link_of(int fd) {
-  char path[4096];
-  const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
-  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
-}
-
-bool same_description(int a, int b) {
-  const pid_t me = getpid();
-  return syscall(SYS_kcmp, me, me, KCMP_FILE, a, b) == 0;
-}
-
-bool holds_lock(int fd) {
-  char text[8192];
-  const int info = open(("/proc/self/fdinfo/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC);
-  if (info < 0) return false;
-  const ssize_t n = read(info, text, sizeof text - 1);
-  close(info);
-  if (n <= 0) return false;
-  text[n] = 0;
-  return strstr(text, "\nlock:") != nullptr;
-}
-
-// "pipe", "socket", ... as the refusal names it.
+// "a pipe", "a socket", ... as the refusal names it.
 std::string kind_of(const struct stat& st, const std::string& link) {
   if (S_ISFIFO(st.st_mode)) return "a pipe";
   if (S_ISSOCK(st.st_mode)) return "a socket";
@@ -66,115 +35,131 @@ std::string kind_of(const struct stat& st, const std::string& link) {
   return link;
 }
 
-Error refuse(const OpenFile& f, const std::string& why) {
-  return {"the program's file " + f.path + " (descriptor " + std::to_string(f.fd) + "): " + why};
+// Devices without a state of their own: null, zero, full, random, urandom (Linux, devices.txt).
+bool is_stateless_device(const struct stat& st) {
+  if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 1) return false;
+  for (const unsigned minor : {3u, 5u, 7u, 8u, 9u})
+    if (minor(st.st_rdev) == minor) return true;
+  return false;
+}
+
+// A pipe or socket from which nothing will ever come again.
+bool is_at_its_end(int fd, const struct stat& st) {
+  if (S_ISSOCK(st.st_mode)) {
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  }
+  pollfd p{fd, POLLIN, 0};
+  int left = 0;
+  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
+
+// What no restart could open again, or would open as something else; "" if there is nothing to say.
+std::string why_not(int fd, const struct stat& st, const std::string& path) {
+  const std::string number = " (descriptor " + std::to_string(fd) + ")";
+  if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISCHR(st.st_mode))
+    return kind_of(st, path) + number + " cannot be saved yet" + advice_on_given(fd);
+  if (S_ISCHR(st.st_mode) && !is_stateless_device(st))
+    return "the device " + path + number + " cannot be saved yet: it has a state of its own";
+  struct statfs fs {};
+  if (fstatfs(fd, &fs) == 0 && fs.f_type == 0x19800202 /* MQUEUE_MAGIC, ipc/mqueue.c */)
+    return "the POSIX message queue " + path + number + " cannot be saved yet";
+  if (fs.f_type == PROC_SUPER_MAGIC && path.rfind("/proc/", 0) == 0 && path[6] >= '0' && path[6] <= '9')
+    return path + number + " cannot be saved: it is of this very process; close it before the checkpoint";
+  struct stat there {};
+  if (path.empty() || path[0] != '/' || stat(path.c_str(), &there) != 0 || there.st_dev != st.st_dev ||
+      there.st_ino != st.st_ino)
+    return std::string(S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ") + path + number +
+           " cannot be saved yet: no restart could open it by its name";
+  return "";
+}
+
+std::string unseen_ways(bool mpi) {
+  const uint32_t unseen = seam::state()->unseen;
+  if ((unseen & seam::kUnseenTooHigh) != 0)
+    return "the program has used a descriptor above " + std::to_string(seam::kMaxDescriptors - 1) +
+           ", which cannot be saved";
+  if ((unseen & seam::kUnseenSharedTable) != 0)
+    return "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed "
+           "is not "
+           "known";
+  if ((unseen & seam::kUnseenOwnTable) != 0)
+    return "a thread has taken a table of descriptors of its own (unshare), which cannot be saved";
+  if ((unseen & seam::kUnseenNotification) != 0)
+    return "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be "
+           "saved";
+  if (mpi && (unseen & seam::kUnseenIoUring) != 0)
+    return "the program has used io_uring, whose descriptors cannot be told from the MPI's";
+  return "";
 }
 
 }  // namespace
 
-static_assert(kFirstHighDescriptor == seam::kFirstLowerFile);  // the core steers the program around them
-
-void remember_standard_streams() {
-  for (int fd = 0; fd < 3; ++fd) standard[fd] = identify(fd);
+Result<FileIdentity> identify(int fd, const std::string& path) {
+  struct statx x {};
+  const int at = fd >= 0 ? statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x)
+                         : statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &x);
+  if (at != 0) return Error{errno_text(errno)};
+  FileIdentity id;
+  id.device = makedev(x.stx_dev_major, x.stx_dev_minor);
+  id.inode = x.stx_ino;
+  if ((x.stx_mask & STATX_BTIME) != 0) id.born = nanoseconds(x.stx_btime);
+  id.modified = nanoseconds(x.stx_mtime);
+  id.size = static_cast<int64_t>(x.stx_size);
+  id.mode = x.stx_mode;
+  return id;
 }
 
-std::vector<int> inherited_files() {
-  std::vector<int> found;
-  for (int fd = 0; fd < kFirstHighDescriptor; ++fd) {
-    const Identity id = identify(fd);
-    if (id.open && (fd < 3 || id.type == S_IFREG || id.type == S_IFDIR || id.type == S_IFCHR))
-      found.push_back(fd);
-  }
-  return found;
-}
-
-Result<std::vector<OpenFile>> list_open_files() {
+Result<std::vector<OpenFile>> list_open_files(bool mpi) {
+  if (std::string line = unseen_ways(mpi); !line.empty()) return Error{line};
+  if (std::string line = unknown_descriptor(mpi); !line.empty()) return Error{line};
   std::vector<OpenFile> files;
-  const auto* state = seam::state();
-  for (int fd = 0; fd < static_cast<int>(seam::kMaxFiles); ++fd) {
+  std::multimap<std::pair<dev_t, ino_t>, int> by_inode;  // only the same file can be the same description
+  auto* state = seam::state();
+  for (const int fd : open_descriptors()) {
     if (!seam::owns_file(state, fd)) continue;
     struct stat st {};
-    if (fstat(fd, &st) != 0) continue;  // closed behind the core's back
+    if (fstat(fd, &st) != 0) continue;
+    const std::string number = " (descriptor " + std::to_string(fd) + ")";
     OpenFile f;
     f.fd = fd;
     f.flags = fcntl(fd, F_GETFL);
     f.descriptor_flags = fcntl(fd, F_GETFD);
-    for (const OpenFile& other : files)
-      if (f.same_as < 0 && same_description(other.fd, fd)) f.same_as = other.fd;
-    const Identity id = identify(fd);
-    const bool plain = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
-    for (int s = 0; s < 3 && !plain; ++s)
-      if (standard[s].open && standard[s].device == id.device && standard[s].inode == id.inode &&
-          (f.standard < 0 || s == fd))
-        f.standard = s;
-    // Standard streams that the launcher gave as files belong to the launcher as well.
-    for (int s = 0; s < 3 && plain; ++s)
-      if (standard[s].open && standard[s].device == id.device && standard[s].inode == id.inode && s == fd)
-        f.standard = s;
+    const int s = fd < static_cast<int>(seam::kStreamFiles) ? state->streams[fd] - 1 : -1;
+    const Stream* stream = s >= 0 ? &stream_at_start(s) : nullptr;
+    if (s > 0 || (s == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
+      f.standard = s;
+    if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
+      if (!is_at_its_end(fd, st))
+        return Error{"the standard input is " + kind_of(st, "") +
+                     " of which the program has read, and what was read cannot be had again; give it a file "
+                     "instead (< FILE)"};
+      f.ended = true;
+    }
+    const std::string link = link_of(fd);
+    if (has_lock(fd) && (stream == nullptr || !stream->locked))
+      return Error{"a file lock or lease on " + link + number + " cannot be saved yet"};
+    if (has_owner(fd) && (stream == nullptr || !stream->owned))
+      return Error{"SIGIO or SIGURG for " + link + number +
+                   " (fcntl F_SETOWN or F_SETSIG) cannot be saved yet"};
     if (f.standard < 0) {
-      f.path = link_of(fd);
-      const std::string number = "descriptor " + std::to_string(fd);
-      if (!plain && !S_ISCHR(st.st_mode))
-        return Error{kind_of(st, f.path) + " (" + number + ") cannot be saved yet"};
-      if (S_ISREG(st.st_mode) && (st.st_nlink == 0 || f.path.empty() || f.path[0] != '/'))
-        return Error{"the deleted file " + f.path + " (" + number + ") cannot be saved yet"};
-      if (S_ISCHR(st.st_mode) && f.path.rfind("/dev/", 0) != 0)
-        return Error{"the device " + f.path + " (" + number + ") cannot be saved yet"};
-      if (holds_lock(fd)) return Error{"a file lock on " + f.path + " cannot be saved yet"};
-      if (plain) f.offset = lseek(fd, 0, SEEK_CUR);
-      if (S_ISREG(st.st_mode) && (f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
+      const auto [begin, end] = by_inode.equal_range({st.st_dev, st.st_ino});
+      for (auto it = begin; it != end && f.same_as < 0; ++it)
+        if (same_description(it->second, fd)) f.same_as = it->second;
+      if (f.same_as < 0) by_inode.insert({{st.st_dev, st.st_ino}, fd});
+      f.path = link;
+      if (std::string line = why_not(fd, st, link); !line.empty()) return Error{line};
+      if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
+      if (S_ISREG(st.st_mode)) {
+        auto id = identify(fd, "");
+        if (!id) return Error{link + number + ": " + id.error().message};
+        f.identity = *id;
+        if ((f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
+      }
     }
     files.push_back(std::move(f));
   }
   return files;
-}
-
-Status check_files(const std::vector<OpenFile>& files) {
-  for (const OpenFile& f : files) {
-    if (f.standard >= 0 || f.same_as >= 0) continue;
-    struct stat st {};
-    if (stat(f.path.c_str(), &st) != 0) return refuse(f, errno_text(errno) + "; put it back and try again");
-    if (f.size >= 0 && st.st_size < f.size)
-      return refuse(f, "has " + std::to_string(st.st_size) + " bytes, but had " + std::to_string(f.size) +
-                           " when the checkpoint was taken; put it back and try again");
-  }
-  return {};
-}
-
-Status reopen_files(const std::vector<OpenFile>& files) {
-  // Standard streams move out of the way first: the program may have had its own files at 0 to 2.
-  int streams[3];
-  for (int s = 0; s < 3; ++s) streams[s] = fcntl(s, F_DUPFD_CLOEXEC, kFirstHighDescriptor);
-  for (const OpenFile& f : files) {
-    int fd = -1;
-    if (f.same_as >= 0) {
-      fd = fcntl(f.same_as, F_DUPFD, f.fd);
-    } else if (f.standard >= 0) {
-      if (streams[f.standard] < 0) continue;  // the new launcher gave none
-      fd = fcntl(streams[f.standard], F_DUPFD, kFirstHighDescriptor);
-    } else {
-      constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
-      fd = open(f.path.c_str(), (f.flags & ~kOnlyAtOpen) | O_CLOEXEC);
-      if (fd < 0) return refuse(f, "cannot open it again: " + errno_text(errno));
-      if (f.size >= 0 && ftruncate(fd, f.size) != 0)
-        return refuse(f, "cannot cut it back: " + errno_text(errno));
-      if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset)
-        return refuse(f, "cannot seek in it: " + errno_text(errno));
-    }
-    if (fd < 0) return refuse(f, errno_text(errno));
-    if (fd != f.fd) {
-      if (dup2(fd, f.fd) < 0) return refuse(f, errno_text(errno));
-      close(fd);
-    }
-    fcntl(f.fd, F_SETFD, f.descriptor_flags);
-  }
-  for (int s = 0; s < 3; ++s) {
-    bool used = false;
-    for (const OpenFile& f : files) used = used || f.fd == s;
-    if (!used) close(s);
-    if (streams[s] >= 0) close(streams[s]);
-  }
-  return {};
 }
 
 }  // namespace cropdl::lower

@@ -7,6 +7,7 @@
 
 #include "coord/agent.h"
 #include "interpose/lower/boot.h"
+#include "interpose/lower/descriptors.h"
 #include "interpose/lower/launch.h"
 #include "interpose/lower/rank.h"
 #include "interpose/lower/version_store.h"
@@ -19,7 +20,7 @@ struct Process {
   MpiRuntime* mpi = nullptr;  // null: built without an MPI
   std::string program;
   std::vector<std::string> arguments;  // without the program's name
-  std::vector<int> inherited;          // descriptors that are the program's from the start
+  Inherited inherited;                 // descriptors that this process was started with
   std::unique_ptr<Rank> rank;
   std::unique_ptr<VersionStore> versions;  // rank 0 only
   std::unique_ptr<coord::Agent> agent;

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 
 #include "interpose/lower/layout.h"
@@ -14,9 +14,11 @@
 #include "interpose/lower/metadata.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
+#include "interpose/lower/reopen_files.h"
 #include "interpose/lower/window.h"
 #include "restart/file.h"
 #include "restart/image.h"
+#include "restart/say.h"
 
 namespace cropdl::lower {
 namespace {
@@ -96,14 +98,14 @@ std::string agree(Process& p, const std::string& mine) {
 [[noreturn]] void die_together(const Process& p, const std::string& line) {
   constexpr unsigned kLongEnough = 3;  // seconds
   if (p.launch.rank == 0)
-    fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
+    cropdl::say("cropdl-restart: " + line);
   else
     sleep(kLongEnough);
   _exit(1);
 }
 
 void say(const Process& p, const std::string& line) {
-  if (p.launch.rank == 0) fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
+  if (p.launch.rank == 0) cropdl::say("cropdl-restart: " + line);
 }
 
 // The interval that the job was started with goes on unless another one is given.
@@ -118,14 +120,18 @@ double former_interval(const std::vector<restart::Version>& candidates) {
   return 0;
 }
 
-// Hydra gives each rank an open descriptor to talk to, whose number the program may have used for a file of
-// its own.
-void move_launcher_descriptor() {
-  const char* number = getenv("PMI_FD");
-  if (number == nullptr) return;
-  static restart::Descriptor moved;  // for the process's life
-  moved = restart::move_high(restart::Descriptor(static_cast<int>(strtol(number, nullptr, 10))));
-  setenv("PMI_FD", std::to_string(moved.fd()).c_str(), 1);
+// The highest descriptor that the program has in any version that may be taken.
+int highest_descriptor(const Process& p, const std::vector<restart::Version>& candidates) {
+  int highest = 2;
+  for (const auto& version : candidates) {
+    if (!version.damage.empty()) continue;
+    const auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
+    if (!image) continue;
+    const auto metadata = parse_metadata(image->metadata(), image->path());
+    if (!metadata) continue;
+    for (const OpenFile& f : metadata->files) highest = std::max(highest, f.fd);
+  }
+  return highest;
 }
 
 // Returns what went wrong, or "".
@@ -176,6 +182,10 @@ void restart_program(Process& p) {
     if (&v.manifest == known)
       if (auto s = settle_addresses(p, v); !s) die(s.error().message);
 
+  std::vector<int> given = p.inherited.programs;
+  given.insert(given.end(), p.inherited.launchers.begin(), p.inherited.launchers.end());
+  if (auto s = make_room_for(highest_descriptor(p, candidates), given); !s) die(s.error().message);
+
   if (p.launch.rank == 0) {
     const restart::StoreIdentity identity{known->job, known->program, known->args, known->ranks};
     if (auto s = open_versions(p, identity); !s) die(s.error().message);
@@ -202,11 +212,10 @@ void restart_program(Process& p) {
   if (p.versions) p.versions->set_parent(version->number);
 
   const Metadata& m = loaded.metadata;
-  move_launcher_descriptor();
   std::string trouble;
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
   if (trouble.empty())
-    if (auto s = reopen_files(m.files); !s) trouble = s.error().message;
+    if (auto s = place_files(m.files); !s) trouble = s.error().message;
   std::string note;
   if (trouble.empty())
     if (auto s = finish_memory(*loaded.image, m.memory, &note); !s) trouble = s.error().message;
@@ -218,6 +227,11 @@ void restart_program(Process& p) {
   // Last: from here on this process has no more rights than the program had.
   if (trouble.empty())
     if (auto s = restore_attributes(m.attributes); !s) trouble = s.error().message;
+  verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
+
+  std::string done;
+  if (auto s = apply_files(m.files, &done); !s) trouble = s.error().message;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
 

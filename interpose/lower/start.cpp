@@ -92,7 +92,11 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   const auto interpreter = map_at_next(*loader);
   if (!interpreter) die(interpreter.error().message);
   auto* state = seam::state();
-  for (const int fd : p.inherited) state->files[fd / 64] |= 1ull << (fd % 64);
+  for (const int fd : p.inherited.programs) {
+    if (fd >= static_cast<int>(seam::kMaxDescriptors)) die("descriptor " + std::to_string(fd) + " is too high");
+    *seam::files_word(state, fd) |= 1ull << (fd % 64);
+    if (fd < 3) state->streams[fd] = static_cast<uint8_t>(fd + 1);
+  }
   state->text_begin = interpreter->begin;
   state->text_end = interpreter->end;
   state->no_lower_half_below_4gib = p.boot.sanitizer.empty() ? 0 : 1;

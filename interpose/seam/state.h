@@ -73,7 +73,16 @@ struct ReuseSlot {
   uint64_t address;
 };
 
-inline constexpr unsigned kFirstLowerFile = 900;  // the LH keeps its own descriptors from here on
+// Descriptors that the core knows one by one; a program that gets a higher one is not checkpointed.
+inline constexpr unsigned kMaxDescriptors = 1u << 20;  // fs.nr_open as kernels come (fs/file.c)
+inline constexpr unsigned kStreamFiles = 1024;         // numbers for which `streams` is kept
+
+// PersistentState::unseen: ways by which descriptors came that the core could not follow.
+inline constexpr uint32_t kUnseenTooHigh = 1;        // beyond kMaxDescriptors
+inline constexpr uint32_t kUnseenSharedTable = 2;    // a child with CLONE_FILES and memory of its own
+inline constexpr uint32_t kUnseenIoUring = 4;        // io_uring opens descriptors by itself
+inline constexpr uint32_t kUnseenOwnTable = 8;       // unshare(CLONE_FILES) beside other threads
+inline constexpr uint32_t kUnseenNotification = 16;  // fcntl(F_NOTIFY): nobody can ask for it afterwards
 
 struct OutsideExtent {  // memory the UH placed outside the window and above 4 GiB (MAP_FIXED)
   uint64_t begin, end;
@@ -105,6 +114,11 @@ struct PersistentState {
   uint32_t said;           // lines to people that were printed, a bit each (core only)
   uint32_t foreign_code;   // has code of its own outside the window, whose calls are not seen
   uint32_t no_lower_half_below_4gib;  // kLowBegin to kLowEnd is the program's, too
+  uint64_t more_files[(kMaxDescriptors - kMaxFiles) / 64];  // `files` from kMaxFiles on
+  uint8_t
+      streams[kStreamFiles];  // 1 + s: this descriptor is the launcher's standard stream s, or a copy of it
+  uint32_t unseen;            // kUnseen bits
+  uint32_t input_used;        // the standard input was read, or copied: a pipe's bytes may be gone
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 
@@ -115,8 +129,13 @@ inline uint64_t signal_stack(const ThreadRecord* t) {
   return kSignalStacks + static_cast<uint64_t>(t - state()->threads) * kSignalStackSize;
 }
 
-inline bool owns_file(const PersistentState* s, int fd) {
-  return fd >= 0 && fd < static_cast<int>(kMaxFiles) && (s->files[fd / 64] >> (fd % 64) & 1) != 0;
+// The word of 64 descriptors that has `fd`, 0 <= fd < kMaxDescriptors.
+inline uint64_t* files_word(PersistentState* s, unsigned fd) {
+  return fd < kMaxFiles ? &s->files[fd / 64] : &s->more_files[(fd - kMaxFiles) / 64];
+}
+inline bool owns_file(PersistentState* s, int64_t fd) {
+  if (fd < 0 || fd >= kMaxDescriptors) return false;
+  return (*files_word(s, static_cast<unsigned>(fd)) >> (fd % 64) & 1) != 0;
 }
 
 }  // namespace cropdl::seam

@@ -56,6 +56,7 @@ long descriptor_call(const Call& call);
 long read_link(const Call& call);
 long execute(const Call& call);
 void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
+void close_lower_files();  // in a child of fork
 
 // Signals (signals.cpp)
 long set_action(const Call& call);

@@ -9,17 +9,66 @@ namespace cropdl::upper {
 namespace {
 
 constexpr int kAtFdcwd = -100;
-constexpr long kFirstLowerFile = seam::kFirstLowerFile;
 constexpr long kBadFile = -9;                   // EBADF
 constexpr int kReadOnlyCloseOnExec = 02000000;  // what ld.so opens libraries with
 
-void own(long fd) {
-  if (fd >= 0 && fd < static_cast<long>(seam::kMaxFiles) && !is_child())
-    __atomic_fetch_or(&seam::state()->files[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
+void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen, how, __ATOMIC_RELAXED); }
+
+// Whether this is the program's own table of descriptors. A child has a copy, without the LH behind it,
+// unless it was made with CLONE_FILES.
+bool is_program_table() {
+  if (is_spawned()) return seam::current_thread()->shares_files != 0;
+  return seam::state()->forked == 0 || (seam::state()->unseen & seam::kUnseenSharedTable) != 0;
+}
+
+void set_stream(long fd, uint8_t stream) {
+  if (fd < static_cast<long>(seam::kStreamFiles)) seam::state()->streams[fd] = stream;
+}
+void own(long fd, uint8_t stream = 0) {
+  if (fd < 0 || failed(fd) || !is_program_table()) return;
+  if (fd >= static_cast<long>(seam::kMaxDescriptors)) return note_unseen(seam::kUnseenTooHigh);
+  set_stream(fd, stream);
+  __atomic_fetch_or(seam::files_word(seam::state(), fd), 1ull << (fd % 64), __ATOMIC_RELAXED);
 }
 void disown(long fd) {
-  if (fd >= 0 && fd < static_cast<long>(seam::kMaxFiles) && !is_child())
-    __atomic_fetch_and(&seam::state()->files[fd / 64], ~(1ull << (fd % 64)), __ATOMIC_RELAXED);
+  if (fd < 0 || fd >= static_cast<long>(seam::kMaxDescriptors) || !is_program_table()) return;
+  set_stream(fd, 0);
+  __atomic_fetch_and(seam::files_word(seam::state(), fd), ~(1ull << (fd % 64)), __ATOMIC_RELAXED);
+}
+
+// A copy of a standard stream is that stream. Who copies the input may read it by the copy.
+void own_copy(long from, long fd) {
+  if (fd < 0 || failed(fd)) return;
+  const uint8_t stream =
+      from >= 0 && from < static_cast<long>(seam::kStreamFiles) ? seam::state()->streams[from] : 0;
+  if (stream == 1 && fd != from) seam::state()->input_used = 1;
+  if (fd != from) own(fd, stream);
+}
+
+bool is_lower_file(long fd) {
+  return fd >= seam::control()->first_lower_file && is_program_table() && !seam::owns_file(seam::state(), fd);
+}
+
+// Descriptors that came with a message (man 7 unix, SCM_RIGHTS; man 3 cmsg).
+struct Message {
+  uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
+};
+void own_received(const Message& m) {
+  struct Header {
+    uint64_t length;
+    int32_t level, type;
+  };
+  constexpr int kSocketLevel = 1, kRights = 1, kPidFd = 4;
+  uint64_t at = m.control;
+  const uint64_t end = m.control + m.control_length;
+  while (m.control != 0 && at + sizeof(Header) <= end) {
+    const auto* header = reinterpret_cast<const Header*>(at);
+    if (header->length < sizeof(Header) || header->length > end - at) return;
+    if (header->level == kSocketLevel && (header->type == kRights || header->type == kPidFd))
+      for (uint64_t fd = at + sizeof(Header); fd + 4 <= at + header->length; fd += 4)
+        own(*reinterpret_cast<const int32_t*>(fd));
+    at += (header->length + 7) & ~7ull;
+  }
 }
 
 // Natively these lead to the program; here the kernel would say the lower half.
@@ -49,6 +98,9 @@ long make_slowly(const Call& c) {
   return cropdl_descriptor_call(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
 }
 
+// Those that cropdl_descriptor_call has not noted.
+bool needs_note(long fd) { return fd >= static_cast<long>(seam::kMaxFiles) || is_child(); }
+
 }  // namespace
 
 long open_call(const Call& c) {
@@ -70,45 +122,110 @@ long open_call(const Call& c) {
     disown(fd);
     fd = exe;
   }
+  if (needs_note(fd)) own(fd);
   return fd;
 }
 
 long descriptor_call(const Call& c) {
   switch (c.nr) {
     case __NR_accept:
-    case __NR_accept4:
-      return make_slowly(c);
+    case __NR_accept4: {
+      const long fd = make_slowly(c);
+      if (needs_note(fd)) own(fd);
+      return fd;
+    }
+    case __NR_recvmsg: {  // waits as well
+      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
+      if (c.a[0] == 0) seam::state()->input_used = 1;
+      if (!failed(result)) own_received(*reinterpret_cast<const Message*>(c.a[1]));
+      return result;
+    }
+    case __NR_recvmmsg: {
+      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4]);
+      if (c.a[0] == 0) seam::state()->input_used = 1;
+      struct Received {
+        Message message;
+        uint64_t length;
+      };
+      for (long i = 0; !failed(result) && i < result; ++i)
+        own_received(reinterpret_cast<const Received*>(c.a[1])[i].message);
+      return result;
+    }
+    case __NR_read:  // of the standard input, which is a pipe or a socket
+    case __NR_readv:
+    case __NR_preadv2:
+    case __NR_recvfrom:
+    case __NR_splice:
+    case __NR_tee:
+      if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
+      return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
     case __NR_close:
       // A program that closes "everything" must not close the LH's.
-      if (c.a[0] >= kFirstLowerFile && !is_child() && !seam::owns_file(seam::state(), c.a[0]))
-        return kBadFile;
-      disown(c.a[0]);  // before: afterwards another thread may have been given the number
+      if (is_lower_file(static_cast<uint32_t>(c.a[0]))) return kBadFile;
+      disown(
+          static_cast<uint32_t>(c.a[0]));  // before: afterwards another thread may have been given the number
       return raw(c.nr, c.a[0]);
     case __NR_close_range: {
       const bool only_flags = (c.a[2] & 4) != 0;  // CLOSE_RANGE_CLOEXEC
-      if (is_child() || only_flags) return raw(c.nr, c.a[0], c.a[1], c.a[2]);
+      if (!is_program_table() || only_flags) return raw(c.nr, c.a[0], c.a[1], c.a[2]);
       // The LH's descriptors lie in the range, too: close what is the program's.
       const uint64_t first = static_cast<uint32_t>(c.a[0]);
       uint64_t last = static_cast<uint32_t>(c.a[1]);
       if (first > last) return -22;  // EINVAL
-      if (last >= seam::kMaxFiles) last = seam::kMaxFiles - 1;
-      for (uint64_t fd = first; fd <= last; ++fd)
-        if (seam::owns_file(seam::state(), fd)) disown(fd), raw(__NR_close, fd);
+      if (last >= seam::kMaxDescriptors) last = seam::kMaxDescriptors - 1;
+      for (uint64_t fd = first; fd <= last; ++fd) {
+        if (fd % 64 == 0 && *seam::files_word(seam::state(), fd) == 0)
+          fd += 63;
+        else if (seam::owns_file(seam::state(), fd))
+          disown(fd), raw(__NR_close, fd);
+      }
       return 0;
     }
     case __NR_dup2:
     case __NR_dup3: {
-      if (c.a[1] >= kFirstLowerFile && !is_child() && !seam::owns_file(seam::state(), c.a[1]) &&
-          !failed(raw(__NR_fcntl, c.a[1], 1 /* F_GETFD */)))
-        return kBadFile;
+      const long to = static_cast<uint32_t>(c.a[1]);
+      if (is_lower_file(to) && !failed(raw(__NR_fcntl, to, 1 /* F_GETFD */))) return kBadFile;
       const long fd = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      own(fd);
+      own_copy(static_cast<int>(c.a[0]), fd);
       return fd;
     }
     case __NR_fcntl: {
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      if (c.a[1] == 0 || c.a[1] == 1030) own(result);  // F_DUPFD, F_DUPFD_CLOEXEC
+      const auto command = static_cast<uint32_t>(c.a[1]);
+      if (command == 0 || command == 1030) own_copy(static_cast<int>(c.a[0]), result);  // F_DUPFD(_CLOEXEC)
+      if (command == 1026 && result == 0) note_unseen(seam::kUnseenNotification);       // F_NOTIFY
       return result;
+    }
+    case __NR_dup: {
+      const long fd = raw(c.nr, c.a[0]);
+      own_copy(static_cast<int>(c.a[0]), fd);
+      return fd;
+    }
+    case __NR_unshare: {              // the LH's threads share the table
+      constexpr long kFiles = 0x400;  // CLONE_FILES
+      if (!is_child() && (c.a[0] & kFiles) != 0) {
+        bool alone = true;  // then it makes no difference
+        for (unsigned i = 1; i < seam::kMaxThreads && alone; ++i) alone = seam::state()->threads[i].used == 0;
+        if (alone) return raw(c.nr, c.a[0] & ~kFiles);
+        note_unseen(seam::kUnseenOwnTable);
+      }
+      return raw(c.nr, c.a[0]);
+    }
+    case __NR_bpf: {  // only some of its commands make one; 0 is their success
+      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
+      if (result > 0) own(result);
+      return result;
+    }
+    case 444: {  // landlock_create_ruleset: with flags it answers questions
+      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
+      if (c.a[2] == 0) own(result);
+      return result;
+    }
+    case __NR_io_uring_setup: {
+      const long fd = raw(c.nr, c.a[0], c.a[1]);
+      if (!failed(fd)) note_unseen(seam::kUnseenIoUring);
+      own(fd);
+      return fd;
     }
     case __NR_pipe:
     case __NR_pipe2:
@@ -124,6 +241,16 @@ long descriptor_call(const Call& c) {
       return fd;
     }
   }
+}
+
+// The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors stay.
+void close_lower_files() {
+  auto* s = seam::state();
+  if ((s->unseen & seam::kUnseenSharedTable) != 0) return;  // they may be the parent's own
+  const auto first = static_cast<unsigned>(seam::control()->first_lower_file);
+  for (unsigned fd = (first / 64 + 1) * 64; fd < seam::kMaxDescriptors; fd += 64)
+    if (*seam::files_word(s, fd) != 0) return;
+  if (*seam::files_word(s, first) >> (first % 64) == 0) raw(__NR_close_range, first, ~0u, 0);
 }
 
 long read_link(const Call& c) {

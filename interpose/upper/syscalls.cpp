@@ -35,6 +35,16 @@ bool made_in_one_piece(long nr) {
     case __NR_pidfd_open:
     case __NR_pidfd_getfd:
     case __NR_io_uring_setup:
+    case __NR_open_by_handle_at:
+    case __NR_bpf:
+    case __NR_open_tree:
+    case __NR_fsopen:
+    case __NR_fsmount:
+    case __NR_fspick:
+    case __NR_unshare:
+    case __NR_ioctl:
+    case 444:  // landlock_create_ruleset
+    case 467:  // open_tree_attr
     case __NR_rt_sigaction:
     case __NR_sigaltstack:
     case __NR_clone:

@@ -113,6 +113,9 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
     record->alternate_sp = parent->alternate_sp;
     record->alternate_size = parent->alternate_size;
     record->alternate_flags = parent->alternate_flags;
+    record->shares_files = (flags & CLONE_FILES) != 0 ? 1 : 0;
+  } else if ((flags & CLONE_FILES) != 0) {
+    __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenSharedTable, __ATOMIC_RELAXED);
   }
   parent->clone_return = call->rcx;
   parent->clone_record = record;
@@ -184,12 +187,7 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
     t->upper_tid = told;
   } else if (t->kind != seam::kSpawnedChild) {
     s->forked = 1;  // fork: this memory is the child's own
-    // The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors
-    // stay.
-    constexpr unsigned kFirst = seam::kFirstLowerFile;
-    bool high = (s->files[kFirst / 64] >> (kFirst % 64)) != 0;
-    for (unsigned i = kFirst / 64 + 1; i < seam::kMaxFiles / 64; ++i) high = high || s->files[i] != 0;
-    if (!high) upper::raw(__NR_close_range, kFirst, ~0u, 0);
+    upper::close_lower_files();
   }
   constexpr int kSetMask = 2;
   upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);

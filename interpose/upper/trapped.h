@@ -42,6 +42,26 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_semop,          __NR_semtimedop,
                                    __NR_msgrcv,         __NR_msgsnd};
 
+// Further ways to a descriptor. ioctl, fcntl and reads of the standard input are looked at in the filter.
+inline constexpr int kMakesDescriptors[] = {__NR_recvmsg,
+                                            __NR_recvmmsg,
+                                            __NR_open_by_handle_at,
+                                            __NR_bpf,
+                                            __NR_open_tree,
+                                            __NR_fsopen,
+                                            __NR_fsmount,
+                                            __NR_fspick,
+                                            __NR_unshare,
+                                            444 /* landlock_create_ruleset */,
+                                            467 /* open_tree_attr */};
+
+// ioctls that return a descriptor of their own (man 2 ioctl_tty, ioctl_ns)
+inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb701 /* NS_GET_USERNS */,
+                                                 0xb702 /* NS_GET_PARENT */};
+
+// What reads from a descriptor that is its first argument; trapped for 0 when that is a pipe or a socket.
+inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvfrom, __NR_splice, __NR_tee};
+
 // Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {
     __NR_getpid, __NR_gettid, __NR_getppid, __NR_getpgrp, __NR_getpgid, __NR_getsid, __NR_setpgid,

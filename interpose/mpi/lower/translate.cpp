@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "interpose/mpi/lower/state.h"
+#include "restart/say.h"
 
 namespace cropdl::lower {
 namespace {
@@ -157,7 +158,7 @@ void say(const char* format, ...) {
   va_start(arguments, format);
   vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  fprintf(stderr, "cropdl: rank %d: %s\n", state ? state->rank : -1, line);
+  cropdl::say("cropdl: rank " + std::to_string(state ? state->rank : -1) + ": " + line);
 }
 
 }  // namespace cropdl::lower

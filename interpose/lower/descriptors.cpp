@@ -1,0 +1,190 @@
+#include "interpose/lower/descriptors.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "interpose/seam/state.h"
+#include "restart/file.h"
+
+namespace cropdl::lower {
+namespace {
+
+struct Key {
+  dev_t device;
+  ino_t inode;
+  dev_t special;
+  bool operator==(const Key&) const = default;
+};
+Key key_of(const struct stat& st) { return {st.st_dev, st.st_ino, st.st_rdev}; }
+
+std::map<int, Key> given_to_program;
+std::map<int, Key> ours;  // since remember_our_descriptors()
+Stream streams[3];
+
+bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
+
+// What MPIs keep open, as seen with Open MPI and MPICH: sockets, pipes, event descriptors, files of shared
+// memory and of their session's directory, devices of networks.
+bool may_be_the_mpis(const struct stat& st, const std::string& link) {
+  if (S_ISSOCK(st.st_mode) || S_ISFIFO(st.st_mode)) return true;
+  for (const char* name : {"anon_inode:[eventfd]", "anon_inode:[eventpoll]", "anon_inode:[timerfd]",
+                           "anon_inode:[signalfd]", "anon_inode:inotify", "anon_inode:[infinibandevent]"})
+    if (link == name) return true;
+  if (S_ISCHR(st.st_mode)) {
+    constexpr unsigned kTerminal = 4, kTerminals = 5, kFirstPty = 136, kLastPty = 143;  // devices.txt
+    const unsigned major = major(st.st_rdev);
+    return major != kTerminal && major != kTerminals && (major < kFirstPty || major > kLastPty);
+  }
+  if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+    return begins(link, "/dev/shm/") || begins(link, "/sys/") || link.find("/ompi.") != std::string::npos ||
+           link.find("/pmix") != std::string::npos || link.find("/prte.") != std::string::npos ||
+           link.find("/openmpi-sessions") != std::string::npos || begins(link, "/memfd:ucx");
+  return false;
+}
+
+}  // namespace
+
+std::vector<int> open_descriptors() {
+  std::vector<int> found;
+  DIR* stream = opendir("/proc/thread-self/fd");
+  if (stream == nullptr) return found;
+  while (dirent* entry = readdir(stream))
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') {
+      const int fd = atoi(entry->d_name);
+      if (fd != dirfd(stream)) found.push_back(fd);
+    }
+  closedir(stream);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string link_of(int fd) {
+  char path[4096];
+  const ssize_t n = readlink(("/proc/thread-self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
+}
+
+int choose_first_descriptor() {
+  // As high as the limit lets us be, but not so high that the kernel's table of descriptors, which every fork
+  // copies up to the highest, becomes large.
+  constexpr rlim_t kTable = 16384, kOurs = 124, kUsual = 1024;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = kUsual;
+  const rlim_t end = std::clamp(limit.rlim_cur, kUsual, kTable);
+  return static_cast<int>(end - kOurs);
+}
+
+Inherited inherited_descriptors(const std::vector<int>& given, bool under_launcher) {
+  Inherited found;
+  for (const int fd : given) {
+    struct stat st {};
+    const int flags = fcntl(fd, F_GETFD);
+    // Closed at exec, and yet here: a library of the LH opened it before main().
+    if (flags < 0 || (flags & FD_CLOEXEC) != 0 || fstat(fd, &st) != 0) continue;
+    const bool between =
+        under_launcher && fd > 2 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISCHR(st.st_mode);
+    (between ? found.launchers : found.programs).push_back(fd);
+    if (!between) given_to_program[fd] = key_of(st);
+  }
+  return found;
+}
+
+std::string advice_on_given(int fd) {
+  struct stat st {};
+  const auto it = given_to_program.find(fd);
+  if (it == given_to_program.end() || fstat(fd, &st) != 0 || it->second != key_of(st)) return "";
+  const std::string number = std::to_string(fd);
+  return "; the program was started with it, and if it has no use for it, start it with " + number + ">&-";
+}
+
+void remember_our_descriptors() {
+  ours.clear();
+  for (const int fd : open_descriptors()) {
+    struct stat st {};
+    if (!seam::owns_file(seam::state(), fd) && fstat(fd, &st) == 0) ours[fd] = key_of(st);
+  }
+}
+
+std::string unknown_descriptor(bool mpi) {
+  const auto find = [&]() -> std::string {
+    for (const int fd : open_descriptors()) {
+      struct stat st {};
+      if (seam::owns_file(seam::state(), fd) || restart::is_own_descriptor(fd) || fstat(fd, &st) != 0)
+        continue;
+      if (const auto it = ours.find(fd); it != ours.end() && it->second == key_of(st)) continue;
+      const std::string link = link_of(fd);
+      if (link.empty() || (mpi && may_be_the_mpis(st, link))) continue;
+      return "descriptor " + std::to_string(fd) + " (" + link +
+             ") was not seen when it was made (by code outside the window, a child, or the kernel): whose it "
+             "is cannot "
+             "be known; close it and ask again";
+    }
+    return "";
+  };
+  // Where the agent's thread shares this table, it holds low numbers for moments.
+  std::string line = find();
+  for (int again = 0; again < 5 && !line.empty(); ++again) usleep(2000), line = find();
+  return line;
+}
+
+bool same_description(int a, int b) {
+  const pid_t me = getpid();
+  const long order = syscall(SYS_kcmp, me, me, KCMP_FILE, a, b);
+  if (order >= 0) return order == 0;
+  // The signal that would be sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG);
+  // without O_ASYNC nothing comes of it.
+  const int before = fcntl(a, F_GETSIG);
+  if (before < 0) return false;  // O_PATH: there is no offset to share
+  const int mark = before == 50 ? 51 : 50;
+  if (fcntl(a, F_SETSIG, mark) != 0) return false;
+  const bool same = fcntl(b, F_GETSIG) == mark;
+  fcntl(a, F_SETSIG, before);
+  return same;
+}
+
+const Stream& stream_at_start(int s) { return streams[s]; }
+
+void remember_standard_streams() {
+  for (int s = 0; s < 3; ++s) {
+    Stream& stream = streams[s];
+    stream.open = fstat(s, &stream.is) == 0;
+    if (!stream.open) continue;
+    stream.locked = has_lock(s);
+    stream.owned = has_owner(s);
+  }
+}
+
+bool input_is_a_stream() {
+  return streams[0].open && (S_ISFIFO(streams[0].is.st_mode) || S_ISSOCK(streams[0].is.st_mode));
+}
+
+bool has_lock(int fd) {
+  const auto text = [&] {
+    std::string all;
+    char part[4096];
+    const int info = open(("/proc/thread-self/fdinfo/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC);
+    for (ssize_t n; info >= 0 && (n = read(info, part, sizeof part)) > 0;)
+      all.append(part, static_cast<size_t>(n));
+    if (info >= 0) close(info);
+    return all;
+  }();
+  return text.find("\nlock:") != std::string::npos;
+}
+
+bool has_owner(int fd) {
+  f_owner_ex owner{};
+  if (fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.pid != 0) return true;
+  return fcntl(fd, F_GETSIG) > 0;
+}
+
+}  // namespace cropdl::lower

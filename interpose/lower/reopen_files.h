@@ -1,0 +1,25 @@
+// The program's descriptors come back, in three steps: look (nothing is changed), place (descriptors have
+// their numbers, no file is changed), apply (files get the contents of the checkpoint). Between them the
+// ranks agree. LH, START of a restart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "interpose/lower/open_files.h"
+
+namespace cropdl::lower {
+
+// Keeps the numbers that the program will need free of ours: `highest` is the highest of them. What the
+// launcher or a shell left open moves out of the way.
+Status make_room_for(int highest, const std::vector<int>& inherited);
+
+// Whether all can be opened again.
+Status check_files(const std::vector<OpenFile>& files);
+
+Status place_files(const std::vector<OpenFile>& files);
+
+// Says in `done` what was changed.
+Status apply_files(const std::vector<OpenFile>& files, std::string* done);
+
+}  // namespace cropdl::lower

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Promises about descriptors, standard streams and files: each comes back as it was, or is refused by name, and nothing
+outside the program is changed that is not provably its own."""
+
+import ctypes
+import errno
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+
+from driver import Failure, Log, PATIENCE, Place, app, check_whole, expect, native, promise_main, take_checkpoint, tool
+from command_promises import one_line, refused
+from restart_promises import SHORT, survives, wait_for_new_steps
+
+PROMISES = {}
+STEPS = ("--steps", "60", "--pace", "20000")
+
+
+def promise(name):
+    def keep(function):
+        PROMISES[name] = function
+        return function
+    return keep
+
+
+# --- Standard streams --------------------------------------------------------------------------------------------
+
+def by_shell(place, redirections, command):
+    """The command, started by a shell that redirects its standard streams; @ is the test's directory."""
+    return ["sh", "-c", f'exec "$@" {redirections.replace("@", place.root)}', "sh", *command]
+
+
+def protected(place, program, arguments=()):
+    return [tool("cropdl-run"), "--dir", place.store, "--", app(f"plain/{program}"), *arguments, "--log", place.path("log")]
+
+
+def lines(place, name):
+    with open(place.path(name), errors="replace") as f:
+        return f.read().splitlines()
+
+
+def ends_well(job, total=60):
+    job.finish()
+    log = Log(job.log)
+    check_whole(log)
+    expect(log.last_step() == total, f"{log.last_step()} steps of {total}: {job.output()}")
+
+
+@promise("files.standard_input_from_a_file_goes_on_where_it_was")
+def input_file():
+    with Place("input") as place:
+        with open(place.path("in"), "w") as f:
+            f.write("".join(f"{i:09d}\n" for i in range(60)) + "x" * 4096)
+        job = place.start(by_shell(place, "<@/in", protected(place, "streams", ("--input", "60") + STEPS)))
+        for _ in range(2):
+            job.wait_for_step(Log(job.log).last_step() + 4)
+            _, _, bounds = take_checkpoint(place, job)
+            job.kill_ranks()
+            job = place.restart()
+            wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+
+
+@promise("files.standard_input_from_a_pipe_is_refused_while_its_bytes_are_gone")
+def input_pipe():
+    with Place("input") as place:
+        with open(place.path("in"), "w") as f:
+            f.write("".join(f"{i}\n" for i in range(3)))
+        # Read, and its end not there: refused. Its end there: nothing is lost.
+        job = place.start(["sh", "-c", 'f=$1; g=$2; shift 2; (cat "$f"; until [ -e "$g" ]; do sleep 0.05; done) | exec "$@"', "sh",
+                           place.path("in"), place.path("go"),
+                           *protected(place, "streams", ("--input", "3", "--steps", "200", "--pace", "20000"))])
+        job.wait_for_step(5)
+        status, text, _ = place.checkpoint()
+        expect(status != 0 and "the standard input is a pipe" in one_line(text), f"{status}: {text}")
+        open(place.path("go"), "w").close()
+        job.wait_for_step(Log(job.log).last_step() + 10)
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_ranks()
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 200)
+        ends_well(job, 200)
+
+
+@promise("files.standard_input_from_a_pipe_that_nobody_read_is_no_obstacle")
+def unread_pipe():
+    with Place("input") as place:
+        job = place.start(["sh", "-c", 'sleep 100 | exec "$@"', "sh", *protected(place, "streams", STEPS)])
+        job.wait_for_step(3)
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_ranks()
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+
+
+def streams_apart(place, job):
+    job.wait_for_step(4)
+    _, _, bounds = take_checkpoint(place, job)
+    job.kill_ranks()
+    job = place.start(by_shell(place, "</dev/null >@/o 2>@/e", [tool("cropdl-restart"), place.store]))
+    wait_for_new_steps(job, bounds, 60)
+    ends_well(job)
+    out, err = lines(place, "o"), lines(place, "e")
+    expect(out and all(line.startswith("out ") for line in out), f"the restart's standard output has {out[:3]}")
+    expect("continues from version" in err[0] and any(line.startswith("err ") for line in err), f"standard error: {err[:3]}")
+    expect(not any(line.startswith("out ") for line in err), f"both streams are in one: {err[:5]}")
+
+
+@promise("files.streams_of_a_terminal_go_to_the_restart_s_own_each")
+def from_terminal():
+    with Place("streams") as place:
+        spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+        streams_apart(place, place.start([sys.executable, "-c", spawn, *protected(place, "streams", STEPS)]))
+
+
+@promise("files.two_streams_in_one_file_go_to_the_restart_s_own_each")
+def both_in_one():
+    with Place("streams") as place:
+        streams_apart(place, place.start(by_shell(place, ">@/both 2>&1", protected(place, "streams", STEPS))))
+
+
+@promise("files.our_lines_never_enter_a_file_of_the_program")
+def own_lines():
+    with Place("lines") as place:
+        data = place.path("data")
+        job = place.start(protected(place, "streams", ("--second", data) + STEPS))
+        for _ in range(2):
+            job.wait_for_step(Log(job.log).last_step() + 4)
+            _, _, bounds = take_checkpoint(place, job)
+            job.kill_ranks()
+            job = place.restart()
+            wait_for_new_steps(job, bounds, 60)
+            expect("continues from version" in job.output(), f"the restart says nothing: {job.output()}")
+        ends_well(job)
+        expect(lines(place, "data") == [f"err {i}" for i in range(60)], f"in the program's file: {lines(place, 'data')[:5]}")
+
+
+# --- Descriptors -------------------------------------------------------------------------------------------------
+
+@promise("files.two_thousand_descriptors_and_their_offsets")
+def many():
+    with Place("many") as place:
+        arguments = ("--files", "2000", "--work", place.root, "--steps", "30", "--pace", "20000")
+        job = place.start(["sh", "-c", 'ulimit -n 4096; exec "$@"', "sh", *protected(place, "many_files", arguments)])
+        for _ in range(2):
+            job.wait_for_step(Log(job.log).last_step() + 3)
+            _, _, bounds = take_checkpoint(place, job)
+            job.kill_ranks()
+            job = place.start(["sh", "-c", 'ulimit -n 4096; exec "$@"', "sh", tool("cropdl-restart"), place.store])
+            wait_for_new_steps(job, bounds, 30)
+        ends_well(job, 30)
+
+
+@promise("files.high_descriptors_under_a_lower_limit")
+def high_numbers():
+    """Numbers above 65536 where the hard limit allows them; restarted under a smaller soft limit."""
+    import resource
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (80000, max(hard, 80000)))
+    except (OSError, ValueError):
+        print(f"no descriptor above 65536 here: the hard limit is {hard}")
+    with Place("high") as place:
+        arguments = ("--files", "20", "--work", place.root, "--steps", "30", "--pace", "20000")
+        job = place.start(protected(place, "many_files", arguments))
+        job.wait_for_step(3)
+        print(job.output().strip())
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_ranks()
+        job = place.start(["sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh", tool("cropdl-restart"), place.store])
+        wait_for_new_steps(job, bounds, 30)
+        ends_well(job, 30)
+
+
+@promise("files.shared_offsets_where_kcmp_is_forbidden")
+def without_kcmp():
+    kcmp, not_permitted, no_new_privileges, set_seccomp, filter_mode = 312, 0x50000 | errno.EPERM, 38, 22, 2
+    steps = b"".join(struct.pack("HBBI", *step) for step in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, kcmp), (0x06, 0, 0, not_permitted), (0x06, 0, 0, 0x7fff0000)))  # man 2 seccomp
+    buffer = ctypes.create_string_buffer(steps)
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(buffer)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(no_new_privileges, 1, 0, 0, 0)
+    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot take kcmp away")
+    expect(libc.syscall(kcmp, os.getpid(), os.getpid(), 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, "kcmp is still there")
+    survives("files", arguments=SHORT + ("--work", "@"))
+
+
+for _what, _words in {
+        "scm": "a pipe (descriptor", "ptmx": "the device /dev/ptmx", "pts": "the device /dev/pts/", "peer": "the device /dev/pts/",
+        "proc": "it is of this very process", "queue": "posix message queue", "linked": "the deleted file",
+        "directory": "the deleted directory", "lock": "a file lock or lease", "record": "a file lock or lease",
+        "ofd": "a file lock or lease", "lease": "a file lock or lease", "owner": "f_setown", "signal": "f_setsig"}.items():
+    PROMISES[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused("refused_files", w, [k])
+
+
+def refused_for_good(what, words):
+    with Place("refused") as place:
+        job = place.start(protected(place, "refused_files", (what,) + STEPS))
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        expect(status != 0 and words in one_line(text), f"{status}: {text}")
+        print(text)
+        ends_well(job)
+
+
+for _what, _words in {"notify": "F_NOTIFY", "shared": "CLONE_FILES"}.items():
+    PROMISES[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused_for_good(w, k)
+
+
+@promise("files.child_that_shares_memory_and_descriptors_closes_none_of_ours")
+def spared():
+    survives("refused_files", arguments=("sharedmemory",) + SHORT, chain=("same",))
+
+
+@promise("refused.descriptor.given_by_the_shell")
+def given():
+    with Place("given") as place:
+        job = place.start(["sh", "-c", 'sleep 100 | { exec 7<&0 </dev/null; exec "$@"; }', "sh", *protected(place, "refused_files", ("given",) + STEPS)])
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        expect(status != 0 and "a pipe (descriptor 7)" in one_line(text), f"{status}: {text}")
+        print(text)
+        job.wait_for_step(40)
+        take_checkpoint(place, job)
+        ends_well(job)
+
+
+# --- Files -------------------------------------------------------------------------------------------------------
+
+@promise("files.another_file_of_the_same_name_is_left_alone")
+def rotated():
+    with Place("rotated") as place:
+        data = place.path("data")
+        job = place.start(protected(place, "streams", ("--second", data) + STEPS))
+        job.wait_for_step(10)
+        take_checkpoint(place, job)
+        job.kill_ranks()
+        os.rename(data, data + ".1")
+        foreign = "somebody else's\n" * 1000
+        with open(data, "w") as f:
+            f.write(foreign)
+        job = place.restart()
+        status = job.process.wait(timeout=PATIENCE)
+        expect(status != 0 and "is not the file of the checkpoint" in one_line(job.output()), f"{status}: {job.output()}")
+        with open(data) as f:
+            expect(f.read() == foreign, "the other file was changed")
+
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES))
