@@ -146,7 +146,7 @@ def many():
     with Place("many") as place:
         arguments = ("--files", "2000", "--work", place.root, "--steps", "30", "--pace", "20000")
         job = place.start(["sh", "-c", 'ulimit -n 4096; exec "$@"', "sh", *protected(place, "many_files", arguments)])
-        for _ in range(2):
+        for _ in range(1):
             job.wait_for_step(Log(job.log).last_step() + 3)
             _, _, bounds = take_checkpoint(place, job)
             job.kill_ranks()
@@ -227,7 +227,8 @@ def given():
         print(text)
         job.wait_for_step(40)
         take_checkpoint(place, job)
-        ends_well(job)
+        job.wait_for_step(60)
+        check_whole(Log(job.log))
 
 
 # --- Files -------------------------------------------------------------------------------------------------------
