@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "interpose/handles/heap_step.h"
+#include "interpose/lower/descriptors.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/upper/raw.h"
@@ -105,7 +106,7 @@ Status map_control_page(const std::string& installation) {
   auto* page = seam::control();
   page->seam_version = seam::kSeamVersion;
   page->trigger_fd = -1;
-  page->message_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, seam::kFirstLowerFile);
+  page->message_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, choose_first_descriptor());
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
                                 "__vdso_clock_getres"};
   for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
