@@ -64,8 +64,8 @@ struct ThreadRecord {
   uint32_t pending[4];         // requests of an interrupted blocking call, continued when it is called again
   uint64_t clone_return;       // where the clone() under way continues (core only)
   ThreadRecord* clone_record;  // and the record of the thread it makes
+  int32_t reserved1;           //
   int32_t shares_files;        // a spawned child with CLONE_FILES: its descriptors are its parent's
-  int32_t reserved3;           //
   uint32_t handlers;           // program's signal handlers that ran on this thread
   uint32_t kind;               // ThreadKind
   uint64_t vdso_frame;         // stack pointer in a call of the proxy vDSO; 0: in none
