@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "restart/content.h"
 #include "restart/image.h"
 #include "restart/json.h"
 #include "restart/store.h"
@@ -153,6 +154,32 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   return job;
 }
 
+namespace {
+
+// Contents of the program's files, which lie beside the image and are named in its metadata.
+Status verify_contents(const std::string& directory, const std::string& metadata, const std::string& image) {
+  try {
+    const nlohmann::json j = nlohmann::json::parse(metadata);
+    if (!j.contains("contents")) return {};
+    for (const nlohmann::json& content : j.at("contents")) {
+      const std::string stored = content.at("stored").get<std::string>();
+      if (stored.empty()) continue;
+      const std::string path = directory + "/" + stored;
+      const Descriptor file = open_high(path, O_RDONLY);
+      if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
+      const auto bytes = integer_of<uint64_t>(content.at("identity").at("size"));
+      const Result<uint64_t> sum = content_checksum(file.fd(), 0, bytes, path);
+      if (!sum) return sum.error();
+      if (*sum != hex_of(content.at("checksum"))) return Error{path + ": its content is damaged (checksum)"};
+    }
+  } catch (const nlohmann::json::exception& e) {
+    return Error{image + ": its metadata cannot be read (" + std::string(e.what()) + ")"};
+  }
+  return {};
+}
+
+}  // namespace
+
 Status verify_version(const Version& version) {
   if (!version.damage.empty()) return Error{version.damage};
   if (Status good = check_image_files(version.directory, version.manifest); !good) return good;
@@ -163,6 +190,7 @@ Status verify_version(const Version& version) {
     if (reader->totals().checksum != image.checksum)
       return Error{"rank image " + path + ": is not the one that the manifest lists (its checksum differs)"};
     if (Status good = reader->verify(); !good) return good;
+    if (Status good = verify_contents(version.directory, reader->metadata(), path); !good) return good;
   }
   return {};
 }

@@ -46,6 +46,12 @@ int main(int argc, char** argv) {
   app.add_option("--interval", interval, "take a checkpoint every so many seconds from now on")
       ->option_text("SECONDS")
       ->check(entry::seconds_value());
+  std::string files;
+  app.add_option("--files", files,
+                 "files that the program writes to: make them as they were (truncate, the default), leave them as they "
+                 "are (keep), or refuse if they differ (fail)")
+      ->option_text("WORD")
+      ->check(CLI::IsMember({"keep", "truncate", "fail"}));
   app.add_option("DIR", directory, "the directory of the checkpoints")->required();
   int status = 0;
   if (!entry::parse_options(app, argc, argv, nullptr, &status)) return status;
@@ -67,6 +73,7 @@ int main(int argc, char** argv) {
     words.push_back(entry::own_directory() + "/cropdl-restart");
     if (version != 0) words.insert(words.end(), {"--version", std::to_string(version)});
     if (interval > 0) words.insert(words.end(), {"--interval", std::to_string(interval)});
+    if (!files.empty()) words.insert(words.end(), {"--files", files});
     words.push_back(directory);
     return fail(entry::become(manifest.launcher, words).message);
   }
@@ -75,6 +82,7 @@ int main(int argc, char** argv) {
   boot.restart = true;
   boot.directory = directory;
   boot.version = version;
+  boot.files = files;
   boot.interval = interval;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())

@@ -48,6 +48,11 @@ int main(int argc, char** argv) {
   app.add_option("--interval", interval, "take a checkpoint every so many seconds (default: only when asked)")
       ->option_text("SECONDS")
       ->check(entry::seconds_value());
+  double save_files = 0;
+  app.add_option("--save-files", save_files,
+                 "save at most so many bytes of files that the program has open for writing in place (default: 1e9)")
+      ->option_text("BYTES")
+      ->check(CLI::Range(1.0, 1e18));
   std::vector<std::string> words;
   int status = 0;
   if (!entry::parse_options(app, argc, argv, &words, &status)) return status;
@@ -60,6 +65,7 @@ int main(int argc, char** argv) {
   lower::Boot boot;
   boot.directory = absolute(directory);
   boot.interval = interval;
+  boot.save_files = static_cast<uint64_t>(save_files);
   boot.program = facts->path;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
@@ -79,6 +85,7 @@ int main(int argc, char** argv) {
     say(launch, facts->path + " itself runs unprotected; an MPI program that it starts is protected");
     setenv("CROPDL_DIR", boot.directory.c_str(), 1);
     if (interval > 0) setenv("CROPDL_INTERVAL", std::to_string(interval).c_str(), 1);
+    if (save_files > 0) setenv("CROPDL_SAVE_FILES", std::to_string(boot.save_files).c_str(), 1);
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
     return fail(entry::become(facts->path, words).message);

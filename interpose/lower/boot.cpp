@@ -16,7 +16,9 @@ std::string boot_text(const Boot& b) {
                         {"installation", json_bytes(b.installation)},
                         {"sanitizer", b.sanitizer},
                         {"layout", b.layout},
-                        {"personality", b.personality}}
+                        {"personality", b.personality},
+                        {"save_files", b.save_files},
+                        {"files", b.files}}
       .dump();
 }
 
@@ -34,6 +36,8 @@ Result<Boot> parse_boot(const std::string& text) {
     b.sanitizer = json.at("sanitizer").get<std::string>();
     b.layout = restart::integer_of<int>(json.at("layout"));
     b.personality = restart::integer_of<unsigned long>(json.at("personality"));
+    b.save_files = restart::integer_of<uint64_t>(json.at("save_files"));
+    b.files = json.at("files").get<std::string>();
     return b;
   } catch (const nlohmann::json::exception&) {
     return Error{"this program is started by cropdl-run or cropdl-restart, not by hand"};

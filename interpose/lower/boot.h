@@ -23,6 +23,8 @@ struct Boot {
   std::string sanitizer;     // "AddressSanitizer" if the program was built with it (start only)
   int layout = 0;            // how often this process has started over in another layout (layout.h)
   unsigned long personality = 0;  // what it had before that
+  uint64_t save_files = 0;   // --save-files, 0: as before, or the default
+  std::string files;         // --files (restart only), "": the default
 };
 
 std::string boot_text(const Boot& boot);

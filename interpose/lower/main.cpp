@@ -172,6 +172,10 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   auto files = list_open_files(p.mpi != nullptr);
   if (!files) return files.error();
   m.files = std::move(*files);
+  m.save_files = p.boot.save_files != 0 ? p.boot.save_files : kSaveFilesDefault;
+  auto contents = save_contents(m.files, directory, p.launch.rank, m.save_files);
+  if (!contents) return contents.error();
+  m.contents = std::move(*contents);
 
   const WithoutFileSizeLimit unlimited;  // after the limits were read
   auto memory = examine_memory();

@@ -43,7 +43,14 @@ std::string metadata_text(const Metadata& m) {
                      {"offset", f.offset},
                      {"size", f.size},
                      {"ended", f.ended},
-                     {"identity", identity_json(f.identity)}});
+                     {"identity", identity_json(f.identity)},
+                     {"content", f.content}});
+  json contents = json::array();
+  for (const FileContent& c : m.contents)
+    contents.push_back({{"path", json_bytes(c.path)},
+                        {"identity", identity_json(c.identity)},
+                        {"stored", c.stored},
+                        {"checksum", restart::hex_text(c.checksum)}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
               {"program", json_bytes(m.program)},
@@ -59,6 +66,8 @@ std::string metadata_text(const Metadata& m) {
               {"clocks", m.clocks},
               {"attributes", m.attributes},
               {"memory", to_json(m.memory)},
+              {"contents", contents},
+              {"save_files", m.save_files},
               {"files", files}}
       .dump();
 }
@@ -94,8 +103,17 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
       file.size = integer_of<int64_t>(f.at("size"));
       file.ended = f.value("ended", false);
       if (const auto id = f.find("identity"); id != f.end()) file.identity = identity_of(*id);
+      if (f.contains("content")) file.content = integer_of<int>(f.at("content"));
       m.files.push_back(std::move(file));
     }
+    if (j.contains("contents"))
+      for (const json& c : j.at("contents"))
+        m.contents.push_back({bytes_of(c.at("path")), identity_of(c.at("identity")),
+                              c.at("stored").get<std::string>(), restart::hex_of(c.at("checksum"))});
+    for (const OpenFile& f : m.files)
+      if (f.content < -1 || f.content >= static_cast<int>(m.contents.size()))
+        return Error{where + ": its metadata names a content that is not there"};
+    if (j.contains("save_files")) m.save_files = integer_of<uint64_t>(j.at("save_files"));
     if (j.contains("clocks")) j.at("clocks").get_to(m.clocks);
     if (j.contains("attributes")) j.at("attributes").get_to(m.attributes);
     return m;

@@ -7,6 +7,7 @@
 
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/clocks.h"
+#include "interpose/lower/file_contents.h"
 #include "interpose/lower/memory_state.h"
 #include "interpose/lower/open_files.h"
 #include "interpose/lower/pending_signals.h"
@@ -25,6 +26,8 @@ struct Metadata {
   std::vector<std::string> cpu_features;
   std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;
+  std::vector<FileContent> contents;
+  uint64_t save_files = kSaveFilesDefault;
   Clocks clocks;
   AttributeValues attributes;  // those that the program changed
   MemoryState memory;

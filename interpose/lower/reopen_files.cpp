@@ -66,11 +66,27 @@ void move_launchers_connection(int fd) {
   setenv("PMI_FD", std::to_string(high).c_str(), 1);
 }
 
-bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
-  if (saved.modified < 0) return true;  // an older CropDL did not note it
-  if (saved.inode != now.inode) return false;
-  return saved.born >= 0 && now.born >= 0 ? saved.born == now.born : saved.device == now.device;
+// The file as the program had it: flags, offset. Changes nothing.
+Result<int> open_again(const OpenFile& f) {
+  constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
+  const int fd = open(f.path.c_str(), (f.flags & ~kOnlyAtOpen) | O_CLOEXEC);
+  if (fd < 0) return refuse(f, "cannot open it again: " + errno_text(errno));
+  if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset)
+    return refuse(f, "cannot seek in it: " + errno_text(errno));
+  return fd;
 }
+
+Status put_at(int fd, const OpenFile& f) {
+  if (fd < 0) return refuse(f, errno_text(errno));
+  if (fd != f.fd) {
+    if (dup2(fd, f.fd) < 0) return refuse(f, errno_text(errno));
+    close(fd);
+  }
+  fcntl(f.fd, F_SETFD, f.descriptor_flags);
+  return {};
+}
+
+std::vector<const OpenFile*> postponed;  // their files are made again
 
 }  // namespace
 
@@ -95,24 +111,35 @@ Status make_room_for(int highest, const std::vector<int>& inherited) {
   return {};
 }
 
-Status check_files(const std::vector<OpenFile>& files) {
-  for (const OpenFile& f : files) {
-    if (f.standard >= 0 || f.same_as >= 0) continue;
+Verdict check_files(const SavedFiles& saved) {
+  for (const FileContent& c : saved.contents)
+    if (Verdict v = check_content(c, saved.directory, saved.policy); v.kind != Verdict::kFine) return v;
+  for (const OpenFile& f : saved.files) {
+    if (f.standard >= 0 || f.same_as >= 0 || f.content >= 0) continue;
     const auto now = identify(-1, f.path);
-    if (!now) return refuse(f, now.error().message + "; put it back and try again");
-    if (f.size >= 0 && now->size < f.size)
-      return refuse(f, "has " + std::to_string(now->size) + " bytes, but had " + std::to_string(f.size) +
-                           " when the checkpoint was taken; put it back and try again");
-    if (f.size >= 0 && now->size > f.size && !is_same_file(f.identity, *now))
-      return refuse(
-          f,
-          "is not the file of the checkpoint but another one of that name, and is left as it is; put "
-          "the former one back and try again");
+    if (!now)
+      return {Verdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
+    if (f.size >= 0 && now->size < f.size)  // an older CropDL saved no contents
+      return {Verdict::kRefused,
+              refuse(f, "has " + std::to_string(now->size) + " bytes, but had " + std::to_string(f.size) +
+                            " when the checkpoint was taken; put it back and try again")
+                  .message};
+    const bool made_up = f.path.rfind("/proc/", 0) == 0 || f.path.rfind("/sys/", 0) == 0;
+    if (!S_ISREG(f.identity.mode) || made_up || saved.policy == FilesPolicy::kKeep) continue;
+    if (!is_same_file(f.identity, *now) &&
+        (now->size != f.identity.size || now->modified != f.identity.modified))
+      return {
+          Verdict::kRefused,
+          refuse(f,
+                 "is not the file of the checkpoint but another one of that name; put the former one back "
+                 "and try again (or read on in this one: cropdl-restart --files=keep)")
+              .message};
   }
   return {};
 }
 
-Status place_files(const std::vector<OpenFile>& files) {
+Status place_files(const SavedFiles& saved) {
+  const auto& files = saved.files;
   // Everything temporary is numbered above all that the program has.
   const int above = std::max(restart::first_high_descriptor(), highest_of(files) + 1);
   int streams[3];
@@ -122,6 +149,7 @@ Status place_files(const std::vector<OpenFile>& files) {
   }
   auto* state = seam::state();
   for (auto& stream : state->streams) stream = 0;
+  postponed.clear();
   for (const OpenFile& f : files) {
     int fd = -1;
     if (f.same_as >= 0) {
@@ -134,19 +162,15 @@ Status place_files(const std::vector<OpenFile>& files) {
       if (f.standard == 0) state->input_used = 0;
       if (f.fd < static_cast<int>(seam::kStreamFiles))
         state->streams[f.fd] = static_cast<uint8_t>(f.standard + 1);
+    } else if (f.content >= 0 && access(f.path.c_str(), F_OK) != 0) {
+      fd = open("/dev/null", O_RDONLY | O_CLOEXEC);  // keeps the number
+      postponed.push_back(&f);
     } else {
-      constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
-      fd = open(f.path.c_str(), (f.flags & ~kOnlyAtOpen) | O_CLOEXEC);
-      if (fd < 0) return refuse(f, "cannot open it again: " + errno_text(errno));
-      if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset)
-        return refuse(f, "cannot seek in it: " + errno_text(errno));
+      const auto opened = open_again(f);
+      if (!opened) return opened.error();
+      fd = *opened;
     }
-    if (fd < 0) return refuse(f, errno_text(errno));
-    if (fd != f.fd) {
-      if (dup2(fd, f.fd) < 0) return refuse(f, errno_text(errno));
-      close(fd);
-    }
-    fcntl(f.fd, F_SETFD, f.descriptor_flags);
+    if (auto s = put_at(fd, f); !s) return s;
   }
   for (const int stream : streams)
     if (stream >= 0) close(stream);
@@ -155,15 +179,24 @@ Status place_files(const std::vector<OpenFile>& files) {
   return {};
 }
 
-Status apply_files(const std::vector<OpenFile>& files, std::string* done) {
-  for (const OpenFile& f : files) {
-    if (f.size < 0 || f.same_as >= 0) continue;
+Status apply_files(const SavedFiles& saved, std::string* done) {
+  if (saved.policy == FilesPolicy::kKeep) return {};
+  for (const FileContent& c : saved.contents)
+    if (auto s = apply_content(c, saved.directory, done); !s) return s;
+  for (const OpenFile* f : postponed) {
+    const auto opened = open_again(*f);
+    if (!opened) return opened.error();
+    if (auto s = put_at(*opened, *f); !s) return s;
+    for (const OpenFile& copy : saved.files)
+      if (copy.same_as == f->fd)
+        if (auto s = put_at(dup(f->fd), copy); !s) return s;
+  }
+  for (const OpenFile& f : saved.files) {  // an older CropDL saved no contents
+    if (f.size < 0 || f.same_as >= 0 || f.content >= 0) continue;
     struct stat st {};
     if (fstat(f.fd, &st) != 0) return refuse(f, errno_text(errno));
-    if (st.st_size == f.size) continue;
-    if (ftruncate(f.fd, f.size) != 0) return refuse(f, "cannot cut it back: " + errno_text(errno));
-    *done += (done->empty() ? "" : ", ") + f.path + " was cut back from " + std::to_string(st.st_size) +
-             " to " + std::to_string(f.size) + " bytes";
+    if (st.st_size != f.size && ftruncate(f.fd, f.size) != 0)
+      return refuse(f, "cannot cut it back: " + errno_text(errno));
   }
   return {};
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/lower/open_files.h"
+#include "interpose/lower/file_contents.h"
 
 namespace cropdl::lower {
 
@@ -14,12 +14,20 @@ namespace cropdl::lower {
 // launcher or a shell left open moves out of the way.
 Status make_room_for(int highest, const std::vector<int>& inherited);
 
-// Whether all can be opened again.
-Status check_files(const std::vector<OpenFile>& files);
+// What the three steps are about. `directory`: the version's.
+struct SavedFiles {
+  const std::vector<OpenFile>& files;
+  const std::vector<FileContent>& contents;
+  std::string directory;
+  FilesPolicy policy = FilesPolicy::kTruncate;
+};
 
-Status place_files(const std::vector<OpenFile>& files);
+// Whether all can be opened again, and be as they were.
+Verdict check_files(const SavedFiles& saved);
+
+Status place_files(const SavedFiles& saved);
 
 // Says in `done` what was changed.
-Status apply_files(const std::vector<OpenFile>& files, std::string* done);
+Status apply_files(const SavedFiles& saved, std::string* done);
 
 }  // namespace cropdl::lower

@@ -26,7 +26,7 @@ namespace {
 // What a rank says of a version: it is usable, damaged (an older one may do), or nothing here can be
 // restarted.
 constexpr const char* kFine = "fine";
-constexpr char kDamaged = 'D', kRefused = 'R';
+constexpr char kDamaged = 'D', kRefused = 'R', kDone = 'F';
 
 struct Loaded {
   std::unique_ptr<restart::ImageReader> image;
@@ -50,8 +50,12 @@ std::string why_not_here(const Process& p, const Metadata& m) {
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return "this CPU lacks " + missing.front() + ", which the program was started with";
   if (auto line = other_mpi(p, m); !line.empty()) return line;
-  if (auto s = check_files(m.files); !s) return s.error().message;
   return "";
+}
+
+SavedFiles saved_files(const Process& p, const Metadata& m, const restart::Version& version) {
+  const auto policy = files_policy(p.boot.files);
+  return {m.files, m.contents, version.directory, policy ? *policy : FilesPolicy::kFail};
 }
 
 std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
@@ -76,6 +80,9 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
   auto metadata = parse_metadata(image->metadata(), image->path());
   if (!metadata) return kDamaged + metadata.error().message;
   if (auto line = why_not_here(p, *metadata); !line.empty()) return kRefused + line;
+  // A file that is gone may not have been open when an older version was taken.
+  if (const Verdict v = check_files(saved_files(p, *metadata, version)); v.kind != Verdict::kFine)
+    return (v.kind == Verdict::kRefused ? kRefused : kDamaged) + v.line;
   if (auto s = map_memory(*image, metadata->memory); !s) return kRefused + s.error().message;
   if (auto s = load_memory(*image, metadata->memory); !s) return kDamaged + s.error().message;
   loaded->image = std::make_unique<restart::ImageReader>(std::move(*image));
@@ -125,7 +132,8 @@ int highest_descriptor(const Process& p, const std::vector<restart::Version>& ca
   int highest = 2;
   for (const auto& version : candidates) {
     if (!version.damage.empty()) continue;
-    const auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
+    const auto image =
+        restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
     if (!image) continue;
     const auto metadata = parse_metadata(image->metadata(), image->path());
     if (!metadata) continue;
@@ -212,10 +220,12 @@ void restart_program(Process& p) {
   if (p.versions) p.versions->set_parent(version->number);
 
   const Metadata& m = loaded.metadata;
+  const SavedFiles saved = saved_files(p, m, *version);
+  if (p.boot.save_files == 0) p.boot.save_files = m.save_files;
   std::string trouble;
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
   if (trouble.empty())
-    if (auto s = place_files(m.files); !s) trouble = s.error().message;
+    if (auto s = place_files(saved); !s) trouble = s.error().message;
   std::string note;
   if (trouble.empty())
     if (auto s = finish_memory(*loaded.image, m.memory, &note); !s) trouble = s.error().message;
@@ -230,10 +240,19 @@ void restart_program(Process& p) {
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
 
+  // Only now, with all ranks and the MPI there, the world outside is changed.
   std::string done;
-  if (auto s = apply_files(m.files, &done); !s) trouble = s.error().message;
-  verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
-  if (!verdict.empty()) die_together(p, verdict.substr(1));
+  if (auto s = apply_files(saved, &done); !s) trouble = s.error().message;
+  const auto outcomes = p.agent->exchange(trouble.empty() ? kDone + done : kRefused + trouble);
+  if (!outcomes) die("the ranks of this restart lost each other: " + outcomes.error().message);
+  done.clear();
+  for (size_t r = 0; r < outcomes->size(); ++r) {
+    const std::string rank = outcomes->size() > 1 ? "rank " + std::to_string(r) + ": " : "";
+    const std::string& outcome = (*outcomes)[r];
+    if (outcome[0] != kDone) die_together(p, rank + outcome.substr(1));
+    if (outcome.size() > 1) done += (done.empty() ? "" : "; ") + rank + outcome.substr(1);
+  }
+  if (!done.empty()) say(p, done);
 
   if (!note.empty()) say(p, note);
   say(p, "continues from version " + std::to_string(version->number));

@@ -1,0 +1,196 @@
+#include "interpose/lower/file_contents.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+
+#include "restart/content.h"
+#include "restart/file.h"
+
+namespace cropdl::lower {
+namespace {
+
+using restart::Descriptor;
+
+constexpr int64_t kMark = 1 << 20;  // bytes at the beginning and before the end
+
+// Of the first `size` bytes of a file that is appended to.
+Result<uint64_t> mark_of(int fd, int64_t size, const std::string& path) {
+  const auto begin = restart::content_checksum(fd, 0, std::min(size, kMark), path);
+  if (!begin) return begin.error();
+  const auto end = restart::content_checksum(fd, std::max<int64_t>(0, size - kMark), size, path);
+  if (!end) return end.error();
+  return *begin ^ (*end << 1 | *end >> 63);
+}
+
+std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
+
+std::string own(const std::string& path) { return "the program's file " + path; }
+
+constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --files=keep)";
+
+Status set_modified(int fd, int64_t ns) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {ns / 1'000'000'000, ns % 1'000'000'000}};
+  return ns < 0 || futimens(fd, times) == 0 ? Status() : Status(Error{errno_text(errno)});
+}
+
+}  // namespace
+
+Result<FilesPolicy> files_policy(const std::string& word) {
+  if (word.empty() || word == "truncate") return FilesPolicy::kTruncate;
+  if (word == "keep") return FilesPolicy::kKeep;
+  if (word == "fail") return FilesPolicy::kFail;
+  return Error{"--files is keep, truncate or fail, not " + word};
+}
+
+bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
+  if (saved.modified < 0) return true;  // an older CropDL did not note it
+  if (saved.inode != now.inode) return false;
+  return saved.born >= 0 && now.born >= 0 ? saved.born == now.born : saved.device == now.device;
+}
+
+Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,
+                                               uint32_t rank, uint64_t limit) {
+  struct Writers {
+    int content;
+    int fd;
+    bool in_place;
+  };
+  std::vector<FileContent> contents;
+  std::map<std::pair<uint64_t, uint64_t>, Writers> by_inode;
+  for (OpenFile& f : files) {
+    if (f.size < 0) continue;
+    const auto key = std::pair{f.identity.device, f.identity.inode};
+    auto [it, first] = by_inode.insert({key, {static_cast<int>(contents.size()), f.fd, false}});
+    if (first) contents.push_back({f.path, f.identity, "", 0});
+    if ((f.flags & O_APPEND) == 0) it->second.in_place = true;
+    f.content = it->second.content;
+  }
+  const std::string folder = "rank-" + std::to_string(rank) + ".files";
+  uint64_t total = 0;
+  bool made = false;
+  for (const auto& [key, writers] : by_inode) {
+    FileContent& c = contents[static_cast<size_t>(writers.content)];
+    const Descriptor file =
+        restart::open_high("/proc/thread-self/fd/" + std::to_string(writers.fd), O_RDONLY | O_NOCTTY);
+    if (!file) return Error{own(c.path) + ": cannot be read, and so not saved: " + errno_text(errno)};
+    if (!writers.in_place) {
+      const auto mark = mark_of(file.fd(), c.identity.size, c.path);
+      if (!mark) return mark.error();
+      c.checksum = *mark;
+      continue;
+    }
+    struct stat st {};
+    if (fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
+    total += std::min<uint64_t>(static_cast<uint64_t>(st.st_size), static_cast<uint64_t>(st.st_blocks) * 512);
+    if (total > limit)
+      return Error{own(c.path) + " is open for writing in place, and with it " + bytes_text(total) +
+                   " would have to be saved, more than " + bytes_text(limit) +
+                   "; raise that (cropdl-run --save-files BYTES), or open it with O_APPEND"};
+    if (!made && mkdir((directory + "/" + folder).c_str(), 0700) != 0)
+      return Error{directory + "/" + folder + ": cannot be made: " + errno_text(errno)};
+    made = true;
+    c.stored = folder + "/" + std::to_string(writers.content);
+    const std::string path = directory + "/" + c.stored;
+    Descriptor copy = restart::open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (!copy) return Error{path + ": cannot be made: " + errno_text(errno)};
+    const auto size = static_cast<uint64_t>(c.identity.size);
+    if (auto s = restart::copy_content(file.fd(), copy.fd(), size, own(c.path)); !s) return s.error();
+    const auto checksum = restart::content_checksum(copy.fd(), 0, size, path);
+    if (!checksum) return checksum.error();
+    c.checksum = *checksum;
+    if (const int failure = copy.close(); failure != 0) return Error{path + ": " + errno_text(failure)};
+  }
+  if (made)
+    if (auto s = restart::sync_directory(directory + "/" + folder); !s) return s.error();
+  return contents;
+}
+
+Verdict check_content(const FileContent& c, const std::string& directory, FilesPolicy policy) {
+  const auto size = static_cast<uint64_t>(c.identity.size);
+  if (!c.stored.empty()) {
+    const std::string path = directory + "/" + c.stored;
+    const Descriptor copy = restart::open_high(path, O_RDONLY);
+    if (!copy) return {Verdict::kDamaged, path + ": " + errno_text(errno)};
+    const auto sum = restart::content_checksum(copy.fd(), 0, size, path);
+    if (!sum) return {Verdict::kDamaged, sum.error().message};
+    if (*sum != c.checksum) return {Verdict::kDamaged, path + ": its content is damaged (checksum)"};
+  }
+  struct stat there {};
+  if (stat(c.path.c_str(), &there) != 0) {
+    const std::string why = errno_text(errno);
+    if (c.stored.empty() || errno != ENOENT || policy != FilesPolicy::kTruncate)
+      return {Verdict::kMissing, own(c.path) + ": " + why + "; put it back and try again"};
+    const std::string parent = c.path.substr(0, std::max<size_t>(1, c.path.rfind('/')));
+    if (access(parent.c_str(), W_OK) != 0)
+      return {Verdict::kMissing,
+              own(c.path) + ": is gone, and cannot be made again: " + parent + ": " + errno_text(errno)};
+    return {};  // it will be made again
+  }
+  if (!S_ISREG(there.st_mode)) return {Verdict::kRefused, own(c.path) + ": is not a regular file any more"};
+  if (policy == FilesPolicy::kKeep) return {};
+  const auto now = identify(-1, c.path);
+  if (!now) return {Verdict::kMissing, own(c.path) + ": " + now.error().message};
+  const bool same = is_same_file(c.identity, *now);
+  if (same && now->size == c.identity.size && now->modified == c.identity.modified) return {};
+  const Descriptor file = restart::open_high(c.path, O_RDONLY);
+  if (!file) return {Verdict::kRefused, own(c.path) + ": cannot be read: " + errno_text(errno)};
+  const bool long_enough = now->size >= c.identity.size;
+  const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
+                   : c.stored.empty() ? mark_of(file.fd(), c.identity.size, c.path)
+                                      : restart::content_checksum(file.fd(), 0, size, c.path);
+  const bool equal = sum && *sum == c.checksum;
+  if (equal && now->size == c.identity.size) return {};  // whichever file it is, it is as it was
+  if (!same)
+    return {Verdict::kRefused,
+            own(c.path) +
+                ": is not the file of the checkpoint but another one of that name, and is left as it "
+                "is; move it away and put the former one back" +
+                kChoices};
+  if (policy == FilesPolicy::kFail)
+    return {Verdict::kRefused, own(c.path) + ": is not as it was when the checkpoint was taken (" +
+                                   bytes_text(now->size) + ", then " + bytes_text(size) +
+                                   "), and --files=fail leaves it so; --files=truncate makes it as it was"};
+  if (!c.stored.empty() || equal) return {};
+  if (!long_enough)
+    return {Verdict::kRefused, own(c.path) + ": has " + bytes_text(now->size) + ", but had " +
+                                   bytes_text(size) +
+                                   " when the checkpoint was taken; put it back and try again" + kChoices};
+  return {Verdict::kRefused,
+          own(c.path) + ": its first " + bytes_text(size) +
+              " are not what they were when the checkpoint was taken; put it back and try again" + kChoices};
+}
+
+Status apply_content(const FileContent& c, const std::string& directory, std::string* done) {
+  const auto size = static_cast<uint64_t>(c.identity.size);
+  const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
+  if (c.stored.empty()) {
+    const Descriptor file = restart::open_high(c.path, O_WRONLY);
+    struct stat st {};
+    if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
+    if (st.st_size == c.identity.size) return {};
+    if (ftruncate(file.fd(), c.identity.size) != 0)
+      return Error{own(c.path) + ": cannot be cut back: " + errno_text(errno)};
+    note(" was cut back from " + std::to_string(st.st_size) + " to " + bytes_text(size));
+    return set_modified(file.fd(), c.identity.modified);
+  }
+  const Descriptor copy = restart::open_high(directory + "/" + c.stored, O_RDONLY);
+  if (!copy) return Error{directory + "/" + c.stored + ": " + errno_text(errno)};
+  bool again = false, changed = false;
+  Descriptor file = restart::open_high(c.path, O_RDWR);
+  if (!file && errno == ENOENT) {
+    file = restart::open_high(c.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    again = file && fchmod(file.fd(), c.identity.mode & 07777) == 0;
+  }
+  if (!file) return Error{own(c.path) + ": cannot be written: " + errno_text(errno)};
+  if (auto s = restart::put_back_content(copy.fd(), file.fd(), size, own(c.path), &changed); !s) return s;
+  if (!changed && !again) return {};
+  note(again ? " was made again" : " was put back");
+  return set_modified(file.fd(), c.identity.modified);
+}
+
+}  // namespace cropdl::lower

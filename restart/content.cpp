@@ -1,0 +1,123 @@
+#include "restart/content.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "restart/checksum.h"
+#include "restart/file.h"
+
+namespace cropdl::restart {
+
+namespace {
+
+constexpr uint64_t kBlock = 64 << 10;
+
+// Where the next data at or after `at` begins (a hole is zeros); `end` if there is none.
+uint64_t next_data(int fd, uint64_t at, uint64_t end) {
+  const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
+  if (data >= 0) return std::min(static_cast<uint64_t>(data), end);
+  return errno == ENXIO ? end : at;  // not every file system knows its holes
+}
+
+bool is_zero(const std::vector<char>& block, size_t n) {
+  return n == 0 || (block[0] == 0 && std::memcmp(block.data(), block.data() + 1, n - 1) == 0);
+}
+
+int read_block(int fd, std::vector<char>& block, size_t n, uint64_t at) {
+  iovec piece{block.data(), n};
+  return read_all(fd, {&piece, 1}, at);
+}
+int write_block(int fd, std::vector<char>& block, size_t n, uint64_t at) {
+  iovec piece{block.data(), n};
+  return write_all(fd, {&piece, 1}, at);
+}
+
+Error cannot(const std::string& name, const char* what, int failure) {
+  return Error{name + ": " + what + ": " +
+               (failure == kEndOfFile ? "it has become shorter" : errno_text(failure))};
+}
+
+}  // namespace
+
+Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std::string& name) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return cannot(name, "cannot be examined", errno);
+  if (static_cast<uint64_t>(info.st_size) < to) return cannot(name, "cannot be read", kEndOfFile);
+  std::vector<char> block(kBlock);
+  std::vector<uint64_t> sums;
+  for (uint64_t at = from; at < to;) {
+    at = std::max(at, next_data(fd, at, to) / kBlock * kBlock);
+    if (at >= to) break;
+    const size_t n = std::min(kBlock - at % kBlock, to - at);
+    if (const int failure = read_block(fd, block, n, at); failure != 0)
+      return cannot(name, "cannot be read", failure);
+    if (!is_zero(block, n)) sums.push_back(at), sums.push_back(checksum(block.data(), n));
+    at += n;
+    if (next_data(fd, at, to) >= to) break;
+  }
+  return checksum(sums.data(), sums.size() * sizeof sums[0]);
+}
+
+Status copy_content(int from, int to, uint64_t bytes, const std::string& name) {
+  int failure = 0;
+  struct stat info;
+  // By reference only the whole of it can be had; it is stopped meanwhile, but others may write to it.
+  if (::fstat(from, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes ||
+      ::ioctl(to, FICLONE, from) != 0) {
+    std::vector<char> block(kBlock);
+    if (::ftruncate(to, static_cast<off_t>(bytes)) != 0) failure = errno;
+    for (uint64_t at = 0; at < bytes && failure == 0;) {
+      at = std::max(at, next_data(from, at, bytes) / kBlock * kBlock);
+      if (at >= bytes) break;
+      const size_t n = std::min(kBlock, bytes - at);
+      failure = read_block(from, block, n, at);
+      if (failure == 0 && !is_zero(block, n)) failure = write_block(to, block, n, at);
+      at += n;
+      if (next_data(from, at, bytes) >= bytes) break;
+    }
+  }
+  if (failure == 0 && ::fsync(to) != 0) failure = errno;
+  if (failure != 0) return cannot(name, "cannot be saved", failure);
+  return {};
+}
+
+Status put_back_content(int from, int to, uint64_t bytes, const std::string& name, bool* changed) {
+  *changed = false;
+  struct stat info;
+  if (::fstat(to, &info) != 0) return cannot(name, "cannot be examined", errno);
+  const uint64_t has = static_cast<uint64_t>(info.st_size);
+  std::vector<char> wanted(kBlock), there(kBlock);
+  for (uint64_t at = 0; at < bytes; at += kBlock) {
+    // What is a hole in both needs no look.
+    const uint64_t data =
+        std::min(next_data(from, at, bytes), has > at ? next_data(to, at, std::min(has, bytes)) : bytes);
+    if (at < data / kBlock * kBlock) at = data / kBlock * kBlock;
+    if (at >= bytes) break;
+    const size_t n = std::min(kBlock, bytes - at);
+    if (const int failure = read_block(from, wanted, n, at); failure != 0)
+      return cannot(name, "cannot be read", failure);
+    const size_t had = has > at ? std::min<uint64_t>(n, has - at) : 0;
+    std::fill(there.begin(), there.end(), '\0');  // beyond its end it will be a hole
+    if (had > 0)
+      if (const int failure = read_block(to, there, had, at); failure != 0)
+        return cannot(name, "cannot be read", failure);
+    if (std::memcmp(wanted.data(), there.data(), n) == 0) continue;
+    *changed = true;
+    if (const int failure = write_block(to, wanted, n, at); failure != 0)
+      return cannot(name, "cannot be written", failure);
+  }
+  if (has == bytes) return {};
+  *changed = true;
+  if (::ftruncate(to, static_cast<off_t>(bytes)) != 0)
+    return cannot(name, "cannot be cut to its size", errno);
+  return {};
+}
+
+}  // namespace cropdl::restart

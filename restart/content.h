@@ -1,0 +1,24 @@
+// Contents of files that belong to a version beside the images: copies that keep holes, and a checksum that
+// does not depend on them. Lower half (LH FS base) and tools; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "restart/result.h"
+
+namespace cropdl::restart {
+
+// XXH3-64 over the blocks (64 KiB, by their place) of [from, to) of the file that are not all zero. A file
+// that ends before `to` is an error.
+Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std::string& name);
+
+// Copies `bytes` bytes of `from` into the empty file `to`: by reference where the file system can, else data
+// without holes. Durable afterwards.
+Status copy_content(int from, int to, uint64_t bytes, const std::string& name);
+
+// Makes the first `bytes` bytes of `to` those of `from`, writing only what differs, and cuts it there.
+// `changed`: it was different.
+Status put_back_content(int from, int to, uint64_t bytes, const std::string& name, bool* changed);
+
+}  // namespace cropdl::restart
