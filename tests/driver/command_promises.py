@@ -59,6 +59,9 @@ def refused(program, what, words, mpi="none", ranks=1):
         expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
         print(f"refused: {line}")
         job.wait_for_step(total // 2 + 3)
+        end = time.monotonic() + PATIENCE
+        while any(log.last_step() <= total // 2 for log in logs_of(job.log, ranks)) and time.monotonic() < end:
+            time.sleep(0.01)  # other ranks may be behind
         status, text, _ = place.checkpoint()
         expect(status == 0, f"still refused after the {what} is gone: {text}")
         job.finish()

@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 
 from driver import Failure, Log, PATIENCE, Place, app, check_whole, expect, native, promise_main, take_checkpoint, tool
 from command_promises import one_line, refused

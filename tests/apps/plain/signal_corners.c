@@ -43,7 +43,7 @@ static void forking_handler(void) {
   sigaction(SIGALRM, &action, NULL);
   const struct itimerval often = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
   STEPLOG_CHECK(!setitimer(ITIMER_REAL, &often, NULL));
-  for (int i = 0; i < 25; i++) {
+  for (int i = 0; i < 12; i++) {
     pid_t child = i % 2 ? fork() : vfork();
     if (child == 0) _exit(5);
     STEPLOG_CHECK(child > 0 && ends_by(child) == -5);
