@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Log, Place, app, check_continued, check_whole, expect, launcher, logs_of, native,
+from driver import (BUILD, PATIENCE, Failure, Log, Place, app, check_continued, check_whole, expect, launcher, logs_of, native,
                     promise_main, take_checkpoint, tool)
 
 PROMISES = {}

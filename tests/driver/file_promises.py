@@ -107,7 +107,8 @@ def streams_apart(place, job):
     ends_well(job)
     out, err = lines(place, "o"), lines(place, "e")
     expect(out and all(line.startswith("out ") for line in out), f"the restart's standard output has {out[:3]}")
-    expect("continues from version" in err[0] and any(line.startswith("err ") for line in err), f"standard error: {err[:3]}")
+    ours = [line for line in err if line.startswith("cropdl-restart: ")]
+    expect(ours[-1:] == ["cropdl-restart: continues from version 1"] and any(line.startswith("err ") for line in err), f"standard error: {err[:4]}")
     expect(not any(line.startswith("out ") for line in err), f"both streams are in one: {err[:5]}")
 
 
@@ -253,6 +254,77 @@ def rotated():
         expect(status != 0 and "is not the file of the checkpoint" in one_line(job.output()), f"{status}: {job.output()}")
         with open(data) as f:
             expect(f.read() == foreign, "the other file was changed")
+
+
+def kept_open(place, arguments=()):
+    """A version of `changing`, which writes in place and at the end of its files, and the job killed some steps later."""
+    job = place.run("plain/changing", ("--work", place.root) + arguments + STEPS)
+    job.wait_for_step(8)
+    _, _, bounds = take_checkpoint(place, job)
+    job.wait_for_step(Log(job.log).last_step() + 5)
+    job.kill_ranks()
+    return job, bounds
+
+
+@promise("files.changed_in_place_are_put_back")
+def changed():
+    with Place("changing") as place:
+        _, bounds = kept_open(place)
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+
+
+@promise("files.gone_since_the_checkpoint_are_made_again")
+def made_again():
+    with Place("changing") as place:
+        _, bounds = kept_open(place)
+        os.rename(place.path("in_place"), place.path("elsewhere"))
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+        expect("in_place was made again" in job.output(), job.output())
+
+
+@promise("files.policy_decides_what_becomes_of_changed_files")
+def policies():
+    with Place("changing") as place:
+        kept_open(place)
+        with open(place.path("in_place"), "rb") as f:
+            before = f.read()
+        status, text, _ = place.ask([tool("cropdl-restart"), "--files=fail", place.store])
+        expect(status != 0 and "--files=fail leaves it so" in text, f"{status}: {text}")
+        with open(place.path("in_place"), "rb") as f:
+            expect(f.read() == before, "refused, and yet the file was changed")
+        status, text, _ = place.ask([tool("cropdl-restart"), "--files=keep", place.store])
+        expect(status == 1 and "in_place differs" in text, f"{status}: {text}")
+        status, text, _ = place.ask([tool("cropdl-restart"), "--files=sometimes", place.store])
+        expect(status != 0 and "--files" in one_line(text), f"{status}: {text}")
+
+
+@promise("files.more_than_may_be_saved_are_refused")
+def too_much():
+    with Place("changing") as place:
+        job = place.start([tool("cropdl-run"), "--dir", place.store, "--save-files", "4096", "--", app("plain/changing"),
+                           "--work", place.root, *STEPS, "--log", place.path("log")], place.path("log"))
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        expect(status != 0 and "more than 4096 bytes; raise that (cropdl-run --save-files BYTES)" in one_line(text), f"{status}: {text}")
+        ends_well(job)
+
+
+@promise("files.damaged_copy_is_found")
+def damaged():
+    with Place("changing") as place:
+        kept_open(place)
+        folder = os.path.join(place.version_path(1), "rank-0.files")
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "r+b") as f:
+                f.write(b"X")
+        status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
+        expect(status != 0 and "its content is damaged (checksum)" in text, f"{status}: {text}")
+        status, text, _ = place.ask([tool("cropdl-restart"), place.store])
+        expect(status != 0 and "its content is damaged (checksum)" in text, f"{status}: {text}")
 
 
 if __name__ == "__main__":

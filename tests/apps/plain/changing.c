@@ -1,0 +1,52 @@
+// Files that it keeps open for writing: one changed in place, one written with stdio, one appended to. Each step compares
+// them with what memory says they hold, and changes them.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "steplog.h"
+
+enum { kSize = 20000 };
+static unsigned char kept[kSize], found[kSize];
+
+static int opened(const char* folder, const char* name, int flags) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  const int fd = open(path, flags | O_CREAT, 0640);
+  STEPLOG_CHECK(fd >= 0);
+  return fd;
+}
+
+int main(int argc, char** argv) {
+  const char* folder = ".";
+  for (int i = 1; i + 1 < argc; i++)
+    if (!strcmp(argv[i], "--work")) folder = argv[i + 1];
+  steplog_open(argc, argv, -1);
+  const int in_place = opened(folder, "in_place", O_RDWR), appended = opened(folder, "appended", O_WRONLY | O_APPEND);
+  FILE* stream = fdopen(opened(folder, "stream", O_RDWR), "r+");
+  STEPLOG_CHECK(stream && pwrite(in_place, kept, kSize, 0) == kSize);
+  long length = 0;
+  while (steplog_done < steplog_steps) {
+    if (pread(in_place, found, kSize, 0) != kSize || memcmp(kept, found, kSize)) steplog_fail("in_place differs");
+    struct stat st;
+    STEPLOG_CHECK(!fstat(appended, &st) && st.st_size == length);
+    long value = 0;
+    rewind(stream);
+    STEPLOG_CHECK(steplog_done == 0 || (fscanf(stream, "%ld", &value) == 1 && value == steplog_done * 7));
+    const int at = (int)(steplog_done * 977 % (kSize - 8));
+    memset(kept + at, (int)steplog_done + 1, 8);
+    STEPLOG_CHECK(pwrite(in_place, kept + at, 8, at) == 8);
+    STEPLOG_CHECK(write(appended, "line\n", 5) == 5);
+    length += 5;
+    rewind(stream);
+    fprintf(stream, "%ld\n", (steplog_done + 1) * 7);
+    fflush(stream);
+    steplog_mix((uint64_t)(kept[at] + length));
+    steplog_step();
+  }
+  steplog_ok();
+  return 0;
+}
