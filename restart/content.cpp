@@ -110,6 +110,10 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
         return cannot(name, "cannot be read", failure);
     if (std::memcmp(wanted.data(), there.data(), n) == 0) continue;
     *changed = true;
+    // A hole, where there can be one, as it was.
+    if (is_zero(wanted, n) && ::fallocate(to, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                          static_cast<off_t>(at), static_cast<off_t>(n)) == 0)
+      continue;
     if (const int failure = write_block(to, wanted, n, at); failure != 0)
       return cannot(name, "cannot be written", failure);
   }

@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -67,7 +68,12 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
   if (fs.f_type == PROC_SUPER_MAGIC && path.rfind("/proc/", 0) == 0 && path[6] >= '0' && path[6] <= '9')
     return path + number + " cannot be saved: it is of this very process; close it before the checkpoint";
   struct stat there {};
-  if (path.empty() || path[0] != '/' || stat(path.c_str(), &there) != 0 || there.st_dev != st.st_dev ||
+  if (path.empty())
+    return "the file of " + number.substr(2, number.size() - 3) +
+           " has a path that is too long to be opened again";
+  if (path[0] == '/' && stat(path.c_str(), &there) != 0 && errno != ENOENT && errno != ENOTDIR)
+    return "the program's file " + path + number + " cannot be looked at by its name: " + errno_text(errno);
+  if (path[0] != '/' || stat(path.c_str(), &there) != 0 || there.st_dev != st.st_dev ||
       there.st_ino != st.st_ino)
     return std::string(S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ") + path + number +
            " cannot be saved yet: no restart could open it by its name";
@@ -92,6 +98,12 @@ std::string unseen_ways(bool mpi) {
     return "the program has used io_uring, whose descriptors cannot be told from the MPI's";
   return "";
 }
+
+// What a restart will have, unless it is given less: the program may have lowered its own.
+const rlim_t hard_limit_at_start = [] {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : RLIM_INFINITY;
+}();
 
 }  // namespace
 
@@ -159,6 +171,11 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
     }
     files.push_back(std::move(f));
   }
+  // A restart needs descriptors of its own above the program's.
+  if (!files.empty() && static_cast<rlim_t>(files.back().fd) + kRestartDescriptors >= hard_limit_at_start)
+    return Error{"the program's descriptor " + std::to_string(files.back().fd) +
+                 " leaves no room above it for a restart below the hard limit (ulimit -Hn " +
+                 std::to_string(hard_limit_at_start) + "); use lower numbers or raise that"};
   return files;
 }
 

@@ -23,7 +23,8 @@ namespace {
 std::string threads() {
   const auto* state = seam::state();
   int more = 0;
-  for (unsigned i = 1; i < seam::kMaxThreads; ++i) more += state->threads[i].used != 0 && state->threads[i].kind == seam::kOtherThread;
+  for (unsigned i = 1; i < seam::kMaxThreads; ++i)
+    more += state->threads[i].used != 0 && state->threads[i].kind == seam::kOtherThread;
   if (more == 0) return "";
   return std::to_string(more) + (more == 1 ? " more thread" : " more threads") +
          " (pthread_create): programs with several threads cannot be saved yet";
@@ -39,6 +40,8 @@ std::string children() {
 
 std::string timers() {
   const auto* state = seam::state();
+  if (state->io_contexts != 0)
+    return "a context of asynchronous input and output (io_setup) cannot be saved yet";
   if (state->posix_timers != 0) return "a POSIX timer (timer_create) cannot be saved yet";
   const struct {
     __itimer_which_t which;
@@ -60,12 +63,14 @@ std::string system_v() {
   for (uint32_t i = 0; i < std::min(known.semaphores, known.kMax); ++i) {
     semid_ds status{};
     if (semctl(known.semaphore[i], 0, IPC_STAT, &status) == 0 || errno == EACCES)
-      return "the System V semaphore set " + std::to_string(known.semaphore[i]) + " (semget)" + cannot + "IPC_RMID)";
+      return "the System V semaphore set " + std::to_string(known.semaphore[i]) + " (semget)" + cannot +
+             "IPC_RMID)";
   }
   for (uint32_t i = 0; i < std::min(known.queues, known.kMax); ++i) {
     msqid_ds status{};
     if (msgctl(known.queue[i], IPC_STAT, &status) == 0 || errno == EACCES)
-      return "the System V message queue " + std::to_string(known.queue[i]) + " (msgget)" + cannot + "IPC_RMID)";
+      return "the System V message queue " + std::to_string(known.queue[i]) + " (msgget)" + cannot +
+             "IPC_RMID)";
   }
   if (std::max(known.semaphores, known.queues) > known.kMax)
     return "more than " + std::to_string(known.kMax) + " System V semaphore sets or message queues were used";

@@ -18,7 +18,6 @@
 namespace cropdl::lower {
 namespace {
 
-constexpr int kOurs = 124;  // descriptors that a restart needs for itself
 
 Error refuse(const OpenFile& f, const std::string& why) {
   return {"the program's file " + f.path + " (descriptor " + std::to_string(f.fd) + "): " + why};
@@ -91,7 +90,7 @@ std::vector<const OpenFile*> postponed;  // their files are made again
 }  // namespace
 
 Status make_room_for(int highest, const std::vector<int>& inherited) {
-  raised.emplace(static_cast<rlim_t>(highest + 1 + kOurs));
+  raised.emplace(static_cast<rlim_t>(highest + 1 + kRestartDescriptors));
   if (highest >= restart::first_high_descriptor()) {
     restart::set_first_high_descriptor(highest + 1);
     keep_error_stream(highest + 1);

@@ -55,6 +55,8 @@ bool made_in_one_piece(long nr) {
     case __NR_set_tid_address:
     case __NR_timer_create:
     case __NR_timer_delete:
+    case __NR_io_setup:
+    case __NR_io_destroy:
       return true;
     case __NR_wait4:  // may last
     case __NR_waitid:
@@ -127,6 +129,13 @@ long emulate(const Call& c) {
                  ? (raw(c.nr, c.a[0]), seam::current_thread()->upper_tid)
                  : raw(c.nr, c.a[0]);
 
+    case __NR_io_setup:
+    case __NR_io_destroy: {
+      const long result = raw(c.nr, c.a[0], c.a[1]);
+      if (!failed(result) && !is_child())
+        __atomic_fetch_add(&seam::state()->io_contexts, c.nr == __NR_io_setup ? 1 : -1, __ATOMIC_RELAXED);
+      return result;
+    }
     case __NR_timer_create: {
       const long result = raw(c.nr, real_ids(c).a[0], c.a[1], c.a[2]);
       if (!failed(result) && !is_child())

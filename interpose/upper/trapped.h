@@ -40,6 +40,7 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_execveat,       __NR_sigaltstack,
                                    __NR_semget,         __NR_msgget,
                                    __NR_semop,          __NR_semtimedop,
+                                   __NR_io_setup,       __NR_io_destroy,
                                    __NR_msgrcv,         __NR_msgsnd};
 
 // Further ways to a descriptor. ioctl, fcntl and reads of the standard input are looked at in the filter.
