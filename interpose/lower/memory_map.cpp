@@ -17,6 +17,11 @@
 namespace cropdl::lower {
 namespace {
 
+Error unknown_memory(int why) {
+  return {"cannot find out which memory is readable: " + errno_text(why) +
+          (why == EFBIG ? " (the program's hard limit of file sizes, RLIMIT_FSIZE)" : "")};
+}
+
 constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
 constexpr long kSeal = 462;         // mseal(2), Linux 6.10
 constexpr uint64_t kPage = 4096;
@@ -101,7 +106,7 @@ Status examine_anonymous(const Mapping& m, restart::Region& region, std::vector<
   for (const PageRun& r : pages.unclear) {
     std::vector<PageRun> readable;
     if (!readable_pages(r.begin, r.end, &readable))
-      return Error{"cannot find out which memory is readable: " + errno_text(errno)};
+      return unknown_memory(errno);
     if (readable != std::vector<PageRun>{r})
       return Error{
           "the program's memory at " + range(r.begin, r.end) +
@@ -138,7 +143,7 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, restart::Reg
     at = g.end;
   }
   if (at < m.end) known = read(at, m.end) && known;
-  if (!known) return Error{"cannot find out which memory is readable: " + errno_text(errno)};
+  if (!known) return unknown_memory(errno);
   if (missing == m.end) return {};
   const bool tail = region.present.empty() || region.present.back().end <= missing;
   const bool beyond = file.inode == 0 || m.offset + (missing - m.begin) >= file.size;
