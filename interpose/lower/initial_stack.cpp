@@ -56,8 +56,15 @@ Result<uint64_t> build_stack(const InitialStack& what) {
 
   const uint64_t execfn = push_text(what.program), platform = push_text("x86_64");
   std::vector<uint64_t> environment, arguments;
-  for (const auto& e : what.environment) environment.push_back(push_text(e));
-  for (const auto& a : what.arguments) arguments.push_back(push_text(a));
+  // The last one first, so that they stand in memory as the kernel would have put them (and shows them in
+  // /proc).
+  auto& view = state->view;
+  view.environment_end = reinterpret_cast<uint64_t>(top);
+  for (auto e = what.environment.rbegin(); e != what.environment.rend(); ++e)
+    environment.push_back(push_text(*e));
+  view.environment = reinterpret_cast<uint64_t>(top);
+  for (auto a = what.arguments.rbegin(); a != what.arguments.rend(); ++a) arguments.push_back(push_text(*a));
+  view.arguments = reinterpret_cast<uint64_t>(top);
   top = reinterpret_cast<char*>(reinterpret_cast<uint64_t>(top) & ~15ull);
   const uint64_t random = push(reinterpret_cast<const void*>(getauxval(AT_RANDOM)), 16);
 
@@ -106,10 +113,12 @@ Result<uint64_t> build_stack(const InitialStack& what) {
   auto* sp = reinterpret_cast<uint64_t*>((reinterpret_cast<uint64_t>(top) - words * 8) & ~15ull);
   uint64_t* w = sp;
   *w++ = arguments.size();
-  for (const uint64_t a : arguments) *w++ = a;
+  for (auto a = arguments.rbegin(); a != arguments.rend(); ++a) *w++ = *a;
   *w++ = 0;
-  for (const uint64_t e : environment) *w++ = e;
+  for (auto e = environment.rbegin(); e != environment.rend(); ++e) *w++ = *e;
   *w++ = 0;
+  view.auxiliary = reinterpret_cast<uint64_t>(w);
+  view.auxiliary_bytes = aux.size() * sizeof(uint64_t);
   for (const uint64_t a : aux) *w++ = a;
   return reinterpret_cast<uint64_t>(sp);
 }

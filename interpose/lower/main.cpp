@@ -19,6 +19,7 @@
 #include "interpose/lower/filter.h"
 #include "interpose/lower/lock_wait.h"
 #include "interpose/lower/layout.h"
+#include "interpose/lower/kernel_view.h"
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -125,6 +126,7 @@ void fill_control_page(Process& p) {
 }
 
 void enter_program(uint64_t stack, uint64_t entry) {
+  show_program();
   auto& main = seam::state()->threads[0];
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
@@ -133,6 +135,7 @@ void enter_program(uint64_t stack, uint64_t entry) {
 }
 
 void continue_program() {
+  show_program();
   auto& main = seam::state()->threads[0];
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);

@@ -119,6 +119,7 @@ struct PersistentState {
       streams[kStreamFiles];  // 1 + s: this descriptor is the launcher's standard stream s, or a copy of it
   uint32_t unseen;            // kUnseen bits
   uint32_t input_used;        // the standard input was read, or copied: a pipe's bytes may be gone
+  ProcessView view;
   int32_t io_contexts;     // of io_setup, alive
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
