@@ -19,7 +19,7 @@ void show_program() {
   const auto& view = seam::state()->view;
   if (view.auxiliary == 0) return;
   // All bounds are set at once (man 2 prctl, PR_SET_MM_MAP); the other ones stay: fields 26 to 28 and 45 to
-  // 47 of /proc/self/stat (man 5 proc).
+  // 47, 50 and 51 of /proc/self/stat (man 5 proc).
   std::ifstream in("/proc/self/stat");
   const std::string stat((std::istreambuf_iterator<char>(in)), {});
   uint64_t field[52] = {};
@@ -41,8 +41,9 @@ void show_program() {
   map.start_brk = field[47];
   map.brk = reinterpret_cast<uint64_t>(sbrk(0));
   map.arg_start = view.arguments;
-  map.arg_end = map.env_start = view.environment;
-  map.env_end = view.environment_end;
+  map.arg_end = view.environment;
+  map.env_start = field[50];
+  map.env_end = field[51];
   map.auxv = reinterpret_cast<__u64*>(view.auxiliary);
   map.auxv_size = static_cast<uint32_t>(view.auxiliary_bytes);
   map.exe_fd = static_cast<uint32_t>(-1);
