@@ -49,8 +49,9 @@ int main(int argc, char** argv) {
       ->option_text("SECONDS")
       ->check(entry::seconds_value());
   double save_files = 0;
-  app.add_option("--save-files", save_files,
-                 "save at most so many bytes of files that the program has open for writing in place (default: 1e9)")
+  app.add_option(
+         "--save-files", save_files,
+         "save at most so many bytes of files that the program has open for writing in place (default: 1e9)")
       ->option_text("BYTES")
       ->check(CLI::Range(1.0, 1e18));
   std::vector<std::string> words;
@@ -78,7 +79,7 @@ int main(int argc, char** argv) {
   if (facts->kind == entry::ProgramKind::kNative) {
     say(launch, facts->path + " runs natively and unprotected: " + facts->why);
     setenv("LD_PRELOAD", entry::without(boot.preload, ours).c_str(), 1);
-    return fail(entry::become(facts->path, words).message);
+    return fail(entry::become(*path, words).message);  // a script as such: the kernel reads its first line
   }
   if (facts->kind == entry::ProgramKind::kStarter) {
     // It runs as it is; the preload entrance protects the program that it execs.

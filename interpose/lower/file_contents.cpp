@@ -16,7 +16,7 @@ namespace {
 
 using restart::Descriptor;
 
-constexpr int64_t kMark = 1 << 20;  // bytes at the beginning and before the end
+constexpr int64_t kMark = 32 << 20;  // bytes at the beginning and before the end: all of most logs
 
 // Of the first `size` bytes of a file that is appended to.
 Result<uint64_t> mark_of(int fd, int64_t size, const std::string& path) {
@@ -50,11 +50,13 @@ Result<FilesPolicy> files_policy(const std::string& word) {
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
   if (saved.modified < 0) return true;  // an older CropDL did not note it
   if (saved.inode != now.inode) return false;
-  return saved.born >= 0 && now.born >= 0 ? saved.born == now.born : saved.device == now.device;
+  if (saved.born >= 0 && now.born >= 0) return saved.born == now.born;
+  return !saved.handle.empty() && saved.handle == now.handle;  // without either nothing is proven
 }
 
 Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,
                                                uint32_t rank, uint64_t limit) {
+  const WithoutFileSizeLimit unlimited;
   struct Writers {
     int content;
     int fd;
@@ -137,7 +139,7 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
   if (!now) return {Verdict::kMissing, own(c.path) + ": " + now.error().message};
   const bool same = is_same_file(c.identity, *now);
   if (same && now->size == c.identity.size && now->modified == c.identity.modified) return {};
-  const Descriptor file = restart::open_high(c.path, O_RDONLY);
+  const Descriptor file = restart::open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) return {Verdict::kRefused, own(c.path) + ": cannot be read: " + errno_text(errno)};
   const bool long_enough = now->size >= c.identity.size;
   const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
@@ -165,11 +167,15 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
               " are not what they were when the checkpoint was taken; put it back and try again" + kChoices};
 }
 
-Status apply_content(const FileContent& c, const std::string& directory, std::string* done) {
+Status apply_content(const FileContent& c, const std::string& directory, FilesPolicy policy,
+                     std::string* done) {
+  // It was looked at before the image was loaded and the MPI started: somebody may have moved it since.
+  if (const Verdict now = check_content(c, directory, policy); now.kind != Verdict::kFine)
+    return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {
-    const Descriptor file = restart::open_high(c.path, O_WRONLY);
+    const Descriptor file = restart::open_high(c.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
     struct stat st {};
     if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     if (st.st_size == c.identity.size) return {};
@@ -180,16 +186,34 @@ Status apply_content(const FileContent& c, const std::string& directory, std::st
   }
   const Descriptor copy = restart::open_high(directory + "/" + c.stored, O_RDONLY);
   if (!copy) return Error{directory + "/" + c.stored + ": " + errno_text(errno)};
-  bool again = false, changed = false;
-  Descriptor file = restart::open_high(c.path, O_RDWR);
+  bool changed = false;
+  Descriptor file = restart::open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
-    file = restart::open_high(c.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-    again = file && fchmod(file.fd(), c.identity.mode & 07777) == 0;
+    // Made aside and linked when it is whole; another rank may have been first.
+    const std::string aside = c.path + ".cropdl-" + std::to_string(getpid());
+    Descriptor made = restart::open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (!made) return Error{own(c.path) + ": cannot be made again: " + errno_text(errno)};
+    Status s = restart::put_back_content(copy.fd(), made.fd(), size, own(c.path), &changed);
+    // Not the bits that give rights: the owner may be another one.
+    if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
+      s = Error{own(c.path) + ": " + errno_text(errno)};
+    if (s) s = set_modified(made.fd(), c.identity.modified);
+    if (s && fsync(made.fd()) != 0) s = Error{own(c.path) + ": " + errno_text(errno)};
+    const bool linked = s && link(aside.c_str(), c.path.c_str()) == 0;
+    const int why = errno;
+    unlink(aside.c_str());
+    if (!s) return s;
+    if (linked) {
+      note(" was made again");
+      return {};
+    }
+    if (why != EEXIST) return Error{own(c.path) + ": cannot be made again: " + errno_text(why)};
+    file = restart::open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return Error{own(c.path) + ": cannot be written: " + errno_text(errno)};
   if (auto s = restart::put_back_content(copy.fd(), file.fd(), size, own(c.path), &changed); !s) return s;
-  if (!changed && !again) return {};
-  note(again ? " was made again" : " was put back");
+  if (!changed) return {};
+  note(" was put back");
   return set_modified(file.fd(), c.identity.modified);
 }
 

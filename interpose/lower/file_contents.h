@@ -4,6 +4,8 @@
 // a restart.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +14,25 @@
 #include "restart/result.h"
 
 namespace cropdl::lower {
+
+// The program's limit of file sizes is meant neither for its image nor for what a version
+// holds of its files.
+class WithoutFileSizeLimit {
+ public:
+  WithoutFileSizeLimit() : known_(getrlimit(RLIMIT_FSIZE, &limit_) == 0) {
+    const rlimit widest{limit_.rlim_max, limit_.rlim_max};
+    if (known_) setrlimit(RLIMIT_FSIZE, &widest);
+  }
+  ~WithoutFileSizeLimit() {
+    if (known_) setrlimit(RLIMIT_FSIZE, &limit_);
+  }
+  WithoutFileSizeLimit(const WithoutFileSizeLimit&) = delete;
+  WithoutFileSizeLimit& operator=(const WithoutFileSizeLimit&) = delete;
+
+ private:
+  rlimit limit_{};
+  const bool known_;
+};
 
 inline constexpr uint64_t kSaveFilesDefault = 1'000'000'000;
 
@@ -41,6 +62,7 @@ struct Verdict {
 Verdict check_content(const FileContent& content, const std::string& directory, FilesPolicy policy);
 
 // The contents as they were; says in `done` what was changed.
-Status apply_content(const FileContent& content, const std::string& directory, std::string* done);
+Status apply_content(const FileContent& content, const std::string& directory, FilesPolicy policy,
+                     std::string* done);
 
 }  // namespace cropdl::lower

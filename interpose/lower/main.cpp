@@ -17,9 +17,9 @@
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/donor.h"
 #include "interpose/lower/filter.h"
-#include "interpose/lower/lock_wait.h"
-#include "interpose/lower/layout.h"
 #include "interpose/lower/kernel_view.h"
+#include "interpose/lower/layout.h"
+#include "interpose/lower/lock_wait.h"
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -91,24 +91,6 @@ void ready_to_run(seam::ThreadRecord& main) {
   p.rank->ready();
 }
 
-// The program's limit of file sizes is not meant for its image.
-class WithoutFileSizeLimit {
- public:
-  WithoutFileSizeLimit() : known_(getrlimit(RLIMIT_FSIZE, &limit_) == 0) {
-    const rlimit widest{limit_.rlim_max, limit_.rlim_max};
-    if (known_) setrlimit(RLIMIT_FSIZE, &widest);
-  }
-  ~WithoutFileSizeLimit() {
-    if (known_) setrlimit(RLIMIT_FSIZE, &limit_);
-  }
-  WithoutFileSizeLimit(const WithoutFileSizeLimit&) = delete;
-  WithoutFileSizeLimit& operator=(const WithoutFileSizeLimit&) = delete;
-
- private:
-  rlimit limit_{};
-  const bool known_;
-};
-
 }  // namespace
 
 void fill_control_page(Process& p) {
@@ -164,8 +146,8 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
   if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
   m.cpu_features = cpu_features();
-  // Everything is blocked while the program is stopped: in the frame that it will be continued from is its own
-  // mask.
+  // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
+  // own mask.
   const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
   m.pending_signals = pending_signals(context->uc_sigmask.__val[0]);
   m.clocks = read_clocks();
@@ -211,12 +193,15 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
 }
 
 Status start_agent(Process& p) {
-  // Without a launcher Open MPI would fork a daemon, which is there for MPI_Comm_spawn only, and no checkpoint
-  // could be had while that child lives (orte/mca/ess/singleton). The program's environment is laid out already.
+  // Without a launcher Open MPI would fork a daemon, which is there for MPI_Comm_spawn only, and no
+  // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
+  // laid out already.
   if (p.launch.flavour == "none") setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-  p.rank = std::make_unique<Rank>(
-      p.mpi, save_image,
-      p.boot.sanitizer.empty() ? "" : "programs built with " + p.boot.sanitizer + " cannot be saved: their shadow memory spans terabytes");
+  p.rank = std::make_unique<Rank>(p.mpi, save_image,
+                                  p.boot.sanitizer.empty()
+                                      ? ""
+                                      : "programs built with " + p.boot.sanitizer +
+                                            " cannot be saved: their shadow memory spans terabytes");
   coord::AgentConfig config;
   config.directory = p.boot.directory;
   config.rank = p.launch.rank;
@@ -247,7 +232,8 @@ int lower_main(int argc, char** argv) {
   // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
   cropdl::restart::open_high("/", O_PATH);
   const char* text = getenv(kBootVariable);
-  // AddressSanitizer's shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
+  // AddressSanitizer's shadow memory begins at 0x7fff7000 and leaves no gap (LLVM
+  // compiler-rt/lib/asan/asan_mapping.h).
   if (text != nullptr && strstr(text, "\"AddressSanitizer\"") != nullptr) leave_low_memory_alone();
   continue_on_low_block();
   Process& p = process();

@@ -128,7 +128,15 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   const uint64_t pages = (file.size + kPage - 1) & ~(kPage - 1);
   const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
   std::vector<uint64_t> changed;
-  const bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
+  bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
+  if (!file.shared && complete && !looks_the_same(file, now)) {
+    // It may be put back as it was, by this rank or another: no page may depend on what it holds until then.
+    changed.clear();
+    for (uint64_t page = begin; page < begin + readable; page += kPage)
+      if (std::none_of(guards.begin(), guards.end(),
+                       [page](const PageRun& g) { return page >= g.begin && page < g.end; }))
+        changed.push_back(page);
+  }
   if (file.shared && (!complete || !changed.empty())) {
     if (!itself) return Remapped::kOtherFile;
     *why = file.path + " was changed after the checkpoint, and the program shares its contents (MAP_SHARED)";
@@ -146,8 +154,8 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   const uint64_t at = reinterpret_cast<uint64_t>(aside);
   for (const uint64_t page : changed)
     memcpy(reinterpret_cast<void*>(at + (page - begin)), reinterpret_cast<void*>(page), kPage);
-  // By system call: communication libraries (UCX) put functions of their own in mremap's place, which know nothing of
-  // its last argument.
+  // By system call: communication libraries (UCX) put functions of their own in mremap's place, which know
+  // nothing of its last argument.
   if ((write && mprotect(aside, end - begin, prot) != 0) ||
       syscall(SYS_mremap, aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) !=
           static_cast<long>(begin)) {

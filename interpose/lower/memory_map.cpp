@@ -105,8 +105,7 @@ Status examine_anonymous(const Mapping& m, restart::Region& region, std::vector<
   if (!opened.status()) return opened.status();
   for (const PageRun& r : pages.unclear) {
     std::vector<PageRun> readable;
-    if (!readable_pages(r.begin, r.end, &readable))
-      return unknown_memory(errno);
+    if (!readable_pages(r.begin, r.end, &readable)) return unknown_memory(errno);
     if (readable != std::vector<PageRun>{r})
       return Error{
           "the program's memory at " + range(r.begin, r.end) +
@@ -322,7 +321,7 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
     if (done) continue;
     for (size_t j = 0; j < i; ++j) munmap(pointer(regions[j].begin), regions[j].end - regions[j].begin);
     if (p == pointer(r.begin)) munmap(p, r.end - r.begin);
-    reserved.clear();
+    release_addresses();
     return done;
   }
   return {};
@@ -343,6 +342,11 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
 
 void unmap_memory(const restart::ImageReader& image) {
   for (const auto& r : image.regions()) munmap(pointer(r.begin), r.end - r.begin);
+  release_addresses();
+}
+
+void release_addresses() {
+  for (const auto& e : reserved) munmap(pointer(e.begin), e.end - e.begin);
   reserved.clear();
 }
 

@@ -33,6 +33,7 @@ Result<restart::ImageTotals> write_memory(const std::string& path, const Program
 // Keeps the image's addresses outside the window free for it. On failure nothing is kept, and the error says
 // which address is taken: another layout of this process may have it free.
 Status reserve_addresses(const restart::ImageReader& image);
+void release_addresses();  // what of them nothing was mapped over, when another version is tried
 
 // Maps every region of the image; then loads their contents, which fails if the image is damaged. On failure
 // nothing stays mapped.

@@ -12,8 +12,8 @@ using restart::json_bytes;
 namespace {
 
 json identity_json(const FileIdentity& id) {
-  return json{{"device", id.device},     {"inode", id.inode}, {"born", id.born},
-              {"modified", id.modified}, {"size", id.size},   {"mode", id.mode}};
+  return json{{"device", id.device}, {"inode", id.inode}, {"born", id.born},    {"modified", id.modified},
+              {"size", id.size},     {"mode", id.mode},   {"handle", id.handle}};
 }
 
 FileIdentity identity_of(const json& j) {
@@ -24,6 +24,7 @@ FileIdentity identity_of(const json& j) {
   id.modified = integer_of<int64_t>(j.at("modified"));
   id.size = integer_of<int64_t>(j.at("size"));
   id.mode = integer_of<uint32_t>(j.at("mode"));
+  id.handle = j.value("handle", "");
   return id;
 }
 
@@ -31,7 +32,8 @@ FileIdentity identity_of(const json& j) {
 
 std::string metadata_text(const Metadata& m) {
   json pending = json::array();
-  for (const PendingSignal& s : m.pending_signals) pending.push_back({{"process", s.process}, {"info", s.info}});
+  for (const PendingSignal& s : m.pending_signals)
+    pending.push_back({{"process", s.process}, {"info", s.info}});
   json files = json::array();
   for (const OpenFile& f : m.files)
     files.push_back({{"fd", f.fd},

@@ -119,6 +119,19 @@ Result<FileIdentity> identify(int fd, const std::string& path) {
   id.modified = nanoseconds(x.stx_mtime);
   id.size = static_cast<int64_t>(x.stx_size);
   id.mode = x.stx_mode;
+  // struct file_handle: a count of bytes, a type, the bytes.
+  alignas(file_handle) unsigned char handle[sizeof(file_handle) + MAX_HANDLE_SZ] = {};
+  auto* head = reinterpret_cast<file_handle*>(handle);
+  head->handle_bytes = MAX_HANDLE_SZ;
+  int mount = 0;
+  if ((fd >= 0 ? name_to_handle_at(fd, "", head, &mount, AT_EMPTY_PATH)
+               : name_to_handle_at(AT_FDCWD, path.c_str(), head, &mount, AT_SYMLINK_FOLLOW)) == 0)
+    for (size_t i = 0; i < head->handle_bytes; ++i) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      const unsigned char byte = handle[sizeof(file_handle) + i];
+      id.handle += kDigits[byte >> 4];
+      id.handle += kDigits[byte & 15];
+    }
   return id;
 }
 

@@ -17,6 +17,7 @@ struct FileIdentity {
   int64_t modified = -1;  // likewise; -1: recorded by an older CropDL, and so is the rest
   int64_t size = 0;
   uint32_t mode = 0;
+  std::string handle;  // name_to_handle_at(2), which tells inodes of the same number apart; "": not known
 };
 
 struct OpenFile {

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -91,25 +92,34 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   // Only taking one shows what it carries. They are queued again at once; one that arrives in between stands
   // in front of them then, where it does not belong, and all are put in order once more.
   std::vector<Taken> known = take(set);
+  constexpr int kRounds = 100;  // whoever sends without end has no order to keep
+  int rounds = 0;
   for (bool again = !known.empty(); again;) {
     for (const Taken& t : known) queue(t);
     std::vector<Taken> now = take(set);
-    again = !(now == known);
+    again = !(now == known) && ++rounds < kRounds;
     for (const Taken& t : known)  // what is new comes last
       for (size_t i = 0; i < now.size(); ++i)
         if (now[i] == t) {
           now.erase(now.begin() + static_cast<long>(i));
           break;
         }
-    known.insert(known.end(), now.begin(), now.end());
+    for (const Taken& n : now) {  // of a standard signal there is never more than one
+      const auto same = [&](const Taken& k) {
+        return k.process == n.process && k.info.si_signo == n.info.si_signo;
+      };
+      constexpr int kFirstRealTime = 32;
+      if (n.info.si_signo >= kFirstRealTime || std::none_of(known.begin(), known.end(), same))
+        known.push_back(n);
+    }
   }
   for (const Taken& t : known) queue(t);
   const auto* state = seam::state();
   std::vector<PendingSignal> result;
   for (Taken t : known) {
     // With sigqueue() the sender writes its number itself: the program the one that it knows.
-    const bool own = t.info.si_pid == state->real_pid ||
-                     (t.info.si_code == SI_QUEUE && t.info.si_pid == state->upper_pid);
+    const bool own =
+        t.info.si_pid == state->real_pid || (t.info.si_code == SI_QUEUE && t.info.si_pid == state->upper_pid);
     const bool by_itself = has_sender(t.info) && own;
     const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
     if (!is_blocked && has_sender(t.info) && !by_itself) continue;
@@ -124,7 +134,8 @@ Status queue_again(const std::vector<PendingSignal>& signals) {
     Taken t{s.process, {}};
     if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
       return Error{"a pending signal of the program is not readable in the image"};
-    if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->upper_pid) t.info.si_pid = getpid();
+    if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->upper_pid)
+      t.info.si_pid = getpid();
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }
   return {};

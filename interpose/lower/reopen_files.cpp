@@ -18,7 +18,6 @@
 namespace cropdl::lower {
 namespace {
 
-
 Error refuse(const OpenFile& f, const std::string& why) {
   return {"the program's file " + f.path + " (descriptor " + std::to_string(f.fd) + "): " + why};
 }
@@ -180,8 +179,9 @@ Status place_files(const SavedFiles& saved) {
 
 Status apply_files(const SavedFiles& saved, std::string* done) {
   if (saved.policy == FilesPolicy::kKeep) return {};
+  const WithoutFileSizeLimit unlimited;
   for (const FileContent& c : saved.contents)
-    if (auto s = apply_content(c, saved.directory, done); !s) return s;
+    if (auto s = apply_content(c, saved.directory, saved.policy, done); !s) return s;
   for (const OpenFile* f : postponed) {
     const auto opened = open_again(*f);
     if (!opened) return opened.error();

@@ -70,9 +70,10 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
                        std::to_string(version.manifest.seam) + ", this one knows " +
                        std::to_string(seam::kSeamVersion) + "); restart it with that one");
   if (version.manifest.seam < seam::kOldestSeam)
-    return kRefused + ("version " + std::to_string(version.number) + " was written by an older CropDL (seam " +
-                       std::to_string(version.manifest.seam) + ", this one needs at least " +
-                       std::to_string(seam::kOldestSeam) + "); restart it with that one");
+    return kRefused +
+           ("version " + std::to_string(version.number) + " was written by an older CropDL (seam " +
+            std::to_string(version.manifest.seam) + ", this one needs at least " +
+            std::to_string(seam::kOldestSeam) + "); restart it with that one");
   auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
@@ -82,7 +83,10 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
   if (auto line = why_not_here(p, *metadata); !line.empty()) return kRefused + line;
   // A file that is gone may not have been open when an older version was taken.
   if (const Verdict v = check_files(saved_files(p, *metadata, version)); v.kind != Verdict::kFine)
-    return (v.kind == Verdict::kRefused ? kRefused : kDamaged) + v.line;
+    return (v.kind == Verdict::kRefused || (v.kind == Verdict::kMissing && p.boot.files == "fail")
+                ? kRefused
+                : kDamaged) +
+           v.line;
   if (auto s = map_memory(*image, metadata->memory); !s) return kRefused + s.error().message;
   if (auto s = load_memory(*image, metadata->memory); !s) return kDamaged + s.error().message;
   loaded->image = std::make_unique<restart::ImageReader>(std::move(*image));
@@ -212,7 +216,10 @@ void restart_program(Process& p) {
       version = &candidate;
       break;
     }
-    if (loaded.image) unmap_memory(*loaded.image), loaded.image.reset();
+    if (loaded.image)
+      unmap_memory(*loaded.image), loaded.image.reset();
+    else
+      release_addresses();
     if (verdict[0] == kRefused) die_together(p, verdict.substr(1));
     say(p, "version " + std::to_string(candidate.number) + " cannot be used: " + verdict.substr(1));
   }

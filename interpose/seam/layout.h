@@ -73,7 +73,9 @@ struct ThreadRecord {
   uint64_t alternate_sp;       // sigaltstack as the program set it; the kernel has the core's
   uint64_t alternate_size;     //
   uint64_t alternate_flags;    // SS_DISABLE: none
-  uint64_t reserved[29];
+  uint64_t moved_mask;         // to be set on the frame of a handler that was moved (core only)
+  uint64_t has_moved;          //
+  uint64_t reserved[27];
 };
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
 inline constexpr uint64_t kNoAlternateStack = 2;  // SS_DISABLE

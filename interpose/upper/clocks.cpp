@@ -82,7 +82,8 @@ long times_call(const Call& c) {
 // it is interrupted: should a cut fall between, it lasts no longer than natively.
 long wait_on_futex(const Call& c) {
   const int command = static_cast<int>(c.a[1]) & FUTEX_CMD_MASK;
-  if (c.a[3] == 0) return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  if (c.a[3] == 0 || !can_be_read(reinterpret_cast<const void*>(c.a[3]), sizeof(Time)))
+    return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
   const Time until = *reinterpret_cast<const Time*>(c.a[3]);
   if (command != FUTEX_WAIT_BITSET || static_cast<uint32_t>(c.a[5]) != FUTEX_BITSET_MATCH_ANY ||
       until.seconds < 0 || until.nanoseconds < 0 || until.nanoseconds >= kSecond) {
@@ -122,8 +123,9 @@ bool is_own_clock(long clock) {
 
 bool is_own_futex(const Call& c) {
   const long command = c.a[1] & FUTEX_CMD_MASK;
-  return (c.a[1] & FUTEX_CLOCK_REALTIME) == 0 && (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT_REQUEUE_PI ||
-                                                  command == 13 /* FUTEX_LOCK_PI2 */);
+  return (c.a[1] & FUTEX_CLOCK_REALTIME) == 0 &&
+         (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT_REQUEUE_PI ||
+          command == 13 /* FUTEX_LOCK_PI2 */);
 }
 
 // From the first run on: a cut may fall into the wait, and its end be on another machine.
@@ -134,7 +136,7 @@ long sleep_until(const Call& c) {
   {  // the kernel judges clock, time and pointer: a wait for a time that is over
     const Undisturbed undisturbed;
     const Call call = real_ids(c);
-    if (raw(__NR_rt_sigprocmask, 99, c.a[2], 0, 8) == -14) return -14;  // EFAULT
+    if (!can_be_read(reinterpret_cast<const void*>(c.a[2]), sizeof(Time))) return -14;  // EFAULT
     until = *reinterpret_cast<const Time*>(c.a[2]);
     Time past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
     const long judged = raw(c.nr, call.a[0], 1, reinterpret_cast<long>(&past), 0);

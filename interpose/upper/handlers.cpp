@@ -101,8 +101,8 @@ uint64_t float_state_size(uint64_t state) {
 }
 
 // From the signal stack to where the program's handler belongs: its alternate stack, or the stack that was
-// interrupted. True if that is the alternate stack.
-bool move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* e) {
+// interrupted.
+void move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* e) {
   constexpr uint64_t kRedZone = 128;
   auto* g = e->context->uc_mcontext.gregs;
   const auto interrupted = static_cast<uint64_t>(g[REG_RSP]);
@@ -122,7 +122,6 @@ bool move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* 
   e->context = reinterpret_cast<ucontext_t*>(frame + 8);
   e->info = reinterpret_cast<siginfo_t*>(frame + 8 + kContextSize);
   if (state != 0) e->context->uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(top);
-  return to_alternate;
 }
 
 void set_signal_mask(uint64_t mask) {
@@ -130,7 +129,9 @@ void set_signal_mask(uint64_t mask) {
   raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
 }
 
-// A handler on the program's alternate stack, or above the lower half's frames, comes back here.
+// A handler whose frame was moved, or that runs above the lower half's frames, comes back here. In a moved
+// frame all signals are still blocked: opened any earlier, the next one would find the thread on its signal
+// stack.
 void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
   auto* context = static_cast<ucontext_t*>(frame);
   auto* t = seam::current_thread();
@@ -146,6 +147,10 @@ void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
   if (in_lower) {
     t->pinned = t->pinned + 1;
     seam::set_fs_base(t->upper_fs);
+  }
+  if (t->has_moved != 0) {
+    t->has_moved = 0;
+    set_signal_mask(t->moved_mask);
   }
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(handler)(sig, info, frame);
   if (in_lower) {
@@ -194,9 +199,12 @@ void enter_handler(Entry* e) {
   const uint64_t fs = seam::fs_base();
   bool return_here = t->lower_fs != 0 && fs == t->lower_fs;
   if (moved) {
-    return_here = move_frame(t, action, e) || return_here;
-    const uint64_t self = (action.flags & seam::kSaNoDefer) != 0 ? 0 : 1ull << (sig - 1);
-    set_signal_mask((e->context->uc_sigmask.__val[0] | action.mask | self) & ~seam::kReservedSignals);
+    move_frame(t, action, e);
+    return_here = true;
+    t->moved_mask = (e->context->uc_sigmask.__val[0] | action.mask |
+                     ((action.flags & seam::kSaNoDefer) != 0 ? 0 : 1ull << (sig - 1))) &
+                    ~seam::kReservedSignals;
+    t->has_moved = 1;
   }
   e->handler = return_here ? reinterpret_cast<uint64_t>(run_and_return) : action.handler;
   e->argument = action.handler;

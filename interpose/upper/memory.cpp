@@ -184,9 +184,10 @@ long place_mremap(const Call& c) {
     if (is_lower_half(c.a[4], page_up(c.a[2]))) return kNoMemory;
     return map_and_remember(c, c.a[4], page_up(c.a[2]));
   }
-  const long in_place = raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~(MREMAP_MAYMOVE | MREMAP_DONTUNMAP));
-  if ((flags & MREMAP_DONTUNMAP) == 0 && (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0))
-    return in_place;
+  if ((flags & MREMAP_DONTUNMAP) == 0) {
+    const long in_place = raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE);
+    if (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0) return in_place;
+  }
   const uint64_t length = page_up(c.a[2]);
   // Reserve first: MREMAP_FIXED replaces whatever is there.
   const long reserved = place_mmap(

@@ -140,10 +140,20 @@ long perform(const Call& c) {
 __attribute__((noinline)) long proc_call(const Call& c, int path) {
   if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
     if (const long result = own_number_call(c, path); result != 0) return result;
-  const Undisturbed undisturbed;  // the numbers are this run's
   char text[kLongest];
   Call call = c;
-  call.a[path] = reinterpret_cast<long>(real_path(reinterpret_cast<const char*>(c.a[path]), text));
+  const auto translate = [&] {
+    call.a[path] = reinterpret_cast<long>(real_path(reinterpret_cast<const char*>(c.a[path]), text));
+  };
+  // An executed program inherits the mask, and a FIFO may be waited for. A cut in between leaves a number of
+  // a former run, which names nothing or is asked for again.
+  if (c.nr == __NR_execve || c.nr == __NR_execveat || c.nr == __NR_open || c.nr == __NR_openat ||
+      c.nr == __NR_openat2 || c.nr == __NR_creat) {
+    translate();
+    return perform(call);
+  }
+  const Undisturbed undisturbed;  // the numbers are this run's
+  translate();
   return perform(call);
 }
 

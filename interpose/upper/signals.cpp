@@ -22,11 +22,12 @@ long set_action(const Call& c) {
   }
   constexpr long kBadAddress = -14;  // EFAULT
   if (wanted != nullptr && !can_be_read(wanted, sizeof *wanted)) return kBadAddress;
+  seam::SignalAction action{};
+  if (wanted != nullptr) action = *wanted;  // it may be where the old one goes
   if (old_out != nullptr && failed(raw(c.nr, sig, 0, c.a[2], 8))) return kBadAddress;  // it can be written
   auto* table = seam::state()->actions;
   const seam::SignalAction old = table[sig];
   if (wanted != nullptr) {
-    const seam::SignalAction action = *wanted;
     table[sig] = action;
     const seam::SignalAction kernel = seam::kernel_action(static_cast<int>(sig), action, seam::state()->core);
     const long result = raw(c.nr, sig, reinterpret_cast<long>(&kernel), 0, 8);
@@ -57,9 +58,12 @@ long set_alternate_stack(const Call& c) {
   constexpr long kNotPermitted = -1, kInvalid = -22, kTooSmall = -12;
   constexpr long kBadAddress = -14;
   auto* t = seam::current_thread();
+  const auto* given = reinterpret_cast<const stack_t*>(c.a[0]);
+  if (given != nullptr && !can_be_read(given, sizeof *given)) return kBadAddress;
+  stack_t copy{};
+  if (given != nullptr) copy = *given;  // it may be where the old one goes
+  const stack_t* wanted = given != nullptr ? &copy : nullptr;
   if (c.a[1] != 0 && failed(raw(c.nr, 0, c.a[1]))) return kBadAddress;  // it can be written
-  const auto* wanted = reinterpret_cast<const stack_t*>(c.a[0]);
-  if (wanted != nullptr && !can_be_read(wanted, sizeof *wanted)) return kBadAddress;
   auto* old_out = reinterpret_cast<stack_t*>(c.a[1]);
   const stack_t old = {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags),
                        t->alternate_size};

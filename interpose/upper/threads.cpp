@@ -33,7 +33,16 @@ void use_signal_stack(const seam::ThreadRecord* t) {
   raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
 }
 
-seam::ThreadRecord* new_record() {
+// Records of children made by clone(CLONE_VM) are free when the child has ended; nobody says so.
+void free_records_of_ended_children() {
+  constexpr long kNoSuchProcess = -3;  // ESRCH
+  for (auto& record : seam::state()->threads)
+    if (record.used != 0 && record.kind == seam::kSpawnedChild && record.tid != 0 &&
+        raw(__NR_tgkill, record.tid, record.tid, 0) == kNoSuchProcess)
+      __atomic_store_n(&record.used, 0, __ATOMIC_RELEASE);
+}
+
+seam::ThreadRecord* new_record(bool swept = false) {
   for (auto& record : seam::state()->threads) {
     int32_t expected = 0;
     if (!__atomic_compare_exchange_n(&record.used, &expected, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -51,8 +60,13 @@ seam::ThreadRecord* new_record() {
     __atomic_store_n(&record.used, 0, __ATOMIC_RELEASE);
     return nullptr;
   }
-  say_once(kTooManyThreads,
-           "cropdl: the program has 4095 threads; that is all that CropDL can keep, and one more gets EAGAIN\n");
+  if (!swept) {
+    free_records_of_ended_children();
+    return new_record(true);
+  }
+  say_once(
+      kTooManyThreads,
+      "cropdl: the program has 4095 threads; that is all that CropDL can keep, and one more gets EAGAIN\n");
   return nullptr;
 }
 
@@ -84,8 +98,8 @@ long gs_call(const Call& c) {
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }
 bool is_child() { return seam::state()->forked != 0 || is_spawned(); }
 
-// Where the clone under way tells the child's number (CLONE_PARENT_SETTID, CLONE_CHILD_SETTID), which the kernel
-// does by its own. In reserved words of both records.
+// Where the clone under way tells the child's number (CLONE_PARENT_SETTID, CLONE_CHILD_SETTID), which the
+// kernel does by its own. In reserved words of both records.
 namespace {
 int32_t& clone_flags(seam::ThreadRecord* t) { return t->reserved1; }
 uint64_t& clone_child_tid(seam::ThreadRecord* t) { return t->reserved[0]; }

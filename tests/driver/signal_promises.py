@@ -18,6 +18,7 @@ def promise(name, function, *args, **kwargs):
 
 promise("signal.handler_that_forks_between_a_fork_and_its_return", survives, "signal_corners",
         arguments=("forking_handler", "--steps", "30", "--pace", "80000"), attempts=200)
+promise("signal.two_at_once_on_the_alternate_stack", survives, "signal_corners", arguments=("two_at_once",) + SHORT)
 promise("signal.refused_clone_leaves_no_thread", survives, "signal_corners", arguments=("refused_clone",) + SHORT)
 promise("signal.children_die_of_the_trigger_s_signal", survives, "signal_corners",
         arguments=("children_and_the_trigger", "--steps", "30", "--pace", "30000"), attempts=100)

@@ -79,11 +79,45 @@ static void children_and_the_trigger(void) {
   STEPLOG_CHECK(ends_by(child) == SIGUSR1);
 }
 
+// Two signals become free at once, both for the alternate stack; and sigaltstack reads before it writes.
+static volatile long taken[2];
+
+static void on_either(int number, siginfo_t* info, void* context) {
+  (void)context;
+  char here;
+  stack_t now;
+  sigaltstack(NULL, &now);
+  const int which = number == SIGRTMIN + 3;
+  STEPLOG_CHECK(&here > (char*)now.ss_sp && &here < (char*)now.ss_sp + now.ss_size);
+  STEPLOG_CHECK(info->si_signo == number && info->si_value.sival_int == 40 + which);
+  taken[which]++;
+}
+
+static void two_at_once(void) {
+  static char stacks[2][16384];
+  stack_t stack = {.ss_sp = stacks[steplog_done % 2], .ss_size = sizeof stacks[0]};
+  const stack_t wanted = stack;
+  STEPLOG_CHECK(!sigaltstack(&stack, &stack));
+  if (steplog_done > 0) STEPLOG_CHECK(stack.ss_sp == stacks[(steplog_done + 1) % 2]);
+  STEPLOG_CHECK(!sigaltstack(NULL, &stack) && stack.ss_sp == wanted.ss_sp);
+  struct sigaction action = {.sa_sigaction = on_either, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  sigaction(SIGUSR2, &action, NULL);
+  sigaction(SIGRTMIN + 3, &action, NULL);
+  sigset_t both;
+  sigemptyset(&both), sigaddset(&both, SIGUSR2), sigaddset(&both, SIGRTMIN + 3);
+  sigprocmask(SIG_BLOCK, &both, NULL);
+  STEPLOG_CHECK(!sigqueue(getpid(), SIGUSR2, (union sigval){.sival_int = 40}));
+  STEPLOG_CHECK(!sigqueue(getpid(), SIGRTMIN + 3, (union sigval){.sival_int = 41}));
+  sigprocmask(SIG_UNBLOCK, &both, NULL);
+  STEPLOG_CHECK(taken[0] == steplog_done + 1 && taken[1] == steplog_done + 1);
+}
+
 int main(int argc, char** argv) {
   const char* what = argv[1];
   steplog_open(argc, argv, -1);
   while (steplog_done < steplog_steps) {
     if (!strcmp(what, "forking_handler")) forking_handler();
+    if (!strcmp(what, "two_at_once")) two_at_once();
     if (!strcmp(what, "refused_clone")) refused_clone();
     if (!strcmp(what, "children_and_the_trigger")) children_and_the_trigger();
     steplog_mix((uint64_t)steplog_done);
