@@ -97,7 +97,7 @@ static void two_at_once(void) {
   static char stacks[2][16384];
   stack_t stack = {.ss_sp = stacks[steplog_done % 2], .ss_size = sizeof stacks[0]};
   const stack_t wanted = stack;
-  STEPLOG_CHECK(!sigaltstack(&stack, &stack));
+  STEPLOG_CHECK(!syscall(SYS_sigaltstack, &stack, &stack));
   if (steplog_done > 0) STEPLOG_CHECK(stack.ss_sp == stacks[(steplog_done + 1) % 2]);
   STEPLOG_CHECK(!sigaltstack(NULL, &stack) && stack.ss_sp == wanted.ss_sp);
   struct sigaction action = {.sa_sigaction = on_either, .sa_flags = SA_SIGINFO | SA_ONSTACK};
