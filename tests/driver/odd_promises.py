@@ -54,19 +54,15 @@ def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, at
 # that show "at times" only.
 KNOWN = {
     "openmpi.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
-    "openmpi.generalized_request": "not offered",
     "openmpi.wildcard_probes": "at times: the message handle of a probe is half garbage",
     "mpich.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
-    "mpich.generalized_request": "not offered",
-    "files.renamed_in_every_step": "at times: accepted, and no restart is possible",
-    "files.rotated_log": "at times: another file of the same name is cut",
+    "files.renamed_in_every_step": "at times: the restart asks to put back what was renamed after the checkpoint",
+    "files.rotated_log": "at times: the file of that name is another one: refused, --files decides",
     "process.whole_status": "real process id in the status after a restart",
     "memory.view_of_itself": "differs without a checkpoint",
-    "memory.auxiliary_vector": "differs without a checkpoint",
     "signals.masks_seen_by_an_executed_child": "SIGSYS and signal 33 are never blocked (README)",
     "process.identity_by_every_call": "changed or lost by a restart",
     "process.own_directory_of_tasks": "differs without a checkpoint",
-    "process.title_changed_in_place": "differs without a checkpoint",
     "process.child_looks_at_its_parent": "changed or lost by a restart",
     "execution.second_segment_register": "GS base is refused to the program, with a line (README)",
 }
@@ -234,9 +230,10 @@ odd("streams", "inherited_with_its_writer", "the program has a child process tha
 TOGETHER = """many_duplicates splits create_group bridges_for_a_moment attributes predefined names_and_infos groups
         error_handlers wildcard_probes self_messages nothing_at_all largest_tags cancelled_receives forgotten_sends
         types_freed_in_use buffered_sends many_unexpected mixed_requests nested_types own_operations many_operations
-        rare_collectives matched_message generalized_request""".split()
+        rare_collectives matched_message""".split()
 _ALIVE = ": a communicator is alive that cannot be saved"
 MPI_REFUSED = {
+    "generalized_request": "MPI_Grequest_start: a request is not complete",
     "bridge_held": "MPI_Intercomm_create" + _ALIVE,
     "merged_bridge": "MPI_Intercomm_merge" + _ALIVE,
     "pending_collective": "MPI_Iallreduce: a request is not complete",
