@@ -54,7 +54,6 @@ def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, at
 # that show "at times" only.
 KNOWN = {
     "openmpi.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
-    "openmpi.wildcard_probes": "at times: the message handle of a probe is half garbage",
     "mpich.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
     "files.renamed_in_every_step": "at times: the restart asks to put back what was renamed after the checkpoint",
     "files.rotated_log": "at times: the file of that name is another one: refused, --files decides",
