@@ -264,8 +264,7 @@ def check_continued(before, after, restarted_at, least, most):
     from_step = new[0] - 1 if new else (old[-1] if old else 0)
     expect((old[-1] if old else 0) == from_step,
            f"{after.path}: the restarted run's first step is {from_step + 1}, the log before it ends with {old[-1:]}")
-    # One more: at the cut a step's line may have its time already and not be written yet.
-    expect(least <= from_step <= most + 1,
+    expect(least <= from_step <= most,
            f"{after.path}: went on from step {from_step}, but the version was taken between steps {least} and {most}")
     return from_step
 
@@ -379,7 +378,8 @@ def take_checkpoint(place, job, attempts=1):
     expect(found and len(text.splitlines()) == 1, f"`cropdl checkpoint` printed: {text!r}")
     version = int(found.group(1))
     expect(version in place.versions(), f"version {version} was reported but {place.version_path(version)} is not there")
-    return version, text, dict(zip(log_paths, zip(least, most)))
+    # One more: at the cut a step's line may have its time already and not be written yet.
+    return version, text, dict(zip(log_paths, zip(least, (step + 1 for step in most))))
 
 
 def promise_main(promises):
