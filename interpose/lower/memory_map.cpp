@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 #include "interpose/lower/mapping_flags.h"
 #include "interpose/lower/memory_policy.h"
@@ -174,6 +175,31 @@ class NewMapping {
   const int refused_;
 };
 
+// Flags of mappings cost a walk over all page tables, so one look serves for a stop.
+struct Look {
+  std::vector<Mapping> all;
+  int lock_future = 0;  // as NewMapping
+};
+Look look() {
+  const NewMapping probe;
+  Look seen{read_mappings_and_flags(), 0};
+  seen.lock_future = probe.locked_as(seen.all);
+  return seen;
+}
+Look seen_when_stopped;  // by refusal_of_stopped_memory(), for examine_memory()
+
+// Gives the mappings the flags of those that they are parts of; false if one is not.
+bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from) {
+  auto with = from.begin();
+  for (Mapping& m : mappings) {
+    while (with != from.end() && with->end <= m.begin) ++with;
+    if (with == from.end() || with->begin > m.begin || with->end < m.end || with->prot != m.prot) return false;
+    m.flags = with->flags;
+    m.protection_key = with->protection_key;
+  }
+  return true;
+}
+
 std::vector<restart::Extent> reserved;  // by reserve_addresses(); START only
 
 bool is_reserved(const restart::Region& r) {
@@ -226,27 +252,38 @@ Status lock_and_seal(const restart::Region& r, const RegionState& s) {
 
 }  // namespace
 
-std::vector<Mapping> program_mappings() { return program_part(read_mappings_and_flags()); }
-
 std::string memory_refusal() {
-  const std::vector<Mapping> mine = program_mappings();
+  const std::vector<Mapping> mine = program_part(read_mappings());
+  if (mine.empty()) return "cannot read /proc/self/maps, which tells where the program's memory is";
+  for (const Mapping& m : mine)
+    if (std::string line = file_refusal(m); !line.empty()) return line;
+  return "";
+}
+
+std::string refusal_of_stopped_memory() {
+  seen_when_stopped = look();
+  const std::vector<Mapping> mine = program_part(seen_when_stopped.all);
   if (mine.empty()) return "cannot read /proc/self/smaps, which tells what the program's memory is";
   for (const Mapping& m : mine) {
     if (std::string line = file_refusal(m); !line.empty()) return line;
     if (std::string line = flags_refusal(m); !line.empty()) return line;
   }
+  if (uses_protection_keys(seen_when_stopped.all))
+    return "the program has allocated protection keys (pkey_alloc), which cannot be saved yet";
   return "";
 }
 
 Result<ProgramMemory> examine_memory() {
   ProgramMemory memory;
-  const NewMapping probe;
-  const std::vector<Mapping> all = read_mappings_and_flags();
-  memory.state.lock_future = probe.locked_as(all);
+  Look seen = std::exchange(seen_when_stopped, {});
+  std::vector<Mapping> mine = program_part(read_mappings());
+  if (mine.empty() || !add_flags(mine, seen.all)) {  // the persistent heap has grown since, by what was drained
+    seen = look();
+    mine = program_part(seen.all);
+  }
+  memory.state.lock_future = seen.lock_future;
   memory.state.policy = thread_policy();
-  if (uses_protection_keys(all))
-    return Error{"the program has allocated protection keys (pkey_alloc), which cannot be saved yet"};
-  for (const Mapping& m : program_part(all)) {
+  for (const Mapping& m : mine) {
     restart::Region region{m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}};
     RegionState state;
     state.begin = m.begin;

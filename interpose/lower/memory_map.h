@@ -12,12 +12,14 @@
 
 namespace cropdl::lower {
 
-// All of it: the window but the control page, memory below 4 GiB (a non-PIE program), and what the program
-// placed elsewhere itself. With flags. Any thread of the LH.
-std::vector<Mapping> program_mappings();
+// The program's memory is the window but the control page, memory below 4 GiB (a non-PIE program), and what the
+// program placed elsewhere itself.
 
-// "", or the first mapping that cannot be saved. Any thread of the LH.
+// "", or the first mapping that cannot be saved, by what it maps. Any thread of the LH, the program may run.
 std::string memory_refusal();
+
+// The same, by its flags, too. Any thread of the LH, while the program is stopped.
+std::string refusal_of_stopped_memory();
 
 // The program's memory as it lies there: what to write of each mapping, and what else to know of it.
 struct ProgramMemory {

@@ -91,13 +91,14 @@ std::string memory() {
     return "the program has made code of its own executable below 4 GiB or at an address of its choice, "
            "where its "
            "system calls are not seen";
-  return memory_refusal();
+  return "";
 }
 
 }  // namespace
 
-std::string process_refusal() {
-  for (auto check : {root_refusal, threads, children, timers, system_v, memory})
+std::string process_refusal(bool stopped) {
+  const auto mappings = stopped ? refusal_of_stopped_memory : memory_refusal;
+  for (auto check : {root_refusal, threads, children, timers, system_v, memory, mappings})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

@@ -22,7 +22,7 @@ void clear_attention() { __atomic_store_n(&seam::control()->attention, 0u, __ATO
 void Rank::hold() {
   if (!ready_)
     return;  // and standing() refuses this attempt, even if the program begins to run in its course
-  process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
+  process_refusal_ = refusal_.empty() ? process_refusal(/*stopped=*/false) : refusal_;
   holding_ = true;
   set_attention(seam::kAttentionHold);
   if (mpi_ != nullptr) mpi_->hold();
@@ -63,7 +63,7 @@ bool Rank::try_stop() {
 std::string Rank::refusal_when_stopped() {
   if (mpi_ != nullptr)
     if (std::string line = mpi_->refusal(); !line.empty()) return line;
-  return process_refusal();
+  return process_refusal(/*stopped=*/true);
 }
 
 std::vector<coord::PeerCount> Rank::sent() {
