@@ -143,18 +143,26 @@ def own_lines():
 
 # --- Descriptors -------------------------------------------------------------------------------------------------
 
+def with_limit(ulimit, command):
+    return ["sh", "-c", f'ulimit {ulimit}; exec "$@"', "sh", *command]
+
+
+def restarts_with_limit(place, job, ulimit):
+    """Killed after a checkpoint and continued under another limit, to its end after 30 steps."""
+    job.wait_for_step(3)
+    _, _, bounds = take_checkpoint(place, job)
+    job.kill_ranks()
+    job = place.start(with_limit(ulimit, [tool("cropdl-restart"), place.store]))
+    wait_for_new_steps(job, bounds, 30)
+    ends_well(job, 30)
+
+
 @promise("files.two_thousand_descriptors_and_their_offsets")
 def many():
     with Place("many") as place:
         arguments = ("--files", "2000", "--work", place.root, "--steps", "30", "--pace", "20000")
-        job = place.start(["sh", "-c", 'ulimit -n 4096; exec "$@"', "sh", *protected(place, "many_files", arguments)])
-        for _ in range(1):
-            job.wait_for_step(Log(job.log).last_step() + 3)
-            _, _, bounds = take_checkpoint(place, job)
-            job.kill_ranks()
-            job = place.start(["sh", "-c", 'ulimit -n 4096; exec "$@"', "sh", tool("cropdl-restart"), place.store])
-            wait_for_new_steps(job, bounds, 30)
-        ends_well(job, 30)
+        job = place.start(with_limit("-n 4096", protected(place, "many_files", arguments)))
+        restarts_with_limit(place, job, "-n 4096")
 
 
 @promise("files.high_descriptors_under_a_lower_limit")
@@ -171,11 +179,7 @@ def high_numbers():
         job = place.start(protected(place, "many_files", arguments))
         job.wait_for_step(3)
         print(job.output().strip())
-        _, _, bounds = take_checkpoint(place, job)
-        job.kill_ranks()
-        job = place.start(["sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh", tool("cropdl-restart"), place.store])
-        wait_for_new_steps(job, bounds, 30)
-        ends_well(job, 30)
+        restarts_with_limit(place, job, "-S -n 1024")
 
 
 @promise("files.shared_offsets_where_kcmp_is_forbidden")

@@ -76,8 +76,7 @@ for _name in """shared_offsets append_beside_plain changed_in_place changed_in_p
         file_opened_by_resolve_flags descriptor_sent_to_oneself 
         own_descriptor_taken_by_pidfd closed_by_range""".split():
     odd("files", _name)
-for _name in """opened_by_a_child_with_shared_files""".split():
-    odd("files", _name, attempts=100)
+odd("files", "opened_by_a_child_with_shared_files", attempts=100)
 for _name, _words in {
         "mapped_and_written": "the shared mapping of @/mapped cannot be saved yet",
         "unlinked": "the deleted file @/gone (deleted) (descriptor 4) cannot be saved yet: no restart could open it by its name",
@@ -204,8 +203,7 @@ for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_st
         calls_of_odd_arguments waits_in_a_futex waits_for_signals
         waits_in_poll_select_and_sleep names_and_numbers_of_the_system""".split():
     odd("execution", _name)
-for _name in """waits_for_a_lock""".split():
-    odd("execution", _name, attempts=100)
+odd("execution", "waits_for_a_lock", attempts=100)
 for _name, _words in {
         "waits_in_a_semaphore": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "calls_of_32_bits": "the program makes 32-bit system calls (int 0x80), which cannot be followed",

@@ -3,26 +3,17 @@
 //   --work DIR: for its files
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "steplog.h"
 
 enum { kPage = 4096, kPages = 24 };
 
-static sigjmp_buf back;
-static void fault(int sig) { siglongjmp(back, sig); }
-static int faults(const volatile unsigned char* p) {
-  if (sigsetjmp(back, 1)) return 1;
-  (void)*p;
-  return 0;
-}
-
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
-  signal(SIGBUS, fault);
+  catch_faults(SIGBUS);
   const char* work = ".";
   for (int i = 1; i + 1 < argc; i++)
     if (!strcmp(argv[i], "--work")) work = argv[i + 1];

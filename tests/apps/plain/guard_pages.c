@@ -2,26 +2,16 @@
 // gives fresh memory. The kernel that has none (before Linux 6.13) refuses; then the mapping has ordinary pages.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <sys/mman.h>
 
+#include "faults.h"
 #include "steplog.h"
 
 enum { kPage = 4096, kPages = 64, kInstall = 102, kRemove = 103 };
 
-static sigjmp_buf back;
-static void fault(int sig) { siglongjmp(back, sig); }
-
-static int faults(const volatile unsigned char* p) {
-  if (sigsetjmp(back, 1)) return 1;
-  (void)*p;
-  return 0;
-}
-
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
-  signal(SIGSEGV, fault);
+  catch_faults(SIGSEGV);
   unsigned char* p = mmap(NULL, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(p != MAP_FAILED);
   memset(p, 5, kPages * kPage);

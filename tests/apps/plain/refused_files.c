@@ -14,7 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "steplog.h"
+#include "refused.h"
 
 static int fds[3] = {-1, -1, -1};
 static char name[4096], other[4200];
@@ -133,15 +133,4 @@ static void let_go(const char* what) {
   if (other[0]) unlink(other);
 }
 
-int main(int argc, char** argv) {
-  if (argc < 2) return 2;
-  steplog_open(argc, argv, -1);
-  take(argv[1]);
-  while (steplog_done < steplog_steps) {
-    if (steplog_done == steplog_steps / 2) let_go(argv[1]);
-    steplog_mix((uint64_t)steplog_done);
-    steplog_step();
-  }
-  steplog_ok();
-  return 0;
-}
+int main(int argc, char** argv) { return refused_main(argc, argv, take, let_go); }

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "steplog.h"
+#include "refused.h"
 
 static pid_t child;
 static int object = -1;
@@ -54,15 +54,4 @@ static void let_go(const char* what) {
   }
 }
 
-int main(int argc, char** argv) {
-  if (argc < 2) return 2;
-  steplog_open(argc, argv, -1);
-  take(argv[1]);
-  while (steplog_done < steplog_steps) {
-    if (steplog_done == steplog_steps / 2) let_go(argv[1]);
-    steplog_mix((uint64_t)steplog_done);
-    steplog_step();
-  }
-  steplog_ok();
-  return 0;
-}
+int main(int argc, char** argv) { return refused_main(argc, argv, take, let_go); }
