@@ -18,6 +18,8 @@ void keep_error_stream(int first) {
   stream = copy;  // -1: there is none, and lines go nowhere
 }
 
+int error_stream() { return stream; }
+
 void say(const std::string& line) {
   const std::string text = line + "\n";
   [[maybe_unused]] const ssize_t written = ::write(stream, text.data(), text.size());

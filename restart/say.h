@@ -9,7 +9,10 @@ namespace cropdl {
 // later: to a copy of it, numbered from `first` on where the limit allows it. Before there is a program.
 void keep_error_stream(int first);
 
-// One line, in one write; to number 2 unless keep_error_stream() was called.
+// Where lines go: number 2 unless keep_error_stream() was called; -1: nowhere.
+int error_stream();
+
+// One line, in one write.
 void say(const std::string& line);
 
 }  // namespace cropdl

@@ -48,10 +48,13 @@ Result<FilesPolicy> files_policy(const std::string& word) {
 }
 
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
-  if (saved.modified < 0) return true;  // an older CropDL did not note it
   if (saved.inode != now.inode) return false;
   if (saved.born >= 0 && now.born >= 0) return saved.born == now.born;
   return !saved.handle.empty() && saved.handle == now.handle;  // without either nothing is proven
+}
+
+bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
+  return saved.size == now.size && saved.modified == now.modified;
 }
 
 Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,
@@ -72,6 +75,11 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     if ((f.flags & O_APPEND) == 0) it->second.in_place = true;
     f.content = it->second.content;
   }
+  // What it reads by another descriptor, or by another name (a hard link), is put back with that.
+  for (OpenFile& f : files)
+    if (const auto it = by_inode.find({f.identity.device, f.identity.inode});
+        it != by_inode.end() && f.identity.inode != 0)
+      f.content = it->second.content;
   const std::string folder = "rank-" + std::to_string(rank) + ".files";
   uint64_t total = 0;
   bool made = false;
@@ -123,6 +131,9 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
     if (*sum != c.checksum) return {Verdict::kDamaged, path + ": its content is damaged (checksum)"};
   }
   struct stat there {};
+  if (!c.stored.empty() && lstat(c.path.c_str(), &there) == 0 && S_ISLNK(there.st_mode))
+    return {Verdict::kRefused,
+            own(c.path) + ": is a symbolic link now, and is not written through; put the file back"};
   if (stat(c.path.c_str(), &there) != 0) {
     const std::string why = errno_text(errno);
     if (c.stored.empty() || errno != ENOENT || policy != FilesPolicy::kTruncate)
@@ -138,7 +149,7 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
   const auto now = identify(-1, c.path);
   if (!now) return {Verdict::kMissing, own(c.path) + ": " + now.error().message};
   const bool same = is_same_file(c.identity, *now);
-  if (same && now->size == c.identity.size && now->modified == c.identity.modified) return {};
+  if (same && looks_the_same(c.identity, *now)) return {};
   const Descriptor file = restart::open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) return {Verdict::kRefused, own(c.path) + ": cannot be read: " + errno_text(errno)};
   const bool long_enough = now->size >= c.identity.size;

@@ -53,6 +53,8 @@ Result<FilesPolicy> files_policy(const std::string& word);  // "" is truncate
 
 // Whether the file of that name is the saved one, and not one that took its place.
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
+// Size and time of the last change: nobody has written to it, as far as can be seen without reading it.
+bool looks_the_same(const FileIdentity& saved, const FileIdentity& now);
 
 struct Verdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;

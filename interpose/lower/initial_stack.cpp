@@ -44,7 +44,7 @@ Result<uint64_t> build_stack(const InitialStack& what) {
       mmap(reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE | (what.executable ? PROT_EXEC : 0),
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
-  state->map_next = low + size + (1 << 20);
+  state->map_first = state->map_next = low + size + (1 << 20);
 
   auto* top = reinterpret_cast<char*>(low + size - 64);
   const auto push = [&](const void* bytes, size_t n) {

@@ -101,6 +101,7 @@ void fill_control_page(Process& p) {
   }
   snprintf(page->mpi_name, sizeof page->mpi_name, "%s", p.mpi != nullptr ? p.mpi->name() : "none");
   page->restarted = p.boot.restart ? 1 : 0;
+  page->message_fd = error_stream();
   page->serve = serve;
   page->leave = leave;
   page->lend_lower_fs = lend_lower_fs;
@@ -181,7 +182,7 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
 Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   LockWait wait;
   wait.say = [&p](const std::string& line) {
-    fprintf(stderr, "%s: %s\n", p.boot.restart ? "cropdl-restart" : "cropdl-run", line.c_str());
+    say(std::string(p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + line);
   };
   auto store = open_store(p.boot.directory, identity, wait);
   if (!store) return store.error();

@@ -31,7 +31,7 @@ struct OpenFile {
   int64_t offset = 0;
   int64_t size = -1;      // of a regular file open for writing, else -1
   FileIdentity identity;  // of a regular file
-  int content = -1;       // of a regular file open for writing: index of its FileContent
+  int content = -1;       // of a regular file that some descriptor can write to: index of its FileContent
 };
 
 // Identity of what `fd` or, if fd < 0, `path` leads to.

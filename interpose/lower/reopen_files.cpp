@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "interpose/lower/descriptors.h"
 #include "interpose/seam/state.h"
@@ -86,6 +88,49 @@ Status put_at(int fd, const OpenFile& f) {
 
 std::vector<const OpenFile*> postponed;  // their files are made again
 
+// What is not a file on a disk has no state that could be compared.
+bool is_real_file(const OpenFile& f) {
+  return S_ISREG(f.identity.mode) && !f.path.starts_with("/proc/") && !f.path.starts_with("/sys/");
+}
+
+std::string sizes(const FileIdentity& now, const FileIdentity& then) {
+  return "(" + std::to_string(now.size) + " bytes, then " + std::to_string(then.size) + " bytes)";
+}
+
+// The contents are looked at by one of the names that the program had opened the file by.
+Verdict check_other_name(const OpenFile& f, const FileContent& content, FilesPolicy policy) {
+  if (f.path == content.path) return {};
+  const auto first = identify(-1, content.path), now = identify(-1, f.path);
+  for (const auto& [name, found] : {std::pair{&content.path, &first}, {&f.path, &now}})
+    if (!*found)
+      return {Verdict::kMissing,
+              refuse(f, "was the same file as " + content.path + " when the checkpoint was taken, and " +
+                            *name + " is gone; put it back (ln) and try again")
+                  .message};
+  if (policy == FilesPolicy::kKeep || (first->device == now->device && first->inode == now->inode)) return {};
+  return {Verdict::kRefused,
+          refuse(f, "was the same file as " + content.path +
+                        " when the checkpoint was taken (a hard link), and is another one now; put it back "
+                        "(ln) and try again")
+              .message};
+}
+
+Verdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
+  if (!is_real_file(f) || policy == FilesPolicy::kKeep || looks_the_same(f.identity, now)) return {};
+  if (!is_same_file(f.identity, now))
+    return {Verdict::kRefused,
+            refuse(f,
+                   "is not the file of the checkpoint but another one of that name; put the former one back "
+                   "and try again (or read on in this one: cropdl-restart --files=keep)")
+                .message};
+  if (policy != FilesPolicy::kFail) return {};  // and files_left_alone() says it
+  return {Verdict::kRefused,
+          refuse(f, "is not as it was when the checkpoint was taken " + sizes(now, f.identity) +
+                        ", and --files=fail accepts no difference; put it back, or read on in it as it is "
+                        "without that option")
+              .message};
+}
+
 }  // namespace
 
 Status make_room_for(int highest, const std::vector<int>& inherited) {
@@ -113,25 +158,16 @@ Verdict check_files(const SavedFiles& saved) {
   for (const FileContent& c : saved.contents)
     if (Verdict v = check_content(c, saved.directory, saved.policy); v.kind != Verdict::kFine) return v;
   for (const OpenFile& f : saved.files) {
-    if (f.standard >= 0 || f.same_as >= 0 || f.content >= 0) continue;
+    if (f.standard >= 0 || f.same_as >= 0) continue;
+    if (f.content >= 0) {
+      const auto& content = saved.contents[static_cast<size_t>(f.content)];
+      if (Verdict v = check_other_name(f, content, saved.policy); v.kind != Verdict::kFine) return v;
+      continue;
+    }
     const auto now = identify(-1, f.path);
     if (!now)
       return {Verdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
-    if (f.size >= 0 && now->size < f.size)  // an older CropDL saved no contents
-      return {Verdict::kRefused,
-              refuse(f, "has " + std::to_string(now->size) + " bytes, but had " + std::to_string(f.size) +
-                            " when the checkpoint was taken; put it back and try again")
-                  .message};
-    const bool made_up = f.path.rfind("/proc/", 0) == 0 || f.path.rfind("/sys/", 0) == 0;
-    if (!S_ISREG(f.identity.mode) || made_up || saved.policy == FilesPolicy::kKeep) continue;
-    if (!is_same_file(f.identity, *now) &&
-        (now->size != f.identity.size || now->modified != f.identity.modified))
-      return {
-          Verdict::kRefused,
-          refuse(f,
-                 "is not the file of the checkpoint but another one of that name; put the former one back "
-                 "and try again (or read on in this one: cropdl-restart --files=keep)")
-              .message};
+    if (Verdict v = check_read_only(f, *now, saved.policy); v.kind != Verdict::kFine) return v;
   }
   return {};
 }
@@ -190,14 +226,31 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
       if (copy.same_as == f->fd)
         if (auto s = put_at(dup(f->fd), copy); !s) return s;
   }
-  for (const OpenFile& f : saved.files) {  // an older CropDL saved no contents
-    if (f.size < 0 || f.same_as >= 0 || f.content >= 0) continue;
-    struct stat st {};
-    if (fstat(f.fd, &st) != 0) return refuse(f, errno_text(errno));
-    if (st.st_size != f.size && ftruncate(f.fd, f.size) != 0)
-      return refuse(f, "cannot cut it back: " + errno_text(errno));
+  // Contents go to the name, and the program to the descriptor: nothing may have come between them.
+  for (const OpenFile& f : saved.files) {
+    if (f.content < 0 || f.same_as >= 0) continue;
+    struct stat st {
+    }, named{};
+    const std::string& name = saved.contents[static_cast<size_t>(f.content)].path;
+    if (fstat(f.fd, &st) != 0 || stat(name.c_str(), &named) != 0) return refuse(f, errno_text(errno));
+    if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
+      return refuse(f, "was replaced while the program was being restarted; try again");
   }
   return {};
+}
+
+std::string files_left_alone(const SavedFiles& saved) {
+  std::string text;
+  std::set<std::string> named;
+  for (const OpenFile& f : saved.files) {
+    if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f)) continue;
+    if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it is as it was
+    const auto now = identify(f.fd, "");
+    if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;
+    text += (text.empty() ? "" : ", ") + f.path + " is not as it was at the checkpoint" +
+            (now ? " " + sizes(*now, f.identity) : "") + " and is used as it is";
+  }
+  return text;
 }
 
 }  // namespace cropdl::lower

@@ -30,4 +30,8 @@ Status place_files(const SavedFiles& saved);
 // Says in `done` what was changed.
 Status apply_files(const SavedFiles& saved, std::string* done);
 
+// "", or which files are not as they were and are not made so: what is only read, and all with
+// FilesPolicy::kKeep. When all ranks have applied theirs, which may be the same files.
+std::string files_left_alone(const SavedFiles& saved);
+
 }  // namespace cropdl::lower

@@ -26,7 +26,7 @@ namespace {
 // What a rank says of a version: it is usable, damaged (an older one may do), or nothing here can be
 // restarted.
 constexpr const char* kFine = "fine";
-constexpr char kDamaged = 'D', kRefused = 'R', kDone = 'F';
+constexpr char kDamaged = 'D', kRefused = 'R';
 
 struct Loaded {
   std::unique_ptr<restart::ImageReader> image;
@@ -102,6 +102,18 @@ std::string agree(Process& p, const std::string& mine) {
     if ((*all)[r] != kFine)
       return (*all)[r].substr(0, 1) + "rank " + std::to_string(r) + ": " + (*all)[r].substr(1);
   return "";
+}
+
+// What the ranks have to say, as one line.
+std::string gather(Process& p, const std::string& mine) {
+  const auto all = p.agent->exchange(mine);
+  if (!all) die("the ranks of this restart lost each other: " + all.error().message);
+  std::string line;
+  for (size_t r = 0; r < all->size(); ++r)
+    if (!(*all)[r].empty())
+      line += (line.empty() ? "" : "; ") + (all->size() > 1 ? "rank " + std::to_string(r) + ": " : "") +
+              (*all)[r];
+  return line;
 }
 
 // For what every rank finds out by itself: rank 0 says it, and the others stay until the launcher ends them,
@@ -250,18 +262,10 @@ void restart_program(Process& p) {
   // Only now, with all ranks and the MPI there, the world outside is changed.
   std::string done;
   if (auto s = apply_files(saved, &done); !s) trouble = s.error().message;
-  const auto outcomes = p.agent->exchange(trouble.empty() ? kDone + done : kRefused + trouble);
-  if (!outcomes) die("the ranks of this restart lost each other: " + outcomes.error().message);
-  done.clear();
-  for (size_t r = 0; r < outcomes->size(); ++r) {
-    const std::string rank = outcomes->size() > 1 ? "rank " + std::to_string(r) + ": " : "";
-    const std::string& outcome = (*outcomes)[r];
-    if (outcome[0] != kDone) die_together(p, rank + outcome.substr(1));
-    if (outcome.size() > 1) done += (done.empty() ? "" : "; ") + rank + outcome.substr(1);
-  }
-  if (!done.empty()) say(p, done);
-
-  if (!note.empty()) say(p, note);
+  verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
+  for (const std::string& mine : {done, files_left_alone(saved), note})
+    if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
   say(p, "continues from version " + std::to_string(version->number));
   if (p.mpi != nullptr && m.mpi_name != p.mpi->name())
     say(p, "saved under " + m.mpi_name + ", continued under " + p.mpi->name() +

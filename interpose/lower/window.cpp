@@ -1,7 +1,6 @@
 #include "interpose/lower/window.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -14,7 +13,6 @@
 #include <cstring>
 
 #include "interpose/handles/heap_step.h"
-#include "interpose/lower/descriptors.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/upper/raw.h"
@@ -106,7 +104,7 @@ Status map_control_page(const std::string& installation) {
   auto* page = seam::control();
   page->seam_version = seam::kSeamVersion;
   page->trigger_fd = -1;
-  page->message_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, choose_first_descriptor());
+  page->message_fd = -1;
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
                                 "__vdso_clock_getres"};
   for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);

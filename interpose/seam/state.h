@@ -121,6 +121,7 @@ struct PersistentState {
   uint32_t input_used;        // the standard input was read, or copied: a pipe's bytes may be gone
   ProcessView view;
   int32_t io_contexts;     // of io_setup, alive
+  uint64_t map_first;      // the main stack and the room that it grows into lie below; 0: not known
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

@@ -7,11 +7,13 @@
 namespace cropdl::upper {
 namespace {
 
-constexpr uint64_t kHugePage = 2ull << 20;
+constexpr uint64_t kPage = 4096, kHugePage = 2ull << 20;
+constexpr uint64_t kHugest = 1ull << 30;  // page of hugetlbfs; its others are kHugePage
 constexpr uint64_t kGrowRoom =
     1ull << 30;                  // below a mapping that grows down; the stack's limit bounds it, too
 constexpr long kExists = -17;    // EEXIST
 constexpr long kNoMemory = -12;  // ENOMEM
+constexpr long kInvalid = -22;   // EINVAL
 
 seam::ReuseSlot* reuse_slot(uint64_t length) {
   return &seam::state()->reuse[(length >> 12) * 0x9E3779B97F4A7C15ull >> 55];
@@ -28,15 +30,23 @@ bool in_map_area(uint64_t begin, uint64_t length) {
 // page_up() of what does not fit below 2^64 is 0, and so is that of 0.
 bool impossible(uint64_t bytes) { return bytes > kMapArea; }
 
+// Where placement begins anew: nothing is put into the room that is left for the main stack to grow.
+uint64_t map_first() {
+  const uint64_t first = seam::state()->map_first;
+  return first != 0 ? first : seam::kMapBegin;
+}
+
+// Transparent huge pages need it.
+uint64_t alignment(uint64_t length) { return length >= kHugePage ? kHugePage : kPage; }
+
 // Address space nobody has been given yet; `length` is at most kMapArea. Wraps around: what is in use is
 // found out by MAP_FIXED_NOREPLACE.
-uint64_t next_range(uint64_t length) {
+uint64_t next_range(uint64_t length, uint64_t align) {
   auto* s = seam::state();
-  const uint64_t align = length >= kHugePage ? kHugePage : 4096;  // transparent huge pages need alignment
   uint64_t old = __atomic_load_n(&s->map_next, __ATOMIC_RELAXED), begin, end;
   do {
     begin = (old + align - 1) & ~(align - 1);
-    if (!in_map_area(begin, length)) begin = seam::kMapBegin;
+    if (!in_map_area(begin, length)) begin = (map_first() + align - 1) & ~(align - 1);
     end = begin + length;
   } while (!__atomic_compare_exchange_n(&s->map_next, &old, end, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
   return begin;
@@ -44,11 +54,11 @@ uint64_t next_range(uint64_t length) {
 
 // A gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Only when the search
 // by next_range meets used ranges again and again, after the whole window has been handed out once.
-uint64_t find_gap(uint64_t length) {
+uint64_t find_gap(uint64_t length, uint64_t align) {
   const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), 02000000 /* O_CLOEXEC */);
   if (failed(fd)) return 0;
   char buffer[512];  // on the program's stack
-  uint64_t begin = 0, end = 0, free_from = seam::kMapBegin, found = 0;
+  uint64_t begin = 0, end = 0, free_from = map_first(), found = 0;
   enum { kBegin, kEnd, kRest } part = kBegin;
   for (long n; found == 0 && (n = raw(__NR_read, fd, reinterpret_cast<long>(buffer), sizeof buffer)) > 0;) {
     for (long i = 0; i < n && found == 0; ++i) {
@@ -68,7 +78,7 @@ uint64_t find_gap(uint64_t length) {
         }
         part = kRest;
         if (end <= free_from) continue;
-        const uint64_t aligned = (free_from + kHugePage - 1) & ~(kHugePage - 1);
+        const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
         const uint64_t limit = begin < seam::kMapEnd ? begin : seam::kMapEnd;
         if (limit > aligned && limit - aligned >= length) found = aligned;
         free_from = end;
@@ -76,7 +86,7 @@ uint64_t find_gap(uint64_t length) {
     }
   }
   if (found == 0) {
-    const uint64_t aligned = (free_from + kHugePage - 1) & ~(kHugePage - 1);
+    const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
     if (in_map_area(aligned, length)) found = aligned;
   }
   raw(__NR_close, fd);
@@ -112,6 +122,19 @@ long map_and_remember(const Call& c, uint64_t at, uint64_t length) {
   return result;
 }
 
+// Aligned for the largest there are, in one go: what the kernel says of it is what it says natively.
+long place_huge_pages(const Call& c) {
+  const uint64_t length = (page_up(c.a[1]) + kHugest - 1) & ~(kHugest - 1);
+  for (int attempt = 0; length <= kMapArea && attempt < 65; ++attempt) {
+    const uint64_t address = attempt < 64 ? next_range(length, kHugest) : find_gap(length, kHugest);
+    const long result =
+        address == 0 ? kNoMemory
+                     : raw(c.nr, address, c.a[1], c.a[2], c.a[3] | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
+    if (result != kExists) return result;
+  }
+  return kNoMemory;
+}
+
 bool is_lower_half(uint64_t begin, uint64_t length) {
   return seam::state()->no_lower_half_below_4gib == 0 && begin < seam::kLowEnd &&
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
@@ -127,6 +150,8 @@ long place_mmap(const Call& c) {
   if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
     return map_and_remember(c, c.a[0], length);
   }
+  // Of hugetlbfs: the kernel takes whole pages, of which it says EINVAL if they do not begin where one can.
+  if ((flags & (MAP_HUGETLB | MAP_ANONYMOUS)) == (MAP_HUGETLB | MAP_ANONYMOUS)) return place_huge_pages(c);
   auto at = [&](uint64_t address) {
     return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
   };
@@ -137,7 +162,7 @@ long place_mmap(const Call& c) {
   }
   if ((flags & MAP_GROWSDOWN) != 0) {  // nothing else comes near below it
     for (int attempt = 0; length <= kMapArea - kGrowRoom && attempt < 64; ++attempt) {
-      const long result = at(next_range(length + kGrowRoom) + kGrowRoom);
+      const long result = at(next_range(length + kGrowRoom, alignment(length)) + kGrowRoom);
       if (result != kExists) return result;
     }
     return kNoMemory;
@@ -149,18 +174,20 @@ long place_mmap(const Call& c) {
     const uint64_t address = slot->address;
     if (in_map_area(address, length)) {
       const long result = at(address);
-      if (result != kExists) return result;
+      if (result != kExists && result != kInvalid) return result;
     }
   }
   for (int attempt = 0; attempt < 64; ++attempt) {
-    const uint64_t address = next_range(length);
+    const uint64_t address = next_range(length, alignment(length));
     const long result = at(address);
     if (result == kExists) continue;
+    if (result == kInvalid && (flags & MAP_ANONYMOUS) == 0)
+      return place_huge_pages(c);  // the file may be such a one
     if (!failed(result)) *slot = {length, address};
     return result;
   }
   for (int attempt = 0; attempt < 64; ++attempt) {  // another thread may take the gap first
-    const uint64_t address = find_gap(length);
+    const uint64_t address = find_gap(length, kHugePage);
     if (address == 0) return kNoMemory;
     const long result = at(address);
     if (result != kExists) return result;
@@ -203,7 +230,7 @@ long place_shmat(const Call& c) {
   seam::state()->uses_sysv_shm = 1;
   if (c.a[1] != 0) return raw(c.nr, c.a[0], c.a[1], c.a[2]);
   const uint64_t address =
-      next_range(1ull << 36);  // the segment's size is not known here; shmat refuses an overlap
+      next_range(1ull << 36, kHugePage);  // the segment's size is not known here; shmat refuses an overlap
   return raw(c.nr, c.a[0], address, c.a[2]);
 }
 

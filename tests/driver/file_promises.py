@@ -7,6 +7,7 @@ import errno
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -304,6 +305,117 @@ def policies():
         expect(status == 1 and "in_place differs" in text, f"{status}: {text}")
         status, text, _ = place.ask([tool("cropdl-restart"), "--files=sometimes", place.store])
         expect(status != 0 and "--files" in one_line(text), f"{status}: {text}")
+
+
+def read_version(place):
+    """A version of `reads`, which reads a line of a file in each step, and the job killed."""
+    with open(place.path("in"), "w") as f:
+        f.write("".join(f"line {i}\n" for i in range(60)))
+    # Its log is its standard output: no other file of it differs afterwards.
+    job = place.start([tool("cropdl-run"), "--dir", place.store, "--", app("plain/reads"), "--in", place.path("in"), *STEPS],
+                      place.path("output-0"))
+    job.wait_for_step(8)
+    _, _, bounds = take_checkpoint(place, job)
+    job.kill_ranks()
+    return bounds[job.log][1]
+
+
+def reads_on(place, after, options=()):
+    job = place.restart(options=options, log=place.path("output-1"))
+    job.process.wait(timeout=PATIENCE)
+    text = job.output().splitlines()
+    steps = [int(line.split()[1]) for line in text if line.startswith("step ")]
+    expect(job.process.returncode == 0 and steps == list(range(steps[0], 61)) and steps[0] <= after + 1, job.output())
+    return [line for line in text if line.startswith("cropdl-restart: ")]
+
+
+@promise("files.changed_ones_that_are_only_read_are_named")
+def changed_input():
+    with Place("reads") as place:
+        after = read_version(place)
+        with open(place.path("in"), "a") as f:
+            f.write("line 60\n")
+        status, text, _ = place.ask([tool("cropdl-restart"), "--files=fail", place.store])
+        expect(status != 0 and "/in (descriptor 3): is not as it was when the checkpoint was taken (478 bytes, then 470 bytes), and "
+               "--files=fail accepts no difference" in one_line(text), f"{status}: {text}")
+        said = reads_on(place, after)
+        expect(said == [f"cropdl-restart: {place.path('in')} is not as it was at the checkpoint (478 bytes, then 470 bytes) and is used as it is",
+                        "cropdl-restart: continues from version 1"], said)
+
+
+@promise("files.unchanged_ones_that_are_only_read_are_not_mentioned")
+def unchanged_input():
+    with Place("reads") as place:
+        said = reads_on(place, read_version(place), ("--files=fail",))
+        expect(said == ["cropdl-restart: continues from version 1"], said)
+
+
+def two_names(place):
+    """A version of `two_names`, which has a file open by two hard links and one by two symbolic ones, and the job killed."""
+    shutil.rmtree(place.store, ignore_errors=True)
+    if os.path.exists(place.path("log")):
+        os.remove(place.path("log"))
+    job = place.run("plain/two_names", ("--work", place.root) + STEPS)
+    job.wait_for_step(8)
+    _, _, bounds = take_checkpoint(place, job)
+    job.wait_for_step(Log(job.log).last_step() + 5)
+    job.kill_ranks()
+    return bounds
+
+
+@promise("files.two_names_of_one_file_are_one_file_again")
+def both_names():
+    with Place("names") as place:
+        bounds = two_names(place)
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+
+
+def refused_restart(place, words, options=()):
+    status, text, _ = place.ask([tool("cropdl-restart"), *options, place.store])
+    expect(status != 0 and any(words in line for line in text.splitlines()), f"{status}: {text}")
+    print(text)
+
+
+@promise("files.one_of_two_names_replaced_is_refused")
+def replaced_name():
+    with Place("names") as place:
+        bounds = two_names(place)
+        for name, foreign, words in (("second", b"somebody else's", "second (descriptor 5): was the same file as "),
+                                     ("first", b"somebody else's", "first: is not the file of the checkpoint"),
+                                     ("second", None, "second is gone; put it back (ln) and try again"),
+                                     ("first", None, "first is gone; put it back (ln) and try again")):
+            os.rename(place.path(name), place.path("aside"))
+            if foreign:
+                with open(place.path(name), "wb") as f:
+                    f.write(foreign)
+            refused_restart(place, words)
+            os.rename(place.path("aside"), place.path(name))
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+
+
+@promise("files.renamed_directory_is_refused_by_name")
+def renamed_directory():
+    with Place("names") as place:
+        bounds = two_names(place)
+        os.rename(place.path("below"), place.path("elsewhere"))
+        refused_restart(place, f"the program's file {place.path('below/file')}: is gone, and cannot be made again: {place.path('below')}: No such file")
+        os.symlink("elsewhere", place.path("below"))
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+
+
+@promise("files.symbolic_link_in_a_file_s_place_is_refused")
+def became_link():
+    with Place("names") as place:
+        two_names(place)
+        os.rename(place.path("below/file"), place.path("below/moved"))
+        os.symlink("moved", place.path("below/file"))
+        refused_restart(place, f"{place.path('below/file')}: is a symbolic link now")
 
 
 @promise("files.more_than_may_be_saved_are_refused")

@@ -19,6 +19,8 @@ def promise(name, function, *args, **kwargs):
 
 promise("memory.thousands_of_separate_pages_in_one_mapping", survives, "scattered_pages", arguments=STEPS)
 promise("memory.impossible_lengths_fail_as_natively", survives, "impossible_lengths", arguments=STEPS)
+promise("memory.huge_pages_fail_as_natively", survives, "huge_pages", arguments=STEPS, chain=("same",))
+promise("memory.stack_grows_after_all_addresses_were_given_out_once", survives, "wraps_around", arguments=STEPS, chain=("same",))
 promise("memory.flags_of_every_kind_of_mapping", survives, "mapping_flags", arguments=STEPS, attempts=20)
 promise("memory.locks_on_future_memory", survives, "mapping_flags", arguments=("--future", "1") + STEPS, attempts=20)
 promise("memory.what_grows_down_goes_on_growing", survives, "grows_down", arguments=STEPS)
