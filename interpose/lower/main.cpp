@@ -2,14 +2,11 @@
 // cropdl-restart only.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,12 +18,9 @@
 #include "interpose/lower/layout.h"
 #include "interpose/lower/lock_wait.h"
 #include "interpose/lower/low_block.h"
-#include "interpose/lower/machine.h"
-#include "interpose/lower/memory_map.h"
-#include "interpose/lower/metadata.h"
-#include "interpose/lower/pending_signals.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
+#include "interpose/lower/save.h"
 #include "interpose/lower/window.h"
 #include "interpose/seam/thread.h"
 #include "restart/file.h"
@@ -126,59 +120,6 @@ void continue_program() {
   cropdl_continue(main.context, main.upper_fs, &main);
 }
 
-Result<coord::ImageSummary> save_image(const std::string& directory) {
-  note_ids();
-  const auto begin = std::chrono::steady_clock::now();
-  Process& p = process();
-  Metadata m;
-  m.rank = p.launch.rank;
-  m.ranks = p.launch.ranks;
-  m.program = p.program;
-  m.arguments = p.arguments;
-  char cwd[4096], name[17] = {};
-  if (getcwd(cwd, sizeof cwd) == nullptr)
-    return Error{"the program's directory is gone: " + errno_text(errno)};
-  m.cwd = cwd;
-  prctl(PR_GET_NAME, name);
-  m.name = name;
-  m.umask = umask(0);
-  umask(m.umask);
-  m.interval = p.boot.interval;
-  m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
-  if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
-  m.cpu_features = cpu_features();
-  // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
-  // own mask.
-  const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
-  m.pending_signals = pending_signals(context->uc_sigmask.__val[0]);
-  m.clocks = read_clocks();
-  auto attributes = changed_attributes();
-  if (!attributes) return attributes.error();
-  m.attributes = std::move(*attributes);
-  auto files = list_open_files(p.mpi != nullptr);
-  if (!files) return files.error();
-  m.files = std::move(*files);
-  m.save_files = p.boot.save_files != 0 ? p.boot.save_files : kSaveFilesDefault;
-  auto contents = save_contents(m.files, directory, p.launch.rank, m.save_files);
-  if (!contents) return contents.error();
-  m.contents = std::move(*contents);
-
-  const WithoutFileSizeLimit unlimited;  // after the limits were read
-  auto memory = examine_memory();
-  if (!memory) return memory.error();
-  m.memory = std::move(memory->state);
-
-  coord::ImageSummary summary;
-  summary.file = restart::image_name(p.launch.rank);
-  auto totals = write_memory(directory + "/" + summary.file, *memory, metadata_text(m));
-  if (!totals) return totals.error();
-  summary.bytes = totals->bytes;
-  summary.memory = totals->memory;
-  summary.checksum = totals->checksum;
-  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return summary;
-}
-
 Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   LockWait wait;
   wait.say = [&p](const std::string& line) {
@@ -198,7 +139,7 @@ Status start_agent(Process& p) {
   // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
   // laid out already.
   if (p.launch.flavour == "none") setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-  p.rank = std::make_unique<Rank>(p.mpi, save_image,
+  p.rank = std::make_unique<Rank>(p.mpi, Rank::Saving{look_at_stopped_program, save_image},
                                   p.boot.sanitizer.empty()
                                       ? ""
                                       : "programs built with " + p.boot.sanitizer +

@@ -193,7 +193,8 @@ bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from)
   auto with = from.begin();
   for (Mapping& m : mappings) {
     while (with != from.end() && with->end <= m.begin) ++with;
-    if (with == from.end() || with->begin > m.begin || with->end < m.end || with->prot != m.prot) return false;
+    if (with == from.end() || with->begin > m.begin || with->end < m.end || with->prot != m.prot)
+      return false;
     m.flags = with->flags;
     m.protection_key = with->protection_key;
   }
@@ -277,7 +278,8 @@ Result<ProgramMemory> examine_memory() {
   ProgramMemory memory;
   Look seen = std::exchange(seen_when_stopped, {});
   std::vector<Mapping> mine = program_part(read_mappings());
-  if (mine.empty() || !add_flags(mine, seen.all)) {  // the persistent heap has grown since, by what was drained
+  if (mine.empty() ||
+      !add_flags(mine, seen.all)) {  // the persistent heap has grown since, by what was drained
     seen = look();
     mine = program_part(seen.all);
   }

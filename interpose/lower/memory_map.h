@@ -12,13 +12,13 @@
 
 namespace cropdl::lower {
 
-// The program's memory is the window but the control page, memory below 4 GiB (a non-PIE program), and what the
-// program placed elsewhere itself.
+// The program's memory is the window but the control page, memory below 4 GiB (a non-PIE program), and what
+// the program placed elsewhere itself.
 
 // "", or the first mapping that cannot be saved, by what it maps. Any thread of the LH, the program may run.
 std::string memory_refusal();
 
-// The same, by its flags, too. Any thread of the LH, while the program is stopped.
+// The same, by its flags, too: MAIN, while the program is stopped.
 std::string refusal_of_stopped_memory();
 
 // The program's memory as it lies there: what to write of each mapping, and what else to know of it.

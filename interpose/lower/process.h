@@ -40,9 +40,6 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity);
 // Starts the agent; `p.rank` and, on rank 0, `p.versions` exist.
 Status start_agent(Process& p);
 
-// Saves this rank's image (Rank::Save).
-Result<coord::ImageSummary> save_image(const std::string& directory);
-
 // Connects control page, agent and this process: after map_control_page().
 void fill_control_page(Process& p);
 

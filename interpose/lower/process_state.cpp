@@ -96,9 +96,8 @@ std::string memory() {
 
 }  // namespace
 
-std::string process_refusal(bool stopped) {
-  const auto mappings = stopped ? refusal_of_stopped_memory : memory_refusal;
-  for (auto check : {root_refusal, threads, children, timers, system_v, memory, mappings})
+std::string process_refusal() {
+  for (auto check : {root_refusal, threads, children, timers, system_v, memory, memory_refusal})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

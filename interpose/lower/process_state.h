@@ -6,7 +6,7 @@
 namespace cropdl::lower {
 
 // "" or one line naming what stands in the way: more threads, children, timers, shared memory. Any thread of
-// the LH. While the program runs, what can be told without disturbing it; while it is stopped, everything.
-std::string process_refusal(bool stopped);
+// the LH; exact while the program is stopped.
+std::string process_refusal();
 
 }  // namespace cropdl::lower

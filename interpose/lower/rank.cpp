@@ -22,7 +22,7 @@ void clear_attention() { __atomic_store_n(&seam::control()->attention, 0u, __ATO
 void Rank::hold() {
   if (!ready_)
     return;  // and standing() refuses this attempt, even if the program begins to run in its course
-  process_refusal_ = refusal_.empty() ? process_refusal(/*stopped=*/false) : refusal_;
+  process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
   holding_ = true;
   set_attention(seam::kAttentionHold);
   if (mpi_ != nullptr) mpi_->hold();
@@ -49,7 +49,7 @@ bool Rank::try_stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    if (serving_) return true;
+    if (here_) return serving_;
   }
   set_attention(seam::kAttentionStop);
   auto* main = &seam::state()->threads[0];
@@ -63,7 +63,9 @@ bool Rank::try_stop() {
 std::string Rank::refusal_when_stopped() {
   if (mpi_ != nullptr)
     if (std::string line = mpi_->refusal(); !line.empty()) return line;
-  return process_refusal(/*stopped=*/true);
+  if (std::string line = process_refusal(); !line.empty()) return line;
+  const std::lock_guard lock(mutex_);
+  return stopped_refusal_;
 }
 
 std::vector<coord::PeerCount> Rank::sent() {
@@ -117,7 +119,13 @@ void Rank::resume() {
 // posted.
 void Rank::serve() {
   std::unique_lock lock(mutex_);
+  here_ = true;
   while (stop_) {
+    lock.unlock();
+    std::string refusal = saving_.look();
+    lock.lock();
+    stopped_refusal_ = std::move(refusal);
+    if (!stop_) break;  // the attempt was given up meanwhile
     serving_ = true;
     drain_ = Drain::kNone;
     directory_.clear();
@@ -140,6 +148,7 @@ void Rank::serve() {
       lock.lock();
     }
   }
+  here_ = false;
 }
 
 void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
@@ -163,7 +172,7 @@ void Rank::write(std::unique_lock<std::mutex>& lock) {
     mpi_->prepare_save();
     prepared_ = true;
   }
-  const auto saved = save_(directory);
+  const auto saved = saving_.write(directory);
   if (!saved) {
     // A file size limit raised SIGXFSZ, blocked here: it was about our file, not about one of the program's.
     sigset_t limit;

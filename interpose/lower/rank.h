@@ -17,11 +17,14 @@ namespace cropdl::lower {
 
 class Rank final : public coord::LocalRank {
  public:
-  // `mpi` may be null (a program without MPI). `save` writes this rank's image into a directory; it is called
-  // by the main thread while the program is stopped.
-  using Save = std::function<Result<coord::ImageSummary>(const std::string& directory)>;
-  Rank(MpiRuntime* mpi, Save save, std::string refusal = "")
-      : mpi_(mpi), save_(std::move(save)), refusal_(std::move(refusal)) {}
+  // Both called by the main thread while the program is stopped (save.h).
+  struct Saving {
+    std::function<std::string()> look;  // "" or why the checkpoint is refused
+    std::function<Result<coord::ImageSummary>(const std::string& directory)> write;
+  };
+  // `mpi` may be null (a program without MPI).
+  Rank(MpiRuntime* mpi, Saving saving, std::string refusal = "")
+      : mpi_(mpi), saving_(std::move(saving)), refusal_(std::move(refusal)) {}
 
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
   void serve();
@@ -49,7 +52,7 @@ class Rank final : public coord::LocalRank {
   void write(std::unique_lock<std::mutex>& lock);
 
   MpiRuntime* const mpi_;
-  const Save save_;
+  const Saving saving_;
   const std::string refusal_;  // why this program can never be saved, or ""
 
   std::atomic<bool> ready_{false};
@@ -59,7 +62,9 @@ class Rank final : public coord::LocalRank {
   std::mutex mutex_;              // guards everything below
   std::condition_variable wake_;  // the main thread waits on it while it serves
   bool stop_ = false;             // the agent wants the main thread here
-  bool serving_ = false;          // and here it is
+  bool here_ = false;             // it is in serve()
+  bool serving_ = false;          // and has looked at everything
+  std::string stopped_refusal_;   // what it saw before it served
   Drain drain_ = Drain::kNone;
   std::vector<coord::PeerCount> expected_;
   bool prepared_ = false;  // the MPI holds no request of the program now

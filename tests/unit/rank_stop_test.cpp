@@ -55,13 +55,17 @@ void* map_at(uintptr_t address, size_t size) {
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
 }
 
+lower::Rank::Saving saving() {
+  return {[] { return std::string(); },
+          [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }};
+}
+
 TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   ASSERT_NE(map_at(seam::kControlPage, seam::kControlPageSize), MAP_FAILED);
   ASSERT_NE(map_at(seam::kState, seam::kStateSize), MAP_FAILED);
   signal(seam::kSuspendSignal, [](int) {});
   SlowMpi mpi;
-  lower::Rank rank(&mpi,
-                   [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; });
+  lower::Rank rank(&mpi, saving());
   rank.ready();
 
   std::atomic<bool> wanted{false}, ended{false};
@@ -108,8 +112,7 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
 
 TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {
   SlowMpi mpi;
-  lower::Rank rank(&mpi,
-                   [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; });
+  lower::Rank rank(&mpi, saving());
   rank.hold();   // too early: ignored
   rank.ready();  // and the program begins
   EXPECT_NE(rank.standing().refusal, "");

@@ -1,0 +1,99 @@
+#include "interpose/lower/save.h"
+
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "interpose/lower/attributes.h"
+#include "interpose/lower/machine.h"
+#include "interpose/lower/memory_map.h"
+#include "interpose/lower/metadata.h"
+#include "interpose/lower/pending_signals.h"
+#include "interpose/lower/process.h"
+#include "interpose/lower/process_ids.h"
+
+namespace cropdl::lower {
+namespace {
+
+// What was found when the program had stopped. What is done with its messages until it is saved changes none
+// of it.
+struct LookedAt {
+  std::string directory;
+  AttributeValues attributes;
+  std::vector<OpenFile> files;
+} looked_at;
+
+Status look() {
+  looked_at = {};
+  char cwd[4096];
+  if (getcwd(cwd, sizeof cwd) == nullptr)
+    return Error{"the program's directory is gone: " + errno_text(errno)};
+  looked_at.directory = cwd;
+  auto attributes = changed_attributes();
+  if (!attributes) return attributes.error();
+  looked_at.attributes = std::move(*attributes);
+  auto files = list_open_files(process().mpi != nullptr);
+  if (!files) return files.error();
+  looked_at.files = std::move(*files);
+  return {};
+}
+
+}  // namespace
+
+std::string look_at_stopped_program() {
+  const Status looked = look();
+  return looked ? refusal_of_stopped_memory() : looked.error().message;
+}
+
+Result<coord::ImageSummary> save_image(const std::string& directory) {
+  note_ids();
+  const auto begin = std::chrono::steady_clock::now();
+  Process& p = process();
+  Metadata m;
+  m.rank = p.launch.rank;
+  m.ranks = p.launch.ranks;
+  m.program = p.program;
+  m.arguments = p.arguments;
+  m.cwd = looked_at.directory;
+  char name[17] = {};
+  prctl(PR_GET_NAME, name);
+  m.name = name;
+  m.umask = umask(0);
+  umask(m.umask);
+  m.interval = p.boot.interval;
+  m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
+  if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
+  m.cpu_features = cpu_features();
+  // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
+  // own mask.
+  const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
+  m.pending_signals = pending_signals(context->uc_sigmask.__val[0]);
+  m.clocks = read_clocks();
+  m.attributes = std::move(looked_at.attributes);
+  m.files = std::move(looked_at.files);
+  m.save_files = p.boot.save_files != 0 ? p.boot.save_files : kSaveFilesDefault;
+  auto contents = save_contents(m.files, directory, p.launch.rank, m.save_files);
+  if (!contents) return contents.error();
+  m.contents = std::move(*contents);
+
+  const WithoutFileSizeLimit unlimited;  // after the limits were read
+  auto memory = examine_memory();
+  if (!memory) return memory.error();
+  m.memory = std::move(memory->state);
+
+  coord::ImageSummary summary;
+  summary.file = restart::image_name(p.launch.rank);
+  auto totals = write_memory(directory + "/" + summary.file, *memory, metadata_text(m));
+  if (!totals) return totals.error();
+  summary.bytes = totals->bytes;
+  summary.memory = totals->memory;
+  summary.checksum = totals->checksum;
+  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return summary;
+}
+
+}  // namespace cropdl::lower
