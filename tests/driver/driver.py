@@ -363,6 +363,20 @@ def native(place, program, arguments=(), mpi="none", ranks=1, environment=None):
     return logs
 
 
+def as_pattern(words):
+    """Words as tests write them: @ is the directory of the run, <n> a number, <x> a hexadecimal one, <w> a word."""
+    return re.escape(words).replace("<n>", r"\d+").replace("<x>", r"[0-9a-f]+").replace("<w>", r"\w+")
+
+
+def check_refused(place, status, text, words):
+    """`cropdl checkpoint` ended with exactly one line, a refusal by exactly these words, and no version was made."""
+    text = text.strip().replace(place.root, "@")
+    expect(status != 0, f"a checkpoint was taken that was to be refused ({words}): {text}")
+    expect(re.fullmatch(rf"cropdl: checkpoint refused: rank \d+: {as_pattern(words)}", text), f"refused by other words than {words!r}: {text}")
+    expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
+    print(f"refused: {text}")
+
+
 def take_checkpoint(place, job, attempts=1):
     """Asks for a checkpoint that must succeed. Returns the version and, per log, the steps it lies between."""
     log_paths = [log.path for log in logs_of(job.log, 64)]

@@ -28,8 +28,10 @@ promise("memory.guard_pages", survives, "guard_pages", arguments=STEPS)
 promise("memory.private_mappings_of_a_file_that_grows", survives, "file_mappings", arguments=STEPS + ("--work", "@"))
 promise("memory.addresses_taken_by_a_restarted_process_are_freed_by_another_layout", survives, "nowhere_else", arguments=STEPS)
 promise("memory.read_only_shared_mapping_of_a_file", survives, "shared_mappings", arguments=("read-only",) + STEPS + ("--work", "@"))
-for _how in ("read-write-descriptor", "none", "anonymous", "memfd"):
-    promise(f"memory.refused.shared_mapping.{_how.replace('-', '_')}", refused, "shared_mappings", _how, ["shared mapping"])
+for _how, _of in {"read-write-descriptor": "@/shared-<n>", "none": "@/shared-<n>", "anonymous": "/dev/zero (deleted)",
+                  "memfd": "/memfd:shared (deleted)"}.items():
+    promise(f"memory.refused.shared_mapping.{_how.replace('-', '_')}", refused, "shared_mappings", _how,
+            f"the shared mapping of {_of} cannot be saved yet")
 
 
 def limited(resource_number, limit, program, arguments):

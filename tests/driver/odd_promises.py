@@ -16,7 +16,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from driver import (Failure, Log, Place, app, check_continued, check_whole, expect, launcher, logs_of, promise_main,
+from driver import (Failure, Log, Place, app, as_pattern, check_continued, check_whole, expect, launcher, logs_of, promise_main,
                     take_checkpoint, tool)
 from restart_promises import wait_for_new_steps
 
@@ -319,8 +319,7 @@ def words_of(text, place):
 
 
 def refused_as_expected(one, text, place):
-    pattern = "|".join(re.escape(words) for words in one.words.split(" or: "))
-    pattern = pattern.replace("<n>", r"\d+").replace("<x>", r"[0-9a-f]+").replace("<w>", r"\w+")
+    pattern = "|".join(as_pattern(words) for words in one.words.split(" or: "))
     return re.fullmatch(pattern, words_of(text, place)) is not None
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from command_promises import refused
-from driver import Log, Place, app, check_continued, check_whole, expect, promise_main, take_checkpoint, tool
+from driver import Log, Place, app, check_continued, check_refused, check_whole, expect, promise_main, take_checkpoint, tool
 from restart_promises import survives, wait_for_new_steps
 
 PROMISES = {}
@@ -116,20 +116,25 @@ def refused_for_good(what, words, needs=(), program="refused_attributes"):
         job = place.start(list(needs) + [tool("cropdl-run"), "--dir", place.store, "--"] + program, log)
         job.wait_for_step(5)
         status, text, _ = place.checkpoint()
-        expect(status != 0 and words in text and "rank" in text, f"{status}: {text}")
-        print(f"refused: {text}")
-        expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
+        check_refused(place, status, text, words)
         job.finish()
         check_whole(Log(log))
 
 
-for _what, _words in {"seccomp": "set of seccomp filters", "uts": "uts namespace", "net": "net namespace",
-                      "time": "time_for_children namespace", "keyring": "process keyring", "root": "root directory"}.items():
+_CHANGED = "the program has changed its {} (from {} to {}), which cannot be saved yet"
+for _what, _words in {
+        "seccomp": _CHANGED.format("set of seccomp filters", "2 1", "2 2"),
+        "uts": _CHANGED.format("uts namespace", "uts:[<n>]", "uts:[<n>]"),
+        "net": _CHANGED.format("net namespace", "net:[<n>]", "net:[<n>]"),
+        "time": _CHANGED.format("time_for_children namespace", "time:[<n>]", "time:[<n>]"),
+        "keyring": _CHANGED.format("process keyring", "<w>", "<n>"),
+        "root": "the program has changed its root directory (chroot), which cannot be saved yet"}.items():
     promise(f"refused.process.{_what}")(
         lambda w=_what, k=_words: refused_for_good(w, k, () if w in ("seccomp", "keyring") else as_root([])))
 if os.geteuid() == 0:
     promise("refused.process.user")(
-        lambda: refused_for_good("user", "runs as user 1000 now", program="dropped_privileges"))
+        lambda: refused_for_good("user", "the program runs as user 1000 now and was started as user 0, whose store it may not write; "
+                                                  "that cannot be saved yet", program="dropped_privileges"))
 
     @promise("refused.process.version_of_a_user_is_not_restarted_by_root")
     def restarted_by_root():
@@ -150,8 +155,12 @@ if os.geteuid() == 0:
             check_whole(Log(log))
 
 
-for _what, _words in {"child-without-signal": ["child"], "child-in-our-memory": ["child"],
-                      "semaphore-undo": ["system v semaphore set"], "message-queue": ["system v message queue"]}.items():
+for _what, _words in {
+        "child-without-signal": "the program has a child process that it has not waited for",
+        "child-in-our-memory": "the program has a child process that it has not waited for",
+        "semaphore-undo": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
+        "message-queue": "the System V message queue <n> (msgget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
+        }.items():
     promise(f"refused.process.{_what}")(lambda w=_what, k=_words: refused("refused_objects", w, k))
 
 
