@@ -9,9 +9,11 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "driver"))
-from driver import BUILD, Job, launcher, tool  # noqa: E402
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, os.pardir, "driver"))
+from driver import BUILD, Job, launcher, tool  # noqa: E402, F401
 
 
 class Outcome:
@@ -22,8 +24,13 @@ class Outcome:
         # What CropDL says goes to standard error with its name before it, beside the program's output.
         self.ours = [line for line in text.splitlines() if line.startswith(("cropdl:", "cropdl-run:"))]
         self.lines = [line for line in text.splitlines() if line.strip() and line not in self.ours]
-
         self.taken = 0  # versions in the store at the end, by the newest one's number
+
+    @property
+    def refusals(self):
+        """Why checkpoints did not come about, without what differs from run to run."""
+        lines = [line for line in self.ours if "checkpoint" in line]
+        return sorted({re.sub(r"\b\d+(\.\d+)?\b|\bv\d+\b", "N", line.partition(":")[2].strip()) for line in lines})
 
 
 def run(command, cwd, timeout, environment=None, store=None):
@@ -54,6 +61,66 @@ def run(command, cwd, timeout, environment=None, store=None):
 def protected(program, store, interval):
     """The command line of a rank under CropDL."""
     return [tool("cropdl-run"), "--dir", store] + (["--interval", str(interval)] if interval else []) + ["--"] + program
+
+
+def slow_library(work, mpi):
+    """slow.c for this MPI, to be preloaded."""
+    path, source = os.path.join(work, f"libslow-{mpi}.so"), os.path.join(HERE, "slow.c")
+    if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(source):
+        subprocess.run([f"mpicc.{mpi}", "-O1", "-fPIC", "-shared", source, "-o", path + ".new"], check=True)
+        os.replace(path + ".new", path)
+    return path
+
+
+def slowed(options, work):
+    """Variables for the ranks: none, or with --interval those that slow them down."""
+    if not options.interval:
+        return {}
+    return {"CROPDL_SUITE_SLOW": str(options.slow), "LD_PRELOAD": slow_library(work, options.mpi)}
+
+
+def add_options(parser):
+    """The options that all runners have."""
+    parser.add_argument("--mpi", choices=("mpich", "openmpi"), default="mpich")
+    parser.add_argument("--interval", type=float, help="a checkpoint every so many seconds, of slowed programs")
+    parser.add_argument("--slow", type=int, metavar="MICROSECONDS", default=5000,
+                        help="with --interval: the nap before MPI calls (5000)")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at the same time")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for a run")
+    parser.add_argument("--work", help="where to build and to keep native outcomes")
+    parser.add_argument("--stores", help="where the versions go while a program runs (a file system in memory is fast)")
+    parser.add_argument("--again", action="store_true", help="run natively although the outcome is known")
+    parser.add_argument("--list", action="store_true", help="print the tests and end")
+    parser.add_argument("--verbose", action="store_true", help="print both outputs where they differ")
+    parser.add_argument("--times", action="store_true", help="print the time of every program")
+
+
+class Known:
+    """Differences that have a reason, from a file of [[difference]] tables: `test` (a regular expression over the whole
+    name), `mpi` and `interval` (where it is to be seen; without: everywhere), `always` (false: not in every run), `reason`."""
+
+    def __init__(self, path, options):
+        with open(path, "rb") as f:
+            every = tomllib.load(f).get("difference", [])
+        self.entries = [e for e in every if e.get("mpi", options.mpi) == options.mpi and
+                        e.get("interval", bool(options.interval)) == bool(options.interval)]
+        self.seen, self.equal = {}, {}
+
+    def reason(self, name, differs):
+        """The reason for a test's difference, or None. Notes what was equal."""
+        for e in self.entries:
+            if re.fullmatch(e["test"], name):
+                (self.seen if differs else self.equal).setdefault(e["test"], []).append(name)
+                return e["reason"]
+        return None
+
+    def outdated(self):
+        """Names that are said to differ always and did not."""
+        always = [e["test"] for e in self.entries if e.get("always", True)]
+        return [name for test in always for name in self.equal.get(test, [])]
+
+    def summary(self):
+        return [f"  {len(self.seen[e['test']])} x {e['test']}: {e['reason']}" for e in self.entries if e["test"] in self.seen]
 
 
 def in_parallel(jobs, items, work):

@@ -98,7 +98,7 @@ int continue_pending(seam::Status* status) {
   ThreadRecord* t = seam::current_thread();
   for (Vid v : {t->pending[0], t->pending[1]}) {
     if (!v) continue;
-    for (Spin spin; !test_request(v, request_record(v)); spin.turn()) {
+    for (Spin spin; !test_request(v, request_record(v), true); spin.turn()) {
       if (wanted()) return seam::kAgain;
     }
   }
@@ -124,10 +124,12 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
   uint64_t* sent = sent_to(send.comm, send.peer);
   bool send_done = false;
   int send_code = MPI_SUCCESS, flag = 0;
+  const bool waits = only_sessions();
   MPI_Status s = no_message();
   for (Spin spin;; spin.turn()) {
     if (!posted.done) {
-      const int code = MPI_Test(&posted.real, &flag, &s);
+      flag = waits;
+      const int code = waits ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
       if (flag || code != MPI_SUCCESS) {
         count_received(receive.comm, s);
         status_out(s, &posted.status);
@@ -136,7 +138,8 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
       }
     }
     if (!send_done) {
-      send_code = MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
+      flag = waits;
+      send_code = waits ? MPI_Wait(&real_send, MPI_STATUS_IGNORE) : MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
       send_done = flag || send_code != MPI_SUCCESS;
       if (__builtin_expect(send_code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});
     }
@@ -383,9 +386,9 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
     return posted.status.error;
   }
   MPI_Status s = no_message();
-  int flag = 0;
+  int flag = only_sessions();
   for (Spin spin;; spin.turn()) {
-    const int code = MPI_Test(&posted.real, &flag, &s);
+    const int code = flag ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
     if (flag || __builtin_expect(code != MPI_SUCCESS, 0)) {
       count_received(comm, s);
       status_out(s, status);

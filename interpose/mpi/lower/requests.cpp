@@ -133,11 +133,11 @@ void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
   finish_with(r, s);
 }
 
-bool test_request(Vid v, RequestRecord* r) {
+bool test_request(Vid v, RequestRecord* r, bool waits) {
   if (r->state != kRequestActive) return r->state != kRequestParked;
-  int flag = 0;
+  int flag = waits && only_sessions();
   MPI_Status s = no_message();
-  const int code = MPI_Test(real_request(v), &flag, &s);
+  const int code = flag ? MPI_Wait(real_request(v), &s) : MPI_Test(real_request(v), &flag, &s);
   if (code == MPI_SUCCESS && !flag) return false;
   finish(r, s, code);
   return true;
@@ -244,7 +244,7 @@ int lower_MPI_Wait(Vid* request, seam::Status* status) {
   }
   if (!valid(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
-  for (Spin spin; !test_request(*request, r); spin.turn()) {
+  for (Spin spin; !test_request(*request, r, true); spin.turn()) {
     if (wanted()) return seam::kAgain;
   }
   return hand_out(request, r, status);
@@ -270,7 +270,7 @@ int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
   for (int i = 0; i < count; ++i) {
     if (is_null(requests[i])) continue;
     RequestRecord* r = request_record(requests[i]);
-    for (Spin spin; !test_request(requests[i], r); spin.turn()) {
+    for (Spin spin; !test_request(requests[i], r, true); spin.turn()) {
       if (wanted()) return seam::kAgain;
     }
   }

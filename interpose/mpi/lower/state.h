@@ -157,6 +157,10 @@ inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 // A checkpoint wants the thread: a blocking call leaves the LH with kAgain.
 inline bool wanted() { return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0); }
 
+// A session without MPI_Init: no checkpoint is taken. A call that waits is then the MPI's own, since MPI_Test crashes in MPICH
+// 4.0 where there is no MPI_COMM_WORLD.
+inline bool only_sessions() { return __builtin_expect(!state->initialized, 0); }
+
 // Once per turn of a loop that waits for the MPI. With more ranks than cores the peer may need this core, and neither
 // MPI's test yields it. 128 turns are some 10 us: a wait that short never pays for the system call. (Measured with two
 // ranks on one core: 50 to 160 us for an exchange that the MPIs' own blocking calls need 300 us and more for.)
@@ -239,8 +243,8 @@ inline MPI_Status no_message() {
 Vid track(const Operation& operation, MPI_Request real);
 void finish(RequestRecord* r, const MPI_Status& real_status, int code);
 void finish_with(RequestRecord* r, const seam::Status& status);  // status.error is the result
-// Makes progress on one request; true: it is complete (or inactive).
-bool test_request(Vid v, RequestRecord* r);
+// Makes progress on one request; true: it is complete (or inactive). `waits`: the caller asks until it is.
+bool test_request(Vid v, RequestRecord* r, bool waits = false);
 // Hands a completed request to the program: its status, its error class; the vid becomes null unless persistent.
 int hand_out(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);

@@ -108,6 +108,18 @@ static void session(void) {
   code += MPI_Group_from_session_pset(session, "mpi://SELF", &group);
   code += MPI_Comm_create_from_group(group, "less_used", MPI_INFO_NULL, MPI_ERRORS_RETURN, &self);
   MPI_Comm_size(self, &ranks);
+  MPI_Request requests[2];
+  int sent[3] = {1, 2, 3}, received[3] = {0, 0, 0};
+  code += MPI_Irecv(&received[0], 1, MPI_INT, 0, 0, self, &requests[0]);
+  code += MPI_Send(&sent[0], 1, MPI_INT, 0, 0, self);
+  code += MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+  code += MPI_Isend(&sent[1], 1, MPI_INT, 0, 1, self, &requests[0]);
+  code += MPI_Recv(&received[1], 1, MPI_INT, 0, 1, self, MPI_STATUS_IGNORE);
+  code += MPI_Irecv(&received[2], 1, MPI_INT, 0, 2, self, &requests[1]);
+  code += MPI_Send(&sent[2], 1, MPI_INT, 0, 2, self);
+  code += MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  code += MPI_Sendrecv(&sent[2], 1, MPI_INT, 0, 3, &received[0], 1, MPI_INT, 0, 3, self, MPI_STATUS_IGNORE);
+  printf("messages to itself: %d %d %d\n", received[0], received[1], received[2]);
   code += MPI_Group_free(&group);
   code += MPI_Comm_free(&self);
   code += MPI_Session_finalize(&session);
