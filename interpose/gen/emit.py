@@ -100,6 +100,7 @@ def upper_bodies(model, abi):
                 body[key] = [x[key] for x in parts if x[key]]
             body["arguments"] = "".join(", " + x["argument"] for x in parts)
             body["object"], body["tool"] = _error_object(f, renamed), f.optional_results
+            body["completes"] = f.completes
             body["before"] = _null_checks(f, renamed, body["object"]) + body["before"]
             body["inherit"] = _inherit(f, renamed) if f.inherit else ""
         bodies.append(body)

@@ -46,6 +46,7 @@ class Function:
     errors: str = ""          # kind whose null object has the handler of this function's errors
     wide: bool = False        # a large-count one that goes on alone where its counts do not fit its base
     optional_results: bool = False  # null instead of a result's address: not wanted
+    completes: bool = False   # its errors may be those of a request, whose communicator has the handler
     text: str = ""
     seam: str | None = None
     base: str = ""            # the function a large-count one is expressed by
@@ -149,7 +150,7 @@ class Model:
         f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], annotation=source)
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
         f.why, f.collective, f.sticky = entry.get("why", ""), entry.get("collective", False), entry.get("sticky", "")
-        f.meets = entry.get("meets", False)
+        f.meets, f.completes = entry.get("meets", False), entry.get("completes", False)
         f.inherit, f.errors, f.text = entry.get("inherit", ""), entry.get("errors", ""), entry.get("text", "")
         f.seam, f.wide = entry.get("seam"), entry.get("wide", False)
         f.optional_results = any(pattern.search(name) for pattern in self._optional)

@@ -61,7 +61,8 @@ struct ThreadRecord {
   uint64_t clear_tid;          // set_tid_address
   uint64_t robust_list;        // set_robust_list
   uint64_t robust_size;        //
-  uint32_t pending[4];         // requests of an interrupted blocking call, continued when it is called again
+  uint32_t pending[2];         // requests of an interrupted blocking call, continued when it is called again
+  uint32_t failed[2];          // communicator (Vid) and error class of the first request that the call found failed
   uint64_t clone_return;       // where the clone() under way continues (core only)
   ThreadRecord* clone_record;  // and the record of the thread it makes
   int32_t reserved1;           //

@@ -17,12 +17,12 @@ def promise(name):
     return keep
 
 
-def same_output(program, mpi, arguments=(), least=1):
+def same_output(program, mpi, arguments=(), least=1, ranks=1):
     """Standard output and exit status are those of a native run."""
     with Place("conform") as place:
         outputs = []
         for prefix in ([], [tool("cropdl-run"), "--dir", place.store, "--"]):
-            job = place.start(launcher(mpi, 1) + prefix + [app(f"{mpi}/{program}")] + list(arguments))
+            job = place.start(launcher(mpi, ranks) + prefix + [app(f"{mpi}/{program}")] + list(arguments))
             job.finish()
             outputs.append([line for line in job.output().splitlines() if not line.startswith("cropdl")])
         native, mine = outputs
@@ -37,6 +37,8 @@ for each in MPIS:
         lambda mpi=each: same_output("wrong_arguments", mpi, ["objects"], 40) or same_output("wrong_arguments", mpi, [], 40))
     promise(f"conform.{each}.less_used_functions_do_what_they_do_natively")(
         lambda mpi=each: same_output("less_used", mpi, least=6))
+    promise(f"conform.{each}.errors_of_requests_go_to_the_native_handler")(
+        lambda mpi=each: same_output("completion_errors", mpi, least=12, ranks=2))
 promise("conform.mpich.session_without_mpi_init_works_as_natively")(
     lambda: same_output("less_used", "mpich", ["session"]))
 

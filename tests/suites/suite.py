@@ -97,14 +97,23 @@ def add_options(parser):
 
 class Known:
     """Differences that have a reason, from a file of [[difference]] tables: `test` (a regular expression over the whole
-    name), `mpi` and `interval` (where it is to be seen; without: everywhere), `always` (false: not in every run), `reason`."""
+    name), `mpi` and `interval` (where it is to be seen; without: everywhere), `always` (false: not in every run), `reason`.
+    [[line]] tables are lines that may be among the output through CropDL: `line` (a regular expression), the rest as above."""
 
     def __init__(self, path, options):
         with open(path, "rb") as f:
-            every = tomllib.load(f).get("difference", [])
-        self.entries = [e for e in every if e.get("mpi", options.mpi) == options.mpi and
-                        e.get("interval", bool(options.interval)) == bool(options.interval)]
+            every = tomllib.load(f)
+        self.entries, self.lines = ([e for e in every.get(what, []) if e.get("mpi", options.mpi) == options.mpi and
+                                     e.get("interval", bool(options.interval)) == bool(options.interval)]
+                                    for what in ("difference", "line"))
         self.seen, self.equal = {}, {}
+
+    def ignored(self, line):
+        for e in self.lines:
+            if re.fullmatch(e["line"], line):
+                self.seen.setdefault(e["line"], []).append(line)
+                return True
+        return False
 
     def reason(self, name, differs):
         """The reason for a test's difference, or None. Notes what was equal."""
@@ -120,7 +129,8 @@ class Known:
         return [name for test in always for name in self.equal.get(test, [])]
 
     def summary(self):
-        return [f"  {len(self.seen[e['test']])} x {e['test']}: {e['reason']}" for e in self.entries if e["test"] in self.seen]
+        found = [(e.get("test") or e["line"], e["reason"]) for e in self.entries + self.lines]
+        return [f"  {len(self.seen[key])} x {key}: {reason}" for key, reason in found if key in self.seen]
 
 
 def in_parallel(jobs, items, work):

@@ -143,6 +143,19 @@ bool test_request(Vid v, RequestRecord* r, bool waits) {
   return true;
 }
 
+namespace {
+
+// For the shim, which calls the error handler: whose request it was.
+void note_failure(const RequestRecord* r) {
+  seam::ThreadRecord* t = seam::current_thread();
+  const bool lives = reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm) && seam::vid_index(r->comm) != 0;
+  if (!lives || t->failed[0]) return;
+  t->failed[0] = r->comm;
+  t->failed[1] = static_cast<uint32_t>(r->status.error);
+}
+
+}  // namespace
+
 int hand_out(Vid* v, RequestRecord* r, seam::Status* status) {
   if (r->state == kRequestInactive) {
     if (status) *status = empty_status();
@@ -150,6 +163,7 @@ int hand_out(Vid* v, RequestRecord* r, seam::Status* status) {
   }
   const int error = r->status.error;
   if (status) *status = r->status;
+  if (__builtin_expect(error != seam::kSuccess, 0)) note_failure(r);
   if (persistent(r)) {
     r->state = kRequestInactive;
   } else {
@@ -348,6 +362,9 @@ int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
   RequestRecord* r = request_record(request);
   *flag = test_request(request, r);
   if (*flag && status) *status = r->state == kRequestInactive ? empty_status() : r->status;
+#if !defined(OPEN_MPI)
+  if (*flag && r->state == kRequestDone) return r->status.error;  // Open MPI leaves the error to the completion
+#endif
   return seam::kSuccess;
 }
 

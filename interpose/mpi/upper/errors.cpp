@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <unistd.h>
+#include <utility>
 
 #include "interpose/mpi/upper/errors.h"
 #include "interpose/mpi/upper/objects.h"
@@ -250,6 +251,7 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
 }
 
 int fail(Vid object_vid, int neutral, seam::Fn fn) {
+  seam::current_thread()->failed[0] = 0;
   const int code = constants::from_seam_error(neutral);
   if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0) return code;  // the tool interface calls no error handler
   // What is no communicator or window, or none any more, has no handler.
@@ -269,6 +271,20 @@ int fail_with(Vid object_vid, int code, seam::Fn fn) {
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
   return invoke(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
+}
+
+int fail_completion(int neutral, seam::Fn fn) {
+#if defined(CROPDL_ABI_OPENMPI)
+  // The handler of the communicator of the first request that failed, with that one's error (errhandler_invoke.c of Open MPI
+  // 4.1). MPICH 4.0 uses MPI_COMM_WORLD's.
+  auto& failed = seam::current_thread()->failed;
+  const Vid on = std::exchange(failed[0], 0);
+  if (on) {
+    const int code = fail(on, static_cast<int>(failed[1]), fn);
+    return neutral == seam::kErrInStatus ? MPI_ERR_IN_STATUS : code;
+  }
+#endif
+  return fail(kNoObject, neutral, fn);
 }
 
 void inherit_errhandler(Vid parent, Vid child) {

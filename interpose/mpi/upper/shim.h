@@ -269,6 +269,7 @@ inline constexpr Vid kNoObject = 0;  // errors go to MPI_COMM_WORLD's handler
 // Calls the error handler of `object` (a communicator, window or file) and returns the program's error code.
 int fail(Vid object, int neutral, seam::Fn fn);
 int fail_with(Vid object, int code, seam::Fn fn);  // the same with a code of the program's
+int fail_completion(int neutral, seam::Fn fn);     // the same for a call that completes requests
 // Neither a null handle nor one that stands for nothing.
 inline bool exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
 // Which class the program's own MPI gives a null pointer to a handle of a kind, and a negative number of requests.

@@ -1,0 +1,124 @@
+/* Whose error handler is called when a request completes with an error, and what the call returns: a
+   truncated receive on a communicator of its own, by every form of Wait and Test. The driver compares a
+   native run with one under CropDL. Two ranks; rank 0 tells. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+static MPI_Comm own;
+static char called[64];
+
+static void note(MPI_Comm* comm, int* code, ...) {
+  int error_class;
+  MPI_Error_class(*code, &error_class);
+  snprintf(called + strlen(called), sizeof called - strlen(called), "%s(%d) ",
+           *comm == own              ? "own"
+           : *comm == MPI_COMM_WORLD ? "world"
+                                     : "?",
+           error_class == MPI_ERR_TRUNCATE    ? 1
+           : error_class == MPI_ERR_IN_STATUS ? 2
+                                              : 3);
+}
+
+enum {
+  kWait,
+  kTest,
+  kWaitall,
+  kTestall,
+  kWaitany,
+  kTestany,
+  kWaitsome,
+  kTestsome,
+  kGetStatus,
+  kRecv,
+  kSendrecv,
+  kMrecv,
+  kForms
+};
+static const char* const names[] = {"Wait",     "Test",     "Waitall",
+                                    "Testall",  "Waitany",  "Testany",
+                                    "Waitsome", "Testsome", "Request_get_status",
+                                    "Recv",     "Sendrecv", "Mrecv"};
+
+static int complete(int form, MPI_Request* q) {
+  MPI_Status s[2];
+  MPI_Request two[2] = {MPI_REQUEST_NULL, *q};
+  int flag = 0, index[2], n = 0, code = MPI_SUCCESS;
+  switch (form) {
+    case kWait:
+      code = MPI_Wait(q, s);
+      break;
+    case kTest:
+      while (!flag && code == MPI_SUCCESS) code = MPI_Test(q, &flag, s);
+      break;
+    case kWaitall:
+      code = MPI_Waitall(2, two, s);
+      break;
+    case kTestall:
+      while (!flag && code == MPI_SUCCESS) code = MPI_Testall(2, two, &flag, s);
+      break;
+    case kWaitany:
+      code = MPI_Waitany(2, two, index, s);
+      break;
+    case kTestany:
+      while (!flag && code == MPI_SUCCESS) code = MPI_Testany(2, two, index, &flag, s);
+      break;
+    case kWaitsome:
+      code = MPI_Waitsome(2, two, &n, index, s);
+      break;
+    case kTestsome:
+      while (!n && code == MPI_SUCCESS) code = MPI_Testsome(2, two, &n, index, s);
+      break;
+    case kGetStatus:
+      while (!flag && code == MPI_SUCCESS) code = MPI_Request_get_status(*q, &flag, s);
+      if (code == MPI_SUCCESS) {
+        strcat(called, "then Wait: ");
+        code = MPI_Wait(q, s);
+      }
+      break;
+  }
+  return code;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank, text[8] = {0};
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_dup(MPI_COMM_WORLD, &own);
+  MPI_Errhandler handler;
+  MPI_Comm_create_errhandler(note, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Comm_set_errhandler(own, handler);
+  for (int form = 0; form < kForms; ++form) {
+    called[0] = 0;
+    if (rank == 1) {
+      MPI_Send(text, 8, MPI_INT, 0, form, own);
+    } else {
+      MPI_Request q = MPI_REQUEST_NULL;
+      MPI_Status s;
+      int code = 0, error_class = -1, got;
+      if (form < kRecv) {
+        MPI_Irecv(&got, 1, MPI_INT, 1, form, own, &q);
+        code = complete(form, &q);
+      } else if (form == kRecv) {
+        code = MPI_Recv(&got, 1, MPI_INT, 1, form, own, &s);
+      } else if (form == kSendrecv) {
+        code = MPI_Sendrecv(text, 0, MPI_INT, MPI_PROC_NULL, 0, &got, 1, MPI_INT, 1, form, own, &s);
+      } else {
+        MPI_Message m;
+        MPI_Mprobe(1, form, own, &m, &s);
+        code = MPI_Mrecv(&got, 1, MPI_INT, &m, &s);
+      }
+      MPI_Error_class(code, &error_class);
+      printf("%s: %s%s\n", names[form], called,
+             error_class == MPI_ERR_TRUNCATE    ? "truncated"
+             : error_class == MPI_ERR_IN_STATUS ? "in status"
+             : error_class                      ? "other"
+                                                : "success");
+      fflush(stdout);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  MPI_Finalize();
+  return 0;
+}
