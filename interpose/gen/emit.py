@@ -66,9 +66,9 @@ def _null_checks(function, renamed, error_object):
     for p in function.parameters:
         name, error = renamed[p.name], ""
         if p.role in ("handle_out", "handle_inout", "handle_free"):
-            error = f"null_result(Kind::k{p.kind})"
+            error = f"null_result(Kind::k{p.kind}, seam::kFn_{function.name})"
         elif p.role == "info_out":
-            error = "null_result(Kind::kInfo)"
+            error = f"null_result(Kind::kInfo, seam::kFn_{function.name})"
         elif p.role in ("flags_out", "text_out", "status_in", "status_inout"):
             error = "seam::kErrArg"
         elif p.role in ("value", "constant_out", "constant_always") and p.written and function.lower == "hand":
@@ -78,7 +78,7 @@ def _null_checks(function, renamed, error_object):
         if p.role == "handles_inout":
             count = renamed.get(p.count, p.count)
             checks.append(f"if (__builtin_expect({count} < 0, 0)) return fail({error_object}, kNegativeCount, seam::kFn_{function.name});")
-            checks.append(f"if (__builtin_expect({count} > 0 && !{name}, 0)) return fail({error_object}, null_result(Kind::k{p.kind}), "
+            checks.append(f"if (__builtin_expect({count} > 0 && !{name}, 0)) return fail({error_object}, null_result(Kind::k{p.kind}, seam::kFn_{function.name}), "
                           f"seam::kFn_{function.name});")
     return checks
 

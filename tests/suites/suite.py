@@ -97,7 +97,8 @@ def add_options(parser):
 
 class Known:
     """Differences that have a reason, from a file of [[difference]] tables: `test` (a regular expression over the whole
-    name), `mpi` and `interval` (where it is to be seen; without: everywhere), `always` (false: not in every run), `reason`.
+    name), `mpi` and `interval` (where it is to be seen; without: everywhere), `always` (false: not in every run), `texts`
+    (true: only what a program prints that fails in both runs alike), `reason`.
     [[line]] tables are lines that may be among the output through CropDL: `line` (a regular expression), the rest as above."""
 
     def __init__(self, path, options):
@@ -115,10 +116,10 @@ class Known:
                 return True
         return False
 
-    def reason(self, name, differs):
+    def reason(self, name, differs, texts=False):
         """The reason for a test's difference, or None. Notes what was equal."""
         for e in self.entries:
-            if re.fullmatch(e["test"], name):
+            if re.fullmatch(e["test"], name) and (texts or not e.get("texts", False)):
                 (self.seen if differs else self.equal).setdefault(e["test"], []).append(name)
                 return e["reason"]
         return None

@@ -19,6 +19,7 @@ struct Keyval {
   void* extra;
   int references;          // the program's own, and one per attribute
   bool freed;              // the program may not use it again
+  int freed_again;         // times
 };
 
 constexpr int kFirst = 0x1000;  // above every predefined keyval of Open MPI, far from MPICH's
@@ -247,17 +248,21 @@ int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Lang
     keyvals = grown;
     keyvals_size = size;
   }
-  keyvals[i] = {kind, language, copy, remove, nullptr, nullptr, extra, 1, false};
+  keyvals[i] = {kind, language, copy, remove, nullptr, nullptr, extra, 1, false, 0};
   *keyval = kFirst + i;
   return MPI_SUCCESS;
 }
 
-// A key that attributes still use may be freed again, in both MPIs.
+// A key that attributes still use may be freed again: in MPICH 4.0 any number of times, in Open MPI 4.1 as often as there are
+// attributes, since each of these frees gives back a reference.
 int free_keyval(Kind kind, int* keyval) {
   {
     Locked locked(lock);
     Keyval* k = keyval_of(*keyval);
     if (!k || k->kind != kind) return kWrongKeyval;
+#if defined(CROPDL_ABI_OPENMPI)
+    if (k->freed && k->freed_again++ >= k->references) return kWrongKeyval;
+#endif
     if (!k->freed) --k->references;
     k->freed = true;
   }

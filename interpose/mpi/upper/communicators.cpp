@@ -136,7 +136,7 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
   return r == MPI_SUCCESS && info != MPI_INFO_NULL ? PMPI_Comm_set_info(*newcomm, info) : r;
 }
 MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
-  if (!request) return fail(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest), seam::kFn_MPI_Comm_idup);
+  if (!request) return fail(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, seam::kFn_MPI_Comm_idup), seam::kFn_MPI_Comm_idup);
   return duplicate(comm, newcomm, seam::kFn_MPI_Comm_idup, [request](Vid from, Vid* made) {
     Vid pending = make_vid(Kind::kRequest, 0);
     const int r = call<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);

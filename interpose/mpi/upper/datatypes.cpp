@@ -10,7 +10,7 @@ using namespace cropdl::upper;
 
 MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
-  if (!newtype) return fail(kNoObject, null_result(Kind::kDatatype), seam::kFn_MPI_Type_dup);
+  if (!newtype) return fail(kNoObject, null_result(Kind::kDatatype, seam::kFn_MPI_Type_dup), seam::kFn_MPI_Type_dup);
   CopiedAttributes copies;  // see duplicate() in communicators.cpp
 #if defined(CROPDL_ABI_OPENMPI)
   if (copy_attributes(vid, &copies)) return fail(kNoObject, seam::kErrIntern, seam::kFn_MPI_Type_dup);

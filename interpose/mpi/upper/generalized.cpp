@@ -80,7 +80,7 @@ using namespace cropdl::upper;
 MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Grequest_free_function* released,
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;
-  if (!request) return fail(kNoObject, null_result(Kind::kRequest), kFn);
+  if (!request) return fail(kNoObject, null_result(Kind::kRequest, kFn), kFn);
   if (called_by_fortran(__builtin_return_address(0))) return fail(kNoObject, seam::kErrUnsupportedOperation, kFn);
   auto* g = static_cast<Generalized*>(calloc(1, sizeof(Generalized)));
   if (!g) abort();

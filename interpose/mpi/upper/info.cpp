@@ -301,7 +301,7 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
 }
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (!info) return fail(vid, null_result(Kind::kInfo), seam::kFn_MPI_Comm_get_info);
+  if (!info) return fail(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info), seam::kFn_MPI_Comm_get_info);
   const Object* o = object(vid, false);
   if (o && o->hints) return PMPI_Info_dup(handle_out<Kind::kInfo>(o->hints), info);
   Vid known = make_vid(Kind::kInfo, 0);

@@ -275,7 +275,8 @@ inline bool exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kU
 // Which class the program's own MPI gives a null pointer to a handle of a kind, and a negative number of requests.
 #if defined(CROPDL_ABI_OPENMPI)
 inline constexpr int kNegativeCount = seam::kErrArg;
-constexpr int null_result(Kind kind) {
+constexpr int null_result(Kind kind, seam::Fn fn) {
+  if (fn == seam::kFn_MPI_Comm_group || fn == seam::kFn_MPI_Comm_remote_group) return seam::kErrArg;
   return kind == Kind::kRequest    ? seam::kErrRequest
          : kind == Kind::kDatatype ? seam::kErrType
          : kind == Kind::kGroup    ? seam::kErrGroup
@@ -284,7 +285,7 @@ constexpr int null_result(Kind kind) {
 }
 #else
 inline constexpr int kNegativeCount = seam::kErrCount;
-constexpr int null_result(Kind) { return seam::kErrArg; }
+constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
 // A new communicator has its parent's error handler.
 void inherit_errhandler(Vid parent, Vid child);

@@ -45,6 +45,10 @@ static void codes(void) {
   printf("code %d\n", b);
   MPI_Error_string(a, text, &n);
   printf("text '%s' %d\n", text, n);
+  for (int i = 0; i <= MPI_ERR_WIN; ++i) {
+    MPI_Error_string(i, text, &n);
+    printf("text of %d '%s'\n", i, text);
+  }
   CALL(MPI_Add_error_class(NULL));
   int i, made;
   for (i = 0; i < 10000 && MPI_Add_error_code(a, &made) == MPI_SUCCESS; ++i) continue;
@@ -101,7 +105,9 @@ static void attributes(void) {
   printf("null: %d\n", dup == MPI_COMM_NULL);
   int again = key;
   CALL(MPI_Comm_free_keyval(&key));
+  int third = again;
   CALL(MPI_Comm_free_keyval(&again));  /* still attached to `from` */
+  CALL(MPI_Comm_free_keyval(&third));
   MPI_Datatype made = MPI_INT, source;
   MPI_Type_contiguous(2, MPI_INT, &source);
   MPI_Type_create_keyval(type_fails, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
@@ -181,6 +187,8 @@ static void objects(void) {
   CALL(MPI_Group_size(MPI_GROUP_NULL, &n));
   CALL(MPI_Group_union(MPI_GROUP_EMPTY, MPI_GROUP_EMPTY, NULL));
   CALL(MPI_Comm_group(MPI_COMM_NULL, &group));
+  CALL(MPI_Comm_group(MPI_COMM_WORLD, NULL));
+  CALL(MPI_Comm_remote_group(MPI_COMM_WORLD, NULL));
 }
 
 static void requests(void) {
