@@ -20,6 +20,7 @@
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "coord/link.h"
+#include "restart/host.h"
 #include "restart/say.h"
 
 namespace cropdl::coord {
@@ -256,7 +257,7 @@ class Agent::Loop {
 };
 
 Result<std::unique_ptr<Agent>> Agent::start(AgentConfig config, LocalRank& rank, VersionSink* sink) {
-  if (config.host.empty()) config.host = this_host();
+  if (config.host.empty()) config.host = restart::host_name();
   if (!config.report)
     config.report = [](const std::string& line) { say("cropdl: " + line); };
   auto loop = std::make_unique<Loop>(std::move(config), rank);

@@ -10,6 +10,7 @@
 #include "coord/channel.h"
 #include "coord/job_file.h"
 #include "coord/wire.h"
+#include "restart/host.h"
 
 namespace cropdl::coord {
 
@@ -37,8 +38,8 @@ class Call {
         if (const Status s = call.greet(); !s) return s.error();
         return call;
       }
-      if (refused && job->host != this_host())
-        return Error{"no job is running on " + directory + " on this node (" + this_host() +
+      if (refused && job->host != restart::host_name())
+        return Error{"no job is running on " + directory + " on this node (" + restart::host_name() +
                      "); the last one ran on " + job->host + ": ask there"};
       if (refused) return nobody(directory);
       if (now_seconds() >= deadline) return socket.error();

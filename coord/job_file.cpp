@@ -113,12 +113,6 @@ void remove_apart(const std::string& directory, uint32_t rank) {
   unlink(apart_path(directory, rank).c_str());
 }
 
-std::string this_host() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 std::string utc_now() {
   const time_t now = time(nullptr);
   tm parts;

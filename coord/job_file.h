@@ -36,7 +36,6 @@ std::string apart_host(const std::string& directory, const std::string& run_id,
                        uint32_t rank);  // "": not apart
 void remove_apart(const std::string& directory, uint32_t rank);
 
-std::string this_host();
 std::string utc_now();
 
 }  // namespace cropdl::coord

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "restart/checksum.h"
+#include "restart/hex.h"
 
 namespace cropdl::restart {
 
@@ -46,13 +47,7 @@ void wrong_type(const std::string& expected) {
 
 json json_bytes(const std::string& bytes) {
   if (is_utf8(bytes)) return bytes;
-  std::string digits;
-  for (unsigned char byte : bytes) {
-    char two[3];
-    std::snprintf(two, sizeof two, "%02x", byte);
-    digits += two;
-  }
-  return json{{"hex", digits}};
+  return json{{"hex", hex_digits(bytes.data(), bytes.size())}};
 }
 
 json json_bytes(const std::vector<std::string>& list) {
@@ -63,12 +58,9 @@ json json_bytes(const std::vector<std::string>& list) {
 
 std::string bytes_of(const json& value) {
   if (!value.is_object()) return value.get<std::string>();
-  std::string digits = value.at("hex").get<std::string>(), bytes;
-  if (digits.size() % 2 != 0 || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
-    wrong_type("hexadecimal digits");
-  for (size_t i = 0; i < digits.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
-  return bytes;
+  std::optional<std::string> bytes = bytes_of_hex(value.at("hex").get<std::string>());
+  if (!bytes) wrong_type("hexadecimal digits");
+  return *bytes;
 }
 
 std::vector<std::string> list_of(const json& value) {

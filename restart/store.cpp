@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 
+#include "restart/host.h"
 #include "restart/json.h"
 #include "restart/store_layout.h"
 
@@ -166,9 +167,7 @@ Status Store::take_lock(bool* in_use) {
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
   }
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  std::string owner = std::to_string(::getpid()) + " " + host + "\n";
+  std::string owner = std::to_string(::getpid()) + " " + host_name() + "\n";
   iovec piece{owner.data(), owner.size()};
   int error = ::ftruncate(file.fd(), 0) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
   if (error != 0) return Error{path + ": cannot be written: " + errno_text(error)};

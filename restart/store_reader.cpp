@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "restart/content.h"
+#include "restart/host.h"
 #include "restart/image.h"
 #include "restart/json.h"
 #include "restart/store.h"
@@ -130,11 +131,7 @@ Result<Version> StoreReader::version(uint64_t number) const {
 Result<StoreReader::LiveJob> StoreReader::live_job() const {
   std::string path = directory_ + "/" + kLockFile;
   LiveJob job;
-  char host[256] = "";
-  if (locked_by_this_process(directory_)) {
-    ::gethostname(host, sizeof host - 1);
-    return LiveJob{::getpid(), host};
-  }
+  if (locked_by_this_process(directory_)) return LiveJob{::getpid(), host_name()};
   Descriptor file = open_high(path, O_RDONLY | O_NONBLOCK);
   if (!file && errno == ENOENT) return LiveJob{};
   if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
@@ -146,6 +143,7 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
     return Error{path + ": cannot be examined: " + errno_text(errno)};
   if (lock.l_type == F_UNLCK) return LiveJob{};
   // Whom the lock's owner says it is: the kernel's answer has no host, and means nothing across hosts.
+  char host[256] = "";
   Result<std::string> text = read_small_file(path, 4096);
   if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2)
     job.host = host;

@@ -23,6 +23,7 @@
 
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/credentials.h"
+#include "interpose/lower/process_stat.h"
 
 namespace cropdl::lower {
 namespace {
@@ -80,15 +81,7 @@ std::string read_root(int) {
   return std::string(text) + " (" + std::to_string(st.st_dev) + ":" + std::to_string(st.st_ino) + ")";
 }
 
-// Field of /proc/self/stat behind the name, counted as in man 5 proc.
-std::string stat_field(int which) {
-  std::ifstream in("/proc/self/stat");
-  std::string text, word;
-  std::getline(in, text);
-  std::istringstream words(text.substr(text.rfind(')') + 1));
-  for (int i = 2; i < which; ++i) words >> word;
-  return word;
-}
+std::string stat_field(int which) { return process_stat("self", static_cast<size_t>(which)); }
 
 // Filters of this thread; before 5.10 the kernel does not count them.
 std::string read_seccomp(int) {

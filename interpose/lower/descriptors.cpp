@@ -77,11 +77,11 @@ std::string link_of(int fd) {
 int choose_first_descriptor() {
   // As high as the limit lets us be, but not so high that the kernel's table of descriptors, which every fork
   // copies up to the highest, becomes large.
-  constexpr rlim_t kTable = 16384, kOurs = 124, kUsual = 1024;
+  constexpr rlim_t kTable = 16384, kUsual = 1024;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = kUsual;
   const rlim_t end = std::clamp(limit.rlim_cur, kUsual, kTable);
-  return static_cast<int>(end - kOurs);
+  return static_cast<int>(end - kOwnDescriptors);
 }
 
 Inherited inherited_descriptors(const std::vector<int>& given, bool under_launcher) {

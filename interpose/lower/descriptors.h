@@ -16,6 +16,8 @@ std::vector<int> open_descriptors();
 // What the link in /proc says: a path, "pipe:[7]", ...; "" if it is not open.
 std::string link_of(int fd);
 
+inline constexpr int kOwnDescriptors = 124;  // that the LH needs for itself above the program's
+
 // Chooses where the LH's own descriptors begin, by the limit of the process. START, first.
 int choose_first_descriptor();
 

@@ -4,13 +4,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cinttypes>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
+#include "interpose/lower/process_stat.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -20,30 +18,21 @@ void show_program() {
   if (view.auxiliary == 0) return;
   // All bounds are set at once (man 2 prctl, PR_SET_MM_MAP); the other ones stay: fields 26 to 28 and 45 to
   // 47, 50 and 51 of /proc/self/stat (man 5 proc).
-  std::ifstream in("/proc/self/stat");
-  const std::string stat((std::istreambuf_iterator<char>(in)), {});
-  uint64_t field[52] = {};
-  const char* at = strrchr(stat.c_str(), ')');  // the name before it may contain anything
-  if (at == nullptr) return;
-  int length = 0;
-  char state = 0;
-  if (sscanf(++at, " %c%n", &state, &length) != 1) return;
-  at += length;
-  for (int i = 4; i < 52 && sscanf(at, " %" SCNd64 "%n", reinterpret_cast<int64_t*>(&field[i]), &length) == 1;
-       ++i)
-    at += length;
+  const std::vector<std::string> stat = process_stat("self");
+  if (stat.size() < 52) return;
+  const auto field = [&stat](size_t n) { return strtoull(stat[n].c_str(), nullptr, 10); };
   prctl_mm_map map{};
-  map.start_code = field[26];
-  map.end_code = field[27];
-  map.start_stack = field[28];
-  map.start_data = field[45];
-  map.end_data = field[46];
-  map.start_brk = field[47];
+  map.start_code = field(26);
+  map.end_code = field(27);
+  map.start_stack = field(28);
+  map.start_data = field(45);
+  map.end_data = field(46);
+  map.start_brk = field(47);
   map.brk = reinterpret_cast<uint64_t>(sbrk(0));
   map.arg_start = view.arguments;
   map.arg_end = view.environment;
-  map.env_start = field[50];
-  map.env_end = field[51];
+  map.env_start = field(50);
+  map.env_end = field(51);
   map.auxv = reinterpret_cast<__u64*>(view.auxiliary);
   map.auxv_size = static_cast<uint32_t>(view.auxiliary_bytes);
   map.exe_fd = static_cast<uint32_t>(-1);

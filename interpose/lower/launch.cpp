@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "interpose/lower/process_stat.h"
+
 namespace cropdl::lower {
 namespace {
 
@@ -26,20 +28,13 @@ std::string read_all(const std::string& path) {
 std::string base(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 pid_t parent_of(pid_t pid) {
-  const std::string stat = read_all("/proc/" + std::to_string(pid) + "/stat");
-  const size_t end = stat.rfind(')');  // the name before it may contain anything
-  return end == std::string::npos ? 0 : static_cast<pid_t>(strtol(stat.c_str() + end + 4, nullptr, 10));
+  return static_cast<pid_t>(strtol(process_stat(std::to_string(pid), 4).c_str(), nullptr, 10));
 }
 
 // Start time since boot in clock ticks: with the pid it names a process for good.
 std::string process_identity(pid_t pid) {
-  const std::string stat = read_all("/proc/" + std::to_string(pid) + "/stat");
-  const size_t end = stat.rfind(')');
-  if (end == std::string::npos) return std::to_string(pid);
-  size_t at = end + 1;
-  for (int field = 0; field < 20 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
-  return std::to_string(pid) + "." +
-         (at == std::string::npos ? "0" : std::to_string(strtoull(stat.c_str() + at, nullptr, 10)));
+  const std::string since = process_stat(std::to_string(pid), 22);
+  return std::to_string(pid) + (since.empty() ? "" : "." + since);
 }
 
 bool is_launcher(const std::string& exe) {

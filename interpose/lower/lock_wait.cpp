@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+
+#include "interpose/lower/process_stat.h"
+#include "restart/host.h"
 
 namespace cropdl::lower {
 namespace {
@@ -17,16 +19,15 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Of /proc/PID/stat: field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h), field 3 is Z or X for
-// what is left afterwards.
-bool stat_says_ending(const std::string& stat) {
-  const size_t end = stat.rfind(')');
-  if (end == std::string::npos) return true;  // gone
-  char state = 0;
-  unsigned long flags = 0;
+// Field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h), field 3 is Z or X for what is left
+// afterwards.
+bool stat_says_ending(const std::string& pid) {
   constexpr unsigned long kExiting = 0x4, kSignaled = 0x400;
-  if (sscanf(stat.c_str() + end + 1, " %c %*d %*d %*d %*d %*d %lu", &state, &flags) != 2) return false;
-  return state == 'Z' || state == 'X' || (flags & (kExiting | kSignaled)) != 0;
+  const std::vector<std::string> stat = process_stat(pid);
+  if (stat.empty()) return true;  // gone
+  if (stat.size() < 10) return false;
+  return stat[3] == "Z" || stat[3] == "X" ||
+         (strtoul(stat[9].c_str(), nullptr, 10) & (kExiting | kSignaled)) != 0;
 }
 
 // SIGKILL has been sent, and is taken as soon as the thread leaves the kernel (SigPnd, ShdPnd: man 5 proc).
@@ -39,15 +40,9 @@ bool killed(const std::string& status) {
   return false;
 }
 
-std::string this_host() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 bool is_ending(long pid) {
-  const std::string process = "/proc/" + std::to_string(pid);
-  return stat_says_ending(read_text(process + "/stat")) || killed(read_text(process + "/status"));
+  const std::string process = std::to_string(pid);
+  return stat_says_ending(process) || killed(read_text("/proc/" + process + "/status"));
 }
 
 }  // namespace
@@ -65,7 +60,7 @@ Result<restart::Store> open_store(const std::string& directory, const restart::S
     if (!reader) return store;
     const auto job = reader->live_job();
     if (!job) return store;
-    const bool ending = job->pid != 0 && job->host == this_host() && is_ending(job->pid);
+    const bool ending = job->pid != 0 && job->host == restart::host_name() && is_ending(job->pid);
     if (waited() > (ending ? wait.ending_seconds : wait.grace_seconds)) {
       if (!ending) return store;
       return Error{"store " + directory + ": the former job's process " + std::to_string(job->pid) +

@@ -2,7 +2,6 @@
 
 #include <gnu/libc-version.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -102,12 +101,6 @@ std::vector<std::string> missing_features(const std::vector<std::string>& needed
   for (const auto& name : needed)
     if (!std::binary_search(have.begin(), have.end(), name)) missing.push_back(name);
   return missing;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 std::string kernel_version() {

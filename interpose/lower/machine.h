@@ -13,7 +13,6 @@ const std::vector<std::string>& cpu_features();
 // Those of `needed` that this CPU lacks.
 std::vector<std::string> missing_features(const std::vector<std::string>& needed);
 
-std::string host_name();
 std::string kernel_version();
 std::string glibc_version();
 

@@ -185,7 +185,7 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
     files.push_back(std::move(f));
   }
   // A restart needs descriptors of its own above the program's.
-  if (!files.empty() && static_cast<rlim_t>(files.back().fd) + kRestartDescriptors >= hard_limit_at_start)
+  if (!files.empty() && static_cast<rlim_t>(files.back().fd) + kOwnDescriptors >= hard_limit_at_start)
     return Error{"the program's descriptor " + std::to_string(files.back().fd) +
                  " leaves no room above it for a restart below the hard limit (ulimit -Hn " +
                  std::to_string(hard_limit_at_start) + "); use lower numbers or raise that"};

@@ -37,8 +37,6 @@ struct OpenFile {
 // Identity of what `fd` or, if fd < 0, `path` leads to.
 Result<FileIdentity> identify(int fd, const std::string& path);
 
-inline constexpr int kRestartDescriptors = 124;  // that a restart needs for itself
-
 // All descriptors of the program; refuses by name what cannot be saved. `mpi`: an MPI is at work in the LH.
 Result<std::vector<OpenFile>> list_open_files(bool mpi);
 

@@ -11,6 +11,7 @@
 
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
+#include "restart/hex.h"
 
 namespace cropdl::lower {
 namespace {
@@ -65,23 +66,10 @@ bool has_sender(const siginfo_t& info) {
          info.si_code == SI_MESGQ;
 }
 
-std::string hex(const siginfo_t& info) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&info);
-  for (size_t i = 0; i < kInfoSize; ++i) text += kDigits[bytes[i] >> 4], text += kDigits[bytes[i] & 15];
-  return text;
-}
-
 bool parse(const std::string& text, siginfo_t* info) {
-  if (text.size() != 2 * kInfoSize) return false;
-  auto* bytes = reinterpret_cast<unsigned char*>(info);
-  for (size_t i = 0; i < kInfoSize; ++i) {
-    char* end = nullptr;
-    const std::string pair = text.substr(2 * i, 2);
-    bytes[i] = static_cast<unsigned char>(strtoul(pair.c_str(), &end, 16));
-    if (*end != 0) return false;
-  }
+  const auto bytes = restart::bytes_of_hex(text);
+  if (!bytes || bytes->size() != kInfoSize) return false;
+  memcpy(info, bytes->data(), kInfoSize);
   return true;
 }
 
@@ -124,7 +112,7 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
     const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
     if (!is_blocked && has_sender(t.info) && !by_itself) continue;
     if (by_itself) t.info.si_pid = state->upper_pid;
-    result.push_back({t.process, hex(t.info)});
+    result.push_back({t.process, restart::hex_digits(&t.info, kInfoSize)});
   }
   return result;
 }

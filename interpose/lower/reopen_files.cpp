@@ -134,7 +134,7 @@ Verdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy 
 }  // namespace
 
 Status make_room_for(int highest, const std::vector<int>& inherited) {
-  raised.emplace(static_cast<rlim_t>(highest + 1 + kRestartDescriptors));
+  raised.emplace(static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
   if (highest >= restart::first_high_descriptor()) {
     restart::set_first_high_descriptor(highest + 1);
     keep_error_stream(highest + 1);

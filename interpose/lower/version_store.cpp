@@ -4,6 +4,7 @@
 
 #include "interpose/lower/machine.h"
 #include "interpose/seam/layout.h"
+#include "restart/host.h"
 
 namespace cropdl::lower {
 
@@ -21,7 +22,7 @@ Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& i
   if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
   m.images.clear();
   for (const auto& image : images)
-    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name()});
+    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, restart::host_name()});
   auto number = store_.publish(m);
   if (number) manifest_.parent = *number;
   return number;

@@ -5,16 +5,13 @@
 #include <thread>
 
 #include "interpose/lower/lock_wait.h"
+#include "restart/host.h"
 #include "tests/unit/store_fixture.h"
 
 namespace cropdl::lower {
 namespace {
 
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
+using restart::host_name;
 
 class StoreLockWait : public restart::StoreFixture {
  protected:

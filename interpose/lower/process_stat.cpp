@@ -1,0 +1,25 @@
+#include "interpose/lower/process_stat.h"
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace cropdl::lower {
+
+std::vector<std::string> process_stat(const std::string& process) {
+  std::ifstream in("/proc/" + process + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const size_t end = text.rfind(')');  // the name before it may contain anything
+  if (end == std::string::npos) return {};
+  std::istringstream words(text.substr(end + 1));
+  std::vector<std::string> fields(3);
+  for (std::string word; words >> word;) fields.push_back(std::move(word));
+  return fields;
+}
+
+std::string process_stat(const std::string& process, size_t n) {
+  const std::vector<std::string> fields = process_stat(process);
+  return n < fields.size() ? fields[n] : "";
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,16 @@
+// /proc/PID/stat. LH and tools; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cropdl::lower {
+
+// Its fields, numbered as in man 5 proc: [3] is the state; [0] to [2], the number and the name, are empty.
+// `process`: a number, or "self". Empty if there is no such process.
+std::vector<std::string> process_stat(const std::string& process);
+
+// Field `n` of it, "" if there is none.
+std::string process_stat(const std::string& process, size_t n);
+
+}  // namespace cropdl::lower
