@@ -47,19 +47,8 @@ Result<FilesPolicy> files_policy(const std::string& word) {
   return Error{"--files is keep, truncate or fail, not " + word};
 }
 
-bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
-  if (saved.inode != now.inode) return false;
-  if (saved.born >= 0 && now.born >= 0) return saved.born == now.born;
-  return !saved.handle.empty() && saved.handle == now.handle;  // without either nothing is proven
-}
-
-bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
-  return saved.size == now.size && saved.modified == now.modified;
-}
-
 Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,
                                                uint32_t rank, uint64_t limit) {
-  const WithoutFileSizeLimit unlimited;
   struct Writers {
     int content;
     int fd;

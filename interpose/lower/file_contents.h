@@ -4,8 +4,6 @@
 // a restart.
 #pragma once
 
-#include <sys/resource.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,25 +12,6 @@
 #include "restart/result.h"
 
 namespace cropdl::lower {
-
-// The program's limit of file sizes is meant neither for its image nor for what a version
-// holds of its files.
-class WithoutFileSizeLimit {
- public:
-  WithoutFileSizeLimit() : known_(getrlimit(RLIMIT_FSIZE, &limit_) == 0) {
-    const rlimit widest{limit_.rlim_max, limit_.rlim_max};
-    if (known_) setrlimit(RLIMIT_FSIZE, &widest);
-  }
-  ~WithoutFileSizeLimit() {
-    if (known_) setrlimit(RLIMIT_FSIZE, &limit_);
-  }
-  WithoutFileSizeLimit(const WithoutFileSizeLimit&) = delete;
-  WithoutFileSizeLimit& operator=(const WithoutFileSizeLimit&) = delete;
-
- private:
-  rlimit limit_{};
-  const bool known_;
-};
 
 inline constexpr uint64_t kSaveFilesDefault = 1'000'000'000;
 
@@ -50,11 +29,6 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
 // What a restart does about files that are not as they were: `cropdl-restart --files`.
 enum class FilesPolicy { kTruncate, kKeep, kFail };
 Result<FilesPolicy> files_policy(const std::string& word);  // "" is truncate
-
-// Whether the file of that name is the saved one, and not one that took its place.
-bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
-// Size and time of the last change: nobody has written to it, as far as can be seen without reading it.
-bool looks_the_same(const FileIdentity& saved, const FileIdentity& now);
 
 struct Verdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;

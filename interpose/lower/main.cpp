@@ -2,7 +2,6 @@
 // cropdl-restart only.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>

@@ -20,31 +20,9 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAtOnce = 256 << 10;
 
-int64_t nanoseconds(const statx_timestamp& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; }
-
-bool examine(int directory, const char* path, int flags, struct statx* x) {
-  return statx(directory, path, flags | AT_STATX_SYNC_AS_STAT, STATX_BASIC_STATS | STATX_BTIME, x) == 0;
-}
-
-void fill_in(MappedFile* file, const struct statx& x) {
-  file->device = makedev(x.stx_dev_major, x.stx_dev_minor);
-  file->inode = x.stx_ino;
-  file->born = (x.stx_mask & STATX_BTIME) != 0 ? nanoseconds(x.stx_btime) : 0;
-  file->modified = nanoseconds(x.stx_mtime);
-  file->size = x.stx_size;
-}
-
 bool is_device(const Mapping& m, struct stat* st) {
   return m.inode != 0 && stat(m.path.c_str(), st) == 0 && st->st_ino == m.inode &&
          (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode));
-}
-
-// The file itself, whatever has been written to it; or a copy of it that looks the same.
-bool same_inode(const MappedFile& was, const MappedFile& is) {
-  return was.device == is.device && was.inode == is.inode && was.born == is.born;
-}
-bool looks_the_same(const MappedFile& was, const MappedFile& is) {
-  return was.size == is.size && was.modified == is.modified;
 }
 
 bool holds(const std::vector<PageRun>& runs, uint64_t page) {
@@ -107,35 +85,32 @@ MappedFile examine_file(const Mapping& m) {
   file.path = m.path;
   file.shared = m.shared;
   file.offset = m.offset;
-  struct statx x {};
-  if (examine(AT_FDCWD, m.path.c_str(), 0, &x) && x.stx_ino == m.inode && S_ISREG(x.stx_mode))
-    fill_in(&file, x);
+  if (auto now = identify(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
+    file.identity = std::move(*now);
   return file;
 }
 
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
                         const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
-  if (file.inode == 0) return Remapped::kOtherFile;
+  const FileIdentity& then = file.identity;
+  if (then.inode == 0) return Remapped::kOtherFile;
   const restart::Descriptor fd = restart::open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  struct statx x {};
-  if (!fd || !examine(fd.fd(), "", AT_EMPTY_PATH, &x) || !S_ISREG(x.stx_mode)) return Remapped::kOtherFile;
-  MappedFile now;
-  fill_in(&now, x);
-  const bool itself = same_inode(file, now);
-  if (!itself && !looks_the_same(file, now)) return Remapped::kOtherFile;
+  if (!fd) return Remapped::kOtherFile;
+  const auto now = identify(fd.fd(), "");
+  if (!now || !S_ISREG(now->mode)) return Remapped::kOtherFile;
+  const bool itself = is_same_file(then, *now);
+  if (!itself && !looks_the_same(then, *now)) return Remapped::kOtherFile;
 
   // What was readable: up to the file's end then. Beyond it touching raises SIGBUS until the file grows.
-  const uint64_t pages = (file.size + kPage - 1) & ~(kPage - 1);
+  const uint64_t pages = (static_cast<uint64_t>(then.size) + kPage - 1) & ~(kPage - 1);
   const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
   std::vector<uint64_t> changed;
   bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
-  if (!file.shared && complete && !looks_the_same(file, now)) {
+  if (!file.shared && complete && !looks_the_same(then, *now)) {
     // It may be put back as it was, by this rank or another: no page may depend on what it holds until then.
     changed.clear();
     for (uint64_t page = begin; page < begin + readable; page += kPage)
-      if (std::none_of(guards.begin(), guards.end(),
-                       [page](const PageRun& g) { return page >= g.begin && page < g.end; }))
-        changed.push_back(page);
+      if (!holds(guards, page)) changed.push_back(page);
   }
   if (file.shared && (!complete || !changed.empty())) {
     if (!itself) return Remapped::kOtherFile;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/lower/file_identity.h"
 #include "interpose/lower/mappings.h"
 #include "restart/result.h"
 
@@ -15,11 +16,7 @@ struct MappedFile {
   std::string path;
   bool shared = false;  // it cannot be written to: those that can are refused
   uint64_t offset = 0;
-  // What it was at the cut; all 0: its name had gone already, or was another file's.
-  uint64_t device = 0, inode = 0;
-  int64_t born = 0;      // nanoseconds since 1970, 0: the file system does not tell
-  int64_t modified = 0;  //
-  uint64_t size = 0;
+  FileIdentity identity;  // at the cut; inode 0: its name had gone already, or was another file's
 };
 
 // "", or why a mapping of this file or device cannot be saved.

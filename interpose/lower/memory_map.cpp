@@ -146,7 +146,8 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, restart::Reg
   if (!known) return unknown_memory(errno);
   if (missing == m.end) return {};
   const bool tail = region.present.empty() || region.present.back().end <= missing;
-  const bool beyond = file.inode == 0 || m.offset + (missing - m.begin) >= file.size;
+  const FileIdentity& id = file.identity;
+  const bool beyond = id.inode == 0 || m.offset + (missing - m.begin) >= static_cast<uint64_t>(id.size);
   if (tail && beyond) return {};
   return Error{"the program's memory " + range(m.begin, m.end) + " (" + m.path +
                ") cannot be read: its file has become shorter, or its disk fails"};
@@ -284,7 +285,6 @@ Result<ProgramMemory> examine_memory() {
     mine = program_part(seen.all);
   }
   memory.state.lock_future = seen.lock_future;
-  memory.state.policy = thread_policy();
   for (const Mapping& m : mine) {
     restart::Region region{m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}};
     RegionState state;
@@ -332,8 +332,7 @@ Status reserve_addresses(const restart::ImageReader& image) {
       reserved.push_back({r.begin, r.end});
       continue;
     }
-    for (const auto& e : reserved) munmap(pointer(e.begin), e.end - e.begin);
-    reserved.clear();
+    release_addresses();
     return Error{"the program's addresses " + range(r.begin, r.end) + " are taken in this process"};
   }
   return {};
@@ -341,9 +340,12 @@ Status reserve_addresses(const restart::ImageReader& image) {
 
 Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
   const auto& regions = image.regions();
+  for (const auto& r : regions)
+    if (state.of(r.begin, r.end) == nullptr)
+      return Error{image.path() + ": its metadata says nothing of the memory " + range(r.begin, r.end)};
   for (size_t i = 0; i < regions.size(); ++i) {
     const auto& r = regions[i];
-    const RegionState s = state.of(r.begin, r.end);
+    const RegionState& s = *state.of(r.begin, r.end);
     const Making how = making(r, s);
     void* p = mmap(pointer(r.begin), r.end - r.begin, how.prot,
                    how.flags | MAP_ANONYMOUS | (is_reserved(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
@@ -369,7 +371,7 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
 Status load_memory(const restart::ImageReader& image, const MemoryState& state) {
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const auto& r = image.regions()[i];
-    const RegionState s = state.of(r.begin, r.end);
+    const RegionState& s = *state.of(r.begin, r.end);
     Status done = image.load_region(i);
     if (done && !s.file && making(r, s).prot != static_cast<int>(r.prot)) done = protect(r);
     if (done) continue;
@@ -392,7 +394,7 @@ void release_addresses() {
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, std::string* note) {
   std::vector<std::string> gone;
   for (const auto& r : image.regions()) {
-    const RegionState s = state.of(r.begin, r.end);
+    const RegionState& s = *state.of(r.begin, r.end);
     if (s.file) {
       std::string why;
       const Remapped how =
@@ -419,7 +421,7 @@ Status finish_memory(const restart::ImageReader& image, const MemoryState& state
             (gone.size() > 1 ? " and " + std::to_string(gone.size() - 1) + " more files that" : " that") +
             " the program had mapped " + (gone.size() > 1 ? "are" : "is") +
             " gone or changed: the contents come from the image, the memory belongs to no file any more";
-  return set_thread_policy(state.policy);
+  return {};
 }
 
 }  // namespace cropdl::lower

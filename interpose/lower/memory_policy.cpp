@@ -11,35 +11,23 @@ namespace {
 constexpr unsigned long kNodes = 1024;   // MAX_NUMNODES of x86-64 kernels, the most that can be configured
 constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
 
-MemoryPolicy ask(uint64_t address, unsigned long flags) {
-  MemoryPolicy p;
-  p.nodes.resize(kNodes / 64);
-  if (syscall(SYS_get_mempolicy, &p.mode, p.nodes.data(), kNodes, address, flags) != 0) return {};
-  while (!p.nodes.empty() && p.nodes.back() == 0) p.nodes.pop_back();
-  return p;
-}
-
-Error failure() {
-  return Error{"cannot set the program's memory policy (NUMA nodes) on this machine: " + errno_text(errno)};
-}
-
 // The kernel takes one less than the number of bits that it is told of.
 unsigned long bits(const MemoryPolicy& p) { return p.nodes.empty() ? 0 : p.nodes.size() * 64 + 1; }
 
 }  // namespace
 
-MemoryPolicy policy_of(uint64_t address) { return ask(address, kOfAddress); }
-MemoryPolicy thread_policy() { return ask(0, 0); }
+MemoryPolicy policy_of(uint64_t address) {
+  MemoryPolicy p;
+  p.nodes.resize(kNodes / 64);
+  if (syscall(SYS_get_mempolicy, &p.mode, p.nodes.data(), kNodes, address, kOfAddress) != 0) return {};
+  while (!p.nodes.empty() && p.nodes.back() == 0) p.nodes.pop_back();
+  return p;
+}
 
 Status set_policy(uint64_t begin, uint64_t end, const MemoryPolicy& p) {
   if (p.mode == 0) return {};
-  if (syscall(SYS_mbind, begin, end - begin, p.mode, p.nodes.data(), bits(p), 0) != 0) return failure();
-  return {};
-}
-
-Status set_thread_policy(const MemoryPolicy& p) {
-  if (p.mode == 0 && thread_policy().mode == 0) return {};
-  if (syscall(SYS_set_mempolicy, p.mode, p.nodes.data(), bits(p)) != 0) return failure();
+  if (syscall(SYS_mbind, begin, end - begin, p.mode, p.nodes.data(), bits(p), 0) != 0)
+    return Error{"cannot set the program's memory policy (NUMA nodes) on this machine: " + errno_text(errno)};
   return {};
 }
 

@@ -24,11 +24,7 @@ json file_json(const MappedFile& f) {
   return {{"path", restart::json_bytes(f.path)},
           {"shared", f.shared},
           {"offset", f.offset},
-          {"device", f.device},
-          {"inode", f.inode},
-          {"born", f.born},
-          {"modified", f.modified},
-          {"size", f.size}};
+          {"identity", to_json(f.identity)}};
 }
 
 MappedFile file_from(const json& j) {
@@ -36,25 +32,16 @@ MappedFile file_from(const json& j) {
   f.path = restart::bytes_of(j.at("path"));
   j.at("shared").get_to(f.shared);
   f.offset = restart::integer_of<uint64_t>(j.at("offset"));
-  f.device = restart::integer_of<uint64_t>(j.at("device"));
-  f.inode = restart::integer_of<uint64_t>(j.at("inode"));
-  f.born = restart::integer_of<int64_t>(j.at("born"));
-  f.modified = restart::integer_of<int64_t>(j.at("modified"));
-  f.size = restart::integer_of<uint64_t>(j.at("size"));
+  f.identity = file_identity_from(j.at("identity"));
   return f;
 }
 
 }  // namespace
 
-RegionState MemoryState::of(uint64_t begin, uint64_t end) const {
+const RegionState* MemoryState::of(uint64_t begin, uint64_t end) const {
   const auto at = std::lower_bound(regions.begin(), regions.end(), begin,
                                    [](const RegionState& r, uint64_t address) { return r.begin < address; });
-  if (at != regions.end() && at->begin == begin && at->end == end) return *at;
-  RegionState former;
-  former.begin = begin;
-  former.end = end;
-  former.flags = "nr ";
-  return former;
+  return at != regions.end() && at->begin == begin && at->end == end ? &*at : nullptr;
 }
 
 json to_json(const MemoryState& state) {
@@ -66,15 +53,12 @@ json to_json(const MemoryState& state) {
     if (r.policy.mode != 0) one["policy"] = policy_json(r.policy);
     regions.push_back(std::move(one));
   }
-  json j{{"regions", std::move(regions)}, {"lock_future", state.lock_future}};
-  if (state.policy.mode != 0) j["policy"] = policy_json(state.policy);
-  return j;
+  return {{"regions", std::move(regions)}, {"lock_future", state.lock_future}};
 }
 
 MemoryState memory_state_from(const json& j) {
   MemoryState state;
   state.lock_future = restart::integer_of<int>(j.at("lock_future"));
-  state.policy = policy_from(j);
   for (const json& one : j.at("regions")) {
     RegionState r;
     r.begin = restart::integer_of<uint64_t>(one.at("begin"));

@@ -31,10 +31,9 @@ struct RegionState {
 struct MemoryState {
   std::vector<RegionState> regions;  // ascending
   int lock_future = 0;               // MCL_FUTURE and MCL_ONFAULT (man 2 mlockall)
-  MemoryPolicy policy;               // of the main thread
 
-  // Images of earlier versions say nothing: then it is what those versions made of every region.
-  RegionState of(uint64_t begin, uint64_t end) const;
+  // Of one of the image's regions; null: it says nothing of that one.
+  const RegionState* of(uint64_t begin, uint64_t end) const;
 };
 
 nlohmann::json to_json(const MemoryState& state);

@@ -9,27 +9,6 @@ using restart::bytes_of;
 using restart::integer_of;
 using restart::json_bytes;
 
-namespace {
-
-json identity_json(const FileIdentity& id) {
-  return json{{"device", id.device}, {"inode", id.inode}, {"born", id.born},    {"modified", id.modified},
-              {"size", id.size},     {"mode", id.mode},   {"handle", id.handle}};
-}
-
-FileIdentity identity_of(const json& j) {
-  FileIdentity id;
-  id.device = integer_of<uint64_t>(j.at("device"));
-  id.inode = integer_of<uint64_t>(j.at("inode"));
-  id.born = integer_of<int64_t>(j.at("born"));
-  id.modified = integer_of<int64_t>(j.at("modified"));
-  id.size = integer_of<int64_t>(j.at("size"));
-  id.mode = integer_of<uint32_t>(j.at("mode"));
-  id.handle = j.value("handle", "");
-  return id;
-}
-
-}  // namespace
-
 std::string metadata_text(const Metadata& m) {
   json pending = json::array();
   for (const PendingSignal& s : m.pending_signals)
@@ -45,12 +24,12 @@ std::string metadata_text(const Metadata& m) {
                      {"offset", f.offset},
                      {"size", f.size},
                      {"ended", f.ended},
-                     {"identity", identity_json(f.identity)},
+                     {"identity", to_json(f.identity)},
                      {"content", f.content}});
   json contents = json::array();
   for (const FileContent& c : m.contents)
     contents.push_back({{"path", json_bytes(c.path)},
-                        {"identity", identity_json(c.identity)},
+                        {"identity", to_json(c.identity)},
                         {"stored", c.stored},
                         {"checksum", restart::hex_text(c.checksum)}});
   return json{{"rank", m.rank},
@@ -92,7 +71,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("cpu_features").get_to(m.cpu_features);
     for (const json& s : j.at("pending_signals"))
       m.pending_signals.push_back({s.at("process").get<bool>(), s.at("info").get<std::string>()});
-    if (j.contains("memory")) m.memory = memory_state_from(j.at("memory"));
+    m.memory = memory_state_from(j.at("memory"));
     for (const json& f : j.at("files")) {
       OpenFile file;
       file.fd = integer_of<int>(f.at("fd"));
@@ -103,21 +82,20 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
       file.descriptor_flags = integer_of<int>(f.at("descriptor_flags"));
       file.offset = integer_of<int64_t>(f.at("offset"));
       file.size = integer_of<int64_t>(f.at("size"));
-      file.ended = f.value("ended", false);
-      if (const auto id = f.find("identity"); id != f.end()) file.identity = identity_of(*id);
-      if (f.contains("content")) file.content = integer_of<int>(f.at("content"));
+      file.ended = f.at("ended").get<bool>();
+      file.identity = file_identity_from(f.at("identity"));
+      file.content = integer_of<int>(f.at("content"));
       m.files.push_back(std::move(file));
     }
-    if (j.contains("contents"))
-      for (const json& c : j.at("contents"))
-        m.contents.push_back({bytes_of(c.at("path")), identity_of(c.at("identity")),
-                              c.at("stored").get<std::string>(), restart::hex_of(c.at("checksum"))});
+    for (const json& c : j.at("contents"))
+      m.contents.push_back({bytes_of(c.at("path")), file_identity_from(c.at("identity")),
+                            c.at("stored").get<std::string>(), restart::hex_of(c.at("checksum"))});
     for (const OpenFile& f : m.files)
       if (f.content < -1 || f.content >= static_cast<int>(m.contents.size()))
         return Error{where + ": its metadata names a content that is not there"};
-    if (j.contains("save_files")) m.save_files = integer_of<uint64_t>(j.at("save_files"));
-    if (j.contains("clocks")) j.at("clocks").get_to(m.clocks);
-    if (j.contains("attributes")) j.at("attributes").get_to(m.attributes);
+    m.save_files = integer_of<uint64_t>(j.at("save_files"));
+    j.at("clocks").get_to(m.clocks);
+    j.at("attributes").get_to(m.attributes);
     return m;
   } catch (const json::exception& e) {
     return Error{where + ": its metadata lacks a field (" + e.what() + ")"};

@@ -21,8 +21,6 @@
 namespace cropdl::lower {
 namespace {
 
-int64_t nanoseconds(const statx_timestamp& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; }
-
 // "a pipe", "a socket", ... as the refusal names it.
 std::string kind_of(const struct stat& st, const std::string& link) {
   if (S_ISFIFO(st.st_mode)) return "a pipe";
@@ -106,34 +104,6 @@ const rlim_t hard_limit_at_start = [] {
 }();
 
 }  // namespace
-
-Result<FileIdentity> identify(int fd, const std::string& path) {
-  struct statx x {};
-  const int at = fd >= 0 ? statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x)
-                         : statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &x);
-  if (at != 0) return Error{errno_text(errno)};
-  FileIdentity id;
-  id.device = makedev(x.stx_dev_major, x.stx_dev_minor);
-  id.inode = x.stx_ino;
-  if ((x.stx_mask & STATX_BTIME) != 0) id.born = nanoseconds(x.stx_btime);
-  id.modified = nanoseconds(x.stx_mtime);
-  id.size = static_cast<int64_t>(x.stx_size);
-  id.mode = x.stx_mode;
-  // struct file_handle: a count of bytes, a type, the bytes.
-  alignas(file_handle) unsigned char handle[sizeof(file_handle) + MAX_HANDLE_SZ] = {};
-  auto* head = reinterpret_cast<file_handle*>(handle);
-  head->handle_bytes = MAX_HANDLE_SZ;
-  int mount = 0;
-  if ((fd >= 0 ? name_to_handle_at(fd, "", head, &mount, AT_EMPTY_PATH)
-               : name_to_handle_at(AT_FDCWD, path.c_str(), head, &mount, AT_SYMLINK_FOLLOW)) == 0)
-    for (size_t i = 0; i < head->handle_bytes; ++i) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      const unsigned char byte = handle[sizeof(file_handle) + i];
-      id.handle += kDigits[byte >> 4];
-      id.handle += kDigits[byte & 15];
-    }
-  return id;
-}
 
 Result<std::vector<OpenFile>> list_open_files(bool mpi) {
   if (std::string line = unseen_ways(mpi); !line.empty()) return Error{line};

@@ -6,19 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "interpose/lower/file_identity.h"
 #include "restart/result.h"
 
 namespace cropdl::lower {
-
-// What tells a file from another one of the same name, and one state of it from a later one.
-struct FileIdentity {
-  uint64_t device = 0, inode = 0;
-  int64_t born = -1;      // ns since 1970 (statx(2), STATX_BTIME); -1: the file system does not say
-  int64_t modified = -1;  // likewise; -1: recorded by an older CropDL, and so is the rest
-  int64_t size = 0;
-  uint32_t mode = 0;
-  std::string handle;  // name_to_handle_at(2), which tells inodes of the same number apart; "": not known
-};
 
 struct OpenFile {
   int fd = -1;
@@ -33,9 +24,6 @@ struct OpenFile {
   FileIdentity identity;  // of a regular file
   int content = -1;       // of a regular file that some descriptor can write to: index of its FileContent
 };
-
-// Identity of what `fd` or, if fd < 0, `path` leads to.
-Result<FileIdentity> identify(int fd, const std::string& path);
 
 // All descriptors of the program; refuses by name what cannot be saved. `mpi`: an MPI is at work in the LH.
 Result<std::vector<OpenFile>> list_open_files(bool mpi);

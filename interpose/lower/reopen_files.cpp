@@ -1,7 +1,6 @@
 #include "interpose/lower/reopen_files.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "interpose/lower/descriptors.h"
+#include "interpose/lower/raised_limit.h"
 #include "interpose/seam/state.h"
 #include "restart/file.h"
 #include "restart/say.h"
@@ -24,27 +24,7 @@ Error refuse(const OpenFile& f, const std::string& why) {
   return {"the program's file " + f.path + " (descriptor " + std::to_string(f.fd) + "): " + why};
 }
 
-// Numbers above the soft limit are had by raising it, until the program's are in place.
-class RaisedLimit {
- public:
-  explicit RaisedLimit(rlim_t needed) {
-    if (getrlimit(RLIMIT_NOFILE, &before_) != 0 || before_.rlim_cur >= needed) return;
-    rlimit raised = before_;
-    raised.rlim_cur = std::min(needed, before_.rlim_max);
-    raised_ = setrlimit(RLIMIT_NOFILE, &raised) == 0;
-  }
-  ~RaisedLimit() {
-    if (raised_) setrlimit(RLIMIT_NOFILE, &before_);
-  }
-  RaisedLimit(const RaisedLimit&) = delete;
-  RaisedLimit& operator=(const RaisedLimit&) = delete;
-
- private:
-  rlimit before_{};
-  bool raised_ = false;
-};
-
-std::optional<RaisedLimit> raised;
+std::optional<RaisedLimit> raised;  // of descriptors, until the program's are in place
 
 int highest_of(const std::vector<OpenFile>& files) {
   int highest = 2;
@@ -134,7 +114,7 @@ Verdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy 
 }  // namespace
 
 Status make_room_for(int highest, const std::vector<int>& inherited) {
-  raised.emplace(static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
+  raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
   if (highest >= restart::first_high_descriptor()) {
     restart::set_first_high_descriptor(highest + 1);
     keep_error_stream(highest + 1);
@@ -215,7 +195,7 @@ Status place_files(const SavedFiles& saved) {
 
 Status apply_files(const SavedFiles& saved, std::string* done) {
   if (saved.policy == FilesPolicy::kKeep) return {};
-  const WithoutFileSizeLimit unlimited;
+  const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   for (const FileContent& c : saved.contents)
     if (auto s = apply_content(c, saved.directory, saved.policy, done); !s) return s;
   for (const OpenFile* f : postponed) {

@@ -15,6 +15,7 @@
 #include "interpose/lower/pending_signals.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
+#include "interpose/lower/raised_limit.h"
 
 namespace cropdl::lower {
 namespace {
@@ -76,11 +77,13 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.attributes = std::move(looked_at.attributes);
   m.files = std::move(looked_at.files);
   m.save_files = p.boot.save_files != 0 ? p.boot.save_files : kSaveFilesDefault;
+  // The program's limit of file sizes is meant neither for its image nor for what a version holds of its
+  // files; it has been read.
+  const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   auto contents = save_contents(m.files, directory, p.launch.rank, m.save_files);
   if (!contents) return contents.error();
   m.contents = std::move(*contents);
 
-  const WithoutFileSizeLimit unlimited;  // after the limits were read
   auto memory = examine_memory();
   if (!memory) return memory.error();
   m.memory = std::move(memory->state);

@@ -1,0 +1,34 @@
+// Which file it is, and in which state. LH; any thread.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "restart/result.h"
+
+namespace cropdl::lower {
+
+// What tells a file from another one of the same name, and one state of it from a later one (statx(2)).
+struct FileIdentity {
+  uint64_t device = 0, inode = 0;
+  int64_t born = -1;  // ns since 1970; -1: the file system does not say
+  int64_t modified = -1;
+  int64_t size = 0;
+  uint32_t mode = 0;
+  std::string handle;  // name_to_handle_at(2), which tells inodes of the same number apart; "": not known
+};
+
+// Of what `fd` or, if fd < 0, `path` leads to.
+Result<FileIdentity> identify(int fd, const std::string& path);
+
+// Whether it is the saved file, whatever has been written to it, and not one that took its place.
+bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
+
+// Size and time of the last change: nobody has written to it, as far as can be seen without reading it.
+bool looks_the_same(const FileIdentity& saved, const FileIdentity& now);
+
+nlohmann::json to_json(const FileIdentity& id);
+FileIdentity file_identity_from(const nlohmann::json& j);  // throws json::exception
+
+}  // namespace cropdl::lower
