@@ -28,9 +28,11 @@ namespace {
 constexpr const char* kFine = "fine";
 constexpr char kDamaged = 'D', kRefused = 'R';
 
-struct Loaded {
-  std::unique_ptr<restart::ImageReader> image;
+// A version, and what this rank's image of it says.
+struct Candidate {
+  restart::Version version;
   Metadata metadata;
+  std::string damage;  // or why there is no metadata
 };
 
 std::string other_mpi(const Process& p, const Metadata& m) {
@@ -53,12 +55,32 @@ std::string why_not_here(const Process& p, const Metadata& m) {
   return "";
 }
 
-SavedFiles saved_files(const Process& p, const Metadata& m, const restart::Version& version) {
-  const auto policy = files_policy(p.boot.files);
-  return {m.files, m.contents, version.directory, policy ? *policy : FilesPolicy::kFail};
+// Each image's metadata is read once, and the image not kept open: descriptors are still to be arranged.
+std::vector<Candidate> read_candidates(const Process& p, std::vector<restart::Version> versions) {
+  std::vector<Candidate> all;
+  for (auto& version : versions) {
+    if (p.boot.version != 0 && version.number != p.boot.version) continue;
+    Candidate& c = all.emplace_back(Candidate{std::move(version), {}, {}});
+    c.damage = c.version.damage;
+    if (!c.damage.empty() || c.version.manifest.seam > seam::kSeamVersion ||
+        c.version.manifest.seam < seam::kOldestSeam || c.version.manifest.ranks != p.launch.ranks)
+      continue;  // load() says it
+    const auto image =
+        restart::ImageReader::open(c.version.directory + "/" + restart::image_name(p.launch.rank));
+    auto metadata =
+        image ? parse_metadata(image->metadata(), image->path()) : Result<Metadata>(image.error());
+    if (metadata)
+      c.metadata = std::move(*metadata);
+    else
+      c.damage = metadata.error().message;
+  }
+  return all;
 }
 
-std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
+std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
+                 std::unique_ptr<restart::ImageReader>* loaded) {
+  const restart::Version& version = candidate.version;
+  const Metadata& metadata = candidate.metadata;
   if (!version.damage.empty()) return kDamaged + version.damage;
   if (version.manifest.ranks != p.launch.ranks)
     return kRefused +
@@ -74,23 +96,22 @@ std::string load(Process& p, const restart::Version& version, Loaded* loaded) {
            ("version " + std::to_string(version.number) + " was written by an older CropDL (seam " +
             std::to_string(version.manifest.seam) + ", this one needs at least " +
             std::to_string(seam::kOldestSeam) + "); restart it with that one");
+  if (!candidate.damage.empty()) return kDamaged + candidate.damage;
   auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
     return kDamaged + image->path() + ": is not the image that the manifest names";
-  auto metadata = parse_metadata(image->metadata(), image->path());
-  if (!metadata) return kDamaged + metadata.error().message;
-  if (auto line = why_not_here(p, *metadata); !line.empty()) return kRefused + line;
+  if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
+  const SavedFiles saved{metadata.files, metadata.contents, version.directory, policy};
   // A file that is gone may not have been open when an older version was taken.
-  if (const Verdict v = check_files(saved_files(p, *metadata, version)); v.kind != Verdict::kFine)
-    return (v.kind == Verdict::kRefused || (v.kind == Verdict::kMissing && p.boot.files == "fail")
+  if (const Verdict v = check_files(saved); v.kind != Verdict::kFine)
+    return (v.kind == Verdict::kRefused || (v.kind == Verdict::kMissing && policy == FilesPolicy::kFail)
                 ? kRefused
                 : kDamaged) +
            v.line;
-  if (auto s = map_memory(*image, metadata->memory); !s) return kRefused + s.error().message;
-  if (auto s = load_memory(*image, metadata->memory); !s) return kDamaged + s.error().message;
-  loaded->image = std::make_unique<restart::ImageReader>(std::move(*image));
-  loaded->metadata = std::move(*metadata);
+  if (auto s = map_memory(*image, metadata.memory); !s) return kRefused + s.error().message;
+  if (auto s = load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
+  *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return kFine;
 }
 
@@ -132,29 +153,17 @@ void say(const Process& p, const std::string& line) {
 }
 
 // The interval that the job was started with goes on unless another one is given.
-double former_interval(const std::vector<restart::Version>& candidates) {
-  for (const auto& version : candidates) {
-    if (!version.damage.empty()) continue;
-    const auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(0));
-    if (!image) continue;
-    const auto metadata = parse_metadata(image->metadata(), image->path());
-    if (metadata) return metadata->interval;
-  }
+double former_interval(const std::vector<Candidate>& candidates) {
+  for (const Candidate& c : candidates)
+    if (c.damage.empty()) return c.metadata.interval;
   return 0;
 }
 
 // The highest descriptor that the program has in any version that may be taken.
-int highest_descriptor(const Process& p, const std::vector<restart::Version>& candidates) {
+int highest_descriptor(const std::vector<Candidate>& candidates) {
   int highest = 2;
-  for (const auto& version : candidates) {
-    if (!version.damage.empty()) continue;
-    const auto image =
-        restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
-    if (!image) continue;
-    const auto metadata = parse_metadata(image->metadata(), image->path());
-    if (!metadata) continue;
-    for (const OpenFile& f : metadata->files) highest = std::max(highest, f.fd);
-  }
+  for (const Candidate& c : candidates)
+    for (const OpenFile& f : c.metadata.files) highest = std::max(highest, f.fd);
   return highest;
 }
 
@@ -184,31 +193,29 @@ std::string restore_process(const Metadata& m) {
 void restart_program(Process& p) {
   auto reader = restart::StoreReader::open(p.boot.directory);
   if (!reader) die_together(p, reader.error().message);
-  std::vector<restart::Version> candidates;
-  for (auto& v : reader->all_versions())
-    if (p.boot.version == 0 || v.number == p.boot.version) candidates.push_back(std::move(v));
+  const auto policy = files_policy(p.boot.files);
+  if (!policy) die_together(p, policy.error().message);
+  const std::vector<Candidate> candidates = read_candidates(p, reader->all_versions());
   if (candidates.empty())
     die_together(
         p, p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
                                                    : ": has no version " + std::to_string(p.boot.version)));
-  const restart::Manifest* known = nullptr;
-  for (const auto& v : candidates)
-    if (v.damage.empty() && known == nullptr) known = &v.manifest;
-  if (known == nullptr)
+  const auto newest = std::find_if(candidates.begin(), candidates.end(),
+                                   [](const Candidate& c) { return c.version.damage.empty(); });
+  if (newest == candidates.end())
     die_together(p, p.boot.directory + ": no version is whole: " + candidates.front().damage);
+  const restart::Manifest* const known = &newest->version.manifest;
   if (known->ranks != p.launch.ranks)
     die_together(p, "the versions in " + p.boot.directory + " have " + std::to_string(known->ranks) +
                         " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
                         std::to_string(known->ranks));
   p.program = known->program;
   p.arguments = known->args;
-  for (const auto& v : candidates)
-    if (&v.manifest == known)
-      if (auto s = settle_addresses(p, v); !s) die(s.error().message);
+  if (auto s = settle_addresses(p, newest->version); !s) die(s.error().message);
 
   std::vector<int> given = p.inherited.programs;
   given.insert(given.end(), p.inherited.launchers.begin(), p.inherited.launchers.end());
-  if (auto s = make_room_for(highest_descriptor(p, candidates), given); !s) die(s.error().message);
+  if (auto s = make_room_for(highest_descriptor(candidates), given); !s) die(s.error().message);
 
   if (p.launch.rank == 0) {
     const restart::StoreIdentity identity{known->job, known->program, known->args, known->ranks};
@@ -219,27 +226,27 @@ void restart_program(Process& p) {
   if (auto s = start_agent(p); !s) die(s.error().message);
   p.agent->note_phase("restarting");
 
-  Loaded loaded;
-  const restart::Version* version = nullptr;
+  std::unique_ptr<restart::ImageReader> image;
+  const Candidate* chosen = nullptr;
   std::string verdict;
-  for (const auto& candidate : candidates) {
-    verdict = agree(p, load(p, candidate, &loaded));
+  for (const Candidate& candidate : candidates) {
+    verdict = agree(p, load(p, candidate, *policy, &image));
     if (verdict.empty()) {
-      version = &candidate;
+      chosen = &candidate;
       break;
     }
-    if (loaded.image)
-      unmap_memory(*loaded.image), loaded.image.reset();
+    if (image)
+      unmap_memory(*image), image.reset();
     else
       release_addresses();
     if (verdict[0] == kRefused) die_together(p, verdict.substr(1));
-    say(p, "version " + std::to_string(candidate.number) + " cannot be used: " + verdict.substr(1));
+    say(p, "version " + std::to_string(candidate.version.number) + " cannot be used: " + verdict.substr(1));
   }
-  if (version == nullptr) die_together(p, "no version in " + p.boot.directory + " could be loaded");
-  if (p.versions) p.versions->set_parent(version->number);
+  if (chosen == nullptr) die_together(p, "no version in " + p.boot.directory + " could be loaded");
+  if (p.versions) p.versions->set_parent(chosen->version.number);
 
-  const Metadata& m = loaded.metadata;
-  const SavedFiles saved = saved_files(p, m, *version);
+  const Metadata& m = chosen->metadata;
+  const SavedFiles saved{m.files, m.contents, chosen->version.directory, *policy};
   if (p.boot.save_files == 0) p.boot.save_files = m.save_files;
   std::string trouble;
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
@@ -247,7 +254,8 @@ void restart_program(Process& p) {
     if (auto s = place_files(saved); !s) trouble = s.error().message;
   std::string note;
   if (trouble.empty())
-    if (auto s = finish_memory(*loaded.image, m.memory, &note); !s) trouble = s.error().message;
+    if (auto s = finish_memory(*image, m.memory, &note); !s) trouble = s.error().message;
+  image.reset();  // its version will be removed some day, and an open file would keep the disk's space
   if (std::string line = restore_process(m); trouble.empty()) trouble = line;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
@@ -266,7 +274,7 @@ void restart_program(Process& p) {
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   for (const std::string& mine : {done, files_left_alone(saved), note})
     if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
-  say(p, "continues from version " + std::to_string(version->number));
+  say(p, "continues from version " + std::to_string(chosen->version.number));
   if (p.mpi != nullptr && m.mpi_name != p.mpi->name())
     say(p, "saved under " + m.mpi_name + ", continued under " + p.mpi->name() +
                ": the state is the same bit for bit, but floating-point reductions may now add in another "

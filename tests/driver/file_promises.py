@@ -427,6 +427,22 @@ def became_link():
         refused_restart(place, f"{place.path('below/file')}: is a symbolic link now")
 
 
+@promise("files.version_that_a_job_was_restarted_from_is_not_held_open")
+def not_held():
+    with Place("held") as place:
+        job = place.run("plain/plain", STEPS)
+        job.wait_for_step(5)
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_ranks()
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ranks = job.ranks()
+        expect(ranks, "no rank is left to be looked at")
+        held = [os.readlink(f"/proc/{pid}/fd/{fd}") for pid in ranks for fd in os.listdir(f"/proc/{pid}/fd")]
+        expect(not any("/v0000" in name for name in held), f"open after the restart: {held}")
+        ends_well(job)
+
+
 @promise("files.more_than_may_be_saved_are_refused")
 def too_much():
     with Place("changing") as place:
