@@ -65,12 +65,15 @@ Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std:
   return checksum(sums.data(), sums.size() * sizeof sums[0]);
 }
 
-Status copy_content(int from, int to, uint64_t bytes, const std::string& name) {
+Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::string& name) {
   int failure = 0;
+  std::vector<uint64_t> sums;
+  bool by_reference = true;
   struct stat info;
   // By reference only the whole of it can be had; it is stopped meanwhile, but others may write to it.
   if (::fstat(from, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes ||
       ::ioctl(to, FICLONE, from) != 0) {
+    by_reference = false;
     std::vector<char> block(kBlock);
     if (::ftruncate(to, static_cast<off_t>(bytes)) != 0) failure = errno;
     for (uint64_t at = 0; at < bytes && failure == 0;) {
@@ -78,14 +81,18 @@ Status copy_content(int from, int to, uint64_t bytes, const std::string& name) {
       if (at >= bytes) break;
       const size_t n = std::min(kBlock, bytes - at);
       failure = read_block(from, block, n, at);
-      if (failure == 0 && !is_zero(block, n)) failure = write_block(to, block, n, at);
+      if (failure == 0 && !is_zero(block, n)) {
+        sums.push_back(at), sums.push_back(checksum(block.data(), n));
+        failure = write_block(to, block, n, at);
+      }
       at += n;
       if (next_data(from, at, bytes) >= bytes) break;
     }
   }
   if (failure == 0 && ::fsync(to) != 0) failure = errno;
   if (failure != 0) return cannot(name, "cannot be saved", failure);
-  return {};
+  if (by_reference) return content_checksum(to, 0, bytes, name);
+  return checksum(sums.data(), sums.size() * sizeof sums[0]);
 }
 
 Status put_back_content(int from, int to, uint64_t bytes, const std::string& name, bool* changed) {

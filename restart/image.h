@@ -9,11 +9,13 @@
 #include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "interpose/seam/layout.h"
 #include "restart/file.h"
+#include "restart/readable.h"
 #include "restart/result.h"
 
 namespace cropdl::restart {
@@ -77,6 +79,8 @@ class ImageWriter {
 
   std::string path_;
   Descriptor file_;
+  std::unique_ptr<ReadableMemory> readable_;  // for all fragile regions, from the first one on
+  std::vector<char> gathered_;                // likewise: a chunk of copies
   uint64_t header_checksum_ = 0;
   uint64_t offset_ = 0;      // the next byte to write
   uint64_t memory_ = 0;      // stored so far

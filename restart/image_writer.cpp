@@ -8,7 +8,6 @@
 #include "restart/checksum.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
-#include "restart/readable.h"
 
 namespace cropdl::restart {
 
@@ -98,8 +97,9 @@ Status ImageWriter::write_chunk(std::vector<iovec>& pieces, std::vector<uint64_t
 // Through a buffer of one chunk, which is gathered from copies.
 Status ImageWriter::add_copied(const Region& region, std::vector<Extent>& stored,
                                std::vector<uint64_t>& checksums) {
-  const ReadableMemory memory;
-  std::vector<char> buffer(kImageChunk);
+  if (!readable_) readable_ = std::make_unique<ReadableMemory>();
+  std::vector<char>& buffer = gathered_;
+  buffer.resize(kImageChunk);
   std::vector<iovec> pieces;
   uint64_t gathered = 0;
   static_assert(ReadableMemory::kCopy >= kImageChunk);
@@ -112,7 +112,7 @@ Status ImageWriter::add_copied(const Region& region, std::vector<Extent>& stored
   for (const Extent& extent : region.present) {
     for (uint64_t at = extent.begin; at != extent.end;) {
       const uint64_t part = std::min(extent.end - at, kImageChunk);
-      const char* copy = memory.copy(at, part);
+      const char* copy = readable_->copy(at, part);
       if (copy == nullptr)
         return Error{"the memory of " + region.name +
                      " cannot be read any more (the file was made shorter meanwhile, or its disk fails)"};

@@ -1,6 +1,7 @@
 #include "restart/json.h"
 
 #include <cstdio>
+#include <optional>
 
 #include "restart/checksum.h"
 #include "restart/hex.h"

@@ -98,8 +98,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     Descriptor copy = restart::open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (!copy) return Error{path + ": cannot be made: " + errno_text(errno)};
     const auto size = static_cast<uint64_t>(c.identity.size);
-    if (auto s = restart::copy_content(file.fd(), copy.fd(), size, own(c.path)); !s) return s.error();
-    const auto checksum = restart::content_checksum(copy.fd(), 0, size, path);
+    const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
     if (!checksum) return checksum.error();
     c.checksum = *checksum;
     if (const int failure = copy.close(); failure != 0) return Error{path + ": " + errno_text(failure)};

@@ -128,12 +128,6 @@ std::string flags_to_keep(const Mapping& m) {
   return kept;
 }
 
-bool has_flag(const std::string& kept, const char* name) {
-  bool found = false;
-  each_flag(kept, [&](const char* one) { found = found || memcmp(one, name, 2) == 0; });
-  return found;
-}
-
 int flags_for_mmap(const std::string& kept) {
   constexpr int kDroppable = 8;  // MAP_DROPPABLE, Linux 6.11: a type beside private and shared
   int flags = has_flag(kept, "dp") ? kDroppable : MAP_PRIVATE;

@@ -27,6 +27,4 @@ int flags_for_mmap(const std::string& kept);
 // Advises the kernel as `kept` says.
 Status advise(uint64_t begin, uint64_t end, const std::string& kept);
 
-bool has_flag(const std::string& kept, const char* flag);
-
 }  // namespace cropdl::lower

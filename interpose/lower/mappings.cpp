@@ -11,8 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "restart/readable.h"
-
 namespace cropdl::lower {
 namespace {
 
@@ -134,9 +132,9 @@ std::vector<Mapping> parse_mappings(const std::string& text) {
 
 }  // namespace
 
-bool Mapping::has(const char* flag) const {
+bool has_flag(const std::string& flags, const char* name) {
   for (size_t i = 0; i + 1 < flags.size(); i += 3)
-    if (flags[i] == flag[0] && flags[i + 1] == flag[1]) return true;
+    if (flags[i] == name[0] && flags[i + 1] == name[1]) return true;
   return false;
 }
 
@@ -160,8 +158,8 @@ Pages pages_of(uint64_t begin, uint64_t end) {
   return pages;
 }
 
-bool readable_pages(uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
-  restart::ReadableMemory memory;
+bool readable_pages(const restart::ReadableMemory& memory, uint64_t begin, uint64_t end,
+                    std::vector<PageRun>* runs) {
   if (!memory) return false;
   for (uint64_t a = begin; a < end;) {
     const uint64_t readable = memory.probe(a, end);

@@ -5,7 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "restart/readable.h"
+
 namespace cropdl::lower {
+
+// Whether `flags`, as smaps' VmFlags, has the one of two letters.
+bool has_flag(const std::string& flags, const char* name);
 
 struct Mapping {
   uint64_t begin = 0, end = 0;
@@ -17,7 +22,7 @@ struct Mapping {
   std::string flags;    // smaps' VmFlags, two letters each and a blank; read_mappings_and_flags() only
   int protection_key = 0;
 
-  bool has(const char* flag) const;
+  bool has(const char* flag) const { return has_flag(flags, flag); }
 };
 
 // From /proc/self/maps (man 5 proc).
@@ -42,6 +47,7 @@ Pages pages_of(uint64_t begin, uint64_t end);
 
 // Runs of pages in [begin, end) that can be read, found out without a signal: those beyond a file's end raise
 // SIGBUS, guard pages SIGSEGV. False if this cannot be found out here.
-bool readable_pages(uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
+bool readable_pages(const restart::ReadableMemory& memory, uint64_t begin, uint64_t end,
+                    std::vector<PageRun>* runs);
 
 }  // namespace cropdl::lower

@@ -97,7 +97,8 @@ void add_extents(restart::Region& region, const std::vector<PageRun>& runs) {
 
 // What is neither mapped nor known to be a guard: swapped out, and then readable. If it is not, an image
 // without it would be wrong.
-Status examine_anonymous(const Mapping& m, restart::Region& region, std::vector<PageRun>* guards) {
+Status examine_anonymous(const Mapping& m, const restart::ReadableMemory& memory, restart::Region& region,
+                         std::vector<PageRun>* guards) {
   Pages pages = pages_of(m.begin, m.end);
   add_extents(region, pages.present);
   *guards = pages.guards;
@@ -106,7 +107,7 @@ Status examine_anonymous(const Mapping& m, restart::Region& region, std::vector<
   if (!opened.status()) return opened.status();
   for (const PageRun& r : pages.unclear) {
     std::vector<PageRun> readable;
-    if (!readable_pages(r.begin, r.end, &readable)) return unknown_memory(errno);
+    if (!readable_pages(memory, r.begin, r.end, &readable)) return unknown_memory(errno);
     if (readable != std::vector<PageRun>{r})
       return Error{
           "the program's memory at " + range(r.begin, r.end) +
@@ -119,15 +120,15 @@ Status examine_anonymous(const Mapping& m, restart::Region& region, std::vector<
 }
 
 // A file's pages exist whether they are in memory or not, up to its end. What cannot be read must lie beyond.
-Status examine_file_pages(const Mapping& m, const MappedFile& file, restart::Region& region,
-                          std::vector<PageRun>* guards) {
+Status examine_file_pages(const Mapping& m, const MappedFile& file, const restart::ReadableMemory& memory,
+                          restart::Region& region, std::vector<PageRun>* guards) {
   *guards = pages_of(m.begin, m.end).guards;
   const OpenedUp opened(m.begin, m.end, m.prot);
   if (!opened.status()) return opened.status();
   uint64_t at = m.begin, missing = m.end;
   const auto read = [&](uint64_t begin, uint64_t end) {
     std::vector<PageRun> runs;
-    if (!readable_pages(begin, end, &runs)) return false;
+    if (!readable_pages(memory, begin, end, &runs)) return false;
     add_extents(region, runs);
     uint64_t next = begin;
     for (const PageRun& r : runs) {
@@ -285,6 +286,7 @@ Result<ProgramMemory> examine_memory() {
     mine = program_part(seen.all);
   }
   memory.state.lock_future = seen.lock_future;
+  const restart::ReadableMemory readable;
   for (const Mapping& m : mine) {
     restart::Region region{m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}};
     RegionState state;
@@ -294,11 +296,11 @@ Result<ProgramMemory> examine_memory() {
     state.policy = policy_of(m.begin);
     Status done;
     if (is_anonymous(m)) {
-      done = examine_anonymous(m, region, &state.guards);
+      done = examine_anonymous(m, readable, region, &state.guards);
     } else {
       state.file = examine_file(m);
       region.fragile = true;
-      done = examine_file_pages(m, *state.file, region, &state.guards);
+      done = examine_file_pages(m, *state.file, readable, region, &state.guards);
     }
     if (!done) return done.error();
     memory.regions.push_back(std::move(region));

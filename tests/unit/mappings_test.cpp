@@ -57,9 +57,9 @@ TEST(Mappings, PagesBeyondAFilesEndAreNotReadAndDoNotKill) {
   File file(3);
   Memory memory(6, fileno(file.stream));
   std::vector<PageRun> runs;
-  ASSERT_TRUE(readable_pages(memory.begin(), memory.begin() + memory.bytes, &runs));
-  EXPECT_EQ(runs, (std::vector<PageRun>{{memory.begin(), memory.begin() + 3 * kPage}}));
   const restart::ReadableMemory readable;
+  ASSERT_TRUE(readable_pages(readable, memory.begin(), memory.begin() + memory.bytes, &runs));
+  EXPECT_EQ(runs, (std::vector<PageRun>{{memory.begin(), memory.begin() + 3 * kPage}}));
   EXPECT_NE(readable.copy(memory.begin(), 3 * kPage), nullptr);
   ASSERT_EQ(ftruncate(fileno(file.stream), kPage), 0);
   EXPECT_EQ(readable.copy(memory.begin(), 3 * kPage), nullptr);
@@ -72,7 +72,8 @@ TEST(Mappings, HolesBetweenReadablePagesAreFound) {
   mprotect(memory.at + 7 * kPage, kPage, PROT_NONE);
   mprotect(memory.at + 63 * kPage, kPage, PROT_NONE);
   std::vector<PageRun> runs;
-  ASSERT_TRUE(readable_pages(memory.begin(), memory.begin() + memory.bytes, &runs));
+  ASSERT_TRUE(
+      readable_pages(restart::ReadableMemory(), memory.begin(), memory.begin() + memory.bytes, &runs));
   EXPECT_EQ(runs, (std::vector<PageRun>{{memory.begin(), memory.begin() + 7 * kPage},
                                         {memory.begin() + 8 * kPage, memory.begin() + 63 * kPage}}));
 }
