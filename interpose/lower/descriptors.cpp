@@ -126,8 +126,7 @@ std::string unknown_descriptor(bool mpi) {
       if (link.empty() || (mpi && may_be_the_mpis(st, link))) continue;
       return "descriptor " + std::to_string(fd) + " (" + link +
              ") was not seen when it was made (by code outside the window, a child, or the kernel): whose it "
-             "is cannot "
-             "be known; close it and ask again";
+             "is cannot be known; close it and ask again";
     }
     return "";
   };

@@ -49,7 +49,7 @@ void start_over(const Boot& former) {
 
 }  // namespace
 
-void with_enough_stack(void (*run)()) {
+void with_enough_stack(void (*run)(int, char**), int argc, char** argv) {
   pthread_attr_t attributes;
   size_t size = 0;
   if (pthread_getattr_default_np(&attributes) == 0) {
@@ -66,11 +66,12 @@ void with_enough_stack(void (*run)()) {
     if (stack != MAP_FAILED) {
       context.uc_stack.ss_sp = stack;
       context.uc_stack.ss_size = kEnough;
-      makecontext(&context, run, 0);
+      // Pointers may be passed like this on x86-64 (man 3 makecontext, Notes).
+      makecontext(&context, reinterpret_cast<void (*)()>(run), 2, argc, argv);
       setcontext(&context);
     }
   }
-  run();
+  run(argc, argv);
   _exit(1);
 }
 

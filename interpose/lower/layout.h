@@ -10,7 +10,7 @@ namespace cropdl::lower {
 
 // Calls `run`, which does not return, on the process's stack or, where `ulimit -s` makes that too small for us, on one
 // of our own; threads get enough, too. The program's stack is another matter (initial_stack.h).
-[[noreturn]] void with_enough_stack(void (*run)());
+[[noreturn]] void with_enough_stack(void (*run)(int, char**), int argc, char** argv);
 
 // Before a restart touches anything: keeps the version's addresses outside the window free. If this process lies on
 // one of them, because of how its addresses were drawn, it starts over by exec and does not return; the error says

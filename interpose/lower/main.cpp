@@ -8,7 +8,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/donor.h"
@@ -164,7 +163,7 @@ Status start_agent(Process& p) {
 
 namespace {
 
-int lower_main(int argc, char** argv) {
+[[noreturn]] void lower_main(int argc, char** argv) {
   using namespace cropdl::lower;
   const std::vector<int> given = open_descriptors();
   cropdl::restart::set_first_high_descriptor(choose_first_descriptor());
@@ -173,14 +172,13 @@ int lower_main(int argc, char** argv) {
   // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
   cropdl::restart::open_high("/", O_PATH);
   const char* text = getenv(kBootVariable);
-  // AddressSanitizer's shadow memory begins at 0x7fff7000 and leaves no gap (LLVM
-  // compiler-rt/lib/asan/asan_mapping.h).
-  if (text != nullptr && strstr(text, "\"AddressSanitizer\"") != nullptr) leave_low_memory_alone();
-  continue_on_low_block();
   Process& p = process();
   auto boot = parse_boot(text != nullptr ? text : "");
   if (!boot) die(boot.error().message);
   p.boot = *boot;
+  // Its shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
+  if (p.boot.sanitizer == "AddressSanitizer") leave_low_memory_alone();
+  continue_on_low_block();
   settled_in(p.boot);
   unsetenv(kBootVariable);
   remember_standard_streams();
@@ -196,13 +194,6 @@ int lower_main(int argc, char** argv) {
   start_program(p, arguments);
 }
 
-int count;
-char** words;
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  count = argc;
-  words = argv;
-  cropdl::lower::with_enough_stack([] { lower_main(count, words); });
-}
+int main(int argc, char** argv) { cropdl::lower::with_enough_stack(lower_main, argc, argv); }

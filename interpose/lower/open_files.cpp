@@ -85,8 +85,7 @@ std::string unseen_ways(bool mpi) {
            ", which cannot be saved";
   if ((unseen & seam::kUnseenSharedTable) != 0)
     return "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed "
-           "is not "
-           "known";
+           "is not known";
   if ((unseen & seam::kUnseenOwnTable) != 0)
     return "a thread has taken a table of descriptors of its own (unshare), which cannot be saved";
   if ((unseen & seam::kUnseenNotification) != 0)

@@ -38,11 +38,13 @@ std::string children() {
   return "the program has a child process that it has not waited for";
 }
 
+std::string asynchronous_io() {
+  if (seam::state()->io_contexts == 0) return "";
+  return "a context of asynchronous input and output (io_setup) cannot be saved yet";
+}
+
 std::string timers() {
-  const auto* state = seam::state();
-  if (state->io_contexts != 0)
-    return "a context of asynchronous input and output (io_setup) cannot be saved yet";
-  if (state->posix_timers != 0) return "a POSIX timer (timer_create) cannot be saved yet";
+  if (seam::state()->posix_timers != 0) return "a POSIX timer (timer_create) cannot be saved yet";
   const struct {
     __itimer_which_t which;
     const char* name;
@@ -77,11 +79,9 @@ std::string system_v() {
   return "";
 }
 
-std::string memory() {
+// Code whose system calls the core does not see.
+std::string code() {
   const auto* state = seam::state();
-  if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
-  if (state->extents > seam::kMaxExtents)
-    return "more than 1024 separate mappings outside the window (MAP_FIXED)";
   if (state->uses_raw_syscalls_low != 0)
     return "the program is not position-independent and makes raw system calls of its own; build it with "
            "-fPIE -pie";
@@ -89,15 +89,23 @@ std::string memory() {
     return "the program makes 32-bit system calls (int 0x80), which cannot be followed";
   if (state->foreign_code != 0)
     return "the program has made code of its own executable below 4 GiB or at an address of its choice, "
-           "where its "
-           "system calls are not seen";
+           "where its system calls are not seen";
+  return "";
+}
+
+std::string memory() {
+  const auto* state = seam::state();
+  if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
+  if (state->extents > seam::kMaxExtents)
+    return "more than 1024 separate mappings outside the window (MAP_FIXED)";
   return "";
 }
 
 }  // namespace
 
 std::string process_refusal() {
-  for (auto check : {root_refusal, threads, children, timers, system_v, memory, memory_refusal})
+  for (auto check :
+       {root_refusal, threads, children, asynchronous_io, timers, system_v, memory, code, memory_refusal})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }
