@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from driver import Failure, Log, Place, check_whole, expect, logs_of, promise_main, take_checkpoint
+from driver import Failure, Log, Place, app, check_whole, expect, launcher, logs_of, promise_main, take_checkpoint, tool
 from restart_promises import survives
 
 STEPS = 30
@@ -72,6 +72,17 @@ def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
     expect(after[2] < before[2] + growth, f"memory grew from {before[2]} to {after[2]} bytes")
 
 
+def synchronous(mpi):
+    """No MPI_Ssend returns before its receive, though checkpoints are taken all the time."""
+    with Place("synchronous") as place:
+        command = launcher(mpi, 2) + [tool("cropdl-run"), "--dir", place.store, "--interval", "0.05", "--", app(f"{mpi}/synchronous")]
+        job = place.start(command)
+        job.finish()
+        lines = [line for line in job.output().splitlines() if not line.startswith("cropdl")]
+        expect(lines == ["done"], f"{len(lines) - 1} of 12 sends: {lines[:3]}")
+        expect(len(place.versions()) > 0, f"no version was taken: {job.output()}")
+
+
 def cut_again_and_again(mpi, what, ranks, times):
     """Checkpoints as fast as they come while the program makes such calls: each one is taken or refused by the name of
     what lives (an inter-communicator), none hangs, none harms the program."""
@@ -105,6 +116,7 @@ for _mpi in ("openmpi", "mpich"):
                  "early": "objects_freed_while_in_use"}[_what]
         PROMISES[f"mpi.{_mpi}.{_name}_leave_nothing_behind"] = (
             lambda mpi=_mpi, what=_what, count=_count: leaves_nothing(mpi, what, count))
+    PROMISES[f"mpi.{_mpi}.synchronous_sends_wait_for_their_receives"] = lambda mpi=_mpi: synchronous(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
                                  latest=0.4))

@@ -4,7 +4,7 @@
 // A blocking send is the MPI's own: a rank that waits in it is freed by its receiver, which takes the message or
 // drains it. A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns of MPI_Recv on both MPIs), so that it
 // can be left; what it has begun then waits in the thread's `pending` and is continued by the next call.
-#include "interpose/mpi/lower/state.h"
+#include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
 namespace cropdl::lower {
@@ -342,11 +342,22 @@ extern "C" {
 // Ready sends are sent as standard ones, which MPI permits: after a cut a rank may send before its receiver has posted
 // again the receive that the program posted.
 BLOCKING_SEND(MPI_Send, MPI_Send)
-BLOCKING_SEND(MPI_Ssend, MPI_Ssend)
 BLOCKING_SEND(MPI_Rsend, MPI_Send)
 NONBLOCKING_SEND(MPI_Isend, MPI_Isend)
 NONBLOCKING_SEND(MPI_Issend, MPI_Issend)
 NONBLOCKING_SEND(MPI_Irsend, MPI_Isend)
+
+// Returns when its receive has begun, which a drain is not: so no cut is made while a rank is in one, as in a collective,
+// though the receiver knows nothing of it.
+int lower_MPI_Ssend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
+  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Ssend) << 32 | static_cast<uint32_t>(state->rank))) return seam::kAgain;
+  uint64_t* sent = sent_to(comm, dest);
+  add(sent, 1);
+  const int code = MPI_Ssend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm));
+  if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});
+  end_collective();
+  return error_out(code);
+}
 
 int lower_MPI_Bsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   return buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Bsend);
