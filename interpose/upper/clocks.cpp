@@ -3,14 +3,10 @@
 // for. CPU time and usage go on from those of the former runs. The fast way is in vdso.cpp. UH, any thread.
 #include "interpose/upper/clocks.h"
 
-#include <linux/futex.h>
-
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 namespace {
-
-constexpr long kInterrupted = -4;  // EINTR
 
 // man 2 getrusage: two struct timeval, then counters, of which the third word from the times is a maximum.
 struct Usage {
@@ -78,34 +74,6 @@ long times_call(const Call& c) {
   return result + o.monotonic / (kSecond / 100);
 }
 
-// A wait until an absolute time of the program's clock is made as one for the rest, measured again whenever
-// it is interrupted: should a cut fall between, it lasts no longer than natively.
-long wait_on_futex(const Call& c) {
-  const int command = static_cast<int>(c.a[1]) & FUTEX_CMD_MASK;
-  if (c.a[3] == 0 || !can_be_read(reinterpret_cast<const void*>(c.a[3]), sizeof(Time)))
-    return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
-  const Time until = *reinterpret_cast<const Time*>(c.a[3]);
-  if (command != FUTEX_WAIT_BITSET || static_cast<uint32_t>(c.a[5]) != FUTEX_BITSET_MATCH_ANY ||
-      until.seconds < 0 || until.nanoseconds < 0 || until.nanoseconds >= kSecond) {
-    Time there = until;
-    add(&there, -seam::control()->clocks.monotonic);
-    if (until.seconds < 0 || until.nanoseconds < 0 || until.nanoseconds >= kSecond) there = until;
-    if (there.seconds < 0 && until.seconds >= 0) there = {0, 0};
-    return raw(c.nr, c.a[0], c.a[1], c.a[2], reinterpret_cast<long>(&there), c.a[4], c.a[5]);
-  }
-  const long operation = (c.a[1] & ~FUTEX_CMD_MASK) | FUTEX_WAIT;
-  const auto* t = seam::current_thread();
-  const uint32_t handlers = t->handlers;
-  for (;;) {
-    int64_t rest = until.seconds > 4 * kSecond ? 4 * kSecond * kSecond / 2
-                                               : until.seconds * kSecond + until.nanoseconds - now();
-    if (rest < 0) rest = 0;
-    const Time left{rest / kSecond, rest % kSecond};
-    const long result = raw(c.nr, c.a[0], operation, c.a[2], reinterpret_cast<long>(&left));
-    if (result != kInterrupted || is_child() || t->handlers != handlers) return result;
-  }
-}
-
 }  // namespace
 
 int64_t now() {
@@ -121,13 +89,6 @@ bool is_own_clock(long clock) {
   return id != kWall && id != kWallAlarm && id != kAtomic;
 }
 
-bool is_own_futex(const Call& c) {
-  const long command = c.a[1] & FUTEX_CMD_MASK;
-  return (c.a[1] & FUTEX_CLOCK_REALTIME) == 0 &&
-         (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT_REQUEUE_PI ||
-          command == 13 /* FUTEX_LOCK_PI2 */);
-}
-
 // From the first run on: a cut may fall into the wait, and its end be on another machine.
 long sleep_until(const Call& c) {
   const auto* t = seam::current_thread();
@@ -136,8 +97,7 @@ long sleep_until(const Call& c) {
   {  // the kernel judges clock, time and pointer: a wait for a time that is over
     const Undisturbed undisturbed;
     const Call call = real_ids(c);
-    if (!can_be_read(reinterpret_cast<const void*>(c.a[2]), sizeof(Time))) return -14;  // EFAULT
-    until = *reinterpret_cast<const Time*>(c.a[2]);
+    if (!copy_in(&until, c.a[2])) return pass_on(call);
     Time past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
     const long judged = raw(c.nr, call.a[0], 1, reinterpret_cast<long>(&past), 0);
     if (judged != 0 && judged != kInterrupted) return judged;
@@ -158,12 +118,9 @@ long sleep_until(const Call& c) {
   }
 }
 
-bool takes_clock(long nr) {
-  return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times || nr == __NR_futex;
-}
+bool takes_clock(long nr) { return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times; }
 
 long clock_call(const Call& c) {
-  if (c.nr == __NR_futex) return wait_on_futex(c);
   switch (c.nr) {
     case __NR_getrusage:
       return usage_call(c);

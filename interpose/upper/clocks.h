@@ -18,6 +18,16 @@ inline constexpr long kMonotonicClock = 1, kProcessClock = 2, kThreadClock = 3, 
 
 inline constexpr int64_t kSecond = 1000000000;
 
+// What the kernel takes for a time (timespec64_valid, include/linux/time64.h).
+inline bool is_valid(const Time& t) {
+  return t.seconds >= 0 && t.nanoseconds >= 0 && t.nanoseconds < kSecond;
+}
+// Of such a time, ns; one that is farther away than 292 years is never.
+inline int64_t nanoseconds(const Time& t) {
+  constexpr int64_t kNever = INT64_MAX;
+  return t.seconds >= kNever / kSecond ? kNever : t.seconds * kSecond + t.nanoseconds;
+}
+
 __attribute__((always_inline)) inline void add(Time* time, int64_t nanoseconds) {
   const int64_t sum = time->nanoseconds + nanoseconds % kSecond;
   time->seconds += nanoseconds / kSecond + (sum >= kSecond ? 1 : sum < 0 ? -1 : 0);

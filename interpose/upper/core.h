@@ -34,6 +34,7 @@ struct Call {  // one system call of the program
   long a[6];
   uint64_t from = 0;  // the instruction behind it
 };
+inline long pass_on(const Call& c) { return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]); }
 
 // Performs `call` for the program and returns what the kernel would. Runs on the program's stack, outside of
 // any signal handler (entry.S). The calls of made_in_one_piece() run with all signals blocked, so that
@@ -96,7 +97,6 @@ long clock_call(const Call& call);   // one of those
 long sleep_until(const Call& call);  // clock_nanosleep with TIMER_ABSTIME
 bool is_own_clock(
     long clock);  // not the machine's wall clock: over a restart it may be another than the kernel's
-bool is_own_futex(const Call& call);  // waits for a time of such a clock
 
 // System V semaphores and message queues (system_v.cpp)
 long system_v_call(const Call& call);

@@ -62,7 +62,7 @@ cropdl_core_masked_entry:
 
 /* clone, fork and vfork: made with the registers and the stack pointer of the original call. All signals stay blocked
    until the child and the parent are themselves again, so nothing uses the record meanwhile. It holds the return address;
-   a child on a new stack finds its record, the mask and the return address on top of that stack. */
+   a child on a new stack finds its record, the mask, the return address and the stack pointer on top of that stack. */
 1:	cmp $2, %eax
 	je 2f
 	RESTORE_CALL
@@ -74,6 +74,7 @@ cropdl_core_masked_entry:
 	call child_prologue
 	lea 8(%rsp), %rsp
 	pop %rcx
+	pop %rsp
 	jmp *%rcx
 
 2:	RESTORE_CALL                    /* no new stack: fork (own copy of memory) or vfork (parent waits) */

@@ -9,7 +9,7 @@ namespace cropdl::upper {
 namespace {
 
 constexpr int kAtFdcwd = -100;
-constexpr long kBadFile = -9;                   // EBADF
+constexpr long kFiles = 0x400;                  // CLONE_FILES
 constexpr int kReadOnlyCloseOnExec = 02000000;  // what ld.so opens libraries with
 
 void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen, how, __ATOMIC_RELAXED); }
@@ -94,7 +94,7 @@ const char* stand_in(const char* path) {
 
 // A call that may wait for long, such as opening a FIFO, and gives a descriptor.
 long make_slowly(const Call& c) {
-  if (is_child()) return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  if (is_child()) return pass_on(c);
   return cropdl_descriptor_call(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
 }
 
@@ -115,9 +115,9 @@ long open_call(const Call& c) {
       call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
   }
   long fd = make_slowly(call);
-  if (!failed(fd) && flags != -1 && path[0] == '/' && names_own_exe(path)) {
-    const long exe =
-        make_slowly({__NR_openat, {kAtFdcwd, reinterpret_cast<long>(seam::state()->exe), flags}});
+  if (!failed(fd) && path[0] == '/' && names_own_exe(path)) {
+    call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
+    const long exe = make_slowly(call);
     raw(__NR_close, fd);
     disown(fd);
     fd = exe;
@@ -136,13 +136,13 @@ long descriptor_call(const Call& c) {
     }
     case __NR_recvmsg: {  // waits as well
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      if (c.a[0] == 0) seam::state()->input_used = 1;
+      if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
       if (!failed(result)) own_received(*reinterpret_cast<const Message*>(c.a[1]));
       return result;
     }
     case __NR_recvmmsg: {
-      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4]);
-      if (c.a[0] == 0) seam::state()->input_used = 1;
+      const long result = pass_on(c);
+      if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
       struct Received {
         Message message;
         uint64_t length;
@@ -158,7 +158,7 @@ long descriptor_call(const Call& c) {
     case __NR_splice:
     case __NR_tee:
       if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
-      return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+      return pass_on(c);
     case __NR_close:
       // A program that closes "everything" must not close the LH's.
       if (is_lower_file(static_cast<uint32_t>(c.a[0]))) return kBadFile;
@@ -166,12 +166,15 @@ long descriptor_call(const Call& c) {
           static_cast<uint32_t>(c.a[0]));  // before: afterwards another thread may have been given the number
       return raw(c.nr, c.a[0]);
     case __NR_close_range: {
-      const bool only_flags = (c.a[2] & 4) != 0;  // CLOSE_RANGE_CLOEXEC
-      if (!is_program_table() || only_flags) return raw(c.nr, c.a[0], c.a[1], c.a[2]);
+      const auto flags = static_cast<uint32_t>(c.a[2]);
+      constexpr uint32_t kUnshare = 2;  // CLOSE_RANGE_UNSHARE; other flags close nothing
+      if (!is_program_table() || (flags & ~kUnshare) != 0) return pass_on(c);
       // The LH's descriptors lie in the range, too: close what is the program's.
       const uint64_t first = static_cast<uint32_t>(c.a[0]);
       uint64_t last = static_cast<uint32_t>(c.a[1]);
-      if (first > last) return -22;  // EINVAL
+      if (first > last) return kInvalid;
+      if (flags == kUnshare)
+        if (const long result = descriptor_call({__NR_unshare, {kFiles}}); failed(result)) return result;
       if (last >= seam::kMaxDescriptors) last = seam::kMaxDescriptors - 1;
       for (uint64_t fd = first; fd <= last; ++fd) {
         if (fd % 64 == 0 && *seam::files_word(seam::state(), fd) == 0)
@@ -201,8 +204,7 @@ long descriptor_call(const Call& c) {
       own_copy(static_cast<int>(c.a[0]), fd);
       return fd;
     }
-    case __NR_unshare: {              // the LH's threads share the table
-      constexpr long kFiles = 0x400;  // CLONE_FILES
+    case __NR_unshare: {  // the LH's threads share the table
       if (!is_child() && (c.a[0] & kFiles) != 0) {
         bool alone = true;  // then it makes no difference
         for (unsigned i = 1; i < seam::kMaxThreads && alone; ++i) alone = seam::state()->threads[i].used == 0;
@@ -218,7 +220,7 @@ long descriptor_call(const Call& c) {
     }
     case 444: {  // landlock_create_ruleset: with flags it answers questions
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      if (c.a[2] == 0) own(result);
+      if (static_cast<uint32_t>(c.a[2]) == 0) own(result);
       return result;
     }
     case __NR_io_uring_setup: {
@@ -236,7 +238,7 @@ long descriptor_call(const Call& c) {
       return result;
     }
     default: {
-      const long fd = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+      const long fd = pass_on(c);
       own(fd);
       return fd;
     }
@@ -256,16 +258,17 @@ void close_lower_files() {
 long read_link(const Call& c) {
   const bool at = c.nr == __NR_readlinkat;
   const int name = at ? 1 : 0;
+  const int size = static_cast<int>(c.a[name + 2]);
+  if (size <= 0) return pass_on(c);
   // The kernel looks at path and buffer first: what is wrong with them is its to say.
   Call probe = c;
   probe.a[name + 2] = 1;
-  const long exists = raw(c.nr, probe.a[0], probe.a[1], probe.a[2], probe.a[3]);
-  if (failed(exists) || static_cast<int>(c.a[name + 2]) <= 0 || !names_own_exe(reinterpret_cast<const char*>(c.a[name])))
-    return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
-  char* out = reinterpret_cast<char*>(c.a[name + 1]);
+  const long exists = pass_on(probe);
+  if (failed(exists) || !names_own_exe(reinterpret_cast<const char*>(c.a[name]))) return pass_on(c);
+  const char* exe = seam::state()->exe;
   long n = 0;
-  for (const char* p = seam::state()->exe; *p != 0 && n < c.a[name + 2]; ++p) out[n++] = *p;
-  return n;
+  while (exe[n] != 0 && n < size) ++n;
+  return copy_out(c.a[name + 1], exe, n) ? n : kBadAddress;
 }
 
 // A program that executes itself by /proc/self/exe gets itself and not the lower half.
@@ -277,7 +280,7 @@ long execute(const Call& c) {
   if (!failed(raw(__NR_faccessat, kAtFdcwd, reinterpret_cast<long>(path), kExists)) && path[0] == '/' &&
       names_own_exe(path))
     call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
-  return raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4]);
+  return pass_on(call);
 }
 
 }  // namespace cropdl::upper

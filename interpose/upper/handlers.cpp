@@ -101,8 +101,8 @@ uint64_t float_state_size(uint64_t state) {
 }
 
 // From the signal stack to where the program's handler belongs: its alternate stack, or the stack that was
-// interrupted.
-void move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* e) {
+// interrupted. False if there is no room, or no memory.
+bool move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* e) {
   constexpr uint64_t kRedZone = 128;
   auto* g = e->context->uc_mcontext.gregs;
   const auto interrupted = static_cast<uint64_t>(g[REG_RSP]);
@@ -111,17 +111,34 @@ void move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* 
   const bool to_alternate = (action.flags & seam::kSaOnStack) != 0 && there_is && !on_it;
   uint64_t top = to_alternate ? t->alternate_sp + t->alternate_size : interrupted - kRedZone;
   const auto state = reinterpret_cast<uint64_t>(e->context->uc_mcontext.fpregs);
-  if (state != 0) {
-    const uint64_t size = float_state_size(state);
-    top = (top - size) & ~63ull;  // XSAVE's alignment
-    copy(top, state, size);
-  }
-  const uint64_t frame = ((top - kFrameSize) & ~15ull) - 8;  // as after a call
+  const uint64_t end = top;
+  if (state != 0) top = (top - float_state_size(state)) & ~63ull;  // XSAVE's alignment
+  const uint64_t frame = ((top - kFrameSize) & ~15ull) - 8;        // as after a call
+  if ((to_alternate || on_it) && frame < t->alternate_sp) return false;
+  if (!can_be_written(reinterpret_cast<void*>(frame), end - frame)) return false;
+  if (state != 0) copy(top, state, float_state_size(state));
   copy(frame, e->frame, kFrameSize);
   e->frame = frame;
   e->context = reinterpret_cast<ucontext_t*>(frame + 8);
   e->info = reinterpret_cast<siginfo_t*>(frame + 8 + kContextSize);
   if (state != 0) e->context->uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(top);
+  return true;
+}
+
+// What the kernel does when it cannot make the frame of a handler (force_sigsegv): a fault where the program
+// was interrupted.
+void fault_instead_of(const Entry* e) {
+  const auto& action = seam::state()->actions[SIGSEGV];
+  const bool blocked = (e->context->uc_sigmask.__val[0] >> (SIGSEGV - 1) & 1) != 0;
+  if (e->sig == SIGSEGV || blocked || action.handler <= 1) die_of(SIGSEGV);
+  siginfo_t info;
+  auto* words = reinterpret_cast<uint64_t*>(&info);
+  for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
+  info.si_signo = SIGSEGV;
+  info.si_code = SI_KERNEL;
+  const long self = raw(__NR_gettid), process = raw(__NR_getpid);
+  if (failed(raw(__NR_rt_tgsigqueueinfo, process, self, SIGSEGV, reinterpret_cast<long>(&info))))
+    raw(__NR_tgkill, process, self, SIGSEGV);
 }
 
 void set_signal_mask(uint64_t mask) {
@@ -199,7 +216,7 @@ void enter_handler(Entry* e) {
   const uint64_t fs = seam::fs_base();
   bool return_here = t->lower_fs != 0 && fs == t->lower_fs;
   if (moved) {
-    move_frame(t, action, e);
+    if (!move_frame(t, action, e)) return fault_instead_of(e);
     return_here = true;
     t->moved_mask = (e->context->uc_sigmask.__val[0] | action.mask |
                      ((action.flags & seam::kSaNoDefer) != 0 ? 0 : 1ull << (sig - 1))) &

@@ -132,15 +132,16 @@ long to_upper(long real, Role role) {
 
 // Which processes the argument after this one selects.
 Role selection(const Call& c) {
+  const int which = static_cast<int>(c.a[0]);
   switch (c.nr) {
     case __NR_getpriority:
     case __NR_setpriority:  // PRIO_PROCESS, PRIO_PGRP
-      return c.a[0] == 0 ? kProcess : c.a[0] == 1 ? kGroup : kNone;
+      return which == 0 ? kProcess : which == 1 ? kGroup : kNone;
     case __NR_ioprio_get:
     case __NR_ioprio_set:  // IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP
-      return c.a[0] == 1 ? kProcess : c.a[0] == 2 ? kGroup : kNone;
+      return which == 1 ? kProcess : which == 2 ? kGroup : kNone;
     default:  // waitid: P_PID, P_PGID
-      return c.a[0] == 1 ? kProcess : c.a[0] == 2 ? kGroup : kNone;
+      return which == 1 ? kProcess : which == 2 ? kGroup : kNone;
   }
 }
 
@@ -181,14 +182,12 @@ struct CapabilityHeader {
 };
 
 long capability_call(const Call& c) {
-  auto* header = reinterpret_cast<CapabilityHeader*>(c.a[0]);
-  // A pointer that cannot be read is the kernel's to refuse: with no data it looks at the header alone.
-  if (raw(__NR_capget, c.a[0], 0) == -14 /* EFAULT */) return raw(c.nr, c.a[0], c.a[1]);
-  CapabilityHeader own = *header;
+  CapabilityHeader header;
+  if (!copy_in(&header, c.a[0])) return pass_on(c);
+  CapabilityHeader own = header;
   own.process = static_cast<int32_t>(real_argument(own.process, kProcess));
   const long result = raw(c.nr, reinterpret_cast<long>(&own), c.a[1]);
-  header->version = own.version;
-  return result;
+  return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
 }
 
 // The id of the child that waitid found (man 2 waitid; si_pid lies at offset 16).
@@ -250,7 +249,7 @@ long id_call(const Call& c) {
     case __NR_wait4:
     case __NR_waitid: {  // may last. Real ids in it are of children, which no image has
       const Call call = real_ids(c);
-      const long result = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4]);
+      const long result = pass_on(call);
       if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
       return c.nr == __NR_wait4 && result > 0 ? to_upper(result, kProcess) : result;
     }
@@ -259,7 +258,7 @@ long id_call(const Call& c) {
   }
   if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
   const Call call = real_ids(c);
-  const long result = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);
+  const long result = pass_on(call);
   if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
   return entry->result != kNone && result > 0 ? to_upper(result, entry->result) : result;
 }

@@ -10,10 +10,7 @@ namespace {
 constexpr uint64_t kPage = 4096, kHugePage = 2ull << 20;
 constexpr uint64_t kHugest = 1ull << 30;  // page of hugetlbfs; its others are kHugePage
 constexpr uint64_t kGrowRoom =
-    1ull << 30;                  // below a mapping that grows down; the stack's limit bounds it, too
-constexpr long kExists = -17;    // EEXIST
-constexpr long kNoMemory = -12;  // ENOMEM
-constexpr long kInvalid = -22;   // EINVAL
+    1ull << 30;  // below a mapping that grows down; the stack's limit bounds it, too
 
 seam::ReuseSlot* reuse_slot(uint64_t length) {
   return &seam::state()->reuse[(length >> 12) * 0x9E3779B97F4A7C15ull >> 55];
@@ -114,7 +111,7 @@ long map_and_remember(const Call& c, uint64_t at, uint64_t length) {
   constexpr int kSetMask = 2;
   if (outside)
     raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&all), reinterpret_cast<long>(&mask), 8);
-  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  const long result = pass_on(c);
   if (outside) {
     if (!failed(result)) remember_outside(result, result + length);
     raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);

@@ -22,15 +22,11 @@ constexpr PathCall kPathCalls[] = {
     {__NR_chdir, 0},      {__NR_statfs, 0},     {__NR_inotify_add_watch, 1},
 };
 
-constexpr long kBadAddress = -14;  // EFAULT
-
-// Whether `path` begins with `/proc/`, and all of it can be read. Pointers are the kernel's to judge:
-// rt_sigprocmask reads 8 bytes before it finds that the first argument is none of its own (kernel/signal.c),
-// and `/proc/1` has as many.
+// Whether `path` begins with `/proc/`, and all of it can be read: 8 bytes, as many as `/proc/1` has, and
+// access() reads the rest.
 bool is_in_proc(const char* path) {
-  constexpr long kNoSuchHow = 99;
-  if (raw(__NR_rt_sigprocmask, kNoSuchHow, reinterpret_cast<long>(path), 0, 8) == kBadAddress) return false;
-  return starts_with(path, "/proc/") && raw(__NR_access, reinterpret_cast<long>(path), 0) != kBadAddress;
+  return can_be_read(path, 8) && starts_with(path, "/proc/") &&
+         raw(__NR_access, reinterpret_cast<long>(path), 0) != kBadAddress;
 }
 
 const char* number(const char* p, long* value) {
@@ -108,15 +104,15 @@ long own_number_call(const Call& c, int path) {
     w.text("/task/");
     w.number(is_child() ? own_process() : seam::current_thread()->upper_tid);
   }
-  // The buffer, too, is the kernel's to judge.
+  // What is wrong with the path or the buffer is the kernel's to say.
+  const int size = static_cast<int>(c.a[path + 2]);
   Call probe = c;
-  probe.a[path + 2] = 1;
-  const long result = raw(c.nr, probe.a[0], probe.a[1], probe.a[2], probe.a[3]);
+  if (size > 0) probe.a[path + 2] = 1;
+  const long result = pass_on(probe);
   if (failed(result)) return result;
-  char* to = reinterpret_cast<char*>(c.a[path + 1]);
   long n = 0;
-  for (; text[n] != 0 && n < c.a[path + 2]; ++n) to[n] = text[n];
-  return n;
+  while (text[n] != 0 && n < size) ++n;
+  return copy_out(c.a[path + 1], text, n) ? n : kBadAddress;
 }
 
 long perform(const Call& c) {
@@ -133,7 +129,7 @@ long perform(const Call& c) {
     case __NR_execveat:
       return execute(c);
     default:
-      return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+      return pass_on(c);
   }
 }
 

@@ -24,13 +24,60 @@ inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e 
 constexpr bool failed(long result) {
   return static_cast<unsigned long>(result) >= static_cast<unsigned long>(-4095L);
 }
-// Whether the kernel would read `size` (>= 8) bytes at `p`: rt_sigprocmask looks at its set before it refuses
-// a bad `how` (kernel/signal.c), and changes nothing.
+// What the core itself answers or looks for (include/uapi/asm-generic/errno-base.h).
+inline constexpr long kNotPermitted = -1, kNoSuchProcess = -3, kInterrupted = -4, kBadFile = -9, kAgain = -11,
+                      kNoMemory = -12, kBadAddress = -14, kExists = -17, kInvalid = -22;
+
+// Pointers of the program are the kernel's to judge: the core looks through one only when the kernel would,
+// and where the kernel fails so does the core.
+
+// `probe` of an aligned word in each page of [p, p + size).
+template <class Probe>
+bool every_page(const void* p, size_t size, Probe probe) {
+  const auto begin = reinterpret_cast<uint64_t>(p), last = begin + size - 1;
+  if (size == 0) return true;
+  if (last < begin) return false;
+  for (uint64_t at = begin & ~7ull;; at = (at & ~4095ull) + 4096) {
+    if (!probe(static_cast<long>(at != 0 ? at : 8))) return false;  // 0 would mean that there is none
+    if ((at ^ last) < 4096) return true;
+  }
+}
+
+// rt_sigprocmask looks at its set before it refuses a bad `how` (kernel/signal.c), and changes nothing.
 inline bool can_be_read(const void* p, size_t size) {
-  constexpr long kNoSuchHow = 99, kBadAddress = -14;  // EFAULT
-  const auto at = reinterpret_cast<long>(p);
-  return raw(14 /* rt_sigprocmask */, kNoSuchHow, at, 0, 8) != kBadAddress &&
-         raw(14, kNoSuchHow, at + static_cast<long>(size) - 8, 0, 8) != kBadAddress;
+  return every_page(p, size, [](long word) {
+    constexpr long kNoSuchHow = 99;
+    return raw(14 /* rt_sigprocmask */, kNoSuchHow, word, 0, 8) != kBadAddress;
+  });
+}
+// FUTEX_WAKE_OP changes a word, here by no bits, and wakes whoever waits for it, which any of them must
+// expect (man 2 futex). Read first: that makes a stack grow, and the futex would not.
+inline bool can_be_written(const void* p, size_t size) {
+  return can_be_read(p, size) && every_page(p, size, [](long word) {
+           constexpr long kWakeOp = 5 | 128 /* FUTEX_PRIVATE_FLAG */, kOrNothing = 1l << 28;  // FUTEX_OP_OR
+           uint32_t nobody = 0;
+           return raw(202 /* futex */, reinterpret_cast<long>(&nobody), kWakeOp, 0, 0, word, kOrNothing) !=
+                  kBadAddress;
+         });
+}
+
+// copy_from_user and copy_to_user. False: EFAULT.
+template <class T>
+bool copy_in(T* to, long from) {
+  const auto* given = reinterpret_cast<const T*>(from);
+  if (!can_be_read(given, sizeof *given)) return false;
+  *to = *given;
+  return true;
+}
+inline bool copy_out(long to, const void* from, size_t size) {
+  auto* out = reinterpret_cast<char*>(to);
+  if (!can_be_written(out, size)) return false;
+  for (size_t i = 0; i < size; ++i) out[i] = static_cast<const char*>(from)[i];
+  return true;
+}
+template <class T>
+bool copy_out(long to, const T& value) {
+  return copy_out(to, &value, sizeof value);
 }
 constexpr uint64_t page_up(uint64_t n) { return (n + 4095) & ~4095ull; }
 

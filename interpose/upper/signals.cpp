@@ -7,47 +7,45 @@
 
 namespace cropdl::upper {
 
+// As in the kernel (kernel/signal.c): what is given is read before anything is judged, and the old one is
+// told when the new one holds; a place where it cannot be written does not undo that.
 long set_action(const Call& c) {
-  const long sig = c.a[0];
-  const auto* wanted = reinterpret_cast<const seam::SignalAction*>(c.a[1]);
-  auto* old_out = reinterpret_cast<seam::SignalAction*>(c.a[2]);
-  if (sig < 1 || sig > 64 || sig == 9 || sig == 19 || c.a[3] != 8)
-    return raw(c.nr, sig, c.a[1], c.a[2], c.a[3]);
+  constexpr int kKill = 9, kStop = 19;
+  const int sig = static_cast<int>(c.a[0]);
+  seam::SignalAction wanted{};
+  const bool changes = c.a[1] != 0;
+  if (c.a[3] != 8 || sig < 1 || sig > 64 || sig == kKill || sig == kStop ||
+      (changes && !copy_in(&wanted, c.a[1])))
+    return pass_on(c);
+  seam::SignalAction old{};
   if (is_spawned()) {
     // Its table of handlers in the kernel is its own, ours is its parent's. posix_spawn resets every handler
     // that it sees: it must not see SIGSYS.
-    if (sig != seam::kSigsys && sig != seam::kSuspendSignal) return raw(c.nr, sig, c.a[1], c.a[2], c.a[3]);
-    if (old_out != nullptr) *old_out = {};
-    return 0;
-  }
-  constexpr long kBadAddress = -14;  // EFAULT
-  if (wanted != nullptr && !can_be_read(wanted, sizeof *wanted)) return kBadAddress;
-  seam::SignalAction action{};
-  if (wanted != nullptr) action = *wanted;  // it may be where the old one goes
-  if (old_out != nullptr && failed(raw(c.nr, sig, 0, c.a[2], 8))) return kBadAddress;  // it can be written
-  auto* table = seam::state()->actions;
-  const seam::SignalAction old = table[sig];
-  if (wanted != nullptr) {
-    table[sig] = action;
-    const seam::SignalAction kernel = seam::kernel_action(static_cast<int>(sig), action, seam::state()->core);
-    const long result = raw(c.nr, sig, reinterpret_cast<long>(&kernel), 0, 8);
-    if (failed(result)) {
-      table[sig] = old;
-      return result;
+    if (sig != seam::kSigsys && sig != seam::kSuspendSignal) return pass_on(c);
+  } else {
+    auto& entry = seam::state()->actions[sig];
+    old = entry;
+    if (changes) {
+      entry = wanted;
+      const seam::SignalAction kernel = seam::kernel_action(sig, wanted, seam::state()->core);
+      const long result = raw(c.nr, sig, reinterpret_cast<long>(&kernel), 0, 8);
+      if (failed(result)) {
+        entry = old;
+        return result;
+      }
     }
   }
-  if (old_out != nullptr) *old_out = old;
-  return 0;
+  return c.a[2] == 0 || copy_out(c.a[2], old) ? 0 : kBadAddress;
 }
 
 long set_mask(const Call& c) {
-  constexpr long kBlock = 0, kSet = 2;
+  constexpr int kBlock = 0, kSet = 2;
   uint64_t set;
-  const auto* given = reinterpret_cast<const uint64_t*>(c.a[1]);
-  const bool closes = given != nullptr && c.a[3] == 8 && (c.a[0] == kBlock || c.a[0] == kSet) &&
-                      can_be_read(given, sizeof set);
-  if (closes) set = *given & ~seam::kReservedSignals;
-  return raw(c.nr, c.a[0], closes ? reinterpret_cast<long>(&set) : c.a[1], c.a[2], c.a[3]);
+  const int how = static_cast<int>(c.a[0]);
+  if (c.a[1] == 0 || c.a[3] != 8 || (how != kBlock && how != kSet) || !copy_in(&set, c.a[1]))
+    return pass_on(c);
+  set &= ~seam::kReservedSignals;
+  return raw(c.nr, how, reinterpret_cast<long>(&set), c.a[2], 8);
 }
 
 // man 2 sigaltstack. The kernel has the core's stack, and the program's is where its handlers are moved to
@@ -55,38 +53,30 @@ long set_mask(const Call& c) {
 long set_alternate_stack(const Call& c) {
   constexpr uint64_t kOnStack = 1, kAutoDisarm = 1ull << 31,
                      kSmallest = 2048;  // SS_ONSTACK, SS_AUTODISARM, MINSIGSTKSZ
-  constexpr long kNotPermitted = -1, kInvalid = -22, kTooSmall = -12;
-  constexpr long kBadAddress = -14;
   auto* t = seam::current_thread();
-  const auto* given = reinterpret_cast<const stack_t*>(c.a[0]);
-  if (given != nullptr && !can_be_read(given, sizeof *given)) return kBadAddress;
-  stack_t copy{};
-  if (given != nullptr) copy = *given;  // it may be where the old one goes
-  const stack_t* wanted = given != nullptr ? &copy : nullptr;
-  if (c.a[1] != 0 && failed(raw(c.nr, 0, c.a[1]))) return kBadAddress;  // it can be written
-  auto* old_out = reinterpret_cast<stack_t*>(c.a[1]);
-  const stack_t old = {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags),
-                       t->alternate_size};
+  stack_t wanted{};
+  const bool changes = c.a[0] != 0;
+  if (changes && !copy_in(&wanted, c.a[0])) return kBadAddress;
+  stack_t old{};
+  old.ss_sp = reinterpret_cast<void*>(t->alternate_sp);
+  old.ss_flags = static_cast<int>(t->alternate_flags);
+  old.ss_size = t->alternate_size;
   // This runs on the stack of the call.
   const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   const bool on_it = (t->alternate_flags & (seam::kNoAlternateStack | kAutoDisarm)) == 0 &&
                      here - t->alternate_sp < t->alternate_size;
-  if (wanted != nullptr) {
+  if (on_it) old.ss_flags |= static_cast<int>(kOnStack);
+  if (changes) {
     if (on_it) return kNotPermitted;
-    const auto mode = static_cast<uint32_t>(wanted->ss_flags) & ~kAutoDisarm;
+    const auto mode = static_cast<uint32_t>(wanted.ss_flags) & ~kAutoDisarm;
     if (mode != 0 && mode != kOnStack && mode != seam::kNoAlternateStack) return kInvalid;
     const bool none = mode == seam::kNoAlternateStack;
-    if (!none && wanted->ss_size < kSmallest) return kTooSmall;
-    const auto flags = static_cast<uint32_t>(wanted->ss_flags) & ~kOnStack;
-    t->alternate_sp = none ? 0 : reinterpret_cast<uint64_t>(wanted->ss_sp);
-    t->alternate_size = none ? 0 : wanted->ss_size;
-    t->alternate_flags = flags;
+    if (!none && wanted.ss_size < kSmallest) return kNoMemory;
+    t->alternate_sp = none ? 0 : reinterpret_cast<uint64_t>(wanted.ss_sp);
+    t->alternate_size = none ? 0 : wanted.ss_size;
+    t->alternate_flags = static_cast<uint32_t>(wanted.ss_flags) & ~kOnStack;
   }
-  if (old_out != nullptr) {
-    *old_out = old;
-    if (on_it) old_out->ss_flags |= static_cast<int>(kOnStack);
-  }
-  return 0;
+  return c.a[1] == 0 || copy_out(c.a[1], old) ? 0 : kBadAddress;
 }
 
 void die_of(int sig) {

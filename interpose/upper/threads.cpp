@@ -19,10 +19,8 @@ extern "C" long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argu
 namespace cropdl::upper {
 namespace {
 
-constexpr long kAgain = -11;  // EAGAIN
-
 bool map_signal_stack(const seam::ThreadRecord* t) {
-  constexpr long kReadWrite = 3, kPrivateAnonymousFixed = 0x100022, kExists = -17;  // MAP_FIXED_NOREPLACE
+  constexpr long kReadWrite = 3, kPrivateAnonymousFixed = 0x100022;  // MAP_FIXED_NOREPLACE
   const auto at = static_cast<long>(seam::signal_stack(t));
   const long result = raw(__NR_mmap, at, seam::kSignalStackSize, kReadWrite, kPrivateAnonymousFixed, -1, 0);
   return result == at || result == kExists;  // left by a former thread
@@ -35,7 +33,6 @@ void use_signal_stack(const seam::ThreadRecord* t) {
 
 // Records of children made by clone(CLONE_VM) are free when the child has ended; nobody says so.
 void free_records_of_ended_children() {
-  constexpr long kNoSuchProcess = -3;  // ESRCH
   for (auto& record : seam::state()->threads)
     if (record.used != 0 && record.kind == seam::kSpawnedChild && record.tid != 0 &&
         raw(__NR_tgkill, record.tid, record.tid, 0) == kNoSuchProcess)
@@ -82,17 +79,15 @@ void say_once(Line which, const char* line) {
 
 // GS base is how the core and the gate find the thread's record.
 long gs_call(const Call& c) {
-  constexpr long kSetGs = 0x1001, kNotPermitted = -1;  // ARCH_SET_GS; EPERM
-  if (c.a[0] == kSetGs) {
+  constexpr int kSetGs = 0x1001;  // ARCH_SET_GS
+  if (static_cast<int>(c.a[0]) == kSetGs) {
     say_once(kGsIsTaken,
              "cropdl: the program sets its GS base (arch_prctl ARCH_SET_GS), which CropDL needs: it is told "
              "EPERM; run it without cropdl-run\n");
     return kNotPermitted;
   }
-  const uint64_t none = 0;  // ARCH_GET_GS: the kernel says whether it can be written
-  const long result = raw(c.nr, c.a[0], c.a[1]);
-  if (!failed(result)) *reinterpret_cast<uint64_t*>(c.a[1]) = none;
-  return result;
+  const uint64_t none = 0;  // ARCH_GET_GS
+  return copy_out(c.a[1], none) ? 0 : kBadAddress;
 }
 
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }
@@ -137,10 +132,18 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   clone_flags(parent) = clone_flags(record) = static_cast<int32_t>(clone ? flags : 0);
   clone_child_tid(record) = static_cast<uint64_t>(call->r10);
   if (stack == 0) return 2;
-  auto* words = reinterpret_cast<uint64_t*>(stack) - 3;
+  // The kernel does not care whether the child's stack is one. Where it is none, the words lie on a signal
+  // stack, which nobody uses as long as all signals are blocked.
+  constexpr int kWords = 4;
+  auto* words = reinterpret_cast<uint64_t*>(stack) - kWords;
+  if (!can_be_written(words, kWords * sizeof *words)) {
+    const auto* owner = record >= seam::state()->threads ? record : parent;
+    words = reinterpret_cast<uint64_t*>(seam::signal_stack(owner) + seam::kSignalStackSize) - kWords;
+  }
   words[0] = reinterpret_cast<uint64_t>(record);
   words[1] = mask;
   words[2] = call->rcx;
+  words[3] = stack;
   call->rsi = reinterpret_cast<long>(words);
   return 1;
 }
@@ -177,7 +180,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
     const auto told = static_cast<int32_t>(upper::told_process(call->rax));
     if (told != call->rax && (upper::clone_flags(parent) & CLONE_PARENT_SETTID) != 0)
-      *reinterpret_cast<int32_t*>(call->rdx) = told;
+      upper::copy_out(call->rdx, told);
     call->rax = told;
   }
   constexpr int kSetMask = 2;
@@ -193,7 +196,7 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
   const auto id = static_cast<int32_t>(upper::raw(__NR_gettid));
   const auto told = static_cast<int32_t>(upper::told_process(id));
   if (told != id && (upper::clone_flags(t) & CLONE_CHILD_SETTID) != 0)
-    *reinterpret_cast<int32_t*>(upper::clone_child_tid(t)) = told;
+    upper::copy_out(static_cast<long>(upper::clone_child_tid(t)), told);
   if (t >= s->threads && t->kind != seam::kMainThread &&
       t->tid == 0) {  // new_record's; the kernel gave it no stack
     upper::use_signal_stack(t);

@@ -8,11 +8,6 @@
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
-namespace {
-
-constexpr long kInterrupted = -4;  // EINTR
-
-}  // namespace
 
 // Calls that take a temporary mask: SIGSYS and the suspend signal stay open in it. They end with EINTR when a
 // handler of the program ran, as natively, and go on when only the checkpoint interrupted them.
@@ -20,27 +15,23 @@ long masked_wait(const Call& c) {
   Call call = c;
   uint64_t mask;
   struct {
-    const void* set;
-    uint64_t size;
+    long set, size;
   } pair;
-  const auto open_mask = [&mask](const void* set) {
-    mask = *static_cast<const uint64_t*>(set) & ~seam::kReservedSignals;
-    return &mask;
-  };
   // What cannot be read is the kernel's to refuse.
   const int argument = c.nr == __NR_rt_sigsuspend ? 0
                        : c.nr == __NR_ppoll       ? 3
                        : c.nr == __NR_pselect6    ? 5
                                                   : 4;
-  const auto* given = reinterpret_cast<const void*>(c.a[argument]);
-  if (given != nullptr && can_be_read(given, c.nr == __NR_pselect6 ? sizeof pair : sizeof mask)) {
-    if (c.nr != __NR_pselect6) {
-      call.a[argument] = reinterpret_cast<long>(open_mask(given));
-    } else {
-      pair = *static_cast<const decltype(pair)*>(given);
-      if (pair.set != nullptr && can_be_read(pair.set, sizeof mask)) pair.set = open_mask(pair.set);
-      call.a[argument] = reinterpret_cast<long>(&pair);
-    }
+  const auto open_set = [&mask](long given, long* set) {
+    if (given == 0 || !copy_in(&mask, given)) return;
+    mask &= ~seam::kReservedSignals;
+    *set = reinterpret_cast<long>(&mask);
+  };
+  if (c.nr != __NR_pselect6) {
+    open_set(c.a[argument], &call.a[argument]);
+  } else if (copy_in(&pair, c.a[argument])) {
+    open_set(pair.set, &pair.set);
+    call.a[argument] = reinterpret_cast<long>(&pair);
   }
   return timed_wait(call);
 }
@@ -54,6 +45,8 @@ int64_t left(int64_t total, int64_t since) {
   return gone >= total ? 0 : total - gone;
 }
 
+Time as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanoseconds % kSecond}; }
+
 // nanosleep, clock_nanosleep: the kernel says what is left, and the program hears of it only if a handler
 // ended the sleep.
 long sleep_for(const Call& c, int request) {
@@ -61,18 +54,15 @@ long sleep_for(const Call& c, int request) {
   const uint32_t handlers = t->handlers;
   Call call = c;
   Time rest{};
+  call.a[request + 1] = reinterpret_cast<long>(&rest);
   for (;;) {
-    call.a[request + 1] = reinterpret_cast<long>(&rest);
-    const long result = raw(c.nr, call.a[0], call.a[1], call.a[2], call.a[3]);
+    const long result = pass_on(call);
     if (result != kInterrupted) return result;
     if (is_child() || t->handlers != handlers) {
-      auto* remaining = reinterpret_cast<Time*>(c.a[request + 1]);
-      if (remaining != nullptr && can_be_read(remaining, sizeof rest)) *remaining = rest;
-      return result;
+      const long told = c.a[request + 1];
+      return told == 0 || copy_out(told, rest) ? result : kBadAddress;
     }
-    static_assert(sizeof(Time) == 16);
-    Time* const again = &rest;  // the kernel reads it before it writes what is left of it
-    call.a[request] = reinterpret_cast<long>(again);
+    call.a[request] = reinterpret_cast<long>(&rest);  // the kernel reads it before it writes what is left
   }
 }
 
@@ -111,18 +101,15 @@ long timed_wait(const Call& c) {
   if (milliseconds) {
     const int given = static_cast<int>(c.a[timeout_argument]);
     if (given >= 0) total = int64_t{given} * 1000000;
-  } else if (timeout_argument >= 0 && c.a[timeout_argument] != 0) {
-    const auto* given = reinterpret_cast<const Time*>(c.a[timeout_argument]);
-    // What is wrong is the kernel's to say, and it will not wait for it.
-    if (can_be_read(given, sizeof time) && given->seconds >= 0 && given->seconds < 4 * kSecond &&
-        given->nanoseconds >= 0 && given->nanoseconds < kSecond)
-      total = given->seconds * kSecond + given->nanoseconds;
+  } else if (timeout_argument >= 0 && c.a[timeout_argument] != 0 && copy_in(&time, c.a[timeout_argument]) &&
+             is_valid(time)) {
+    total = nanoseconds(time);  // what is wrong is the kernel's to say, and it will not wait for it
   }
   const uint32_t handlers = t->handlers;
   const int64_t since = total >= 0 ? now() : 0;
   // Sets and results are untouched when such a call is interrupted, so it can be repeated as it stands.
   for (;;) {
-    const long result = raw(call.nr, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);
+    const long result = pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) {
       if (c.nr == __NR_rt_sigtimedwait && result > 0 && c.a[1] != 0)
         tell_sender(reinterpret_cast<siginfo_t*>(c.a[1]));
@@ -130,28 +117,43 @@ long timed_wait(const Call& c) {
     }
     if (total < 0) continue;
     const int64_t rest = left(total, since);
-    time = {rest / kSecond, rest % kSecond};
+    time = as_time(rest);
     call.a[timeout_argument] = milliseconds ? (rest + 999999) / 1000000 : reinterpret_cast<long>(&time);
   }
 }
 
 // Only waits with a timeout come here; without one the kernel restarts them. FUTEX_WAIT's is relative, all
-// others' are absolute (man 2 futex).
+// others' are absolute (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Waits until a
+// time of the latter are made as waits for the rest where the kernel knows such, so that none is measured on
+// two machines.
 long futex_wait(const Call& c) {
-  auto* t = seam::current_thread();
-  const bool relative = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT;
+  const long command = c.a[1] & FUTEX_CMD_MASK;
+  constexpr long kLock2 = 13;  // FUTEX_LOCK_PI2
+  Time given;
+  if (!copy_in(&given, c.a[3]) || !is_valid(given)) return pass_on(c);
+  const bool relative = command == FUTEX_WAIT;
+  const bool own_clock =
+      (c.a[1] & FUTEX_CLOCK_REALTIME) == 0 &&
+      (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT_REQUEUE_PI || command == kLock2);
+  const bool for_the_rest = relative || (own_clock && command == FUTEX_WAIT_BITSET &&
+                                         static_cast<uint32_t>(c.a[5]) == FUTEX_BITSET_MATCH_ANY);
+  const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
-  Time time = *reinterpret_cast<const Time*>(c.a[3]);
-  const int64_t total = time.seconds > 4000000000 ? -1 : time.seconds * 1000000000 + time.nanoseconds;
   const int64_t since = relative ? now() : 0;
-  long timeout = c.a[3];
-  for (;;) {
-    const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], timeout, c.a[4], c.a[5]);
+  Call call = c;
+  Time time = given;
+  call.a[3] = reinterpret_cast<long>(&time);
+  if (for_the_rest) call.a[1] = (c.a[1] & ~static_cast<long>(FUTEX_CMD_MASK)) | FUTEX_WAIT;
+  for (bool first = true;; first = false) {
+    if (for_the_rest && !(relative && first)) {
+      time = as_time(left(nanoseconds(given), since));
+    } else if (own_clock) {
+      time = given;
+      add(&time, -seam::control()->clocks.monotonic);
+      if (time.seconds < 0) time = {0, 0};
+    }
+    const long result = pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) return result;
-    if (!relative || total < 0) continue;
-    const int64_t rest = left(total, since);
-    time = {rest / kSecond, rest % kSecond};
-    timeout = reinterpret_cast<long>(&time);
   }
 }
 
