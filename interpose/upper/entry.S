@@ -191,11 +191,13 @@ cropdl_core_restorer:
 	HANDLER cropdl_core_trampoline, cropdl_enter_handler
 	HANDLER cropdl_core_trigger, cropdl_enter_trigger
 
+/* Instead of a handler: back to what was interrupted. */
 	.globl cropdl_return
 	.hidden cropdl_return
 	.type cropdl_return, @function
 cropdl_return:
-	ret
+	lea 8(%rsp), %rsp               /* as if it had returned to the restorer */
+	jmp cropdl_core_restorer
 
 /* long cropdl_on_lower(fn rdi, record rsi, argument rdx): runs fn(record, argument) on the record's LH stack with
    its LH FS base and comes back. */

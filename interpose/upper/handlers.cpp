@@ -227,6 +227,16 @@ void enter_handler(Entry* e) {
   e->argument = action.handler;
 }
 
+// rt_sigreturn of the program: the mask of the frame at the stack pointer is one that its handler may have
+// changed.
+void return_from_handler(greg_t* g) {
+  const long mask = reinterpret_cast<long>(&reinterpret_cast<ucontext_t*>(g[REG_RSP])->uc_sigmask);
+  uint64_t wanted;
+  if (copy_in(&wanted, mask) && (wanted & seam::kReservedSignals) != 0)
+    copy_out(mask, wanted & ~seam::kReservedSignals);
+  g[REG_RIP] = static_cast<greg_t>(seam::state()->core.restorer);
+}
+
 // The program's own use of a signal that is also the core's, sent by kill() and its kin.
 void programs_own(Entry* e) {
   const auto& action = seam::state()->actions[e->sig];
@@ -259,6 +269,7 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
     g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_int80);
     return;
   }
+  if (e->info->si_syscall == __NR_rt_sigreturn) return upper::return_from_handler(g);
   g[REG_RCX] = g[REG_RIP];
   if (upper::made_in_one_piece(e->info->si_syscall)) {
     g[REG_R11] = static_cast<greg_t>(e->context->uc_sigmask.__val[0]);

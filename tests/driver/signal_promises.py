@@ -23,6 +23,8 @@ promise("signal.refused_clone_leaves_no_thread", survives, "signal_corners", arg
 promise("signal.children_die_of_the_trigger_s_signal", survives, "signal_corners",
         arguments=("children_and_the_trigger", "--steps", "30", "--pace", "30000"), attempts=100)
 
+promise("signal.masks_that_come_from_contexts", survives, "masks_in_contexts", arguments=SHORT)
+
 
 def trigger_after_default():
     """signal(SIGUSR1, SIG_DFL) leaves the documented trigger where it is."""
