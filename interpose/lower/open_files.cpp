@@ -87,7 +87,7 @@ std::string unseen_ways(bool mpi) {
     return "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed "
            "is not known";
   if ((unseen & seam::kUnseenOwnTable) != 0)
-    return "a thread has taken a table of descriptors of its own (unshare), which cannot be saved";
+    return "a thread has taken a table of descriptors of its own (unshare, clone), which cannot be saved";
   if ((unseen & seam::kUnseenNotification) != 0)
     return "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be "
            "saved";

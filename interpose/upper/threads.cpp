@@ -107,14 +107,15 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   const uint64_t stack = clone ? call->rsi : 0;
   auto* parent = seam::current_thread();
   seam::ThreadRecord* record = parent;  // fork: the same record in its own copy of memory
-  if ((flags & CLONE_VM) != 0 && (flags & CLONE_VFORK) == 0) {
+  const bool shares_memory = (flags & CLONE_VM) != 0;
+  if (shares_memory && (flags & CLONE_VFORK) == 0) {
     record = new_record();
     if (record == nullptr) {
       call->rax = kAgain;
       return 0;
     }
     if ((flags & CLONE_THREAD) == 0) record->kind = seam::kSpawnedChild;
-  } else if ((flags & CLONE_VM) != 0) {
+  } else if (shares_memory) {
     record = &seam::state()->spawned;
     record->self = record;
     record->kind = seam::kSpawnedChild;
@@ -122,10 +123,10 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
     record->alternate_sp = parent->alternate_sp;
     record->alternate_size = parent->alternate_size;
     record->alternate_flags = parent->alternate_flags;
-    record->shares_files = (flags & CLONE_FILES) != 0 ? 1 : 0;
   } else if ((flags & CLONE_FILES) != 0) {
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenSharedTable, __ATOMIC_RELAXED);
   }
+  if (shares_memory) record->shares_files = (flags & CLONE_FILES) != 0 ? 1 : 0;
   parent->clone_return = call->rcx;
   parent->clone_record = record;
   parent->clone_mask = mask;
@@ -136,8 +137,8 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   // stack, which nobody uses as long as all signals are blocked.
   constexpr int kWords = 4;
   auto* words = reinterpret_cast<uint64_t*>(stack) - kWords;
-  if (!can_be_written(words, kWords * sizeof *words)) {
-    const auto* owner = record >= seam::state()->threads ? record : parent;
+  const auto* owner = record >= seam::state()->threads ? record : parent;
+  if (owner >= seam::state()->threads && !can_be_written(words, kWords * sizeof *words)) {
     words = reinterpret_cast<uint64_t*>(seam::signal_stack(owner) + seam::kSignalStackSize) - kWords;
   }
   words[0] = reinterpret_cast<uint64_t>(record);
@@ -177,9 +178,12 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   call->rcx = parent->clone_return;
   if (upper::failed(call->rax) && record >= seam::state()->threads && record != parent)
     __atomic_store_n(&record->used, 0, __ATOMIC_RELEASE);
+  const int flags = upper::clone_flags(parent);
+  if (call->rax > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
+    __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
   if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
     const auto told = static_cast<int32_t>(upper::told_process(call->rax));
-    if (told != call->rax && (upper::clone_flags(parent) & CLONE_PARENT_SETTID) != 0)
+    if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0)
       upper::copy_out(call->rdx, told);
     call->rax = told;
   }

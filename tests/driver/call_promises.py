@@ -4,7 +4,7 @@
 import sys
 
 from driver import Place, app, expect, promise_main, tool
-from restart_promises import survives
+from restart_promises import SHORT, survives
 
 PROMISES = {}
 
@@ -25,6 +25,7 @@ def answers_as_natively(program, arguments=(), attempts=1):
 
 
 PROMISES["calls.bad_pointers_fail_as_natively"] = lambda: answers_as_natively("bad_pointers", attempts=100)
+PROMISES["calls.children_that_share_descriptors_open_the_program_s"] = lambda: survives("sharing_child", arguments=SHORT, attempts=50)
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES))
