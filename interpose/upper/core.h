@@ -11,17 +11,18 @@
 
 namespace cropdl::upper {
 
+inline void set_signal_mask(uint64_t mask, uint64_t* former = nullptr) {
+  constexpr int kSetMask = 2;
+  raw(14 /* rt_sigprocmask */, kSetMask, reinterpret_cast<long>(&mask), reinterpret_cast<long>(former), 8);
+}
+
 // Nothing interrupts the thread meanwhile: between a system call and the note of what it did, or while ids
 // and times of this run are in registers, it must not be saved, and no handler may leave by longjmp. Not
 // around calls that wait.
 class Undisturbed {
  public:
-  Undisturbed() {
-    const uint64_t all = ~0ull;
-    raw(14 /* rt_sigprocmask */, 2 /* SIG_SETMASK */, reinterpret_cast<long>(&all),
-        reinterpret_cast<long>(&mask_), 8);
-  }
-  ~Undisturbed() { raw(14, 2, reinterpret_cast<long>(&mask_), 0, 8); }
+  Undisturbed() { set_signal_mask(~0ull, &mask_); }
+  ~Undisturbed() { set_signal_mask(mask_); }
   Undisturbed(const Undisturbed&) = delete;
   Undisturbed& operator=(const Undisturbed&) = delete;
 

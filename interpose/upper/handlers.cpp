@@ -141,11 +141,6 @@ void fault_instead_of(const Entry* e) {
     raw(__NR_tgkill, process, self, SIGSEGV);
 }
 
-void set_signal_mask(uint64_t mask) {
-  constexpr int kSetMask = 2;
-  raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
-}
-
 // A handler whose frame was moved, or that runs above the lower half's frames, comes back here. In a moved
 // frame all signals are still blocked: opened any earlier, the next one would find the thread on its signal
 // stack.
@@ -330,11 +325,7 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
-  constexpr int kSetMask = 2;
-  const uint64_t all = ~0ull;
-  uint64_t mask;
-  upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&all), reinterpret_cast<long>(&mask), 8);
+  const upper::Undisturbed undisturbed;
   upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
              reinterpret_cast<long>(&info));
-  upper::set_signal_mask(mask);
 }

@@ -105,17 +105,10 @@ void remember_outside(uint64_t begin, uint64_t end) {
 // them would not know whose it is. Not noted before, since a call that fails (MAP_FIXED_NOREPLACE over memory
 // of the lower half) makes nothing the program's.
 long map_and_remember(const Call& c, uint64_t at, uint64_t length) {
-  const bool outside = !seam::in_window(at) && length != 0;
-  const uint64_t all = ~0ull;
-  uint64_t mask = 0;
-  constexpr int kSetMask = 2;
-  if (outside)
-    raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&all), reinterpret_cast<long>(&mask), 8);
+  if (seam::in_window(at) || length == 0) return pass_on(c);
+  const Undisturbed undisturbed;
   const long result = pass_on(c);
-  if (outside) {
-    if (!failed(result)) remember_outside(result, result + length);
-    raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
-  }
+  if (!failed(result)) remember_outside(result, result + length);
   return result;
 }
 

@@ -180,7 +180,6 @@ extern "C" int cropdl_masked_call(TrappedCall* call) {
   if (call->rax == __NR_clone || call->rax == __NR_fork || call->rax == __NR_vfork)
     if (const int how = prepare_clone(call, mask); how != 0) return how;
   if (call->rax >= 0) call->rax = emulate(call->call());
-  constexpr int kSetMask = 2;
-  raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
+  set_signal_mask(mask);
   return 0;
 }

@@ -187,8 +187,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
       upper::copy_out(call->rdx, told);
     call->rax = told;
   }
-  constexpr int kSetMask = 2;
-  upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
+  upper::set_signal_mask(mask);
 }
 
 // First thing in a child, before it returns to the program; GS base is its record, and all signals are
@@ -210,6 +209,5 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
     s->forked = 1;  // fork: this memory is the child's own
     upper::close_lower_files();
   }
-  constexpr int kSetMask = 2;
-  upper::raw(__NR_rt_sigprocmask, kSetMask, reinterpret_cast<long>(&mask), 0, 8);
+  upper::set_signal_mask(mask);
 }
