@@ -65,7 +65,7 @@ struct ThreadRecord {
   uint32_t failed[2];          // communicator (Vid) and error class of the first request that the call found failed
   uint64_t clone_return;       // where the clone() under way continues (core only)
   ThreadRecord* clone_record;  // and the record of the thread it makes
-  int32_t reserved1;           //
+  int32_t clone_flags;         // of the clone() that is under way, or that made the thread (core only)
   int32_t shares_files;        // a spawned child with CLONE_FILES: its descriptors are its parent's
   uint32_t handlers;           // program's signal handlers that ran on this thread
   uint32_t kind;               // ThreadKind
@@ -76,7 +76,8 @@ struct ThreadRecord {
   uint64_t alternate_flags;    // SS_DISABLE: none
   uint64_t moved_mask;         // to be set on the frame of a handler that was moved (core only)
   uint64_t has_moved;          //
-  uint64_t reserved[27];
+  uint64_t clone_child_tid;    // where that tells the child its number (core only)
+  uint64_t reserved[26];
 };
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
 inline constexpr uint64_t kNoAlternateStack = 2;  // SS_DISABLE

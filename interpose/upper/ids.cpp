@@ -216,9 +216,9 @@ void note_group() {
 
 void tell_sender(siginfo_t* info) {
   if (seam::control()->restarted == 0) return;
-  // Those that say who sent it, and a child's end (man 2 sigaction).
   // What comes with sigqueue() the sender wrote itself: the program, with the number that it knows.
   if (info->si_code == SI_QUEUE && info->si_pid == seam::state()->upper_pid) return;
+  // Those that say who sent it, and a child's end (man 2 sigaction).
   const bool sent = info->si_code <= 0 && info->si_code != SI_TIMER && info->si_code != SI_ASYNCIO;
   if ((sent || info->si_signo == SIGCHLD) && info->si_pid > 0)
     info->si_pid = static_cast<pid_t>(to_upper(info->si_pid, kProcess));

@@ -68,6 +68,16 @@ bool made_in_one_piece(long nr) {
   }
 }
 
+namespace {
+// A call that makes, or ends, something that lives in the kernel.
+template <class Count>
+long counted(const Call& c, Count* alive, int change) {
+  const long result = pass_on(c);
+  if (!failed(result) && !is_child()) __atomic_fetch_add(alive, change, __ATOMIC_RELAXED);
+  return result;
+}
+}  // namespace
+
 long emulate(const Call& c) {
   switch (c.nr) {
     case __NR_mmap: {
@@ -130,24 +140,13 @@ long emulate(const Call& c) {
                  : raw(c.nr, c.a[0]);
 
     case __NR_io_setup:
-    case __NR_io_destroy: {
-      const long result = raw(c.nr, c.a[0], c.a[1]);
-      if (!failed(result) && !is_child())
-        __atomic_fetch_add(&seam::state()->io_contexts, c.nr == __NR_io_setup ? 1 : -1, __ATOMIC_RELAXED);
-      return result;
-    }
-    case __NR_timer_create: {
-      const long result = raw(c.nr, real_ids(c).a[0], c.a[1], c.a[2]);
-      if (!failed(result) && !is_child())
-        __atomic_fetch_add(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
-      return result;
-    }
-    case __NR_timer_delete: {
-      const long result = raw(c.nr, c.a[0]);
-      if (!failed(result) && !is_child())
-        __atomic_fetch_sub(&seam::state()->posix_timers, 1, __ATOMIC_RELAXED);
-      return result;
-    }
+      return counted(c, &seam::state()->io_contexts, 1);
+    case __NR_io_destroy:
+      return counted(c, &seam::state()->io_contexts, -1);
+    case __NR_timer_create:
+      return counted(real_ids(c), &seam::state()->posix_timers, 1);
+    case __NR_timer_delete:
+      return counted(c, &seam::state()->posix_timers, -1);
     case __NR_semget:
     case __NR_msgget:
     case __NR_semop:

@@ -93,13 +93,6 @@ long gs_call(const Call& c) {
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }
 bool is_child() { return seam::state()->forked != 0 || is_spawned(); }
 
-// Where the clone under way tells the child's number (CLONE_PARENT_SETTID, CLONE_CHILD_SETTID), which the
-// kernel does by its own. In reserved words of both records.
-namespace {
-int32_t& clone_flags(seam::ThreadRecord* t) { return t->reserved1; }
-uint64_t& clone_child_tid(seam::ThreadRecord* t) { return t->reserved[0]; }
-}  // namespace
-
 // 1: to be made with a new stack, 2: without one, 0: cannot be made (the result is in rax).
 int prepare_clone(TrappedCall* call, uint64_t mask) {
   const bool clone = call->rax == __NR_clone;
@@ -130,8 +123,8 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   parent->clone_return = call->rcx;
   parent->clone_record = record;
   parent->clone_mask = mask;
-  clone_flags(parent) = clone_flags(record) = static_cast<int32_t>(clone ? flags : 0);
-  clone_child_tid(record) = static_cast<uint64_t>(call->r10);
+  parent->clone_flags = record->clone_flags = static_cast<int32_t>(clone ? flags : 0);
+  record->clone_child_tid = static_cast<uint64_t>(call->r10);
   if (stack == 0) return 2;
   // The kernel does not care whether the child's stack is one. Where it is none, the words lie on a signal
   // stack, which nobody uses as long as all signals are blocked.
@@ -178,7 +171,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   call->rcx = parent->clone_return;
   if (upper::failed(call->rax) && record >= seam::state()->threads && record != parent)
     __atomic_store_n(&record->used, 0, __ATOMIC_RELEASE);
-  const int flags = upper::clone_flags(parent);
+  const int flags = parent->clone_flags;
   if (call->rax > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
   if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
@@ -198,8 +191,8 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
   auto* s = seam::state();
   const auto id = static_cast<int32_t>(upper::raw(__NR_gettid));
   const auto told = static_cast<int32_t>(upper::told_process(id));
-  if (told != id && (upper::clone_flags(t) & CLONE_CHILD_SETTID) != 0)
-    upper::copy_out(static_cast<long>(upper::clone_child_tid(t)), told);
+  if (told != id && (t->clone_flags & CLONE_CHILD_SETTID) != 0)
+    upper::copy_out(static_cast<long>(t->clone_child_tid), told);
   if (t >= s->threads && t->kind != seam::kMainThread &&
       t->tid == 0) {  // new_record's; the kernel gave it no stack
     upper::use_signal_stack(t);
