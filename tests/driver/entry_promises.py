@@ -400,5 +400,36 @@ def folders():
     expect(not wrong, "\n".join(wrong))
 
 
+@promise("documents.every_refusal_is_listed")
+def refusals():
+    """Lines that tell people why not, or what to do about it: each must stand in docs/refusals.md as it does in the code."""
+    telling = re.compile(r"cannot be (saved|followed|known|told|had again|put back)|cannot restart|are not seen|is not known|not possible|"
+                         r"try again|Try again|ask again|; (raise|restart|start|close|choose|build|link|remove|put|use|give) |restart (it|under)|"
+                         r"was written by an?|--files=|is alive|is not complete|persistent request|has a child process|all ranks on one node")
+    quoted = r'"(?:[^"\\\n]|\\.)*"'
+    with open(os.path.join(SOURCE, "docs", "refusals.md")) as f:
+        listed = " ".join(f.read().split())
+    found, missing = 0, []
+    for folder in ("interpose/lower", "interpose/mpi/lower", "interpose/entry", "interpose/gen", "coord"):
+        for directory, _, names in os.walk(os.path.join(SOURCE, folder)):
+            for name in names:
+                if not name.endswith((".cpp", ".toml")):
+                    continue
+                path = os.path.join(directory, name)
+                with open(path) as f:
+                    code = re.sub(r"^\s*(//|#).*", "", f.read(), flags=re.MULTILINE)
+                if name.endswith(".toml"):
+                    code = "\n".join(re.findall(r"^sticky = .*", code, re.MULTILINE))
+                for run in re.findall(rf"{quoted}(?:\s*{quoted})*", code):
+                    text = " ".join("".join(part[1:-1] for part in re.findall(quoted, run)).split())
+                    if len(text.split()) < 3 or not telling.search(text):
+                        continue
+                    found += 1
+                    if not all(part.strip() in listed for part in re.split(r"%[.0-9l]*[a-z]", text)):
+                        missing.append(f"{os.path.relpath(path, SOURCE)}: {text}")
+    expect(found > 60, f"only {found} lines found in the code")
+    expect(not missing, "not in docs/refusals.md:\n" + "\n".join(missing))
+
+
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES))
