@@ -39,6 +39,8 @@ for each in MPIS:
         lambda mpi=each: same_output("less_used", mpi, least=6))
     promise(f"conform.{each}.errors_of_requests_go_to_the_native_handler")(
         lambda mpi=each: same_output("completion_errors", mpi, least=12, ranks=2))
+    promise(f"conform.{each}.late_rank_is_waited_for_as_natively")(
+        lambda mpi=each: same_output("late_rank", mpi, least=1, ranks=2))
 promise("conform.mpich.session_without_mpi_init_works_as_natively")(
     lambda: same_output("less_used", "mpich", ["session"]))
 

@@ -257,8 +257,12 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm)) return seam::kAgain;
   MPI_Comm real = lower::comm(*comm);
   const CommRecord* c = comm_record(*comm);
-  // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free.
-  const int code = c && c->gid ? free_comm(*comm) : MPI_Comm_disconnect(&real);
+  // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free; in Open MPI after a barrier.
+  int code = MPI_SUCCESS;
+#if defined(OPEN_MPI)
+  if (c && c->counted) code = MPI_Barrier(real);
+#endif
+  if (code == MPI_SUCCESS) code = c && c->gid ? free_comm(*comm) : MPI_Comm_disconnect(&real);
   end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
   forget(*comm);

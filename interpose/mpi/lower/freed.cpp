@@ -3,6 +3,8 @@
 // waits for; once it is over, all members have come that far, each of them knows the final count by itself, and the
 // record goes. Nothing here blocks: freeing a communicator is a local matter in both MPIs, and programs rely on it.
 // LH, LH FS base, threads of the program.
+#include <time.h>
+
 #include <algorithm>
 
 #include "interpose/mpi/lower/counting.h"
@@ -27,9 +29,12 @@ constexpr size_t kTestedPerFree = 4;
 // Records looked for among all requests at once: never fewer, nor fewer than there are requests, so that the search
 // costs each record a few steps.
 constexpr size_t kSearchedAtOnce = 256;
-// Seconds that MPI_Finalize, which waits for all ranks anyway, gives the barriers of the last ones. A program that frees a
+// Seconds that MPI_Finalize, once all ranks have come to it, gives the barriers of the last ones. A program that frees a
 // communicator on some ranks only goes on after that.
 constexpr double kPatienceAtTheEnd = 1.0;
+// While ranks are waited for: so long the core is asked for again and again, and then now and then.
+constexpr double kSpinAtTheEnd = 0.01;
+constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
 // Names the record from now on only in r->record, which is used when the operation completes or starts.
 bool needs_record(const RequestRecord* r) { return r->state != kRequestFree && r->state != kRequestDone; }
@@ -129,6 +134,13 @@ bool freed_comms_are_gone() {
 }
 
 void finish_freed_comms() {
+  // MPI_Finalize waits for all ranks anyway. MPICH does not like to be left with requests that are not complete.
+  MPI_Request all_came = MPI_REQUEST_NULL;
+  int over = MPI_Ibarrier(MPI_COMM_WORLD, &all_came) != MPI_SUCCESS;
+  const double began = MPI_Wtime();
+  for (Spin spin; !over && MPI_Test(&all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS; spin.turn()) {
+    if (!over && MPI_Wtime() - began > kSpinAtTheEnd) nanosleep(&kNapAtTheEnd, nullptr);
+  }
   const double until = MPI_Wtime() + kPatienceAtTheEnd;
   for (Spin spin; !freed_comms_are_gone() && MPI_Wtime() < until; spin.turn()) {
   }
