@@ -89,7 +89,6 @@ Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::strin
       if (next_data(from, at, bytes) >= bytes) break;
     }
   }
-  if (failure == 0 && ::fsync(to) != 0) failure = errno;
   if (failure != 0) return cannot(name, "cannot be saved", failure);
   if (by_reference) return content_checksum(to, 0, bytes, name);
   return checksum(sums.data(), sums.size() * sizeof sums[0]);

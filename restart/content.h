@@ -14,7 +14,7 @@ namespace cropdl::restart {
 Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std::string& name);
 
 // Copies `bytes` bytes of `from` into the empty file `to`: by reference where the file system can, else data
-// without holes. Durable afterwards. Returns content_checksum() of the copy.
+// without holes; fsync(2) is the caller's. Returns content_checksum() of the copy.
 Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::string& name);
 
 // Makes the first `bytes` bytes of `to` those of `from`, writing only what differs, and cuts it there.

@@ -52,6 +52,18 @@ bool may_be_the_mpis(const struct stat& st, const std::string& link) {
   return false;
 }
 
+// The signal that would be sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG); without
+// O_ASYNC nothing comes of it.
+bool have_common_mark(int a, int b) {
+  const int before = fcntl(a, F_GETSIG);
+  if (before < 0) return false;  // O_PATH: there is no offset to share
+  const int mark = before == 50 ? 51 : 50;
+  if (fcntl(a, F_SETSIG, mark) != 0) return false;
+  const bool same = fcntl(b, F_GETSIG) == mark;
+  fcntl(a, F_SETSIG, before);
+  return same;
+}
+
 }  // namespace
 
 std::vector<int> open_descriptors() {
@@ -136,19 +148,24 @@ std::string unknown_descriptor(bool mpi) {
   return line;
 }
 
-bool same_description(int a, int b) {
+int find_description(std::vector<int>& known, int fd) {
+  constexpr long kSame = 0, kLess = 1, kGreater = 2;  // man 2 kcmp
   const pid_t me = getpid();
-  const long order = syscall(SYS_kcmp, me, me, KCMP_FILE, a, b);
-  if (order >= 0) return order == 0;
-  // The signal that would be sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG);
-  // without O_ASYNC nothing comes of it.
-  const int before = fcntl(a, F_GETSIG);
-  if (before < 0) return false;  // O_PATH: there is no offset to share
-  const int mark = before == 50 ? 51 : 50;
-  if (fcntl(a, F_SETSIG, mark) != 0) return false;
-  const bool same = fcntl(b, F_GETSIG) == mark;
-  fcntl(a, F_SETSIG, before);
-  return same;
+  auto at = known.begin(), end = known.end();
+  while (at != end) {
+    const auto middle = at + (end - at) / 2;
+    const long order = syscall(SYS_kcmp, me, me, KCMP_FILE, *middle, fd);
+    if (order == kSame) return *middle;
+    if (order != kLess && order != kGreater) {
+      for (const int one : known)
+        if (have_common_mark(one, fd)) return one;
+      at = known.end();
+      break;
+    }
+    (order == kLess ? at : end) = order == kLess ? middle + 1 : middle;
+  }
+  known.insert(at, fd);
+  return -1;
 }
 
 const Stream& stream_at_start(int s) { return streams[s]; }

@@ -39,9 +39,10 @@ void remember_our_descriptors();
 // the LH, and opens sockets and the like when it wants to.
 std::string unknown_descriptor(bool mpi);
 
-// Whether two descriptors share a description (offset and flags). By kcmp(2), or where a sandbox forbids
-// that, by a property of the description that nothing else looks at, and that is put back.
-bool same_description(int a, int b);
+// Which of `known`, descriptors of one file that share none, shares its description (offset and flags) with
+// `fd`; -1: none, and `fd` is one of them now. By kcmp(2), in whose order they stand, or where a sandbox
+// forbids that, by a property of the description that nothing else looks at, and that is put back.
+int find_description(std::vector<int>& known, int fd);
 
 // What a standard stream was when the process began.
 struct Stream {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <utility>
 
 #include "restart/content.h"
 #include "restart/file.h"
@@ -37,6 +38,27 @@ Status set_modified(int fd, int64_t ns) {
   const timespec times[2] = {{0, UTIME_OMIT}, {ns / 1'000'000'000, ns % 1'000'000'000}};
   return ns < 0 || futimens(fd, times) == 0 ? Status() : Status(Error{errno_text(errno)});
 }
+
+// Copies that are not durable yet: together they cost the file system one commit, each by itself one.
+class Copies {
+ public:
+  Status add(Descriptor copy, const std::string& path) {
+    open_.push_back({std::move(copy), path});
+    constexpr size_t kTogether = 32;  // descriptors, of the few that are ours
+    return open_.size() < kTogether ? Status() : sync();
+  }
+  Status sync() {
+    for (auto& [copy, path] : open_) {
+      const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
+      if (failure != 0) return Error{path + ": cannot be made durable: " + errno_text(failure)};
+    }
+    open_.clear();
+    return {};
+  }
+
+ private:
+  std::vector<std::pair<Descriptor, std::string>> open_;
+};
 
 }  // namespace
 
@@ -72,6 +94,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   const std::string folder = "rank-" + std::to_string(rank) + ".files";
   uint64_t total = 0;
   bool made = false;
+  Copies copies;
   for (const auto& [key, writers] : by_inode) {
     FileContent& c = contents[static_cast<size_t>(writers.content)];
     const Descriptor file =
@@ -101,8 +124,9 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
     if (!checksum) return checksum.error();
     c.checksum = *checksum;
-    if (const int failure = copy.close(); failure != 0) return Error{path + ": " + errno_text(failure)};
+    if (auto s = copies.add(std::move(copy), path); !s) return s.error();
   }
+  if (auto s = copies.sync(); !s) return s.error();
   if (made)
     if (auto s = restart::sync_directory(directory + "/" + folder); !s) return s.error();
   return contents;

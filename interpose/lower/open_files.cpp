@@ -108,7 +108,8 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
   if (std::string line = unseen_ways(mpi); !line.empty()) return Error{line};
   if (std::string line = unknown_descriptor(mpi); !line.empty()) return Error{line};
   std::vector<OpenFile> files;
-  std::multimap<std::pair<dev_t, ino_t>, int> by_inode;  // only the same file can be the same description
+  // Only the same file can be the same description.
+  std::map<std::pair<dev_t, ino_t>, std::vector<int>> by_inode;
   auto* state = seam::state();
   for (const int fd : open_descriptors()) {
     if (!seam::owns_file(state, fd)) continue;
@@ -137,10 +138,7 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
       return Error{"SIGIO or SIGURG for " + link + number +
                    " (fcntl F_SETOWN or F_SETSIG) cannot be saved yet"};
     if (f.standard < 0) {
-      const auto [begin, end] = by_inode.equal_range({st.st_dev, st.st_ino});
-      for (auto it = begin; it != end && f.same_as < 0; ++it)
-        if (same_description(it->second, fd)) f.same_as = it->second;
-      if (f.same_as < 0) by_inode.insert({{st.st_dev, st.st_ino}, fd});
+      f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
       f.path = link;
       if (std::string line = why_not(fd, st, link); !line.empty()) return Error{line};
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
