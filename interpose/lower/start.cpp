@@ -94,7 +94,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   auto* state = seam::state();
   for (const int fd : p.inherited.programs) {
     if (fd >= static_cast<int>(seam::kMaxDescriptors)) die("descriptor " + std::to_string(fd) + " is too high");
-    *seam::files_word(state, fd) |= 1ull << (fd % 64);
+    seam::set_owned(state, static_cast<uint64_t>(fd), true);
     if (fd < 3) state->streams[fd] = static_cast<uint8_t>(fd + 1);
   }
   state->text_begin = interpreter->begin;

@@ -12,9 +12,8 @@
 
 namespace cropdl::seam {
 
-inline constexpr uint32_t kSeamVersion = 2;  // recorded in images; a newer one is refused
-inline constexpr uint32_t kOldestSeam =
-    2;  // and so is an older one: its core handled system calls in signal frames
+inline constexpr uint32_t kSeamVersion = 3;  // recorded in images; a newer one is refused
+inline constexpr uint32_t kOldestSeam = 3;   // and so is an older one: PersistentState was laid out otherwise
 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
 inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;

@@ -16,7 +16,6 @@ inline constexpr int kSigsys = 31;
 inline constexpr uint64_t kReservedSignals = 1ull << (kSuspendSignal - 1) | 1ull << (kSigsys - 1);
 
 inline constexpr unsigned kMaxThreads = 4096;
-inline constexpr unsigned kMaxFiles = 65536;
 inline constexpr unsigned kMaxExtents = 1024;
 inline constexpr unsigned kReuseSlots = 512;
 
@@ -104,24 +103,23 @@ struct PersistentState {
   SignalAction actions[65];
   ReuseSlot reuse[kReuseSlots];
   OutsideExtent outside[kMaxExtents];
-  char exe[4096];                  // what /proc/self/exe must say
-  ThreadRecord spawned;            // GS base of vfork and posix_spawn children
-  uint64_t files[kMaxFiles / 64];  // descriptors of the UH, one bit each
+  char exe[4096];                        // what /proc/self/exe must say
+  ThreadRecord spawned;                  // GS base of vfork and posix_spawn children
+  uint64_t files[kMaxDescriptors / 64];  // descriptors of the UH, one bit each
   ThreadRecord threads[kMaxThreads];
   ProcessIds ids;
   SystemVObjects system_v;
-  uint32_t foreign_calls;  // made system calls by `int 0x80`: nobody knows what they did
-  uint32_t said;           // lines to people that were printed, a bit each (core only)
-  uint32_t foreign_code;   // has code of its own outside the window, whose calls are not seen
+  uint32_t foreign_calls;             // made system calls by `int 0x80`: nobody knows what they did
+  uint32_t said;                      // lines to people that were printed, a bit each (core only)
+  uint32_t foreign_code;              // has code of its own outside the window, whose calls are not seen
   uint32_t no_lower_half_below_4gib;  // kLowBegin to kLowEnd is the program's, too
-  uint64_t more_files[(kMaxDescriptors - kMaxFiles) / 64];  // `files` from kMaxFiles on
   uint8_t
       streams[kStreamFiles];  // 1 + s: this descriptor is the launcher's standard stream s, or a copy of it
   uint32_t unseen;            // kUnseen bits
   uint32_t input_used;        // the standard input was read, or copied: a pipe's bytes may be gone
   ProcessView view;
-  int32_t io_contexts;     // of io_setup, alive
-  uint64_t map_first;      // the main stack and the room that it grows into lie below; 0: not known
+  int32_t io_contexts;  // of io_setup, alive
+  uint64_t map_first;   // the main stack and the room that it grows into lie below; 0: not known
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 
@@ -132,13 +130,16 @@ inline uint64_t signal_stack(const ThreadRecord* t) {
   return kSignalStacks + static_cast<uint64_t>(t - state()->threads) * kSignalStackSize;
 }
 
-// The word of 64 descriptors that has `fd`, 0 <= fd < kMaxDescriptors.
-inline uint64_t* files_word(PersistentState* s, unsigned fd) {
-  return fd < kMaxFiles ? &s->files[fd / 64] : &s->more_files[(fd - kMaxFiles) / 64];
+inline bool owns_file(const PersistentState* s, int64_t fd) {
+  return fd >= 0 && fd < kMaxDescriptors && (s->files[fd / 64] >> (fd % 64) & 1) != 0;
 }
-inline bool owns_file(PersistentState* s, int64_t fd) {
-  if (fd < 0 || fd >= kMaxDescriptors) return false;
-  return (*files_word(s, static_cast<unsigned>(fd)) >> (fd % 64) & 1) != 0;
+// Whether it becomes one, or is none any more; any thread. 0 <= fd < kMaxDescriptors.
+inline void set_owned(PersistentState* s, uint64_t fd, bool owned) {
+  const uint64_t bit = 1ull << (fd % 64);
+  if (owned)
+    __atomic_fetch_or(&s->files[fd / 64], bit, __ATOMIC_RELAXED);
+  else
+    __atomic_fetch_and(&s->files[fd / 64], ~bit, __ATOMIC_RELAXED);
 }
 
 }  // namespace cropdl::seam

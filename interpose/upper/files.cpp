@@ -28,12 +28,12 @@ void own(long fd, uint8_t stream = 0) {
   if (fd < 0 || failed(fd) || !is_program_table()) return;
   if (fd >= static_cast<long>(seam::kMaxDescriptors)) return note_unseen(seam::kUnseenTooHigh);
   set_stream(fd, stream);
-  __atomic_fetch_or(seam::files_word(seam::state(), fd), 1ull << (fd % 64), __ATOMIC_RELAXED);
+  seam::set_owned(seam::state(), fd, true);
 }
 void disown(long fd) {
   if (fd < 0 || fd >= static_cast<long>(seam::kMaxDescriptors) || !is_program_table()) return;
   set_stream(fd, 0);
-  __atomic_fetch_and(seam::files_word(seam::state(), fd), ~(1ull << (fd % 64)), __ATOMIC_RELAXED);
+  seam::set_owned(seam::state(), fd, false);
 }
 
 // A copy of a standard stream is that stream. Who copies the input may read it by the copy.
@@ -99,7 +99,7 @@ long make_slowly(const Call& c) {
 }
 
 // Those that cropdl_descriptor_call has not noted.
-bool needs_note(long fd) { return fd >= static_cast<long>(seam::kMaxFiles) || is_child(); }
+bool needs_note(long fd) { return fd >= static_cast<long>(seam::kMaxDescriptors) || is_child(); }
 
 }  // namespace
 
@@ -177,7 +177,7 @@ long descriptor_call(const Call& c) {
         if (const long result = descriptor_call({__NR_unshare, {kFiles}}); failed(result)) return result;
       if (last >= seam::kMaxDescriptors) last = seam::kMaxDescriptors - 1;
       for (uint64_t fd = first; fd <= last; ++fd) {
-        if (fd % 64 == 0 && *seam::files_word(seam::state(), fd) == 0)
+        if (fd % 64 == 0 && seam::state()->files[fd / 64] == 0)
           fd += 63;
         else if (seam::owns_file(seam::state(), fd))
           disown(fd), raw(__NR_close, fd);
@@ -251,8 +251,8 @@ void close_lower_files() {
   if ((s->unseen & seam::kUnseenSharedTable) != 0) return;  // they may be the parent's own
   const auto first = static_cast<unsigned>(seam::control()->first_lower_file);
   for (unsigned fd = (first / 64 + 1) * 64; fd < seam::kMaxDescriptors; fd += 64)
-    if (*seam::files_word(s, fd) != 0) return;
-  if (*seam::files_word(s, first) >> (first % 64) == 0) raw(__NR_close_range, first, ~0u, 0);
+    if (s->files[fd / 64] != 0) return;
+  if (s->files[first / 64] >> (first % 64) == 0) raw(__NR_close_range, first, ~0u, 0);
 }
 
 long read_link(const Call& c) {

@@ -28,8 +28,7 @@ void note_descriptor(const greg_t* g) {
       ip >= reinterpret_cast<uint64_t>(cropdl_descriptor_noted))
     return;
   const auto fd = static_cast<uint64_t>(g[REG_RAX]);
-  if (fd < seam::kMaxFiles)
-    __atomic_fetch_or(&seam::state()->files[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
+  if (fd < seam::kMaxDescriptors) seam::set_owned(seam::state(), fd, true);
 }
 
 namespace {

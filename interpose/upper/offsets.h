@@ -7,4 +7,4 @@
 #define THREAD_CLONE_MASK 144
 /* PersistentState::files and how many bits it has; likewise. */
 #define STATE_FILES 0x400000207a80
-#define STATE_MAX_FILES 65536
+#define STATE_MAX_FILES 1048576

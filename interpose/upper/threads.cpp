@@ -12,7 +12,7 @@ static_assert(offsetof(cropdl::seam::ThreadRecord, clone_record) == THREAD_CLONE
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_mask) == THREAD_CLONE_MASK);
 static_assert(offsetof(cropdl::seam::ThreadRecord, vdso_frame) == THREAD_VDSO_FRAME);
 static_assert(cropdl::seam::kState + offsetof(cropdl::seam::PersistentState, files) == STATE_FILES);
-static_assert(cropdl::seam::kMaxFiles == STATE_MAX_FILES);
+static_assert(cropdl::seam::kMaxDescriptors == STATE_MAX_FILES);
 
 extern "C" long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 
@@ -176,8 +176,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
   if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
     const auto told = static_cast<int32_t>(upper::told_process(call->rax));
-    if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0)
-      upper::copy_out(call->rdx, told);
+    if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0) upper::copy_out(call->rdx, told);
     call->rax = told;
   }
   upper::set_signal_mask(mask);

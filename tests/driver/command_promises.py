@@ -530,6 +530,7 @@ promise("bad_input.image_of_a_newer_format")(lambda: forged("image-format", "77"
 promise("bad_input.image_of_a_newer_seam")(lambda: forged("image-seam", "77", "newer", "77", lines=2))
 promise("bad_input.manifest_of_a_newer_format")(lambda: forged("manifest-format", "77", "newer", "77"))
 promise("bad_input.manifest_of_a_newer_seam")(lambda: forged("manifest-seam", "77", "newer", "77"))
+promise("bad_input.manifest_of_an_older_seam")(lambda: forged("manifest-seam", "2", "older", "seam 2"))
 promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
 
 
