@@ -175,6 +175,7 @@ void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
     t->alternate_flags = static_cast<uint32_t>(context->uc_stack.ss_flags) & ~1u;
   }
   context->uc_stack = kernels;
+  context->uc_sigmask.__val[0] &= ~seam::kReservedSignals;  // the core may return from it itself
 }
 
 void do_nothing(Entry* e) { e->handler = reinterpret_cast<uint64_t>(cropdl_return); }

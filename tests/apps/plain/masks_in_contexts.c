@@ -73,6 +73,11 @@ int main(int argc, char** argv) {
         works();
         block(SIG_UNBLOCK, 0);
       }
+    const struct sigaction own = {.sa_sigaction = blocks, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSYS, &own, NULL);
+    raise(SIGSYS);
+    works();
+    block(SIG_UNBLOCK, 0);
     // A mask of everything that was kept, taken again.
     sigjmp_buf place;
     block(SIG_BLOCK, 0);
