@@ -217,11 +217,13 @@ long place_mremap(const Call& c) {
 }
 
 long place_shmat(const Call& c) {
-  seam::state()->uses_sysv_shm = 1;
-  if (c.a[1] != 0) return raw(c.nr, c.a[0], c.a[1], c.a[2]);
-  const uint64_t address =
-      next_range(1ull << 36, kHugePage);  // the segment's size is not known here; shmat refuses an overlap
-  return raw(c.nr, c.a[0], address, c.a[2]);
+  const Undisturbed undisturbed;  // the call and the note of it
+  Call call = c;
+  if (c.a[1] == 0)  // the segment's size is not known here; shmat refuses an overlap
+    call.a[1] = static_cast<long>(next_range(1ull << 36, kHugePage));
+  const long result = pass_on(call);
+  if (!failed(result)) seam::state()->uses_sysv_shm = 1;
+  return result;
 }
 
 long move_brk(uint64_t wanted) {

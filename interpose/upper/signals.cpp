@@ -17,6 +17,11 @@ long set_action(const Call& c) {
   if (c.a[3] != 8 || sig < 1 || sig > 64 || sig == kKill || sig == kStop ||
       (changes && !copy_in(&wanted, c.a[1])))
     return pass_on(c);
+  // What the kernel keeps of it (do_sigaction): SA_NOCLDSTOP and SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and those
+  // of seam.
+  wanted.flags &= 3 | 0x800 | seam::kSaSiginfo | seam::kSaRestorer | seam::kSaOnStack | seam::kSaRestart |
+                  seam::kSaNoDefer | seam::kSaResetHand;
+  wanted.mask &= ~(1ull << (kKill - 1) | 1ull << (kStop - 1));
   seam::SignalAction old{};
   if (is_spawned()) {
     // Its table of handlers in the kernel is its own, ours is its parent's. posix_spawn resets every handler

@@ -529,7 +529,8 @@ static void messages(void) {
     }
 }
 
-static void ranges(void) {
+// Failures that leave nothing behind, and what the kernel keeps of what it is given.
+static void others(void) {
   const long flags[] = {8, 16, 2 | 8};
   for (int i = 0; i < 3; i++) {
     baseline();
@@ -537,6 +538,11 @@ static void ranges(void) {
     const long result = syscall(SYS_close_range, fd, fd, flags[i]);
     told("close_range %ld: %ld %d, closed %d", flags[i], result, errno, close(fd));
   }
+  told("shmat: %ld %d", (long)syscall(SYS_shmat, 0x7ffffffe, NULL, 0), errno);
+  const unsigned long action[4] = {(unsigned long)SIG_IGN, ~0x800000ul, 0, ~0ul};
+  unsigned long kept[4] = {0, 0, 0, 0};
+  const long set = syscall(SYS_rt_sigaction, SIGUSR1, action, NULL, 8), got = syscall(SYS_rt_sigaction, SIGUSR1, NULL, kept, 8);
+  told("kept of an action: %ld %ld flags %lx mask %lx", set, got, kept[1], kept[3]);
 }
 
 int main(int argc, char** argv) {
@@ -552,7 +558,7 @@ int main(int argc, char** argv) {
     handlers_on_bad_stacks();
     spawned();
     messages();
-    ranges();
+    others();
     fflush(stdout);
     steplog_step();
   }
