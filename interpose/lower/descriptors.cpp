@@ -111,6 +111,8 @@ Inherited inherited_descriptors(const std::vector<int>& given, bool under_launch
   return found;
 }
 
+bool was_given(int fd) { return given_to_program.count(fd) != 0; }
+
 std::string advice_on_given(int fd) {
   struct stat st {};
   const auto it = given_to_program.find(fd);

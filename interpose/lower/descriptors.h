@@ -31,6 +31,7 @@ Inherited inherited_descriptors(const std::vector<int>& given, bool under_launch
 
 // "; the program was started with it, ..." for what was given to it and is still that; else "".
 std::string advice_on_given(int fd);
+bool was_given(int fd);  // or a former descriptor of that number
 
 // All that is open now and is not the program's is ours or the launcher's. Just before the program runs.
 void remember_our_descriptors();

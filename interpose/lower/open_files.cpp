@@ -104,6 +104,27 @@ const rlim_t hard_limit_at_start = [] {
 
 }  // namespace
 
+std::string interrupted_by_a_stop() {
+  const auto* state = seam::state();
+  for (int fd = 0; fd < static_cast<int>(seam::kMaxDescriptors); ++fd) {
+    if (fd % 64 == 0 && state->files[fd / 64] == 0) fd += 63;
+    if (!seam::owns_file(state, fd) || was_given(fd)) continue;
+    if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
+    // The agent's thread has a table of its own; the names of the program's are those of the main thread.
+    char link[64];
+    const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), link, sizeof link - 1);
+    if (n <= 0) continue;
+    link[n] = 0;
+    struct stat st {};
+    if (strncmp(link, "socket:", strlen("socket:")) == 0)
+      st.st_mode = S_IFSOCK;
+    else if (strcmp(link, "anon_inode:[io_uring]") != 0)
+      continue;
+    return why_not(fd, st, link);
+  }
+  return "";
+}
+
 Result<std::vector<OpenFile>> list_open_files(bool mpi) {
   if (std::string line = unseen_ways(mpi); !line.empty()) return Error{line};
   if (std::string line = unknown_descriptor(mpi); !line.empty()) return Error{line};

@@ -15,6 +15,7 @@
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/lower/memory_map.h"
+#include "interpose/lower/open_files.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -104,8 +105,8 @@ std::string memory() {
 }  // namespace
 
 std::string process_refusal() {
-  for (auto check :
-       {root_refusal, threads, children, asynchronous_io, timers, system_v, memory, code, memory_refusal})
+  for (auto check : {root_refusal, threads, children, asynchronous_io, timers, system_v, memory, code,
+                     memory_refusal, interrupted_by_a_stop})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Promises about system calls as such: what stands between a program and the kernel answers as the kernel does."""
 
+import re
 import sys
+import time
 
-from driver import Place, app, expect, promise_main, tool
+from driver import Log, Place, app, check_whole, expect, native, promise_main, tool
 from restart_promises import SHORT, survives
 
 PROMISES = {}
@@ -26,6 +28,27 @@ def answers_as_natively(program, arguments=(), attempts=1):
 
 PROMISES["calls.bad_pointers_fail_as_natively"] = lambda: answers_as_natively("bad_pointers", attempts=100)
 PROMISES["calls.children_that_share_descriptors_open_the_program_s"] = lambda: survives("sharing_child", arguments=SHORT, attempts=50)
+
+
+def undisturbed_by_refusals():
+    """Checkpoints that are refused anyway do not interrupt calls that the kernel would not make again."""
+    with Place("limits") as place:
+        arguments = ("--steps", "12", "--pace", "1000")
+        reference = native(place, "plain/time_limits", arguments)
+        job = place.run("plain/time_limits", arguments)
+        job.wait_for_step(1)
+        refusals = set()
+        while job.alive() and Log(job.log).digest is None:
+            status, text, _ = place.checkpoint()
+            refusals.add(re.sub(r"\d+", "N", text))
+            time.sleep(0.1)
+        job.finish()
+        check_whole(Log(job.log))
+        expect(Log(job.log).digest == reference[0].digest, "the result differs")
+        expect("cropdl: checkpoint refused: rank N: a socket (descriptor N) cannot be saved yet" in refusals, f"{refusals}")
+
+
+PROMISES["calls.time_limits_of_sockets_are_not_cut_short"] = undisturbed_by_refusals
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES))
