@@ -84,7 +84,8 @@ for _mpi in ("openmpi", "mpich"):
             "file": "MPI_File_open: a file is alive that cannot be saved",
             "icollective": "MPI_Iallreduce: a request is not complete",
             "intercomm": "MPI_Intercomm_create: a communicator is alive that cannot be saved",
-            "persistent": "MPI_Recv_init: a persistent request exists"}.items():
+            "persistent": "MPI_Recv_init: a persistent request exists",
+            "synchronous": "MPI_Issend: a request is not complete"}.items():
         promise(f"refused.{_mpi}.{_what}")(lambda w=_what, k=_words, m=_mpi: refused("refused_mpi", w, k, m, 2))
 
 

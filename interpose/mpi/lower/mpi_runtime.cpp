@@ -123,10 +123,11 @@ class Runtime final : public MpiRuntime {
       handles::SpinGuard guard(structure_lock);
       if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);
     }
-    if (state->unsaved_requests) {
+    if (state->unsaved_requests || synchronous_sends.load(std::memory_order_relaxed)) {
       for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
         const RequestRecord* r = request_record(i);
-        if (r->state == kRequestFree || r->kind < kOtherRequest) continue;
+        const bool synchronous = r->maker == seam::kFn_MPI_Issend && r->state == kRequestActive;
+        if (r->state == kRequestFree || (r->kind < kOtherRequest && !synchronous)) continue;
         return std::string(function_name(r->maker)) +
                (persistent(r) ? ": a persistent request exists" : ": a request is not complete");
       }

@@ -38,8 +38,9 @@ inline uint64_t* sent_to(Vid comm, int dest) { return message_counter(state->sen
     return error_out(code);                                                                                   \
   }
 
-#define NONBLOCKING_SEND(function, real_function)                                                                            \
-  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {  \
+#define NONBLOCKING_SEND(function, real_function) NONBLOCKING_SEND_AS(lower_##function, function, real_function)
+#define NONBLOCKING_SEND_AS(name, function, real_function)                                                    \
+  int name(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {  \
     uint64_t* sent = sent_to(comm, dest);                                                                     \
     add(sent, 1);                                                                                             \
     MPI_Request real = MPI_REQUEST_NULL;                                                                      \
@@ -344,8 +345,19 @@ extern "C" {
 BLOCKING_SEND(MPI_Send, MPI_Send)
 BLOCKING_SEND(MPI_Rsend, MPI_Send)
 NONBLOCKING_SEND(MPI_Isend, MPI_Isend)
-NONBLOCKING_SEND(MPI_Issend, MPI_Issend)
+static NONBLOCKING_SEND_AS(begin_synchronous_send, MPI_Issend, MPI_Issend)
 NONBLOCKING_SEND(MPI_Irsend, MPI_Isend)
+
+// What MPI_Issend begins ends when its receive has begun, and the program may rely on it (that nothing is under way any
+// more, after a barrier). One that is pending refuses the checkpoint; so that none begins unseen after that was looked at,
+// it is held like a collective.
+int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Issend) << 32 | static_cast<uint32_t>(state->rank))) return seam::kAgain;
+  synchronous_sends.store(true, std::memory_order_relaxed);
+  const int code = begin_synchronous_send(buffer, count, type, dest, tag, comm, request);
+  end_collective();
+  return code;
+}
 
 // Returns when its receive has begun, which a drain is not: so no cut is made while a rank is in one, as in a collective,
 // though the receiver knows nothing of it.

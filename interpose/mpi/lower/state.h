@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -156,6 +157,9 @@ inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 
 // A checkpoint wants the thread: a blocking call leaves the LH with kAgain.
 inline bool wanted() { return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0); }
+
+// The program has begun synchronous sends that do not block: those that are pending refuse a checkpoint.
+inline std::atomic<bool> synchronous_sends{false};
 
 // A session without MPI_Init: no checkpoint is taken. A call that waits is then the MPI's own, since MPI_Test crashes in MPICH
 // 4.0 where there is no MPI_COMM_WORLD.

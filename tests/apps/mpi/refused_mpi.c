@@ -1,5 +1,5 @@
 // Holds one MPI object or operation that cannot be saved yet during its first half of steps, and lets it go for
-// the second:   refused_mpi window|file|icollective|intercomm|persistent ...
+// the second:   refused_mpi window|file|icollective|intercomm|persistent|synchronous ...
 #include <mpi.h>
 #include <unistd.h>
 
@@ -27,6 +27,9 @@ static void take(const char* what) {
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, (rank + 1) % 2, 5, &inter);
   } else if (!strcmp(what, "persistent")) {
     MPI_Recv_init(&number, 1, MPI_INT, (rank + ranks - 1) % ranks, 6, MPI_COMM_WORLD, &request);
+  } else if (!strcmp(what, "synchronous")) {
+    number = rank + 5;
+    if (rank == 0) MPI_Issend(&number, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &request);
   } else {
     steplog_fail("unknown: %s", what);
   }
@@ -57,6 +60,14 @@ static void let_go(const char* what) {
     STEPLOG_CHECK(size >= ranks / 2 && others % 2 != rank % 2);
     MPI_Comm_free(&inter);
     MPI_Comm_free(&half);
+  } else if (!strcmp(what, "synchronous")) {
+    int over = 0, value = 0;
+    if (rank == 0) MPI_Test(&request, &over, MPI_STATUS_IGNORE);
+    STEPLOG_CHECK(!over);  // nobody has begun to receive it
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) MPI_Recv(&value, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    STEPLOG_CHECK(rank != 1 || value == 5);
+    if (rank == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);
   } else {
     number = -1;
     MPI_Start(&request);
