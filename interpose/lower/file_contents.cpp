@@ -118,7 +118,12 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     made = true;
     c.stored = folder + "/" + std::to_string(writers.content);
     const std::string path = directory + "/" + c.stored;
-    Descriptor copy = restart::open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    const auto make = [&path] { return restart::open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600); };
+    Descriptor copy = make();
+    if (!copy && errno == EMFILE) {
+      if (auto s = copies.sync(); !s) return s.error();
+      copy = make();
+    }
     if (!copy) return Error{path + ": cannot be made: " + errno_text(errno)};
     const auto size = static_cast<uint64_t>(c.identity.size);
     const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
@@ -143,7 +148,7 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
     if (*sum != c.checksum) return {Verdict::kDamaged, path + ": its content is damaged (checksum)"};
   }
   struct stat there {};
-  if (!c.stored.empty() && lstat(c.path.c_str(), &there) == 0 && S_ISLNK(there.st_mode))
+  if (!c.stored.empty() && policy != FilesPolicy::kKeep && lstat(c.path.c_str(), &there) == 0 && S_ISLNK(there.st_mode))
     return {Verdict::kRefused,
             own(c.path) + ": is a symbolic link now, and is not written through; put the file back"};
   if (stat(c.path.c_str(), &there) != 0) {

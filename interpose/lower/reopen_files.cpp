@@ -208,7 +208,7 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
   }
   // Contents go to the name, and the program to the descriptor: nothing may have come between them.
   for (const OpenFile& f : saved.files) {
-    if (f.content < 0 || f.same_as >= 0) continue;
+    if (f.content < 0 || f.same_as >= 0 || saved.policy == FilesPolicy::kKeep) continue;
     struct stat st {
     }, named{};
     const std::string& name = saved.contents[static_cast<size_t>(f.content)].path;

@@ -20,46 +20,47 @@
 namespace cropdl::lower {
 namespace {
 
-// What was found when the program had stopped. What is done with its messages until it is saved changes none
-// of it.
 struct LookedAt {
   std::string directory;
   AttributeValues attributes;
   std::vector<OpenFile> files;
-} looked_at;
+};
 
-Status look() {
-  looked_at = {};
+Result<LookedAt> look() {
+  LookedAt seen;
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) == nullptr)
     return Error{"the program's directory is gone: " + errno_text(errno)};
-  looked_at.directory = cwd;
+  seen.directory = cwd;
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();
-  looked_at.attributes = std::move(*attributes);
+  seen.attributes = std::move(*attributes);
   auto files = list_open_files(process().mpi != nullptr);
   if (!files) return files.error();
-  looked_at.files = std::move(*files);
-  return {};
+  seen.files = std::move(*files);
+  return seen;
 }
 
 }  // namespace
 
 std::string look_at_stopped_program() {
-  const Status looked = look();
-  return looked ? refusal_of_stopped_memory() : looked.error().message;
+  const auto seen = look();
+  return seen ? refusal_of_stopped_memory() : seen.error().message;
 }
 
 Result<coord::ImageSummary> save_image(const std::string& directory) {
-  note_ids();
   const auto begin = std::chrono::steady_clock::now();
+  // Once more: when this rank had stopped, others still ran, and wrote to files that both have open.
+  auto seen = look();
+  if (!seen) return seen.error();
+  note_ids();
   Process& p = process();
   Metadata m;
   m.rank = p.launch.rank;
   m.ranks = p.launch.ranks;
   m.program = p.program;
   m.arguments = p.arguments;
-  m.cwd = looked_at.directory;
+  m.cwd = seen->directory;
   char name[17] = {};
   prctl(PR_GET_NAME, name);
   m.name = name;
@@ -74,8 +75,8 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
   m.pending_signals = pending_signals(context->uc_sigmask.__val[0]);
   m.clocks = read_clocks();
-  m.attributes = std::move(looked_at.attributes);
-  m.files = std::move(looked_at.files);
+  m.attributes = std::move(seen->attributes);
+  m.files = std::move(seen->files);
   m.save_files = p.boot.save_files != 0 ? p.boot.save_files : kSaveFilesDefault;
   // The program's limit of file sizes is meant neither for its image nor for what a version holds of its
   // files; it has been read.

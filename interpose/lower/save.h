@@ -14,7 +14,7 @@ namespace cropdl::lower {
 // next to nothing.
 std::string look_at_stopped_program();
 
-// Writes this rank's image into the directory, after that: once.
+// Writes this rank's image into the directory. All ranks have stopped.
 Result<coord::ImageSummary> save_image(const std::string& directory);
 
 }  // namespace cropdl::lower

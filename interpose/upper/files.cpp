@@ -167,14 +167,15 @@ long descriptor_call(const Call& c) {
       return raw(c.nr, c.a[0]);
     case __NR_close_range: {
       const auto flags = static_cast<uint32_t>(c.a[2]);
-      constexpr uint32_t kUnshare = 2;  // CLOSE_RANGE_UNSHARE; other flags close nothing
-      if (!is_program_table() || (flags & ~kUnshare) != 0) return pass_on(c);
+      constexpr uint32_t kUnshare = 2, kCloseOnExec = 4;  // CLOSE_RANGE_*
+      if (!is_program_table() || (flags & ~(kUnshare | kCloseOnExec)) != 0) return pass_on(c);
       // The LH's descriptors lie in the range, too: close what is the program's.
       const uint64_t first = static_cast<uint32_t>(c.a[0]);
       uint64_t last = static_cast<uint32_t>(c.a[1]);
       if (first > last) return kInvalid;
-      if (flags == kUnshare)
+      if ((flags & kUnshare) != 0)
         if (const long result = descriptor_call({__NR_unshare, {kFiles}}); failed(result)) return result;
+      if ((flags & kCloseOnExec) != 0) return raw(c.nr, c.a[0], c.a[1], kCloseOnExec);
       if (last >= seam::kMaxDescriptors) last = seam::kMaxDescriptors - 1;
       for (uint64_t fd = first; fd <= last; ++fd) {
         if (fd % 64 == 0 && seam::state()->files[fd / 64] == 0)

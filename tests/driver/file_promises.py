@@ -359,6 +359,11 @@ def unchanged_input():
         expect(said == ["cropdl-restart: continues from version 1"], said)
 
 
+for _mpi in ("openmpi", "mpich"):
+    promise(f"files.{_mpi}.log_that_all_ranks_append_to")(
+        lambda m=_mpi: survives("shared_log", m, 2, ("--work", "@", "--steps", "60", "--pace", "20000"), ("same", "same")))
+
+
 def two_names(place):
     """A version of `two_names`, which has a file open by two hard links and one by two symbolic ones, and the job killed."""
     shutil.rmtree(place.store, ignore_errors=True)
@@ -425,6 +430,12 @@ def became_link():
         os.rename(place.path("below/file"), place.path("below/moved"))
         os.symlink("moved", place.path("below/file"))
         refused_restart(place, f"{place.path('below/file')}: is a symbolic link now")
+        job = place.restart(options=("--files=keep",))  # nothing is written through it then
+        end = time.monotonic() + PATIENCE
+        while "continues from version 1" not in job.output() and time.monotonic() < end:
+            expect(job.alive() or "continues from version 1" in job.output(), job.output())
+            time.sleep(0.05)
+        expect("continues from version 1" in job.output(), job.output())
 
 
 @promise("files.version_that_a_job_was_restarted_from_is_not_held_open")

@@ -55,15 +55,21 @@ void* map_at(uintptr_t address, size_t size) {
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
 }
 
+// The seam's memory, once per process, and a handler for the signal that stops the program.
+void prepare() {
+  static const bool there = map_at(seam::kControlPage, seam::kControlPageSize) != MAP_FAILED &&
+                            map_at(seam::kState, seam::kStateSize) != MAP_FAILED;
+  ASSERT_TRUE(there);
+  signal(seam::kSuspendSignal, [](int) {});
+}
+
 lower::Rank::Saving saving() {
   return {[] { return std::string(); },
           [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }};
 }
 
 TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
-  ASSERT_NE(map_at(seam::kControlPage, seam::kControlPageSize), MAP_FAILED);
-  ASSERT_NE(map_at(seam::kState, seam::kStateSize), MAP_FAILED);
-  signal(seam::kSuspendSignal, [](int) {});
+  prepare();
   SlowMpi mpi;
   lower::Rank rank(&mpi, saving());
   rank.ready();
@@ -106,6 +112,52 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   EXPECT_EQ(returned, 0);
   rank.resume();
   while (returned == 0) usleep(100);
+  ended = true;
+  program.join();
+}
+
+// What stands in the way is looked for on the program's thread, before the rank counts as stopped; one that
+// has let go of it by the next stop is not refused.
+TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
+  prepare();
+  SlowMpi mpi;
+  mpi.may_end = true;
+  std::atomic<bool> looking{false}, may_look{false}, ended{false};
+  std::string seen = "an open thing (descriptor 7) cannot be saved yet";
+  lower::Rank rank(&mpi,
+                   {[&] {
+                      looking = true;
+                      while (!may_look) usleep(100);
+                      return seen;
+                    },
+                    [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }});
+  rank.ready();
+  std::atomic<bool> wanted{true};
+  std::thread program([&] {
+    seam::state()->threads[0].tid = static_cast<int32_t>(syscall(SYS_gettid));
+    while (!ended) {
+      if (wanted) rank.serve();
+      usleep(100);
+    }
+  });
+  const auto stop = [&] {
+    rank.hold();
+    while (!rank.try_stop()) usleep(1000);
+    return rank.refusal_when_stopped();
+  };
+  rank.hold();
+  while (!looking) {
+    EXPECT_FALSE(rank.try_stop());
+    usleep(1000);
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(rank.try_stop());
+  rank.resume();  // given up while it looks; the next attempt looks anew
+  may_look = true;
+  EXPECT_EQ(stop(), seen);
+  rank.resume();
+  seen.clear();
+  EXPECT_EQ(stop().find("descriptor 7"), std::string::npos);
+  rank.resume();
   ended = true;
   program.join();
 }

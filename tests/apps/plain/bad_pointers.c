@@ -531,8 +531,8 @@ static void messages(void) {
 
 // Failures that leave nothing behind, and what the kernel keeps of what it is given.
 static void others(void) {
-  const long flags[] = {8, 16, 2 | 8};
-  for (int i = 0; i < 3; i++) {
+  const long flags[] = {8, 16, 2 | 8, 2 | 4};
+  for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++) {
     baseline();
     const int fd = dup(0);
     const long result = syscall(SYS_close_range, fd, fd, flags[i]);
