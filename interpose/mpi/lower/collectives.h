@@ -7,7 +7,6 @@
 
 namespace cropdl::lower {
 
-void register_for_membarrier();  // once per process, before the program starts
 void hold_collectives();
 void set_collective_targets(std::span<const coord::CollectiveCount> targets);
 void release_collectives();

@@ -29,10 +29,7 @@ std::string mpi_error(int code) {
 
 class Runtime final : public MpiRuntime {
  public:
-  Runtime() {
-    fill_predefined();
-    register_for_membarrier();
-  }
+  Runtime() { fill_predefined(); }
 
   void* const* table() override { return lower_table; }
   unsigned functions() override { return seam::kFnCount; }
