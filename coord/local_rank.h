@@ -57,7 +57,7 @@ class LocalRank {
   virtual Standing standing() = 0;
 
   // --- Stop. Called again and again (every 100 us or so) until true: the main thread is outside the LH, its
-  // context is complete, and it now serves the functions below.
+  // context is complete, it has looked for what refuses a checkpoint, and it now serves the functions below.
   virtual bool try_stop() = 0;
 
   // --- Only while stopped.

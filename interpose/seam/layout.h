@@ -1,5 +1,6 @@
 // The upper half's window and what lies at fixed addresses in it. Both halves include this header, and images
-// outlive the code that wrote them: every structure here is append-only and carries its version.
+// outlive the code that wrote them: within a seam version every structure here is append-only, and what an image of an older
+// one holds elsewhere refuses its restart (kOldestSeam).
 //
 // Ownership is the address: everything in the window belongs to the upper half (UH) and is saved, except the
 // control page. Everything outside belongs to the lower half (LH) and is made afresh at every start.

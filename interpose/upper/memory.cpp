@@ -120,7 +120,13 @@ long place_huge_pages(const Call& c) {
     const long result =
         address == 0 ? kNoMemory
                      : raw(c.nr, address, c.a[1], c.a[2], c.a[3] | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
-    if (result != kExists) return result;
+    if (result == kExists) continue;
+    if (failed(result)) {  // there are none, mostly, and programs ask again and again: the addresses go back
+      uint64_t end = address + length;
+      __atomic_compare_exchange_n(&seam::state()->map_next, &end, address, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_RELAXED);
+    }
+    return result;
   }
   return kNoMemory;
 }

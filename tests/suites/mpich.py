@@ -255,7 +255,8 @@ def main():
         if native.status != 0:
             row["natively out of time" if native.status is None else "natively failing"] += 1
         differs = result.verdict != "equal"
-        reason = known.reason(test.name, differs, result.verdict == "texts" and native.status not in (0, None))
+        reason = known.reason(test.name, differs, result.verdict == "texts" and native.status not in (0, None),
+                              native.status, outcome.status)
         row["equal" if not differs else "explained" if reason else "unexplained"] += 1
         if not differs or (reason and result.verdict == "texts"):
             continue
