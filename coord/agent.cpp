@@ -17,21 +17,16 @@
 #include <mutex>
 #include <thread>
 
+#include "base/host.h"
+#include "base/say.h"
+#include "base/time.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "coord/link.h"
-#include "restart/host.h"
-#include "restart/say.h"
 
 namespace cropdl::coord {
 
 namespace {
-
-int64_t now_us() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1'000'000LL + t.tv_nsec / 1000;
-}
 
 void signal_event(const Descriptor& event) {
   const uint64_t one = 1;
@@ -55,11 +50,11 @@ class Agent::Loop {
   Status start(VersionSink* sink) {
     if (!wake_ || !requested_) return Error{"control plane: cannot make an event: " + errno_text(errno)};
     if (config_.rank == 0) {
-      Result<std::unique_ptr<Hub>> hub = Hub::open(config_, sink, now_us());
+      Result<std::unique_ptr<Hub>> hub = Hub::open(config_, sink, monotonic_us());
       if (!hub) return hub.error();
       hub_ = std::move(*hub);
     } else {
-      link_.emplace(config_, now_us());
+      link_.emplace(config_, monotonic_us());
     }
     // The thread must never run a handler of the program's, nor swallow a signal that is meant for it.
     sigset_t all, before;
@@ -110,10 +105,10 @@ class Agent::Loop {
   // it would keep open). Where a sandbox forbids that, it shares the table and holds low numbers for moments
   // only.
   void leave_the_programs_descriptors() {
-    if (!config_.own_descriptors || wake_.fd() < restart::first_high_descriptor() || ::unshare(CLONE_FILES) != 0)
+    if (!config_.own_descriptors || wake_.fd() < first_high_descriptor() || ::unshare(CLONE_FILES) != 0)
       return;
     ::close_range(0, 1, 0);  // 2 stays, for reports
-    ::close_range(3, static_cast<unsigned>(restart::first_high_descriptor()) - 1, 0);
+    ::close_range(3, static_cast<unsigned>(first_high_descriptor()) - 1, 0);
   }
 
   void run() {
@@ -127,7 +122,7 @@ class Agent::Loop {
       else
         link_->add_to_poll(&fds);
       wait(&fds);
-      const int64_t now = now_us();
+      const int64_t now = monotonic_us();
       take_event(wake_);
       if (stop_) break;
       if (hub_) {
@@ -151,7 +146,7 @@ class Agent::Loop {
     }
     participant_.abandon(rank_);
     if (hub_) {
-      hub_->close(now_us());
+      hub_->close(monotonic_us());
     } else {
       link_->send(Bye{});
     }
@@ -162,7 +157,7 @@ class Agent::Loop {
     if (participant_.poll_period() != 0) until = std::min(until.value_or(next_poll_), next_poll_);
     timespec timeout{};
     if (until) {
-      const int64_t us = std::max<int64_t>(0, *until - now_us());
+      const int64_t us = std::max<int64_t>(0, *until - monotonic_us());
       timeout = {static_cast<time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000 * 1000)};
     }
     if (ppoll(fds->data(), fds->size(), until ? &timeout : nullptr, nullptr) < 0)
@@ -196,7 +191,7 @@ class Agent::Loop {
   void poll_participant() {
     participant_.poll(rank_, &reports_);
     if (hub_) {
-      for (const Report& r : std::exchange(reports_, {})) hub_->from_own_rank(r, now_us());
+      for (const Report& r : std::exchange(reports_, {})) hub_->from_own_rank(r, monotonic_us());
     } else {
       send_reports();
     }
@@ -257,9 +252,8 @@ class Agent::Loop {
 };
 
 Result<std::unique_ptr<Agent>> Agent::start(AgentConfig config, LocalRank& rank, VersionSink* sink) {
-  if (config.host.empty()) config.host = restart::host_name();
-  if (!config.report)
-    config.report = [](const std::string& line) { say("cropdl: " + line); };
+  if (config.host.empty()) config.host = host_name();
+  if (!config.report) config.report = [](const std::string& line) { say("cropdl: " + line); };
   auto loop = std::make_unique<Loop>(std::move(config), rank);
   if (const Status s = loop->start(sink); !s) return s.error();
   return std::unique_ptr<Agent>(new Agent(std::move(loop)));

@@ -64,18 +64,6 @@ Result<Descriptor> connect_to(const std::string& abstract_name, bool* refused) {
   return move_high(std::move(s));
 }
 
-std::string random_hex(size_t bytes) {
-  std::string text;
-  for (size_t i = 0; i < bytes; ++i) {
-    unsigned char b = 0;
-    while (getrandom(&b, 1, 0) != 1) {
-    }
-    text += "0123456789abcdef"[b >> 4];
-    text += "0123456789abcdef"[b & 15];
-  }
-  return text;
-}
-
 bool Channel::send(const std::string& message) {
   const auto n = static_cast<uint32_t>(message.size());
   out_.append(reinterpret_cast<const char*>(&n), sizeof n);

@@ -1,18 +1,15 @@
 // Framed messages between the processes of a job (and the cropdl command) over local stream sockets in the
-// abstract namespace. Nonblocking; descriptors are close-on-exec and high (restart/file.h). Lower half (LH FS base) and tools;
-// any one thread.
+// abstract namespace. Nonblocking; descriptors are close-on-exec and high (base/file.h). Lower half (LH FS
+// base) and tools; any one thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "restart/file.h"
+#include "base/file.h"
 
 namespace cropdl::coord {
-
-using restart::Descriptor;
-using restart::move_high;
 
 // The process at the other end, as the kernel saw it when it connected or listened.
 struct Peer {
@@ -27,9 +24,6 @@ Descriptor watch_process(int pid);
 Result<Descriptor> listen_on(const std::string& abstract_name);
 // The error's `refused` kind (nobody listens there) is told by `*refused`.
 Result<Descriptor> connect_to(const std::string& abstract_name, bool* refused);
-
-// 2 * bytes hexadecimal digits from the kernel's random source.
-std::string random_hex(size_t bytes);
 
 class Channel {
  public:

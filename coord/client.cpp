@@ -7,20 +7,17 @@
 #include <csignal>
 #include <ctime>
 
+#include "base/host.h"
+#include "base/time.h"
 #include "coord/channel.h"
 #include "coord/job_file.h"
 #include "coord/wire.h"
-#include "restart/host.h"
 
 namespace cropdl::coord {
 
 namespace {
 
-double now_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
+double now_seconds() { return static_cast<double>(monotonic_us()) * 1e-6; }
 
 // One conversation with a job's hub.
 class Call {
@@ -38,8 +35,8 @@ class Call {
         if (const Status s = call.greet(); !s) return s.error();
         return call;
       }
-      if (refused && job->host != restart::host_name())
-        return Error{"no job is running on " + directory + " on this node (" + restart::host_name() +
+      if (refused && job->host != host_name())
+        return Error{"no job is running on " + directory + " on this node (" + host_name() +
                      "); the last one ran on " + job->host + ": ask there"};
       if (refused) return nobody(directory);
       if (now_seconds() >= deadline) return socket.error();

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::coord {
 

@@ -402,7 +402,8 @@ std::string Coordinator::what_is_missing() const {
   if (inside < seats_.size() && outside < seats_.size())
     return rank_name(inside) + " is inside a collective that " + rank_name(outside) +
            " has not reached (it computes, or waits for a message)";
-  if (inside < seats_.size()) return rank_name(inside) + " is inside a collective or synchronous send that does not end";
+  if (inside < seats_.size())
+    return rank_name(inside) + " is inside a collective or synchronous send that does not end";
   if (outside < seats_.size())
     return rank_name(outside) +
            " has not reached a collective that others have begun (it computes, or waits)";

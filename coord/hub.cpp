@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/random.h"
+#include "base/time.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
 

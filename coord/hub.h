@@ -86,7 +86,7 @@ class Hub {
     int64_t began = 0;
   };
   std::map<uint64_t, Gathering> exchanges_;  // by round
-  std::string someone_lost_;  // a rank that cannot take part in exchanges any more, or ""
+  std::string someone_lost_;                 // a rank that cannot take part in exchanges any more, or ""
   int64_t next_interval_ = 0;
   bool asked_by_client_ = false;
   uint64_t last_version_ = 0;

@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "coord/channel.h"
-#include "restart/json.h"
 
 namespace cropdl::coord {
 
@@ -78,15 +78,14 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
   if (!text) return text.error();
   try {
     const nlohmann::json j = nlohmann::json::parse(*text);
-    if (restart::integer_of<uint64_t>(j.at("format")) != 1)
-      return Error{path + ": made by another version of CropDL"};
+    if (integer_of<uint64_t>(j.at("format")) != 1) return Error{path + ": made by another version of CropDL"};
     JobFile job;
     job.address = j.at("address").get<std::string>();
     job.token = j.at("token").get<std::string>();
     job.run_id = j.at("run_id").get<std::string>();
-    job.pid = restart::integer_of<int>(j.at("pid"));
+    job.pid = integer_of<int>(j.at("pid"));
     job.host = j.at("host").get<std::string>();
-    job.ranks = restart::integer_of<uint32_t>(j.at("ranks"));
+    job.ranks = integer_of<uint32_t>(j.at("ranks"));
     job.started = j.at("started").get<std::string>();
     return job;
   } catch (const nlohmann::json::exception&) {
@@ -111,15 +110,6 @@ std::string apart_host(const std::string& directory, const std::string& run_id, 
 
 void remove_apart(const std::string& directory, uint32_t rank) {
   unlink(apart_path(directory, rank).c_str());
-}
-
-std::string utc_now() {
-  const time_t now = time(nullptr);
-  tm parts;
-  gmtime_r(&now, &parts);
-  char text[32];
-  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
 }
 
 }  // namespace cropdl::coord

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::coord {
 
@@ -35,7 +35,5 @@ Status leave_apart(const std::string& directory, const std::string& run_id, uint
 std::string apart_host(const std::string& directory, const std::string& run_id,
                        uint32_t rank);  // "": not apart
 void remove_apart(const std::string& directory, uint32_t rank);
-
-std::string utc_now();
 
 }  // namespace cropdl::coord

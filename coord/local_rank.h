@@ -1,34 +1,35 @@
-// What the control plane's agent asks of the rank it lives in. Implemented by the lower half (and by a model in
-// the tests). All functions are called by the agent's thread of the same process (LH FS base); none blocks for
-// longer than a few hundred microseconds except where it says so. None makes an MPI call: what must be done by the
-// main thread is posted to it and polled.
+// What the control plane's agent asks of the rank it lives in. Implemented by the lower half (and by a model
+// in the tests). All functions are called by the agent's thread of the same process (LH FS base); none blocks
+// for longer than a few hundred microseconds except where it says so. None makes an MPI call: what must be
+// done by the main thread is posted to it and polled.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::coord {
 
-// Collectives begun by this rank on one communicator since the communicator exists. `comm` is the communicator's
-// identity, equal on all its members and over restarts.
+// Collectives begun by this rank on one communicator since the communicator exists. `comm` is the
+// communicator's identity, equal on all its members and over restarts.
 struct CollectiveCount {
   uint64_t comm;
   uint64_t begun;
   bool operator==(const CollectiveCount&) const = default;
 };
 
-// Where the rank's main thread is with regard to collectives. One consistent look: after hold() a rank that is at its
-// targets and not inside stays so. A new communicator is listed (with 0) before the collective that makes it ends.
+// Where the rank's main thread is with regard to collectives. One consistent look: after hold() a rank that
+// is at its targets and not inside stays so. A new communicator is listed (with 0) before the collective that
+// makes it ends.
 struct Standing {
   std::vector<CollectiveCount> counts;  // every communicator the rank is, or lately was, a member of
   uint64_t inside = 0;                  // communicator of the collective it is inside of, 0: none
   uint64_t held = 0;                    // communicator of the collective it waits to begin, 0: not held
-  uint64_t progress = 0;                // messages sent and received; collectives show in `counts` and `inside`
-  std::string refusal;                  // why no checkpoint can be taken now (one line, names call or state), or ""
-  bool starting = false;                // the program does not run yet: `refusal` will pass by itself
+  uint64_t progress = 0;  // messages sent and received; collectives show in `counts` and `inside`
+  std::string refusal;    // why no checkpoint can be taken now (one line, names call or state), or ""
+  bool starting = false;  // the program does not run yet: `refusal` will pass by itself
   bool operator==(const Standing&) const = default;
 };
 
@@ -39,11 +40,11 @@ struct PeerCount {
 };
 
 struct ImageSummary {
-  std::string file;          // name within the version's directory
-  uint64_t bytes = 0;        // size of the image file
-  uint64_t memory = 0;       // bytes of memory it holds
-  uint64_t checksum = 0;     // of the image's index, as recorded in the manifest
-  double seconds = 0;        // spent writing
+  std::string file;       // name within the version's directory
+  uint64_t bytes = 0;     // size of the image file
+  uint64_t memory = 0;    // bytes of memory it holds
+  uint64_t checksum = 0;  // of the image's index, as recorded in the manifest
+  double seconds = 0;     // spent writing
 };
 
 class LocalRank {
@@ -61,15 +62,16 @@ class LocalRank {
   virtual bool try_stop() = 0;
 
   // --- Only while stopped.
-  virtual std::string refusal_when_stopped() = 0;            // "" or why the state cannot be saved
-  virtual std::vector<PeerCount> sent() = 0;                 // point-to-point messages ever sent, per world rank;
-                                                             // also while try_stop() is false (each is counted
-                                                             // before its send begins)
-  virtual void begin_drain(const std::vector<PeerCount>& expected) = 0;  // messages sent to this rank, per sender;
-                                                             // again with larger numbers while senders still run
-  virtual bool drained(Status* failure) = 0;                 // all expected messages are here, all sends are done
+  virtual std::string refusal_when_stopped() = 0;  // "" or why the state cannot be saved
+  virtual std::vector<PeerCount> sent() = 0;       // point-to-point messages ever sent, per world rank;
+                                                   // also while try_stop() is false (each is counted
+                                                   // before its send begins)
+  virtual void begin_drain(
+      const std::vector<PeerCount>& expected) = 0;  // messages sent to this rank, per sender;
+                                                    // again with larger numbers while senders still run
+  virtual bool drained(Status* failure) = 0;        // all expected messages are here, all sends are done
   virtual void begin_write(const std::string& directory) = 0;
-  virtual bool written(Status* failure, ImageSummary* summary) = 0;      // the image is complete and synced
+  virtual bool written(Status* failure, ImageSummary* summary) = 0;  // the image is complete and synced
 
   // --- Ends a hold, a stop or an attempt at any point. Idempotent.
   virtual void resume() = 0;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "coord/local_rank.h"
-#include "restart/result.h"
 
 namespace cropdl::coord {
 

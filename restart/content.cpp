@@ -10,8 +10,8 @@
 #include <cstring>
 #include <vector>
 
-#include "restart/checksum.h"
-#include "restart/file.h"
+#include "base/checksum.h"
+#include "base/file.h"
 
 namespace cropdl::restart {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::restart {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+#include "base/readable.h"
+#include "base/result.h"
 #include "interpose/seam/layout.h"
-#include "restart/file.h"
-#include "restart/readable.h"
-#include "restart/result.h"
 
 namespace cropdl::restart {
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "restart/checksum.h"
+#include "base/checksum.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -67,8 +67,9 @@ bool well_formed(const Region& region) {
   return region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0;
 }
 
-// Page faults are most of the cost of loading, so the pages of a chunk are made by one call; advice only. (Huge pages made
-// by MADV_COLLAPSE were tried: 512 MB then load in 0.1 s or in 1 s, whatever the kernel has lying about.)
+// Page faults are most of the cost of loading, so the pages of a chunk are made by one call; advice only.
+// (Huge pages made by MADV_COLLAPSE were tried: 512 MB then load in 0.1 s or in 1 s, whatever the kernel has
+// lying about.)
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 constexpr uint64_t kWorthPopulating = 64 << 10;
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "restart/checksum.h"
+#include "base/checksum.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "restart/json.h"
+#include "base/json.h"
 
 namespace cropdl::restart {
 
@@ -109,25 +109,6 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
   } catch (const std::exception& e) {
     return Error{where + ": damaged: " + e.what()};
   }
-}
-
-std::string now_utc() {
-  time_t now = ::time(nullptr);
-  tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
-}
-
-std::string new_job_id() {
-  uint64_t bits[2] = {};
-  // getrandom(2): up to 256 bytes are never cut short once the pool is initialised.
-  while (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
-  }
-  char text[40];
-  std::snprintf(text, sizeof text, "%016lx%016lx", static_cast<unsigned long>(bits[0]),
-                static_cast<unsigned long>(bits[1]));
-  return text;
 }
 
 }  // namespace cropdl::restart

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::restart {
 
@@ -27,7 +27,7 @@ struct Manifest {
   uint32_t seam = 0;
   uint64_t version = 0;           // set by Store::publish
   uint64_t parent = 0;            // version this run was restarted from, 0: none
-  std::string created;            // UTC, ISO 8601; now_utc()
+  std::string created;            // utc_now()
   std::string job;                // id drawn when the job was first started, kept over restarts
   uint32_t ranks = 0;             //
   std::string program;            // absolute path
@@ -50,11 +50,5 @@ std::string manifest_text(const Manifest& manifest);
 
 // `where` is named in the error. Refuses newer formats, damage (own checksum), missing or impossible fields.
 Result<Manifest> parse_manifest(const std::string& text, const std::string& where);
-
-// "2024-05-17T09:30:00Z"
-std::string now_utc();
-
-// 128 random bits in hexadecimal, for Manifest::job.
-std::string new_job_id();
 
 }  // namespace cropdl::restart

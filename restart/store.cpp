@@ -11,8 +11,9 @@
 #include <mutex>
 #include <set>
 
-#include "restart/host.h"
-#include "restart/json.h"
+#include "base/host.h"
+#include "base/json.h"
+#include "base/time.h"
 #include "restart/store_layout.h"
 
 namespace cropdl::restart {
@@ -27,7 +28,8 @@ struct LockedStore {
   pid_t pid;
   dev_t device;
   ino_t inode;
-  auto operator<=>(const LockedStore&) const = default;  // NOLINT(modernize-use-nullptr): the compiler's own 0
+  auto operator<=>(const LockedStore&) const =
+      default;  // NOLINT(modernize-use-nullptr): the compiler's own 0
 };
 std::mutex locked_stores_mutex;
 std::set<LockedStore> locked_stores;  // under locked_stores_mutex
@@ -208,7 +210,7 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
                         {"program", json_bytes(identity.program)},
                         {"args", json_bytes(identity.args)},
                         {"ranks", identity.ranks},
-                        {"created", now_utc()}};
+                        {"created", utc_now()}};
   std::string draft = directory() + "/" + kTemporaryPrefix + kIdentityFile;
   ::unlink(draft.c_str());
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;

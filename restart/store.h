@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "restart/file.h"
+#include "base/file.h"
+#include "base/result.h"
 #include "restart/manifest.h"
-#include "restart/result.h"
 
 namespace cropdl::restart {
 

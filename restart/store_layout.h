@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "restart/manifest.h"
-#include "restart/result.h"
 
 namespace cropdl::restart {
 

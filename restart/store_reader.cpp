@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/host.h"
+#include "base/json.h"
 #include "restart/content.h"
-#include "restart/host.h"
 #include "restart/image.h"
-#include "restart/json.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"
 

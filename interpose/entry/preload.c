@@ -1,7 +1,7 @@
-/* libcropdl.so: `LD_PRELOAD=libcropdl.so ./train` protects an MPI program that no command line of ours starts, such as
-   the `exec ./train` of a wrapper script. The constructor re-executes a program that is linked with MPI, or is a Python
-   started by an MPI launcher, through cropdl-run; in shells, launchers and helpers it does nothing. C and libc only:
-   it is loaded into everything the launcher starts. */
+/* libcropdl.so: `LD_PRELOAD=libcropdl.so ./train` protects an MPI program that no command line of ours
+   starts, such as the `exec ./train` of a wrapper script. The constructor re-executes a program that is
+   linked with MPI, or is a Python started by an MPI launcher, through cropdl-run; in shells, launchers and
+   helpers it does nothing. C and libc only: it is loaded into everything the launcher starts. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -28,7 +28,8 @@ static const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-/* Our own directory, from where this library lies: PREFIX/lib/libcropdl.so or PREFIX/lib/.../cropdl/libcropdl.so. */
+/* Our own directory, from where this library lies: PREFIX/lib/libcropdl.so or
+ * PREFIX/lib/.../cropdl/libcropdl.so. */
 static int find_runner(char* out, size_t size) {
   Dl_info info;
   if (!dladdr((void*)&find_runner, &info)) return 0;
@@ -37,7 +38,8 @@ static int find_runner(char* out, size_t size) {
   char* slash = strrchr(directory, '/');
   if (!slash) return 0;
   *slash = 0;
-  static const char* const places[] = {"/../bin/cropdl-run", "/../../../bin/cropdl-run", "/../../bin/cropdl-run"};
+  static const char* const places[] = {"/../bin/cropdl-run", "/../../../bin/cropdl-run",
+                                       "/../../bin/cropdl-run"};
   for (size_t i = 0; i < sizeof places / sizeof *places; ++i) {
     snprintf(out, size, "%s%s", directory, places[i]);
     if (!access(out, X_OK)) return 1;
@@ -48,15 +50,17 @@ static int find_runner(char* out, size_t size) {
 __attribute__((constructor)) static void enter(int argc, char** argv, char** envp) {
   (void)envp;
   if (argc < 1 || !argv || !argv[0] || getauxval(AT_SECURE)) return;
-  if ((getauxval(AT_ENTRY) >> 32) >= 0x4000 && (getauxval(AT_ENTRY) >> 32) < 0x5000) return; /* in the window already */
-  if (getauxval(AT_SYSINFO_EHDR) == 0x400000100000) return;                                  /* so is a non-PIE program */
+  if ((getauxval(AT_ENTRY) >> 32) >= 0x4000 && (getauxval(AT_ENTRY) >> 32) < 0x5000)
+    return;                                                 /* in the window already */
+  if (getauxval(AT_SYSINFO_EHDR) == 0x400000100000) return; /* so is a non-PIE program */
   char self[4096];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0) return;
   self[n] = 0;
   const char* name = base_name(self);
-  static const char* const helpers[] = {"mpirun",    "mpiexec",   "orterun", "orted",       "prterun", "prted",     "hydra_pmi_proxy",
-                                        "mpiexec.hydra", "srun", "cropdl", "cropdl-run", "cropdl-restart", "gdb", "ssh"};
+  static const char* const helpers[] = {"mpirun",     "mpiexec",         "orterun",       "orted", "prterun",
+                                        "prted",      "hydra_pmi_proxy", "mpiexec.hydra", "srun",  "cropdl",
+                                        "cropdl-run", "cropdl-restart",  "gdb",           "ssh"};
   for (size_t i = 0; i < sizeof helpers / sizeof *helpers; ++i)
     if (!strcmp(name, helpers[i])) return;
   if (!strncmp(name, "cropdl-lower-", 13)) return;
@@ -75,7 +79,8 @@ __attribute__((constructor)) static void enter(int argc, char** argv, char** env
   words[w++] = runner;
   if (getenv("CROPDL_DIR")) words[w++] = (char*)"--dir", words[w++] = getenv("CROPDL_DIR");
   if (getenv("CROPDL_INTERVAL")) words[w++] = (char*)"--interval", words[w++] = getenv("CROPDL_INTERVAL");
-  if (getenv("CROPDL_SAVE_FILES")) words[w++] = (char*)"--save-files", words[w++] = getenv("CROPDL_SAVE_FILES");
+  if (getenv("CROPDL_SAVE_FILES"))
+    words[w++] = (char*)"--save-files", words[w++] = getenv("CROPDL_SAVE_FILES");
   words[w++] = (char*)"--";
   words[w++] = self;
   for (int i = 1; i < argc; ++i) words[w++] = argv[i];

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/lower/boot.h"
-#include "restart/result.h"
 
 namespace cropdl::entry {
 

@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
       ->check(entry::seconds_value());
   std::string files;
   app.add_option("--files", files,
-                 "files that the program writes to: make them as they were (truncate, the default), leave them as they "
+                 "files that the program writes to: make them as they were (truncate, the default), leave "
+                 "them as they "
                  "are (keep), or refuse if they differ (fail)")
       ->option_text("WORD")
       ->check(CLI::IsMember({"keep", "truncate", "fail"}));

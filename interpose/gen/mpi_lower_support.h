@@ -1,5 +1,5 @@
-// What the generated lower table needs beside the runtime's contract: functions the MPI lacks, lengths of arrays
-// that follow from a communicator, arrays a nonblocking call goes on reading. LH only, LH FS base.
+// What the generated lower table needs beside the runtime's contract: functions the MPI lacks, lengths of
+// arrays that follow from a communicator, arrays a nonblocking call goes on reading. LH only, LH FS base.
 #pragma once
 
 #include <mpi.h>
@@ -10,18 +10,20 @@
 #include <atomic>
 #include <string>
 
+#include "base/say.h"
 #include "interpose/mpi/lower/runtime.h"
 #include "interpose/seam/type_contents.h"
-#include "restart/say.h"
 
 namespace cropdl::lower::generated {
 
-// The program's MPI has the function, the one underneath does not. Once per process is enough to be understood.
+// The program's MPI has the function, the one underneath does not. Once per process is enough to be
+// understood.
 inline int missing(const char* name) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
-    cropdl::say(std::string("cropdl: ") + name + " is not offered by the MPI underneath; the call returns an error. Run "
-                 "under the program's own MPI to use it.");
+    cropdl::say(std::string("cropdl: ") + name +
+                " is not offered by the MPI underneath; the call returns an error. Run "
+                "under the program's own MPI to use it.");
   }
   return seam::kErrUnsupportedOperation;
 }
@@ -36,7 +38,8 @@ inline int* weights_in(const int* weights) {
                                                      : const_cast<int*>(weights);
 }
 inline MPI_T_pvar_handle all_handles_in(void* handle) {
-  return reinterpret_cast<intptr_t>(handle) == -1 ? MPI_T_PVAR_ALL_HANDLES : static_cast<MPI_T_pvar_handle>(handle);
+  return reinterpret_cast<intptr_t>(handle) == -1 ? MPI_T_PVAR_ALL_HANDLES
+                                                  : static_cast<MPI_T_pvar_handle>(handle);
 }
 
 // Ranks an alltoall on `vid` exchanges with.
@@ -73,7 +76,8 @@ inline int neighbors_out(seam::Vid vid) {
   return out;
 }
 
-// A nonblocking or persistent call may read its arrays of datatypes until its request is done: they go with it.
+// A nonblocking or persistent call may read its arrays of datatypes until its request is done: they go with
+// it.
 template <class H>
 struct KeptArray final : Kept {
   KeptArray(const seam::Vid* vids, int n) : array(vids, n) {}

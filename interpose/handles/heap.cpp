@@ -29,11 +29,11 @@ struct Header {
   uint64_t magic;
   uint32_t version;
   SpinLock lock;
-  uint64_t top;              // first address never given out
-  uint64_t blocks;           //
-  uint64_t free[kClasses];   // by log2 of the block's size: first free block, linked through their first word
-  uint64_t roots[kRoots];    //
-  uint64_t mapped;           // first address without memory; 0: kHeapEnd, as in images of earlier versions
+  uint64_t top;             // first address never given out
+  uint64_t blocks;          //
+  uint64_t free[kClasses];  // by log2 of the block's size: first free block, linked through their first word
+  uint64_t roots[kRoots];   //
+  uint64_t mapped;          // first address without memory; 0: kHeapEnd, as in images of earlier versions
 };
 static_assert(sizeof(Header) <= kPage);
 

@@ -1,5 +1,5 @@
-// A lock for a few instructions, in plain memory: it may lie in the persistent heap (0 is "free", and no cut is taken
-// while a thread is inside the LH). LH only, any thread.
+// A lock for a few instructions, in plain memory: it may lie in the persistent heap (0 is "free", and no cut
+// is taken while a thread is inside the LH). LH only, any thread.
 #pragma once
 
 #include <sched.h>
@@ -12,7 +12,8 @@ class SpinLock {
  public:
   void lock() {
     for (unsigned tries = 0; __atomic_exchange_n(&word_, 1u, __ATOMIC_ACQUIRE) != 0; ++tries) {
-      if (tries % 64 == 63) sched_yield();  // the holder may have lost its core: there can be more ranks than cores
+      if (tries % 64 == 63)
+        sched_yield();  // the holder may have lost its core: there can be more ranks than cores
       __builtin_ia32_pause();
     }
   }

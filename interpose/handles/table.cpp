@@ -118,7 +118,8 @@ std::vector<Handle> Tables::in_order(uint32_t kind) {
   for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i) {
     if (slot(make_handle(kind, i))->state != kFree) found.push_back(make_handle(kind, i));
   }
-  std::sort(found.begin(), found.end(), [this](Handle a, Handle b) { return slot(a)->serial < slot(b)->serial; });
+  std::sort(found.begin(), found.end(),
+            [this](Handle a, Handle b) { return slot(a)->serial < slot(b)->serial; });
   return found;
 }
 

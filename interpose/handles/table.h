@@ -1,9 +1,9 @@
-// Virtual handles with pruned recipes: what the program holds for an object of a library in the lower half, and how
-// to make that object again. Knows nothing of any library: kinds are small numbers, makers are indices of functions,
-// recipes are bytes that only their maker reads.
+// Virtual handles with pruned recipes: what the program holds for an object of a library in the lower half,
+// and how to make that object again. Knows nothing of any library: kinds are small numbers, makers are
+// indices of functions, recipes are bytes that only their maker reads.
 //
-// Everything lies in the persistent heap and is reached from one root. LH only, LH FS base, any thread; one writer at
-// a time (the caller's lock). Images hold these structures: append-only, versioned.
+// Everything lies in the persistent heap and is reached from one root. LH only, LH FS base, any thread; one
+// writer at a time (the caller's lock). Images hold these structures: append-only, versioned.
 #pragma once
 
 #include <cstddef>
@@ -29,21 +29,23 @@ enum SlotState : uint32_t {
 
 struct Slot {
   uint32_t state;
-  uint32_t maker;    // index of the function that made the object
-  uint64_t recipe;   // address of a Recipe; 0: there is none, the object cannot be made again
-  uint64_t serial;   // creation order over all kinds
-  uint32_t users;    // live or tombstoned recipes, and pending operations, that name this object
-  uint32_t next;     // free list
-  uint32_t flags;    // the owner's
+  uint32_t maker;   // index of the function that made the object
+  uint64_t recipe;  // address of a Recipe; 0: there is none, the object cannot be made again
+  uint64_t serial;  // creation order over all kinds
+  uint32_t users;   // live or tombstoned recipes, and pending operations, that name this object
+  uint32_t next;    // free list
+  uint32_t flags;   // the owner's
   uint32_t reserved;
-  uint64_t owner[3]; // the owner's
+  uint64_t owner[3];  // the owner's
 };
 static_assert(sizeof(Slot) == 64);
 
 struct Recipe {
   uint32_t dependencies;  // Handles follow, then `bytes` of the maker's own, 8-byte aligned
   uint32_t bytes;
-  std::span<const Handle> handles() const { return {reinterpret_cast<const Handle*>(this + 1), dependencies}; }
+  std::span<const Handle> handles() const {
+    return {reinterpret_cast<const Handle*>(this + 1), dependencies};
+  }
   const void* payload() const {
     return reinterpret_cast<const char*>(this + 1) + ((dependencies * sizeof(Handle) + 7) & ~size_t{7});
   }
@@ -51,7 +53,8 @@ struct Recipe {
 
 class Tables {
  public:
-  // Fresh tables in a formatted heap: indices from `first_dynamic` up to `capacity` are given out. nullptr: no space.
+  // Fresh tables in a formatted heap: indices from `first_dynamic` up to `capacity` are given out. nullptr:
+  // no space.
   static Tables* format(uint32_t first_dynamic, uint32_t capacity);
   // Those of a restored heap; nullptr with *why set if they can not be used.
   static Tables* restored(const char** why);
@@ -63,15 +66,16 @@ class Tables {
   bool set_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes);
   // A pending operation holds on to the object (and lets go again).
   void retain(Handle);
-  // The program freed the object, or an operation let go of it. Appends to `gone` what nobody needs any more, in the
-  // order in which it can be destroyed; those handles are free afterwards.
+  // The program freed the object, or an operation let go of it. Appends to `gone` what nobody needs any more,
+  // in the order in which it can be destroyed; those handles are free afterwards.
   void free(Handle, std::vector<Handle>& gone);
   void let_go(Handle, std::vector<Handle>& gone);
 
   Slot* slot(Handle h) {  // nullptr for fixed handles and such that were never given out
     const Kind& k = kinds_[kind_of(h) % kKinds];
     const uint32_t i = index_of(h);
-    return i >= first_dynamic_ && i < k.top ? reinterpret_cast<Slot*>(k.slots) + (i - first_dynamic_) : nullptr;
+    return i >= first_dynamic_ && i < k.top ? reinterpret_cast<Slot*>(k.slots) + (i - first_dynamic_)
+                                            : nullptr;
   }
   bool live(Handle h) { return slot(h) && slot(h)->state == kLive; }
 
@@ -84,7 +88,8 @@ class Tables {
 
  private:
   struct Kind {
-    uint64_t slots;  // address of capacity_ - first_dynamic_ slots, of which [0, top - first_dynamic_) were ever used
+    uint64_t slots;  // address of capacity_ - first_dynamic_ slots, of which [0, top - first_dynamic_) were
+                     // ever used
     uint32_t top;    //
     uint32_t free;   // index of the first free slot, 0: none
   };

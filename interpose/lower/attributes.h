@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::lower {
 

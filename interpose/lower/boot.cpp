@@ -1,10 +1,8 @@
 #include "interpose/lower/boot.h"
 
-#include "restart/json.h"
+#include "base/json.h"
 
 namespace cropdl::lower {
-
-using restart::json_bytes;
 
 std::string boot_text(const Boot& b) {
   return nlohmann::json{{"restart", b.restart},
@@ -27,16 +25,16 @@ Result<Boot> parse_boot(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
     Boot b;
     b.restart = json.at("restart").get<bool>();
-    b.directory = restart::bytes_of(json.at("directory"));
+    b.directory = bytes_of(json.at("directory"));
     b.interval = json.at("interval").get<double>();
-    b.program = restart::bytes_of(json.at("program"));
-    b.preload = restart::bytes_of(json.at("preload"));
-    b.version = restart::integer_of<uint64_t>(json.at("version"));
-    b.installation = restart::bytes_of(json.at("installation"));
+    b.program = bytes_of(json.at("program"));
+    b.preload = bytes_of(json.at("preload"));
+    b.version = integer_of<uint64_t>(json.at("version"));
+    b.installation = bytes_of(json.at("installation"));
     b.sanitizer = json.at("sanitizer").get<std::string>();
-    b.layout = restart::integer_of<int>(json.at("layout"));
-    b.personality = restart::integer_of<unsigned long>(json.at("personality"));
-    b.save_files = restart::integer_of<uint64_t>(json.at("save_files"));
+    b.layout = integer_of<int>(json.at("layout"));
+    b.personality = integer_of<unsigned long>(json.at("personality"));
+    b.save_files = integer_of<uint64_t>(json.at("save_files"));
     b.files = json.at("files").get<std::string>();
     return b;
   } catch (const nlohmann::json::exception&) {

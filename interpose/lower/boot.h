@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::lower {
 
@@ -14,17 +14,17 @@ inline constexpr const char* kBootVariable = "CROPDL_BOOT";
 
 struct Boot {
   bool restart = false;
-  std::string directory;     // absolute path of the store
-  double interval = 0;       // seconds between checkpoints, 0: only when asked
-  std::string program;       // absolute path (start only)
-  std::string preload;       // LD_PRELOAD of the program, if the preload entrance took ours out of it
-  uint64_t version = 0;      // to restart from, 0: the newest that is whole
-  std::string installation;  // directory of our shims and core
-  std::string sanitizer;     // "AddressSanitizer" if the program was built with it (start only)
-  int layout = 0;            // how often this process has started over in another layout (layout.h)
+  std::string directory;          // absolute path of the store
+  double interval = 0;            // seconds between checkpoints, 0: only when asked
+  std::string program;            // absolute path (start only)
+  std::string preload;            // LD_PRELOAD of the program, if the preload entrance took ours out of it
+  uint64_t version = 0;           // to restart from, 0: the newest that is whole
+  std::string installation;       // directory of our shims and core
+  std::string sanitizer;          // "AddressSanitizer" if the program was built with it (start only)
+  int layout = 0;                 // how often this process has started over in another layout (layout.h)
   unsigned long personality = 0;  // what it had before that
-  uint64_t save_files = 0;   // --save-files, 0: as before, or the default
-  std::string files;         // --files (restart only), "": the default
+  uint64_t save_files = 0;        // --save-files, 0: as before, or the default
+  std::string files;              // --files (restart only), "": the default
 };
 
 std::string boot_text(const Boot& boot);

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <map>
 
+#include "base/file.h"
 #include "interpose/seam/state.h"
-#include "restart/file.h"
 
 namespace cropdl::lower {
 namespace {
@@ -133,8 +133,7 @@ std::string unknown_descriptor(bool mpi) {
   const auto find = [&]() -> std::string {
     for (const int fd : open_descriptors()) {
       struct stat st {};
-      if (seam::owns_file(seam::state(), fd) || restart::is_own_descriptor(fd) || fstat(fd, &st) != 0)
-        continue;
+      if (seam::owns_file(seam::state(), fd) || is_own_descriptor(fd) || fstat(fd, &st) != 0) continue;
       if (const auto it = ours.find(fd); it != ours.end() && it->second == key_of(st)) continue;
       const std::string link = link_of(fd);
       if (link.empty() || (mpi && may_be_the_mpis(st, link))) continue;

@@ -2,8 +2,8 @@
 // its own.
 #pragma once
 
+#include "base/result.h"
 #include "interpose/seam/layout.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 

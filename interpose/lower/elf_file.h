@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::lower {
 
@@ -18,7 +18,7 @@ struct ElfFile {
   std::vector<Elf64_Phdr> segments;
   std::string interpreter;          // "": static
   std::vector<std::string> needed;  // DT_NEEDED
-  std::string names;                // its dynamic string table: all symbols that it defines or wants, between zeros
+  std::string names;  // its dynamic string table: all symbols that it defines or wants, between zeros
   bool knows(const std::string& symbol) const;
   bool position_independent() const { return header.e_type == ET_DYN; }
 };

@@ -9,13 +9,11 @@
 #include <map>
 #include <utility>
 
+#include "base/file.h"
 #include "restart/content.h"
-#include "restart/file.h"
 
 namespace cropdl::lower {
 namespace {
-
-using restart::Descriptor;
 
 constexpr int64_t kMark = 32 << 20;  // bytes at the beginning and before the end: all of most logs
 
@@ -98,7 +96,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   for (const auto& [key, writers] : by_inode) {
     FileContent& c = contents[static_cast<size_t>(writers.content)];
     const Descriptor file =
-        restart::open_high("/proc/thread-self/fd/" + std::to_string(writers.fd), O_RDONLY | O_NOCTTY);
+        open_high("/proc/thread-self/fd/" + std::to_string(writers.fd), O_RDONLY | O_NOCTTY);
     if (!file) return Error{own(c.path) + ": cannot be read, and so not saved: " + errno_text(errno)};
     if (!writers.in_place) {
       const auto mark = mark_of(file.fd(), c.identity.size, c.path);
@@ -118,7 +116,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     made = true;
     c.stored = folder + "/" + std::to_string(writers.content);
     const std::string path = directory + "/" + c.stored;
-    const auto make = [&path] { return restart::open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600); };
+    const auto make = [&path] { return open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600); };
     Descriptor copy = make();
     if (!copy && errno == EMFILE) {
       if (auto s = copies.sync(); !s) return s.error();
@@ -133,7 +131,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   }
   if (auto s = copies.sync(); !s) return s.error();
   if (made)
-    if (auto s = restart::sync_directory(directory + "/" + folder); !s) return s.error();
+    if (auto s = sync_directory(directory + "/" + folder); !s) return s.error();
   return contents;
 }
 
@@ -141,14 +139,15 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
   const auto size = static_cast<uint64_t>(c.identity.size);
   if (!c.stored.empty()) {
     const std::string path = directory + "/" + c.stored;
-    const Descriptor copy = restart::open_high(path, O_RDONLY);
+    const Descriptor copy = open_high(path, O_RDONLY);
     if (!copy) return {Verdict::kDamaged, path + ": " + errno_text(errno)};
     const auto sum = restart::content_checksum(copy.fd(), 0, size, path);
     if (!sum) return {Verdict::kDamaged, sum.error().message};
     if (*sum != c.checksum) return {Verdict::kDamaged, path + ": its content is damaged (checksum)"};
   }
   struct stat there {};
-  if (!c.stored.empty() && policy != FilesPolicy::kKeep && lstat(c.path.c_str(), &there) == 0 && S_ISLNK(there.st_mode))
+  if (!c.stored.empty() && policy != FilesPolicy::kKeep && lstat(c.path.c_str(), &there) == 0 &&
+      S_ISLNK(there.st_mode))
     return {Verdict::kRefused,
             own(c.path) + ": is a symbolic link now, and is not written through; put the file back"};
   if (stat(c.path.c_str(), &there) != 0) {
@@ -167,7 +166,7 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
   if (!now) return {Verdict::kMissing, own(c.path) + ": " + now.error().message};
   const bool same = is_same_file(c.identity, *now);
   if (same && looks_the_same(c.identity, *now)) return {};
-  const Descriptor file = restart::open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const Descriptor file = open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) return {Verdict::kRefused, own(c.path) + ": cannot be read: " + errno_text(errno)};
   const bool long_enough = now->size >= c.identity.size;
   const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
@@ -203,7 +202,7 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {
-    const Descriptor file = restart::open_high(c.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    const Descriptor file = open_high(c.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
     struct stat st {};
     if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     if (st.st_size == c.identity.size) return {};
@@ -212,14 +211,14 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
     note(" was cut back from " + std::to_string(st.st_size) + " to " + bytes_text(size));
     return set_modified(file.fd(), c.identity.modified);
   }
-  const Descriptor copy = restart::open_high(directory + "/" + c.stored, O_RDONLY);
+  const Descriptor copy = open_high(directory + "/" + c.stored, O_RDONLY);
   if (!copy) return Error{directory + "/" + c.stored + ": " + errno_text(errno)};
   bool changed = false;
-  Descriptor file = restart::open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  Descriptor file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
     // Made aside and linked when it is whole; another rank may have been first.
     const std::string aside = c.path + ".cropdl-" + std::to_string(getpid());
-    Descriptor made = restart::open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (!made) return Error{own(c.path) + ": cannot be made again: " + errno_text(errno)};
     Status s = restart::put_back_content(copy.fd(), made.fd(), size, own(c.path), &changed);
     // Not the bits that give rights: the owner may be another one.
@@ -236,7 +235,7 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
       return {};
     }
     if (why != EEXIST) return Error{own(c.path) + ": cannot be made again: " + errno_text(why)};
-    file = restart::open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return Error{own(c.path) + ": cannot be written: " + errno_text(errno)};
   if (auto s = restart::put_back_content(copy.fd(), file.fd(), size, own(c.path), &changed); !s) return s;

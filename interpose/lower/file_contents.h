@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/lower/open_files.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 

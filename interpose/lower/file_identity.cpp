@@ -6,13 +6,12 @@
 
 #include <cerrno>
 
-#include "restart/hex.h"
-#include "restart/json.h"
+#include "base/hex.h"
+#include "base/json.h"
 
 namespace cropdl::lower {
 
 using nlohmann::json;
-using restart::integer_of;
 
 namespace {
 
@@ -39,7 +38,7 @@ Result<FileIdentity> identify(int fd, const std::string& path) {
   int mount = 0;
   if ((fd >= 0 ? name_to_handle_at(fd, "", head, &mount, AT_EMPTY_PATH)
                : name_to_handle_at(AT_FDCWD, path.c_str(), head, &mount, AT_SYMLINK_FOLLOW)) == 0)
-    id.handle = restart::hex_digits(handle + sizeof(file_handle), head->handle_bytes);
+    id.handle = hex_digits(handle + sizeof(file_handle), head->handle_bytes);
   return id;
 }
 

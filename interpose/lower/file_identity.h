@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::lower {
 

@@ -33,7 +33,21 @@ constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam
 static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
               seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
-enum Label { kNext, kAllow, kTrap, kAbsent, kMmap, kMask, kFcntl, kIoctl, kInput, kMprotect, kFutex, kFutexTime, kArchPrctl };
+enum Label {
+  kNext,
+  kAllow,
+  kTrap,
+  kAbsent,
+  kMmap,
+  kMask,
+  kFcntl,
+  kIoctl,
+  kInput,
+  kMprotect,
+  kFutex,
+  kFutexTime,
+  kArchPrctl
+};
 
 struct Instruction {
   sock_filter code;

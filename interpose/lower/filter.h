@@ -3,12 +3,12 @@
 // instruction pointer outside the window.
 #pragma once
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::lower {
 
-// `restarted`: ids are virtual too. `watch_input`: the standard input is one whose bytes are gone when they are
-// read. Sets no_new_privs, as an unprivileged filter must.
+// `restarted`: ids are virtual too. `watch_input`: the standard input is one whose bytes are gone when they
+// are read. Sets no_new_privs, as an unprivileged filter must.
 Status install_filter(bool restarted, bool watch_input);
 
 }  // namespace cropdl::lower

@@ -1,6 +1,6 @@
-// What the kernel shows of the process in /proc/PID/cmdline and auxv: the program's, which lies in its stack, and
-// not the lower half's. The environment stays this run's: launchers and batch systems find their processes by it.
-// LH, main thread, START.
+// What the kernel shows of the process in /proc/PID/cmdline and auxv: the program's, which lies in its stack,
+// and not the lower half's. The environment stays this run's: launchers and batch systems find their
+// processes by it. LH, main thread, START.
 #pragma once
 
 namespace cropdl::lower {

@@ -81,8 +81,9 @@ Status settle_addresses(Process& p, const restart::Version& version) {
   const Status kept = reserve_addresses(*image);
   if (kept) return {};
   if (p.boot.layout < kLayouts) start_over(p.boot);
-  return Error{kept.error().message + ", in " + std::to_string(p.boot.layout + 1) +
-               " layouts one after the other: the program had placed memory there itself (MAP_FIXED). Try again"};
+  return Error{
+      kept.error().message + ", in " + std::to_string(p.boot.layout + 1) +
+      " layouts one after the other: the program had placed memory there itself (MAP_FIXED). Try again"};
 }
 
 void settled_in(const Boot& boot) {

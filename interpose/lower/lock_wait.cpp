@@ -8,8 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/host.h"
 #include "interpose/lower/process_stat.h"
-#include "restart/host.h"
 
 namespace cropdl::lower {
 namespace {
@@ -60,7 +60,7 @@ Result<restart::Store> open_store(const std::string& directory, const restart::S
     if (!reader) return store;
     const auto job = reader->live_job();
     if (!job) return store;
-    const bool ending = job->pid != 0 && job->host == restart::host_name() && is_ending(job->pid);
+    const bool ending = job->pid != 0 && job->host == host_name() && is_ending(job->pid);
     if (waited() > (ending ? wait.ending_seconds : wait.grace_seconds)) {
       if (!ending) return store;
       return Error{"store " + directory + ": the former job's process " + std::to_string(job->pid) +

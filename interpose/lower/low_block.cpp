@@ -94,8 +94,9 @@ int start_thread(void* (*run)(void*), void* argument, void* stack, size_t size) 
 
 int start_lender(void* (*run)(void*), void* argument) {
   void* const at = reinterpret_cast<void*>(seam::kLowBegin + stacks_used * kStack);
-  if (!no_low_memory && stacks_used < kStacks && mmap(at, kStack, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at) {
+  if (!no_low_memory && stacks_used < kStacks &&
+      mmap(at, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
+          at) {
     ++stacks_used;
     const int error = start_thread(run, argument, at, kStack);
     if (error != EINVAL) return error;  // else too little room for the C library's static TLS

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/file.h"
+#include "base/say.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/donor.h"
 #include "interpose/lower/filter.h"
@@ -21,8 +23,6 @@
 #include "interpose/lower/save.h"
 #include "interpose/lower/window.h"
 #include "interpose/seam/thread.h"
-#include "restart/file.h"
-#include "restart/say.h"
 
 extern "C" {
 [[noreturn]] void cropdl_enter(uint64_t sp, uint64_t entry, cropdl::seam::ThreadRecord*);
@@ -166,11 +166,11 @@ namespace {
 [[noreturn]] void lower_main(int argc, char** argv) {
   using namespace cropdl::lower;
   const std::vector<int> given = open_descriptors();
-  cropdl::restart::set_first_high_descriptor(choose_first_descriptor());
+  cropdl::set_first_high_descriptor(choose_first_descriptor());
   cropdl::keep_error_stream(choose_first_descriptor());
   // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors
   // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
-  cropdl::restart::open_high("/", O_PATH);
+  cropdl::open_high("/", O_PATH);
   const char* text = getenv(kBootVariable);
   Process& p = process();
   auto boot = parse_boot(text != nullptr ? text : "");

@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/file.h"
 #include "interpose/lower/mapping_flags.h"
-#include "restart/file.h"
 
 namespace cropdl::lower {
 namespace {
@@ -94,7 +94,7 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
                         const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
   const FileIdentity& then = file.identity;
   if (then.inode == 0) return Remapped::kOtherFile;
-  const restart::Descriptor fd = restart::open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!fd) return Remapped::kOtherFile;
   const auto now = identify(fd.fd(), "");
   if (!now || !S_ISREG(now->mode)) return Remapped::kOtherFile;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/lower/file_identity.h"
 #include "interpose/lower/mappings.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 

@@ -158,8 +158,7 @@ Pages pages_of(uint64_t begin, uint64_t end) {
   return pages;
 }
 
-bool readable_pages(const restart::ReadableMemory& memory, uint64_t begin, uint64_t end,
-                    std::vector<PageRun>* runs) {
+bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
   if (!memory) return false;
   for (uint64_t a = begin; a < end;) {
     const uint64_t readable = memory.probe(a, end);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "restart/readable.h"
+#include "base/readable.h"
 
 namespace cropdl::lower {
 
@@ -47,7 +47,6 @@ Pages pages_of(uint64_t begin, uint64_t end);
 
 // Runs of pages in [begin, end) that can be read, found out without a signal: those beyond a file's end raise
 // SIGBUS, guard pages SIGSEGV. False if this cannot be found out here.
-bool readable_pages(const restart::ReadableMemory& memory, uint64_t begin, uint64_t end,
-                    std::vector<PageRun>* runs);
+bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
 
 }  // namespace cropdl::lower

@@ -97,7 +97,7 @@ void add_extents(restart::Region& region, const std::vector<PageRun>& runs) {
 
 // What is neither mapped nor known to be a guard: swapped out, and then readable. If it is not, an image
 // without it would be wrong.
-Status examine_anonymous(const Mapping& m, const restart::ReadableMemory& memory, restart::Region& region,
+Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart::Region& region,
                          std::vector<PageRun>* guards) {
   Pages pages = pages_of(m.begin, m.end);
   add_extents(region, pages.present);
@@ -120,7 +120,7 @@ Status examine_anonymous(const Mapping& m, const restart::ReadableMemory& memory
 }
 
 // A file's pages exist whether they are in memory or not, up to its end. What cannot be read must lie beyond.
-Status examine_file_pages(const Mapping& m, const MappedFile& file, const restart::ReadableMemory& memory,
+Status examine_file_pages(const Mapping& m, const MappedFile& file, const ReadableMemory& memory,
                           restart::Region& region, std::vector<PageRun>* guards) {
   *guards = pages_of(m.begin, m.end).guards;
   const OpenedUp opened(m.begin, m.end, m.prot);
@@ -286,7 +286,7 @@ Result<ProgramMemory> examine_memory() {
     mine = program_part(seen.all);
   }
   memory.state.lock_future = seen.lock_future;
-  const restart::ReadableMemory readable;
+  const ReadableMemory readable;
   for (const Mapping& m : mine) {
     restart::Region region{m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}};
     RegionState state;

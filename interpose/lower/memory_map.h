@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/lower/memory_state.h"
 #include "restart/image.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 

@@ -2,8 +2,8 @@
 // Without NUMA, and where a sandbox forbids to ask (and so to set one), there is no policy.
 #pragma once
 
+#include "base/result.h"
 #include "interpose/lower/memory_state.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 

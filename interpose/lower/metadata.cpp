@@ -1,13 +1,10 @@
 #include "interpose/lower/metadata.h"
 
-#include "restart/json.h"
+#include "base/json.h"
 
 namespace cropdl::lower {
 
 using nlohmann::json;
-using restart::bytes_of;
-using restart::integer_of;
-using restart::json_bytes;
 
 std::string metadata_text(const Metadata& m) {
   json pending = json::array();
@@ -31,7 +28,7 @@ std::string metadata_text(const Metadata& m) {
     contents.push_back({{"path", json_bytes(c.path)},
                         {"identity", to_json(c.identity)},
                         {"stored", c.stored},
-                        {"checksum", restart::hex_text(c.checksum)}});
+                        {"checksum", hex_text(c.checksum)}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
               {"program", json_bytes(m.program)},
@@ -63,7 +60,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.program = bytes_of(j.at("program"));
     m.cwd = bytes_of(j.at("cwd"));
     m.name = bytes_of(j.at("name"));
-    m.arguments = restart::list_of(j.at("arguments"));
+    m.arguments = list_of(j.at("arguments"));
     m.umask = integer_of<uint32_t>(j.at("umask"));
     j.at("interval").get_to(m.interval);
     j.at("mpi").get_to(m.mpi_name);
@@ -89,7 +86,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     }
     for (const json& c : j.at("contents"))
       m.contents.push_back({bytes_of(c.at("path")), file_identity_from(c.at("identity")),
-                            c.at("stored").get<std::string>(), restart::hex_of(c.at("checksum"))});
+                            c.at("stored").get<std::string>(), hex_of(c.at("checksum"))});
     for (const OpenFile& f : m.files)
       if (f.content < -1 || f.content >= static_cast<int>(m.contents.size()))
         return Error{where + ": its metadata names a content that is not there"};

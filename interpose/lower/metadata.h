@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/clocks.h"
 #include "interpose/lower/file_contents.h"
 #include "interpose/lower/memory_state.h"
 #include "interpose/lower/open_files.h"
 #include "interpose/lower/pending_signals.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/lower/file_identity.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 
@@ -25,9 +25,9 @@ struct OpenFile {
   int content = -1;       // of a regular file that some descriptor can write to: index of its FileContent
 };
 
-// "" or the refusal for the sake of a descriptor on which calls may end with EINTR when a stop interrupts them
-// (man 7 signal: sockets with a time limit; io_uring_enter): found out before the program is stopped. Any
-// thread.
+// "" or the refusal for the sake of a descriptor on which calls may end with EINTR when a stop interrupts
+// them (man 7 signal: sockets with a time limit; io_uring_enter): found out before the program is stopped.
+// Any thread.
 std::string interrupted_by_a_stop();
 
 // All descriptors of the program; refuses by name what cannot be saved. `mpi`: an MPI is at work in the LH.

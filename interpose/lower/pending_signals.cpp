@@ -9,9 +9,9 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/hex.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
-#include "restart/hex.h"
 
 namespace cropdl::lower {
 namespace {
@@ -67,7 +67,7 @@ bool has_sender(const siginfo_t& info) {
 }
 
 bool parse(const std::string& text, siginfo_t* info) {
-  const auto bytes = restart::bytes_of_hex(text);
+  const auto bytes = bytes_of_hex(text);
   if (!bytes || bytes->size() != kInfoSize) return false;
   memcpy(info, bytes->data(), kInfoSize);
   return true;
@@ -112,7 +112,7 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
     const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
     if (!is_blocked && has_sender(t.info) && !by_itself) continue;
     if (by_itself) t.info.si_pid = state->upper_pid;
-    result.push_back({t.process, restart::hex_digits(&t.info, kInfoSize)});
+    result.push_back({t.process, hex_digits(&t.info, kInfoSize)});
   }
   return result;
 }

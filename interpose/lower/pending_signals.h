@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "restart/result.h"
+#include "base/result.h"
 
 namespace cropdl::lower {
 

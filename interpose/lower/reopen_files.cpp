@@ -11,11 +11,11 @@
 #include <set>
 #include <utility>
 
+#include "base/file.h"
+#include "base/say.h"
 #include "interpose/lower/descriptors.h"
 #include "interpose/lower/raised_limit.h"
 #include "interpose/seam/state.h"
-#include "restart/file.h"
-#include "restart/say.h"
 
 namespace cropdl::lower {
 namespace {
@@ -34,13 +34,13 @@ int highest_of(const std::vector<OpenFile>& files) {
 
 // For the rest of this process's life: what was given to it, and is not the program's any more.
 void move_away(int fd) {
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, restart::first_high_descriptor());
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
   if (high >= 0) close(fd);
 }
 
 // Hydra gives each rank an open descriptor to talk to, and says its number.
 void move_launchers_connection(int fd) {
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, restart::first_high_descriptor());
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
   if (high < 0) return;
   close(fd);
   setenv("PMI_FD", std::to_string(high).c_str(), 1);
@@ -115,8 +115,8 @@ Verdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy 
 
 Status make_room_for(int highest, const std::vector<int>& inherited) {
   raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
-  if (highest >= restart::first_high_descriptor()) {
-    restart::set_first_high_descriptor(highest + 1);
+  if (highest >= first_high_descriptor()) {
+    set_first_high_descriptor(highest + 1);
     keep_error_stream(highest + 1);
   }
   const char* connection = getenv("PMI_FD");
@@ -128,7 +128,7 @@ Status make_room_for(int highest, const std::vector<int>& inherited) {
       move_away(fd);
   }
   for (const int fd : open_descriptors())
-    if (fd > 2 && fd <= highest && restart::is_own_descriptor(fd))
+    if (fd > 2 && fd <= highest && is_own_descriptor(fd))
       return Error{"the program has descriptors up to " + std::to_string(highest) +
                    ", and there is no room above them; raise the limit (ulimit -n)"};
   return {};
@@ -155,7 +155,7 @@ Verdict check_files(const SavedFiles& saved) {
 Status place_files(const SavedFiles& saved) {
   const auto& files = saved.files;
   // Everything temporary is numbered above all that the program has.
-  const int above = std::max(restart::first_high_descriptor(), highest_of(files) + 1);
+  const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
   int streams[3];
   for (int s = 0; s < 3; ++s) {
     streams[s] = fcntl(s, F_DUPFD_CLOEXEC, above);
@@ -189,7 +189,7 @@ Status place_files(const SavedFiles& saved) {
   for (const int stream : streams)
     if (stream >= 0) close(stream);
   raised.reset();
-  restart::set_first_high_descriptor(std::min(restart::first_high_descriptor(), choose_first_descriptor()));
+  set_first_high_descriptor(std::min(first_high_descriptor(), choose_first_descriptor()));
   return {};
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/file.h"
+#include "base/say.h"
 #include "interpose/lower/layout.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -16,9 +18,7 @@
 #include "interpose/lower/process_ids.h"
 #include "interpose/lower/reopen_files.h"
 #include "interpose/lower/window.h"
-#include "restart/file.h"
 #include "restart/image.h"
-#include "restart/say.h"
 
 namespace cropdl::lower {
 namespace {

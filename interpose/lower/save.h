@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/result.h"
 #include "coord/local_rank.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/random.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/initial_stack.h"
 #include "interpose/lower/process.h"
@@ -75,7 +76,7 @@ bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
 
 void start_program(Process& p, const std::vector<std::string>& argv) {
   if (p.launch.rank == 0) {
-    restart::StoreIdentity identity{restart::new_job_id(), p.program, p.arguments, p.launch.ranks};
+    restart::StoreIdentity identity{random_hex(16), p.program, p.arguments, p.launch.ranks};
     if (auto s = open_versions(p, identity); !s) die(s.error().message);
   }
   if (auto s = map_fresh_state(p.boot.installation, p.program); !s) die(s.error().message);
@@ -93,7 +94,8 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   if (!interpreter) die(interpreter.error().message);
   auto* state = seam::state();
   for (const int fd : p.inherited.programs) {
-    if (fd >= static_cast<int>(seam::kMaxDescriptors)) die("descriptor " + std::to_string(fd) + " is too high");
+    if (fd >= static_cast<int>(seam::kMaxDescriptors))
+      die("descriptor " + std::to_string(fd) + " is too high");
     seam::set_owned(state, static_cast<uint64_t>(fd), true);
     if (fd < 3) state->streams[fd] = static_cast<uint8_t>(fd + 1);
   }

@@ -2,9 +2,10 @@
 
 #include <unistd.h>
 
+#include "base/host.h"
+#include "base/time.h"
 #include "interpose/lower/machine.h"
 #include "interpose/seam/layout.h"
-#include "restart/host.h"
 
 namespace cropdl::lower {
 
@@ -16,13 +17,13 @@ Result<std::string> VersionStore::begin() {
 
 Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) {
   restart::Manifest m = manifest_;
-  m.created = restart::now_utc();
+  m.created = utc_now();
   m.stall_seconds = stall_seconds;
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
   m.images.clear();
   for (const auto& image : images)
-    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, restart::host_name()});
+    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name()});
   auto number = store_.publish(m);
   if (number) manifest_.parent = *number;
   return number;

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/result.h"
 #include "interpose/seam/state.h"
-#include "restart/result.h"
 
 namespace cropdl::lower {
 
@@ -18,8 +18,8 @@ Status map_control_page(const std::string& installation);
 // For a program that starts: maps the core, the state and the heap, and fills in the state.
 Status map_fresh_state(const std::string& installation, const std::string& exe);
 
-// Installs the kernel's signal handlers of the core and of the program, as PersistentState::actions has them, and the main
-// thread's signal stack.
+// Installs the kernel's signal handlers of the core and of the program, as PersistentState::actions has them,
+// and the main thread's signal stack.
 Status install_handlers();
 
 // The address of symbol `name` in the dynamic symbol table of a loaded vDSO-like image, or 0.

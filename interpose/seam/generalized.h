@@ -1,5 +1,5 @@
-// What the halves know of a generalized request: the shim's record of it, of which the lower half reads the first word
-// only.
+// What the halves know of a generalized request: the shim's record of it, of which the lower half reads the
+// first word only.
 #pragma once
 
 #include "interpose/seam/mpi_abi.h"

@@ -1,6 +1,6 @@
 // The upper half's window and what lies at fixed addresses in it. Both halves include this header, and images
-// outlive the code that wrote them: within a seam version every structure here is append-only, and what an image of an older
-// one holds elsewhere refuses its restart (kOldestSeam).
+// outlive the code that wrote them: within a seam version every structure here is append-only, and what an
+// image of an older one holds elsewhere refuses its restart (kOldestSeam).
 //
 // Ownership is the address: everything in the window belongs to the upper half (UH) and is saved, except the
 // control page. Everything outside belongs to the lower half (LH) and is made afresh at every start.
@@ -55,14 +55,14 @@ struct ThreadRecord {
   int32_t upper_tid;   // the id the UH was told when the thread began
   volatile int32_t
       pinned;  // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
-  uint32_t lower_selector;     // of the segment whose base is lower_fs in this run; 0: there is none
-  uint32_t upper_selector;     // likewise upper_fs
-  uint64_t context;            // address of the ucontext on the UH stack that rt_sigreturn resumes
-  uint64_t clear_tid;          // set_tid_address
-  uint64_t robust_list;        // set_robust_list
-  uint64_t robust_size;        //
-  uint32_t pending[2];         // requests of an interrupted blocking call, continued when it is called again
-  uint32_t failed[2];          // communicator (Vid) and error class of the first request that the call found failed
+  uint32_t lower_selector;  // of the segment whose base is lower_fs in this run; 0: there is none
+  uint32_t upper_selector;  // likewise upper_fs
+  uint64_t context;         // address of the ucontext on the UH stack that rt_sigreturn resumes
+  uint64_t clear_tid;       // set_tid_address
+  uint64_t robust_list;     // set_robust_list
+  uint64_t robust_size;     //
+  uint32_t pending[2];      // requests of an interrupted blocking call, continued when it is called again
+  uint32_t failed[2];  // communicator (Vid) and error class of the first request that the call found failed
   uint64_t clone_return;       // where the clone() under way continues (core only)
   ThreadRecord* clone_record;  // and the record of the thread it makes
   int32_t clone_flags;         // of the clone() that is under way, or that made the thread (core only)

@@ -58,8 +58,9 @@ inline constexpr int kAgain = -1000006;
 // MPI_BOTTOM is 0 in every MPI. MPI_IN_PLACE crosses as this value.
 inline void* in_place() { return reinterpret_cast<void*>(1); }
 
-// MPI_Op_create's `commute`, beside its truth: the shim keeps its part of the operation until `upper_call` is called
-// with this length and no data. That may be after MPI_Op_free, when a request that uses the operation completes.
+// MPI_Op_create's `commute`, beside its truth: the shim keeps its part of the operation until `upper_call` is
+// called with this length and no data. That may be after MPI_Op_free, when a request that uses the operation
+// completes.
 inline constexpr int kOperationIsToldOfItsEnd = 1 << 30;
 inline constexpr int kOperationIsGone = -1;
 

@@ -38,8 +38,8 @@ struct ClockOffsets {
   int64_t usage[3][18];              // struct rusage (man 2 getrusage): process, children, main thread
 };
 
-// Where the program's arguments, environment and auxiliary vector lie in its stack: what /proc shows of it (not the
-// environment).
+// Where the program's arguments, environment and auxiliary vector lie in its stack: what /proc shows of it
+// (not the environment).
 struct ProcessView {
   uint64_t arguments, environment, environment_end;  // strings, one after the other
   uint64_t auxiliary, auxiliary_bytes;

@@ -1,5 +1,5 @@
-// The integers that made a derived datatype (MPI_Type_get_contents): which of them are constants of the MPI, and not
-// counts (MPI-3.1, 4.1.13). Either half, any thread.
+// The integers that made a derived datatype (MPI_Type_get_contents): which of them are constants of the MPI,
+// and not counts (MPI-3.1, 4.1.13). Either half, any thread.
 #pragma once
 
 namespace cropdl::seam {
@@ -7,9 +7,11 @@ namespace cropdl::seam {
 // Values in the seam of those combiners (annotations.toml).
 inline constexpr int kCombinerSubarray = 12, kCombinerDarray = 13;
 
-// `n` integers of a type made by `combiner` (of the seam); each constant among them is passed through its function.
+// `n` integers of a type made by `combiner` (of the seam); each constant among them is passed through its
+// function.
 template <class Order, class Distribution, class Argument>
-void translate_contents(int combiner, int n, int* integers, Order order, Distribution distribution, Argument argument) {
+void translate_contents(int combiner, int n, int* integers, Order order, Distribution distribution,
+                        Argument argument) {
   if (combiner == kCombinerSubarray && n > 0) {
     const int at = 3 * integers[0] + 1;  // behind the dimensions: sizes, subsizes, starts
     if (at < n) integers[at] = order(integers[at]);

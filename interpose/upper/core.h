@@ -58,7 +58,7 @@ long descriptor_call(const Call& call);
 long read_link(const Call& call);
 long execute(const Call& call);
 void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
-void close_lower_files();  // in a child of fork
+void close_lower_files();                       // in a child of fork
 
 // Signals (signals.cpp)
 long set_action(const Call& call);
@@ -90,7 +90,7 @@ Call real_ids(const Call& call);    // with what the kernel calls the processes 
 void tell_sender(siginfo_t* info);  // of a signal, as the program knows it
 long real_process(long upper);
 long told_process(long real);  // the number by which the program knows it
-long own_process();  // what the program's getpid() says
+long own_process();            // what the program's getpid() says
 
 // Clocks (clocks.cpp)
 bool takes_clock(long nr);

@@ -50,8 +50,8 @@ inline bool can_be_read(const void* p, size_t size) {
     return raw(14 /* rt_sigprocmask */, kNoSuchHow, word, 0, 8) != kBadAddress;
   });
 }
-// FUTEX_WAKE_OP changes a word, here by adding nothing, and wakes whoever waits for it, which any of them must
-// expect (man 2 futex). Read first: that makes a stack grow, and the futex would not.
+// FUTEX_WAKE_OP changes a word, here by adding nothing, and wakes whoever waits for it, which any of them
+// must expect (man 2 futex). Read first: that makes a stack grow, and the futex would not.
 inline bool can_be_written(const void* p, size_t size) {
   return can_be_read(p, size) && every_page(p, size, [](long word) {
            constexpr long kWakeOp = 5 | 128 /* FUTEX_PRIVATE_FLAG */, kAddNothing = 1l << 28;  // FUTEX_OP_ADD

@@ -1,5 +1,5 @@
-// A program whose stack is executable because it uses a nested function's address; built with WITHOUT_NESTED it has an
-// ordinary stack, until it loads a library with that demand (--library FILE).
+// A program whose stack is executable because it uses a nested function's address; built with WITHOUT_NESTED
+// it has an ordinary stack, until it loads a library with that demand (--library FILE).
 #include <dlfcn.h>
 
 #include "steplog.h"

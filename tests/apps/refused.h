@@ -1,9 +1,11 @@
-// A program that takes something which stands in a checkpoint's way, and lets go of it after half of its steps.
+// A program that takes something which stands in a checkpoint's way, and lets go of it after half of its
+// steps.
 #pragma once
 
 #include "steplog.h"
 
-static inline int refused_main(int argc, char** argv, void (*take)(const char*), void (*let_go)(const char*)) {
+static inline int refused_main(int argc, char** argv, void (*take)(const char*),
+                               void (*let_go)(const char*)) {
   if (argc < 2) return 2;
   steplog_open(argc, argv, -1);
   take(argv[1]);

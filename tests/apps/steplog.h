@@ -1,12 +1,12 @@
-// The log that every small program here keeps open and writes to, C and C++. Nothing in it knows of checkpoints;
-// a driver reads it to tell whether a restarted run continued or began anew. Lines:
+// The log that every small program here keeps open and writes to, C and C++. Nothing in it knows of
+// checkpoints; a driver reads it to tell whether a restarted run continued or began anew. Lines:
 //   nonce HEX          a number from /dev/urandom, drawn once at the start
 //   step K TIME        step K (from 1) is over; seconds since 1970
 //   at WORD TIME       the program is about to do WORD (block in a receive, ...)
 //   ok HEX nonce=HEX   the self check passed: digest of the results, and the nonce as memory still has it
 //   failed TEXT        the self check did not pass; the program exits with 1
-// Arguments: --log FILE (default standard output; rank R > 0 appends .R), --steps N, --pace MICROSECONDS (spent
-// computing after each step), anything else is left to the program.
+// Arguments: --log FILE (default standard output; rank R > 0 appends .R), --steps N, --pace MICROSECONDS
+// (spent computing after each step), anything else is left to the program.
 #pragma once
 
 #include <stdarg.h>
@@ -41,8 +41,8 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void steplog_fail(
   _Exit(1);  // the launcher ends the other ranks
 }
 
-#define STEPLOG_CHECK(condition) \
-  do { \
+#define STEPLOG_CHECK(condition)                                                 \
+  do {                                                                           \
     if (!(condition)) steplog_fail("%s:%d: %s", __FILE__, __LINE__, #condition); \
   } while (0)
 
@@ -57,8 +57,10 @@ static inline void steplog_open(int argc, char** argv, int rank) {
   steplog_file = stdout;
   if (path) {
     char name[4096];
-    if (rank > 0) snprintf(name, sizeof name, "%s.%d", path, rank);
-    else snprintf(name, sizeof name, "%s", path);
+    if (rank > 0)
+      snprintf(name, sizeof name, "%s.%d", path, rank);
+    else
+      snprintf(name, sizeof name, "%s", path);
     steplog_file = fopen(name, "w");
     if (!steplog_file) {
       perror(name);

@@ -1,6 +1,6 @@
-// Data-parallel training of a two-layer perceptron on Fashion-MNIST: the unmodified program that is checkpointed,
-// killed and restarted. Plain C++17, MPI and zlib; it knows nothing of checkpoints. For a fixed number of ranks
-// its final weights are the same in every run, bit for bit.
+// Data-parallel training of a two-layer perceptron on Fashion-MNIST: the unmodified program that is
+// checkpointed, killed and restarted. Plain C++17, MPI and zlib; it knows nothing of checkpoints. For a fixed
+// number of ranks its final weights are the same in every run, bit for bit.
 //
 //   mpirun -n 2 train [--epochs N] [--hidden N] [--batch N] [--seed N] [--log FILE] [--data DIR]
 //
@@ -50,15 +50,23 @@ Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; i += 2) {
     std::string name = argv[i];
     if (i + 1 >= argc) fail("no value for " + name);
-    if (name == "--epochs") options.epochs = std::atoi(argv[i + 1]);
-    else if (name == "--hidden") options.hidden = std::atoi(argv[i + 1]);
-    else if (name == "--batch") options.batch = std::atoi(argv[i + 1]);
-    else if (name == "--seed") options.seed = std::strtoull(argv[i + 1], nullptr, 0);
-    else if (name == "--log") options.log = argv[i + 1];
-    else if (name == "--data") options.data = argv[i + 1];
-    else fail("unknown option " + name);
+    if (name == "--epochs")
+      options.epochs = std::atoi(argv[i + 1]);
+    else if (name == "--hidden")
+      options.hidden = std::atoi(argv[i + 1]);
+    else if (name == "--batch")
+      options.batch = std::atoi(argv[i + 1]);
+    else if (name == "--seed")
+      options.seed = std::strtoull(argv[i + 1], nullptr, 0);
+    else if (name == "--log")
+      options.log = argv[i + 1];
+    else if (name == "--data")
+      options.data = argv[i + 1];
+    else
+      fail("unknown option " + name);
   }
-  if (options.epochs < 1 || options.hidden < 1 || options.batch < 1) fail("epochs, hidden and batch must be positive");
+  if (options.epochs < 1 || options.hidden < 1 || options.batch < 1)
+    fail("epochs, hidden and batch must be positive");
   return options;
 }
 
@@ -103,7 +111,8 @@ Dataset load(const std::string& directory, const std::string& part) {
   Dataset set;
   set.images = read_idx(directory + "/" + part + "-images-idx3-ubyte.gz", 16);
   set.labels = read_idx(directory + "/" + part + "-labels-idx1-ubyte.gz", 8);
-  if (set.images.size() != set.labels.size() * kPixels) fail("images and labels differ in number in " + directory);
+  if (set.images.size() != set.labels.size() * kPixels)
+    fail("images and labels differ in number in " + directory);
   return set;
 }
 
@@ -111,13 +120,17 @@ Dataset load(const std::string& directory, const std::string& part) {
 class Perceptron {
  public:
   Perceptron(int hidden, int batch, uint64_t seed)
-      : hidden_(hidden), weights(static_cast<size_t>(kPixels + 1) * hidden + static_cast<size_t>(hidden + 1) * kClasses),
-        activation_(static_cast<size_t>(batch) * hidden), probability_(static_cast<size_t>(batch) * kClasses),
+      : hidden_(hidden),
+        weights(static_cast<size_t>(kPixels + 1) * hidden + static_cast<size_t>(hidden + 1) * kClasses),
+        activation_(static_cast<size_t>(batch) * hidden),
+        probability_(static_cast<size_t>(batch) * kClasses),
         delta_(hidden) {
     Random random{seed};
     float scale1 = std::sqrt(3.0f / kPixels), scale2 = std::sqrt(3.0f / static_cast<float>(hidden));
-    for (size_t i = 0; i < static_cast<size_t>(kPixels) * hidden; i++) weights[i] = scale1 * random.symmetric();
-    for (size_t i = 0; i < static_cast<size_t>(hidden) * kClasses; i++) weights[w2() + i] = scale2 * random.symmetric();
+    for (size_t i = 0; i < static_cast<size_t>(kPixels) * hidden; i++)
+      weights[i] = scale1 * random.symmetric();
+    for (size_t i = 0; i < static_cast<size_t>(hidden) * kClasses; i++)
+      weights[w2() + i] = scale2 * random.symmetric();
   }
 
   void forward(int sample, const float* x) {
@@ -248,7 +261,8 @@ int main(int argc, char** argv) {
 
   for (int epoch = 1; epoch <= options.epochs; epoch++) {
     for (size_t i = order.size() - 1; i > 0; i--) std::swap(order[i], order[shuffle.next() % (i + 1)]);
-    const float remaining = static_cast<float>(options.epochs - epoch + 1) / static_cast<float>(options.epochs);
+    const float remaining =
+        static_cast<float>(options.epochs - epoch + 1) / static_cast<float>(options.epochs);
     const float rate = 0.06f * remaining / static_cast<float>(global_batch);
     double loss = 0;
     for (size_t s = 0; s < steps; s++) {
@@ -259,7 +273,8 @@ int main(int argc, char** argv) {
         net.forward(b, x);
         gradient[parameters] += net.backward(b, x, training.labels[mine[b]], gradient.data());
       }
-      MPI_Allreduce(MPI_IN_PLACE, gradient.data(), static_cast<int>(parameters + 1), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      MPI_Allreduce(MPI_IN_PLACE, gradient.data(), static_cast<int>(parameters + 1), MPI_FLOAT, MPI_SUM,
+                    MPI_COMM_WORLD);
       for (size_t i = 0; i < parameters; i++) {
         velocity[i] = momentum * velocity[i] - rate * gradient[i];
         net.weights[i] += velocity[i];
@@ -275,7 +290,9 @@ int main(int argc, char** argv) {
     }
     MPI_Allreduce(&right, &all_right, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     accuracy = static_cast<double>(all_right) / static_cast<double>(test.size());
-    if (log) std::fprintf(log, "epoch %d loss %.4f accuracy %.4f\n", epoch, loss / static_cast<double>(steps), accuracy);
+    if (log)
+      std::fprintf(log, "epoch %d loss %.4f accuracy %.4f\n", epoch, loss / static_cast<double>(steps),
+                   accuracy);
   }
 
   // All ranks' weights, not only rank 0's, must be the same.
@@ -285,7 +302,8 @@ int main(int argc, char** argv) {
   if (low != high) fail("the ranks' weights differ");
   all_nonces = exclusive_or_of_all(nonce);
   if (log) {
-    std::fprintf(log, "final hash=%016llx accuracy=%.4f nonce=%016llx\n", static_cast<unsigned long long>(hash), accuracy,
+    std::fprintf(log, "final hash=%016llx accuracy=%.4f nonce=%016llx\n",
+                 static_cast<unsigned long long>(hash), accuracy,
                  static_cast<unsigned long long>(all_nonces));
     std::fclose(log);
   }

@@ -1,5 +1,5 @@
-// Times MPI calls between two ranks. Prints `NAME NANOSECONDS` per kind: the median over batches of the mean time of a
-// call (ping-pong: of a round trip). Arguments: kinds to leave out.
+// Times MPI calls between two ranks. Prints `NAME NANOSECONDS` per kind: the median over batches of the mean
+// time of a call (ping-pong: of a round trip). Arguments: kinds to leave out.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -383,7 +383,7 @@ def folders():
         return max(of, key=lambda i: len(folders[i]), default=None)
 
     seen, wrong = 0, []
-    for top in ("restart", "coord", "interpose"):
+    for top in ("base", "restart", "coord", "interpose"):
         for directory, _, names in os.walk(os.path.join(SOURCE, top)):
             for name in names:
                 path = os.path.relpath(os.path.join(directory, name), SOURCE)
@@ -392,12 +392,29 @@ def folders():
                 own = place_of(path)
                 expect(own is not None, f"{path} is in no folder of docs/architecture.md")
                 with open(os.path.join(SOURCE, path)) as f:
-                    for include in re.findall(r'^#include "((?:restart|coord|interpose)/[^"]+)"', f.read(), re.MULTILINE):
+                    for include in re.findall(r'^#include "((?:base|restart|coord|interpose)/[^"]+)"', f.read(), re.MULTILINE):
                         seen += 1
                         if place_of(include) is None or place_of(include) > own:
                             wrong.append(f"{path} includes {include}")
     expect(seen > 200, f"only {seen} includes found")
     expect(not wrong, "\n".join(wrong))
+
+
+@promise("documents.sources_are_formatted")
+def formatted():
+    """As clang-format 14 does it, the one of Debian 12: others differ in details."""
+    version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
+    if " 14." not in version:
+        print(f"not checked: this machine has {version.strip() or 'no clang-format'}, and the sources are formatted with version 14")
+        return
+    names = subprocess.run(["git", "ls-files"], cwd=SOURCE, capture_output=True, text=True).stdout.split()
+    if not names:  # an unpacked archive
+        names = [os.path.relpath(os.path.join(at, name), SOURCE) for top in ("base", "coord", "interpose", "restart", "tests")
+                 for at, _, found in os.walk(os.path.join(SOURCE, top)) for name in found]
+    names = [name for name in names if name.endswith((".c", ".cpp", ".h"))]
+    expect(len(names) > 300, f"only {len(names)} sources found")
+    found = subprocess.run(["clang-format", "--dry-run", "-Werror"] + names, cwd=SOURCE, capture_output=True, text=True)
+    expect(found.returncode == 0, found.stderr[:2000] + "\nrun clang-format -i on them")
 
 
 @promise("documents.every_refusal_is_listed")
@@ -411,7 +428,7 @@ def refusals():
         document = f.read()
     listed = " ".join(document.split())
     found, missing, texts = 0, [], []
-    for folder in ("interpose", "coord", "restart"):
+    for folder in ("base", "interpose", "coord", "restart"):
         for directory, _, names in os.walk(os.path.join(SOURCE, folder)):
             for name in names:
                 if not name.endswith((".cpp", ".toml")):

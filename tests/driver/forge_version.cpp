@@ -1,6 +1,7 @@
-// forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a CropDL of
-// another kind or another machine would have written, all checksums being right:
-//   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N | image-cpu-feature NAME
+// forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a
+// CropDL of another kind or another machine would have written, all checksums being right:
+//   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
+//   image-cpu-feature NAME
 // A tool of the tests alone.
 #include <cstdio>
 #include <cstdlib>
@@ -9,11 +10,12 @@
 #include <iterator>
 #include <string>
 
-#include "restart/checksum.h"
+#include "base/checksum.h"
+#include "base/json.h"
 #include "restart/image_layout.h"
-#include "restart/json.h"
 #include "restart/manifest.h"
 
+using namespace cropdl;
 using namespace cropdl::restart;
 
 namespace {
@@ -43,7 +45,8 @@ T take(const std::string& image, size_t offset) {
 }
 
 // The changed image; its trailer's checksum, which the manifest names, in `sum`.
-std::string forged(const std::string& image, const std::string& kind, const std::string& value, uint64_t* sum) {
+std::string forged(const std::string& image, const std::string& kind, const std::string& value,
+                   uint64_t* sum) {
   auto header = take<ImageHeader>(image, 0);
   auto trailer = take<ImageTrailer>(image, image.size() - sizeof(ImageTrailer));
   std::string metadata = image.substr(trailer.metadata_offset, trailer.metadata_bytes);

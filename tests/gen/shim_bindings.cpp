@@ -1,16 +1,16 @@
-// The C++ bindings' own library (libmpi_cxx, libmpichcxx) runs unmodified above the shim. Includes nothing but mpi.h;
-// built with plain mpicxx. Returns the number of broken expectations. Run with 2 ranks.
+// The C++ bindings' own library (libmpi_cxx, libmpichcxx) runs unmodified above the shim. Includes nothing
+// but mpi.h; built with plain mpicxx. Returns the number of broken expectations. Run with 2 ranks.
 #include <mpi.h>
 
 #include <cstdio>
 
 static int broken;
-#define EXPECT(what)                                                       \
-  do {                                                                     \
-    if (!(what)) {                                                         \
-      ++broken;                                                            \
-      std::fprintf(stderr, "line %d: not so: %s\n", __LINE__, #what);      \
-    }                                                                      \
+#define EXPECT(what)                                                  \
+  do {                                                                \
+    if (!(what)) {                                                    \
+      ++broken;                                                       \
+      std::fprintf(stderr, "line %d: not so: %s\n", __LINE__, #what); \
+    }                                                                 \
   } while (0)
 
 static void add(const void* in, void* inout, int n, const MPI::Datatype& type) {
@@ -42,7 +42,8 @@ extern "C" int main(int argc, char** argv) {
   EXPECT(size == 2);
   int out = rank, in = -1;
   MPI::Status status;
-  MPI::COMM_WORLD.Sendrecv(&out, 1, MPI::INT, 1 - rank, 3, &in, 1, MPI::INT, MPI::ANY_SOURCE, MPI::ANY_TAG, status);
+  MPI::COMM_WORLD.Sendrecv(&out, 1, MPI::INT, 1 - rank, 3, &in, 1, MPI::INT, MPI::ANY_SOURCE, MPI::ANY_TAG,
+                           status);
   EXPECT(in == 1 - rank && status.Get_source() == 1 - rank && status.Get_count(MPI::INT) == 1);
   MPI::Op op;
   op.Init(add, true);

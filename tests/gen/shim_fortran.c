@@ -1,6 +1,6 @@
-/* The Fortran bindings' own library (libmpi_mpifh, libmpichfort) runs unmodified above the shim: calls it as compiled
-   Fortran 77 does, by address and with the constants of mpif.h. Returns the number of broken expectations. Run with
-   2 ranks. */
+/* The Fortran bindings' own library (libmpi_mpifh, libmpichfort) runs unmodified above the shim: calls it as
+   compiled Fortran 77 does, by address and with the constants of mpif.h. Returns the number of broken
+   expectations. Run with 2 ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@ typedef long Address;
 static Integer world = 0, integer = 7, any_source = -1, sum_op = 3, duplicate_null = 0;
 enum { kStatusSize = 6, kSource = 0, kTagUb = 0 };
 #else /* mpif.h */
-static Integer world = 0x44000000, integer = 0x4c00041b, any_source = -2, sum_op = 0x58000003, duplicate_null = 0x04000000;
+static Integer world = 0x44000000, integer = 0x4c00041b, any_source = -2, sum_op = 0x58000003,
+               duplicate_null = 0x04000000;
 enum { kStatusSize = 5, kSource = 2, kTagUb = 0x64400002 };
 #endif
 
@@ -27,12 +28,12 @@ void mpi_comm_get_attr_(Integer*, Integer*, Address*, Integer*, Integer*);
 void mpi_get_processor_name_(char*, Integer*, Integer*, Integer);
 
 static int broken;
-#define EXPECT(what)                                                 \
-  do {                                                               \
-    if (!(what)) {                                                   \
-      ++broken;                                                      \
-      fprintf(stderr, "line %d: not so: %s\n", __LINE__, #what);     \
-    }                                                                \
+#define EXPECT(what)                                             \
+  do {                                                           \
+    if (!(what)) {                                               \
+      ++broken;                                                  \
+      fprintf(stderr, "line %d: not so: %s\n", __LINE__, #what); \
+    }                                                            \
   } while (0)
 
 static void multiply(Integer* in, Integer* inout, Integer* n, Integer* type) {
@@ -41,7 +42,8 @@ static void multiply(Integer* in, Integer* inout, Integer* n, Integer* type) {
 }
 
 int main(void) {
-  Integer error = -1, rank = -1, size = -1, one = 1, tag = 5, peer, got = -1, value, status[kStatusSize], request, op;
+  Integer error = -1, rank = -1, size = -1, one = 1, tag = 5, peer, got = -1, value, status[kStatusSize],
+          request, op;
   Integer dup, true_ = 1, result = 0, length = 0;
   char name[300];
   mpi_init_(&error);

@@ -1,6 +1,6 @@
-// Runs an MPI program (built as a shared object with a `main`) above a shim and the lower half's MPI runtime, without
-// the split process: the program, the shim and a libc of their own live in a second linker namespace, and both halves
-// have the same FS base. `shim_host PROGRAM.so [ARGUMENT...]`
+// Runs an MPI program (built as a shared object with a `main`) above a shim and the lower half's MPI runtime,
+// without the split process: the program, the shim and a libc of their own live in a second linker namespace,
+// and both halves have the same FS base. `shim_host PROGRAM.so [ARGUMENT...]`
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* What an MPI program may expect of its library, checked from outside: it includes nothing but its mpi.h and is built
-   with plain mpicc. Prints each broken expectation, returns their number. Run with 2 ranks. */
+/* What an MPI program may expect of its library, checked from outside: it includes nothing but its mpi.h and
+   is built with plain mpicc. Prints each broken expectation, returns their number. Run with 2 ranks. */
 #define OMPI_OMIT_MPI1_COMPAT_DECLS 0
 #include <mpi.h>
 #include <stdarg.h>
@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 static int broken, rank, size;
-#define EXPECT(what)                                                          \
-  do {                                                                        \
-    if (!(what)) {                                                            \
-      ++broken;                                                               \
+#define EXPECT(what)                                                            \
+  do {                                                                          \
+    if (!(what)) {                                                              \
+      ++broken;                                                                 \
       fprintf(stderr, "rank %d, line %d: not so: %s\n", rank, __LINE__, #what); \
-    }                                                                         \
+    }                                                                           \
   } while (0)
 #define OK(call) EXPECT((call) == MPI_SUCCESS)
 
@@ -52,7 +52,8 @@ static void messages_have_their_status(void) {
   MPI_Status s;
   memset(&s, 0x55, sizeof s);
   s.MPI_ERROR = 77;
-  OK(MPI_Sendrecv(&value, 1, MPI_INT, 1 - rank, 5, &got, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &s));
+  OK(MPI_Sendrecv(&value, 1, MPI_INT, 1 - rank, 5, &got, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG,
+                  MPI_COMM_WORLD, &s));
   EXPECT(got == 41 - rank && s.MPI_SOURCE == 1 - rank && s.MPI_TAG == 5);
   OK(MPI_Get_count(&s, MPI_INT, &n));
   EXPECT(n == 1);
@@ -122,7 +123,8 @@ static void collectives_give_results(void) {
   OK(MPI_Alltoallw(out, counts, displacements, types, all, counts, displacements, types, MPI_COMM_WORLD));
   EXPECT(all[0] == rank && all[1] == 10 + rank);
   MPI_Request r;
-  OK(MPI_Ialltoallw(out, counts, displacements, types, all, counts, displacements, types, MPI_COMM_WORLD, &r));
+  OK(MPI_Ialltoallw(out, counts, displacements, types, all, counts, displacements, types, MPI_COMM_WORLD,
+                    &r));
   OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
   EXPECT(all[0] == rank && all[1] == 10 + rank);
   sum = 0;
@@ -385,7 +387,8 @@ static void what_cannot_be_saved_still_works(const char* folder) {
   snprintf(path, sizeof path, "%s/shim_program.data", folder);
   OK(MPI_Info_create(&hints));
   OK(MPI_Info_set(hints, "access_style", "write_once"));
-  OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, hints, &file));
+  OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, hints,
+                   &file));
   OK(MPI_Info_free(&hints));
   OK(MPI_File_get_amode(file, &amode));
   EXPECT(amode == (MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE));
@@ -400,7 +403,8 @@ static void what_cannot_be_saved_still_works(const char* folder) {
   EXPECT(bytes == 8);
   OK(MPI_File_close(&file));
   EXPECT(file == MPI_FILE_NULL);
-  EXPECT(MPI_File_open(MPI_COMM_SELF, "/nowhere/at/all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) != MPI_SUCCESS);
+  EXPECT(MPI_File_open(MPI_COMM_SELF, "/nowhere/at/all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) !=
+         MPI_SUCCESS);
 
   MPI_Request r[2];
   int in = -1;

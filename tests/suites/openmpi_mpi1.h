@@ -1,4 +1,5 @@
-/* Included before Open MPI's mpi.h, so that it declares what its library still has of MPI-1 and the suite uses. */
+/* Included before Open MPI's mpi.h, so that it declares what its library still has of MPI-1 and the suite
+ * uses. */
 #define OMPI_OMIT_MPI1_COMPAT_DECLS 0
 #define OMPI_REMOVED_USE_STATIC_ASSERT 0
 #define __mpi_interface_removed__(function, successor)

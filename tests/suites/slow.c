@@ -1,6 +1,7 @@
 /* Slows a program down through MPI's profiling interface: every call named below first sleeps for
-   CROPDL_SUITE_SLOW microseconds (not at all without it), the first CROPDL_SUITE_NAPS times (400), so that checkpoints
-   fall inside short tests and long ones still end. Preloaded by the runners; includes nothing of CropDL. */
+   CROPDL_SUITE_SLOW microseconds (not at all without it), the first CROPDL_SUITE_NAPS times (400), so that
+   checkpoints fall inside short tests and long ones still end. Preloaded by the runners; includes nothing of
+   CropDL. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <time.h>
@@ -30,20 +31,28 @@ static void nap(void) {
 SLOW(Barrier, (MPI_Comm c), (c))
 SLOW(Bcast, (void* b, int n, MPI_Datatype t, int r, MPI_Comm c), (b, n, t, r, c))
 SLOW(Allreduce, (const void* s, void* d, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), (s, d, n, t, o, c))
-SLOW(Reduce, (const void* s, void* d, int n, MPI_Datatype t, MPI_Op o, int r, MPI_Comm c), (s, d, n, t, o, r, c))
+SLOW(Reduce, (const void* s, void* d, int n, MPI_Datatype t, MPI_Op o, int r, MPI_Comm c),
+     (s, d, n, t, o, r, c))
 SLOW(Scan, (const void* s, void* d, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), (s, d, n, t, o, c))
-SLOW(Gather, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, int r, MPI_Comm c), (s, n, t, d, m, u, r, c))
-SLOW(Scatter, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, int r, MPI_Comm c), (s, n, t, d, m, u, r, c))
-SLOW(Allgather, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, MPI_Comm c), (s, n, t, d, m, u, c))
-SLOW(Alltoall, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, MPI_Comm c), (s, n, t, d, m, u, c))
+SLOW(Gather, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, int r, MPI_Comm c),
+     (s, n, t, d, m, u, r, c))
+SLOW(Scatter, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, int r, MPI_Comm c),
+     (s, n, t, d, m, u, r, c))
+SLOW(Allgather, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, MPI_Comm c),
+     (s, n, t, d, m, u, c))
+SLOW(Alltoall, (const void* s, int n, MPI_Datatype t, void* d, int m, MPI_Datatype u, MPI_Comm c),
+     (s, n, t, d, m, u, c))
 SLOW(Ibarrier, (MPI_Comm c, MPI_Request* q), (c, q))
 SLOW(Send, (const void* b, int n, MPI_Datatype t, int r, int g, MPI_Comm c), (b, n, t, r, g, c))
 SLOW(Ssend, (const void* b, int n, MPI_Datatype t, int r, int g, MPI_Comm c), (b, n, t, r, g, c))
 SLOW(Recv, (void* b, int n, MPI_Datatype t, int r, int g, MPI_Comm c, MPI_Status* s), (b, n, t, r, g, c, s))
-SLOW(Isend, (const void* b, int n, MPI_Datatype t, int r, int g, MPI_Comm c, MPI_Request* q), (b, n, t, r, g, c, q))
+SLOW(Isend, (const void* b, int n, MPI_Datatype t, int r, int g, MPI_Comm c, MPI_Request* q),
+     (b, n, t, r, g, c, q))
 SLOW(Irecv, (void* b, int n, MPI_Datatype t, int r, int g, MPI_Comm c, MPI_Request* q), (b, n, t, r, g, c, q))
-SLOW(Sendrecv, (const void* b, int n, MPI_Datatype t, int r, int g, void* d, int m, MPI_Datatype u, int f, int h, MPI_Comm c,
-                MPI_Status* s), (b, n, t, r, g, d, m, u, f, h, c, s))
+SLOW(Sendrecv,
+     (const void* b, int n, MPI_Datatype t, int r, int g, void* d, int m, MPI_Datatype u, int f, int h,
+      MPI_Comm c, MPI_Status* s),
+     (b, n, t, r, g, d, m, u, f, h, c, s))
 SLOW(Probe, (int r, int g, MPI_Comm c, MPI_Status* s), (r, g, c, s))
 SLOW(Start, (MPI_Request * q), (q))
 SLOW(Wait, (MPI_Request * q, MPI_Status* s), (q, s))

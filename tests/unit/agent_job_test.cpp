@@ -11,11 +11,12 @@
 #include <csignal>
 #include <fstream>
 
+#include "base/host.h"
+#include "base/time.h"
 #include "coord/agent.h"
 #include "coord/channel.h"
 #include "coord/client.h"
 #include "coord/job_file.h"
-#include "restart/host.h"
 #include "tests/unit/agent_test_program.h"
 
 namespace cropdl::coord {
@@ -301,7 +302,7 @@ TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
   bool missing;
   fakes_ = std::vector<FakeRank>(3);
   // What a killed run left behind.
-  ASSERT_TRUE(write_job_file(dir_.path, {"cropdl-dead", "t", "run-1", 1, restart::host_name(), 2, utc_now()}));
+  ASSERT_TRUE(write_job_file(dir_.path, {"cropdl-dead", "t", "run-1", 1, host_name(), 2, utc_now()}));
   AgentConfig other = config(1, 2);
   other.run_id = "run-2";
   other.rendezvous_seconds = 0.3;

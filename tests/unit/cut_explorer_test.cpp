@@ -25,7 +25,8 @@ Op coll(uint64_t comm) { return {Op::kCollective, comm}; }
 Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
 // Frees the communicator: counted as its last collective, and waits for nobody.
 Op leave(uint64_t comm) { return {Op::kFree, comm}; }
-// A call among processes that no communicator names: its count is listed only while the call is begun or held.
+// A call among processes that no communicator names: its count is listed only while the call is begun or
+// held.
 Op meet(uint64_t identity) { return {Op::kMeeting, identity}; }
 Op eager(uint64_t to) { return {Op::kEager, to}; }
 Op rendezvous(uint64_t to) { return {Op::kRendezvous, to}; }
@@ -58,9 +59,9 @@ struct ModelRank {  // bytes only: it goes into the state table as it is
   bool holding = false;
   bool writing = false;
   bool image = false;
-  bool told = false;                                           // has targets
-  std::array<uint8_t, kComms> begun{}, targets{};              // by communicator
-  std::array<bool, kComms> forgotten{};                        // freed, and all members are known to have freed it
+  bool told = false;                               // has targets
+  std::array<uint8_t, kComms> begun{}, targets{};  // by communicator
+  std::array<bool, kComms> forgotten{};            // freed, and all members are known to have freed it
   std::array<uint8_t, kRanks> sent{}, received{}, expected{};  // by peer
   std::array<uint8_t, kRanks> stored{};                        // drained, not yet received by the program
 };
@@ -578,14 +579,17 @@ Program freed_at_different_times() {
 TEST(CutExplorer, AFreedCommunicatorIsForgottenOnceAllHaveFreedIt) {
   expect_always_cut(freed_at_different_times());
   // In different order, as destructors and garbage collectors do it.
-  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{leave(X), leave(Y)}, {leave(Y), leave(X)}}}, {.prompt_reports = true});
-  expect_always_cut({{{X, {0, 1}}, {W, {0, 1}}}, {{rooted(X, 0), leave(X), coll(W)}, {rooted(X, 0), leave(X), coll(W)}}});
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{leave(X), leave(Y)}, {leave(Y), leave(X)}}},
+                    {.prompt_reports = true});
+  expect_always_cut(
+      {{{X, {0, 1}}, {W, {0, 1}}}, {{rooted(X, 0), leave(X), coll(W)}, {rooted(X, 0), leave(X), coll(W)}}});
 }
 
 TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {
   expect_always_cut({{{X, {0, 1}}}, {{meet(X), compute(), meet(X)}, {compute(), meet(X), meet(X)}}});
   expect_always_cut({{{X, {0, 1}}}, {{eager(1), meet(X)}, {recv(0), meet(X), compute()}}});
-  expect_always_cut({{{X, {0, 2}}, {W, {0, 1}}}, {{coll(W), meet(X)}, {coll(W)}, {meet(X)}}}, {.prompt_reports = true});
+  expect_always_cut({{{X, {0, 2}}, {W, {0, 1}}}, {{coll(W), meet(X)}, {coll(W)}, {meet(X)}}},
+                    {.prompt_reports = true});
 }
 
 // --- The search finds what is wrong.
@@ -593,14 +597,16 @@ TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {
 TEST(CutExplorer, FindsThatForgettingAFreedCommunicatorAtOnceTearsTheCut) {
   Faults faults;
   faults.forget_at_once = true;
-  const Found f = Explorer({{{X, {0, 1}}}, {{rooted(X, 0), leave(X)}, {rooted(X, 0), leave(X)}}}, {}, faults).run();
+  const Found f =
+      Explorer({{{X, {0, 1}}}, {{rooted(X, 0), leave(X)}, {rooted(X, 0), leave(X)}}}, {}, faults).run();
   EXPECT_FALSE(f.violations.empty());
 }
 
 TEST(CutExplorer, FindsThatACallAmongSomeMembersMustBeHeld) {
   Faults faults;
   faults.meet_unheld = true;
-  const Found f = Explorer({{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X)}}}, {.first_failure = true}, faults).run();
+  const Found f =
+      Explorer({{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X)}}}, {.first_failure = true}, faults).run();
   EXPECT_GT(f.given_up, 0u);
 }
 

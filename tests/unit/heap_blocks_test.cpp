@@ -15,8 +15,8 @@ using namespace cropdl;
 class Heap : public ::testing::Test {
  protected:
   void SetUp() override {
-    void* at = mmap(reinterpret_cast<void*>(seam::kHeapBegin), seam::kHeapEnd - seam::kHeapBegin, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    void* at = mmap(reinterpret_cast<void*>(seam::kHeapBegin), seam::kHeapEnd - seam::kHeapBegin,
+                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     ASSERT_EQ(at, reinterpret_cast<void*>(seam::kHeapBegin));
     handles::heap_format();
   }

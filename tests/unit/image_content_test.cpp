@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "restart/checksum.h"
+#include "base/checksum.h"
 #include "restart/image_layout.h"
 
 namespace cropdl::restart {
@@ -56,7 +56,8 @@ TEST_F(ImageContent, FragileMemoryIsCopiedAndComesBackTheSame) {
   constexpr uint64_t kBytes = 3 << 20;
   Memory memory(kTestAddress, kBytes);
   fill(memory.data(), kBytes, 4);
-  for (uint64_t page = 0; page < kBytes / kImagePage; page += 5) std::memset(memory.data() + page * kImagePage, 0, kImagePage);
+  for (uint64_t page = 0; page < kBytes / kImagePage; page += 5)
+    std::memset(memory.data() + page * kImagePage, 0, kImagePage);
   std::string before(memory.data(), kBytes);
   Region region{memory.begin(), memory.end(), PROT_READ, "file", {{memory.begin(), memory.end()}}};
   const ImageTotals plain = write_regions(path("a.img"), {region});
@@ -80,7 +81,8 @@ TEST_F(ImageContent, FragileMemoryThatCannotBeReadFailsInWords) {
   region.fragile = true;
   Status added = writer->add_region(region);
   ASSERT_FALSE(added);
-  EXPECT_NE(added.error().message.find("libfoo.so cannot be read any more"), std::string::npos) << added.error().message;
+  EXPECT_NE(added.error().message.find("libfoo.so cannot be read any more"), std::string::npos)
+      << added.error().message;
 }
 
 TEST_F(ImageContent, RegionsMetadataAndTotalsComeBack) {

@@ -6,7 +6,7 @@
 #include <random>
 #include <regex>
 
-#include "restart/checksum.h"
+#include "base/checksum.h"
 #include "restart/image_layout.h"
 
 namespace cropdl::restart {

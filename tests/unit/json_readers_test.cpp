@@ -3,9 +3,9 @@
 // short.
 #include <random>
 
+#include "base/json.h"
 #include "coord/job_file.h"
 #include "interpose/lower/boot.h"
-#include "restart/json.h"
 #include "tests/unit/store_fixture.h"
 
 namespace cropdl::restart {

@@ -6,10 +6,10 @@
 
 #include <cstring>
 
+#include "base/readable.h"
 #include "interpose/lower/mapped_files.h"
 #include "interpose/lower/mapping_flags.h"
 #include "interpose/lower/mappings.h"
-#include "restart/readable.h"
 
 namespace cropdl::lower {
 namespace {
@@ -57,7 +57,7 @@ TEST(Mappings, PagesBeyondAFilesEndAreNotReadAndDoNotKill) {
   File file(3);
   Memory memory(6, fileno(file.stream));
   std::vector<PageRun> runs;
-  const restart::ReadableMemory readable;
+  const ReadableMemory readable;
   ASSERT_TRUE(readable_pages(readable, memory.begin(), memory.begin() + memory.bytes, &runs));
   EXPECT_EQ(runs, (std::vector<PageRun>{{memory.begin(), memory.begin() + 3 * kPage}}));
   EXPECT_NE(readable.copy(memory.begin(), 3 * kPage), nullptr);
@@ -72,8 +72,7 @@ TEST(Mappings, HolesBetweenReadablePagesAreFound) {
   mprotect(memory.at + 7 * kPage, kPage, PROT_NONE);
   mprotect(memory.at + 63 * kPage, kPage, PROT_NONE);
   std::vector<PageRun> runs;
-  ASSERT_TRUE(
-      readable_pages(restart::ReadableMemory(), memory.begin(), memory.begin() + memory.bytes, &runs));
+  ASSERT_TRUE(readable_pages(ReadableMemory(), memory.begin(), memory.begin() + memory.bytes, &runs));
   EXPECT_EQ(runs, (std::vector<PageRun>{{memory.begin(), memory.begin() + 7 * kPage},
                                         {memory.begin() + 8 * kPage, memory.begin() + 63 * kPage}}));
 }

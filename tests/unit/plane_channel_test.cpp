@@ -9,6 +9,8 @@
 
 #include <fstream>
 
+#include "base/random.h"
+#include "base/time.h"
 #include "coord/channel.h"
 #include "coord/job_file.h"
 #include "coord/wire.h"

@@ -1,9 +1,9 @@
 // links: cropdl_result
 // An error carries a line for people, never a bare number.
-#include "restart/result.h"
+#include "base/result.h"
 
-#include <cerrno>
 #include <gtest/gtest.h>
+#include <cerrno>
 
 TEST(Result, SaysWhatTheSystemSaid) { EXPECT_EQ(cropdl::errno_text(ENOSPC), "No space left on device"); }
 

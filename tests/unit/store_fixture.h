@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/time.h"
 #include "restart/image.h"
 #include "restart/store.h"
 
@@ -130,7 +131,7 @@ inline StoreIdentity test_job() { return {"job-1", "/bin/train", {"--epochs", "3
 inline Manifest test_manifest(const StoreIdentity& job = test_job()) {
   Manifest manifest;
   manifest.seam = seam::kSeamVersion;
-  manifest.created = now_utc();
+  manifest.created = utc_now();
   manifest.job = job.job;
   manifest.ranks = job.ranks;
   manifest.program = job.program;

@@ -4,14 +4,12 @@
 
 #include <thread>
 
+#include "base/host.h"
 #include "interpose/lower/lock_wait.h"
-#include "restart/host.h"
 #include "tests/unit/store_fixture.h"
 
 namespace cropdl::lower {
 namespace {
-
-using restart::host_name;
 
 class StoreLockWait : public restart::StoreFixture {
  protected:

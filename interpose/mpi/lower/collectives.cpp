@@ -1,9 +1,9 @@
 // Counting collectives and holding them at the agreement's targets.
 //
-// LH, LH FS base. The program's threads begin and end collectives; the agent's thread sets the hold and reads the
-// counts. The two meet without a fence on the program's path: a thread announces (inside, begun) and then looks for a
-// hold, the agent sets the hold, makes every thread pass a barrier (membarrier) and then reads the announcements, so at
-// least one sees the other.
+// LH, LH FS base. The program's threads begin and end collectives; the agent's thread sets the hold and reads
+// the counts. The two meet without a fence on the program's path: a thread announces (inside, begun) and then
+// looks for a hold, the agent sets the hold, makes every thread pass a barrier (membarrier) and then reads
+// the announcements, so at least one sees the other.
 #include "interpose/mpi/lower/collectives.h"
 
 #include <linux/membarrier.h>
@@ -20,17 +20,18 @@
 namespace cropdl::lower {
 namespace {
 
-// A held thread looks again, and lets the MPI move other ranks' messages, this often: short against the agreement's
-// round trips, long enough to leave the core to others.
+// A held thread looks again, and lets the MPI move other ranks' messages, this often: short against the
+// agreement's round trips, long enough to leave the core to others.
 constexpr long kNapNanoseconds = 50'000;
 
-handles::SpinLock hold_lock;   // guards the targets, and undoing a count against reading it
+handles::SpinLock hold_lock;  // guards the targets, and undoing a count against reading it
 std::unordered_map<uint64_t, uint64_t> targets;
 
-// Calls that communicate among processes of which no one communicator tells (a meeting of two groups' leaders, of some
-// members of a communicator): counted under an identity of their own, in this process only. Nobody leaves one before
-// all have begun, so counts need not be listed but while one is begun; that they differ between ranks which met
-// others under the same identity costs a raise of targets. A slot is taken over by the next identity that falls on it.
+// Calls that communicate among processes of which no one communicator tells (a meeting of two groups'
+// leaders, of some members of a communicator): counted under an identity of their own, in this process only.
+// Nobody leaves one before all have begun, so counts need not be listed but while one is begun; that they
+// differ between ranks which met others under the same identity costs a raise of targets. A slot is taken
+// over by the next identity that falls on it.
 constexpr uint64_t kMeeting = uint64_t{1} << 63;  // no communicator's gid has this bit
 std::array<CommRecord, 64> meetings;
 
@@ -53,7 +54,8 @@ void nap() {
 bool allowed(CommRecord* c) {
   handles::SpinGuard guard(hold_lock);
   const auto target = targets.find(c->counted);
-  if (!collectives.hold.load(std::memory_order_relaxed) || (target != targets.end() && c->begun <= target->second)) {
+  if (!collectives.hold.load(std::memory_order_relaxed) ||
+      (target != targets.end() && c->begun <= target->second)) {
     collectives.held.store(0, std::memory_order_relaxed);
     return true;
   }
@@ -74,8 +76,8 @@ void order_all_threads() {
 
 Collectives collectives;
 
-// Before there is a second thread: from then on the kernel waits for RCU, 5 to 25 ms (sync_runqueues_membarrier_state,
-// kernel/sched/membarrier.c).
+// Before there is a second thread: from then on the kernel waits for RCU, 5 to 25 ms
+// (sync_runqueues_membarrier_state, kernel/sched/membarrier.c).
 __attribute__((constructor)) static void register_for_membarrier() {
   syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
@@ -138,7 +140,8 @@ void fill_collectives(coord::Standing& standing) {
       at = c->next;
     }
   }
-  // Counts before `inside`: a collective that begins in between is then seen as short of its target, not as nowhere.
+  // Counts before `inside`: a collective that begins in between is then seen as short of its target, not as
+  // nowhere.
   handles::SpinGuard guard(hold_lock);
   standing.inside = collectives.inside.load(std::memory_order_relaxed);
   standing.held = collectives.held.load(std::memory_order_relaxed);
@@ -147,8 +150,9 @@ void fill_collectives(coord::Standing& standing) {
     if (gid & kMeeting && m.counted == gid) standing.counts.push_back({gid, m.begun});
     if (standing.inside == standing.held) break;
   }
-  // A count beyond its target is an announcement about to be taken back: that collective will not begin. One thread
-  // announces what it is inside of or has just been held at; only several make it worth to look at every count.
+  // A count beyond its target is an announcement about to be taken back: that collective will not begin. One
+  // thread announces what it is inside of or has just been held at; only several make it worth to look at
+  // every count.
   const uint64_t inside = standing.inside, held = standing.held;
   for (coord::CollectiveCount& c : standing.counts) {
     if (!multiple && c.comm != inside && c.comm != held) continue;

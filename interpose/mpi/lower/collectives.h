@@ -1,4 +1,5 @@
-// The agent's side of the hold on collectives (collectives.cpp). LH, the agent's thread unless said otherwise.
+// The agent's side of the hold on collectives (collectives.cpp). LH, the agent's thread unless said
+// otherwise.
 #pragma once
 
 #include <span>
@@ -12,8 +13,8 @@ void set_collective_targets(std::span<const coord::CollectiveCount> targets);
 void release_collectives();
 void fill_collectives(coord::Standing& standing);
 
-// lifecycle.cpp: lets the MPI move its messages; does nothing before MPI_Init and after MPI_Finalize. A thread of the
-// program only.
+// lifecycle.cpp: lets the MPI move its messages; does nothing before MPI_Init and after MPI_Finalize. A
+// thread of the program only.
 void progress_once();
 
 }  // namespace cropdl::lower

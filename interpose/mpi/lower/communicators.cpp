@@ -1,5 +1,5 @@
-// Communicators. The recipe of one is its membership: at restart it is made again from the list of its world ranks,
-// whichever way it came about. LH, LH FS base, threads of the program.
+// Communicators. The recipe of one is its membership: at restart it is made again from the list of its world
+// ranks, whichever way it came about. LH, LH FS base, threads of the program.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,8 @@
 namespace cropdl::lower {
 namespace {
 
-constexpr int kReplayTag = 17;  // of MPI_Comm_create_group; the communicators of one group are re-made one by one
+constexpr int kReplayTag =
+    17;  // of MPI_Comm_create_group; the communicators of one group are re-made one by one
 
 CommRecord* new_record() {
   CommRecord* c = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
@@ -99,11 +100,13 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
     *vid = adopt_comm(made, maker);
     return seam::kSuccess;
   }
-  // The identity is the leader's: its world rank and how many communicators it has led. That is unique and needs no
-  // agreement about what the parent's members did before (MPI_Comm_create_group has only some of them).
+  // The identity is the leader's: its world rank and how many communicators it has led. That is unique and
+  // needs no agreement about what the parent's members did before (MPI_Comm_create_group has only some of
+  // them).
   uint64_t gid = 0;
   if (ranks[0] == static_cast<uint32_t>(state->rank)) {
-    gid = ((static_cast<uint64_t>(state->rank) + 1) << 32) + __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
+    gid = ((static_cast<uint64_t>(state->rank) + 1) << 32) +
+          __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
   }
   const int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
   if (code != MPI_SUCCESS) return error_out(code);
@@ -138,8 +141,8 @@ int remake_comms() {
   comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
   comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[1]);
   register_world_and_self();
-  // Ascending gids, the same order everywhere: the communicator with the least gid that is not yet made has no member
-  // that waits for another one.
+  // Ascending gids, the same order everywhere: the communicator with the least gid that is not yet made has
+  // no member that waits for another one.
   std::vector<handles::Handle> all = tables->in_order(static_cast<uint32_t>(Kind::kComm));
   auto record = [](handles::Handle h) { return reinterpret_cast<CommRecord*>(tables->slot(h)->owner[0]); };
   std::sort(all.begin(), all.end(), [&](auto a, auto b) { return record(a)->gid < record(b)->gid; });
@@ -192,7 +195,8 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   int code = MPI_ERR_INTERN;
   if (seam::vid_index(*newcomm)) {
     // The MPI writes the handle when the request completes: straight to where it belongs.
-    auto* to = reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
+    auto* to =
+        reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
     MPI_Request real = MPI_REQUEST_NULL;
     code = MPI_Comm_idup(lower::comm(comm), to, &real);
     if (code == MPI_SUCCESS) *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
@@ -233,7 +237,8 @@ int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
   // All members of the group come to the same number, whichever communicators else they share.
   std::vector<uint32_t> ranks;
   world_ranks(lower::group(group), &ranks);
-  uint64_t meeting = static_cast<uint64_t>(seam::kFn_MPI_Comm_create_group) << 32 | static_cast<uint32_t>(tag);
+  uint64_t meeting =
+      static_cast<uint64_t>(seam::kFn_MPI_Comm_create_group) << 32 | static_cast<uint32_t>(tag);
   for (uint32_t r : ranks) meeting = (meeting ^ r) * 0x9e3779b97f4a7c15u;
   if (!begin_meeting(meeting >> 1)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
@@ -257,7 +262,8 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm)) return seam::kAgain;
   MPI_Comm real = lower::comm(*comm);
   const CommRecord* c = comm_record(*comm);
-  // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free; in Open MPI after a barrier.
+  // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free; in Open MPI after a
+  // barrier.
   int code = MPI_SUCCESS;
 #if defined(OPEN_MPI)
   if (c && c->counted) code = MPI_Barrier(real);

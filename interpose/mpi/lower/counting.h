@@ -1,5 +1,5 @@
-// Counting collectives: the part that every collective pays, inline. collectives.cpp tells how it meets the agent.
-// LH, LH FS base, a thread of the program.
+// Counting collectives: the part that every collective pays, inline. collectives.cpp tells how it meets the
+// agent. LH, LH FS base, a thread of the program.
 #pragma once
 
 #include <atomic>
@@ -31,12 +31,12 @@ inline bool begin_unheld(Vid comm) {
   announce_collective(c);
   return __builtin_expect(!collectives.hold.load(std::memory_order_relaxed), 1);
 }
-// After begin_unheld said false. Waits as long as the collective is held; false: the thread must leave the LH, return
-// kAgain (nothing has been counted).
+// After begin_unheld said false. Waits as long as the collective is held; false: the thread must leave the
+// LH, return kAgain (nothing has been counted).
 bool begin_held(Vid comm);
 
-// For a call that communicates among processes of which no communicator it is given tells. `identity`: any number
-// below 2^63 that the others are likely to come to as well. Waits and is ended as a collective.
+// For a call that communicates among processes of which no communicator it is given tells. `identity`: any
+// number below 2^63 that the others are likely to come to as well. Waits and is ended as a collective.
 bool begin_meeting(uint64_t identity);
 // ... unless `comm`, over which it is collective, has other members.
 bool begin_collective_or_meeting(Vid comm, uint64_t identity);

@@ -1,6 +1,6 @@
-// Datatypes. A derived one is recorded with the arguments of its constructor and the types it was made from; those
-// stay (and so do their real types) as long as a recipe or a pending receive names them. LH, LH FS base, threads of
-// the program.
+// Datatypes. A derived one is recorded with the arguments of its constructor and the types it was made from;
+// those stay (and so do their real types) as long as a recipe or a pending receive names them. LH, LH FS
+// base, threads of the program.
 #include <cstring>
 #include <initializer_list>
 
@@ -28,17 +28,24 @@ int construct(uint32_t maker, std::span<const Vid> from, const Arguments& a, MPI
   const int* i = a.ints.data();
   const MPI_Aint* d = a.addresses.data();
   switch (maker) {
-    case seam::kFn_MPI_Type_dup: return MPI_Type_dup(base, made);
-    case seam::kFn_MPI_Type_contiguous: return MPI_Type_contiguous(i[0], base, made);
-    case seam::kFn_MPI_Type_vector: return MPI_Type_vector(i[0], i[1], i[2], base, made);
-    case seam::kFn_MPI_Type_create_hvector: return MPI_Type_create_hvector(i[0], i[1], d[0], base, made);
-    case seam::kFn_MPI_Type_indexed: return MPI_Type_indexed(i[0], i + 1, i + 1 + i[0], base, made);
-    case seam::kFn_MPI_Type_create_hindexed: return MPI_Type_create_hindexed(i[0], i + 1, d, base, made);
+    case seam::kFn_MPI_Type_dup:
+      return MPI_Type_dup(base, made);
+    case seam::kFn_MPI_Type_contiguous:
+      return MPI_Type_contiguous(i[0], base, made);
+    case seam::kFn_MPI_Type_vector:
+      return MPI_Type_vector(i[0], i[1], i[2], base, made);
+    case seam::kFn_MPI_Type_create_hvector:
+      return MPI_Type_create_hvector(i[0], i[1], d[0], base, made);
+    case seam::kFn_MPI_Type_indexed:
+      return MPI_Type_indexed(i[0], i + 1, i + 1 + i[0], base, made);
+    case seam::kFn_MPI_Type_create_hindexed:
+      return MPI_Type_create_hindexed(i[0], i + 1, d, base, made);
     case seam::kFn_MPI_Type_create_indexed_block:
       return MPI_Type_create_indexed_block(i[0], i[1], i + 2, base, made);
     case seam::kFn_MPI_Type_create_hindexed_block:
       return MPI_Type_create_hindexed_block(i[0], i[1], d, base, made);
-    case seam::kFn_MPI_Type_create_resized: return MPI_Type_create_resized(base, d[0], d[1], made);
+    case seam::kFn_MPI_Type_create_resized:
+      return MPI_Type_create_resized(base, d[0], d[1], made);
     case seam::kFn_MPI_Type_create_subarray: {
       const int n = i[0], order = i[1] == kOrderC ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
       return MPI_Type_create_subarray(n, i + 2, i + 2 + n, i + 2 + n + n, order, base, made);
@@ -48,7 +55,8 @@ int construct(uint32_t maker, std::span<const Vid> from, const Arguments& a, MPI
       for (Vid v : from) types.push_back(datatype(v));
       return MPI_Type_create_struct(i[0], i + 1, d, types.data(), made);
     }
-    default: return MPI_ERR_INTERN;
+    default:
+      return MPI_ERR_INTERN;
   }
 }
 
@@ -62,7 +70,8 @@ int create(uint32_t maker, std::span<const Vid> from, const Arguments& a, Vid* n
   char* to = payload.data();
   memcpy(to, &header, sizeof header);
   if (!a.addresses.empty()) memcpy(to + sizeof header, a.addresses.data(), a.addresses.size_bytes());
-  if (!a.ints.empty()) memcpy(to + sizeof header + a.addresses.size_bytes(), a.ints.data(), a.ints.size_bytes());
+  if (!a.ints.empty())
+    memcpy(to + sizeof header + a.addresses.size_bytes(), a.ints.data(), a.ints.size_bytes());
   const Vid vid = new_object(Kind::kDatatype, to_word(made), maker, from, payload.data(), payload.size());
   if (!seam::vid_index(vid)) {
     MPI_Type_free(&made);
@@ -77,7 +86,8 @@ int create(uint32_t maker, std::span<const Vid> from, const Arguments& a, Vid* n
   return seam::kSuccess;
 }
 
-std::vector<int> joined(std::initializer_list<int> first, std::initializer_list<std::span<const int>> arrays) {
+std::vector<int> joined(std::initializer_list<int> first,
+                        std::initializer_list<std::span<const int>> arrays) {
   std::vector<int> all(first);
   for (std::span<const int> a : arrays) all.insert(all.end(), a.begin(), a.end());
   return all;
@@ -94,7 +104,8 @@ int remake_datatype(Vid vid) {
   const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
   const auto* header = static_cast<const PayloadHeader*>(recipe->payload());
   const auto* d = reinterpret_cast<const MPI_Aint*>(header + 1);
-  const Arguments a{{reinterpret_cast<const int*>(d + header->addresses), header->ints}, {d, header->addresses}};
+  const Arguments a{{reinterpret_cast<const int*>(d + header->addresses), header->ints},
+                    {d, header->addresses}};
   MPI_Datatype made = MPI_DATATYPE_NULL;
   int code = construct(s->maker, recipe->handles(), a, &made);
   if (code == MPI_SUCCESS && s->flags & kCommitted) code = MPI_Type_commit(&made);
@@ -134,45 +145,51 @@ int lower_MPI_Type_create_hindexed(int count, const int lengths[], const int64_t
   const auto i = joined({count}, {ints(lengths, count)});
   return create(seam::kFn_MPI_Type_create_hindexed, {&old, 1}, {i, addresses(displacements, count)}, newtype);
 }
-int lower_MPI_Type_create_indexed_block(int count, int length, const int displacements[], Vid old, Vid* newtype) {
+int lower_MPI_Type_create_indexed_block(int count, int length, const int displacements[], Vid old,
+                                        Vid* newtype) {
   const auto i = joined({count, length}, {ints(displacements, count)});
   return create(seam::kFn_MPI_Type_create_indexed_block, {&old, 1}, {i, {}}, newtype);
 }
 int lower_MPI_Type_create_hindexed_block(int count, int length, const int64_t displacements[], Vid old,
                                          Vid* newtype) {
   const int i[] = {count, length};
-  return create(seam::kFn_MPI_Type_create_hindexed_block, {&old, 1}, {i, addresses(displacements, count)}, newtype);
+  return create(seam::kFn_MPI_Type_create_hindexed_block, {&old, 1}, {i, addresses(displacements, count)},
+                newtype);
 }
-int lower_MPI_Type_create_struct(int count, const int lengths[], const int64_t displacements[], const Vid types[],
-                                 Vid* newtype) {
+int lower_MPI_Type_create_struct(int count, const int lengths[], const int64_t displacements[],
+                                 const Vid types[], Vid* newtype) {
   const auto i = joined({count}, {ints(lengths, count)});
   // The span of types is never empty: construct() looks at its first element.
   const Vid none = seam::kVid_MPI_BYTE;
-  const std::span<const Vid> from = count > 0 ? std::span<const Vid>{types, static_cast<size_t>(count)}
-                                              : std::span<const Vid>{&none, 1};
+  const std::span<const Vid> from =
+      count > 0 ? std::span<const Vid>{types, static_cast<size_t>(count)} : std::span<const Vid>{&none, 1};
   return create(seam::kFn_MPI_Type_create_struct, from, {i, addresses(displacements, count)}, newtype);
 }
 int lower_MPI_Type_create_resized(Vid old, int64_t lower_bound, int64_t extent, Vid* newtype) {
   const MPI_Aint d[] = {lower_bound, extent};
   return create(seam::kFn_MPI_Type_create_resized, {&old, 1}, {{}, d}, newtype);
 }
-int lower_MPI_Type_create_subarray(int n, const int sizes[], const int subsizes[], const int starts[], int order,
-                                   Vid old, Vid* newtype) {
+int lower_MPI_Type_create_subarray(int n, const int sizes[], const int subsizes[], const int starts[],
+                                   int order, Vid old, Vid* newtype) {
   const auto i = joined({n, order}, {ints(sizes, n), ints(subsizes, n), ints(starts, n)});
   return create(seam::kFn_MPI_Type_create_subarray, {&old, 1}, {i, {}}, newtype);
 }
 
-// No recipe yet: works, and no checkpoint is taken while it lives. The distributions are those of the annotations.
-int lower_MPI_Type_create_darray(int size, int rank, int n, const int gsizes[], const int distribs[], const int dargs[],
-                                 const int psizes[], int order, Vid old, Vid* newtype) {
+// No recipe yet: works, and no checkpoint is taken while it lives. The distributions are those of the
+// annotations.
+int lower_MPI_Type_create_darray(int size, int rank, int n, const int gsizes[], const int distribs[],
+                                 const int dargs[], const int psizes[], int order, Vid old, Vid* newtype) {
   std::vector<int> d, arguments;
   for (int i = 0; i < n; ++i) {
-    d.push_back(distribs[i] == 0 ? MPI_DISTRIBUTE_BLOCK : distribs[i] == 1 ? MPI_DISTRIBUTE_CYCLIC : MPI_DISTRIBUTE_NONE);
+    d.push_back(distribs[i] == 0   ? MPI_DISTRIBUTE_BLOCK
+                : distribs[i] == 1 ? MPI_DISTRIBUTE_CYCLIC
+                                   : MPI_DISTRIBUTE_NONE);
     arguments.push_back(dargs[i] == -1 ? MPI_DISTRIBUTE_DFLT_DARG : dargs[i]);
   }
   MPI_Datatype made = MPI_DATATYPE_NULL;
-  const int code = MPI_Type_create_darray(size, rank, n, gsizes, d.data(), arguments.data(), psizes,
-                                          order == kOrderC ? MPI_ORDER_C : MPI_ORDER_FORTRAN, datatype(old), &made);
+  const int code =
+      MPI_Type_create_darray(size, rank, n, gsizes, d.data(), arguments.data(), psizes,
+                             order == kOrderC ? MPI_ORDER_C : MPI_ORDER_FORTRAN, datatype(old), &made);
   *newtype = code == MPI_SUCCESS ? adopt_datatype(made, seam::kFn_MPI_Type_create_darray) : kNullDatatype;
   return error_out(code);
 }

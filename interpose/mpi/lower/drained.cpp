@@ -1,8 +1,10 @@
-// The drain: taking messages under way out of the network into the persistent heap, and handing them out later as if
-// they had just arrived. LH, LH FS base; the drain on the parked main thread, the rest on threads of the program.
+// The drain: taking messages under way out of the network into the persistent heap, and handing them out
+// later as if they had just arrived. LH, LH FS base; the drain on the parked main thread, the rest on threads
+// of the program.
 //
-// Only messages that no posted receive has matched are taken (MPI_Improbe sees no others), in the order in which the
-// MPI would match them, so a receive that looks here first and into the network after keeps MPI's order.
+// Only messages that no posted receive has matched are taken (MPI_Improbe sees no others), in the order in
+// which the MPI would match them, so a receive that looks here first and into the network after keeps MPI's
+// order.
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -17,10 +19,10 @@ struct InFlight {
   DrainedMessage* message;
   uint64_t* received;  // counted when it is complete
 };
-std::vector<InFlight> in_flight;   // of the LH: empty when a cut is complete
+std::vector<InFlight> in_flight;  // of the LH: empty when a cut is complete
 handles::SpinLock in_flight_lock;
-std::vector<uint64_t> expected;    // messages sent to this rank, per world rank
-std::vector<Vid> probed;           // communicators whose messages are counted
+std::vector<uint64_t> expected;  // messages sent to this rank, per world rank
+std::vector<Vid> probed;         // communicators whose messages are counted
 std::atomic<const char*> trouble;
 handles::SpinLock drained_lock;
 MPI_Comm self = MPI_COMM_NULL;     // ours alone, for deliveries
@@ -59,7 +61,8 @@ void complete(InFlight& f) {
 void wait_for(DrainedMessage* m) {
   for (Spin spin;; spin.turn()) {
     handles::SpinGuard guard(in_flight_lock, multiple);
-    const auto f = std::find_if(in_flight.begin(), in_flight.end(), [m](const InFlight& g) { return g.message == m; });
+    const auto f =
+        std::find_if(in_flight.begin(), in_flight.end(), [m](const InFlight& g) { return g.message == m; });
     if (f == in_flight.end()) return;
     int flag = 0;
     if (MPI_Test(&f->request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) continue;
@@ -69,8 +72,8 @@ void wait_for(DrainedMessage* m) {
   }
 }
 
-// Before there is a message to deliver, hence on the parked main thread or before the program runs: a thread of the
-// program may be duplicating MPI_COMM_SELF itself at any other time.
+// Before there is a message to deliver, hence on the parked main thread or before the program runs: a thread
+// of the program may be duplicating MPI_COMM_SELF itself at any other time.
 int make_self() {
   if (self != MPI_COMM_NULL) return MPI_SUCCESS;
   const int code = MPI_Comm_dup(MPI_COMM_SELF, &self);
@@ -112,8 +115,8 @@ void append(DrainedMessage* m) {
   state->drained_last = reinterpret_cast<uint64_t>(m);
 }
 
-// Messages that the program has matched and not received yet: their handles stand for the drained copy from now on.
-// new_message kept their size and tag for this: the MPI tells them only once.
+// Messages that the program has matched and not received yet: their handles stand for the drained copy from
+// now on. new_message kept their size and tag for this: the MPI tells them only once.
 void take_matched() {
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
     handles::Slot* s = tables->slot(h);
@@ -132,7 +135,8 @@ bool take_arrived(Vid c) {
   int flag = 0;
   MPI_Message real = MPI_MESSAGE_NULL;
   MPI_Status s = no_message();
-  if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm(c), &flag, &real, &s) != MPI_SUCCESS || !flag) return false;
+  if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm(c), &flag, &real, &s) != MPI_SUCCESS || !flag)
+    return false;
   seam::Status status;
   status_out(s, &status);
   DrainedMessage* m = start_taking(&real, c, status);
@@ -194,8 +198,8 @@ seam::Status status_of(const DrainedMessage* m) { return {m->source, m->tag, sea
 
 int deliver(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
   if (!m->complete) wait_for(m);
-  // A message to ourselves: the MPI itself puts the bytes into the program's datatype. One that is too long is cut by
-  // us, since Open MPI 4.1 does not report truncation between a process and itself.
+  // A message to ourselves: the MPI itself puts the bytes into the program's datatype. One that is too long
+  // is cut by us, since Open MPI 4.1 does not report truncation between a process and itself.
   MPI_Count element = 0;
   MPI_Type_size_x(datatype(type), &element);
   const int64_t room = count > 0 ? count * static_cast<int64_t>(element) : 0;

@@ -1,8 +1,8 @@
-// Communicators that the program has freed. The agreement needs the count of one until every member has begun its
-// MPI_Comm_free: a member that has not is short of it. So the free begins a barrier on the communicator that nobody
-// waits for; once it is over, all members have come that far, each of them knows the final count by itself, and the
-// record goes. Nothing here blocks: freeing a communicator is a local matter in both MPIs, and programs rely on it.
-// LH, LH FS base, threads of the program.
+// Communicators that the program has freed. The agreement needs the count of one until every member has begun
+// its MPI_Comm_free: a member that has not is short of it. So the free begins a barrier on the communicator
+// that nobody waits for; once it is over, all members have come that far, each of them knows the final count
+// by itself, and the record goes. Nothing here blocks: freeing a communicator is a local matter in both MPIs,
+// and programs rely on it. LH, LH FS base, threads of the program.
 #include <time.h>
 
 #include <algorithm>
@@ -14,23 +14,23 @@ namespace {
 
 struct Leaving {
   CommRecord* record;
-  MPI_Comm comm;          // freed when the barrier is over: Open MPI's does not hold on to its communicator
+  MPI_Comm comm;  // freed when the barrier is over: Open MPI's does not hold on to its communicator
   MPI_Request all_came;
 };
 
-handles::SpinLock freed_lock;       // nobody waits for it: who comes second leaves the work to the first
+handles::SpinLock freed_lock;  // nobody waits for it: who comes second leaves the work to the first
 std::vector<Leaving> leaving;
 size_t next_to_test;
 std::vector<CommRecord*> unlisted;  // of the agreement's list no more; pending requests may still name them
 
-// Barriers tested when another communicator is freed: more than one, so that their number falls back after a peer
-// was late, and few, so that a late peer costs no time.
+// Barriers tested when another communicator is freed: more than one, so that their number falls back after a
+// peer was late, and few, so that a late peer costs no time.
 constexpr size_t kTestedPerFree = 4;
-// Records looked for among all requests at once: never fewer, nor fewer than there are requests, so that the search
-// costs each record a few steps.
+// Records looked for among all requests at once: never fewer, nor fewer than there are requests, so that the
+// search costs each record a few steps.
 constexpr size_t kSearchedAtOnce = 256;
-// Seconds that MPI_Finalize, once all ranks have come to it, gives the barriers of the last ones. A program that frees a
-// communicator on some ranks only goes on after that.
+// Seconds that MPI_Finalize, once all ranks have come to it, gives the barriers of the last ones. A program
+// that frees a communicator on some ranks only goes on after that.
 constexpr double kPatienceAtTheEnd = 1.0;
 // While ranks are waited for: so long the core is asked for again and again, and then now and then.
 constexpr double kSpinAtTheEnd = 0.01;
@@ -134,7 +134,8 @@ bool freed_comms_are_gone() {
 }
 
 void finish_freed_comms() {
-  // MPI_Finalize waits for all ranks anyway. MPICH does not like to be left with requests that are not complete.
+  // MPI_Finalize waits for all ranks anyway. MPICH does not like to be left with requests that are not
+  // complete.
   MPI_Request all_came = MPI_REQUEST_NULL;
   int over = MPI_Ibarrier(MPI_COMM_WORLD, &all_came) != MPI_SUCCESS;
   const double began = MPI_Wtime();

@@ -1,6 +1,6 @@
-// Generalized requests: the MPI underneath has one for each, and calls the program's functions through the shim. There
-// is no recipe, so no checkpoint while one lives. LH, LH FS base, threads of the program; the program's functions run
-// above the MPI's frames with the UH's FS base.
+// Generalized requests: the MPI underneath has one for each, and calls the program's functions through the
+// shim. There is no recipe, so no checkpoint while one lives. LH, LH FS base, threads of the program; the
+// program's functions run above the MPI's frames with the UH's FS base.
 #include "interpose/seam/generalized.h"
 
 #include "interpose/mpi/lower/state.h"
@@ -25,7 +25,9 @@ int query(void* callbacks, MPI_Status* real) {
   return code;
 }
 int released(void* callbacks) { return call(callbacks, seam::kFreeGeneralized, nullptr, 0); }
-int cancelled(void* callbacks, int complete) { return call(callbacks, seam::kCancelGeneralized, nullptr, complete); }
+int cancelled(void* callbacks, int complete) {
+  return call(callbacks, seam::kCancelGeneralized, nullptr, complete);
+}
 
 }  // namespace
 

@@ -16,7 +16,8 @@ int remake_group(Vid vid) {
   const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
   const auto* ranks = static_cast<const int*>(recipe->payload());
   MPI_Group made = MPI_GROUP_NULL;
-  const int code = MPI_Group_incl(world_group, static_cast<int>(recipe->bytes / sizeof(uint32_t)), ranks, &made);
+  const int code =
+      MPI_Group_incl(world_group, static_cast<int>(recipe->bytes / sizeof(uint32_t)), ranks, &made);
   rebind(vid, to_word(made));
   return code;
 }

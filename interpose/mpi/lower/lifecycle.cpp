@@ -1,11 +1,11 @@
 // MPI_Init to MPI_Finalize. LH, LH FS base, the program's main thread.
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
-#include "interpose/mpi/lower/signal_actions.h"
 #include "interpose/mpi/lower/collectives.h"
-#include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/lifecycle.h"
+#include "interpose/mpi/lower/signal_actions.h"
 #include "lower_functions.h"
 
 namespace cropdl::lower {

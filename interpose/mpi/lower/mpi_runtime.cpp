@@ -94,13 +94,16 @@ class Runtime final : public MpiRuntime {
   }
 
   void hold() override { hold_collectives(); }
-  void set_targets(std::span<const coord::CollectiveCount> targets) override { set_collective_targets(targets); }
+  void set_targets(std::span<const coord::CollectiveCount> targets) override {
+    set_collective_targets(targets);
+  }
   void release() override { release_collectives(); }
 
   void fill_standing(coord::Standing& standing) override {
     if (!state) return;  // a restart has not come to the MPI yet
     fill_collectives(standing);
-    for (int r = 0; r < counters(); ++r) standing.progress += count(state->sent, r) + count(state->received, r);
+    for (int r = 0; r < counters(); ++r)
+      standing.progress += count(state->sent, r) + count(state->received, r);
     if (standing.refusal.empty()) standing.refusal = refusal();
   }
 
@@ -150,7 +153,8 @@ class Runtime final : public MpiRuntime {
       if (r->state != kRequestActive || r->kind != kReceiveRequest || r->comm == kNullComm) continue;
       // The handle may be another communicator's by now.
       if (reinterpret_cast<const CommRecord*>(r->record) != comm_record(r->comm)) {
-        return std::string(function_name(r->maker)) + ": a receive is pending on a communicator that was freed";
+        return std::string(function_name(r->maker)) +
+               ": a receive is pending on a communicator that was freed";
       }
     }
     return {};
@@ -192,19 +196,36 @@ class Runtime final : public MpiRuntime {
 #endif
   }
   static int counters() { return state && state->initialized ? state->size : 0; }
-  static uint64_t count(uint64_t base, int rank) { return reinterpret_cast<const volatile uint64_t*>(base)[rank]; }
+  static uint64_t count(uint64_t base, int rank) {
+    return reinterpret_cast<const volatile uint64_t*>(base)[rank];
+  }
 
   static std::string named(uint32_t maker, handles::Handle h) {
     const char* what = "an object";
     switch (seam::vid_kind(h)) {
-      case Kind::kComm: what = "a communicator"; break;
-      case Kind::kDatatype: what = "a datatype"; break;
-      case Kind::kGroup: what = "a group"; break;
-      case Kind::kWin: what = "a window"; break;
-      case Kind::kFile: what = "a file"; break;
-      case Kind::kInfo: what = "an info object"; break;
-      case Kind::kSession: what = "a session"; break;
-      default: break;
+      case Kind::kComm:
+        what = "a communicator";
+        break;
+      case Kind::kDatatype:
+        what = "a datatype";
+        break;
+      case Kind::kGroup:
+        what = "a group";
+        break;
+      case Kind::kWin:
+        what = "a window";
+        break;
+      case Kind::kFile:
+        what = "a file";
+        break;
+      case Kind::kInfo:
+        what = "an info object";
+        break;
+      case Kind::kSession:
+        what = "a session";
+        break;
+      default:
+        break;
     }
     return std::string(function_name(maker)) + ": " + what + " is alive that cannot be saved";
   }
@@ -224,7 +245,8 @@ class Runtime final : public MpiRuntime {
     state->wtime_offset = state->wtime_at_save - MPI_Wtime();
     if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
     code = remake_comms();
-    if (code != MPI_SUCCESS) return Error{"cannot restart: a communicator cannot be made again: " + mpi_error(code)};
+    if (code != MPI_SUCCESS)
+      return Error{"cannot restart: a communicator cannot be made again: " + mpi_error(code)};
     struct Class {
       Kind kind;
       int (*remake)(Vid);

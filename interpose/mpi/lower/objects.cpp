@@ -1,5 +1,5 @@
-// Real handles behind virtual ones: the predefined, those adopted without a recipe, and the end of all of them.
-// LH, LH FS base, threads of the program.
+// Real handles behind virtual ones: the predefined, those adopted without a recipe, and the end of all of
+// them. LH, LH FS base, threads of the program.
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -82,7 +82,8 @@ namespace {
 Vid create(Kind kind, uint64_t word, uint32_t maker) {
   const Vid vid = tables->create(static_cast<uint32_t>(kind), maker);
   if (!vid) {
-    say("%s: more than %u objects of one kind are alive", function_name(maker), kCapacity - seam::kFirstDynamic);
+    say("%s: more than %u objects of one kind are alive", function_name(maker),
+        kCapacity - seam::kFirstDynamic);
     return seam::make_vid(kind, 0);
   }
   rebind(vid, word);
@@ -96,8 +97,8 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker) {
   return create(kind, word, maker);
 }
 
-Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies, const void* payload,
-               size_t bytes) {
+Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies,
+               const void* payload, size_t bytes) {
   handles::SpinGuard guard(structure_lock);
   const Vid vid = create(kind, word, maker);
   if (!seam::vid_index(vid) || tables->set_recipe(vid, dependencies, payload, bytes)) return vid;
@@ -112,11 +113,15 @@ Vid adopt_comm(MPI_Comm c, uint32_t maker) {
   return v;
 }
 // A datatype, group, operation or info that the MPI gives out is a new reference, to be freed as such.
-Vid adopt_datatype(MPI_Datatype h, uint32_t maker) { return adopt(Kind::kDatatype, to_word(h), maker, false); }
+Vid adopt_datatype(MPI_Datatype h, uint32_t maker) {
+  return adopt(Kind::kDatatype, to_word(h), maker, false);
+}
 Vid adopt_op(MPI_Op h, uint32_t maker) { return adopt(Kind::kOp, to_word(h), maker, false); }
 Vid adopt_message(MPI_Message h, uint32_t maker) { return adopt(Kind::kMessage, to_word(h), maker, false); }
 Vid adopt_info(MPI_Info h, uint32_t maker) { return adopt(Kind::kInfo, to_word(h), maker, false); }
-Vid adopt_errhandler(MPI_Errhandler h, uint32_t maker) { return adopt(Kind::kErrhandler, to_word(h), maker, true); }
+Vid adopt_errhandler(MPI_Errhandler h, uint32_t maker) {
+  return adopt(Kind::kErrhandler, to_word(h), maker, true);
+}
 #if !defined(OPEN_MPI)
 Vid adopt_session(MPI_Session h, uint32_t maker) { return adopt(Kind::kSession, to_word(h), maker, true); }
 #endif
@@ -132,7 +137,8 @@ Vid adopt_request(MPI_Request h, uint32_t maker) {
   // MPI names every function whose requests are started, and only those, ..._init (and ..._init_c).
   const std::string_view name = function_name(maker);
   const bool inactive = name.ends_with("_init") || name.ends_with("_init_c");
-  const Vid v = track({inactive ? kPersistentOther : kOtherRequest, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
+  const Vid v = track(
+      {inactive ? kPersistentOther : kOtherRequest, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
   if (!seam::vid_index(v)) return v;
   if (inactive) request_record(v)->state = kRequestInactive;
   request_record(v)->more[2] = reinterpret_cast<uint64_t>(std::exchange(kept, nullptr));

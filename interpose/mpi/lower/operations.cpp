@@ -1,6 +1,7 @@
-// Reduction operations of the program. The MPI calls a function that carries no context, so each operation gets one of
-// a pool of functions of its own, which knows the operation by its number. LH, LH FS base, threads of the program; the
-// program's function runs above the MPI's frames with the UH's FS base (no checkpoint meanwhile).
+// Reduction operations of the program. The MPI calls a function that carries no context, so each operation
+// gets one of a pool of functions of its own, which knows the operation by its number. LH, LH FS base,
+// threads of the program; the program's function runs above the MPI's frames with the UH's FS base (no
+// checkpoint meanwhile).
 #include <utility>
 
 #include "interpose/mpi/lower/state.h"
@@ -18,7 +19,7 @@ struct Payload {
 };
 
 struct Thunk {
-  bool used;            // changed under structure_lock
+  bool used;  // changed under structure_lock
   Vid op;
   uint64_t function, upper_call;
   MPI_Datatype last_real;  // of the last call: the search for its vid is linear
@@ -35,8 +36,8 @@ void call(Thunk& t, void* in, void* inout, int length, MPI_Datatype type) {
     t.last_real = type;
     t.last = vid;
   }
-  seam::call_upper<void>(reinterpret_cast<UpperCall>(t.upper_call), reinterpret_cast<void*>(t.function), in, inout,
-                         length, vid);
+  seam::call_upper<void>(reinterpret_cast<UpperCall>(t.upper_call), reinterpret_cast<void*>(t.function), in,
+                         inout, length, vid);
 }
 
 template <size_t N>
@@ -74,7 +75,8 @@ int make(const Payload& p, Vid vid, MPI_Op* made) {
   return code;
 }
 
-// Under structure_lock: the operation goes, its thunk is another's to take. What the shim keeps for it goes after.
+// Under structure_lock: the operation goes, its thunk is another's to take. What the shim keeps for it goes
+// after.
 struct Gone {
   uint64_t function, upper_call;
   bool is_told;
@@ -101,8 +103,9 @@ void release_op(Vid vid, Release release) {
     gone = destroy_op(vid);
   }
   if (gone.is_told) {
-    seam::call_upper<void>(reinterpret_cast<UpperCall>(gone.upper_call), reinterpret_cast<void*>(gone.function),
-                           static_cast<void*>(nullptr), static_cast<void*>(nullptr), seam::kOperationIsGone, Vid{0});
+    seam::call_upper<void>(reinterpret_cast<UpperCall>(gone.upper_call),
+                           reinterpret_cast<void*>(gone.function), static_cast<void*>(nullptr),
+                           static_cast<void*>(nullptr), seam::kOperationIsGone, Vid{0});
   }
 }
 

@@ -1,9 +1,10 @@
-// Point-to-point communication: counted per world rank, interruptible, and aware of the messages that a cut took out
-// of the network. LH, LH FS base, threads of the program.
+// Point-to-point communication: counted per world rank, interruptible, and aware of the messages that a cut
+// took out of the network. LH, LH FS base, threads of the program.
 //
-// A blocking send is the MPI's own: a rank that waits in it is freed by its receiver, which takes the message or
-// drains it. A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns of MPI_Recv on both MPIs), so that it
-// can be left; what it has begun then waits in the thread's `pending` and is continued by the next call.
+// A blocking send is the MPI's own: a rank that waits in it is freed by its receiver, which takes the message
+// or drains it. A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns of MPI_Recv on both
+// MPIs), so that it can be left; what it has begun then waits in the thread's `pending` and is continued by
+// the next call.
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
@@ -11,8 +12,9 @@ namespace cropdl::lower {
 
 int post_again(Vid v) {
   RequestRecord* r = request_record(v);
-  const int code = MPI_Irecv(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), datatype(r->datatype),
-                             rank_in(r->peer), tag_in(r->tag), comm(r->comm), real_request(v));
+  const int code =
+      MPI_Irecv(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), datatype(r->datatype),
+                rank_in(r->peer), tag_in(r->tag), comm(r->comm), real_request(v));
   if (code == MPI_SUCCESS) r->state = kRequestActive;
   return code;
 }
@@ -28,31 +30,34 @@ namespace {
 
 inline uint64_t* sent_to(Vid comm, int dest) { return message_counter(state->sent, comm_record(comm), dest); }
 
-// Sends. The count goes up before the call: a rank that is blocked in it must be waited for by its receiver's drain.
-#define BLOCKING_SEND(function, real_function)                                                                               \
-  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {                \
-    uint64_t* sent = sent_to(comm, dest);                                                                     \
-    add(sent, 1);                                                                                             \
-    const int code = real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm)); \
-    if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});                                    \
-    return error_out(code);                                                                                   \
+// Sends. The count goes up before the call: a rank that is blocked in it must be waited for by its receiver's
+// drain.
+#define BLOCKING_SEND(function, real_function)                                                       \
+  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {       \
+    uint64_t* sent = sent_to(comm, dest);                                                            \
+    add(sent, 1);                                                                                    \
+    const int code =                                                                                 \
+        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm)); \
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});                           \
+    return error_out(code);                                                                          \
   }
 
-#define NONBLOCKING_SEND(function, real_function) NONBLOCKING_SEND_AS(lower_##function, function, real_function)
-#define NONBLOCKING_SEND_AS(name, function, real_function)                                                    \
-  int name(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {  \
-    uint64_t* sent = sent_to(comm, dest);                                                                     \
-    add(sent, 1);                                                                                             \
-    MPI_Request real = MPI_REQUEST_NULL;                                                                      \
-    const int code =                                                                                          \
-        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm), &real);   \
-    if (__builtin_expect(code != MPI_SUCCESS, 0)) {                                                           \
-      add(sent, ~uint64_t{0});                                                                                \
-      *request = kNullRequest;                                                                                \
-      return error_out(code);                                                                                 \
-    }                                                                                                         \
-    *request = track({kSendRequest, seam::kFn_##function, buffer, count, type, dest, tag, comm}, real);       \
-    return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;                                     \
+#define NONBLOCKING_SEND(function, real_function) \
+  NONBLOCKING_SEND_AS(lower_##function, function, real_function)
+#define NONBLOCKING_SEND_AS(name, function, real_function)                                                  \
+  int name(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {            \
+    uint64_t* sent = sent_to(comm, dest);                                                                   \
+    add(sent, 1);                                                                                           \
+    MPI_Request real = MPI_REQUEST_NULL;                                                                    \
+    const int code =                                                                                        \
+        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm), &real); \
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) {                                                         \
+      add(sent, ~uint64_t{0});                                                                              \
+      *request = kNullRequest;                                                                              \
+      return error_out(code);                                                                               \
+    }                                                                                                       \
+    *request = track({kSendRequest, seam::kFn_##function, buffer, count, type, dest, tag, comm}, real);     \
+    return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;                                   \
   }
 
 // A receive that has begun: a real request, or a drained message that has been delivered.
@@ -93,8 +98,8 @@ int leave_with(Vid first, Vid second) {
   return seam::kAgain;
 }
 
-// Continues what leave_with left, in this process or in another one: waits for the pending receive, if any, and the
-// pending send, if any.
+// Continues what leave_with left, in this process or in another one: waits for the pending receive, if any,
+// and the pending send, if any.
 int continue_pending(seam::Status* status) {
   ThreadRecord* t = seam::current_thread();
   for (Vid v : {t->pending[0], t->pending[1]}) {
@@ -120,8 +125,8 @@ inline bool continues() {
 }
 
 // The two halves of MPI_Sendrecv have begun; `owned` is a copy that the send reads.
-int exchange(const Operation& receive, Posted& posted, const Operation& send, MPI_Request real_send, void* owned,
-             seam::Status* status) {
+int exchange(const Operation& receive, Posted& posted, const Operation& send, MPI_Request real_send,
+             void* owned, seam::Status* status) {
   uint64_t* sent = sent_to(send.comm, send.peer);
   bool send_done = false;
   int send_code = MPI_SUCCESS, flag = 0;
@@ -140,7 +145,8 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
     }
     if (!send_done) {
       flag = waits;
-      send_code = waits ? MPI_Wait(&real_send, MPI_STATUS_IGNORE) : MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
+      send_code =
+          waits ? MPI_Wait(&real_send, MPI_STATUS_IGNORE) : MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
       send_done = flag || send_code != MPI_SUCCESS;
       if (__builtin_expect(send_code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});
     }
@@ -195,14 +201,15 @@ int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* by
   return code;
 }
 
-// --- Buffered sends: our own copy in the heap, accounted against the buffer that the program attached, so that a
-// cut finds them like other sends.
+// --- Buffered sends: our own copy in the heap, accounted against the buffer that the program attached, so
+// that a cut finds them like other sends.
 
-// Taken off the attached buffer per message beside its bytes: the smaller of the two MPIs' MPI_BSEND_OVERHEAD (MPICH
-// 96, Open MPI 128), since the program reckoned with its own.
+// Taken off the attached buffer per message beside its bytes: the smaller of the two MPIs' MPI_BSEND_OVERHEAD
+// (MPICH 96, Open MPI 128), since the program reckoned with its own.
 constexpr uint64_t kBsendOverhead = 96;
 
-cropdl::handles::SpinLock bsend_lock;  // guards the accounts, and testing a buffered send against another thread's test
+cropdl::handles::SpinLock
+    bsend_lock;  // guards the accounts, and testing a buffered send against another thread's test
 
 // Buffered sends in flight are records without a handle; their completion gives room back. Under bsend_lock.
 void reap_buffered() {
@@ -257,7 +264,8 @@ int immediate_buffered(const void* buffer, int count, Vid type, int dest, int ta
   *request = kNullRequest;
   const int result = buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Ibsend);
   if (result != seam::kSuccess) return result;
-  *request = track({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm}, MPI_REQUEST_NULL);
+  *request =
+      track({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm}, MPI_REQUEST_NULL);
   if (!seam::vid_index(*request)) return seam::kErrIntern;
   finish_with(request_record(*request), empty_status());
   return seam::kSuccess;
@@ -265,7 +273,8 @@ int immediate_buffered(const void* buffer, int count, Vid type, int dest, int ta
 
 // --- Matched probes: a message handle stands for a real message, or for a drained one (the slot's owner[0]).
 
-Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status, uint32_t maker) {
+Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status,
+                uint32_t maker) {
   // Nothing to make again: a cut drains it, and then needs its size.
   const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker, {}, &status, sizeof status);
   if (!seam::vid_index(v)) return v;
@@ -275,7 +284,8 @@ Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam:
   return v;
 }
 
-int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status, uint32_t maker) {
+int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
+                  uint32_t maker) {
   if (source == seam::kProcNull) {
     *flag = 1;
     *message = seam::kVid_MPI_MESSAGE_NO_PROC;
@@ -323,7 +333,8 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
     const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
     if (code != MPI_SUCCESS) return error_out(code);
   }
-  *request = track({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
+  *request =
+      track({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
   if (!seam::vid_index(*request)) return seam::kErrIntern;
   request_record(*request)->matched = 1;
   if (drained) {
@@ -340,29 +351,31 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
 
 extern "C" {
 
-// Ready sends are sent as standard ones, which MPI permits: after a cut a rank may send before its receiver has posted
-// again the receive that the program posted.
+// Ready sends are sent as standard ones, which MPI permits: after a cut a rank may send before its receiver
+// has posted again the receive that the program posted.
 BLOCKING_SEND(MPI_Send, MPI_Send)
 BLOCKING_SEND(MPI_Rsend, MPI_Send)
 NONBLOCKING_SEND(MPI_Isend, MPI_Isend)
 static NONBLOCKING_SEND_AS(begin_synchronous_send, MPI_Issend, MPI_Issend)
-NONBLOCKING_SEND(MPI_Irsend, MPI_Isend)
+    NONBLOCKING_SEND(MPI_Irsend, MPI_Isend)
 
-// What MPI_Issend begins ends when its receive has begun, and the program may rely on it (that nothing is under way any
-// more, after a barrier). One that is pending refuses the checkpoint; so that none begins unseen after that was looked at,
-// it is held like a collective.
-int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
-  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Issend) << 32 | static_cast<uint32_t>(state->rank))) return seam::kAgain;
+    // What MPI_Issend begins ends when its receive has begun, and the program may rely on it (that nothing is
+    // under way any more, after a barrier). One that is pending refuses the checkpoint; so that none begins
+    // unseen after that was looked at, it is held like a collective.
+    int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Issend) << 32 | static_cast<uint32_t>(state->rank)))
+    return seam::kAgain;
   synchronous_sends.store(true, std::memory_order_relaxed);
   const int code = begin_synchronous_send(buffer, count, type, dest, tag, comm, request);
   end_collective();
   return code;
 }
 
-// Returns when its receive has begun, which a drain is not: so no cut is made while a rank is in one, as in a collective,
-// though the receiver knows nothing of it.
+// Returns when its receive has begun, which a drain is not: so no cut is made while a rank is in one, as in a
+// collective, though the receiver knows nothing of it.
 int lower_MPI_Ssend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
-  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Ssend) << 32 | static_cast<uint32_t>(state->rank))) return seam::kAgain;
+  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Ssend) << 32 | static_cast<uint32_t>(state->rank)))
+    return seam::kAgain;
   uint64_t* sent = sent_to(comm, dest);
   add(sent, 1);
   const int code = MPI_Ssend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm));
@@ -420,7 +433,8 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
     }
     if (wanted()) {
       return leave_with(
-          track({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm}, posted.real), 0);
+          track({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm}, posted.real),
+          0);
     }
   }
 }
@@ -430,7 +444,8 @@ int lower_MPI_Irecv(void* buffer, int count, Vid type, int source, int tag, Vid 
   Posted posted;
   const int code = post(buffer, count, type, source, tag, comm, &posted);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) return error_out(code);
-  *request = track({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm}, posted.real);
+  *request =
+      track({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm}, posted.real);
   if (!seam::vid_index(*request)) return seam::kErrIntern;
   if (__builtin_expect(posted.done, 0)) finish_with(request_record(*request), posted.status);
   return seam::kSuccess;
@@ -446,13 +461,15 @@ int lower_MPI_Sendrecv(const void* send, int send_count, Vid send_type, int dest
   MPI_Request real = MPI_REQUEST_NULL;
   code = begin_send(send, send_count, datatype(send_type), dest, send_tag, comm, posted, &real);
   if (code != MPI_SUCCESS) return error_out(code);
-  return exchange({kReceiveRequest, seam::kFn_MPI_Sendrecv, receive, receive_count, receive_type, source, receive_tag, comm},
-                  posted, {kSendRequest, seam::kFn_MPI_Sendrecv, send, send_count, send_type, dest, send_tag, comm},
+  return exchange({kReceiveRequest, seam::kFn_MPI_Sendrecv, receive, receive_count, receive_type, source,
+                   receive_tag, comm},
+                  posted,
+                  {kSendRequest, seam::kFn_MPI_Sendrecv, send, send_count, send_type, dest, send_tag, comm},
                   real, nullptr, status);
 }
 
-int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int send_tag, int source, int receive_tag,
-                               Vid comm, seam::Status* status) {
+int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int send_tag, int source,
+                               int receive_tag, Vid comm, seam::Status* status) {
   if (continues()) return continue_pending(status);
   void* copy = nullptr;
   int bytes = 0;
@@ -466,9 +483,12 @@ int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int 
     cropdl::handles::heap_free(copy);
     return error_out(code);
   }
-  return exchange({kReceiveRequest, seam::kFn_MPI_Sendrecv_replace, buffer, count, type, source, receive_tag, comm}, posted,
-                  {kSendRequest, seam::kFn_MPI_Sendrecv_replace, copy, bytes, seam::kVid_MPI_PACKED, dest, send_tag, comm},
-                  real, copy, status);
+  return exchange(
+      {kReceiveRequest, seam::kFn_MPI_Sendrecv_replace, buffer, count, type, source, receive_tag, comm},
+      posted,
+      {kSendRequest, seam::kFn_MPI_Sendrecv_replace, copy, bytes, seam::kVid_MPI_PACKED, dest, send_tag,
+       comm},
+      real, copy, status);
 }
 
 int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* status) {

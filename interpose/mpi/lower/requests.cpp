@@ -1,8 +1,8 @@
 // Requests: the records behind the program's handles, and all forms of Wait and Test.
 //
-// Every form tests requests one by one; what has completed and was not asked for yet keeps its status in the record.
-// So a wait can leave the LH at any time (kAgain) and go on later, in another process if need be, and partial
-// completion is nothing special. LH, LH FS base, threads of the program.
+// Every form tests requests one by one; what has completed and was not asked for yet keeps its status in the
+// record. So a wait can leave the LH at any time (kAgain) and go on later, in another process if need be, and
+// partial completion is nothing special. LH, LH FS base, threads of the program.
 #include <sched.h>
 
 #include <utility>
@@ -43,8 +43,8 @@ Vid take_record() {
   return seam::make_vid(Kind::kRequest, index);
 }
 
-// What only operations without a recipe have, so that none of it is ever in an image: their user-defined reduction
-// (more[1]) and arrays of theirs (more[2], the LH's).
+// What only operations without a recipe have, so that none of it is ever in an image: their user-defined
+// reduction (more[1]) and arrays of theirs (more[2], the LH's).
 void end_of_what_is_kept(RequestRecord* r) {
   if (r->more[1]) let_go_of_op(static_cast<Vid>(r->more[1]));
   for (auto* k = reinterpret_cast<Kept*>(r->more[2]); k;) delete std::exchange(k, k->next);
@@ -126,7 +126,8 @@ void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
     s.source = seam::kProcNull;  // see post() in point_to_point.cpp
     s.tag = seam::kAnyTag;
   } else if (receives(r) && !s.cancelled) {
-    add(message_counter(state->received, reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE), 1);
+    add(message_counter(state->received, reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE),
+        1);
   } else if (sends(r) && s.cancelled) {
     add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});
   }
@@ -148,7 +149,8 @@ namespace {
 // For the shim, which calls the error handler: whose request it was.
 void note_failure(const RequestRecord* r) {
   seam::ThreadRecord* t = seam::current_thread();
-  const bool lives = reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm) && seam::vid_index(r->comm) != 0;
+  const bool lives =
+      reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm) && seam::vid_index(r->comm) != 0;
   if (!lives || t->failed[0]) return;
   t->failed[0] = r->comm;
   t->failed[1] = static_cast<uint32_t>(r->status.error);
@@ -363,14 +365,16 @@ int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
   *flag = test_request(request, r);
   if (*flag && status) *status = r->state == kRequestInactive ? empty_status() : r->status;
 #if !defined(OPEN_MPI)
-  if (*flag && r->state == kRequestDone) return r->status.error;  // Open MPI leaves the error to the completion
+  if (*flag && r->state == kRequestDone)
+    return r->status.error;  // Open MPI leaves the error to the completion
 #endif
   return seam::kSuccess;
 }
 
 int lower_MPI_Cancel(Vid* request) {
   if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
-  if (request_record(*request)->state != kRequestActive) return seam::kSuccess;  // completed: too late, as natively
+  if (request_record(*request)->state != kRequestActive)
+    return seam::kSuccess;  // completed: too late, as natively
   return error_out(MPI_Cancel(real_request(*request)));
 }
 
@@ -379,19 +383,20 @@ int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
   return seam::kSuccess;
 }
 
-// Persistent requests work, and no checkpoint is taken while there are any; their messages are counted like others.
+// Persistent requests work, and no checkpoint is taken while there are any; their messages are counted like
+// others.
 
-#define PERSISTENT(function, direction)                                                                        \
-  int lower_##function(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {   \
-    MPI_Request real = MPI_REQUEST_NULL;                                                                       \
-    const int code = function(const_cast<void*>(buffer), count, datatype(type), rank_in(peer), tag_in(tag),    \
-                              cropdl::lower::comm(comm), &real);                                               \
-    *request = kNullRequest;                                                                                   \
-    if (code != MPI_SUCCESS) return error_out(code);                                                           \
-    *request = track({direction, seam::kFn_##function, buffer, count, type, peer, tag, comm}, real);           \
-    if (is_null(*request)) return seam::kErrIntern;                                                            \
-    request_record(*request)->state = kRequestInactive;                                                        \
-    return seam::kSuccess;                                                                                     \
+#define PERSISTENT(function, direction)                                                                      \
+  int lower_##function(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) { \
+    MPI_Request real = MPI_REQUEST_NULL;                                                                     \
+    const int code = function(const_cast<void*>(buffer), count, datatype(type), rank_in(peer), tag_in(tag),  \
+                              cropdl::lower::comm(comm), &real);                                             \
+    *request = kNullRequest;                                                                                 \
+    if (code != MPI_SUCCESS) return error_out(code);                                                         \
+    *request = track({direction, seam::kFn_##function, buffer, count, type, peer, tag, comm}, real);         \
+    if (is_null(*request)) return seam::kErrIntern;                                                          \
+    request_record(*request)->state = kRequestInactive;                                                      \
+    return seam::kSuccess;                                                                                   \
   }
 PERSISTENT(MPI_Send_init, kPersistentSend)
 PERSISTENT(MPI_Ssend_init, kPersistentSend)
@@ -400,7 +405,8 @@ PERSISTENT(MPI_Rsend_init, kPersistentSend)
 
 // Has no real request: each start is a buffered send of our own.
 int lower_MPI_Bsend_init(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
-  *request = track({kPersistentSend, seam::kFn_MPI_Bsend_init, buffer, count, type, peer, tag, comm}, MPI_REQUEST_NULL);
+  *request = track({kPersistentSend, seam::kFn_MPI_Bsend_init, buffer, count, type, peer, tag, comm},
+                   MPI_REQUEST_NULL);
   if (is_null(*request)) return seam::kErrIntern;
   request_record(*request)->state = kRequestInactive;
   return seam::kSuccess;
@@ -408,8 +414,8 @@ int lower_MPI_Bsend_init(const void* buffer, int count, Vid type, int peer, int 
 
 int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
   MPI_Request real = MPI_REQUEST_NULL;
-  const int code =
-      MPI_Recv_init(buffer, count, datatype(type), rank_in(peer), tag_in(tag), cropdl::lower::comm(comm), &real);
+  const int code = MPI_Recv_init(buffer, count, datatype(type), rank_in(peer), tag_in(tag),
+                                 cropdl::lower::comm(comm), &real);
   *request = kNullRequest;
   if (code != MPI_SUCCESS) return error_out(code);
   *request = track({kPersistentReceive, seam::kFn_MPI_Recv_init, buffer, count, type, peer, tag, comm}, real);
@@ -430,8 +436,8 @@ int lower_MPI_Start(Vid* request) {
     }
   } else if (r->maker == seam::kFn_MPI_Bsend_init) {
     seam::Status s = empty_status();
-    s.error = lower_MPI_Bsend(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), r->datatype, r->peer,
-                              r->tag, r->comm);
+    s.error = lower_MPI_Bsend(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), r->datatype,
+                              r->peer, r->tag, r->comm);
     finish_with(r, s);
     return s.error;
   } else if (r->kind == kPersistentSend) {

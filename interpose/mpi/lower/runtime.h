@@ -1,9 +1,10 @@
-// What every function of the lower half's MPI table, generated or by hand, translates with: virtual handles, ranks,
-// tags, statuses and error codes of the seam into those of the MPI underneath, and back.
+// What every function of the lower half's MPI table, generated or by hand, translates with: virtual handles,
+// ranks, tags, statuses and error codes of the seam into those of the MPI underneath, and back.
 //
-// LH only, LH FS base, on a thread of the program (unless a function says otherwise). Compiled once per MPI. What
-// must survive lies in the persistent heap (tables, recipes, counters); `real_handles` does not: it is refilled by
-// the replay at every start. Programs at MPI_THREAD_MULTIPLE may be in here on several threads at once.
+// LH only, LH FS base, on a thread of the program (unless a function says otherwise). Compiled once per MPI.
+// What must survive lies in the persistent heap (tables, recipes, counters); `real_handles` does not: it is
+// refilled by the replay at every start. Programs at MPI_THREAD_MULTIPLE may be in here on several threads at
+// once.
 #pragma once
 
 #include <mpi.h>
@@ -21,15 +22,18 @@ namespace cropdl::lower {
 using seam::Kind;
 using seam::Vid;
 
-// --- Handles. ------------------------------------------------------------------------------------------------
+// --- Handles.
+// ------------------------------------------------------------------------------------------------
 
-// Handles of one kind that may be alive at once; more are refused with kErrIntern. A flat array, because a lookup
-// is then one load from a constant address (64 Mi bytes of .bss over all kinds, of which only used pages exist).
+// Handles of one kind that may be alive at once; more are refused with kErrIntern. A flat array, because a
+// lookup is then one load from a constant address (64 Mi bytes of .bss over all kinds, of which only used
+// pages exist).
 inline constexpr uint32_t kCapacity = 1u << 20;
 inline constexpr uint32_t kIndexMask = kCapacity - 1;
 
-// The real handle of every virtual one, by kind (16 and not kKinds: a garbage kind must stay within the array) and
-// index; index 0 holds the kind's null handle, unused entries hold 0, which both MPIs reject as invalid.
+// The real handle of every virtual one, by kind (16 and not kKinds: a garbage kind must stay within the
+// array) and index; index 0 holds the kind's null handle, unused entries hold 0, which both MPIs reject as
+// invalid.
 extern uint64_t real_handles[16][kCapacity];
 
 template <class H>
@@ -68,8 +72,8 @@ inline MPI_Session session(Vid v) { return real<MPI_Session, Kind::kSession>(v);
 #endif
 
 // A new object of the MPI without a recipe: it works, and as long as it lives no checkpoint can be taken; the
-// refusal names `maker` (an index of the seam's function table). A null real handle gives the kind's null vid; a
-// handle that is known already (predefined, or adopted before) gives the vid it has.
+// refusal names `maker` (an index of the seam's function table). A null real handle gives the kind's null
+// vid; a handle that is known already (predefined, or adopted before) gives the vid it has.
 Vid adopt_comm(MPI_Comm real, uint32_t maker);
 Vid adopt_datatype(MPI_Datatype real, uint32_t maker);
 Vid adopt_group(MPI_Group real, uint32_t maker);
@@ -84,11 +88,12 @@ Vid adopt_file(MPI_File real, uint32_t maker);
 Vid adopt_session(MPI_Session real, uint32_t maker);
 #endif
 
-// The pending operation behind `request` calls the program's operation `op` (a predefined one is nothing to keep).
+// The pending operation behind `request` calls the program's operation `op` (a predefined one is nothing to
+// keep).
 void keep_op(Vid request, Vid op);
 
-// What a pending operation goes on reading, freed when its request ends: the next request that this thread adopts
-// takes it.
+// What a pending operation goes on reading, freed when its request ends: the next request that this thread
+// adopts takes it.
 struct Kept {
   Kept* next = nullptr;
   virtual ~Kept() = default;
@@ -106,20 +111,22 @@ inline Vid find_info(MPI_Info real) { return find(Kind::kInfo, to_word(real)); }
 inline Vid find_errhandler(MPI_Errhandler real) { return find(Kind::kErrhandler, to_word(real)); }
 inline Vid find_file(MPI_File real) { return find(Kind::kFile, to_word(real)); }
 
-// The object behind `vid` was freed by the MPI (called after the real call succeeded). Predefined and null: no-op.
+// The object behind `vid` was freed by the MPI (called after the real call succeeded). Predefined and null:
+// no-op.
 void forget(Vid vid);
 // The real handle behind `vid` changed (an in/out parameter).
 inline void rebind(Vid vid, uint64_t word) { real_handles[(vid >> 24) & 15][vid & kIndexMask] = word; }
 
-// An array of handles as the MPI wants it. `write_back` is for in/out arrays: entries that became null are forgotten
-// and null in `vids` too, others are rebound.
+// An array of handles as the MPI wants it. `write_back` is for in/out arrays: entries that became null are
+// forgotten and null in `vids` too, others are rebound.
 template <class H>
 class HandleArray {
  public:
   HandleArray(const Vid* vids, int n) : n_(vids && n > 0 ? n : 0) {
     if (n_ > kInline) heap_ = std::make_unique<H[]>(static_cast<size_t>(n_));
     H* to = data();
-    for (int i = 0; i < n_; ++i) to[i] = from_word<H>(real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]);
+    for (int i = 0; i < n_; ++i)
+      to[i] = from_word<H>(real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]);
   }
   H* data() { return heap_ ? heap_.get() : inline_; }
   void write_back(Vid* vids) {
@@ -143,14 +150,17 @@ class HandleArray {
   std::unique_ptr<H[]> heap_;
 };
 
-// --- What cannot be saved. -----------------------------------------------------------------------------------
+// --- What cannot be saved.
+// -----------------------------------------------------------------------------------
 
 // From now on this process can not be checkpointed; refusals name the function and `why`. Sticky.
 void mark_unsaved(uint32_t function, const char* why);
-// Remembers that the program uses a function that only one of the MPIs has (restart under the other refuses by name).
+// Remembers that the program uses a function that only one of the MPIs has (restart under the other refuses
+// by name).
 void mark_used(uint32_t function);
 
-// --- Values. -------------------------------------------------------------------------------------------------
+// --- Values.
+// -------------------------------------------------------------------------------------------------
 
 int special_rank_in(int rank);
 int special_rank_out(int rank);
@@ -164,8 +174,9 @@ inline void* buffer_in(const void* p) {
   return __builtin_expect(p == seam::in_place(), 0) ? MPI_IN_PLACE : const_cast<void*>(p);
 }
 
-// Seam constants for the parameters of hand-written functions (other families are generated from the annotations).
-inline constexpr int kOrderC = 0, kOrderFortran = 1;                     // MPI_Type_create_subarray
+// Seam constants for the parameters of hand-written functions (other families are generated from the
+// annotations).
+inline constexpr int kOrderC = 0, kOrderFortran = 1;  // MPI_Type_create_subarray
 
 inline int comparison_out(int value) {
   return value == MPI_IDENT       ? seam::kIdent
@@ -178,7 +189,9 @@ int thread_level_out(int level);  //
 
 // Neutral error class of an error code of the MPI (MPI_SUCCESS -> kSuccess).
 int error_class_out(int code);
-inline int error_out(int code) { return __builtin_expect(code == MPI_SUCCESS, 1) ? seam::kSuccess : error_class_out(code); }
+inline int error_out(int code) {
+  return __builtin_expect(code == MPI_SUCCESS, 1) ? seam::kSuccess : error_class_out(code);
+}
 // An error class of the seam as one of the MPI's (for MPI_Abort's and MPI_Comm_call_errhandler's sake).
 int error_in(int neutral_class);
 

@@ -1,8 +1,9 @@
 // The state of the lower half's MPI: what survives (in the persistent heap) and what each process has anew.
 //
-// LH only. Who writes what: threads of the program write everything, under `structure_lock` where a structure changes
-// shape; the control plane's agent reads counters at any time and the list of communicators under the lock, and
-// writes the hold (collectives.cpp). Structures in the heap are in images: append-only, `version` in the root.
+// LH only. Who writes what: threads of the program write everything, under `structure_lock` where a structure
+// changes shape; the control plane's agent reads counters at any time and the list of communicators under the
+// lock, and writes the hold (collectives.cpp). Structures in the heap are in images: append-only, `version`
+// in the root.
 #pragma once
 
 #include <mpi.h>
@@ -24,21 +25,22 @@
 namespace cropdl::lower {
 
 inline constexpr uint32_t kStateVersion = 1;
-inline constexpr uint64_t kWorldGid = 1;  // others are (world rank of the leader + 1) << 32 | serial, so never 1
+inline constexpr uint64_t kWorldGid =
+    1;  // others are (world rank of the leader + 1) << 32 | serial, so never 1
 
 // A communicator, or one that was freed and whose count the agreement still needs (freed.cpp).
 struct CommRecord {
-  uint64_t gid;            // equal on all members and over restarts; 0: not ours to re-make
-  uint64_t counted;        // gid if collectives on it are counted, else 0 (one member, or not saved)
-  volatile uint64_t begun; // collectives begun on it by this rank
-  uint64_t members;        // address of uint32_t[size]: world rank of each rank; 0: point-to-point is not counted
-  uint32_t size;           //
-  uint32_t rank;           //
-  uint32_t freed;          // the program freed it
-  uint32_t reserved;       //
-  uint64_t next;           // list of all records
-  char name[128];          // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
-  uint64_t before;         // the list backwards; made anew at a restart
+  uint64_t gid;             // equal on all members and over restarts; 0: not ours to re-make
+  uint64_t counted;         // gid if collectives on it are counted, else 0 (one member, or not saved)
+  volatile uint64_t begun;  // collectives begun on it by this rank
+  uint64_t members;   // address of uint32_t[size]: world rank of each rank; 0: point-to-point is not counted
+  uint32_t size;      //
+  uint32_t rank;      //
+  uint32_t freed;     // the program freed it
+  uint32_t reserved;  //
+  uint64_t next;      // list of all records
+  char name[128];     // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
+  uint64_t before;    // the list backwards; made anew at a restart
   uint32_t world_rank(int r) const { return reinterpret_cast<const uint32_t*>(members)[r]; }
 };
 
@@ -69,25 +71,23 @@ struct RequestRecord {
   int32_t peer, tag;  // of the seam
   int64_t count;
   uint64_t buffer;
-  uint64_t serial;   // posting order
-  uint64_t owned;    // heap block that lives as long as the operation
-  uint64_t record;   // CommRecord*
+  uint64_t serial;  // posting order
+  uint64_t owned;   // heap block that lives as long as the operation
+  uint64_t record;  // CommRecord*
   uint32_t maker;
   uint32_t reserved;
   seam::Status status;
   uint64_t more[4];
 };
 static_assert(sizeof(RequestRecord) == 128);
-inline bool persistent(const RequestRecord* r) {
-  return r->kind >= kPersistentSend;
-}
+inline bool persistent(const RequestRecord* r) { return r->kind >= kPersistentSend; }
 
 // A message that a cut took out of the network; `bytes` bytes follow the structure.
 struct DrainedMessage {
   uint64_t next;      // in the order in which it would have been matched
   uint32_t complete;  // all bytes are here (always true in an image)
   Vid comm;
-  int32_t source;     // rank in the communicator
+  int32_t source;  // rank in the communicator
   int32_t tag;
   int64_t bytes;
   void* data() { return this + 1; }
@@ -100,25 +100,25 @@ struct BsendState {
 
 struct State {
   uint32_t version;
-  int32_t rank, size;        // of MPI_COMM_WORLD; size 0: never initialised
+  int32_t rank, size;          // of MPI_COMM_WORLD; size 0: never initialised
   int32_t required, provided;  // seam::ThreadLevel
   uint32_t initialized, finalized;
-  uint32_t own_level;        // MPI_Init_thread (1) or MPI_Init (0)
-  uint64_t sent, received;   // addresses of uint64_t[size]: point-to-point messages per world rank
-  uint64_t comms;            // list of CommRecords
-  uint64_t comm_serial;      // for gids
-  uint64_t reserved2;        //
-  uint64_t requests;         // address of RequestRecord[kCapacity]
+  uint32_t own_level;       // MPI_Init_thread (1) or MPI_Init (0)
+  uint64_t sent, received;  // addresses of uint64_t[size]: point-to-point messages per world rank
+  uint64_t comms;           // list of CommRecords
+  uint64_t comm_serial;     // for gids
+  uint64_t reserved2;       //
+  uint64_t requests;        // address of RequestRecord[kCapacity]
   uint32_t request_top, request_free;
-  uint64_t request_serial;   //
-  uint64_t unsaved_requests; // alive, of functions without recipe
+  uint64_t request_serial;         //
+  uint64_t unsaved_requests;       // alive, of functions without recipe
   uint64_t drained, drained_last;  // list of DrainedMessages
   BsendState bsend;
   double wtime_offset, wtime_at_save;
-  uint32_t unsaved_function; // sticky: mark_unsaved
+  uint32_t unsaved_function;  // sticky: mark_unsaved
   uint32_t reserved;
   char unsaved_why[192];
-  uint8_t used[2048];        // by function index: functions that only one MPI has, used by the program
+  uint8_t used[2048];  // by function index: functions that only one MPI has, used by the program
   uint64_t more[32];
 };
 
@@ -128,7 +128,7 @@ extern handles::Tables* tables;
 
 // --- Anew in each process.
 extern CommRecord* comm_records[kCapacity];  // by a communicator's index; nullptr: not a communicator
-extern bool multiple;                        // MPI_THREAD_MULTIPLE: several threads of the program may be in here
+extern bool multiple;  // MPI_THREAD_MULTIPLE: several threads of the program may be in here
 extern handles::SpinLock structure_lock;
 extern MPI_Group world_group;
 
@@ -161,13 +161,14 @@ inline bool wanted() { return __builtin_expect((seam::control()->attention & sea
 // The program has begun synchronous sends that do not block: those that are pending refuse a checkpoint.
 inline std::atomic<bool> synchronous_sends{false};
 
-// A session without MPI_Init: no checkpoint is taken. A call that waits is then the MPI's own, since MPI_Test crashes in MPICH
-// 4.0 where there is no MPI_COMM_WORLD.
+// A session without MPI_Init: no checkpoint is taken. A call that waits is then the MPI's own, since MPI_Test
+// crashes in MPICH 4.0 where there is no MPI_COMM_WORLD.
 inline bool only_sessions() { return __builtin_expect(!state->initialized, 0); }
 
-// Once per turn of a loop that waits for the MPI. With more ranks than cores the peer may need this core, and neither
-// MPI's test yields it. 128 turns are some 10 us: a wait that short never pays for the system call. (Measured with two
-// ranks on one core: 50 to 160 us for an exchange that the MPIs' own blocking calls need 300 us and more for.)
+// Once per turn of a loop that waits for the MPI. With more ranks than cores the peer may need this core, and
+// neither MPI's test yields it. 128 turns are some 10 us: a wait that short never pays for the system call.
+// (Measured with two ranks on one core: 50 to 160 us for an exchange that the MPIs' own blocking calls need
+// 300 us and more for.)
 class Spin {
  public:
   void turn() {
@@ -189,22 +190,23 @@ void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
 // --- objects.cpp
 void fill_predefined();  // real_handles of null and predefined objects
 bool is_predefined(Vid vid);
-Vid predefined(Kind kind, uint64_t word);          // its vid, or the null vid
-// A live object; the null vid when there are no indices left or the heap is full. The second form gives it its recipe
-// in the same step: the agent, which asks for objects without one at any time, must never see it in between.
+Vid predefined(Kind kind, uint64_t word);  // its vid, or the null vid
+// A live object; the null vid when there are no indices left or the heap is full. The second form gives it
+// its recipe in the same step: the agent, which asks for objects without one at any time, must never see it
+// in between.
 Vid new_object(Kind kind, uint64_t word, uint32_t maker);
-Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies, const void* payload,
-               size_t bytes);
-// The real objects behind handles nobody needs any more. Still under the lock that freed them: their indices are given
-// out again.
+Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies,
+               const void* payload, size_t bytes);
+// The real objects behind handles nobody needs any more. Still under the lock that freed them: their indices
+// are given out again.
 void destroy(std::span<const handles::Handle> gone);
 
 // --- communicators.cpp
-// Registers a communicator that all its members have just made (the last step is a broadcast on it): membership is
-// its recipe. Null communicators give the null vid. Returns an error class.
+// Registers a communicator that all its members have just made (the last step is a broadcast on it):
+// membership is its recipe. Null communicators give the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
 void register_world_and_self();
-void link_records();             // after a restart: the list backwards
+void link_records();  // after a restart: the list backwards
 void unlist_record(CommRecord* c);
 // World ranks of a group; false if one is not in MPI_COMM_WORLD.
 bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
@@ -212,10 +214,11 @@ bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 // --- freed.cpp
 // MPI_Comm_free, never blocking; the handle is the caller's to forget. Returns a code of the MPI.
 int free_comm(Vid comm);
-// At a cut: whether all members of every freed communicator have freed it, which then needs only the MPI's progress.
+// At a cut: whether all members of every freed communicator have freed it, which then needs only the MPI's
+// progress.
 bool freed_comms_are_gone();
-void give_back_freed_comms();    // ... and their records
-void finish_freed_comms();       // before MPI_Finalize
+void give_back_freed_comms();  // ... and their records
+void finish_freed_comms();     // before MPI_Finalize
 
 // --- requests.cpp
 inline RequestRecord* request_record(Vid v) {
@@ -243,13 +246,15 @@ inline MPI_Status no_message() {
   s.MPI_ERROR = MPI_SUCCESS;
   return s;
 }
-// A record for an operation that has begun (real != null) or is done already (then set its status). Null vid: none left.
+// A record for an operation that has begun (real != null) or is done already (then set its status). Null vid:
+// none left.
 Vid track(const Operation& operation, MPI_Request real);
 void finish(RequestRecord* r, const MPI_Status& real_status, int code);
 void finish_with(RequestRecord* r, const seam::Status& status);  // status.error is the result
 // Makes progress on one request; true: it is complete (or inactive). `waits`: the caller asks until it is.
 bool test_request(Vid v, RequestRecord* r, bool waits = false);
-// Hands a completed request to the program: its status, its error class; the vid becomes null unless persistent.
+// Hands a completed request to the program: its status, its error class; the vid becomes null unless
+// persistent.
 int hand_out(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
 // Ends a real request that is inactive now but was made persistent.
@@ -261,18 +266,19 @@ seam::Status empty_status();
 void let_go_of_op(Vid op);
 
 // --- drained.cpp
-// The first drained message that matches (ranks and tags of the seam): its status, or itself, taken out of the queue.
+// The first drained message that matches (ranks and tags of the seam): its status, or itself, taken out of
+// the queue.
 bool probe_drained(Vid comm, int source, int tag, seam::Status* status);
 DrainedMessage* take_drained(Vid comm, int source, int tag);
-// Puts a drained message into the program's buffer with the MPI's own rules (types, truncation), frees it, and
-// returns an error class. Complete when it returns.
+// Puts a drained message into the program's buffer with the MPI's own rules (types, truncation), frees it,
+// and returns an error class. Complete when it returns.
 int deliver(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
 seam::Status status_of(const DrainedMessage* message);
 void drop_drained(Vid comm);
 void drain_begin(std::span<const uint64_t> expected_by_rank);
 bool drain_step();
 const char* drain_trouble();  // nullptr: none. Any thread
-bool ready_to_deliver();  // after a restart, before the program runs
+bool ready_to_deliver();      // after a restart, before the program runs
 
 // --- datatypes.cpp, operations.cpp, groups.cpp: the replay of one object
 int remake_datatype(Vid vid);

@@ -1,9 +1,10 @@
-// Values of the seam into those of the MPI and back; the rare cases of runtime.h's inline functions. LH, any thread.
+// Values of the seam into those of the MPI and back; the rare cases of runtime.h's inline functions. LH, any
+// thread.
 #include <cstdarg>
 #include <cstdio>
 
+#include "base/say.h"
 #include "interpose/mpi/lower/state.h"
-#include "restart/say.h"
 
 namespace cropdl::lower {
 namespace {
@@ -104,12 +105,17 @@ int error_in(int neutral_class) {
 
 int special_rank_in(int rank) {
   switch (rank) {
-    case seam::kAnySource: return MPI_ANY_SOURCE;
-    case seam::kProcNull: return MPI_PROC_NULL;
-    case seam::kRoot: return MPI_ROOT;
-    case seam::kUndefined: return MPI_UNDEFINED;
+    case seam::kAnySource:
+      return MPI_ANY_SOURCE;
+    case seam::kProcNull:
+      return MPI_PROC_NULL;
+    case seam::kRoot:
+      return MPI_ROOT;
+    case seam::kUndefined:
+      return MPI_UNDEFINED;
     // What is no constant in the seam must not become one in the MPI (its MPI_PROC_NULL may be this very -1).
-    default: return rank < 0 ? -12345 : rank;
+    default:
+      return rank < 0 ? -12345 : rank;
   }
 }
 
@@ -123,10 +129,14 @@ int special_rank_out(int rank) {
 
 int thread_level_in(int level) {
   switch (level) {
-    case seam::kThreadSingle: return MPI_THREAD_SINGLE;
-    case seam::kThreadFunneled: return MPI_THREAD_FUNNELED;
-    case seam::kThreadSerialized: return MPI_THREAD_SERIALIZED;
-    default: return MPI_THREAD_MULTIPLE;
+    case seam::kThreadSingle:
+      return MPI_THREAD_SINGLE;
+    case seam::kThreadFunneled:
+      return MPI_THREAD_FUNNELED;
+    case seam::kThreadSerialized:
+      return MPI_THREAD_SERIALIZED;
+    default:
+      return MPI_THREAD_MULTIPLE;
   }
 }
 

@@ -1,5 +1,6 @@
-// Attributes of communicators, datatypes and windows. They live wholly in the upper half: values and callbacks are
-// the program's. Only the predefined ones are asked for below. UH, any thread; callbacks run without a lock.
+// Attributes of communicators, datatypes and windows. They live wholly in the upper half: values and
+// callbacks are the program's. Only the predefined ones are asked for below. UH, any thread; callbacks run
+// without a lock.
 #include "interpose/mpi/upper/attributes.h"
 
 #include <cstring>
@@ -14,12 +15,12 @@ struct Keyval {
   Language language;
   void (*copy)();
   void (*remove)();
-  void (*copy_proxy)();    // MPICH's C++ and Fortran libraries call the user's function through these
+  void (*copy_proxy)();  // MPICH's C++ and Fortran libraries call the user's function through these
   void (*remove_proxy)();
   void* extra;
-  int references;          // the program's own, and one per attribute
-  bool freed;              // the program may not use it again
-  int freed_again;         // times
+  int references;   // the program's own, and one per attribute
+  bool freed;       // the program may not use it again
+  int freed_again;  // times
 };
 
 constexpr int kFirst = 0x1000;  // above every predefined keyval of Open MPI, far from MPICH's
@@ -32,10 +33,12 @@ Keyval* keyval_of(int keyval) {
   return i >= 0 && i < keyvals_size && keyvals[i].references > 0 ? &keyvals[i] : nullptr;
 }
 
-// Predefined attributes, in the order of annotations.toml (MPI_Comm_get_attr, MPI_Win_get_attr). The program gets
-// pointers to these; they are refreshed at every question, so a restart over another MPI shows its limits.
+// Predefined attributes, in the order of annotations.toml (MPI_Comm_get_attr, MPI_Win_get_attr). The program
+// gets pointers to these; they are refreshed at every question, so a restart over another MPI shows its
+// limits.
 constexpr int kWorld[] = {MPI_TAG_UB, MPI_HOST, MPI_IO, MPI_WTIME_IS_GLOBAL, MPI_UNIVERSE_SIZE, MPI_APPNUM};
-constexpr int kWindow[] = {MPI_WIN_BASE, MPI_WIN_SIZE, MPI_WIN_DISP_UNIT, MPI_WIN_CREATE_FLAVOR, MPI_WIN_MODEL};
+constexpr int kWindow[] = {MPI_WIN_BASE, MPI_WIN_SIZE, MPI_WIN_DISP_UNIT, MPI_WIN_CREATE_FLAVOR,
+                           MPI_WIN_MODEL};
 int world_values[6];
 int lastusedcode;
 struct WindowValues {
@@ -125,9 +128,12 @@ template <class F>
 int with_handle(Vid vid, F run) {
   if (seam::vid_kind(vid) == Kind::kComm && vid_index(vid) >= seam::kFirstDynamic) refresh_flags(vid);
   switch (seam::vid_kind(vid)) {
-    case Kind::kDatatype: return run(handle_out<Kind::kDatatype>(vid));
-    case Kind::kWin: return run(handle_out<Kind::kWin>(vid));
-    default: return run(handle_out<Kind::kComm>(vid));
+    case Kind::kDatatype:
+      return run(handle_out<Kind::kDatatype>(vid));
+    case Kind::kWin:
+      return run(handle_out<Kind::kWin>(vid));
+    default:
+      return run(handle_out<Kind::kComm>(vid));
   }
 }
 
@@ -143,14 +149,15 @@ int run_copy(const Keyval& k, int keyval, Vid from, const Attribute& a, int64_t*
     using H = decltype(handle);
     if (k.copy_proxy) {
       void* copied = nullptr;
-      const int r = reinterpret_cast<int (*)(void (*)(), int, int, void*, int, void*, void**, int*)>(k.copy_proxy)(
-          k.copy, handle_to_fortran(from),
-          keyval, k.extra, attribute_type(a.language), reinterpret_cast<void*>(a.value), &copied, flag);
+      const int r = reinterpret_cast<int (*)(void (*)(), int, int, void*, int, void*, void**, int*)>(
+          k.copy_proxy)(k.copy, handle_to_fortran(from), keyval, k.extra, attribute_type(a.language),
+                        reinterpret_cast<void*>(a.value), &copied, flag);
       *out = reinterpret_cast<int64_t>(copied);
       return r;
     }
     if (k.language == Language::kFortranInt) {
-      MPI_Fint object = handle_to_fortran(from), extra = static_cast<MPI_Fint>(reinterpret_cast<intptr_t>(k.extra));
+      MPI_Fint object = handle_to_fortran(from),
+               extra = static_cast<MPI_Fint>(reinterpret_cast<intptr_t>(k.extra));
       MPI_Fint in = static_cast<MPI_Fint>(a.value), value = 0, wanted = 0, error = 0;
       using Copy = void (*)(MPI_Fint*, int*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*);
       reinterpret_cast<Copy>(k.copy)(&object, &keyval, &extra, &in, &value, &wanted, &error);
@@ -169,7 +176,8 @@ int run_copy(const Keyval& k, int keyval, Vid from, const Attribute& a, int64_t*
     }
     void* value = nullptr;
     using Copy = int (*)(H, int, void*, void*, void*, int*);
-    const int r = reinterpret_cast<Copy>(k.copy)(handle, keyval, k.extra, reinterpret_cast<void*>(a.value), &value, flag);
+    const int r = reinterpret_cast<Copy>(k.copy)(handle, keyval, k.extra, reinterpret_cast<void*>(a.value),
+                                                 &value, flag);
     *out = reinterpret_cast<int64_t>(value);
     return r;
   });
@@ -181,11 +189,12 @@ int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a) {
     using H = decltype(handle);
     if (k.remove_proxy) {
       return reinterpret_cast<int (*)(void (*)(), int, int, int, void*, void*)>(k.remove_proxy)(
-          k.remove, handle_to_fortran(from), keyval, attribute_type(a.language), reinterpret_cast<void*>(a.value),
-          k.extra);
+          k.remove, handle_to_fortran(from), keyval, attribute_type(a.language),
+          reinterpret_cast<void*>(a.value), k.extra);
     }
     if (k.language == Language::kFortranInt) {
-      MPI_Fint object = handle_to_fortran(from), extra = static_cast<MPI_Fint>(reinterpret_cast<intptr_t>(k.extra));
+      MPI_Fint object = handle_to_fortran(from),
+               extra = static_cast<MPI_Fint>(reinterpret_cast<intptr_t>(k.extra));
       MPI_Fint value = static_cast<MPI_Fint>(a.value), error = 0;
       using Remove = void (*)(MPI_Fint*, int*, MPI_Fint*, MPI_Fint*, MPI_Fint*);
       reinterpret_cast<Remove>(k.remove)(&object, &keyval, &value, &extra, &error);
@@ -244,7 +253,8 @@ int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Lang
     const int size = keyvals_size ? keyvals_size * 2 : 16;
     auto* grown = static_cast<Keyval*>(realloc(keyvals, static_cast<size_t>(size) * sizeof(Keyval)));
     if (!grown) abort();
-    memset(static_cast<void*>(grown + keyvals_size), 0, static_cast<size_t>(size - keyvals_size) * sizeof(Keyval));
+    memset(static_cast<void*>(grown + keyvals_size), 0,
+           static_cast<size_t>(size - keyvals_size) * sizeof(Keyval));
     keyvals = grown;
     keyvals_size = size;
   }
@@ -253,8 +263,8 @@ int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Lang
   return MPI_SUCCESS;
 }
 
-// A key that attributes still use may be freed again: in MPICH 4.0 any number of times, in Open MPI 4.1 as often as there are
-// attributes, since each of these frees gives back a reference.
+// A key that attributes still use may be freed again: in MPICH 4.0 any number of times, in Open MPI 4.1 as
+// often as there are attributes, since each of these frees gives back a reference.
 int free_keyval(Kind kind, int* keyval) {
   {
     Locked locked(lock);
@@ -323,9 +333,14 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
   }
   if (!*flag) return MPI_SUCCESS;
   switch (language) {
-    case Language::kFortranInt: *static_cast<MPI_Fint*>(out) = static_cast<MPI_Fint>(number); break;
-    case Language::kFortranAddress: *static_cast<MPI_Aint*>(out) = number; break;
-    default: *static_cast<void**>(out) = pointer;
+    case Language::kFortranInt:
+      *static_cast<MPI_Fint*>(out) = static_cast<MPI_Fint>(number);
+      break;
+    case Language::kFortranAddress:
+      *static_cast<MPI_Aint*>(out) = number;
+      break;
+    default:
+      *static_cast<void**>(out) = pointer;
   }
   return MPI_SUCCESS;
 }
@@ -443,38 +458,41 @@ MPI_FUNCTION(int, Win_free, MPI_Win* win) {
   return MPI_SUCCESS;
 }
 
-#define ATTRIBUTES(Type, Handle, kind)                                                                              \
-  MPI_FUNCTION(int, Type##_create_keyval, MPI_##Type##_copy_attr_function* copy,                                    \
-               MPI_##Type##_delete_attr_function* remove, int* keyval, void* extra) {                               \
-    if (!keyval) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_##Type##_create_keyval);                       \
-    return create_keyval(Kind::kind, reinterpret_cast<void (*)()>(copy), reinterpret_cast<void (*)()>(remove),      \
-                         extra, Language::kC, keyval);                                                              \
-  }                                                                                                                 \
-  MPI_FUNCTION(int, Type##_free_keyval, int* keyval) {                                                              \
-    const int r = keyval ? free_keyval(Kind::kind, keyval) : seam::kErrArg;                                         \
-    return r ? fail(kNoObject, r, seam::kFn_MPI_##Type##_free_keyval) : MPI_SUCCESS;                                \
-  }                                                                                                                 \
-  MPI_FUNCTION(int, Type##_set_attr, Handle object, int keyval, void* value) {                                      \
-    return set_attribute(handle_in<Kind::kind>(object), keyval, reinterpret_cast<int64_t>(value), Language::kC,     \
-                         seam::kFn_MPI_##Type##_set_attr);                                                          \
-  }                                                                                                                 \
-  MPI_FUNCTION(int, Type##_get_attr, Handle object, int keyval, void* value, int* flag) {                           \
-    return get_attribute(handle_in<Kind::kind>(object), keyval, value, flag, Language::kC,                          \
-                         seam::kFn_MPI_##Type##_get_attr);                                                          \
-  }                                                                                                                 \
-  MPI_FUNCTION(int, Type##_delete_attr, Handle object, int keyval) {                                                \
-    return delete_attribute(handle_in<Kind::kind>(object), keyval, seam::kFn_MPI_##Type##_delete_attr);             \
+#define ATTRIBUTES(Type, Handle, kind)                                                                  \
+  MPI_FUNCTION(int, Type##_create_keyval, MPI_##Type##_copy_attr_function* copy,                        \
+               MPI_##Type##_delete_attr_function* remove, int* keyval, void* extra) {                   \
+    if (!keyval) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_##Type##_create_keyval);           \
+    return create_keyval(Kind::kind, reinterpret_cast<void (*)()>(copy),                                \
+                         reinterpret_cast<void (*)()>(remove), extra, Language::kC, keyval);            \
+  }                                                                                                     \
+  MPI_FUNCTION(int, Type##_free_keyval, int* keyval) {                                                  \
+    const int r = keyval ? free_keyval(Kind::kind, keyval) : seam::kErrArg;                             \
+    return r ? fail(kNoObject, r, seam::kFn_MPI_##Type##_free_keyval) : MPI_SUCCESS;                    \
+  }                                                                                                     \
+  MPI_FUNCTION(int, Type##_set_attr, Handle object, int keyval, void* value) {                          \
+    return set_attribute(handle_in<Kind::kind>(object), keyval, reinterpret_cast<int64_t>(value),       \
+                         Language::kC, seam::kFn_MPI_##Type##_set_attr);                                \
+  }                                                                                                     \
+  MPI_FUNCTION(int, Type##_get_attr, Handle object, int keyval, void* value, int* flag) {               \
+    return get_attribute(handle_in<Kind::kind>(object), keyval, value, flag, Language::kC,              \
+                         seam::kFn_MPI_##Type##_get_attr);                                              \
+  }                                                                                                     \
+  MPI_FUNCTION(int, Type##_delete_attr, Handle object, int keyval) {                                    \
+    return delete_attribute(handle_in<Kind::kind>(object), keyval, seam::kFn_MPI_##Type##_delete_attr); \
   }
 ATTRIBUTES(Comm, MPI_Comm, kComm)
 ATTRIBUTES(Type, MPI_Datatype, kDatatype)
 ATTRIBUTES(Win, MPI_Win, kWin)
 
 // The MPI-1 names.
-MPI_FUNCTION(int, Keyval_create, MPI_Copy_function* copy, MPI_Delete_function* remove, int* keyval, void* extra) {
+MPI_FUNCTION(int, Keyval_create, MPI_Copy_function* copy, MPI_Delete_function* remove, int* keyval,
+             void* extra) {
   return PMPI_Comm_create_keyval(copy, remove, keyval, extra);
 }
 MPI_FUNCTION(int, Keyval_free, int* keyval) { return PMPI_Comm_free_keyval(keyval); }
-MPI_FUNCTION(int, Attr_put, MPI_Comm comm, int keyval, void* value) { return PMPI_Comm_set_attr(comm, keyval, value); }
+MPI_FUNCTION(int, Attr_put, MPI_Comm comm, int keyval, void* value) {
+  return PMPI_Comm_set_attr(comm, keyval, value);
+}
 MPI_FUNCTION(int, Attr_get, MPI_Comm comm, int keyval, void* value, int* flag) {
   return PMPI_Comm_get_attr(comm, keyval, value, flag);
 }

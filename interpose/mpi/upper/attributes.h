@@ -1,4 +1,5 @@
-// Attribute caching for the other files of the shim, and for the C++ and Fortran libraries above it. UH, any thread.
+// Attribute caching for the other files of the shim, and for the C++ and Fortran libraries above it. UH, any
+// thread.
 #pragma once
 
 #include "interpose/mpi/upper/objects.h"
@@ -13,8 +14,8 @@ struct CopiedAttributes {
   CopiedAttributes(const CopiedAttributes&) = delete;
   CopiedAttributes& operator=(const CopiedAttributes&) = delete;
 };
-// Runs the copy callbacks of `from`'s attributes; the delete callbacks of an object that goes away. They return the
-// program's error code, for which no error handler was called.
+// Runs the copy callbacks of `from`'s attributes; the delete callbacks of an object that goes away. They
+// return the program's error code, for which no error handler was called.
 int copy_attributes(Vid from, CopiedAttributes* to);
 void attach_attributes(Vid to, CopiedAttributes* copies);
 int delete_attributes(Vid vid);

@@ -1,15 +1,15 @@
-// Communicators: rank and size without leaving the upper half, and what goes with duplicating and freeing. UH, any
-// thread.
-#include "interpose/mpi/upper/attributes.h"
+// Communicators: rank and size without leaving the upper half, and what goes with duplicating and freeing.
+// UH, any thread.
 #include "interpose/mpi/upper/communicators.h"
+#include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/errors.h"
 
 namespace cropdl::upper {
 namespace {
 
-// Rank and size of a communicator never change while it lives, over restarts neither. One word per entry, so that it
-// is read and written at once: index of the communicator (24 bits), rank and size (20 bits each). 0: empty. Larger
-// communicators are not cached.
+// Rank and size of a communicator never change while it lives, over restarts neither. One word per entry, so
+// that it is read and written at once: index of the communicator (24 bits), rank and size (20 bits each). 0:
+// empty. Larger communicators are not cached.
 constexpr unsigned kEntries = 256;
 constexpr uint64_t kLimit = 1u << 20;
 uint64_t cache[kEntries];
@@ -136,7 +136,9 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
   return r == MPI_SUCCESS && info != MPI_INFO_NULL ? PMPI_Comm_set_info(*newcomm, info) : r;
 }
 MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
-  if (!request) return fail(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, seam::kFn_MPI_Comm_idup), seam::kFn_MPI_Comm_idup);
+  if (!request)
+    return fail(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, seam::kFn_MPI_Comm_idup),
+                seam::kFn_MPI_Comm_idup);
   return duplicate(comm, newcomm, seam::kFn_MPI_Comm_idup, [request](Vid from, Vid* made) {
     Vid pending = make_vid(Kind::kRequest, 0);
     const int r = call<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);

@@ -1,5 +1,5 @@
-// What MPICH's C++ and Fortran libraries import beside MPI's functions: how callbacks of their languages are called,
-// and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
+// What MPICH's C++ and Fortran libraries import beside MPI's functions: how callbacks of their languages are
+// called, and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/errors.h"
 
@@ -27,14 +27,14 @@ EXPORTED void MPII_Keyval_set_proxy(int keyval, void (*copy)(), void (*remove)()
   set_keyval_proxies(keyval, copy, remove);
 }
 
-#define ATTRIBUTES(Type, Handle, kind)                                                                          \
-  EXPORTED int MPII_##Type##_set_attr(Handle object, int keyval, void* value, int type) {                       \
-    return set_attribute(handle_in<Kind::kind>(object), keyval, reinterpret_cast<int64_t>(value),               \
-                         language_of(type), seam::kFn_MPI_##Type##_set_attr);                                   \
-  }                                                                                                             \
-  EXPORTED int MPII_##Type##_get_attr(Handle object, int keyval, void* value, int* flag, int type) {            \
-    return get_attribute(handle_in<Kind::kind>(object), keyval, value, flag, language_of(type),                 \
-                         seam::kFn_MPI_##Type##_get_attr);                                                      \
+#define ATTRIBUTES(Type, Handle, kind)                                                               \
+  EXPORTED int MPII_##Type##_set_attr(Handle object, int keyval, void* value, int type) {            \
+    return set_attribute(handle_in<Kind::kind>(object), keyval, reinterpret_cast<int64_t>(value),    \
+                         language_of(type), seam::kFn_MPI_##Type##_set_attr);                        \
+  }                                                                                                  \
+  EXPORTED int MPII_##Type##_get_attr(Handle object, int keyval, void* value, int* flag, int type) { \
+    return get_attribute(handle_in<Kind::kind>(object), keyval, value, flag, language_of(type),      \
+                         seam::kFn_MPI_##Type##_get_attr);                                           \
   }
 ATTRIBUTES(Comm, MPI_Comm, kComm)
 ATTRIBUTES(Type, MPI_Datatype, kDatatype)

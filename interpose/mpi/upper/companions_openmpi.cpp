@@ -1,5 +1,5 @@
-// What Open MPI's C++ and Fortran libraries import from libmpi beside MPI's functions: the predefined callbacks in
-// both languages, and the few internals their bindings call (Open MPI 4.1). UH, any thread.
+// What Open MPI's C++ and Fortran libraries import from libmpi beside MPI's functions: the predefined
+// callbacks in both languages, and the few internals their bindings call (Open MPI 4.1). UH, any thread.
 #include <cstring>
 
 #include "interpose/mpi/upper/attributes.h"
@@ -10,18 +10,19 @@ using namespace cropdl::upper;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// --- Predefined attribute callbacks: C names, and Fortran's with every mangling and the upper-case one. -------------
+// --- Predefined attribute callbacks: C names, and Fortran's with every mangling and the upper-case one.
+// -------------
 
-#define C_CALLBACKS(prefix, Handle)                                                                             \
-  EXPORTED int OMPI_C_MPI_##prefix##NULL_COPY_FN(Handle, int, void*, void*, void*, int* flag) {                 \
-    *flag = 0;                                                                                                  \
-    return MPI_SUCCESS;                                                                                         \
-  }                                                                                                             \
-  EXPORTED int OMPI_C_MPI_##prefix##DUP_FN(Handle, int, void*, void* in, void* out, int* flag) {                \
-    *static_cast<void**>(out) = in;                                                                             \
-    *flag = 1;                                                                                                  \
-    return MPI_SUCCESS;                                                                                         \
-  }                                                                                                             \
+#define C_CALLBACKS(prefix, Handle)                                                              \
+  EXPORTED int OMPI_C_MPI_##prefix##NULL_COPY_FN(Handle, int, void*, void*, void*, int* flag) {  \
+    *flag = 0;                                                                                   \
+    return MPI_SUCCESS;                                                                          \
+  }                                                                                              \
+  EXPORTED int OMPI_C_MPI_##prefix##DUP_FN(Handle, int, void*, void* in, void* out, int* flag) { \
+    *static_cast<void**>(out) = in;                                                              \
+    *flag = 1;                                                                                   \
+    return MPI_SUCCESS;                                                                          \
+  }                                                                                              \
   EXPORTED int OMPI_C_MPI_##prefix##NULL_DELETE_FN(Handle, int, void*, void*) { return MPI_SUCCESS; }
 C_CALLBACKS(, MPI_Comm)
 C_CALLBACKS(COMM_, MPI_Comm)
@@ -29,30 +30,30 @@ C_CALLBACKS(TYPE_, MPI_Datatype)
 C_CALLBACKS(WIN_, MPI_Win)
 
 // Fortran's are called with addresses; `Integer` is the width of the attribute.
-#define FORTRAN_NAMES(lower, upper, signature)                                          \
-  EXPORTED void lower##_ signature __attribute__((alias(#lower)));                      \
-  EXPORTED void lower##__ signature __attribute__((alias(#lower)));                     \
+#define FORTRAN_NAMES(lower, upper, signature)                      \
+  EXPORTED void lower##_ signature __attribute__((alias(#lower)));  \
+  EXPORTED void lower##__ signature __attribute__((alias(#lower))); \
   EXPORTED void upper signature __attribute__((weak, alias(#lower)));
-#define FORTRAN_CALLBACKS(lower, upper, Integer)                                                                    \
-  EXPORTED void mpi_##lower##null_copy_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint* flag,       \
-                                          MPI_Fint* error) {                                                        \
-    *flag = 0;                                                                                                      \
-    *error = MPI_SUCCESS;                                                                                           \
-  }                                                                                                                 \
-  EXPORTED void mpi_##lower##dup_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer* in, Integer* out, MPI_Fint* flag,      \
-                                    MPI_Fint* error) {                                                              \
-    *out = *in;                                                                                                     \
-    *flag = 1;                                                                                                      \
-    *error = MPI_SUCCESS;                                                                                           \
-  }                                                                                                                 \
-  EXPORTED void mpi_##lower##null_delete_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer*, MPI_Fint* error) {            \
-    *error = MPI_SUCCESS;                                                                                           \
-  }                                                                                                                 \
-  FORTRAN_NAMES(mpi_##lower##null_copy_fn, MPI_##upper##NULL_COPY_FN,                                               \
-                (MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint*, MPI_Fint*))                         \
-  FORTRAN_NAMES(mpi_##lower##dup_fn, MPI_##upper##DUP_FN,                                                           \
-                (MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint*, MPI_Fint*))                         \
-  FORTRAN_NAMES(mpi_##lower##null_delete_fn, MPI_##upper##NULL_DELETE_FN,                                           \
+#define FORTRAN_CALLBACKS(lower, upper, Integer)                                                         \
+  EXPORTED void mpi_##lower##null_copy_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*,            \
+                                          MPI_Fint* flag, MPI_Fint* error) {                             \
+    *flag = 0;                                                                                           \
+    *error = MPI_SUCCESS;                                                                                \
+  }                                                                                                      \
+  EXPORTED void mpi_##lower##dup_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer* in, Integer* out,           \
+                                    MPI_Fint* flag, MPI_Fint* error) {                                   \
+    *out = *in;                                                                                          \
+    *flag = 1;                                                                                           \
+    *error = MPI_SUCCESS;                                                                                \
+  }                                                                                                      \
+  EXPORTED void mpi_##lower##null_delete_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer*, MPI_Fint* error) { \
+    *error = MPI_SUCCESS;                                                                                \
+  }                                                                                                      \
+  FORTRAN_NAMES(mpi_##lower##null_copy_fn, MPI_##upper##NULL_COPY_FN,                                    \
+                (MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint*, MPI_Fint*))              \
+  FORTRAN_NAMES(mpi_##lower##dup_fn, MPI_##upper##DUP_FN,                                                \
+                (MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint*, MPI_Fint*))              \
+  FORTRAN_NAMES(mpi_##lower##null_delete_fn, MPI_##upper##NULL_DELETE_FN,                                \
                 (MPI_Fint*, MPI_Fint*, Integer*, Integer*, MPI_Fint*))
 #undef MPI_NULL_COPY_FN
 #undef MPI_DUP_FN
@@ -77,9 +78,9 @@ EXPORTED void mpi_conversion_fn_null_f() {}
 FORTRAN_NAMES(mpi_conversion_fn_null, MPI_CONVERSION_FN_NULL, ())
 
 // Functions with a result.
-#define FORTRAN_FUNCTION(Result, lower, upper, signature)                        \
-  EXPORTED Result lower##_ signature __attribute__((alias(#lower)));             \
-  EXPORTED Result lower##__ signature __attribute__((alias(#lower)));            \
+#define FORTRAN_FUNCTION(Result, lower, upper, signature)             \
+  EXPORTED Result lower##_ signature __attribute__((alias(#lower)));  \
+  EXPORTED Result lower##__ signature __attribute__((alias(#lower))); \
   EXPORTED Result upper signature __attribute__((alias(#lower)));
 EXPORTED double mpi_wtime_f90() { return PMPI_Wtime(); }
 FORTRAN_FUNCTION(double, mpi_wtime_f90, MPI_WTIME_F90, ())
@@ -90,7 +91,8 @@ FORTRAN_FUNCTION(MPI_Aint, mpi_aint_add_f90, MPI_AINT_ADD_F90, (MPI_Aint*, MPI_A
 EXPORTED MPI_Aint mpi_aint_diff_f90(MPI_Aint* a, MPI_Aint* b) { return *a - *b; }
 FORTRAN_FUNCTION(MPI_Aint, mpi_aint_diff_f90, MPI_AINT_DIFF_F90, (MPI_Aint*, MPI_Aint*))
 
-// --- Internals the bindings call. Numbers are enumerators of the header named. --------------------------------------
+// --- Internals the bindings call. Numbers are enumerators of the header named.
+// --------------------------------------
 
 // ompi/errhandler/errhandler.h: types 1 communicator, 2 window, 3 file; languages 0 C, 1 C++, 2 Fortran.
 EXPORTED void* ompi_errhandler_create(int type, void (*function)(), int language) {
@@ -104,60 +106,73 @@ EXPORTED int ompi_errhandler_invoke(void* errhandler, void*, int, int code, cons
   const Vid handler = errhandler ? *static_cast<Vid*>(errhandler) : seam::kVid_MPI_ERRORS_ARE_FATAL;
   return invoke(handler, seam::kVid_MPI_COMM_WORLD, code, message ? message : "an MPI function");
 }
-EXPORTED void ompi_op_set_cxx_callback(void* op, void (*function)()) { static_cast<Callback*>(op)->proxy = function; }
+EXPORTED void ompi_op_set_cxx_callback(void* op, void (*function)()) {
+  static_cast<Callback*>(op)->proxy = function;
+}
 
-// ompi/attribute/attribute.h: types 1 communicator, 2 datatype, 3 window; flags 2 Fortran, 4 of default integers.
+// ompi/attribute/attribute.h: types 1 communicator, 2 datatype, 3 window; flags 2 Fortran, 4 of default
+// integers.
 static Kind kind_of(int type) { return type == 2 ? Kind::kDatatype : type == 3 ? Kind::kWin : Kind::kComm; }
 static Language language_of(int flags) {
   return !(flags & 2) ? Language::kC : flags & 4 ? Language::kFortranInt : Language::kFortranAddress;
 }
-EXPORTED int ompi_attr_create_keyval(int type, void (*copy)(), void (*remove)(), int* key, void* extra, int flags,
-                                     void*) {
+EXPORTED int ompi_attr_create_keyval(int type, void (*copy)(), void (*remove)(), int* key, void* extra,
+                                     int flags, void*) {
   return create_keyval(kind_of(type), copy, remove, extra, language_of(flags), key);
 }
-EXPORTED int ompi_attr_create_keyval_fint(int type, void (*copy)(), void (*remove)(), int* key, MPI_Fint extra,
-                                          int flags, void*) {
+EXPORTED int ompi_attr_create_keyval_fint(int type, void (*copy)(), void (*remove)(), int* key,
+                                          MPI_Fint extra, int flags, void*) {
   return create_keyval(kind_of(type), copy, remove, reinterpret_cast<void*>(static_cast<intptr_t>(extra)),
                        language_of(flags), key);
 }
-EXPORTED int ompi_attr_create_keyval_aint(int type, void (*copy)(), void (*remove)(), int* key, MPI_Aint extra,
-                                          int flags, void*) {
+EXPORTED int ompi_attr_create_keyval_aint(int type, void (*copy)(), void (*remove)(), int* key,
+                                          MPI_Aint extra, int flags, void*) {
   return create_keyval(kind_of(type), copy, remove, reinterpret_cast<void*>(extra), language_of(flags), key);
 }
 static Vid vid_of(int type, void* handle) {
   switch (kind_of(type)) {
-    case Kind::kDatatype: return handle_in<Kind::kDatatype>(static_cast<MPI_Datatype>(handle));
-    case Kind::kWin: return handle_in<Kind::kWin>(static_cast<MPI_Win>(handle));
-    default: return handle_in<Kind::kComm>(static_cast<MPI_Comm>(handle));
+    case Kind::kDatatype:
+      return handle_in<Kind::kDatatype>(static_cast<MPI_Datatype>(handle));
+    case Kind::kWin:
+      return handle_in<Kind::kWin>(static_cast<MPI_Win>(handle));
+    default:
+      return handle_in<Kind::kComm>(static_cast<MPI_Comm>(handle));
   }
 }
 EXPORTED int ompi_attr_set_fint(int type, void* handle, void**, int key, MPI_Fint value, bool) {
   return set_attribute(vid_of(type, handle), key, value, Language::kFortranInt, seam::kFn_MPI_Comm_set_attr);
 }
 EXPORTED int ompi_attr_set_aint(int type, void* handle, void**, int key, MPI_Aint value, bool) {
-  return set_attribute(vid_of(type, handle), key, value, Language::kFortranAddress, seam::kFn_MPI_Comm_set_attr);
+  return set_attribute(vid_of(type, handle), key, value, Language::kFortranAddress,
+                       seam::kFn_MPI_Comm_set_attr);
 }
-// These get the hash table found inside the object and not the handle: here the object itself (objects.h). That of
-// predefined objects is null, and the one whose attributes Fortran programs ask for in practice is MPI_COMM_WORLD.
+// These get the hash table found inside the object and not the handle: here the object itself (objects.h).
+// That of predefined objects is null, and the one whose attributes Fortran programs ask for in practice is
+// MPI_COMM_WORLD.
 static Vid vid_of_hash(const void* hash) {
   return hash ? static_cast<const HandleObject*>(hash)->vid : seam::kVid_MPI_COMM_WORLD;
 }
 EXPORTED int ompi_attr_get_fint(void* hash, int key, MPI_Fint* value, int* flag) {
-  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranInt, seam::kFn_MPI_Comm_get_attr);
+  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranInt,
+                       seam::kFn_MPI_Comm_get_attr);
 }
 EXPORTED int ompi_attr_get_aint(void* hash, int key, MPI_Aint* value, int* flag) {
-  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranAddress, seam::kFn_MPI_Comm_get_attr);
+  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranAddress,
+                       seam::kFn_MPI_Comm_get_attr);
 }
 
 // ompi/datatype/ompi_datatype.h: by size and class (0x1000 integer, 0x2000 float, 0x3000 complex).
 EXPORTED const void* ompi_datatype_match_size(int size, uint16_t data, uint16_t) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  const int typeclass = (data & 0x3000) == 0x3000 ? MPI_TYPECLASS_COMPLEX : data & 0x2000 ? MPI_TYPECLASS_REAL : MPI_TYPECLASS_INTEGER;
+  const int typeclass = (data & 0x3000) == 0x3000 ? MPI_TYPECLASS_COMPLEX
+                        : data & 0x2000           ? MPI_TYPECLASS_REAL
+                                                  : MPI_TYPECLASS_INTEGER;
   PMPI_Type_match_size(typeclass, size, &type);
   return type;
 }
 
-// --- Fortran strings: blank-padded, no final zero (ompi/mpi/fortran/base/strings.c). --------------------------------
+// --- Fortran strings: blank-padded, no final zero (ompi/mpi/fortran/base/strings.c).
+// --------------------------------
 
 EXPORTED int ompi_fortran_string_f2c(const char* fortran, int length, char** c) {
   while (length > 0 && *fortran == ' ') {
@@ -205,7 +220,8 @@ EXPORTED int ompi_fortran_argv_count_f2c(char* array, int count, int length, int
 EXPORTED int ompi_fortran_multiple_argvs_f2c(int commands, char* array, int length, char**** argvs) {
   *argvs = static_cast<char***>(calloc(static_cast<size_t>(commands) + 1, sizeof(char**)));
   if (!*argvs) return MPI_ERR_NO_MEM;
-  for (int i = 0; i < commands; ++i) collect(array + static_cast<long>(i) * length, -1, length, commands * length, &(*argvs)[i]);
+  for (int i = 0; i < commands; ++i)
+    collect(array + static_cast<long>(i) * length, -1, length, commands * length, &(*argvs)[i]);
   return MPI_SUCCESS;
 }
 
@@ -215,7 +231,8 @@ EXPORTED int OMPI_Affinity_str(ompi_affinity_fmt_t, char* a, char* b, char* c) {
   return MPI_SUCCESS;
 }
 
-// The function behind MPI_ERRORS_ARE_FATAL; the Fortran library compares handlers with it, and calls it at need.
+// The function behind MPI_ERRORS_ARE_FATAL; the Fortran library compares handlers with it, and calls it at
+// need.
 EXPORTED void ompi_mpi_errors_are_fatal_comm_handler(MPI_Comm* comm, int* code, ...) {
   invoke(seam::kVid_MPI_ERRORS_ARE_FATAL, comm ? handle_in<Kind::kComm>(*comm) : seam::kVid_MPI_COMM_WORLD,
          code ? *code : MPI_ERR_UNKNOWN, "an MPI function");

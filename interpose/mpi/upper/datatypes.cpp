@@ -1,4 +1,5 @@
-// Datatypes: attributes and names around duplicating and freeing, and the functions MPI 3 removed. UH, any thread.
+// Datatypes: attributes and names around duplicating and freeing, and the functions MPI 3 removed. UH, any
+// thread.
 #include <cstring>
 
 #include "interpose/mpi/upper/attributes.h"
@@ -10,7 +11,8 @@ using namespace cropdl::upper;
 
 MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
-  if (!newtype) return fail(kNoObject, null_result(Kind::kDatatype, seam::kFn_MPI_Type_dup), seam::kFn_MPI_Type_dup);
+  if (!newtype)
+    return fail(kNoObject, null_result(Kind::kDatatype, seam::kFn_MPI_Type_dup), seam::kFn_MPI_Type_dup);
   CopiedAttributes copies;  // see duplicate() in communicators.cpp
 #if defined(CROPDL_ABI_OPENMPI)
   if (copy_attributes(vid, &copies)) return fail(kNoObject, seam::kErrIntern, seam::kFn_MPI_Type_dup);
@@ -19,7 +21,8 @@ MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
   if (const int r = copy_attributes(vid, &copies)) return fail_with(kNoObject, r, seam::kFn_MPI_Type_dup);
 #endif
   Vid made = make_vid(Kind::kDatatype, 0);
-  if (const int r = call<int>(seam::kFn_MPI_Type_dup, vid, &made)) return fail(kNoObject, r, seam::kFn_MPI_Type_dup);
+  if (const int r = call<int>(seam::kFn_MPI_Type_dup, vid, &made))
+    return fail(kNoObject, r, seam::kFn_MPI_Type_dup);
   attach_attributes(made, &copies);
   *newtype = handle_out<Kind::kDatatype>(made);
   return MPI_SUCCESS;
@@ -62,23 +65,25 @@ MPI_FUNCTION(int, Type_get_name, MPI_Datatype type, char* name, int* length) {
   return MPI_SUCCESS;
 }
 
-MPI_FUNCTION(int, Type_get_contents, MPI_Datatype type, int max_integers, int max_addresses, int max_datatypes,
-             int integers[], MPI_Aint addresses[], MPI_Datatype types[]) {
+MPI_FUNCTION(int, Type_get_contents, MPI_Datatype type, int max_integers, int max_addresses,
+             int max_datatypes, int integers[], MPI_Aint addresses[], MPI_Datatype types[]) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
   int n = 0, na = 0, nt = 0, combiner = MPI_COMBINER_NAMED;
   if (const int r = PMPI_Type_get_envelope(type, &n, &na, &nt, &combiner)) return r;
   Handles<Kind::kDatatype> made(max_datatypes);
-  const int r = call<int>(seam::kFn_MPI_Type_get_contents, vid, max_integers, max_addresses, max_datatypes, integers,
-                          reinterpret_cast<int64_t*>(addresses), made.vids());
+  const int r = call<int>(seam::kFn_MPI_Type_get_contents, vid, max_integers, max_addresses, max_datatypes,
+                          integers, reinterpret_cast<int64_t*>(addresses), made.vids());
   if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_get_contents);
-  seam::translate_contents(constants::to_seam_combiner(combiner), n, integers, constants::from_seam_order<int>,
-                           constants::from_seam_distribution<int>, constants::from_seam_distribution_argument<int>);
+  seam::translate_contents(constants::to_seam_combiner(combiner), n, integers,
+                           constants::from_seam_order<int>, constants::from_seam_distribution<int>,
+                           constants::from_seam_distribution_argument<int>);
   for (int i = 0; i < nt; ++i) types[i] = handle_out<Kind::kDatatype>(made.vids()[i]);
   return MPI_SUCCESS;
 }
 
 // Removed from MPI 3; both libraries still export them.
-MPI_FUNCTION(int, Type_hvector, int count, int blocklength, MPI_Aint stride, MPI_Datatype type, MPI_Datatype* made) {
+MPI_FUNCTION(int, Type_hvector, int count, int blocklength, MPI_Aint stride, MPI_Datatype type,
+             MPI_Datatype* made) {
   return PMPI_Type_create_hvector(count, blocklength, stride, type, made);
 }
 MPI_FUNCTION(int, Type_hindexed, int count, int* lengths, MPI_Aint* displacements, MPI_Datatype type,

@@ -1,8 +1,8 @@
-// Error handlers, error codes and their texts. All of it lives in the upper half: the handlers are functions of the
-// program, and codes must mean the same after a restart over another MPI. UH, any thread.
+// Error handlers, error codes and their texts. All of it lives in the upper half: the handlers are functions
+// of the program, and codes must mean the same after a restart over another MPI. UH, any thread.
+#include <unistd.h>
 #include <cstdio>
 #include <cstring>
-#include <unistd.h>
 #include <utility>
 
 #include "interpose/mpi/upper/errors.h"
@@ -52,9 +52,12 @@ constexpr Text kTexts[] = {
     {seam::kErrFileExists, "MPI_ERR_FILE_EXISTS: file exists alreay", "File exists"},
     {seam::kErrFileInUse, "MPI_ERR_FILE_IN_USE: file already in use", "File in use by some process"},
     {seam::kErrFile, "MPI_ERR_FILE: invalid file", "Invalid MPI_File"},
-    {seam::kErrInfoKey, "MPI_ERR_INFO_KEY: invalid key argument for info object", "Invalid key for MPI_Info "},
-    {seam::kErrInfoNoKey, "MPI_ERR_INFO_NOKEY: unknown key for given info object", "MPI_Info key is not defined "},
-    {seam::kErrInfoValue, "MPI_ERR_INFO_VALUE: invalid value argument for info object", "Invalid MPI_Info value "},
+    {seam::kErrInfoKey, "MPI_ERR_INFO_KEY: invalid key argument for info object",
+     "Invalid key for MPI_Info "},
+    {seam::kErrInfoNoKey, "MPI_ERR_INFO_NOKEY: unknown key for given info object",
+     "MPI_Info key is not defined "},
+    {seam::kErrInfoValue, "MPI_ERR_INFO_VALUE: invalid value argument for info object",
+     "Invalid MPI_Info value "},
     {seam::kErrInfo, "MPI_ERR_INFO: invalid info object", "Invalid MPI_Info"},
     {seam::kErrIo, "MPI_ERR_IO: input/output error", "Other I/O error "},
     {seam::kErrKeyval, "MPI_ERR_KEYVAL: invalid key value", "Invalid keyval"},
@@ -71,7 +74,8 @@ constexpr Text kTexts[] = {
     {seam::kErrRmaConflict, "MPI_ERR_RMA_CONFLICT: rma conflict during operation",
      "Conflicting accesses to window "},
     {seam::kErrRmaSync, "MPI_ERR_RMA_SYNC: error executing rma sync", "Wrong synchronization of RMA calls "},
-    {seam::kErrService, "MPI_ERR_SERVICE: unknown service name", "Attempt to lookup an unknown service name "},
+    {seam::kErrService, "MPI_ERR_SERVICE: unknown service name",
+     "Attempt to lookup an unknown service name "},
     {seam::kErrSize, "MPI_ERR_SIZE: invalid size", "Invalid size argument in RMA call"},
     {seam::kErrSpawn, "MPI_ERR_SPAWN: could not spawn processes", "Error in spawn call"},
     {seam::kErrUnsupportedDatarep, "MPI_ERR_UNSUPPORTED_DATAREP: data representation not supported",
@@ -86,7 +90,8 @@ constexpr Text kTexts[] = {
     {seam::kErrRmaFlavor, "MPI_ERR_RMA_FLAVOR: invalid type of window", "Incorrect window flavor"},
     {seam::kErrSession, "MPI_ERR_SESSION: invalid session", "Unknown error class"},
     {seam::kErrProcAborted, "MPI_ERR_PROC_ABORTED: a process was aborted", "Unknown error class"},
-    {seam::kErrValueTooLarge, "MPI_ERR_VALUE_TOO_LARGE: a value is too large for its type", "Unknown error class"},
+    {seam::kErrValueTooLarge, "MPI_ERR_VALUE_TOO_LARGE: a value is too large for its type",
+     "Unknown error class"},
 };
 
 #if defined(CROPDL_ABI_MPICH)
@@ -119,7 +124,8 @@ class Numbers {
       freed_ = false;
       if (count_ == size_) {
         size_ = size_ ? size_ * 2 : 64;
-        entries_ = static_cast<Added*>(realloc(static_cast<void*>(entries_), static_cast<size_t>(size_) * sizeof(Added)));
+        entries_ = static_cast<Added*>(
+            realloc(static_cast<void*>(entries_), static_cast<size_t>(size_) * sizeof(Added)));
         if (!entries_) abort();
       }
       count_ = i;
@@ -143,7 +149,8 @@ class Numbers {
 SpinLock added_lock;
 
 #if defined(CROPDL_ABI_MPICH)
-// mpir_errcodes.h of MPICH 4.0: the class in bits 0 to 6, the number of a code from bit 8 on, a bit for added classes.
+// mpir_errcodes.h of MPICH 4.0: the class in bits 0 to 6, the number of a code from bit 8 on, a bit for added
+// classes.
 constexpr int kClassMask = 0x7f, kDynamic = 0x4000'0000, kCodeShift = 8, kClasses = 128, kCodes = 8192;
 Numbers classes, codes;
 int add_class() {
@@ -166,7 +173,7 @@ Added* find_added(int code) {
 }
 bool is_class(int error_class) {
   return error_class >= 0 && (error_class & kDynamic ? classes.at(error_class & ~kDynamic) != nullptr
-                                                      : error_class <= MPI_ERR_LASTCODE);
+                                                     : error_class <= MPI_ERR_LASTCODE);
 }
 #else
 // ompi/errhandler/errcode.h of Open MPI 4.1: one sequence behind the predefined ones.
@@ -202,13 +209,17 @@ Vid errhandler_of(Vid object_vid) {
   int rank = -1;
   call<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
   char line[512];
-  const int n = snprintf(line, sizeof line,
-                         "*** rank %d: an error occurred in %s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted\n",
-                         rank, function, on, what);
-  if (write(2, line, static_cast<size_t>(n < static_cast<int>(sizeof line) ? n : static_cast<int>(sizeof line) - 1)) < 0) {
+  const int n =
+      snprintf(line, sizeof line,
+               "*** rank %d: an error occurred in %s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted\n",
+               rank, function, on, what);
+  if (write(2, line,
+            static_cast<size_t>(n < static_cast<int>(sizeof line) ? n : static_cast<int>(sizeof line) - 1)) <
+      0) {
     // standard error is closed: MPI_Abort still ends the job
   }
-  // Hydra ends the job at the abort and drops what it has not read of the ranks' output: let it read the line.
+  // Hydra ends the job at the abort and drops what it has not read of the ranks' output: let it read the
+  // line.
   constexpr useconds_t kReadWithin = 50'000;
   usleep(kReadWithin);
   call<int>(seam::kFn_MPI_Abort, comm, code);
@@ -219,9 +230,12 @@ const char* describe(Vid vid) {
   if (vid == seam::kVid_MPI_COMM_WORLD) return "MPI_COMM_WORLD";
   if (vid == seam::kVid_MPI_COMM_SELF) return "MPI_COMM_SELF";
   switch (seam::vid_kind(vid)) {
-    case Kind::kWin: return "a window";
-    case Kind::kFile: return "a file";
-    default: return "a communicator";
+    case Kind::kWin:
+      return "a window";
+    case Kind::kFile:
+      return "a file";
+    default:
+      return "a communicator";
   }
 }
 
@@ -231,12 +245,13 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
   if (handler == seam::kVid_MPI_ERRORS_RETURN) return code;
   if (Callback* c = callback_of(handler)) {
     int out = code;
-    // Handles cross in variables of the handle's own type, which the callback may change (MPI_Comm_free in it).
+    // Handles cross in variables of the handle's own type, which the callback may change (MPI_Comm_free in
+    // it).
     auto run = [&](auto handle) {
       using H = decltype(handle);
       if (c->cxx_dispatch) {
-        reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c->cxx_dispatch)(&handle, &out, function,
-                                                                                           c->function);
+        reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c->cxx_dispatch)(
+            &handle, &out, function, c->function);
       } else if (c->proxy) {
         const int kind = c->kind == Kind::kComm ? 0 : c->kind == Kind::kFile ? 1 : 2;
         reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c->proxy)(kind, &handle, &out, c->function);
@@ -249,9 +264,14 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
       }
     };
     switch (seam::vid_kind(on)) {
-      case Kind::kWin: run(handle_out<Kind::kWin>(on)); break;
-      case Kind::kFile: run(handle_out<Kind::kFile>(on)); break;
-      default: run(handle_out<Kind::kComm>(on));
+      case Kind::kWin:
+        run(handle_out<Kind::kWin>(on));
+        break;
+      case Kind::kFile:
+        run(handle_out<Kind::kFile>(on));
+        break;
+      default:
+        run(handle_out<Kind::kComm>(on));
     }
 #if defined(CROPDL_ABI_MPICH)
     return out;  // what the handler made of the code is what the call returns
@@ -262,13 +282,15 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
   char what[MPI_MAX_ERROR_STRING];
   int length;
   PMPI_Error_string(code, what, &length);
-  abort_job(seam::vid_kind(on) == Kind::kComm ? on : seam::kVid_MPI_COMM_WORLD, code, function, describe(on), what);
+  abort_job(seam::vid_kind(on) == Kind::kComm ? on : seam::kVid_MPI_COMM_WORLD, code, function, describe(on),
+            what);
 }
 
 int fail(Vid object_vid, int neutral, seam::Fn fn) {
   seam::current_thread()->failed[0] = 0;
   const int code = constants::from_seam_error(neutral);
-  if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0) return code;  // the tool interface calls no error handler
+  if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0)
+    return code;  // the tool interface calls no error handler
   // What is no communicator or window, or none any more, has no handler.
   const bool none = neutral == seam::kErrComm || neutral == seam::kErrWin;
   return fail_with(none ? seam::kVid_MPI_COMM_WORLD : object_vid, code, fn);
@@ -281,7 +303,8 @@ int fail_with(Vid object_vid, int code, seam::Fn fn) {
   const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
   if (kind != Kind::kFile && !(has_handler && exists(on))) on = seam::kVid_MPI_COMM_WORLD;
 #if defined(CROPDL_ABI_MPICH)
-  // Without a handler of its own a communicator or window has that which MPI_COMM_WORLD has now (errutil.c of MPICH 4.0).
+  // Without a handler of its own a communicator or window has that which MPI_COMM_WORLD has now (errutil.c of
+  // MPICH 4.0).
   const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
@@ -290,8 +313,8 @@ int fail_with(Vid object_vid, int code, seam::Fn fn) {
 
 int fail_completion(int neutral, seam::Fn fn) {
 #if defined(CROPDL_ABI_OPENMPI)
-  // The handler of the communicator of the first request that failed, with that one's error (errhandler_invoke.c of Open MPI
-  // 4.1). MPICH 4.0 uses MPI_COMM_WORLD's.
+  // The handler of the communicator of the first request that failed, with that one's error
+  // (errhandler_invoke.c of Open MPI 4.1). MPICH 4.0 uses MPI_COMM_WORLD's.
   auto& failed = seam::current_thread()->failed;
   const Vid on = std::exchange(failed[0], 0);
   if (on) {
@@ -336,8 +359,8 @@ bool carries_handler(Vid on) {
   return exists(on) || (K == Kind::kFile && vid_index(on) == 0);
 }
 template <Kind K>
-constexpr int kInvalid = K == Kind::kComm  ? seam::kErrComm
-                         : K == Kind::kWin ? seam::kErrWin
+constexpr int kInvalid = K == Kind::kComm   ? seam::kErrComm
+                         : K == Kind::kWin  ? seam::kErrWin
                          : K == Kind::kFile ? seam::kErrFile
                                             : seam::kErrSession;
 
@@ -353,8 +376,8 @@ int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
 template <Kind K, class F>
 int create(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!function || !errhandler) return fail(kNoObject, seam::kErrArg, fn);
-  *errhandler = handle_out<Kind::kErrhandler>(
-      make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC));
+  *errhandler =
+      handle_out<Kind::kErrhandler>(make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC));
   return MPI_SUCCESS;
 }
 template <Kind K>
@@ -381,19 +404,20 @@ int call_handler(Vid on, int code, seam::Fn fn) {
 using namespace cropdl;
 using namespace cropdl::upper;
 
-#define ERRHANDLERS(Type, Handle, kind)                                                                        \
-  MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function, MPI_Errhandler* e) { \
-    return create<Kind::kind>(function, e, seam::kFn_MPI_##Type##_create_errhandler);                          \
-  }                                                                                                            \
-  MPI_FUNCTION(int, Type##_set_errhandler, Handle object, MPI_Errhandler e) {                                  \
-    return set<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler);           \
-  }                                                                                                            \
-  MPI_FUNCTION(int, Type##_get_errhandler, Handle object, MPI_Errhandler* e) {                                 \
-    return get<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_get_errhandler);           \
-  }                                                                                                            \
-  MPI_FUNCTION(int, Type##_call_errhandler, Handle object, int code) {                                         \
-    return call_handler<Kind::kind>(handle_in<Kind::kind>(object), code,                                       \
-                                    seam::kFn_MPI_##Type##_call_errhandler);                                   \
+#define ERRHANDLERS(Type, Handle, kind)                                                              \
+  MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
+               MPI_Errhandler* e) {                                                                  \
+    return create<Kind::kind>(function, e, seam::kFn_MPI_##Type##_create_errhandler);                \
+  }                                                                                                  \
+  MPI_FUNCTION(int, Type##_set_errhandler, Handle object, MPI_Errhandler e) {                        \
+    return set<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler); \
+  }                                                                                                  \
+  MPI_FUNCTION(int, Type##_get_errhandler, Handle object, MPI_Errhandler* e) {                       \
+    return get<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_get_errhandler); \
+  }                                                                                                  \
+  MPI_FUNCTION(int, Type##_call_errhandler, Handle object, int code) {                               \
+    return call_handler<Kind::kind>(handle_in<Kind::kind>(object), code,                             \
+                                    seam::kFn_MPI_##Type##_call_errhandler);                         \
   }
 ERRHANDLERS(Comm, MPI_Comm, kComm)
 ERRHANDLERS(Win, MPI_Win, kWin)
@@ -426,7 +450,8 @@ MPI_FUNCTION(int, Error_class, int code, int* error_class) {
   *error_class = code & (kClassMask | kDynamic);
 #else
   const Added* a = find_added(code);
-  if (!a && (code < 0 || code > MPI_ERR_LASTCODE)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
+  if (!a && (code < 0 || code > MPI_ERR_LASTCODE))
+    return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
   *error_class = a ? a->error_class : code;
 #endif
   return MPI_SUCCESS;
@@ -434,9 +459,11 @@ MPI_FUNCTION(int, Error_class, int code, int* error_class) {
 MPI_FUNCTION(int, Error_string, int code, char* string, int* length) {
   const Added* a = find_added(code);
 #if defined(CROPDL_ABI_OPENMPI)
-  if (!a && (code < 0 || code > MPI_ERR_LASTCODE)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_string);
+  if (!a && (code < 0 || code > MPI_ERR_LASTCODE))
+    return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_string);
 #endif
-  text_out(string, a ? (a->text ? a->text : "") : text_of(constants::to_seam_error(code)), MPI_MAX_ERROR_STRING, length);
+  text_out(string, a ? (a->text ? a->text : "") : text_of(constants::to_seam_error(code)),
+           MPI_MAX_ERROR_STRING, length);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Add_error_class, int* error_class) {

@@ -1,6 +1,6 @@
-// Conversion between C handles and Fortran integers, and of statuses. MPICH's integers are the C handles; Open MPI's
-// predefined ones have fixed numbers (mpif-handles.h), all others are the vid, which no such number reaches. UH, any
-// thread.
+// Conversion between C handles and Fortran integers, and of statuses. MPICH's integers are the C handles;
+// Open MPI's predefined ones have fixed numbers (mpif-handles.h), all others are the vid, which no such
+// number reaches. UH, any thread.
 #include "interpose/mpi/upper/errors.h"
 
 namespace cropdl::upper {
@@ -38,10 +38,14 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
 
 MPI_Fint handle_to_fortran(Vid vid) {
   switch (seam::vid_kind(vid)) {
-    case Kind::kDatatype: return to_fortran<Kind::kDatatype>(vid);
-    case Kind::kWin: return to_fortran<Kind::kWin>(vid);
-    case Kind::kFile: return to_fortran<Kind::kFile>(vid);
-    default: return to_fortran<Kind::kComm>(vid);
+    case Kind::kDatatype:
+      return to_fortran<Kind::kDatatype>(vid);
+    case Kind::kWin:
+      return to_fortran<Kind::kWin>(vid);
+    case Kind::kFile:
+      return to_fortran<Kind::kFile>(vid);
+    default:
+      return to_fortran<Kind::kComm>(vid);
   }
 }
 
@@ -51,8 +55,10 @@ using namespace cropdl;
 using namespace cropdl::upper;
 
 // MPICH defines all but the file's as macros that cast.
-#define FORTRAN(Name, Handle, kind)                                                            \
-  MPI_FUNCTION(MPI_Fint, Name##_c2f, Handle handle) { return to_fortran<Kind::kind>(handle_in<Kind::kind>(handle)); } \
+#define FORTRAN(Name, Handle, kind)                               \
+  MPI_FUNCTION(MPI_Fint, Name##_c2f, Handle handle) {             \
+    return to_fortran<Kind::kind>(handle_in<Kind::kind>(handle)); \
+  }                                                               \
   MPI_FUNCTION(Handle, Name##_f2c, MPI_Fint number) { return from_fortran<Kind::kind>(number); }
 FORTRAN(File, MPI_File, kFile)
 #if defined(CROPDL_ABI_OPENMPI)

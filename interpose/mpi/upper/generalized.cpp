@@ -1,5 +1,5 @@
-// Generalized requests: the program's functions, called in its own language when the MPI underneath wants them. UH, any
-// thread; run() with an LH frame below it, so no checkpoint is taken inside.
+// Generalized requests: the program's functions, called in its own language when the MPI underneath wants
+// them. UH, any thread; run() with an LH frame below it, so no checkpoint is taken inside.
 #include "interpose/seam/generalized.h"
 
 #include <dlfcn.h>
@@ -32,8 +32,8 @@ int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int com
     memset(&status, 0, sizeof status);
     status_out(*neutral, &status);
     if (g->fortran) {
-      reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->query))(g->extra, reinterpret_cast<MPI_Fint*>(&status),
-                                                                        &error);
+      reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->query))(
+          g->extra, reinterpret_cast<MPI_Fint*>(&status), &error);
     } else {
       error = g->query(g->extra, &status);
     }
@@ -43,7 +43,8 @@ int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int com
   if (what == seam::kCancelGeneralized) {
     if (!g->fortran) return g->cancel(g->extra, complete);
     MPI_Fint done = complete;
-    reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->cancel))(g->extra, &done, &error);
+    reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->cancel))(
+        g->extra, &done, &error);
     return error;
   }
   if (g->fortran) {
@@ -81,7 +82,8 @@ MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Greque
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;
   if (!request) return fail(kNoObject, null_result(Kind::kRequest, kFn), kFn);
-  if (called_by_fortran(__builtin_return_address(0))) return fail(kNoObject, seam::kErrUnsupportedOperation, kFn);
+  if (called_by_fortran(__builtin_return_address(0)))
+    return fail(kNoObject, seam::kErrUnsupportedOperation, kFn);
   auto* g = static_cast<Generalized*>(calloc(1, sizeof(Generalized)));
   if (!g) abort();
   *g = {{run}, query, released, cancel, extra, 0, false, nullptr};

@@ -1,6 +1,6 @@
-// Info objects: lists of keys and values in the upper half. Nothing of them has to survive below, so a program that
-// holds one stays checkpointable; a call that wants one gets a lower half's copy for its duration. MPI_INFO_ENV is
-// the lower half's: it describes the launch of this run. UH, any thread.
+// Info objects: lists of keys and values in the upper half. Nothing of them has to survive below, so a
+// program that holds one stays checkpointable; a call that wants one gets a lower half's copy for its
+// duration. MPI_INFO_ENV is the lower half's: it describes the launch of this run. UH, any thread.
 #include <cstring>
 
 #include "interpose/mpi/upper/objects.h"
@@ -25,8 +25,9 @@ uint32_t lists_size = 0;
 
 List* list_of(Vid vid) {
   const uint32_t slot = vid_index(vid) - seam::kFirstDynamic;
-  return vid_index(vid) >= seam::kFirstDynamic && slot < lists_size && lists[slot] && lists[slot]->used ? lists[slot]
-                                                                                                       : nullptr;
+  return vid_index(vid) >= seam::kFirstDynamic && slot < lists_size && lists[slot] && lists[slot]->used
+             ? lists[slot]
+             : nullptr;
 }
 
 Vid make_list() {
@@ -91,7 +92,8 @@ LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(
   vid_ = make_vid(Kind::kInfo, 0);
   if (!list) return;
   made_ = call<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
-  for (Entry* e = list->first; made_ && e; e = e->next) call<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
+  for (Entry* e = list->first; made_ && e; e = e->next)
+    call<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
 }
 LowerInfo::~LowerInfo() {
   if (made_) call<int>(seam::kFn_MPI_Info_free, &vid_);
@@ -282,8 +284,9 @@ MPI_FUNCTION(int, Info_get_string, MPI_Info info, const char* key, int* buflen, 
 }
 #endif
 
-// Hints of a communicator are advice to the MPI; none is needed for a right result. What it made of them is kept with
-// the communicator, so that the program finds them again after a restart, though the new MPI is not told.
+// Hints of a communicator are advice to the MPI; none is needed for a right result. What it made of them is
+// kept with the communicator, so that the program finds them again after a restart, though the new MPI is not
+// told.
 MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   {
@@ -301,7 +304,8 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
 }
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (!info) return fail(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info), seam::kFn_MPI_Comm_get_info);
+  if (!info)
+    return fail(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info), seam::kFn_MPI_Comm_get_info);
   const Object* o = object(vid, false);
   if (o && o->hints) return PMPI_Info_dup(handle_out<Kind::kInfo>(o->hints), info);
   Vid known = make_vid(Kind::kInfo, 0);

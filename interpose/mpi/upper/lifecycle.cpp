@@ -1,6 +1,6 @@
 // MPI's beginning and end. UH, any thread; MPI_Init lazily reaches the MPI underneath at the level asked for.
-#include <cstdio>
 #include <unistd.h>
+#include <cstdio>
 
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/communicators.h"
@@ -17,7 +17,8 @@ namespace {
 int init(int required, int* provided, seam::Fn fn) {
   if (!seam::control()->mpi_table) {
     static const char line[] =
-        "cropdl: the program calls MPI, but it is not linked with one and no launcher started it; start it with "
+        "cropdl: the program calls MPI, but it is not linked with one and no launcher started it; start it "
+        "with "
         "mpirun -n 1 cropdl-run\n";
     if (write(2, line, sizeof line - 1) < 0) {
       // standard error is closed: the exit status still says it

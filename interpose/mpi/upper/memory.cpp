@@ -48,11 +48,12 @@ MPI_FUNCTION(int, Get_version, int* version, int* subversion) {
 MPI_FUNCTION(int, Get_library_version, char* version, int* length) {
   if (!version || !length) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_library_version);
 #if defined(CROPDL_ABI_OPENMPI)
-  const int n = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "Open MPI v%d.%d.%d (its ABI, by CropDL %s)",
-                         OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION, CROPDL_VERSION);
+  const int n =
+      snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "Open MPI v%d.%d.%d (its ABI, by CropDL %s)",
+               OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION, CROPDL_VERSION);
 #else
-  const int n = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "MPICH Version:\t%s\n(its ABI, by CropDL %s)\n",
-                         MPICH_VERSION, CROPDL_VERSION);
+  const int n = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING,
+                         "MPICH Version:\t%s\n(its ABI, by CropDL %s)\n", MPICH_VERSION, CROPDL_VERSION);
 #endif
   *length = n;
   return MPI_SUCCESS;

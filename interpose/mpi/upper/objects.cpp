@@ -1,4 +1,5 @@
-// Tables of what the program attached to MPI objects (objects.h). UH, any thread. Memory is the program's malloc's.
+// Tables of what the program attached to MPI objects (objects.h). UH, any thread. Memory is the program's
+// malloc's.
 #include "interpose/mpi/upper/objects.h"
 
 #include <cstring>

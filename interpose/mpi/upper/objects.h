@@ -1,6 +1,6 @@
-// What the program attached to its MPI objects: error handler, attributes, name; and the objects that live in the
-// upper half altogether (error handlers, user-defined operations). UH, any thread; each call takes the table's
-// lock, none runs a function of the program under it.
+// What the program attached to its MPI objects: error handler, attributes, name; and the objects that live in
+// the upper half altogether (error handlers, user-defined operations). UH, any thread; each call takes the
+// table's lock, none runs a function of the program under it.
 #pragma once
 
 #include "interpose/mpi/upper/shim.h"
@@ -44,13 +44,14 @@ struct Object {
   Vid errhandler;         // 0: the kind's default
   Attribute* attributes;  // newest first
   char* name;
-  Vid hints;              // an Info: what the MPI made of the program's
+  Vid hints;  // an Info: what the MPI made of the program's
 };
 void drop_info(Vid vid);  // info.cpp
 
-// What a pointer handle of a program's communicator, datatype or window points to. Companion libraries read the
-// fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of
-// ompi_datatype_t, w_keyhash of ompi_win_t): the hash leads them back to the object, and so to ompi_attr_get_*.
+// What a pointer handle of a program's communicator, datatype or window points to. Companion libraries read
+// the fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of
+// ompi_datatype_t, w_keyhash of ompi_win_t): the hash leads them back to the object, and so to
+// ompi_attr_get_*.
 struct alignas(16) HandleObject {
   Vid vid;
   HandleObject* next_free;
@@ -63,17 +64,18 @@ inline constexpr size_t kHashOffsetComm = 272, kHashOffsetDatatype = 208, kHashO
 Object* object(Vid vid, bool create);
 
 // An error handler or operation of the program. It begins like the objects behind predefined handles, and the
-// fields at fixed offsets are those that Open MPI's companion libraries write into (ompi/errhandler/errhandler.h,
-// ompi/op/op.h of Open MPI 4.1): the C++ dispatcher of an error handler, the flags of an operation.
+// fields at fixed offsets are those that Open MPI's companion libraries write into
+// (ompi/errhandler/errhandler.h, ompi/op/op.h of Open MPI 4.1): the C++ dispatcher of an error handler, the
+// flags of an operation.
 struct Callback {
   Vid vid;
   Language language;
   void (*function)();
-  void (*proxy)();         // C++ bindings: calls `function` the C++ way
-  Kind kind;               // of the objects an error handler is for
+  void (*proxy)();  // C++ bindings: calls `function` the C++ way
+  Kind kind;        // of the objects an error handler is for
   int references;
   char reserved0[52];
-  uint32_t op_flags;       // offset 84; 2: a Fortran function
+  uint32_t op_flags;  // offset 84; 2: a Fortran function
   char reserved1[32];
   void (*cxx_dispatch)();  // offset 120; set by libmpi_cxx
   char reserved2[64];
@@ -82,7 +84,7 @@ static_assert(__builtin_offsetof(Callback, op_flags) == 84);
 static_assert(__builtin_offsetof(Callback, cxx_dispatch) == 120);
 
 Callback* new_callback(Kind kind, void (*function)(), Language language);  // gives it a vid of its own
-void bind_callback(Vid vid, Callback* callback);                            // ... or one the lower half gave
+void bind_callback(Vid vid, Callback* callback);                           // ... or one the lower half gave
 Callback* callback_of(Vid vid);
 void free_callback(Vid vid);
 void drop_callback(Callback* callback);  // an operation's, whose vid another one may have by now

@@ -1,6 +1,6 @@
-// User-defined reduction operations. The lower half keeps a thunk per operation and calls upper_op_call, which calls
-// the program's function in its own language. UH; upper_op_call runs on a thread of the program with UH FS base and
-// an LH frame below it, so no checkpoint is taken inside.
+// User-defined reduction operations. The lower half keeps a thunk per operation and calls upper_op_call,
+// which calls the program's function in its own language. UH; upper_op_call runs on a thread of the program
+// with UH FS base and an LH frame below it, so no checkpoint is taken inside.
 #include "interpose/mpi/upper/objects.h"
 
 #include "interpose/mpi/upper/errors.h"
@@ -8,7 +8,8 @@
 namespace cropdl::upper {
 namespace {
 
-// Open MPI's Fortran library marks the operation after it was made (ompi/op/op.h: OMPI_OP_FLAGS_FORTRAN_FUNC).
+// Open MPI's Fortran library marks the operation after it was made (ompi/op/op.h:
+// OMPI_OP_FLAGS_FORTRAN_FUNC).
 constexpr uint32_t kFortranFlag = 2;
 
 void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) {
@@ -18,11 +19,11 @@ void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) 
   if (op->proxy) {
 #if defined(CROPDL_ABI_OPENMPI)
     // libmpi_cxx's intercept: it finds the C++ function in its last argument.
-    reinterpret_cast<void (*)(void*, void*, int*, MPI_Datatype*, void (*)())>(op->function)(in, inout, &length, &type,
-                                                                                             op->proxy);
+    reinterpret_cast<void (*)(void*, void*, int*, MPI_Datatype*, void (*)())>(op->function)(
+        in, inout, &length, &type, op->proxy);
 #else
-    reinterpret_cast<void (*)(void*, void*, int, MPI_Datatype, void (*)())>(op->proxy)(in, inout, length, type,
-                                                                                        op->function);
+    reinterpret_cast<void (*)(void*, void*, int, MPI_Datatype, void (*)())>(op->proxy)(in, inout, length,
+                                                                                       type, op->function);
 #endif
   } else if (op->op_flags & kFortranFlag) {
     MPI_Fint fortran = handle_to_fortran(datatype);
@@ -31,7 +32,8 @@ void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) 
     reinterpret_cast<MPI_User_function*>(op->function)(in, inout, &length, &type);
   } else {
     MPI_Count count = length;  // MPI_Op_create_c
-    reinterpret_cast<void (*)(void*, void*, MPI_Count*, MPI_Datatype*)>(op->function)(in, inout, &count, &type);
+    reinterpret_cast<void (*)(void*, void*, MPI_Count*, MPI_Datatype*)>(op->function)(in, inout, &count,
+                                                                                      &type);
   }
 }
 
@@ -62,7 +64,8 @@ MPI_FUNCTION(int, Op_create, MPI_User_function* function, int commute, MPI_Op* o
 }
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Op_create_c, MPI_User_function_c* function, int commute, MPI_Op* op) {
-  return create(reinterpret_cast<void (*)()>(function), Language::kCxx, commute, op, seam::kFn_MPI_Op_create_c);
+  return create(reinterpret_cast<void (*)()>(function), Language::kCxx, commute, op,
+                seam::kFn_MPI_Op_create_c);
 }
 #endif
 MPI_FUNCTION(int, Op_free, MPI_Op* op) {

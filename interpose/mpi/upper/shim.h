@@ -1,8 +1,8 @@
-// What every function of an MPI shim is made of: translate, call the lower half, translate back. The shim is the
-// program's libmpi: it lives in the upper half and in images, so it keeps only what must survive there.
+// What every function of an MPI shim is made of: translate, call the lower half, translate back. The shim is
+// the program's libmpi: it lives in the upper half and in images, so it keeps only what must survive there.
 //
-// UH, any thread, UH FS base. C++ without exceptions, RTTI or its run-time library; of libc: malloc, free, string
-// functions, snprintf, write. No constructor runs before main.
+// UH, any thread, UH FS base. C++ without exceptions, RTTI or its run-time library; of libc: malloc, free,
+// string functions, snprintf, write. No constructor runs before main.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 // Defines PMPI_name, and MPI_name as its weak alias, as MPI's profiling interface wants it.
 #define CROPDL_PRAGMA(text) _Pragma(#text)
-#define MPI_FUNCTION(result, name, ...)                 \
-  CROPDL_PRAGMA(weak MPI_##name = PMPI_##name)          \
+#define MPI_FUNCTION(result, name, ...)        \
+  CROPDL_PRAGMA(weak MPI_##name = PMPI_##name) \
   extern "C" __attribute__((visibility("default"))) result PMPI_##name(__VA_ARGS__)
 
 namespace cropdl::upper {
@@ -29,10 +29,11 @@ using seam::make_vid;
 using seam::Vid;
 using seam::vid_index;
 
-// --- The call. -----------------------------------------------------------------------------------------------
+// --- The call.
+// -----------------------------------------------------------------------------------------------
 
-// Calls function `fn` of the lower half; again, as long as it left because a checkpoint wanted the thread. The table
-// is read anew each time: after a restart it is another one.
+// Calls function `fn` of the lower half; again, as long as it left because a checkpoint wanted the thread.
+// The table is read anew each time: after a restart it is another one.
 template <class... A>
 __attribute__((cold, noinline)) int call_again(seam::Fn fn, A... arguments) {
   for (;;) {
@@ -50,23 +51,25 @@ inline R call(seam::Fn fn, A... arguments) {
   return r;
 }
 
-// --- Handles. ------------------------------------------------------------------------------------------------
+// --- Handles.
+// ------------------------------------------------------------------------------------------------
 
-// Handles that are pointers: predefined ones are addresses of data symbols whose first word is the vid (the program
-// may hold copies of them); kinds that Open MPI's C++ and Fortran libraries look into are objects made by the shim
-// that begin likewise (is_object); all others are this tag above the vid: not canonical, so that no address looks
-// like one.
+// Handles that are pointers: predefined ones are addresses of data symbols whose first word is the vid (the
+// program may hold copies of them); kinds that Open MPI's C++ and Fortran libraries look into are objects
+// made by the shim that begin likewise (is_object); all others are this tag above the vid: not canonical, so
+// that no address looks like one.
 inline constexpr uintptr_t kTag = 0x7a7a;
-// Handles that are integers: two top bits that MPICH gives to "direct" handles, the kind, the index. MPICH's own
-// values have another kind in bits 26 to 29, and the program gets no handle but ours.
+// Handles that are integers: two top bits that MPICH gives to "direct" handles, the kind, the index. MPICH's
+// own values have another kind in bits 26 to 29, and the program gets no handle but ours.
 inline constexpr uint32_t kIntegerTag = 0xc000'0000;
 
 inline constexpr Vid kUnsetVid = ~Vid{0};  // in a handle that the lower half has not written
 
-void* object_of(Vid vid);  // the object behind a handle of such a kind (objects.cpp)
+void* object_of(Vid vid);   // the object behind a handle of such a kind (objects.cpp)
 void drop_object(Vid vid);  // the MPI object is gone; what the shim kept for it too
 constexpr bool is_object(Kind k) {
-  return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kOp || k == Kind::kErrhandler;
+  return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kOp ||
+         k == Kind::kErrhandler;
 }
 
 template <Kind K>
@@ -134,7 +137,8 @@ class Handles {
   Vid* vids_ = inline_;
 };
 
-// --- Values. -------------------------------------------------------------------------------------------------
+// --- Values.
+// -------------------------------------------------------------------------------------------------
 
 inline void* buffer_in(const void* p) {
   return __builtin_expect(p == MPI_IN_PLACE, 0) ? seam::in_place() : const_cast<void*>(p);
@@ -153,7 +157,8 @@ inline void* all_handles_in(MPI_T_pvar_handle handle) {
 inline bool status_wanted(const MPI_Status* status) {
   return status != MPI_STATUS_IGNORE && status != MPI_STATUSES_IGNORE && status != nullptr;
 }
-inline constexpr int kUnsetError = -1;  // in a status that the lower half has not filled: no error class is negative
+inline constexpr int kUnsetError =
+    -1;  // in a status that the lower half has not filled: no error class is negative
 // MPI_ERROR is set by the functions that return several statuses only, as the standard asks.
 inline void status_fields_out(const seam::Status& from, MPI_Status* to) {
   to->MPI_SOURCE = constants::from_seam_rank(from.source);
@@ -187,7 +192,8 @@ inline seam::Status status_in(const MPI_Status& from) {
 class Statuses {
  public:
   Statuses(const MPI_Status* wanted, long n) : n_(status_wanted(wanted) && n > 0 ? n : 0) {
-    if (n_ > kInline) data_ = static_cast<seam::Status*>(malloc(static_cast<size_t>(n_) * sizeof(seam::Status)));
+    if (n_ > kInline)
+      data_ = static_cast<seam::Status*>(malloc(static_cast<size_t>(n_) * sizeof(seam::Status)));
     if (!data_) abort();
     for (long i = 0; i < n_; ++i) data_[i].error = kUnsetError;
   }
@@ -254,16 +260,19 @@ class NarrowArray {
   bool fits_;
 };
 
-// The MPI underneath may have longer strings than the program's buffer (a processor name: 256 against 128 bytes).
+// The MPI underneath may have longer strings than the program's buffer (a processor name: 256 against 128
+// bytes).
 inline constexpr int kTextCapacity = 1024;
 void text_out(char* to, const char* from, int capacity, int* length);
 
-// --- Lengths of arrays that follow from a communicator (sizes.cpp). ---------------------------------------------
+// --- Lengths of arrays that follow from a communicator (sizes.cpp).
+// ---------------------------------------------
 int peers(MPI_Comm comm);
 int neighbors_in(MPI_Comm comm);
 int neighbors_out(MPI_Comm comm);
 
-// --- Errors (errors.cpp). --------------------------------------------------------------------------------------
+// --- Errors (errors.cpp).
+// --------------------------------------------------------------------------------------
 
 inline constexpr Vid kNoObject = 0;  // errors go to MPI_COMM_WORLD's handler
 // Calls the error handler of `object` (a communicator, window or file) and returns the program's error code.
@@ -272,7 +281,8 @@ int fail_with(Vid object, int code, seam::Fn fn);  // the same with a code of th
 int fail_completion(int neutral, seam::Fn fn);     // the same for a call that completes requests
 // Neither a null handle nor one that stands for nothing.
 inline bool exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
-// Which class the program's own MPI gives a null pointer to a handle of a kind, and a negative number of requests.
+// Which class the program's own MPI gives a null pointer to a handle of a kind, and a negative number of
+// requests.
 #if defined(CROPDL_ABI_OPENMPI)
 inline constexpr int kNegativeCount = seam::kErrArg;
 constexpr int null_result(Kind kind, seam::Fn fn) {
@@ -290,7 +300,8 @@ constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 // A new communicator has its parent's error handler.
 void inherit_errhandler(Vid parent, Vid child);
 
-// --- Info (info.cpp). ------------------------------------------------------------------------------------------
+// --- Info (info.cpp).
+// ------------------------------------------------------------------------------------------
 
 // A lower half's Info with the contents of the program's, alive as long as this is.
 class LowerInfo {

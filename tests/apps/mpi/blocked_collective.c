@@ -13,8 +13,10 @@ int main(int argc, char** argv) {
   steplog_pace = 0;
   while (steplog_done < steplog_steps) {
     long step = steplog_done, value = step + rank, sum = 0;
-    if (rank == (int)(step % ranks)) steplog_spin(pace);
-    else steplog_at("collective");
+    if (rank == (int)(step % ranks))
+      steplog_spin(pace);
+    else
+      steplog_at("collective");
     if (step % 3 == 0) MPI_Barrier(MPI_COMM_WORLD);
     MPI_Allreduce(&value, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     STEPLOG_CHECK(sum == ranks * step + ranks * (ranks - 1) / 2);

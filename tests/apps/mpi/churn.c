@@ -1,8 +1,9 @@
 // Makes and frees a great many objects of one kind, and nothing may be left of them:
 //   churn comm|op|type|tags|early COUNT
-// The first and the last third of the steps are quiet (a driver measures there), the middle one makes COUNT objects:
-// communicators by dup; operations and datatypes, each used once; messages with ten thousand different tags; or
-// operations, communicators and datatypes freed while a request that uses them is pending ("early").
+// The first and the last third of the steps are quiet (a driver measures there), the middle one makes COUNT
+// objects: communicators by dup; operations and datatypes, each used once; messages with ten thousand
+// different tags; or operations, communicators and datatypes freed while a request that uses them is pending
+// ("early").
 #include <mpi.h>
 
 #include "steplog.h"
@@ -110,12 +111,18 @@ int main(int argc, char** argv) {
   while (steplog_done < steplog_steps) {
     if (steplog_done >= from && steplog_done < to) {
       long n = count / (to - from);
-      if (!strcmp(what, "comm")) comms(n);
-      else if (!strcmp(what, "op")) ops(n);
-      else if (!strcmp(what, "type")) types(n);
-      else if (!strcmp(what, "tags")) tags(n);
-      else if (!strcmp(what, "early")) early(n);
-      else steplog_fail("unknown: %s", what);
+      if (!strcmp(what, "comm"))
+        comms(n);
+      else if (!strcmp(what, "op"))
+        ops(n);
+      else if (!strcmp(what, "type"))
+        types(n);
+      else if (!strcmp(what, "tags"))
+        tags(n);
+      else if (!strcmp(what, "early"))
+        early(n);
+      else
+        steplog_fail("unknown: %s", what);
     }
     steplog_pace = steplog_done >= from && steplog_done < to ? 0 : quiet;
     steplog_mix((uint64_t)steplog_done);

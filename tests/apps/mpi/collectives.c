@@ -1,4 +1,5 @@
-// All blocking collectives, with MPI_IN_PLACE where it is allowed. Integers: independent of the order of reduction.
+// All blocking collectives, with MPI_IN_PLACE where it is allowed. Integers: independent of the order of
+// reduction.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -30,13 +31,17 @@ int main(int argc, char** argv) {
     MPI_Bcast(&x, 1, MPI_INT, root, MPI_COMM_WORLD);
     STEPLOG_CHECK(x == 7 * n);
     x = rank + n;
-    MPI_Reduce(rank == root ? MPI_IN_PLACE : &x, rank == root ? &x : NULL, 1, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+    MPI_Reduce(rank == root ? MPI_IN_PLACE : &x, rank == root ? &x : NULL, 1, MPI_INT, MPI_SUM, root,
+               MPI_COMM_WORLD);
     if (rank == root) STEPLOG_CHECK(x == sum);
     x = rank + n;
     MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     STEPLOG_CHECK(x == sum);
     steplog_mix((uint64_t)x);
-    struct { double value; int where; } best = {rank == root ? 5.5 : 1.0 / (rank + 2), rank};
+    struct {
+      double value;
+      int where;
+    } best = {rank == root ? 5.5 : 1.0 / (rank + 2), rank};
     MPI_Allreduce(MPI_IN_PLACE, &best, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
     STEPLOG_CHECK(best.where == root && best.value == 5.5);
 
@@ -70,7 +75,8 @@ int main(int argc, char** argv) {
       for (int i = 0; i <= r; i++) mine[offsets[r] + i] = rank * 1000 + r * 10 + i + n;
     }
     MPI_Alltoallv(mine, counts, offsets, MPI_INT, all, in_counts, in_offsets, MPI_INT, MPI_COMM_WORLD);
-    for (int r = 0; r < ranks; r++) STEPLOG_CHECK(all[in_offsets[r] + rank] == r * 1000 + rank * 10 + rank + n);
+    for (int r = 0; r < ranks; r++)
+      STEPLOG_CHECK(all[in_offsets[r] + rank] == r * 1000 + rank * 10 + rank + n);
     for (int r = 0; r < ranks; r++) {
       types[r] = MPI_INT;
       bytes[r] = 1;

@@ -1,5 +1,5 @@
-// Communicators made by dup, split and create, some overlapping, some freed and made anew, with a seeded mix of
-// collectives and point-to-point on them. Groups are kept over the run.
+// Communicators made by dup, split and create, some overlapping, some freed and made anew, with a seeded mix
+// of collectives and point-to-point on them. Groups are kept over the run.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -29,7 +29,8 @@ static void on(MPI_Comm comm, long step, uint64_t what) {
       if (r == root) STEPLOG_CHECK(all == expected);
       break;
     case 3:
-      MPI_Sendrecv(&mine, 1, MPI_LONG, (r + 1) % n, 5, &all, 1, MPI_LONG, (r + n - 1) % n, 5, comm, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(&mine, 1, MPI_LONG, (r + 1) % n, 5, &all, 1, MPI_LONG, (r + n - 1) % n, 5, comm,
+                   MPI_STATUS_IGNORE);
       STEPLOG_CHECK(all == ((r + n - 1) % n + 1) * 1000 + step);
       break;
     default:
@@ -45,13 +46,15 @@ int main(int argc, char** argv) {
   steplog_open(argc, argv, rank);
   MPI_Comm duplicate, halves, neighbours, created, brief = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &duplicate);
-  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &halves);                  // reversed order
-  MPI_Comm_split(duplicate, (rank + 1) / 2, rank, &neighbours);               // overlaps halves
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &halves);      // reversed order
+  MPI_Comm_split(duplicate, (rank + 1) / 2, rank, &neighbours);  // overlaps halves
   MPI_Group world, but_last;
   MPI_Comm_group(MPI_COMM_WORLD, &world);
   int last = ranks - 1;
-  if (ranks > 1) MPI_Group_excl(world, 1, &last, &but_last);
-  else MPI_Comm_group(MPI_COMM_SELF, &but_last);
+  if (ranks > 1)
+    MPI_Group_excl(world, 1, &last, &but_last);
+  else
+    MPI_Comm_group(MPI_COMM_SELF, &but_last);
   MPI_Comm_create(MPI_COMM_WORLD, but_last, &created);
   STEPLOG_CHECK((created == MPI_COMM_NULL) == (ranks > 1 && rank == last));
 

@@ -16,14 +16,16 @@ int main(int argc, char** argv) {
   MPI_Type_vector(kRows, 1, kColumns, MPI_DOUBLE, &column);
   MPI_Type_commit(&column);
   MPI_Type_contiguous(2, MPI_DOUBLE, &pair);
-  MPI_Type_vector(kRows, 1, kColumns / 2, pair, &columns);  // two neighbouring columns, through a type never committed
+  MPI_Type_vector(kRows, 1, kColumns / 2, pair,
+                  &columns);  // two neighbouring columns, through a type never committed
   MPI_Type_commit(&columns);
   MPI_Type_contiguous(9, MPI_SHORT, &unused);
   static double from[kRows][kColumns], to[kRows][kColumns];
   while (steplog_done < steplog_steps) {
     long step = steplog_done;
     for (int i = 0; i < kRows; i++)
-      for (int j = 0; j < kColumns; j++) from[i][j] = rank * 1e6 + (double)step * 1e3 + i * kColumns + j, to[i][j] = -1;
+      for (int j = 0; j < kColumns; j++)
+        from[i][j] = rank * 1e6 + (double)step * 1e3 + i * kColumns + j, to[i][j] = -1;
     int c = (int)(step % kColumns) / 2 * 2;
     MPI_Request requests[2];
     MPI_Irecv(&to[0][c], 1, columns, left, 3, MPI_COMM_WORLD, &requests[0]);
@@ -38,9 +40,11 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(count == 2 * kRows);
     for (int i = 0; i < kRows; i++)
       for (int j = 0; j < kColumns; j++)
-        STEPLOG_CHECK(to[i][j] == (j == c || j == c + 1 ? left * 1e6 + (double)step * 1e3 + i * kColumns + j : -1));
+        STEPLOG_CHECK(to[i][j] ==
+                      (j == c || j == c + 1 ? left * 1e6 + (double)step * 1e3 + i * kColumns + j : -1));
     double received[kRows];
-    MPI_Sendrecv(&from[0][1], 1, column, right, 4, received, kRows, MPI_DOUBLE, left, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&from[0][1], 1, column, right, 4, received, kRows, MPI_DOUBLE, left, 4, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     STEPLOG_CHECK(received[kRows - 1] == left * 1e6 + (double)step * 1e3 + (kRows - 1) * kColumns + 1);
     MPI_Bcast(&from[0][2], 1, column, 0, MPI_COMM_WORLD);
     STEPLOG_CHECK(from[3][2] == (double)step * 1e3 + 3 * kColumns + 2);

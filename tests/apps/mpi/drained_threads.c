@@ -1,5 +1,6 @@
-// Messages that wait to be received are taken by four threads at once, each its own tags, into vectors and by probes;
-// each thread makes and uses an operation of its own meanwhile. The threads are joined before a step ends.
+// Messages that wait to be received are taken by four threads at once, each its own tags, into vectors and by
+// probes; each thread makes and uses an operation of its own meanwhile. The threads are joined before a step
+// ends.
 #include <mpi.h>
 #include <pthread.h>
 
@@ -9,9 +10,9 @@ enum { kThreads = 4, kMessages = 24 };
 static int rank, ranks, before;
 static MPI_Comm own[kThreads];
 
-#define OPERATION(n) \
-  static void op##n(void* in, void* inout, int* length, MPI_Datatype* type) { \
-    (void)type; \
+#define OPERATION(n)                                                            \
+  static void op##n(void* in, void* inout, int* length, MPI_Datatype* type) {   \
+    (void)type;                                                                 \
     for (int i = 0; i < *length; i++) ((int*)inout)[i] = ((int*)in)[i] * 0 + n; \
   }
 OPERATION(0)
@@ -20,7 +21,9 @@ OPERATION(2)
 OPERATION(3)
 static MPI_User_function* const operations[kThreads] = {op0, op1, op2, op3};
 
-static int value(int from, long step, int thread, int k) { return (int)(step * 1000 + from * 400 + thread * 50 + k); }
+static int value(int from, long step, int thread, int k) {
+  return (int)(step * 1000 + from * 400 + thread * 50 + k);
+}
 
 static void* receive(void* number) {
   int t = (int)(long)number;

@@ -1,5 +1,6 @@
-// Faults: in every step a null pointer and a protected page are read, and the handler leaves by siglongjmp or makes the
-// page readable. With "crash" as its first argument the last step's fault is left to the default action.
+// Faults: in every step a null pointer and a protected page are read, and the handler leaves by siglongjmp or
+// makes the page readable. With "crash" as its first argument the last step's fault is left to the default
+// action.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
-// The smallest MPI calls in a hot loop, so that cuts and kills fall into the way into the lower half and out of it: an address of
-// one run's lower half that is kept in the next one's does not survive here. Communicates a little in every step.
+// The smallest MPI calls in a hot loop, so that cuts and kills fall into the way into the lower half and out
+// of it: an address of one run's lower half that is kept in the next one's does not survive here.
+// Communicates a little in every step.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -30,8 +31,8 @@ int main(int argc, char** argv) {
       }
     }
     long mine = steplog_done * ranks + rank, next = -1;
-    MPI_Sendrecv(&mine, 1, MPI_LONG, (rank + 1) % ranks, 3, &next, 1, MPI_LONG, (rank + ranks - 1) % ranks, 3, copy,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&mine, 1, MPI_LONG, (rank + 1) % ranks, 3, &next, 1, MPI_LONG, (rank + ranks - 1) % ranks, 3,
+                 copy, MPI_STATUS_IGNORE);
     STEPLOG_CHECK(next == steplog_done * ranks + (rank + ranks - 1) % ranks);
     steplog_mix((uint64_t)next);
     steplog_step();

@@ -1,5 +1,5 @@
-// Messages under way: each rank sends ahead of its receiver by a window of messages, small ones and ones too large
-// to be buffered, so that a cut finds many sent and not received. Order, tags and lengths are checked.
+// Messages under way: each rank sends ahead of its receiver by a window of messages, small ones and ones too
+// large to be buffered, so that a cut finds many sent and not received. Order, tags and lengths are checked.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -39,8 +39,8 @@ int main(int argc, char** argv) {
     MPI_Status status;
     int got;
     // Every third receive takes whatever tag is next, which MPI's order makes this step's.
-    MPI_Recv(in, kLarge, MPI_INT, step % 2 ? MPI_ANY_SOURCE : left, step % 3 ? tag(step) : MPI_ANY_TAG, MPI_COMM_WORLD,
-             &status);
+    MPI_Recv(in, kLarge, MPI_INT, step % 2 ? MPI_ANY_SOURCE : left, step % 3 ? tag(step) : MPI_ANY_TAG,
+             MPI_COMM_WORLD, &status);
     MPI_Get_count(&status, MPI_INT, &got);
     STEPLOG_CHECK(got == length(step) && status.MPI_TAG == tag(step) && status.MPI_SOURCE == left);
     for (int i = 0; i < got; i++) STEPLOG_CHECK(in[i] == left * 11 + (int)step * 13 + i);

@@ -1,6 +1,7 @@
-// Signals from outside (SIGUSR2) run a handler wherever the program is: in a blocking receive, in a collective, computing. The handler
-// uses what belongs to the program's half: thread-local variables, errno, memory, files; it adds one to every
-// element of a large array, which an image that is taken in the middle would tear.
+// Signals from outside (SIGUSR2) run a handler wherever the program is: in a blocking receive, in a
+// collective, computing. The handler uses what belongs to the program's half: thread-local variables, errno,
+// memory, files; it adds one to every element of a large array, which an image that is taken in the middle
+// would tear.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,8 @@ static int descriptor;
 static void handle(int number) {
   int kept = errno;
   nested++;
-  if (number != SIGUSR2 || nested != 1) steplog_fail("handler entered with signal %d, depth %ld", number, nested);
+  if (number != SIGUSR2 || nested != 1)
+    steplog_fail("handler entered with signal %d, depth %ld", number, nested);
   static const char line[] = "at handler 0\n";
   if (write(descriptor, line, sizeof line - 1) != sizeof line - 1) steplog_fail("write");
   char* p = mmap(NULL, 40000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

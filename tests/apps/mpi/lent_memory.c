@@ -1,5 +1,5 @@
-// Memory that MPI lends (MPI_Alloc_mem) or points to (attributes), and buffers that are unmapped and mapped again
-// at the same place between large messages, which a cache of registered memory must notice.
+// Memory that MPI lends (MPI_Alloc_mem) or points to (attributes), and buffers that are unmapped and mapped
+// again at the same place between large messages, which a cache of registered memory must notice.
 #include <mpi.h>
 #include <sys/mman.h>
 
@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
     MPI_Comm_free(&copy);
     STEPLOG_CHECK(copied == steplog_done + 1 && deleted == steplog_done + 1);
 
-    long* buffer = mmap(at, kBytes * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
+    long* buffer = mmap(at, kBytes * 2, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
     STEPLOG_CHECK(buffer != MAP_FAILED);
     at = buffer;
     for (long i = 0; i < kLong; i++) buffer[i] = i + steplog_done * 1000 + rank;

@@ -1,5 +1,6 @@
-/* Corners of MPI that few programs reach, each told in a line: generalized requests, what made a datatype, hints, the tool
-   interface, counts beyond int, sessions without MPI_Init. The driver compares a native run with one under CropDL. One rank. */
+/* Corners of MPI that few programs reach, each told in a line: generalized requests, what made a datatype,
+   hints, the tool interface, counts beyond int, sessions without MPI_Init. The driver compares a native run
+   with one under CropDL. One rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,8 +36,8 @@ static void generalized(void) {
   MPI_Grequest_complete(request);
   MPI_Wait(&request, &status);
   MPI_Get_count(&status, MPI_INT, &n);
-  printf("count %d from %d tag %d, null %d; %d queries, %d frees, cancelled %d\n", n, status.MPI_SOURCE, status.MPI_TAG,
-         request == MPI_REQUEST_NULL, queries, frees, cancels);
+  printf("count %d from %d tag %d, null %d; %d queries, %d frees, cancelled %d\n", n, status.MPI_SOURCE,
+         status.MPI_TAG, request == MPI_REQUEST_NULL, queries, frees, cancels);
 }
 
 static void contents(void) {
@@ -45,7 +46,8 @@ static void contents(void) {
   MPI_Aint addresses[4];
   MPI_Type_create_subarray(2, sizes, sub, starts, MPI_ORDER_FORTRAN, MPI_DOUBLE, &type);
   MPI_Type_get_contents(type, 32, 4, 4, integers, addresses, inner);
-  printf("subarray of %d in order %d; %d\n", integers[0], integers[7], inner[0] == MPI_DOUBLE && inner[1] == MPI_BYTE);
+  printf("subarray of %d in order %d; %d\n", integers[0], integers[7],
+         inner[0] == MPI_DOUBLE && inner[1] == MPI_BYTE);
   MPI_Type_free(&type);
   int distributions[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK}, grid[] = {1, 1};
   int arguments[] = {MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG};
@@ -91,7 +93,8 @@ static void tools(void) {
   int results = 0;
   for (int i = 0; i < n; ++i) {
     length = 0;
-    results += MPI_T_cvar_get_info(i, NULL, &length, &verbosity, NULL, &choices, NULL, NULL, &binding, &scope);
+    results +=
+        MPI_T_cvar_get_info(i, NULL, &length, &verbosity, NULL, &choices, NULL, NULL, &binding, &scope);
   }
   printf("%d control variables, results %d\n", n > 0, results);
   MPI_T_finalize();

@@ -1,5 +1,5 @@
-// A third of the steps before MPI_Init_thread, a third between it and MPI_Finalize, a third after it. The thread level is
-// the one that was asked for (--level N), as natively.
+// A third of the steps before MPI_Init_thread, a third between it and MPI_Finalize, a third after it. The
+// thread level is the one that was asked for (--level N), as natively.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -11,7 +11,9 @@ int main(int argc, char** argv) {
   int level = MPI_THREAD_SERIALIZED, provided = -1, now = -1, flag, rank = -1, ranks = -1;
   for (int i = 1; i + 1 < argc; i++)
     if (!strcmp(argv[i], "--level"))
-      level = argv[i + 1][0] == 's' ? MPI_THREAD_SINGLE : argv[i + 1][0] == 'f' ? MPI_THREAD_FUNNELED : MPI_THREAD_SERIALIZED;
+      level = argv[i + 1][0] == 's'   ? MPI_THREAD_SINGLE
+              : argv[i + 1][0] == 'f' ? MPI_THREAD_FUNNELED
+                                      : MPI_THREAD_SERIALIZED;
   while (steplog_done < steplog_steps / 3) {
     STEPLOG_CHECK(!MPI_Initialized(&flag) && !flag && !MPI_Finalized(&flag) && !flag);
     steplog_mix((uint64_t)steplog_done);

@@ -1,6 +1,6 @@
-// Calls that communicate inside the MPI among processes of which no single communicator tells: inter-communicators
-// between groups of one, communicators of some members only, dynamic connections within the job. One after the
-// other, with little between them, so that a request falls into one.
+// Calls that communicate inside the MPI among processes of which no single communicator tells:
+// inter-communicators between groups of one, communicators of some members only, dynamic connections within
+// the job. One after the other, with little between them, so that a request falls into one.
 //   meetings alone|groups|create_group
 #include <mpi.h>
 
@@ -8,7 +8,8 @@
 
 static int rank, ranks;
 
-// Two groups, each the calling process alone: only the leaders' messages on the peer communicator connect them.
+// Two groups, each the calling process alone: only the leaders' messages on the peer communicator connect
+// them.
 static void alone(void) {
   int other = rank ^ 1;
   if (other >= ranks) return;
@@ -61,10 +62,14 @@ int main(int argc, char** argv) {
   while (steplog_done < steplog_steps) {
     // The ranks come to the call at different times.
     steplog_spin((long)(steplog_random(&seed) % 4000));
-    if (!strcmp(argv[1], "alone")) alone();
-    else if (!strcmp(argv[1], "groups")) groups();
-    else if (!strcmp(argv[1], "create_group")) create_group(steplog_done);
-    else steplog_fail("unknown: %s", argv[1]);
+    if (!strcmp(argv[1], "alone"))
+      alone();
+    else if (!strcmp(argv[1], "groups"))
+      groups();
+    else if (!strcmp(argv[1], "create_group"))
+      create_group(steplog_done);
+    else
+      steplog_fail("unknown: %s", argv[1]);
     steplog_mix((uint64_t)steplog_done);
     steplog_step();
   }

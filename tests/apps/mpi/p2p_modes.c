@@ -1,4 +1,5 @@
-// Blocking point-to-point around a ring: every send mode, wildcards, probe and matched probe. Any number of ranks.
+// Blocking point-to-point around a ring: every send mode, wildcards, probe and matched probe. Any number of
+// ranks.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -45,12 +46,18 @@ int main(int argc, char** argv) {
     int first = rank % 2 == 0;
 
     for (int turn = 0; turn < 2; turn++) {
-      if ((turn == 0) == first) MPI_Send(out, 200, MPI_INT, right, tag, MPI_COMM_WORLD);
-      else MPI_Recv(in, kCount, MPI_INT, left, tag, MPI_COMM_WORLD, &status), check(left, step, 200, &status, tag);
+      if ((turn == 0) == first)
+        MPI_Send(out, 200, MPI_INT, right, tag, MPI_COMM_WORLD);
+      else
+        MPI_Recv(in, kCount, MPI_INT, left, tag, MPI_COMM_WORLD, &status),
+            check(left, step, 200, &status, tag);
     }
     for (int turn = 0; turn < 2; turn++) {
-      if ((turn == 0) == first) MPI_Ssend(out, 100, MPI_INT, right, tag, MPI_COMM_WORLD);
-      else MPI_Recv(in, kCount, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &status), check(left, step, 100, &status, tag);
+      if ((turn == 0) == first)
+        MPI_Ssend(out, 100, MPI_INT, right, tag, MPI_COMM_WORLD);
+      else
+        MPI_Recv(in, kCount, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &status),
+            check(left, step, 100, &status, tag);
     }
 
     // Buffered: all may send before anyone receives. The message is found by Probe with a wildcard.
@@ -67,14 +74,15 @@ int main(int argc, char** argv) {
     MPI_Request request;
     char token = 1, other;
     MPI_Irecv(in, kCount, MPI_INT, left, 60, MPI_COMM_WORLD, &request);
-    MPI_Sendrecv(&token, 1, MPI_CHAR, left, 61, &other, 1, MPI_CHAR, right, 61, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&token, 1, MPI_CHAR, left, 61, &other, 1, MPI_CHAR, right, 61, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     MPI_Rsend(out, 30, MPI_INT, right, 60, MPI_COMM_WORLD);
     MPI_Wait(&request, &status);
     STEPLOG_CHECK(request == MPI_REQUEST_NULL);
     check(left, step, 30, &status, 60);
 
-    // Matched probe: two messages with the same tag; the first is claimed before the second is received. A step
-    // may be cut between Mprobe and Mrecv.
+    // Matched probe: two messages with the same tag; the first is claimed before the second is received. A
+    // step may be cut between Mprobe and Mrecv.
     MPI_Bsend(out, 11, MPI_INT, right, 70, MPI_COMM_WORLD);
     MPI_Bsend(out, 22, MPI_INT, right, 70, MPI_COMM_WORLD);
     MPI_Message message;
@@ -93,7 +101,8 @@ int main(int argc, char** argv) {
     memcpy(in, out, sizeof out);
     MPI_Sendrecv_replace(in, 77, MPI_INT, right, 80, left, 80, MPI_COMM_WORLD, &status);
     check(left, step, 77, &status, 80);
-    MPI_Sendrecv(out, 4, MPI_INT, MPI_PROC_NULL, 1, in, 4, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status);
+    MPI_Sendrecv(out, 4, MPI_INT, MPI_PROC_NULL, 1, in, 4, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD,
+                 &status);
     STEPLOG_CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
     steplog_step();
   }

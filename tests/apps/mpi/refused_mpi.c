@@ -1,5 +1,5 @@
-// Holds one MPI object or operation that cannot be saved yet during its first half of steps, and lets it go for
-// the second:   refused_mpi window|file|icollective|intercomm|persistent|synchronous ...
+// Holds one MPI object or operation that cannot be saved yet during its first half of steps, and lets it go
+// for the second:   refused_mpi window|file|icollective|intercomm|persistent|synchronous ...
 #include <mpi.h>
 #include <unistd.h>
 
@@ -17,8 +17,9 @@ static void take(const char* what) {
   } else if (!strcmp(what, "file")) {
     char name[64];
     snprintf(name, sizeof name, "/tmp/refused-mpi-%d-%d", (int)getpid(), rank);
-    STEPLOG_CHECK(!MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
-                                 MPI_INFO_NULL, &file));
+    STEPLOG_CHECK(!MPI_File_open(MPI_COMM_SELF, name,
+                                 MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                                 &file));
   } else if (!strcmp(what, "icollective")) {
     number = rank + 1;
     if (rank == 0) MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);

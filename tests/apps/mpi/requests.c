@@ -1,4 +1,5 @@
-// Nonblocking point-to-point that stays pending over long computations, completed by every Wait and Test form.
+// Nonblocking point-to-point that stays pending over long computations, completed by every Wait and Test
+// form.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -40,9 +41,12 @@ int main(int argc, char** argv) {
     }
     if (step % 2) steplog_spin(steplog_pace / 2);  // receives alone are pending
     for (int r = 0; r < kRequests; r++) {
-      if (r == 1) MPI_Issend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
-      else if (r == 2) MPI_Ibsend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
-      else MPI_Isend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
+      if (r == 1)
+        MPI_Issend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
+      else if (r == 2)
+        MPI_Ibsend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
+      else
+        MPI_Isend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
     }
     steplog_spin(steplog_pace / 2);  // both are
 

@@ -1,5 +1,6 @@
-/* All ranks append to one file, rank 0 a few bytes at a time and the others megabytes in one write, so that some are still
-   writing when others have been stopped. In the end every record is there, once and in order. --work DIR */
+/* All ranks append to one file, rank 0 a few bytes at a time and the others megabytes in one write, so that
+   some are still writing when others have been stopped. In the end every record is there, once and in order.
+   --work DIR */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
@@ -44,7 +45,8 @@ int main(int argc, char** argv) {
       at += (off_t)head[0];
     }
     for (int r = 0; r < ranks; r++)
-      if (next[r] != (uint64_t)steplog_steps) steplog_fail("%llu records of rank %d", (unsigned long long)next[r], r);
+      if (next[r] != (uint64_t)steplog_steps)
+        steplog_fail("%llu records of rank %d", (unsigned long long)next[r], r);
     close(in);
     unlink(name);
   }

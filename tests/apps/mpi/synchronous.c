@@ -1,5 +1,6 @@
-/* A synchronous send does not return before its receive has begun, whatever happens meanwhile: rank 1 lets rank 0 wait, and
-   tells it when it began to receive. Two ranks; rank 0 says `early` for each send that returned before, and `done`. */
+/* A synchronous send does not return before its receive has begun, whatever happens meanwhile: rank 1 lets
+   rank 0 wait, and tells it when it began to receive. Two ranks; rank 0 says `early` for each send that
+   returned before, and `done`. */
 #include <mpi.h>
 #include <stdio.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-// threads thread: MPI_THREAD_MULTIPLE, and three more threads that call MPI at the same time as main, on communicators of
-// their own, for the first half of the steps; then they are joined and main goes on alone.
+// threads thread: MPI_THREAD_MULTIPLE, and three more threads that call MPI at the same time as main, on
+// communicators of their own, for the first half of the steps; then they are joined and main goes on alone.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // A little of everything for kills at random moments: computing, long waits in a receive and in a collective,
-// messages under way, several communicators. All results are integers, so that they depend neither on the order of
-// a reduction nor on the MPI; the digest goes through every rank.
+// messages under way, several communicators. All results are integers, so that they depend neither on the
+// order of a reduction nor on the MPI; the digest goes through every rank.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -39,8 +39,10 @@ int main(int argc, char** argv) {
       for (int i = 0; i < n; i++) out[m][i] = (long)(state[i] >> 20) + step + m;
       MPI_Isend(out[m], n, MPI_LONG, right, m, other, &sends[m]);
     }
-    if (rank == (int)(step % ranks)) steplog_spin(pace / 4);
-    else steplog_at("receive");
+    if (rank == (int)(step % ranks))
+      steplog_spin(pace / 4);
+    else
+      steplog_at("receive");
     for (int m = 0; m < kBurst; m++) {
       MPI_Recv(in, kBig, MPI_LONG, left, m, other, MPI_STATUS_IGNORE);
       steplog_mix_bytes(in, sizeof(long) * (m % 4 == 3 ? 1000 : 10));

@@ -1,4 +1,5 @@
-// Goes to and fro between two thread blocks, as runtimes with threads of their own do: calls MPI on each, and stops on each.
+// Goes to and fro between two thread blocks, as runtimes with threads of their own do: calls MPI on each, and
+// stops on each.
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <mpi.h>
@@ -8,8 +9,8 @@
 
 #include "steplog.h"
 
-// The C library's block is around FS: thread-local storage before it, then the TCB, which holds its own address in the words 0
-// and 2 (glibc sysdeps/x86_64/nptl/tls.h).
+// The C library's block is around FS: thread-local storage before it, then the TCB, which holds its own
+// address in the words 0 and 2 (glibc sysdeps/x86_64/nptl/tls.h).
 enum { kBefore = 1024, kAfter = 2304 };
 static __thread long on;
 
@@ -51,7 +52,8 @@ int main(int argc, char** argv) {
       go_to(blocks[at]);
       steplog_mix((uint64_t)out);
     }
-    go_to(blocks[!at]);  // most stops fall in here: on another block than the last call of MPI, on that of the next
+    go_to(blocks[!at]);  // most stops fall in here: on another block than the last call of MPI, on that of
+                         // the next
     steplog_step();
     STEPLOG_CHECK(get() == !at);
   }

@@ -4,7 +4,9 @@
 #include "steplog.h"
 
 enum { kPrime = 1000003, kMatrices = 7 };
-typedef struct { long long m[4]; } matrix;
+typedef struct {
+  long long m[4];
+} matrix;
 
 static matrix product(matrix a, matrix b) {
   matrix c = {{(a.m[0] * b.m[0] + a.m[1] * b.m[2]) % kPrime, (a.m[0] * b.m[1] + a.m[1] * b.m[3]) % kPrime,

@@ -1,6 +1,6 @@
-/* What MPI makes of null pointers, null handles, wrong keys, indices and codes: one line per call with the class of the
-   error it returned. Which class is the MPI's own matter; the driver compares a native run with one under CropDL. Calls
-   that crash natively are not here. One rank. */
+/* What MPI makes of null pointers, null handles, wrong keys, indices and codes: one line per call with the
+   class of the error it returned. Which class is the MPI's own matter; the driver compares a native run with
+   one under CropDL. Calls that crash natively are not here. One rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,7 +106,7 @@ static void attributes(void) {
   int again = key;
   CALL(MPI_Comm_free_keyval(&key));
   int third = again;
-  CALL(MPI_Comm_free_keyval(&again));  /* still attached to `from` */
+  CALL(MPI_Comm_free_keyval(&again)); /* still attached to `from` */
   CALL(MPI_Comm_free_keyval(&third));
   MPI_Datatype made = MPI_INT, source;
   MPI_Type_contiguous(2, MPI_INT, &source);
@@ -225,7 +225,8 @@ static void requests(void) {
   for (int i = 0; i < 3; ++i) MPI_Send(to_send, 4, MPI_INT, 0, i, MPI_COMM_WORLD);
   CALL(MPI_Waitsome(3, all, &count, indices, each));
   printf("count %d\n", count);
-  for (int i = 0; i < count && i < 3; ++i) printf("index %d: %d\n", indices[i], each[i].MPI_ERROR == MPI_SUCCESS);
+  for (int i = 0; i < count && i < 3; ++i)
+    printf("index %d: %d\n", indices[i], each[i].MPI_ERROR == MPI_SUCCESS);
 }
 
 static void others(void) {
@@ -254,7 +255,7 @@ int main(int argc, char** argv) {
   handlers();
   attributes();
   information();
-  codes();  /* last: it uses up all that MPICH has */
+  codes(); /* last: it uses up all that MPICH has */
   MPI_Finalize();
   return 0;
 }

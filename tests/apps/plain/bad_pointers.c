@@ -1,7 +1,7 @@
-// Every system call that takes pointers and that something between a program and the kernel might look into, with
-// pointers that are no good: 8, a hole, beyond all addresses, memory that may not be written, objects and strings that
-// begin before a hole. What each call says, and what it changed all the same, is printed in the first step and must be
-// so in every later one.
+// Every system call that takes pointers and that something between a program and the kernel might look into,
+// with pointers that are no good: 8, a hole, beyond all addresses, memory that may not be written, objects
+// and strings that begin before a hole. What each call says, and what it changed all the same, is printed in
+// the first step and must be so in every later one.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -57,14 +57,34 @@ static void map_pages(void) {
   STEPLOG_CHECK(mine != MAP_FAILED);
   hole = mine + 2 * kPage;
   constant = mine + 4 * kPage;
-  STEPLOG_CHECK(!munmap(hole, kPage) && !munmap(constant + kPage, 3 * kPage) && !munmap(constant - kPage, kPage));
+  STEPLOG_CHECK(!munmap(hole, kPage) && !munmap(constant + kPage, 3 * kPage) &&
+                !munmap(constant - kPage, kPage));
   STEPLOG_CHECK(!mprotect(constant, kPage, PROT_READ));
 }
 
 // What a pointer is to be instead of a good one.
-enum Badness { kNull, kEight, kHole, kHigh, kConstant, kBeforeHole1, kBeforeHole4, kBeforeHole8, kBeforeHole12, kBeforeHole16, kBeforeHole24, kIntoConstant4, kIntoConstant8, kIntoConstant16, kWays };
-static const char* const kBadness[] = {"null", "8", "hole", "high", "constant", "-1", "-4", "-8", "-12", "-16", "-24", "-4 constant", "-8 constant", "-16 constant"};
-static const enum Badness kFew[] = {kEight, kConstant, kBeforeHole4, kIntoConstant4};  // where a child is made for each
+enum Badness {
+  kNull,
+  kEight,
+  kHole,
+  kHigh,
+  kConstant,
+  kBeforeHole1,
+  kBeforeHole4,
+  kBeforeHole8,
+  kBeforeHole12,
+  kBeforeHole16,
+  kBeforeHole24,
+  kIntoConstant4,
+  kIntoConstant8,
+  kIntoConstant16,
+  kWays
+};
+static const char* const kBadness[] = {"null", "8",           "hole",        "high",        "constant",
+                                       "-1",   "-4",          "-8",          "-12",         "-16",
+                                       "-24",  "-4 constant", "-8 constant", "-16 constant"};
+static const enum Badness kFew[] = {kEight, kConstant, kBeforeHole4,
+                                    kIntoConstant4};  // where a child is made for each
 static const int kBefore[] = {0, 0, 0, 0, 0, 1, 4, 8, 12, 16, 24, 4, 8, 16};
 
 static void protect(int constants) {
@@ -113,13 +133,25 @@ struct Argument {
   long value;
   size_t size;
 };
-#define VALUE(x) {'.', (long)(x), 0}
-#define IN(x) {'i', (long)&(x), sizeof(x)}
-#define OUT(n) {'o', 0, n}
-#define BOTH(x) {'b', (long)&(x), sizeof(x)}
-#define TEXT(x) {'i', (long)(x), sizeof(x)}
+#define VALUE(x) \
+  { '.', (long)(x), 0 }
+#define IN(x) \
+  { 'i', (long)&(x), sizeof(x) }
+#define OUT(n) \
+  { 'o', 0, n }
+#define BOTH(x) \
+  { 'b', (long)&(x), sizeof(x) }
+#define TEXT(x) \
+  { 'i', (long)(x), sizeof(x) }
 
-enum Flags { kMakesFile = 1, kMakesTwo = 2, kNeverGood = 4, kNoNull = 8, kMakesTimer = 16, kMakesContext = 32 };
+enum Flags {
+  kMakesFile = 1,
+  kMakesTwo = 2,
+  kNeverGood = 4,
+  kNoNull = 8,
+  kMakesTimer = 16,
+  kMakesContext = 32
+};
 
 struct Case {
   const char* name;
@@ -130,7 +162,8 @@ struct Case {
 };
 
 static int is_good(const struct Argument* a, enum Badness how) {
-  return (how == kConstant && a->kind == 'i') || (kBefore[how] && a->size <= (size_t)kBefore[how]) || (how >= kIntoConstant4 && a->kind == 'i');
+  return (how == kConstant && a->kind == 'i') || (kBefore[how] && a->size <= (size_t)kBefore[how]) ||
+         (how >= kIntoConstant4 && a->kind == 'i');
 }
 
 static void baseline(void) {
@@ -158,8 +191,9 @@ static void tell(const char* name, int argument, const char* how, long result, i
   const int file = dup(0);
   close(file);
   told("%s %d %s: %s%d mask %lx handler %lx stack %zx pending %d file %d", name, argument, how,
-       result < 0 ? "error " : "", result < 0 ? error : 0, *(unsigned long*)&mask, (unsigned long)action.sa_handler,
-       stack.ss_flags & SS_DISABLE ? 0 : stack.ss_size, sigismember(&pending, SIGUSR2), file);
+       result < 0 ? "error " : "", result < 0 ? error : 0, *(unsigned long*)&mask,
+       (unsigned long)action.sa_handler, stack.ss_flags & SS_DISABLE ? 0 : stack.ss_size,
+       sigismember(&pending, SIGUSR2), file);
 }
 
 static void try(const struct Case* c) {
@@ -175,11 +209,13 @@ static void try(const struct Case* c) {
       for (int i = 0; i < 6; i++) {
         a[i] = c->a[i].value;
         if (c->a[i].kind == 'o') memset(results[i], 0, sizeof results[i]), a[i] = (long)results[i];
-        if (c->a[i].kind == 'b') memcpy(objects[i], (void*)c->a[i].value, c->a[i].size), a[i] = (long)objects[i];
+        if (c->a[i].kind == 'b')
+          memcpy(objects[i], (void*)c->a[i].value, c->a[i].size), a[i] = (long)objects[i];
       }
       baseline();
       if (c->before) c->before();
-      a[argument] = bad(how, (void*)(c->a[argument].kind == 'o' ? 0 : c->a[argument].value), c->a[argument].size);
+      a[argument] =
+          bad(how, (void*)(c->a[argument].kind == 'o' ? 0 : c->a[argument].value), c->a[argument].size);
       errno = 0;
       const long result = syscall(c->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
       const int error = errno;
@@ -196,8 +232,8 @@ static void pending_signal(void) { sigqueue(getpid(), SIGUSR2, (union sigval){7}
 
 static void ordinary_calls(void) {
   static unsigned word = 5;
-  static struct timespec none = {0, 0}, short_time = {0, 1000}, wrong = {0, 1000000000}, negative = {-1, 0}, below = {0, -1},
-                         long_time = {4000000001, 0}, longest = {INT64_MAX, 999999999};
+  static struct timespec none = {0, 0}, short_time = {0, 1000}, wrong = {0, 1000000000}, negative = {-1, 0},
+                         below = {0, -1}, long_time = {4000000001, 0}, longest = {INT64_MAX, 999999999};
   static struct timeval no_time;
   static struct pollfd input = {.fd = 0, .events = POLLIN};
   static fd_set reads;
@@ -214,7 +250,8 @@ static void ordinary_calls(void) {
     unsigned long mask;
   } action = {SIG_DFL, 0, NULL, 0};
   static char stack_bytes[16384];
-  static stack_t stack = {.ss_sp = stack_bytes, .ss_size = sizeof stack_bytes}, small = {.ss_sp = stack_bytes, .ss_size = 100},
+  static stack_t stack = {.ss_sp = stack_bytes, .ss_size = sizeof stack_bytes},
+                 small = {.ss_sp = stack_bytes, .ss_size = 100},
                  strange = {.ss_sp = stack_bytes, .ss_flags = 77, .ss_size = sizeof stack_bytes};
   static sigevent_t event = {.sigev_notify = SIGEV_NONE};
   static unsigned char performance[128] = {1, 0, 0, 0, 128};
@@ -228,7 +265,8 @@ static void ordinary_calls(void) {
   static siginfo_t info;
   static struct iovec piece;
   static char byte[8];
-  static const char text[] = "/dev/null", own[] = "/proc/self/exe", self[] = "/proc/self", status[] = "/proc/self/status", task[] = "/proc/thread-self";
+  static const char text[] = "/dev/null", own[] = "/proc/self/exe", self[] = "/proc/self",
+                    status[] = "/proc/self/status", task[] = "/proc/thread-self";
   static unsigned handle[4] = {8, 1};
   static char* arguments[] = {"/bin/true", NULL};
   static void* page;
@@ -238,16 +276,25 @@ static void ordinary_calls(void) {
   info.si_signo = SIGUSR2, info.si_code = SI_QUEUE, info.si_pid = getpid();
   const int poller = epoll_create1(0), counter = eventfd(1, 0), watch = inotify_init();
   struct epoll_event ready = {.events = EPOLLIN};
-  STEPLOG_CHECK(poller >= 0 && counter >= 0 && watch >= 0 && !epoll_ctl(poller, EPOLL_CTL_ADD, counter, &ready));
+  STEPLOG_CHECK(poller >= 0 && counter >= 0 && watch >= 0 &&
+                !epoll_ctl(poller, EPOLL_CTL_ADD, counter, &ready));
   const struct Case cases[] = {
       {"open", SYS_open, kMakesFile, {TEXT(text), VALUE(O_RDONLY)}, NULL},
       {"open self", SYS_open, kMakesFile, {TEXT(own), VALUE(O_RDONLY)}, NULL},
       {"open status", SYS_open, kMakesFile, {TEXT(status), VALUE(O_RDONLY)}, NULL},
-      {"openat as ld.so", SYS_openat, kMakesFile, {VALUE(AT_FDCWD), TEXT(text), VALUE(O_RDONLY | O_CLOEXEC)}, NULL},
+      {"openat as ld.so",
+       SYS_openat,
+       kMakesFile,
+       {VALUE(AT_FDCWD), TEXT(text), VALUE(O_RDONLY | O_CLOEXEC)},
+       NULL},
       {"openat self", SYS_openat, kMakesFile, {VALUE(AT_FDCWD), TEXT(own), VALUE(O_RDONLY)}, NULL},
       {"creat", SYS_creat, kMakesFile, {TEXT(text), VALUE(0600)}, NULL},
       {"openat2", SYS_openat2, kMakesFile, {VALUE(AT_FDCWD), TEXT(own), IN(how), VALUE(sizeof how)}, NULL},
-      {"openat2 larger", SYS_openat2, kMakesFile, {VALUE(AT_FDCWD), TEXT(own), IN(how), VALUE(sizeof how + 8)}, NULL},
+      {"openat2 larger",
+       SYS_openat2,
+       kMakesFile,
+       {VALUE(AT_FDCWD), TEXT(own), IN(how), VALUE(sizeof how + 8)},
+       NULL},
       {"readlink", SYS_readlink, 0, {TEXT(own), OUT(64), VALUE(64)}, NULL},
       {"readlink short", SYS_readlink, 0, {TEXT(own), OUT(4), VALUE(4)}, NULL},
       {"readlink nothing", SYS_readlink, 0, {TEXT(own), OUT(4), VALUE(0)}, NULL},
@@ -260,11 +307,19 @@ static void ordinary_calls(void) {
       {"rt_sigaction 9", SYS_rt_sigaction, 0, {VALUE(9), IN(action), OUT(32), VALUE(8)}, NULL},
       {"rt_sigaction 0", SYS_rt_sigaction, 0, {VALUE(0), IN(action), OUT(32), VALUE(8)}, NULL},
       {"rt_sigaction 65", SYS_rt_sigaction, 0, {VALUE(65), IN(action), OUT(32), VALUE(8)}, NULL},
-      {"rt_sigaction wide", SYS_rt_sigaction, 0, {VALUE(SIGUSR1 | 7l << 32), IN(action), OUT(32), VALUE(8)}, NULL},
+      {"rt_sigaction wide",
+       SYS_rt_sigaction,
+       0,
+       {VALUE(SIGUSR1 | 7l << 32), IN(action), OUT(32), VALUE(8)},
+       NULL},
       {"rt_sigaction size", SYS_rt_sigaction, 0, {VALUE(SIGUSR1), IN(action), OUT(32), VALUE(16)}, NULL},
       {"rt_sigprocmask", SYS_rt_sigprocmask, 0, {VALUE(SIG_BLOCK), IN(empty), OUT(8), VALUE(8)}, NULL},
       {"rt_sigprocmask set", SYS_rt_sigprocmask, 0, {VALUE(SIG_SETMASK), IN(empty), OUT(8), VALUE(8)}, NULL},
-      {"rt_sigprocmask wide", SYS_rt_sigprocmask, 0, {VALUE(SIG_SETMASK | 7l << 32), IN(empty), OUT(8), VALUE(8)}, NULL},
+      {"rt_sigprocmask wide",
+       SYS_rt_sigprocmask,
+       0,
+       {VALUE(SIG_SETMASK | 7l << 32), IN(empty), OUT(8), VALUE(8)},
+       NULL},
       {"rt_sigprocmask how", SYS_rt_sigprocmask, 0, {VALUE(7), IN(empty), OUT(8), VALUE(8)}, NULL},
       {"rt_sigprocmask size", SYS_rt_sigprocmask, 0, {VALUE(SIG_BLOCK), IN(empty), OUT(8), VALUE(7)}, NULL},
       {"sigaltstack", SYS_sigaltstack, 0, {IN(stack), OUT(24)}, NULL},
@@ -274,9 +329,17 @@ static void ordinary_calls(void) {
       {"rt_sigsuspend size", SYS_rt_sigsuspend, 0, {IN(empty), VALUE(4)}, NULL},
       {"rt_sigtimedwait none", SYS_rt_sigtimedwait, kNoNull, {IN(usr2), OUT(128), IN(none), VALUE(8)}, NULL},
       {"rt_sigtimedwait", SYS_rt_sigtimedwait, 0, {IN(usr2), OUT(128), IN(none), VALUE(8)}, pending_signal},
-      {"rt_sigtimedwait wrong", SYS_rt_sigtimedwait, 0, {IN(usr2), OUT(128), IN(wrong), VALUE(8)}, pending_signal},
+      {"rt_sigtimedwait wrong",
+       SYS_rt_sigtimedwait,
+       0,
+       {IN(usr2), OUT(128), IN(wrong), VALUE(8)},
+       pending_signal},
       {"rt_sigqueueinfo", SYS_rt_sigqueueinfo, 0, {VALUE(getpid()), VALUE(SIGUSR2), IN(info)}, NULL},
-      {"rt_tgsigqueueinfo", SYS_rt_tgsigqueueinfo, 0, {VALUE(getpid()), VALUE(gettid()), VALUE(SIGUSR2), IN(info)}, NULL},
+      {"rt_tgsigqueueinfo",
+       SYS_rt_tgsigqueueinfo,
+       0,
+       {VALUE(getpid()), VALUE(gettid()), VALUE(SIGUSR2), IN(info)},
+       NULL},
       {"signalfd", SYS_signalfd, kMakesFile, {VALUE(-1), IN(empty), VALUE(8)}, NULL},
       {"signalfd4", SYS_signalfd4, kMakesFile, {VALUE(-1), IN(empty), VALUE(8), VALUE(0)}, NULL},
       {"poll", SYS_poll, 0, {BOTH(input), VALUE(1), VALUE(0)}, NULL},
@@ -284,62 +347,200 @@ static void ordinary_calls(void) {
       {"ppoll size", SYS_ppoll, 0, {BOTH(input), VALUE(1), BOTH(none), IN(empty), VALUE(9)}, NULL},
       {"ppoll wrong", SYS_ppoll, 0, {BOTH(input), VALUE(1), BOTH(wrong), IN(empty), VALUE(8)}, NULL},
       {"select", SYS_select, 0, {VALUE(1), BOTH(reads), BOTH(reads), BOTH(reads), BOTH(no_time)}, NULL},
-      {"pselect6", SYS_pselect6, 0, {VALUE(1), BOTH(reads), BOTH(reads), BOTH(reads), BOTH(none), IN(pair)}, NULL},
-      {"pselect6 set", SYS_pselect6, 0, {VALUE(1), BOTH(reads), VALUE(0), VALUE(0), BOTH(none), IN(bad_pair)}, NULL},
-      {"pselect6 size", SYS_pselect6, 0, {VALUE(1), BOTH(reads), VALUE(0), VALUE(0), BOTH(none), IN(wrong_pair)}, NULL},
-      {"pselect6 no set", SYS_pselect6, 0, {VALUE(1), BOTH(reads), VALUE(0), VALUE(0), BOTH(none), IN(no_set)}, NULL},
+      {"pselect6",
+       SYS_pselect6,
+       0,
+       {VALUE(1), BOTH(reads), BOTH(reads), BOTH(reads), BOTH(none), IN(pair)},
+       NULL},
+      {"pselect6 set",
+       SYS_pselect6,
+       0,
+       {VALUE(1), BOTH(reads), VALUE(0), VALUE(0), BOTH(none), IN(bad_pair)},
+       NULL},
+      {"pselect6 size",
+       SYS_pselect6,
+       0,
+       {VALUE(1), BOTH(reads), VALUE(0), VALUE(0), BOTH(none), IN(wrong_pair)},
+       NULL},
+      {"pselect6 no set",
+       SYS_pselect6,
+       0,
+       {VALUE(1), BOTH(reads), VALUE(0), VALUE(0), BOTH(none), IN(no_set)},
+       NULL},
       {"epoll_wait", SYS_epoll_wait, 0, {VALUE(poller), OUT(12), VALUE(1), VALUE(0)}, NULL},
-      {"epoll_pwait", SYS_epoll_pwait, 0, {VALUE(poller), OUT(12), VALUE(1), VALUE(0), IN(empty), VALUE(8)}, NULL},
-      {"epoll_pwait2", SYS_epoll_pwait2, 0, {VALUE(poller), OUT(12), VALUE(1), IN(none), IN(empty), VALUE(8)}, NULL},
+      {"epoll_pwait",
+       SYS_epoll_pwait,
+       0,
+       {VALUE(poller), OUT(12), VALUE(1), VALUE(0), IN(empty), VALUE(8)},
+       NULL},
+      {"epoll_pwait2",
+       SYS_epoll_pwait2,
+       0,
+       {VALUE(poller), OUT(12), VALUE(1), IN(none), IN(empty), VALUE(8)},
+       NULL},
       {"nanosleep", SYS_nanosleep, 0, {IN(short_time), OUT(16)}, NULL},
       {"nanosleep wrong", SYS_nanosleep, 0, {IN(wrong), OUT(16)}, NULL},
       {"nanosleep negative", SYS_nanosleep, 0, {IN(negative), OUT(16)}, NULL},
-      {"clock_nanosleep", SYS_clock_nanosleep, 0, {VALUE(CLOCK_MONOTONIC), VALUE(0), IN(short_time), OUT(16)}, NULL},
-      {"clock_nanosleep until", SYS_clock_nanosleep, 0, {VALUE(CLOCK_MONOTONIC), VALUE(1), IN(short_time), OUT(16)}, NULL},
-      {"clock_nanosleep until wrong", SYS_clock_nanosleep, 0, {VALUE(CLOCK_MONOTONIC), VALUE(1), IN(wrong), OUT(16)}, NULL},
-      {"clock_nanosleep until negative", SYS_clock_nanosleep, 0, {VALUE(CLOCK_BOOTTIME), VALUE(1), IN(negative), OUT(16)}, NULL},
-      {"clock_nanosleep until real", SYS_clock_nanosleep, 0, {VALUE(CLOCK_REALTIME), VALUE(1), IN(short_time), OUT(16)}, NULL},
-      {"clock_nanosleep until raw", SYS_clock_nanosleep, 0, {VALUE(CLOCK_MONOTONIC_RAW), VALUE(1), IN(short_time), OUT(16)}, NULL},
-      {"clock_nanosleep until 99", SYS_clock_nanosleep, 0, {VALUE(99), VALUE(1), IN(short_time), OUT(16)}, NULL},
-      {"clock_nanosleep until processor", SYS_clock_nanosleep, 0, {VALUE(CLOCK_PROCESS_CPUTIME_ID), VALUE(1), IN(short_time), OUT(16)}, NULL},
-      {"clock_nanosleep until thread", SYS_clock_nanosleep, 0, {VALUE(CLOCK_THREAD_CPUTIME_ID), VALUE(1), IN(short_time), OUT(16)}, NULL},
+      {"clock_nanosleep",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_MONOTONIC), VALUE(0), IN(short_time), OUT(16)},
+       NULL},
+      {"clock_nanosleep until",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_MONOTONIC), VALUE(1), IN(short_time), OUT(16)},
+       NULL},
+      {"clock_nanosleep until wrong",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_MONOTONIC), VALUE(1), IN(wrong), OUT(16)},
+       NULL},
+      {"clock_nanosleep until negative",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_BOOTTIME), VALUE(1), IN(negative), OUT(16)},
+       NULL},
+      {"clock_nanosleep until real",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_REALTIME), VALUE(1), IN(short_time), OUT(16)},
+       NULL},
+      {"clock_nanosleep until raw",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_MONOTONIC_RAW), VALUE(1), IN(short_time), OUT(16)},
+       NULL},
+      {"clock_nanosleep until 99",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(99), VALUE(1), IN(short_time), OUT(16)},
+       NULL},
+      {"clock_nanosleep until processor",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_PROCESS_CPUTIME_ID), VALUE(1), IN(short_time), OUT(16)},
+       NULL},
+      {"clock_nanosleep until thread",
+       SYS_clock_nanosleep,
+       0,
+       {VALUE(CLOCK_THREAD_CPUTIME_ID), VALUE(1), IN(short_time), OUT(16)},
+       NULL},
       {"clock_nanosleep 99", SYS_clock_nanosleep, 0, {VALUE(99), VALUE(0), IN(short_time), OUT(16)}, NULL},
       {"futex wait", SYS_futex, kNoNull, {BOTH(word), VALUE(FUTEX_WAIT), VALUE(6), IN(short_time)}, NULL},
-      {"futex wait private", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_PRIVATE), VALUE(6), IN(short_time)}, NULL},
+      {"futex wait private",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_PRIVATE), VALUE(6), IN(short_time)},
+       NULL},
       {"futex wait wrong", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT), VALUE(6), IN(wrong)}, NULL},
       {"futex wait negative", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT), VALUE(6), IN(negative)}, NULL},
       {"futex wait below", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT), VALUE(6), IN(below)}, NULL},
       {"futex wait long", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT), VALUE(6), IN(long_time)}, NULL},
       {"futex wait longest", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT), VALUE(6), IN(longest)}, NULL},
-      {"futex wait timeout", SYS_futex, kNoNull, {VALUE(&word), VALUE(FUTEX_WAIT), VALUE(5), IN(short_time)}, NULL},
-      {"futex bitset", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(short_time), VALUE(0), VALUE(-1)}, NULL},
-      {"futex bitset past", SYS_futex, kNoNull, {VALUE(&word), VALUE(FUTEX_WAIT_BITSET), VALUE(5), IN(short_time), VALUE(0), VALUE(-1)}, NULL},
-      {"futex bitset wrong", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(wrong), VALUE(0), VALUE(-1)}, NULL},
-      {"futex bitset negative", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(negative), VALUE(0), VALUE(-1)}, NULL},
-      {"futex bitset below", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(below), VALUE(0), VALUE(-1)}, NULL},
-      {"futex bitset longest", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(longest), VALUE(0), VALUE(-1)}, NULL},
-      {"futex bitset no bits", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(short_time), VALUE(0), VALUE(0)}, NULL},
-      {"futex bitset some bits", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(short_time), VALUE(0), VALUE(6)}, NULL},
-      {"futex bitset real", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME), VALUE(6), IN(short_time), VALUE(0), VALUE(-1)}, NULL},
-      {"futex bitset real wrong", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME), VALUE(6), IN(below), VALUE(0), VALUE(-1)}, NULL},
-      {"futex lock wrong", SYS_futex, kNoNull, {VALUE(&word), VALUE(FUTEX_LOCK_PI), VALUE(0), IN(wrong)}, NULL},
+      {"futex wait timeout",
+       SYS_futex,
+       kNoNull,
+       {VALUE(&word), VALUE(FUTEX_WAIT), VALUE(5), IN(short_time)},
+       NULL},
+      {"futex bitset",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(short_time), VALUE(0), VALUE(-1)},
+       NULL},
+      {"futex bitset past",
+       SYS_futex,
+       kNoNull,
+       {VALUE(&word), VALUE(FUTEX_WAIT_BITSET), VALUE(5), IN(short_time), VALUE(0), VALUE(-1)},
+       NULL},
+      {"futex bitset wrong",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(wrong), VALUE(0), VALUE(-1)},
+       NULL},
+      {"futex bitset negative",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(negative), VALUE(0), VALUE(-1)},
+       NULL},
+      {"futex bitset below",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(below), VALUE(0), VALUE(-1)},
+       NULL},
+      {"futex bitset longest",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(longest), VALUE(0), VALUE(-1)},
+       NULL},
+      {"futex bitset no bits",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(short_time), VALUE(0), VALUE(0)},
+       NULL},
+      {"futex bitset some bits",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET), VALUE(6), IN(short_time), VALUE(0), VALUE(6)},
+       NULL},
+      {"futex bitset real",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME), VALUE(6), IN(short_time), VALUE(0),
+        VALUE(-1)},
+       NULL},
+      {"futex bitset real wrong",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME), VALUE(6), IN(below), VALUE(0),
+        VALUE(-1)},
+       NULL},
+      {"futex lock wrong",
+       SYS_futex,
+       kNoNull,
+       {VALUE(&word), VALUE(FUTEX_LOCK_PI), VALUE(0), IN(wrong)},
+       NULL},
       {"futex lock 2 wrong", SYS_futex, kNoNull, {VALUE(&word), VALUE(13), VALUE(0), IN(below)}, NULL},
-      {"futex requeue wrong", SYS_futex, 0, {BOTH(word), VALUE(FUTEX_WAIT_REQUEUE_PI), VALUE(6), IN(wrong), VALUE(&byte)}, NULL},
+      {"futex requeue wrong",
+       SYS_futex,
+       0,
+       {BOTH(word), VALUE(FUTEX_WAIT_REQUEUE_PI), VALUE(6), IN(wrong), VALUE(&byte)},
+       NULL},
       {"pipe", SYS_pipe, kMakesTwo, {OUT(8)}, NULL},
       {"pipe2", SYS_pipe2, kMakesTwo, {OUT(8), VALUE(O_CLOEXEC)}, NULL},
       {"socketpair", SYS_socketpair, kMakesTwo, {VALUE(AF_UNIX), VALUE(SOCK_STREAM), VALUE(0), OUT(8)}, NULL},
       {"memfd_create", SYS_memfd_create, kMakesFile, {TEXT("name"), VALUE(0)}, NULL},
-      {"perf_event_open", SYS_perf_event_open, kMakesFile, {BOTH(performance), VALUE(0), VALUE(-1), VALUE(-1), VALUE(0)}, NULL},
+      {"perf_event_open",
+       SYS_perf_event_open,
+       kMakesFile,
+       {BOTH(performance), VALUE(0), VALUE(-1), VALUE(-1), VALUE(0)},
+       NULL},
       {"io_uring_setup", SYS_io_uring_setup, kNeverGood, {VALUE(4), BOTH(ring)}, NULL},
       {"mq_open", SYS_mq_open, kMakesFile, {TEXT("odd-nothing"), VALUE(O_RDONLY), VALUE(0), OUT(64)}, NULL},
       {"timer_create", SYS_timer_create, kMakesTimer, {VALUE(CLOCK_MONOTONIC), IN(event), OUT(4)}, NULL},
       {"timer_create 99", SYS_timer_create, kMakesTimer, {VALUE(99), IN(event), OUT(4)}, NULL},
       {"execve path", SYS_execve, kNeverGood, {TEXT("/bin/true"), VALUE(arguments), VALUE(0)}, NULL},
       {"execve self", SYS_execve, kNeverGood, {TEXT(own), VALUE(arguments), VALUE(0)}, NULL},
-      {"execve arguments", SYS_execve, kNeverGood | kNoNull, {VALUE("/bin/true"), IN(arguments), VALUE(0)}, NULL},
-      {"execve environment", SYS_execve, kNeverGood | kNoNull, {VALUE("/proc/self/exe"), VALUE(arguments), IN(arguments)}, NULL},
-      {"execveat", SYS_execveat, kNeverGood, {VALUE(AT_FDCWD), TEXT("/bin/true"), VALUE(arguments), VALUE(0), VALUE(0)}, NULL},
-      {"execveat arguments", SYS_execveat, kNeverGood | kNoNull, {VALUE(AT_FDCWD), VALUE("/bin/true"), IN(arguments), VALUE(0), VALUE(0)}, NULL},
+      {"execve arguments",
+       SYS_execve,
+       kNeverGood | kNoNull,
+       {VALUE("/bin/true"), IN(arguments), VALUE(0)},
+       NULL},
+      {"execve environment",
+       SYS_execve,
+       kNeverGood | kNoNull,
+       {VALUE("/proc/self/exe"), VALUE(arguments), IN(arguments)},
+       NULL},
+      {"execveat",
+       SYS_execveat,
+       kNeverGood,
+       {VALUE(AT_FDCWD), TEXT("/bin/true"), VALUE(arguments), VALUE(0), VALUE(0)},
+       NULL},
+      {"execveat arguments",
+       SYS_execveat,
+       kNeverGood | kNoNull,
+       {VALUE(AT_FDCWD), VALUE("/bin/true"), IN(arguments), VALUE(0), VALUE(0)},
+       NULL},
       {"semop", SYS_semop, 0, {VALUE(0x7ffffffe), IN(operations), VALUE(1)}, NULL},
       {"semtimedop", SYS_semtimedop, 0, {VALUE(0x7ffffffe), IN(operations), VALUE(1), IN(none)}, NULL},
       {"semtimedop wrong", SYS_semtimedop, 0, {VALUE(0x7ffffffe), IN(operations), VALUE(1), IN(wrong)}, NULL},
@@ -361,14 +562,22 @@ static void ordinary_calls(void) {
       {"sched_getattr", SYS_sched_getattr, 0, {VALUE(0), OUT(56), VALUE(56), VALUE(0)}, NULL},
       {"sched_rr_get_interval", SYS_sched_rr_get_interval, 0, {VALUE(0), OUT(16)}, NULL},
       {"prlimit64", SYS_prlimit64, 0, {VALUE(0), VALUE(RLIMIT_CORE), IN(none), OUT(16)}, NULL},
-      {"process_vm_readv", SYS_process_vm_readv, 0, {VALUE(getpid()), IN(piece), VALUE(1), IN(piece), VALUE(1), VALUE(0)}, NULL},
+      {"process_vm_readv",
+       SYS_process_vm_readv,
+       0,
+       {VALUE(getpid()), IN(piece), VALUE(1), IN(piece), VALUE(1), VALUE(0)},
+       NULL},
       {"get_robust_list", SYS_get_robust_list, 0, {VALUE(0), OUT(8), OUT(8)}, NULL},
       {"move_pages", SYS_move_pages, 0, {VALUE(0), VALUE(1), IN(page), VALUE(0), OUT(4), VALUE(0)}, NULL},
       {"capget", SYS_capget, 0, {BOTH(header), OUT(24)}, NULL},
       {"capget version", SYS_capget, 0, {BOTH(old_header), OUT(24)}, NULL},
       {"capset version", SYS_capset, 0, {BOTH(old_header), IN(performance)}, NULL},
       {"wait4 nobody", SYS_wait4, 0, {VALUE(-1), OUT(4), VALUE(WNOHANG), OUT(144)}, NULL},
-      {"waitid nobody", SYS_waitid, 0, {VALUE(P_ALL), VALUE(0), OUT(128), VALUE(WNOHANG | WEXITED), OUT(144)}, NULL},
+      {"waitid nobody",
+       SYS_waitid,
+       0,
+       {VALUE(P_ALL), VALUE(0), OUT(128), VALUE(WNOHANG | WEXITED), OUT(144)},
+       NULL},
       {"clock_gettime", SYS_clock_gettime, 0, {VALUE(CLOCK_MONOTONIC), OUT(16)}, NULL},
       {"clock_gettime processor", SYS_clock_gettime, 0, {VALUE(CLOCK_PROCESS_CPUTIME_ID), OUT(16)}, NULL},
       {"clock_gettime 99", SYS_clock_gettime, 0, {VALUE(99), OUT(16)}, NULL},
@@ -404,7 +613,8 @@ static void interrupted_sleeps(void) {
       signal(SIGALRM, nothing);
       const long rest = bad(how, NULL, 16);
       setitimer(ITIMER_REAL, &soon, NULL);
-      const long result = clock ? syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &second, rest) : syscall(SYS_nanosleep, &second, rest);
+      const long result = clock ? syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &second, rest)
+                                : syscall(SYS_nanosleep, &second, rest);
       const int error = errno;
       setitimer(ITIMER_REAL, &never, NULL);
       tell(clock ? "clock_nanosleep interrupted" : "nanosleep interrupted", 1, kBadness[how], result, error);
@@ -474,7 +684,13 @@ static void handlers_on_bad_stacks(void) {
       baseline();
       const pid_t child = fork();
       if (!child) {
-        const stack_t stack = {.ss_sp = where == 0 ? (void*)8192 : where == 1 ? hole - 16384 + 64 : where == 2 ? constant : mine + kPage, .ss_size = where == 1 ? 16384 : where == 2 ? 4096 : 2048};
+        const stack_t stack = {.ss_sp = where == 0   ? (void*)8192
+                                        : where == 1 ? hole - 16384 + 64
+                                        : where == 2 ? constant
+                                                     : mine + kPage,
+                               .ss_size = where == 1   ? 16384
+                                          : where == 2 ? 4096
+                                                       : 2048};
         struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_ONSTACK};
         sigaction(SIGUSR1, &action, NULL);
         if (handled) signal(SIGSEGV, on_fault);
@@ -506,21 +722,28 @@ static void messages(void) {
       baseline();
       char room[64] = "", byte = 1;
       struct iovec piece = {&byte, 1};
-      struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_SPACE(sizeof(int))};
+      struct msghdr message = {
+          .msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_SPACE(sizeof(int))};
       struct cmsghdr* header = CMSG_FIRSTHDR(&message);
-      *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+      *header = (struct cmsghdr){
+          .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
       memset(CMSG_DATA(header), 0, sizeof(int));  // the standard input
       STEPLOG_CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, ends_) && sendmsg(ends_[0], &message, 0) == 1);
-      struct mmsghdr many = {.msg_hdr = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room}};
+      struct mmsghdr many = {
+          .msg_hdr = {
+              .msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room}};
       if (part == 1) many.msg_hdr.msg_control = (void*)bad(how, NULL, 64);
       if (part == 2) many.msg_hdr.msg_iov = (void*)bad(how, &piece, sizeof piece);
       if (part == 3) many.msg_hdr.msg_name = (void*)bad(how, NULL, 16), many.msg_hdr.msg_namelen = 16;
       const int first = dup(0);
       close(first);
       long result;
-      if (part == 0) result = syscall(SYS_recvmsg, ends_[1], bad(how, &many.msg_hdr, sizeof many.msg_hdr), MSG_DONTWAIT);
-      else if (part == 4) result = syscall(SYS_recvmmsg, ends_[1], bad(how, &many, sizeof many), 1, MSG_DONTWAIT, NULL);
-      else result = syscall(SYS_recvmsg, ends_[1], &many.msg_hdr, MSG_DONTWAIT);
+      if (part == 0)
+        result = syscall(SYS_recvmsg, ends_[1], bad(how, &many.msg_hdr, sizeof many.msg_hdr), MSG_DONTWAIT);
+      else if (part == 4)
+        result = syscall(SYS_recvmmsg, ends_[1], bad(how, &many, sizeof many), 1, MSG_DONTWAIT, NULL);
+      else
+        result = syscall(SYS_recvmsg, ends_[1], &many.msg_hdr, MSG_DONTWAIT);
       const int error = errno;
       tell("recvmsg", part, kBadness[how], result, error);
       told("recvmsg %d %s: %ld", part, kBadness[how], result);
@@ -541,7 +764,8 @@ static void others(void) {
   told("shmat: %ld %d", (long)syscall(SYS_shmat, 0x7ffffffe, NULL, 0), errno);
   const unsigned long action[4] = {(unsigned long)SIG_IGN, ~0x800000ul, 0, ~0ul};
   unsigned long kept[4] = {0, 0, 0, 0};
-  const long set = syscall(SYS_rt_sigaction, SIGUSR1, action, NULL, 8), got = syscall(SYS_rt_sigaction, SIGUSR1, NULL, kept, 8);
+  const long set = syscall(SYS_rt_sigaction, SIGUSR1, action, NULL, 8),
+             got = syscall(SYS_rt_sigaction, SIGUSR1, NULL, kept, 8);
   told("kept of an action: %ld %ld flags %lx mask %lx", set, got, kept[1], kept[3]);
 }
 

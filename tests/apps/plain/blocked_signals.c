@@ -1,5 +1,6 @@
-// Blocks every signal it can, SIGSYS among them: in the process's mask, in the masks of its handlers and in those of
-// ppoll, pselect and sigsuspend; and maps memory and opens files meanwhile. Signal 63 is its own, too.
+// Blocks every signal it can, SIGSYS among them: in the process's mask, in the masks of its handlers and in
+// those of ppoll, pselect and sigsuspend; and maps memory and opens files meanwhile. Signal 63 is its own,
+// too.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,8 @@ int main(int argc, char** argv) {
   other.sa_mask = all;
   STEPLOG_CHECK(!sigaction(kOwn, &other, NULL));
   for (int number = 1; number < 65; number++) {  // ignore the rest, SIGSYS among them, as daemons do
-    if (number != SIGALRM && number != kOwn && number != SIGCHLD && number != SIGUSR1 && number != SIGSEGV) signal(number, SIG_IGN);
+    if (number != SIGALRM && number != kOwn && number != SIGCHLD && number != SIGUSR1 && number != SIGSEGV)
+      signal(number, SIG_IGN);
   }
   STEPLOG_CHECK(!sigprocmask(SIG_SETMASK, &all, NULL));
   const struct timespec no_time = {0, 1000000};
@@ -66,10 +68,18 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(alarms == wanted);
     errno = 0;
     switch (steplog_done % 4) {
-      case 0: STEPLOG_CHECK(sigsuspend(&all_but_alarm) == -1 && errno == EINTR); break;
-      case 1: STEPLOG_CHECK(ppoll(NULL, 0, NULL, &all_but_alarm) == -1 && errno == EINTR); break;
-      case 2: STEPLOG_CHECK(pselect(0, NULL, NULL, NULL, NULL, &all_but_alarm) == -1 && errno == EINTR); break;
-      case 3: STEPLOG_CHECK(!sigprocmask(SIG_SETMASK, &all_but_alarm, NULL)); break;
+      case 0:
+        STEPLOG_CHECK(sigsuspend(&all_but_alarm) == -1 && errno == EINTR);
+        break;
+      case 1:
+        STEPLOG_CHECK(ppoll(NULL, 0, NULL, &all_but_alarm) == -1 && errno == EINTR);
+        break;
+      case 2:
+        STEPLOG_CHECK(pselect(0, NULL, NULL, NULL, NULL, &all_but_alarm) == -1 && errno == EINTR);
+        break;
+      case 3:
+        STEPLOG_CHECK(!sigprocmask(SIG_SETMASK, &all_but_alarm, NULL));
+        break;
     }
     wanted++;
     STEPLOG_CHECK(alarms == wanted);

@@ -1,5 +1,5 @@
-// Files that it keeps open for writing: one changed in place, one written with stdio, one appended to. Each step compares
-// them with what memory says they hold, and changes them.
+// Files that it keeps open for writing: one changed in place, one written with stdio, one appended to. Each
+// step compares them with what memory says they hold, and changes them.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,12 +25,14 @@ int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i++)
     if (!strcmp(argv[i], "--work")) folder = argv[i + 1];
   steplog_open(argc, argv, -1);
-  const int in_place = opened(folder, "in_place", O_RDWR), appended = opened(folder, "appended", O_WRONLY | O_APPEND);
+  const int in_place = opened(folder, "in_place", O_RDWR),
+            appended = opened(folder, "appended", O_WRONLY | O_APPEND);
   FILE* stream = fdopen(opened(folder, "stream", O_RDWR), "r+");
   STEPLOG_CHECK(stream && pwrite(in_place, kept, kSize, 0) == kSize);
   long length = 0;
   while (steplog_done < steplog_steps) {
-    if (pread(in_place, found, kSize, 0) != kSize || memcmp(kept, found, kSize)) steplog_fail("in_place differs");
+    if (pread(in_place, found, kSize, 0) != kSize || memcmp(kept, found, kSize))
+      steplog_fail("in_place differs");
     struct stat st;
     STEPLOG_CHECK(!fstat(appended, &st) && st.st_size == length);
     long value = 0;

@@ -1,5 +1,5 @@
-// Starts children by fork, vfork-like posix_spawn and system, and waits for each; the children end by _exit, exit
-// and exec. In the second half of its steps it starts none.
+// Starts children by fork, vfork-like posix_spawn and system, and waits for each; the children end by _exit,
+// exit and exec. In the second half of its steps it starts none.
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <sys/wait.h>
@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
         snprintf(text, sizeof text, "exit %d", code);
         char* arguments[] = {"sh", "-c", text, NULL};
         STEPLOG_CHECK(!posix_spawn(&child, "/bin/sh", NULL, NULL, arguments, environ));
-        STEPLOG_CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == code);
+        STEPLOG_CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+                      WEXITSTATUS(status) == code);
       }
       if (step % 4 == 3) {
         status = system("exit 3");

@@ -1,5 +1,5 @@
-// Reads every clock through the vDSO in a hot loop, so that cuts and kills fall into those few instructions; no clock
-// that only goes forward goes back.
+// Reads every clock through the vDSO in a hot loop, so that cuts and kills fall into those few instructions;
+// no clock that only goes forward goes back.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/time.h>
@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
       struct timespec monotonic, coarse, resolution;
       struct timeval day;
       unsigned cpu, node;
-      STEPLOG_CHECK(!clock_gettime(CLOCK_MONOTONIC, &monotonic) && monotonic.tv_nsec < 1000000000 && monotonic.tv_nsec >= 0);
+      STEPLOG_CHECK(!clock_gettime(CLOCK_MONOTONIC, &monotonic) && monotonic.tv_nsec < 1000000000 &&
+                    monotonic.tv_nsec >= 0);
       STEPLOG_CHECK(!clock_gettime(CLOCK_REALTIME_COARSE, &coarse));
       STEPLOG_CHECK(!gettimeofday(&day, NULL) && day.tv_usec < 1000000);
       STEPLOG_CHECK(time(NULL) >= (time_t)last - 1);

@@ -1,6 +1,6 @@
-// No clock that only goes forward goes back, by the vDSO or by the system call, over any number of restarts: clocks of
-// time, of work, usage and times(). What has been worked counts. A wait until a time of such a clock lasts as long as
-// it should.
+// No clock that only goes forward goes back, by the vDSO or by the system call, over any number of restarts:
+// clocks of time, of work, usage and times(). What has been worked counts. A wait until a time of such a
+// clock lasts as long as it should.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -45,10 +45,12 @@ static void waits(void) {
   if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
   pthread_mutex_lock(&mutex);
   int result;
-  while (!(result = pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &until)));
+  while (!(result = pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &until)))
+    ;
   pthread_mutex_unlock(&mutex);
   double lasted = now(CLOCK_MONOTONIC) - begin;
-  if (result != ETIMEDOUT || lasted < 0.005) steplog_fail("a wait for a condition: %d after %.6f s", result, lasted);
+  if (result != ETIMEDOUT || lasted < 0.005)
+    steplog_fail("a wait for a condition: %d after %.6f s", result, lasted);
 }
 
 int main(int argc, char** argv) {
@@ -61,15 +63,20 @@ int main(int argc, char** argv) {
       struct timespec direct;
       double by_vdso = now(forward[i]);
       STEPLOG_CHECK(!syscall(SYS_clock_gettime, forward[i], &direct));
-      if (by_vdso < last[i]) steplog_fail("clock %d went from %.9f back to %.9f", forward[i], last[i], by_vdso);
-      if (seconds(&direct) < by_vdso) steplog_fail("clock %d by the system call went from %.9f back to %.9f", forward[i], by_vdso, seconds(&direct));
+      if (by_vdso < last[i])
+        steplog_fail("clock %d went from %.9f back to %.9f", forward[i], last[i], by_vdso);
+      if (seconds(&direct) < by_vdso)
+        steplog_fail("clock %d by the system call went from %.9f back to %.9f", forward[i], by_vdso,
+                     seconds(&direct));
       last[i] = seconds(&direct);
     }
     struct rusage usage;
     STEPLOG_CHECK(!getrusage(RUSAGE_SELF, &usage));
-    double used = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + 1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    double used = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                  1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
     if (used < last_usage - 1e-3 || usage.ru_minflt < last_faults)
-      steplog_fail("usage went from %.6f s, %ld faults back to %.6f s, %ld", last_usage, last_faults, used, usage.ru_minflt);
+      steplog_fail("usage went from %.6f s, %ld faults back to %.6f s, %ld", last_usage, last_faults, used,
+                   usage.ru_minflt);
     last_usage = used, last_faults = usage.ru_minflt;
     double worked = (double)clock() / CLOCKS_PER_SEC;
     if (worked < last_clock) steplog_fail("clock() went from %.6f back to %.6f", last_clock, worked);

@@ -1,5 +1,6 @@
-// Plays with descriptors: closes 3 to 1023 at its start, one by one and by close_range, as daemons do; gives them new
-// numbers by dup, dup2, dup3 and fcntl, high ones and low ones; copies share their offset, across a restart too.
+// Plays with descriptors: closes 3 to 1023 at its start, one by one and by close_range, as daemons do; gives
+// them new numbers by dup, dup2, dup3 and fcntl, high ones and low ones; copies share their offset, across a
+// restart too.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,8 @@ int main(int argc, char** argv) {
   while (steplog_done < steplog_steps) {
     off_t at = steplog_done * 8;
     STEPLOG_CHECK(offset(700) == at && offset(40) == at && offset(41) == at && offset(800) == at);
-    STEPLOG_CHECK(fcntl(41, F_GETFD) == FD_CLOEXEC && fcntl(40, F_GETFD) == FD_CLOEXEC && fcntl(700, F_GETFD) == 0);
+    STEPLOG_CHECK(fcntl(41, F_GETFD) == FD_CLOEXEC && fcntl(40, F_GETFD) == FD_CLOEXEC &&
+                  fcntl(700, F_GETFD) == 0);
     static const int copies[] = {700, 40, 41, 800};
     uint64_t word = (uint64_t)steplog_done * 77, back;
     STEPLOG_CHECK(write(copies[steplog_done % 4], &word, 8) == 8);
@@ -49,7 +51,8 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(dup2(139, 5) == -1 && errno == EBADF);
     STEPLOG_CHECK(close(139) == -1 && errno == EBADF);
     if (steplog_done % 5 == 0) {  // standard input goes somewhere else, and comes back
-      STEPLOG_CHECK(dup2(separate, 0) == 0 && read(0, &back, 8) == 8 && back == 0 && lseek(0, 0, SEEK_SET) == 0);
+      STEPLOG_CHECK(dup2(separate, 0) == 0 && read(0, &back, 8) == 8 && back == 0 &&
+                    lseek(0, 0, SEEK_SET) == 0);
       STEPLOG_CHECK(dup2(input, 0) == 0);
     }
     for (int fd = 950; fd < 1024; fd++) close(fd);

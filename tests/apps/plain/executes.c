@@ -1,5 +1,6 @@
-// Replaces itself by exec once, by way of argv[0] or of /proc/self/exe (executes self), and goes on in the new process.
-// Before, with "self", it reads its own file by that name, as programs with data behind their code do.
+// Replaces itself by exec once, by way of argv[0] or of /proc/self/exe (executes self), and goes on in the
+// new process. Before, with "self", it reads its own file by that name, as programs with data behind their
+// code do.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/stat.h>
@@ -12,7 +13,8 @@ int main(int argc, char** argv) {
     if (argc > 1 && !strcmp(argv[1], "self")) {
       struct stat by_name, opened;  // stat() by the link's own name is the one look that sees the lower half
       FILE* image = fopen("/proc/self/exe", "rb");
-      if (!image || fstat(fileno(image), &opened) || stat(argv[0], &by_name) || opened.st_ino != by_name.st_ino) {
+      if (!image || fstat(fileno(image), &opened) || stat(argv[0], &by_name) ||
+          opened.st_ino != by_name.st_ino) {
         fprintf(stderr, "/proc/self/exe is another file than %s\n", argv[0]);
         return 1;
       }
@@ -25,7 +27,8 @@ int main(int argc, char** argv) {
   }
   steplog_open(argc, argv, -1);
   char exe[4096] = {0};
-  STEPLOG_CHECK(readlink("/proc/self/exe", exe, sizeof exe - 1) > 0 && !strcmp(strrchr(exe, '/'), "/executes"));
+  STEPLOG_CHECK(readlink("/proc/self/exe", exe, sizeof exe - 1) > 0 &&
+                !strcmp(strrchr(exe, '/'), "/executes"));
   while (steplog_done < steplog_steps) {
     steplog_mix((uint64_t)steplog_done);
     steplog_step();

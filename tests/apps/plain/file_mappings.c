@@ -1,5 +1,6 @@
-// Private mappings of files: contents, own changes, own changes dropped (MADV_DONTNEED gives the file's contents again),
-// and a file that grows (what was beyond its end raised SIGBUS, and shows the file's bytes from then on).
+// Private mappings of files: contents, own changes, own changes dropped (MADV_DONTNEED gives the file's
+// contents again), and a file that grows (what was beyond its end raised SIGBUS, and shows the file's bytes
+// from then on).
 //   --work DIR: for its files
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Regular files held open: one read at an offset, one appended to, one written at two descriptors that share an
-// offset (dup), one written by position, one opened and closed in each step.
+// Regular files held open: one read at an offset, one appended to, one written at two descriptors that share
+// an offset (dup), one written by position, one opened and closed in each step.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,9 @@
 
 #include "steplog.h"
 
-static void path_of(char* path, const char* directory, const char* name) { snprintf(path, 4096, "%s/%s", directory, name); }
+static void path_of(char* path, const char* directory, const char* name) {
+  snprintf(path, 4096, "%s/%s", directory, name);
+}
 
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);

@@ -1,5 +1,5 @@
-// Memory that grows down (MAP_GROWSDOWN) and the stack itself, whose limit is raised at run time as man 2 setrlimit
-// allows: both grow when they are touched below, also in the run after.
+// Memory that grows down (MAP_GROWSDOWN) and the stack itself, whose limit is raised at run time as man 2
+// setrlimit allows: both grow when they are touched below, also in the run after.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,13 +24,15 @@ int main(int argc, char** argv) {
     limit.rlim_cur = limit.rlim_max < (1ul << 30) ? limit.rlim_max : 1ul << 30;
     STEPLOG_CHECK(!setrlimit(RLIMIT_STACK, &limit));
   }
-  const long most = (long)((limit.rlim_cur < (160ul << 20) ? limit.rlim_cur : 160ul << 20) * 3 / 4 / (kFrame + 256));
+  const long most =
+      (long)((limit.rlim_cur < (160ul << 20) ? limit.rlim_cur : 160ul << 20) * 3 / 4 / (kFrame + 256));
   // In the middle of free addresses: the kernel puts such a mapping where it fits, with no room to grow.
   unsigned char* room = mmap(NULL, 8ul << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(room != MAP_FAILED && !munmap(room, 8ul << 20));
   unsigned char* const top = room + (6ul << 20);
   STEPLOG_CHECK(mmap(top - 2 * kPage, 2 * kPage, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0) == top - 2 * kPage);
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1,
+                     0) == top - 2 * kPage);
   while (steplog_done < steplog_steps) {
     setrlimit(RLIMIT_STACK, &limit);
     const long grown = 2 + steplog_done;  // pages

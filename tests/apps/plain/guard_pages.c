@@ -1,5 +1,6 @@
-// Guard pages (MADV_GUARD_INSTALL): touching one raises SIGSEGV, its neighbours are as they were, and removing the guard
-// gives fresh memory. The kernel that has none (before Linux 6.13) refuses; then the mapping has ordinary pages.
+// Guard pages (MADV_GUARD_INSTALL): touching one raises SIGSEGV, its neighbours are as they were, and
+// removing the guard gives fresh memory. The kernel that has none (before Linux 6.13) refuses; then the
+// mapping has ordinary pages.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>

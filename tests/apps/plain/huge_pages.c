@@ -1,4 +1,5 @@
-// What mmap says of huge pages of every size, asked for with lengths that are and are not theirs; given back at once.
+// What mmap says of huge pages of every size, asked for with lengths that are and are not theirs; given back
+// at once.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// Lengths that no address space has, near 2^64 and 2^47: each call fails as natively, and what is mapped afterwards is
-// where it would have been.
+// Lengths that no address space has, near 2^64 and 2^47: each call fails as natively, and what is mapped
+// afterwards is where it would have been.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>
@@ -8,9 +8,15 @@
 
 #include "steplog.h"
 
-static const size_t kLengths[] = {~(size_t)0, ~(size_t)4095, ~(size_t)0 - 8191, (size_t)1 << 63, ((size_t)1 << 63) - 4096,
-                                  -((size_t)1 << 46), -((size_t)1 << 45),
-                                  ((size_t)1 << 48) + 4096, (size_t)1 << 47};
+static const size_t kLengths[] = {~(size_t)0,
+                                  ~(size_t)4095,
+                                  ~(size_t)0 - 8191,
+                                  (size_t)1 << 63,
+                                  ((size_t)1 << 63) - 4096,
+                                  -((size_t)1 << 46),
+                                  -((size_t)1 << 45),
+                                  ((size_t)1 << 48) + 4096,
+                                  (size_t)1 << 47};
 
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
@@ -25,11 +31,13 @@ int main(int argc, char** argv) {
       steplog_mix((uint64_t)errno);
       STEPLOG_CHECK(mmap(first, length, mine, private | MAP_NORESERVE, -1, 0) == MAP_FAILED);
       STEPLOG_CHECK(mmap(NULL, length, mine, private | MAP_NORESERVE | MAP_32BIT, -1, 0) == MAP_FAILED);
-      STEPLOG_CHECK(mmap((void*)0x123400000000, length, mine, private | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0) == MAP_FAILED);
+      STEPLOG_CHECK(mmap((void*)0x123400000000, length, mine, private | MAP_FIXED_NOREPLACE | MAP_NORESERVE,
+                         -1, 0) == MAP_FAILED);
       STEPLOG_CHECK(mmap(NULL, length, mine, private | MAP_GROWSDOWN | MAP_NORESERVE, -1, 0) == MAP_FAILED);
       STEPLOG_CHECK(mremap(first, 4096, length, MREMAP_MAYMOVE) == MAP_FAILED);
       STEPLOG_CHECK(mremap(first, 4096, length, 0) == MAP_FAILED);
-      STEPLOG_CHECK(mremap(first, 4096, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void*)0x135600000000) == MAP_FAILED);
+      STEPLOG_CHECK(mremap(first, 4096, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void*)0x135600000000) ==
+                    MAP_FAILED);
       STEPLOG_CHECK(sbrk((intptr_t)(length >> 1)) == (void*)-1);
       unsigned char* p = mmap(NULL, 8 * 4096, mine, private, -1, 0);
       STEPLOG_CHECK(p != MAP_FAILED);

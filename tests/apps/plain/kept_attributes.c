@@ -1,5 +1,5 @@
-// Sets what a program may set of itself without privileges (and, as root, a little more), and finds all of it as it was
-// at every step.
+// Sets what a program may set of itself without privileges (and, as root, a little more), and finds all of it
+// as it was at every step.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -65,7 +65,8 @@ static void look(char* to) {
   note("personality", personality(0xffffffff));
   int mode = 0;
   unsigned long nodes[16] = {0};
-  if (!syscall(SYS_get_mempolicy, &mode, nodes, 1024, 0, 0)) note("mempolicy", mode), note("nodes", (long)nodes[0]);
+  if (!syscall(SYS_get_mempolicy, &mode, nodes, 1024, 0, 0))
+    note("mempolicy", mode), note("nodes", (long)nodes[0]);
   note_limit("core", RLIMIT_CORE);
   note_limit("stack", RLIMIT_STACK);
   note_limit("files", RLIMIT_NOFILE);
@@ -124,7 +125,8 @@ static void set(void) {
   write_file("/proc/self/oom_score_adj", "77");
   write_file("/proc/self/coredump_filter", "0x7b");
   if (getpgrp() != getpid() && getsid(0) != getpid()) STEPLOG_CHECK(!setpgid(0, 0));
-  if (geteuid() == 0) STEPLOG_CHECK(!prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));  // else the driver would not find it
+  if (geteuid() == 0)
+    STEPLOG_CHECK(!prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));  // else the driver would not find it
 }
 
 int main(int argc, char** argv) {
@@ -133,7 +135,8 @@ int main(int argc, char** argv) {
   set();
   look(expected);
   look_at_files(files);
-  if (!strstr(expected, "slack=123456") || !strstr(files, "oom=77")) steplog_fail("not set: %s %s", expected, files);
+  if (!strstr(expected, "slack=123456") || !strstr(files, "oom=77"))
+    steplog_fail("not set: %s %s", expected, files);
   while (steplog_done < steplog_steps) {
     look(found);
     if (strcmp(expected, found)) steplog_fail("was %s, is %s", expected, found);

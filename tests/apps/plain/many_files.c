@@ -1,5 +1,5 @@
-// Holds --files N descriptors of a file, each read at an offset of its own, some of them copies, and, where the limit
-// allows it, two with high numbers. Checks all of them in each step.
+// Holds --files N descriptors of a file, each read at an offset of its own, some of them copies, and, where
+// the limit allows it, two with high numbers. Checks all of them in each step.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
-// One mapping for each thing that can be asked of a mapping; at every step /proc/self/smaps must tell of each what it
-// told in the beginning, and its bytes are there. `--future 1`: mlockall(MCL_FUTURE) as well.
+// One mapping for each thing that can be asked of a mapping; at every step /proc/self/smaps must tell of each
+// what it told in the beginning, and its bytes are there. `--future 1`: mlockall(MCL_FUTURE) as well.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,12 @@
 
 enum { kPage = 4096, kSize = 16 * kPage, kMost = 32 };
 
-static struct { const char* name; unsigned char* at; size_t size; char flags[128]; } all[kMost];
+static struct {
+  const char* name;
+  unsigned char* at;
+  size_t size;
+  char flags[128];
+} all[kMost];
 static int count;
 
 // /proc/self/smaps at once: the file is open for as short as can be.
@@ -90,7 +95,8 @@ int main(int argc, char** argv) {
   madvise(add("random file", MAP_PRIVATE, fd), kSize, MADV_RANDOM);
   add("shared file", MAP_SHARED, fd);
   close(fd);
-  if (syscall(462 /* mseal, Linux 6.10 */, add("sealed", MAP_PRIVATE, -1), (size_t)kSize, 0) != 0) STEPLOG_CHECK(errno == ENOSYS);
+  if (syscall(462 /* mseal, Linux 6.10 */, add("sealed", MAP_PRIVATE, -1), (size_t)kSize, 0) != 0)
+    STEPLOG_CHECK(errno == ENOSYS);
   if (future) STEPLOG_CHECK(!mlockall(MCL_FUTURE | MCL_ONFAULT));
   read_smaps();
   for (int i = 0; i < count; i++) flags_of(all[i].at, all[i].flags, sizeof all[i].flags);

@@ -1,5 +1,6 @@
-// Masks that come from contexts: a handler changes the one that holds when it has returned, getcontext and sigsetjmp
-// have kept one that blocks everything. The program goes on with it, and makes system calls of every kind.
+// Masks that come from contexts: a handler changes the one that holds when it has returned, getcontext and
+// sigsetjmp have kept one that blocks everything. The program goes on with it, and makes system calls of
+// every kind.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -34,8 +35,10 @@ static int is_blocked(int number) {
 
 static void block(int how, int number) {
   sigset_t set;
-  if (number) sigemptyset(&set), sigaddset(&set, number);
-  else sigfillset(&set);
+  if (number)
+    sigemptyset(&set), sigaddset(&set, number);
+  else
+    sigfillset(&set);
   STEPLOG_CHECK(!sigprocmask(how, &set, NULL));
 }
 

@@ -1,5 +1,6 @@
-// Allocation patterns, each block filled with a pattern that is checked before it is changed or released: malloc,
-// realloc, mmap, munmap of the middle, mremap that may move, brk, protected pages, memory never touched.
+// Allocation patterns, each block filled with a pattern that is checked before it is changed or released:
+// malloc, realloc, mmap, munmap of the middle, mremap that may move, brk, protected pages, memory never
+// touched.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +9,11 @@
 
 enum { kBlocks = 200, kMaps = 40, kPage = 4096 };
 
-typedef struct { unsigned char* at; size_t size; unsigned char seed; } block;
+typedef struct {
+  unsigned char* at;
+  size_t size;
+  unsigned char seed;
+} block;
 
 static void fill(block* b) {
   for (size_t i = 0; i < b->size; i++) b->at[i] = (unsigned char)(b->seed + i * 7 + (i >> 9));
@@ -23,7 +28,8 @@ int main(int argc, char** argv) {
   static block blocks[kBlocks], maps[kMaps];
   uint64_t random = 7;
   const size_t huge = 1ul << 30;
-  unsigned char* sparse = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  unsigned char* sparse =
+      mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   STEPLOG_CHECK(sparse != MAP_FAILED);
   sparse[0] = 1, sparse[huge / 2] = 2, sparse[huge - 1] = 3;
   unsigned char* guarded = mmap(NULL, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

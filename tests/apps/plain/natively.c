@@ -1,5 +1,6 @@
-// What a program and its children see of themselves: all of the environment (LD_PRELOAD too), /proc/self/exe, the
-// command's name, argv[0], the file name in the auxiliary vector. All of it goes into the digest, which is the undisturbed run's.
+// What a program and its children see of themselves: all of the environment (LD_PRELOAD too), /proc/self/exe,
+// the command's name, argv[0], the file name in the auxiliary vector. All of it goes into the digest, which
+// is the undisturbed run's.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/auxv.h>
@@ -21,7 +22,8 @@ static uint64_t environment_hash(char** variables, size_t count) {
   steplog_digest = 1;
   for (size_t i = 0; i < count; i++) {
     int other = 0;
-    for (size_t k = 0; k < sizeof others / sizeof *others; k++) other |= !strncmp(variables[i], others[k], strlen(others[k]));
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+      other |= !strncmp(variables[i], others[k], strlen(others[k]));
     if (!other) steplog_mix_bytes(variables[i], strlen(variables[i]));
   }
   hash = steplog_digest;
@@ -60,7 +62,8 @@ int main(int argc, char** argv) {
     memset(exe, 0, sizeof exe);
     ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
     STEPLOG_CHECK(length > 0);
-    for (size_t i = (size_t)length; i < sizeof exe; i++) STEPLOG_CHECK(exe[i] == 0);  // nothing behind its end is written
+    for (size_t i = (size_t)length; i < sizeof exe; i++)
+      STEPLOG_CHECK(exe[i] == 0);  // nothing behind its end is written
     char cut[5] = {0};
     STEPLOG_CHECK(readlink("/proc/self/exe", cut, 4) == 4 && !memcmp(cut, exe, 4) && cut[4] == 0);
     const char* file_name = (const char*)getauxval(AT_EXECFN);

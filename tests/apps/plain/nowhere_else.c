@@ -1,5 +1,5 @@
-// Takes nearly all addresses where a process's libraries are placed at random, by MAP_FIXED_NOREPLACE: another process's
-// libraries are almost always in the way of them.
+// Takes nearly all addresses where a process's libraries are placed at random, by MAP_FIXED_NOREPLACE:
+// another process's libraries are almost always in the way of them.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   static unsigned char* mine[64];
   int count = 0;
   for (uintptr_t at = kFirst; at < kLast; at += kPart) {
-    unsigned char* p = mmap((void*)at, kPart, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    unsigned char* p = mmap((void*)at, kPart, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (p == MAP_FAILED) continue;
     STEPLOG_CHECK((uintptr_t)p == at && !mprotect(p, 4096, PROT_READ | PROT_WRITE));
     p[17] = (unsigned char)(count + 1);

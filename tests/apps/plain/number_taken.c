@@ -1,5 +1,6 @@
-// Makes many children, so that one of them gets, after a restart in a young process namespace, the number that the
-// program believes to be its own (or its parent's). Nobody takes it for the program: not itself, and not the child.
+// Makes many children, so that one of them gets, after a restart in a young process namespace, the number
+// that the program believes to be its own (or its parent's). Nobody takes it for the program: not itself, and
+// not the child.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -40,7 +41,8 @@ int main(int argc, char** argv) {
       siginfo_t info;
       STEPLOG_CHECK(!waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) && info.si_pid == child);
       STEPLOG_CHECK(waitpid(child, &status, 0) == child);
-      if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGUSR2) steplog_fail("a child (%d) ended with status %x", child, status);
+      if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGUSR2)
+        steplog_fail("a child (%d) ended with status %x", child, status);
       STEPLOG_CHECK(died == child);
       STEPLOG_CHECK(!kill(self, SIGUSR2) && hit == 1);
       hit = 0;

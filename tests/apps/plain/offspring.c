@@ -1,6 +1,6 @@
-// Children of every make, all waited for: vfork, posix_spawn with attributes, system, popen both ways, exec after fork, with
-// every signal blocked; a child that maps, opens, dups and sets handlers of its own; a grandchild. What children do to
-// signals, descriptors and memory is not their parent's.
+// Children of every make, all waited for: vfork, posix_spawn with attributes, system, popen both ways, exec
+// after fork, with every signal blocked; a child that maps, opens, dups and sets handlers of its own; a
+// grandchild. What children do to signals, descriptors and memory is not their parent's.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -41,7 +41,8 @@ static int busy_child(void) {
   pid_t grandchild = fork();
   if (grandchild == 0) _exit(getppid() > 0 ? 9 : 1);
   int status;
-  if (waitpid(grandchild, &status, 0) != grandchild || !WIFEXITED(status) || WEXITSTATUS(status) != 9) return 7;
+  if (waitpid(grandchild, &status, 0) != grandchild || !WIFEXITED(status) || WEXITSTATUS(status) != 9)
+    return 7;
   return getpid() == getppid() ? 8 : 40;
 }
 

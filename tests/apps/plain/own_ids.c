@@ -1,8 +1,9 @@
-// The numbers by which a program knows itself (process, group, session, parent) stay what they were, and every system
-// call that takes its process id reaches the program itself, and neither a stranger nor nobody.
+// The numbers by which a program knows itself (process, group, session, parent) stay what they were, and
+// every system call that takes its process id reaches the program itself, and neither a stranger nor nobody.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/kcmp.h>
 #include <sched.h>
@@ -13,7 +14,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "steplog.h"
@@ -29,7 +29,8 @@ static void scheduling(void) {
   STEPLOG_CHECK(getpriority(PRIO_PROCESS, (id_t)pid) == getpriority(PRIO_PROCESS, 0) && errno == 0);
   STEPLOG_CHECK(!setpriority(PRIO_PROCESS, (id_t)pid, getpriority(PRIO_PROCESS, 0)));
   STEPLOG_CHECK(sched_getscheduler(pid) == sched_getscheduler(0) && !sched_getparam(pid, &parameter));
-  STEPLOG_CHECK(!sched_setscheduler(pid, sched_getscheduler(0), &parameter) && !sched_setparam(pid, &parameter));
+  STEPLOG_CHECK(!sched_setscheduler(pid, sched_getscheduler(0), &parameter) &&
+                !sched_setparam(pid, &parameter));
   STEPLOG_CHECK(!sched_getaffinity(pid, sizeof cpus, &cpus) && !sched_setaffinity(pid, sizeof cpus, &cpus));
   STEPLOG_CHECK(!sched_rr_get_interval(pid, &slice));
   STEPLOG_CHECK(!prlimit(pid, RLIMIT_CORE, NULL, &limit) && !getrlimit(RLIMIT_CORE, &own));
@@ -42,8 +43,10 @@ static void clocks(void) {
   struct timespec by_number, direct;
   STEPLOG_CHECK(!clock_getcpuclockid(pid, &clock) && !clock_gettime(clock, &by_number));
   STEPLOG_CHECK(!clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &direct));
-  const double difference = (double)(direct.tv_sec - by_number.tv_sec) + 1e-9 * (double)(direct.tv_nsec - by_number.tv_nsec);
-  if (difference < 0 || difference > 0.5) steplog_fail("the process's clock by number is %.3f s off", difference);
+  const double difference =
+      (double)(direct.tv_sec - by_number.tv_sec) + 1e-9 * (double)(direct.tv_nsec - by_number.tv_nsec);
+  if (difference < 0 || difference > 0.5)
+    steplog_fail("the process's clock by number is %.3f s off", difference);
 }
 
 static void memory(void) {
@@ -52,7 +55,8 @@ static void memory(void) {
   STEPLOG_CHECK(process_vm_readv(pid, &to, 1, &from, 1, 0) == sizeof copy && copy == here);
   STEPLOG_CHECK(syscall(SYS_kcmp, pid, pid, KCMP_VM, 0, 0) == 0);
   const int descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
-  STEPLOG_CHECK(descriptor >= 0 && !syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) && !close(descriptor));
+  STEPLOG_CHECK(descriptor >= 0 && !syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) &&
+                !close(descriptor));
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, pid};
   struct __user_cap_data_struct data[2], own[2];
   STEPLOG_CHECK(!syscall(SYS_capget, &header, data));
@@ -66,7 +70,8 @@ static void files(const char* log) {
   struct stat by_number, direct;
   STEPLOG_CHECK(!fstat(fileno(steplog_file), &direct));
   snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fileno(steplog_file));
-  STEPLOG_CHECK(!stat(path, &by_number) && by_number.st_ino == direct.st_ino && by_number.st_dev == direct.st_dev);
+  STEPLOG_CHECK(!stat(path, &by_number) && by_number.st_ino == direct.st_ino &&
+                by_number.st_dev == direct.st_dev);
   STEPLOG_CHECK(!lstat(path, &by_number) && S_ISLNK(by_number.st_mode) && !access(path, F_OK));
   ssize_t n = readlink(path, link, sizeof link - 1);
   STEPLOG_CHECK(n > 0);

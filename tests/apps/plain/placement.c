@@ -1,6 +1,6 @@
-// Memory at places of the program's choice, and a great many mappings: MAP_32BIT, MAP_FIXED far from everything else,
-// mremap to a fixed place, growth by mremap, and 100000 mappings of varied sizes, after which the address space is no
-// larger than before.
+// Memory at places of the program's choice, and a great many mappings: MAP_32BIT, MAP_FIXED far from
+// everything else, mremap to a fixed place, growth by mremap, and 100000 mappings of varied sizes, after
+// which the address space is no larger than before.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,7 +24,8 @@ static long status_kilobytes(const char* field) {
   long value = -1;
   STEPLOG_CHECK(f);
   while (fgets(line, sizeof line, f))
-    if (!strncmp(line, field, strlen(field)) && line[strlen(field)] == ':') value = atol(line + strlen(field) + 1);
+    if (!strncmp(line, field, strlen(field)) && line[strlen(field)] == ':')
+      value = atol(line + strlen(field) + 1);
   fclose(f);
   STEPLOG_CHECK(value >= 0);
   return value;
@@ -46,7 +47,10 @@ static void* map(void* at, size_t size, int flags) {
 }
 
 static void map_and_unmap(uint64_t* random, long count) {
-  static struct { unsigned char* at; size_t size; } live[kLive];
+  static struct {
+    unsigned char* at;
+    size_t size;
+  } live[kLive];
   for (long k = 0; k < count; k++) {
     uint64_t r = steplog_random(random);
     unsigned slot = r % kLive;

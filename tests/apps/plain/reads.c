@@ -1,4 +1,5 @@
-// Reads a line of a file in each step, and says how many lines it read; the file must be there: FILE has "line N\n" in each.
+// Reads a line of a file in each step, and says how many lines it read; the file must be there: FILE has
+// "line N\n" in each.
 #include <stdlib.h>
 
 #include "steplog.h"

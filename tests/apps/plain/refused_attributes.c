@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
   if (!strcmp(what, "seccomp")) {
     struct sock_filter allow[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {1, allow};
-    STEPLOG_CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    STEPLOG_CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+                  !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
   } else if (!strcmp(what, "uts")) {
     if (unshare(CLONE_NEWUTS)) STEPLOG_CHECK(!unshare(CLONE_NEWUSER | CLONE_NEWUTS));
   } else if (!strcmp(what, "net")) {

@@ -1,5 +1,7 @@
-// Holds one descriptor, or one lock, that cannot be saved during its first half of steps, and lets it go for the second:
-//   refused_files scm|ptmx|pts|peer|proc|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
+// Holds one descriptor, or one lock, that cannot be saved during its first half of steps, and lets it go for
+// the second:
+//   refused_files
+//   scm|ptmx|pts|peer|proc|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mqueue.h>
@@ -33,7 +35,8 @@ static int received(int sent) {
   STEPLOG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
   char byte = 1, space[CMSG_SPACE(sizeof(int))];
   struct iovec piece = {&byte, 1};
-  struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+  struct msghdr m = {
+      .msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
   struct cmsghdr* header = CMSG_FIRSTHDR(&m);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
@@ -66,7 +69,8 @@ static void take(const char* what) {
   } else if (!strcmp(what, "pts") || !strcmp(what, "peer")) {
     fds[0] = posix_openpt(O_RDWR | O_NOCTTY);
     STEPLOG_CHECK(fds[0] >= 0 && !grantpt(fds[0]) && !unlockpt(fds[0]));
-    fds[1] = !strcmp(what, "pts") ? open(ptsname(fds[0]), O_RDWR | O_NOCTTY) : ioctl(fds[0], TIOCGPTPEER, O_RDWR | O_NOCTTY);
+    fds[1] = !strcmp(what, "pts") ? open(ptsname(fds[0]), O_RDWR | O_NOCTTY)
+                                  : ioctl(fds[0], TIOCGPTPEER, O_RDWR | O_NOCTTY);
     STEPLOG_CHECK(fds[1] >= 0);
     fds[2] = fds[0];  // only the other end stays
     close(fds[0]);
@@ -115,13 +119,14 @@ static void take(const char* what) {
   } else if (!strcmp(what, "sharedmemory")) {  // and the same memory: then it is seen
     static char stack[65536];
     int status;
-    const pid_t child = clone(open_another, stack + sizeof stack, CLONE_FILES | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+    const pid_t child =
+        clone(open_another, stack + sizeof stack, CLONE_FILES | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
     STEPLOG_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
   } else {
     steplog_fail("unknown: %s", what);
   }
-  STEPLOG_CHECK(!strcmp(what, "lock") || !strcmp(what, "owner") || !strcmp(what, "signal") || !strcmp(what, "notify") ||
-                !strncmp(what, "shared", 6) || fds[0] >= 0);
+  STEPLOG_CHECK(!strcmp(what, "lock") || !strcmp(what, "owner") || !strcmp(what, "signal") ||
+                !strcmp(what, "notify") || !strncmp(what, "shared", 6) || fds[0] >= 0);
 }
 
 static void let_go(const char* what) {

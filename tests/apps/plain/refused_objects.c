@@ -1,5 +1,5 @@
-// Holds one thing that the kernel keeps for a program, lets go of it in the middle of its steps, and ends well. The
-// first argument says which.
+// Holds one thing that the kernel keeps for a program, lets go of it in the middle of its steps, and ends
+// well. The first argument says which.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -38,7 +38,8 @@ static void take(const char* what) {
       long type;
       char text[8];
     } message = {1, "waiting"};
-    STEPLOG_CHECK((object = msgget(IPC_PRIVATE, 0600)) >= 0 && !msgsnd(object, &message, sizeof message.text, 0));
+    STEPLOG_CHECK((object = msgget(IPC_PRIVATE, 0600)) >= 0 &&
+                  !msgsnd(object, &message, sizeof message.text, 0));
   } else {
     steplog_fail("unknown: %s", what);
   }

@@ -1,4 +1,5 @@
-// Thousands of separate touched pages in one mapping, so that a list of them never fits in one answer of the kernel.
+// Thousands of separate touched pages in one mapping, so that a list of them never fits in one answer of the
+// kernel.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -8,10 +9,12 @@ enum { kRuns = 10000, kStride = 8192 };
 
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
-  unsigned char* p = mmap(NULL, (size_t)kRuns * kStride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char* p =
+      mmap(NULL, (size_t)kRuns * kStride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(p != MAP_FAILED);
   madvise(p, (size_t)kRuns * kStride, MADV_NOHUGEPAGE);
-  unsigned char* alone = mmap(NULL, 520 * 2 * kStride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char* alone =
+      mmap(NULL, 520 * 2 * kStride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(alone != MAP_FAILED);
   for (int i = 0; i < kRuns; i++) p[(size_t)i * kStride] = (unsigned char)(1 + i % 251);
   for (int i = 0; i < 520; i++) alone[(size_t)i * kStride] = 1;

@@ -1,10 +1,9 @@
 // Shared mappings that cannot be written to at the moment, held during the first half of the steps:
 //   shared_mappings HOW --work DIR
-//   read-write-descriptor  PROT_READ of a descriptor opened for writing: the descriptor's writes show, mprotect gives more
-//   none                   PROT_NONE, likewise
-//   anonymous              MAP_ANONYMOUS, PROT_READ
-//   memfd                  PROT_READ of a memfd
-//   read-only              of a descriptor opened for reading: can be saved
+//   read-write-descriptor  PROT_READ of a descriptor opened for writing: the descriptor's writes show,
+//   mprotect gives more none                   PROT_NONE, likewise anonymous              MAP_ANONYMOUS,
+//   PROT_READ memfd                  PROT_READ of a memfd read-only              of a descriptor opened for
+//   reading: can be saved
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -26,7 +25,8 @@ int main(int argc, char** argv) {
   const int only = !strcmp(how, "read-only");
   if (only) close(fd), fd = open(name, O_RDONLY);
   unsigned char* p = mmap(NULL, 8192, !strcmp(how, "none") ? PROT_NONE : PROT_READ,
-                          MAP_SHARED | (!strcmp(how, "anonymous") ? MAP_ANONYMOUS : 0), !strcmp(how, "anonymous") ? -1 : fd, 0);
+                          MAP_SHARED | (!strcmp(how, "anonymous") ? MAP_ANONYMOUS : 0),
+                          !strcmp(how, "anonymous") ? -1 : fd, 0);
   STEPLOG_CHECK(p != MAP_FAILED);
   close(fd);
   while (steplog_done < steplog_steps) {

@@ -1,5 +1,6 @@
-// Signal handlers, mask and alternate stack: SIGUSR2 on the alternate stack, SIGUSR1 with SA_SIGINFO, a blocked
-// signal that becomes pending and is delivered later, an ignored signal, sigaction and sigprocmask read back.
+// Signal handlers, mask and alternate stack: SIGUSR2 on the alternate stack, SIGUSR1 with SA_SIGINFO, a
+// blocked signal that becomes pending and is delivered later, an ignored signal, sigaction and sigprocmask
+// read back.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Writes a line to each of the standard streams in each step, and reads one from the standard input where --input says
-// how many there are to read (line K holds the number K).
+// Writes a line to each of the standard streams in each step, and reads one from the standard input where
+// --input says how many there are to read (line K holds the number K).
 //   --second FILE: closes the standard error stream first, and opens FILE, which takes its number.
 #include <fcntl.h>
 #include <unistd.h>

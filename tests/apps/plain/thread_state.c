@@ -1,5 +1,6 @@
-// State of the thread that is not ordinary memory: thread-local variables, errno, rounding modes of the x87 and
-// SSE units, values that live only in SSE and AVX registers over a long computation, a held recursive mutex.
+// State of the thread that is not ordinary memory: thread-local variables, errno, rounding modes of the x87
+// and SSE units, values that live only in SSE and AVX registers over a long computation, a held recursive
+// mutex.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fenv.h>
@@ -12,8 +13,8 @@ static _Thread_local long counter = 5;
 static _Thread_local char area[3000];
 
 __attribute__((target("avx"), noinline)) static long avx_over(long microseconds) {
-  // Eight registers loaded, a long loop without a call or a spill, and compared. The clock would be a call, so the
-  // loop's length is calibrated by its number of rounds.
+  // Eight registers loaded, a long loop without a call or a spill, and compared. The clock would be a call,
+  // so the loop's length is calibrated by its number of rounds.
   long rounds = microseconds * 200, equal;
   double base[4] = {1.25, 2.5, 3.75, 5.0}, out[4] = {0};
   __asm__ volatile(

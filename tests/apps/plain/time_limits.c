@@ -1,5 +1,6 @@
-// Calls with a time limit that the kernel does not make again after a signal (man 7 signal): a socket's SO_RCVTIMEO and
-// SO_SNDTIMEO, and io_uring_enter. Nobody sends this program a signal, so each ends when its time is over.
+// Calls with a time limit that the kernel does not make again after a signal (man 7 signal): a socket's
+// SO_RCVTIMEO and SO_SNDTIMEO, and io_uring_enter. Nobody sends this program a signal, so each ends when its
+// time is over.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -18,7 +19,8 @@ int main(int argc, char** argv) {
   int ends[2];
   char bytes[4096] = "";
   STEPLOG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-  STEPLOG_CHECK(!setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) && !setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
+  STEPLOG_CHECK(!setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) &&
+                !setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
   while (send(ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
   }
   while (steplog_done < steplog_steps) {
@@ -36,7 +38,8 @@ int main(int argc, char** argv) {
     const struct io_uring_getevents_arg argument = {.ts = (uint64_t)(uintptr_t)&time};
     for (int i = 0; i < 10; i++) {
       const unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
-      STEPLOG_CHECK(run_out(syscall(SYS_io_uring_enter, ring, 0, 1, flags, &argument, sizeof argument)) == ETIME);
+      STEPLOG_CHECK(run_out(syscall(SYS_io_uring_enter, ring, 0, 1, flags, &argument, sizeof argument)) ==
+                    ETIME);
     }
   }
   steplog_ok();

@@ -1,5 +1,5 @@
-// A file that it has open by two names of its own (hard links), one that is only read by the second name, and one opened
-// by way of two symbolic links: what is written by one name is read by the other.
+// A file that it has open by two names of its own (hard links), one that is only read by the second name, and
+// one opened by way of two symbolic links: what is written by one name is read by the other.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,20 +21,25 @@ int main(int argc, char** argv) {
     if (!strcmp(argv[i], "--work")) folder = argv[i + 1];
   steplog_open(argc, argv, -1);
   mkdir(path(0, "below"), 0700);
-  for (const char* const* name = (const char* const[]){"first", "second", "link1", "link2", "below/file", NULL}; *name; name++)
+  for (const char* const* name =
+           (const char* const[]){"first", "second", "link1", "link2", "below/file", NULL};
+       *name; name++)
     unlink(path(0, *name));
   int fd[6];
   STEPLOG_CHECK((fd[0] = open(path(0, "first"), O_RDWR | O_CREAT, 0600)) >= 0);
   STEPLOG_CHECK(!link(path(0, "first"), path(1, "second")));
-  STEPLOG_CHECK((fd[1] = open(path(0, "second"), O_RDWR)) >= 0 && (fd[2] = open(path(0, "second"), O_RDONLY)) >= 0);
+  STEPLOG_CHECK((fd[1] = open(path(0, "second"), O_RDWR)) >= 0 &&
+                (fd[2] = open(path(0, "second"), O_RDONLY)) >= 0);
   STEPLOG_CHECK((fd[3] = open(path(0, "below/file"), O_RDWR | O_CREAT, 0600)) >= 0);
   STEPLOG_CHECK(!symlink("below/file", path(0, "link1")) && !symlink("below/file", path(0, "link2")));
-  STEPLOG_CHECK((fd[4] = open(path(0, "link1"), O_WRONLY)) >= 0 && (fd[5] = open(path(0, "link2"), O_RDONLY)) >= 0);
+  STEPLOG_CHECK((fd[4] = open(path(0, "link1"), O_WRONLY)) >= 0 &&
+                (fd[5] = open(path(0, "link2"), O_RDONLY)) >= 0);
   long value = 0;
   for (int i = 0; i < 2; i++) STEPLOG_CHECK(pwrite(fd[3 * i], &value, sizeof value, 0) == sizeof value);
   while (steplog_done < steplog_steps) {
     for (int i = 0; i < 6; i++)
-      if (i != 4) STEPLOG_CHECK(pread(fd[i], &value, sizeof value, 0) == sizeof value && value == steplog_done);
+      if (i != 4)
+        STEPLOG_CHECK(pread(fd[i], &value, sizeof value, 0) == sizeof value && value == steplog_done);
     value = steplog_done + 1;
     STEPLOG_CHECK(pwrite(fd[value % 2], &value, sizeof value, 0) == sizeof value);
     STEPLOG_CHECK(pwrite(fd[3 + value % 2], &value, sizeof value, 0) == sizeof value);

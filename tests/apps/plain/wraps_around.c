@@ -1,5 +1,5 @@
-// Maps and unmaps more addresses than any window has, then fills what it is given with mappings that it keeps; the stack
-// must still grow as far as its limit says.
+// Maps and unmaps more addresses than any window has, then fills what it is given with mappings that it
+// keeps; the stack must still grow as far as its limit says.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -18,14 +18,16 @@ __attribute__((noinline)) static unsigned deep(long bytes) {
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   const size_t step = 4096, large = 1ul << 35, kept = 1ul << 30;
-  // Until one is below the stack, or all have been given; each of another size, so that no address is used again.
+  // Until one is below the stack, or all have been given; each of another size, so that no address is used
+  // again.
   char *p = (char*)-1, here;
   for (size_t i = 0; i < 1200 && p > &here; i++) {
     p = mmap(NULL, large + i * step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     STEPLOG_CHECK(p != MAP_FAILED && !munmap(p, large + i * step));
   }
   for (int i = 0; i < kKept; i++)
-    STEPLOG_CHECK(mmap(NULL, kept, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED);
+    STEPLOG_CHECK(mmap(NULL, kept, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
+                  MAP_FAILED);
   struct rlimit limit;
   const rlim_t wanted = 64 << 20;
   STEPLOG_CHECK(!getrlimit(RLIMIT_STACK, &limit));

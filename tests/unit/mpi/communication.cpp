@@ -1,5 +1,5 @@
-// Point-to-point communication, requests, the drain and the hold of the lower half's MPI runtime, in one process per
-// rank. Run as `mpirun -n 2 lower_communication_<mpi>`.
+// Point-to-point communication, requests, the drain and the hold of the lower half's MPI runtime, in one
+// process per rank. Run as `mpirun -n 2 lower_communication_<mpi>`.
 #include "tests/unit/mpi/rig.h"
 
 #include <atomic>
@@ -10,7 +10,9 @@ using namespace rig;
 
 namespace {
 
-int send(int value, int to, int tag, Vid comm = kWorld) { return lower_MPI_Send(&value, 1, kInt, to, tag, comm); }
+int send(int value, int to, int tag, Vid comm = kWorld) {
+  return lower_MPI_Send(&value, 1, kInt, to, tag, comm);
+}
 
 int receive(int from, int tag, Status* status = nullptr, Vid comm = kWorld) {
   int value = -1;
@@ -518,7 +520,8 @@ TEST_F(Communication, CommunicatorsMadeAndFreedWithoutEndLeaveNoCounts) {
     EXPECT_EQ(lower_MPI_Comm_free(&c), kSuccess);
   }
   runtime->fill_standing(after);
-  EXPECT_LE(after.counts.size(), before.counts.size() + 8);  // the last ones: the other may not have come that far
+  EXPECT_LE(after.counts.size(),
+            before.counts.size() + 8);  // the last ones: the other may not have come that far
   cut();
   after = {};
   runtime->fill_standing(after);
@@ -540,7 +543,8 @@ TEST_F(Communication, AFreedCommunicatorIsCountedUntilAllMembersHaveFreedIt) {
   }
   everyone();
   runtime->fill_standing(between);
-  EXPECT_GT(between.counts.size(), before.counts.size());  // without `late`, nobody would know that rank 1 is short
+  EXPECT_GT(between.counts.size(),
+            before.counts.size());  // without `late`, nobody would know that rank 1 is short
   everyone();
   if (rank == 1) {
     EXPECT_EQ(lower_MPI_Comm_free(&late), kSuccess);
@@ -725,7 +729,8 @@ TEST_F(Communication, ManyRequestsAtOnce) {
     EXPECT_EQ(lower_MPI_Irecv(&in[i], 1, kInt, peer, i, kWorld, &requests[static_cast<size_t>(i)]), kSuccess);
   }
   for (int i = 0; i < kCount; ++i) {
-    EXPECT_EQ(lower_MPI_Isend(&out[i], 1, kInt, peer, i, kWorld, &requests[static_cast<size_t>(kCount + i)]), kSuccess);
+    EXPECT_EQ(lower_MPI_Isend(&out[i], 1, kInt, peer, i, kWorld, &requests[static_cast<size_t>(kCount + i)]),
+              kSuccess);
     if (i == kCount / 2) cut();
   }
   EXPECT_EQ(lower_MPI_Waitall(2 * kCount, requests.data(), nullptr), kSuccess);

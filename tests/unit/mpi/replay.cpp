@@ -1,6 +1,6 @@
 // Saving and making again what the lower half's MPI holds, across processes and across MPIs:
-//   mpirun -n 3 lower_replay_openmpi save FILE      makes objects, leaves operations pending, saves heap and memory
-//   mpirun -n 3 lower_replay_mpich resume FILE      loads them into new processes and goes on
+//   mpirun -n 3 lower_replay_openmpi save FILE      makes objects, leaves operations pending, saves heap and
+//   memory mpirun -n 3 lower_replay_mpich resume FILE      loads them into new processes and goes on
 // `resume` saves again when it is given a second file, so that restarts can be chained.
 #include "tests/unit/mpi/rig.h"
 
@@ -10,7 +10,8 @@ namespace {
 
 // The program's memory, at a fixed address.
 struct Program {
-  Vid dup, odd_even, reversed, leaders, group, column, pairs, structure, sum, pending[2], sent, matched, started;
+  Vid dup, odd_even, reversed, leaders, group, column, pairs, structure, sum, pending[2], sent, matched,
+      started;
   int values[8];
   int matrix[16];
   double wtime;
@@ -18,8 +19,8 @@ struct Program {
 };
 Program& program_memory() { return *program<Program>(0); }
 
-// A user's operation, called through the shim's function: addresses of this program, which is not relocated between
-// save and resume only in the real thing; the test takes both from fixed places.
+// A user's operation, called through the shim's function: addresses of this program, which is not relocated
+// between save and resume only in the real thing; the test takes both from fixed places.
 using Call = void (*)(void*, void*, void*, int, Vid);
 void add_twice(void* in, void* inout, int n, Vid type) {
   EXPECT_EQ(type, kInt);
@@ -82,8 +83,8 @@ void make() {
   EXPECT_EQ(lower_MPI_Op_create(reinterpret_cast<void*>(0x1234), 1, &p.sum, fixed_code()), kSuccess);
 }
 
-// What is under way at the cut: a message not received, a matched one, two pending receives, a send that has completed,
-// a blocking receive that was left.
+// What is under way at the cut: a message not received, a matched one, two pending receives, a send that has
+// completed, a blocking receive that was left.
 void begin() {
   Program& p = program_memory();
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;

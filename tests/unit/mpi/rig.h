@@ -1,6 +1,7 @@
-// What the MPI runtime finds in a lower half, without one: the heap, the control page, a thread's record, and memory of
-// "the program" at a fixed address that can be saved and loaded again. Both halves' FS base is the process's own.
-// Ranks run the same tests in the same order; `cut` does what the agreement would, with native calls between ranks.
+// What the MPI runtime finds in a lower half, without one: the heap, the control page, a thread's record, and
+// memory of "the program" at a fixed address that can be saved and loaded again. Both halves' FS base is the
+// process's own. Ranks run the same tests in the same order; `cut` does what the agreement would, with native
+// calls between ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +22,8 @@
 namespace rig {
 
 using namespace cropdl::seam;
-using cropdl::seam::Status;  // not the one of restart/result.h
 using cropdl::lower::MpiRuntime;
+using cropdl::seam::Status;  // not the one of base/result.h
 
 inline constexpr Vid kWorld = kVid_MPI_COMM_WORLD;
 inline constexpr Vid kInt = kVid_MPI_INT;
@@ -112,7 +113,8 @@ inline void save(const std::string& path) {
   FILE* f = fopen((path + "." + std::to_string(rank)).c_str(), "wb");
   ASSERT_NE(f, nullptr);
   fwrite(thread_record.pending, sizeof thread_record.pending, 1, f);
-  save_range(f, kHeapBegin, size_t{8} << 30);  // tables reserve addresses; more than this is never touched here
+  save_range(f, kHeapBegin,
+             size_t{8} << 30);  // tables reserve addresses; more than this is never touched here
   save_range(f, kMapBegin, kProgramSize);
   ASSERT_EQ(fclose(f), 0);
 }

@@ -1,5 +1,6 @@
-// Corners of MPI's rules in the lower half's runtime, before and after a cut: null and inactive requests, MPI_PROC_NULL,
-// empty and truncated messages, freed requests, types and communicators. Run as `mpirun -n 2 lower_semantics_<mpi>`.
+// Corners of MPI's rules in the lower half's runtime, before and after a cut: null and inactive requests,
+// MPI_PROC_NULL, empty and truncated messages, freed requests, types and communicators. Run as `mpirun -n 2
+// lower_semantics_<mpi>`.
 #include "tests/unit/mpi/rig.h"
 
 using namespace rig;
@@ -9,7 +10,9 @@ namespace {
 constexpr Vid kNoRequest = make_vid(Kind::kRequest, 0);
 constexpr Vid kNoInfo = make_vid(Kind::kInfo, 0);
 
-int send(int value, int to, int tag, Vid comm = kWorld) { return lower_MPI_Send(&value, 1, kInt, to, tag, comm); }
+int send(int value, int to, int tag, Vid comm = kWorld) {
+  return lower_MPI_Send(&value, 1, kInt, to, tag, comm);
+}
 
 class Semantics : public ::testing::Test {
  protected:
@@ -27,7 +30,8 @@ TEST_F(Semantics, ProcNullCompletesEveryCallAtOnceWithItsStatus) {
     EXPECT_EQ(s.bytes, 0) << call;
     s = {};
   };
-  EXPECT_EQ(lower_MPI_Sendrecv(&value, 1, kInt, kProcNull, 1, &value, 1, kInt, kProcNull, 1, kWorld, &s), kSuccess);
+  EXPECT_EQ(lower_MPI_Sendrecv(&value, 1, kInt, kProcNull, 1, &value, 1, kInt, kProcNull, 1, kWorld, &s),
+            kSuccess);
   is_null("Sendrecv");
   EXPECT_EQ(lower_MPI_Sendrecv_replace(&value, 1, kInt, kProcNull, 1, kProcNull, 1, kWorld, &s), kSuccess);
   is_null("Sendrecv_replace");
@@ -151,7 +155,8 @@ TEST_F(Semantics, AReceivePendingOnAFreedCommunicatorIsNamedEvenIfItsHandleIsInU
   EXPECT_EQ(lower_MPI_Comm_free(&comm), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &again), kSuccess);
   EXPECT_EQ(again, handle);
-  EXPECT_EQ(runtime->drain_trouble(), rank == 1 ? "MPI_Irecv: a receive is pending on a communicator that was freed" : "");
+  EXPECT_EQ(runtime->drain_trouble(),
+            rank == 1 ? "MPI_Irecv: a receive is pending on a communicator that was freed" : "");
   if (rank == 1) {
     EXPECT_EQ(lower_MPI_Cancel(&request), kSuccess);
     EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);

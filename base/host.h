@@ -3,8 +3,8 @@
 
 #include <string>
 
-namespace cropdl::restart {
+namespace cropdl {
 
 std::string host_name();
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -1,11 +1,11 @@
 // The AVX2 build of the checksum; called only where the CPU has it. Nothing else may be compiled in this
 // file: inline functions of it would carry AVX2 into the rest of the program.
-#include "restart/checksum_kernel.h"
+#include "base/checksum_kernel.h"
 
-namespace cropdl::restart {
+namespace cropdl {
 
 uint64_t checksum_avx2(const iovec* pieces, size_t count) {
   return checksum_with_this_vector_width(pieces, count);
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -1,8 +1,8 @@
-#include "restart/checksum.h"
+#include "base/checksum.h"
 
-#include "restart/checksum_kernel.h"
+#include "base/checksum_kernel.h"
 
-namespace cropdl::restart {
+namespace cropdl {
 
 uint64_t checksum_avx2(const iovec* pieces, size_t count);  // checksum_avx2.cpp
 
@@ -29,4 +29,4 @@ bool is_zero_page(const void* page) {
   return true;
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -1,4 +1,4 @@
-#include "restart/readable.h"
+#include "base/readable.h"
 
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace cropdl::restart {
+namespace cropdl {
 
 namespace {
 constexpr uint64_t kPage = 4096;
@@ -51,4 +51,4 @@ const char* ReadableMemory::copy(uint64_t begin, uint64_t bytes) const {
   return copy_;
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

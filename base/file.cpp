@@ -1,4 +1,4 @@
-#include "restart/file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <climits>
 
-namespace cropdl::restart {
+namespace cropdl {
 
 namespace {
 
@@ -132,4 +132,4 @@ Status sync_directory(const std::string& path) {
   return {};
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -7,7 +7,7 @@
 
 #include <sys/uio.h>
 
-namespace cropdl::restart {
+namespace cropdl {
 
 static inline uint64_t checksum_with_this_vector_width(const iovec* pieces, size_t count) {
   if (count == 1) return XXH3_64bits(pieces[0].iov_base, pieces[0].iov_len);
@@ -17,4 +17,4 @@ static inline uint64_t checksum_with_this_vector_width(const iovec* pieces, size
   return XXH3_64bits_digest(&state);
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -1,12 +1,12 @@
-#include "restart/json.h"
+#include "base/json.h"
 
 #include <cstdio>
 #include <optional>
 
-#include "restart/checksum.h"
-#include "restart/hex.h"
+#include "base/checksum.h"
+#include "base/hex.h"
 
-namespace cropdl::restart {
+namespace cropdl {
 
 using nlohmann::json;
 
@@ -109,4 +109,4 @@ Result<json> unsealed(const std::string& text, const std::string& where, uint32_
   }
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

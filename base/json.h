@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "restart/result.h"
+#include "base/result.h"
 
-namespace cropdl::restart {
+namespace cropdl {
 
 [[noreturn]] void wrong_type(const std::string& expected);  // throws nlohmann::json::type_error
 
@@ -44,4 +44,4 @@ std::string sealed_text(nlohmann::json object);
 // member "format". `where` opens the error's line.
 Result<nlohmann::json> unsealed(const std::string& text, const std::string& where, uint32_t newest_format);
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

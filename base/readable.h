@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "restart/file.h"
+#include "base/file.h"
 
-namespace cropdl::restart {
+namespace cropdl {
 
 class ReadableMemory {
  public:
@@ -30,4 +30,4 @@ class ReadableMemory {
   char* copy_ = nullptr;
 };
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -1,8 +1,8 @@
-#include "restart/host.h"
+#include "base/host.h"
 
 #include <unistd.h>
 
-namespace cropdl::restart {
+namespace cropdl {
 
 std::string host_name() {
   char name[256] = "";
@@ -10,4 +10,4 @@ std::string host_name() {
   return name;
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -1,4 +1,4 @@
-#include "restart/result.h"
+#include "base/result.h"
 
 #include <cstring>
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "restart/result.h"
+#include "base/result.h"
 
-namespace cropdl::restart {
+namespace cropdl {
 
 class Descriptor {
  public:
@@ -33,8 +33,8 @@ class Descriptor {
 };
 
 // Descriptors of ours are numbered from here up where the limit allows it: the low numbers are the program's,
-// which counts on them, and a restart needs them free. At first 900, below the usual soft limit of 1024; whoever
-// knows more changes it.
+// which counts on them, and a restart needs them free. At first 900, below the usual soft limit of 1024;
+// whoever knows more changes it.
 int first_high_descriptor();
 void set_first_high_descriptor(int fd);
 
@@ -66,4 +66,4 @@ Status write_durable_file(const std::string& path, const std::string& text);
 // fsync of a directory: the names in it are durable.
 Status sync_directory(const std::string& path);
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

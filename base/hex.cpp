@@ -1,6 +1,6 @@
-#include "restart/hex.h"
+#include "base/hex.h"
 
-namespace cropdl::restart {
+namespace cropdl {
 namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
@@ -19,9 +19,8 @@ std::optional<std::string> bytes_of_hex(const std::string& digits) {
   if (digits.size() % 2 != 0 || digits.find_first_not_of(kDigits) != std::string::npos) return std::nullopt;
   const auto value = [&](size_t i) { return digits[i] <= '9' ? digits[i] - '0' : digits[i] - 'a' + 10; };
   std::string bytes;
-  for (size_t i = 0; i < digits.size(); i += 2)
-    bytes += static_cast<char>(value(i) << 4 | value(i + 1));
+  for (size_t i = 0; i < digits.size(); i += 2) bytes += static_cast<char>(value(i) << 4 | value(i + 1));
   return bytes;
 }
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace cropdl::restart {
+namespace cropdl {
 
 uint64_t checksum(const void* data, size_t bytes);
 inline uint64_t checksum(std::string_view text) { return checksum(text.data(), text.size()); }
@@ -21,4 +21,4 @@ uint64_t checksum(std::span<const iovec> pieces);
 // True when all of the 4096 bytes at `page` (4096-aligned) are zero.
 bool is_zero_page(const void* page);
 
-}  // namespace cropdl::restart
+}  // namespace cropdl

@@ -1,4 +1,4 @@
-#include "restart/say.h"
+#include "base/say.h"
 
 #include <fcntl.h>
 #include <unistd.h>

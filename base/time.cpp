@@ -1,0 +1,21 @@
+#include "base/time.h"
+
+#include <ctime>
+
+namespace cropdl {
+
+std::string utc_now() {
+  const time_t now = ::time(nullptr);
+  tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
+}
+
+int64_t monotonic_us() {
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1'000'000LL + t.tv_nsec / 1000;
+}
+
+}  // namespace cropdl

@@ -1,0 +1,14 @@
+// The time of day as manifests and job files have it, and time that only runs forward. Anything with a C
+// library (lower half: LH FS base); any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cropdl {
+
+std::string utc_now();  // ISO 8601, whole seconds: "2026-11-22T04:36:23Z"
+
+int64_t monotonic_us();  // CLOCK_MONOTONIC (clock_gettime(2)), microseconds
+
+}  // namespace cropdl
