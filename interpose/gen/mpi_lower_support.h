@@ -14,7 +14,7 @@
 #include "interpose/mpi/lower/runtime.h"
 #include "interpose/seam/type_contents.h"
 
-namespace cropdl::lower::generated {
+namespace cropdl::mpi::generated {
 
 // The program's MPI has the function, the one underneath does not. Once per process is enough to be
 // understood.
@@ -90,4 +90,4 @@ HandleArray<H>& keep(const seam::Vid* vids, int n) {
   return kept->array;
 }
 
-}  // namespace cropdl::lower::generated
+}  // namespace cropdl::mpi::generated

@@ -17,7 +17,7 @@
 
 #include "interpose/mpi/lower/counting.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 // A held thread looks again, and lets the MPI move other ranks' messages, this often: short against the
@@ -164,4 +164,4 @@ void fill_collectives(coord::Standing& standing) {
   }
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

@@ -6,7 +6,7 @@
 
 #include "coord/local_rank.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 void hold_collectives();
 void set_collective_targets(std::span<const coord::CollectiveCount> targets);
@@ -17,4 +17,4 @@ void fill_collectives(coord::Standing& standing);
 // thread of the program only.
 void progress_once();
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

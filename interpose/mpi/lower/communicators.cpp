@@ -8,7 +8,7 @@
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 constexpr int kReplayTag =
@@ -164,21 +164,21 @@ int remake_comms() {
   return MPI_SUCCESS;
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
 
 using namespace cropdl;
-using namespace cropdl::lower;
+using namespace cropdl::mpi;
 using seam::Vid;
 
 extern "C" {
 
-int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(lower::comm(comm), rank)); }
-int lower_MPI_Comm_size(Vid comm, int* size) { return error_out(MPI_Comm_size(lower::comm(comm), size)); }
+int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mpi::comm(comm), rank)); }
+int lower_MPI_Comm_size(Vid comm, int* size) { return error_out(MPI_Comm_size(mpi::comm(comm), size)); }
 
 int lower_MPI_Comm_dup(Vid comm, Vid* newcomm) {
   if (!begin_collective(comm)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_dup(lower::comm(comm), &made);
+  const int code = MPI_Comm_dup(mpi::comm(comm), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_dup, made, code, newcomm);
   end_collective();
   return r;
@@ -198,7 +198,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
     auto* to =
         reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
     MPI_Request real = MPI_REQUEST_NULL;
-    code = MPI_Comm_idup(lower::comm(comm), to, &real);
+    code = MPI_Comm_idup(mpi::comm(comm), to, &real);
     if (code == MPI_SUCCESS) *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
   }
   end_collective();
@@ -208,7 +208,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
 int lower_MPI_Comm_split(Vid comm, int color, int key, Vid* newcomm) {
   if (!begin_collective(comm)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_split(lower::comm(comm), undefined_in(color), key, &made);
+  const int code = MPI_Comm_split(mpi::comm(comm), undefined_in(color), key, &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_split, made, code, newcomm);
   end_collective();
   return r;
@@ -218,7 +218,7 @@ int lower_MPI_Comm_split_type(Vid comm, int split_type, int key, Vid info, Vid* 
   const int type = constants::from_seam_split_type(split_type);
   if (!begin_collective(comm)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_split_type(lower::comm(comm), type, key, lower::info(info), &made);
+  const int code = MPI_Comm_split_type(mpi::comm(comm), type, key, mpi::info(info), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_split_type, made, code, newcomm);
   end_collective();
   return r;
@@ -227,7 +227,7 @@ int lower_MPI_Comm_split_type(Vid comm, int split_type, int key, Vid info, Vid* 
 int lower_MPI_Comm_create(Vid comm, Vid group, Vid* newcomm) {
   if (!begin_collective(comm)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_create(lower::comm(comm), lower::group(group), &made);
+  const int code = MPI_Comm_create(mpi::comm(comm), mpi::group(group), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_create, made, code, newcomm);
   end_collective();
   return r;
@@ -236,13 +236,13 @@ int lower_MPI_Comm_create(Vid comm, Vid group, Vid* newcomm) {
 int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
   // All members of the group come to the same number, whichever communicators else they share.
   std::vector<uint32_t> ranks;
-  world_ranks(lower::group(group), &ranks);
+  world_ranks(mpi::group(group), &ranks);
   uint64_t meeting =
       static_cast<uint64_t>(seam::kFn_MPI_Comm_create_group) << 32 | static_cast<uint32_t>(tag);
   for (uint32_t r : ranks) meeting = (meeting ^ r) * 0x9e3779b97f4a7c15u;
   if (!begin_meeting(meeting >> 1)) return seam::kAgain;
   MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_create_group(lower::comm(comm), lower::group(group), tag_in(tag), &made);
+  const int code = MPI_Comm_create_group(mpi::comm(comm), mpi::group(group), tag_in(tag), &made);
   const int r = make_from(comm, seam::kFn_MPI_Comm_create_group, made, code, newcomm);
   end_collective();
   return r;
@@ -260,7 +260,7 @@ int lower_MPI_Comm_free(Vid* comm) {
 
 int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm)) return seam::kAgain;
-  MPI_Comm real = lower::comm(*comm);
+  MPI_Comm real = mpi::comm(*comm);
   const CommRecord* c = comm_record(*comm);
   // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free; in Open MPI after a
   // barrier.
@@ -278,13 +278,13 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
 
 int lower_MPI_Comm_group(Vid comm, Vid* group) {
   MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Comm_group(lower::comm(comm), &real);
+  const int code = MPI_Comm_group(mpi::comm(comm), &real);
   *group = code == MPI_SUCCESS ? adopt_group(real, seam::kFn_MPI_Comm_group) : kNullGroup;
   return error_out(code);
 }
 
 int lower_MPI_Comm_set_name(Vid comm, const char* name) {
-  const int code = MPI_Comm_set_name(lower::comm(comm), name);
+  const int code = MPI_Comm_set_name(mpi::comm(comm), name);
   if (code == MPI_SUCCESS) {
     if (CommRecord* c = comm_record(comm)) snprintf(c->name, sizeof c->name, "%s", name);
   }
@@ -292,7 +292,7 @@ int lower_MPI_Comm_set_name(Vid comm, const char* name) {
 }
 
 int lower_MPI_Comm_get_name(Vid comm, char* name, int* length) {
-  return error_out(MPI_Comm_get_name(lower::comm(comm), name, length));
+  return error_out(MPI_Comm_get_name(mpi::comm(comm), name, length));
 }
 
 }  // extern "C"

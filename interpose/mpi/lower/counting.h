@@ -7,7 +7,7 @@
 
 #include "interpose/mpi/lower/state.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 struct alignas(64) Collectives {
   std::atomic<uint64_t> inside;  // gid of the communicator, 0: outside
@@ -46,4 +46,4 @@ inline bool begin_collective(Vid comm) { return begin_unheld(comm) || begin_held
 
 inline void end_collective() { collectives.inside.store(0, std::memory_order_relaxed); }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

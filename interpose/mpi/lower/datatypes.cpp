@@ -7,7 +7,7 @@
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 enum TypeFlag : uint32_t { kCommitted = 1 };
@@ -113,10 +113,10 @@ int remake_datatype(Vid vid) {
   return code;
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
 
 using namespace cropdl;
-using namespace cropdl::lower;
+using namespace cropdl::mpi;
 using seam::Vid;
 
 extern "C" {

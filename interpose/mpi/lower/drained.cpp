@@ -11,7 +11,7 @@
 
 #include "interpose/mpi/lower/state.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 struct InFlight {
@@ -264,4 +264,4 @@ bool drain_step() {
 const char* drain_trouble() { return trouble; }
 bool ready_to_deliver() { return make_self() == MPI_SUCCESS; }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

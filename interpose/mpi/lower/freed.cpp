@@ -9,7 +9,7 @@
 
 #include "interpose/mpi/lower/counting.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 struct Leaving {
@@ -149,4 +149,4 @@ void finish_freed_comms() {
 
 void give_back_freed_comms() { give_back_unnamed(); }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

@@ -17,10 +17,10 @@ int call(void* callbacks, int what, seam::Status* status, int complete) {
 }
 
 int query(void* callbacks, MPI_Status* real) {
-  seam::Status status = cropdl::lower::empty_status();
+  seam::Status status = cropdl::mpi::empty_status();
   const int code = call(callbacks, seam::kQueryGeneralized, &status, 0);
   const int error = real->MPI_ERROR;
-  *real = cropdl::lower::status_in(status);
+  *real = cropdl::mpi::status_in(status);
   real->MPI_ERROR = error;
   return code;
 }
@@ -34,17 +34,17 @@ int cancelled(void* callbacks, int complete) {
 extern "C" {
 
 int lower_MPI_Grequest_start(void* callbacks, Vid* request) {
-  *request = cropdl::lower::kNullRequest;
+  *request = cropdl::mpi::kNullRequest;
   MPI_Request real = MPI_REQUEST_NULL;
   const int code = MPI_Grequest_start(query, released, cancelled, callbacks, &real);
-  if (code != MPI_SUCCESS) return cropdl::lower::error_out(code);
-  *request = cropdl::lower::adopt_request(real, seam::kFn_MPI_Grequest_start);
+  if (code != MPI_SUCCESS) return cropdl::mpi::error_out(code);
+  *request = cropdl::mpi::adopt_request(real, seam::kFn_MPI_Grequest_start);
   return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;
 }
 
 int lower_MPI_Grequest_complete(Vid request) {
   if (seam::vid_index(request) == 0) return seam::kErrRequest;
-  return cropdl::lower::error_out(MPI_Grequest_complete(cropdl::lower::request(request)));
+  return cropdl::mpi::error_out(MPI_Grequest_complete(cropdl::mpi::request(request)));
 }
 
 }  // extern "C"

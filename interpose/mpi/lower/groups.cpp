@@ -2,7 +2,7 @@
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 Vid adopt_group(MPI_Group made, uint32_t maker) {
   if (made == MPI_GROUP_NULL) return kNullGroup;
@@ -22,10 +22,10 @@ int remake_group(Vid vid) {
   return code;
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
 
 using namespace cropdl;
-using namespace cropdl::lower;
+using namespace cropdl::mpi;
 using seam::Vid;
 
 namespace {

@@ -8,7 +8,7 @@
 #include "interpose/mpi/lower/signal_actions.h"
 #include "lower_functions.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 int initialize_mpi(int required) {
   // Threads that the MPI starts inherit the mask: no signal of the program's may ever be handled on them.
@@ -31,9 +31,9 @@ void progress_once() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
 
-using namespace cropdl::lower;
+using namespace cropdl::mpi;
 namespace seam = cropdl::seam;
 using cropdl::seam::Vid;
 
@@ -91,7 +91,7 @@ int lower_MPI_Finalized(int* flag) {
 }
 
 int lower_MPI_Abort(Vid comm, int code) {
-  if (state->initialized && !state->finalized) MPI_Abort(cropdl::lower::comm(comm), code);
+  if (state->initialized && !state->finalized) MPI_Abort(cropdl::mpi::comm(comm), code);
   _exit(code);
 }
 

@@ -11,7 +11,7 @@
 // The generated table (lower_functions.h, which brings names of the seam into the global namespace).
 extern void* const lower_table[cropdl::seam::kFnCount];
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 #if defined(OPEN_MPI)
@@ -27,7 +27,7 @@ std::string mpi_error(int code) {
   return {text, static_cast<size_t>(length)};
 }
 
-class Runtime final : public MpiRuntime {
+class Runtime final : public lower::MpiRuntime {
  public:
   Runtime() { fill_predefined(); }
 
@@ -144,10 +144,10 @@ class Runtime final : public MpiRuntime {
     }
     drain_begin(expected);
   }
-  bool drain_step() override { return !initialized() || lower::drain_step(); }
+  bool drain_step() override { return !initialized() || mpi::drain_step(); }
   std::string drain_trouble() override {
     if (!state) return {};
-    if (const char* t = lower::drain_trouble()) return t;
+    if (const char* t = mpi::drain_trouble()) return t;
     for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
       const RequestRecord* r = request_record(i);
       if (r->state != kRequestActive || r->kind != kReceiveRequest || r->comm == kNullComm) continue;
@@ -283,10 +283,9 @@ class Runtime final : public MpiRuntime {
 };
 
 }  // namespace
+}  // namespace cropdl::mpi
 
-MpiRuntime* make_mpi_runtime() {
-  static Runtime runtime;
+cropdl::lower::MpiRuntime* cropdl::lower::make_mpi_runtime() {
+  static mpi::Runtime runtime;
   return &runtime;
 }
-
-}  // namespace cropdl::lower

@@ -7,7 +7,7 @@
 
 #include "interpose/mpi/lower/state.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 uint64_t real_handles[16][kCapacity];
 State* state;
@@ -188,4 +188,4 @@ void mark_used(uint32_t function) {
   if (function < sizeof state->used) state->used[function] = 1;
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

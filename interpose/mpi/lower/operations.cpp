@@ -7,7 +7,7 @@
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 constexpr size_t kThunks = 2048;  // operations that may be alive at once; programs have a handful
@@ -132,10 +132,10 @@ int remake_op(Vid vid) {
   return code;
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
 
 using namespace cropdl;
-using namespace cropdl::lower;
+using namespace cropdl::mpi;
 using seam::Vid;
 
 extern "C" {

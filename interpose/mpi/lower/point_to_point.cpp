@@ -8,7 +8,7 @@
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 int post_again(Vid v) {
   RequestRecord* r = request_record(v);
@@ -19,9 +19,9 @@ int post_again(Vid v) {
   return code;
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
 
-using namespace cropdl::lower;
+using namespace cropdl::mpi;
 namespace seam = cropdl::seam;
 using cropdl::seam::ThreadRecord;
 using cropdl::seam::Vid;
@@ -32,32 +32,32 @@ inline uint64_t* sent_to(Vid comm, int dest) { return message_counter(state->sen
 
 // Sends. The count goes up before the call: a rank that is blocked in it must be waited for by its receiver's
 // drain.
-#define BLOCKING_SEND(function, real_function)                                                       \
-  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {       \
-    uint64_t* sent = sent_to(comm, dest);                                                            \
-    add(sent, 1);                                                                                    \
-    const int code =                                                                                 \
-        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm)); \
-    if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});                           \
-    return error_out(code);                                                                          \
+#define BLOCKING_SEND(function, real_function)                                                     \
+  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {     \
+    uint64_t* sent = sent_to(comm, dest);                                                          \
+    add(sent, 1);                                                                                  \
+    const int code =                                                                               \
+        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm)); \
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});                         \
+    return error_out(code);                                                                        \
   }
 
 #define NONBLOCKING_SEND(function, real_function) \
   NONBLOCKING_SEND_AS(lower_##function, function, real_function)
-#define NONBLOCKING_SEND_AS(name, function, real_function)                                                  \
-  int name(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {            \
-    uint64_t* sent = sent_to(comm, dest);                                                                   \
-    add(sent, 1);                                                                                           \
-    MPI_Request real = MPI_REQUEST_NULL;                                                                    \
-    const int code =                                                                                        \
-        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm), &real); \
-    if (__builtin_expect(code != MPI_SUCCESS, 0)) {                                                         \
-      add(sent, ~uint64_t{0});                                                                              \
-      *request = kNullRequest;                                                                              \
-      return error_out(code);                                                                               \
-    }                                                                                                       \
-    *request = track({kSendRequest, seam::kFn_##function, buffer, count, type, dest, tag, comm}, real);     \
-    return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;                                   \
+#define NONBLOCKING_SEND_AS(name, function, real_function)                                                \
+  int name(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {          \
+    uint64_t* sent = sent_to(comm, dest);                                                                 \
+    add(sent, 1);                                                                                         \
+    MPI_Request real = MPI_REQUEST_NULL;                                                                  \
+    const int code =                                                                                      \
+        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm), &real); \
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) {                                                       \
+      add(sent, ~uint64_t{0});                                                                            \
+      *request = kNullRequest;                                                                            \
+      return error_out(code);                                                                             \
+    }                                                                                                     \
+    *request = track({kSendRequest, seam::kFn_##function, buffer, count, type, dest, tag, comm}, real);   \
+    return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;                                 \
   }
 
 // A receive that has begun: a real request, or a drained message that has been delivered.
@@ -82,7 +82,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
       return MPI_SUCCESS;
     }
   }
-  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), cropdl::lower::comm(comm),
+  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), cropdl::mpi::comm(comm),
                    &posted->real);
 }
 
@@ -174,7 +174,7 @@ int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int t
                MPI_Request* real) {
   uint64_t* sent = sent_to(comm, dest);
   add(sent, 1);
-  const int code = MPI_Isend(buffer, count, type, rank_in(dest), tag, cropdl::lower::comm(comm), real);
+  const int code = MPI_Isend(buffer, count, type, rank_in(dest), tag, cropdl::mpi::comm(comm), real);
   if (code == MPI_SUCCESS) return code;
   add(sent, ~uint64_t{0});
   if (!posted.done) {
@@ -191,12 +191,12 @@ int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int t
 // A packed copy of a message in the heap.
 int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* bytes) {
   int size = 0;
-  int code = MPI_Pack_size(count, datatype(type), cropdl::lower::comm(comm), &size);
+  int code = MPI_Pack_size(count, datatype(type), cropdl::mpi::comm(comm), &size);
   if (code != MPI_SUCCESS) return code;
   *copy = cropdl::handles::heap_allocate(static_cast<size_t>(size) + 1);
   if (!*copy) return MPI_ERR_NO_MEM;
   *bytes = 0;
-  code = MPI_Pack(buffer, count, datatype(type), *copy, size, bytes, cropdl::lower::comm(comm));
+  code = MPI_Pack(buffer, count, datatype(type), *copy, size, bytes, cropdl::mpi::comm(comm));
   if (code != MPI_SUCCESS) cropdl::handles::heap_free(*copy);
   return code;
 }
@@ -244,7 +244,7 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   uint64_t* sent = sent_to(comm, dest);
   add(sent, 1);
   MPI_Request real = MPI_REQUEST_NULL;
-  code = MPI_Isend(copy, bytes, MPI_PACKED, rank_in(dest), tag, cropdl::lower::comm(comm), &real);
+  code = MPI_Isend(copy, bytes, MPI_PACKED, rank_in(dest), tag, cropdl::mpi::comm(comm), &real);
   if (code != MPI_SUCCESS) {
     add(sent, ~uint64_t{0});
     cropdl::handles::heap_free(copy);
@@ -302,7 +302,7 @@ int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::
   }
   MPI_Message real = MPI_MESSAGE_NULL;
   MPI_Status s = no_message();
-  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::lower::comm(comm), flag, &real, &s);
+  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), flag, &real, &s);
   if (code != MPI_SUCCESS || !*flag) {
     *flag = code != MPI_SUCCESS;
     return error_out(code);
@@ -329,7 +329,7 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
   auto* drained = reinterpret_cast<DrainedMessage*>(s->owner[0]);
   MPI_Request real = MPI_REQUEST_NULL;
   if (!drained) {
-    MPI_Message m = cropdl::lower::message(*message);
+    MPI_Message m = cropdl::mpi::message(*message);
     const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
     if (code != MPI_SUCCESS) return error_out(code);
   }
@@ -378,7 +378,7 @@ int lower_MPI_Ssend(const void* buffer, int count, Vid type, int dest, int tag, 
     return seam::kAgain;
   uint64_t* sent = sent_to(comm, dest);
   add(sent, 1);
-  const int code = MPI_Ssend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::lower::comm(comm));
+  const int code = MPI_Ssend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm));
   if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});
   end_collective();
   return error_out(code);
@@ -499,7 +499,7 @@ int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* sta
     }
   }
   MPI_Status s = no_message();
-  const int code = MPI_Iprobe(rank_in(source), tag_in(tag), cropdl::lower::comm(comm), flag, &s);
+  const int code = MPI_Iprobe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), flag, &s);
   if (code == MPI_SUCCESS && *flag) status_out(s, status);
   return error_out(code);
 }

@@ -10,7 +10,7 @@
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 bool receives(const RequestRecord* r) { return r->kind == kReceiveRequest || r->kind == kPersistentReceive; }
@@ -175,9 +175,9 @@ int hand_out(Vid* v, RequestRecord* r, seam::Status* status) {
   return error;
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
 
-using namespace cropdl::lower;
+using namespace cropdl::mpi;
 namespace seam = cropdl::seam;
 using seam::Vid;
 
@@ -390,7 +390,7 @@ int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
   int lower_##function(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) { \
     MPI_Request real = MPI_REQUEST_NULL;                                                                     \
     const int code = function(const_cast<void*>(buffer), count, datatype(type), rank_in(peer), tag_in(tag),  \
-                              cropdl::lower::comm(comm), &real);                                             \
+                              cropdl::mpi::comm(comm), &real);                                               \
     *request = kNullRequest;                                                                                 \
     if (code != MPI_SUCCESS) return error_out(code);                                                         \
     *request = track({direction, seam::kFn_##function, buffer, count, type, peer, tag, comm}, real);         \
@@ -415,7 +415,7 @@ int lower_MPI_Bsend_init(const void* buffer, int count, Vid type, int peer, int 
 int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
   MPI_Request real = MPI_REQUEST_NULL;
   const int code = MPI_Recv_init(buffer, count, datatype(type), rank_in(peer), tag_in(tag),
-                                 cropdl::lower::comm(comm), &real);
+                                 cropdl::mpi::comm(comm), &real);
   *request = kNullRequest;
   if (code != MPI_SUCCESS) return error_out(code);
   *request = track({kPersistentReceive, seam::kFn_MPI_Recv_init, buffer, count, type, peer, tag, comm}, real);

@@ -17,7 +17,7 @@
 #include "interpose/seam/mpi_abi.h"
 #include "interpose/seam/thread.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 using seam::Kind;
 using seam::Vid;
@@ -212,4 +212,4 @@ inline void status_out(const MPI_Status& from, seam::Status* to) {
 }
 MPI_Status status_in(const seam::Status& from);
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

@@ -9,7 +9,7 @@
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 class SignalActions {
  public:
@@ -32,4 +32,4 @@ class SignalActions {
   std::array<seam::SignalAction, 65> kept_{};
 };
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

@@ -22,7 +22,7 @@
 #include "mpi_functions.h"
 #include "mpi_predefined.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 
 inline constexpr uint32_t kStateVersion = 1;
 inline constexpr uint64_t kWorldGid =
@@ -290,4 +290,4 @@ int remake_comms();
 // --- point_to_point.cpp
 int post_again(Vid request);
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi

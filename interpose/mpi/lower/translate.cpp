@@ -6,7 +6,7 @@
 #include "base/say.h"
 #include "interpose/mpi/lower/state.h"
 
-namespace cropdl::lower {
+namespace cropdl::mpi {
 namespace {
 
 struct ErrorPair {
@@ -171,4 +171,4 @@ void say(const char* format, ...) {
   cropdl::say("cropdl: rank " + std::to_string(state ? state->rank : -1) + ": " + line);
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::mpi
