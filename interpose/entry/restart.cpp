@@ -57,7 +57,9 @@ int main(int argc, char** argv) {
   int status = 0;
   if (!entry::parse_options(app, argc, argv, nullptr, &status)) return status;
 
-  const lower::Launch launch = lower::read_launch("cropdl-restart");
+  const auto told = lower::read_launch("cropdl-restart");
+  if (!told) return fail(told.error().message);
+  const lower::Launch& launch = *told;
   char* resolved = realpath(directory.c_str(), nullptr);
   if (resolved == nullptr) return fail_together(launch.rank, directory + ": " + errno_text(errno));
   directory = resolved;
@@ -68,7 +70,7 @@ int main(int argc, char** argv) {
   if (!chosen) return fail_together(launch.rank, chosen.error().message);
   const restart::Manifest& manifest = chosen->manifest;
 
-  if (launch.flavour == "none" && !manifest.launcher.empty()) {
+  if (!launch.launched && !manifest.launcher.empty()) {
     std::vector<std::string> words{manifest.launcher};
     words.insert(words.end(), manifest.launcher_options.begin(), manifest.launcher_options.end());
     words.push_back(entry::own_directory() + "/cropdl-restart");

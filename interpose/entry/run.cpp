@@ -23,9 +23,9 @@ int fail(const std::string& line) {
   return 1;
 }
 
-// Once per job.
-void say(const lower::Launch& launch, const std::string& line) {
-  if (launch.rank == 0) fprintf(stderr, "cropdl-run: %s\n", line.c_str());
+// Once per job, if it is known who is who.
+void say(const Result<lower::Launch>& launch, const std::string& line) {
+  if (!launch || launch->rank == 0) fprintf(stderr, "cropdl-run: %s\n", line.c_str());
 }
 
 std::string absolute(const std::string& path) {
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   const char* preload = getenv("LD_PRELOAD");
   if (preload != nullptr) boot.preload = preload;
 
-  const lower::Launch launch = lower::read_launch(facts->path);
+  const Result<lower::Launch> launch = lower::read_launch(facts->path);
   const std::string ours = boot.installation + "/libcropdl.so";
   if (facts->kind == entry::ProgramKind::kNative) {
     say(launch, facts->path + " runs natively and unprotected: " + facts->why);
@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
     return fail(entry::become(facts->path, words).message);
   }
+  if (!launch) return fail(launch.error().message);
   boot.sanitizer = facts->sanitizer;
   if (!facts->before.empty()) {  // the kernel puts the script's path in the place of its name: execve(2)
     words[0] = *path;
@@ -98,5 +99,5 @@ int main(int argc, char** argv) {
   }
 
   // argv[0] as the program would have it
-  return fail(entry::become_lower_half(boot, launch.flavour, facts->mpi, words).message);
+  return fail(entry::become_lower_half(boot, launch->flavour, facts->mpi, words).message);
 }

@@ -13,11 +13,64 @@
 namespace cropdl::lower {
 namespace {
 
-uint32_t number(const char* variable, uint32_t otherwise) {
+// How a launcher tells a process its place, in environment variables. One launcher's ranks inherit what an
+// outer one has set (mpirun within srun), so the order is from the inner ones outwards.
+struct Launcher {
+  const char* who;
+  const char* flavour;  // as Launch::flavour
+  const char* rank;
+  std::vector<const char*> sizes;   // the first that is there; none: it does not tell
+  std::vector<const char*> run;     // together they name the launch; none: the parent process does
+  const char* only_with = nullptr;  // without this variable a rank of 0 means nothing
+};
+
+const Launcher kLaunchers[] = {
+    // man 1 mpirun, "Exported Environment Variables"; PRRTE sets the same for Open MPI 5.
+    {"Open MPI's mpirun", "openmpi", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, {"PMIX_NAMESPACE"}},
+    // MVAPICH2 user guide, "MPIRUN_RSH Parameters"; MVAPICH 3 has dropped the 2.
+    {"MVAPICH2's mpirun_rsh", "mpich", "MV2_COMM_WORLD_RANK", {"MV2_COMM_WORLD_SIZE"}, {}},
+    {"MVAPICH's mpirun_rsh", "mpich", "MVP_COMM_WORLD_RANK", {"MVP_COMM_WORLD_SIZE"}, {}},
+    // MPICH src/pm/hydra; the proxy is the parent. Intel MPI's and MVAPICH's mpiexec are Hydra, too.
+    {"Hydra (mpiexec of MPICH, Intel MPI or MVAPICH)", "mpich", "PMI_RANK", {"PMI_SIZE"}, {}},
+    // man 1 srun, "OUTPUT ENVIRONMENT VARIABLES". SLURM_NTASKS may be the allocation's, hence second. A batch
+    // script is no step: it has SLURM_PROCID=0 and SLURM_NTASKS, and is one process nevertheless.
+    {"Slurm's srun",
+     "none",
+     "SLURM_PROCID",
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
+     "SLURM_STEP_ID"},
+    {"Flux", "none", "FLUX_TASK_RANK", {"FLUX_JOB_SIZE"}, {"FLUX_JOB_ID"}},  // man 7 flux-environment
+    // These have a library that tells the number of ranks, and no variable.
+    {"Cray's aprun", "none", "ALPS_APP_PE", {}, {}},
+    {"Cray's PALS", "none", "PALS_RANKID", {}, {}},
+    {"a PMIx server", "none", "PMIX_RANK", {}, {}},
+};
+
+constexpr uint32_t kMostRanks = 1 << 20;  // as in a manifest
+
+std::string text_of(const char* variable) {
   const char* text = getenv(variable);
-  if (text == nullptr || *text < '0' || *text > '9') return otherwise;
-  const unsigned long value = strtoul(text, nullptr, 10);
-  return value < UINT32_MAX ? static_cast<uint32_t>(value) : otherwise;
+  return text != nullptr ? text : "";
+}
+
+// -1: it is not a number of ranks.
+int64_t number_of(const std::string& text) {
+  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos) return -1;
+  const unsigned long value = strtoul(text.c_str(), nullptr, 10);
+  return value <= kMostRanks ? static_cast<int64_t>(value) : -1;
+}
+
+const char* size_variable(const Launcher& l) {
+  for (const char* variable : l.sizes)
+    if (getenv(variable) != nullptr) return variable;
+  return nullptr;
+}
+
+bool has_started_this(const Launcher& l) {
+  const bool there = getenv(l.rank) != nullptr;
+  if (l.only_with == nullptr) return there || size_variable(l) != nullptr;
+  return getenv(l.only_with) != nullptr ? there : there && text_of(l.rank) != "0";
 }
 
 std::string read_all(const std::string& path) {
@@ -70,24 +123,51 @@ void find_launcher(const std::string& program, Launch* launch) {
   }
 }
 
+// srun --mpi=pmi2 tells the same by PMI's variables, and then the MPI is the program's.
+bool slurm_tells_the_same(const Launch& launch) {
+  return number_of(text_of("SLURM_PROCID")) == launch.rank &&
+         number_of(text_of("SLURM_STEP_NUM_TASKS")) == launch.ranks && getenv("HYDI_CONTROL_FD") == nullptr;
+}
+
+Status read_place(const Launcher& l, Launch* launch) {
+  const auto unclear = [&l](const std::string& what) {
+    return Error{"started by " + std::string(l.who) + ", " + what +
+                 "; start it with a launcher that tells its ranks their place, as mpirun does"};
+  };
+  if (getenv(l.rank) == nullptr)
+    return unclear(std::string("which rank this is is not told (") + l.rank + ")");
+  const int64_t rank = number_of(text_of(l.rank));
+  if (rank < 0)
+    return unclear(std::string("which rank this is is not told: ") + l.rank + "=" + text_of(l.rank));
+  const char* size = size_variable(l);
+  if (size == nullptr)
+    return unclear(
+        "how many ranks there are is not told" +
+        (l.sizes.empty() ? std::string(" by any variable") : " (" + std::string(l.sizes.front()) + ")"));
+  const int64_t ranks = number_of(text_of(size));
+  if (ranks <= rank)
+    return unclear("which rank this is is not told: " + std::string(l.rank) + "=" + text_of(l.rank) +
+                   " and " + size + "=" + text_of(size));
+  launch->rank = static_cast<uint32_t>(rank);
+  launch->ranks = static_cast<uint32_t>(ranks);
+  launch->launched = true;
+  launch->flavour = l.flavour;
+  if (launch->flavour == "mpich" && slurm_tells_the_same(*launch)) launch->flavour = "none";
+  launch->run = l.rank;  // no two launchers have the same
+  for (const char* part : l.run) launch->run += "-" + text_of(part);
+  if (l.run.empty() || getenv(l.run.front()) == nullptr) launch->run += "-" + process_identity(getppid());
+  return {};
+}
+
 }  // namespace
 
-Launch read_launch(const std::string& program) {
+Result<Launch> read_launch(const std::string& program) {
   Launch launch;
-  launch.flavour = "none";
-  if (getenv("OMPI_COMM_WORLD_RANK") != nullptr) {
-    launch.flavour = "openmpi";
-    launch.rank = number("OMPI_COMM_WORLD_RANK", 0);
-    launch.ranks = number("OMPI_COMM_WORLD_SIZE", 1);
-    const char* job = getenv("PMIX_NAMESPACE");
-    launch.run = std::string("openmpi-") + (job != nullptr ? job : process_identity(getppid()));
-  } else if (getenv("PMI_RANK") != nullptr) {
-    launch.flavour = "mpich";
-    launch.rank = number("PMI_RANK", 0);
-    launch.ranks = number("PMI_SIZE", 1);
-    launch.run = "hydra-" + process_identity(getppid());  // the node's proxy
-  } else {
-    launch.run = "single-" + process_identity(getpid());
+  launch.run = "single-" + process_identity(getpid());
+  for (const Launcher& l : kLaunchers) {
+    if (!has_started_this(l)) continue;
+    if (Status told = read_place(l, &launch); !told) return told.error();
+    break;
   }
   find_launcher(program, &launch);
   return launch;

@@ -136,12 +136,13 @@ Status start_agent(Process& p) {
   // Without a launcher Open MPI would fork a daemon, which is there for MPI_Comm_spawn only, and no
   // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
   // laid out already.
-  if (p.launch.flavour == "none") setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   p.rank = std::make_unique<Rank>(p.mpi, Rank::Saving{look_at_stopped_program, save_image},
                                   p.boot.sanitizer.empty()
                                       ? ""
                                       : "programs built with " + p.boot.sanitizer +
-                                            " cannot be saved: their shadow memory spans terabytes");
+                                            " cannot be saved: their shadow memory spans terabytes",
+                                  p.launch.rank, p.launch.ranks);
   coord::AgentConfig config;
   config.directory = p.boot.directory;
   config.rank = p.launch.rank;
@@ -182,8 +183,10 @@ namespace {
   settled_in(p.boot);
   unsetenv(kBootVariable);
   remember_standard_streams();
-  p.launch = read_launch(p.boot.program);
-  p.inherited = inherited_descriptors(given, p.launch.flavour != "none");
+  auto launch = read_launch(p.boot.program);
+  if (!launch) die(launch.error().message);
+  p.launch = std::move(*launch);
+  p.inherited = inherited_descriptors(given, p.launch.launched);
   p.mpi = mpi_of_this_lower_half();
   if (auto s = check_window(); !s) die(s.error().message);
   if (auto s = map_control_page(p.boot.installation); !s) die(s.error().message);

@@ -41,7 +41,18 @@ coord::Standing Rank::standing() {
   }
   if (mpi_ != nullptr) mpi_->fill_standing(s);
   if (s.refusal.empty()) s.refusal = process_refusal_;
+  if (s.refusal.empty()) s.refusal = place_refusal();
   return s;
+}
+
+// With a launcher that the MPI cannot talk to, every rank is an MPI job of its own.
+std::string Rank::place_refusal() const {
+  if (mpi_ == nullptr || ranks_ == 0 || !mpi_->initialized()) return "";
+  const int rank = mpi_->rank(), size = mpi_->size();
+  if (rank == static_cast<int>(rank_) && size == static_cast<int>(ranks_)) return "";
+  return "the launcher started rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) +
+         ", but to its MPI it is rank " + std::to_string(rank) + " of " + std::to_string(size) +
+         "; start it with a launcher of that MPI (srun: --mpi=...)";
 }
 
 bool Rank::try_stop() {

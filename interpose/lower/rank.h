@@ -22,9 +22,9 @@ class Rank final : public coord::LocalRank {
     std::function<std::string()> look;  // "" or why the checkpoint is refused
     std::function<Result<coord::ImageSummary>(const std::string& directory)> write;
   };
-  // `mpi` may be null (a program without MPI).
-  Rank(MpiRuntime* mpi, Saving saving, std::string refusal = "")
-      : mpi_(mpi), saving_(std::move(saving)), refusal_(std::move(refusal)) {}
+  // `mpi` may be null (a program without MPI). `rank` of `ranks`: as the launcher said; 0 ranks: nobody did.
+  Rank(MpiRuntime* mpi, Saving saving, std::string refusal = "", uint32_t rank = 0, uint32_t ranks = 0)
+      : mpi_(mpi), saving_(std::move(saving)), refusal_(std::move(refusal)), rank_(rank), ranks_(ranks) {}
 
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
   void serve();
@@ -48,12 +48,14 @@ class Rank final : public coord::LocalRank {
 
  private:
   enum class Drain { kNone, kAsked, kRunning, kDone };
+  std::string place_refusal() const;
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);
 
   MpiRuntime* const mpi_;
   const Saving saving_;
   const std::string refusal_;  // why this program can never be saved, or ""
+  const uint32_t rank_, ranks_;
 
   std::atomic<bool> ready_{false};
   std::string process_refusal_;  // agent only: of the attempt under way

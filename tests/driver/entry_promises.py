@@ -371,6 +371,74 @@ def early_interval():
 
 # --- Documents ---------------------------------------------------------------------------------------------------
 
+# --- Launchers ---------------------------------------------------------------------------------------------------
+
+def like_srun(ranks, command):
+    """A shell that starts the command as srun does: one process a rank, which finds its place in its environment. RANK in
+    the command becomes the rank's suffix of a log."""
+    lines = [f"SLURM_PROCID={rank} SLURM_STEP_NUM_TASKS={ranks} SLURM_JOB_ID=1 SLURM_STEP_ID=0 "
+             + " ".join(command).replace("RANK", f".{rank}" if rank else "") + " &" for rank in range(ranks)]
+    return ["bash", "-c", "\n".join(lines) + "\nwait"]
+
+
+@promise("launch.tasks_of_srun_are_ranks_of_one_job")
+def tasks_of_srun():
+    with Place("srun") as place:
+        log = place.path("log")
+        work = [app("plain/plain"), "--steps", "400", "--pace", "10000", "--log", log + "RANK"]
+        job = place.start(like_srun(2, [tool("cropdl-run"), "--dir", place.store, "--"] + work))
+        job.wait_for_step(10)
+        end = time.monotonic() + 20
+        while Log(log + ".1").last_step() < 10:
+            expect(time.monotonic() < end and job.alive(), f"rank 1 does not run: {job.output()}")
+            time.sleep(0.02)
+        version, _, between = take_checkpoint(place, job, attempts=20)
+        with open(place.version_path(version, "manifest.json")) as f:
+            manifest = json.load(f)
+        expect(manifest["ranks"] == 2 and len(manifest["images"]) == 2, f"saved {manifest['ranks']} ranks")
+        job.kill_ranks()
+        before = logs_of(log, 2)
+        restarted = place.start(like_srun(2, [tool("cropdl-restart"), place.store]))
+        restarted.finish()
+        for old, new in zip(before, logs_of(log, 2)):
+            check_whole(new)
+            check_continued(old, new, restarted.started, *between[new.path])
+
+
+@promise("launch.place_that_is_not_told_is_refused_by_name")
+def place_not_told():
+    with Place("untold") as place:
+        run = [tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), "--steps", "1", "--log", place.path("log")]
+        advice = "; start it with a launcher that tells its ranks their place, as mpirun does"
+        says(place, run, f"cropdl-run: started by a PMIx server, how many ranks there are is not told by any variable{advice}",
+             {"PMIX_RANK": "1", "PMIX_NAMESPACE": "x"})
+        says(place, run, f"cropdl-run: started by Slurm's srun, which rank this is is not told: SLURM_PROCID=2 and "
+             f"SLURM_STEP_NUM_TASKS=2{advice}", {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0"})
+        says(place, [tool("cropdl-restart"), place.store], "cropdl-restart: started by Open MPI's mpirun, which rank this is "
+             rf"is not told \(OMPI_COMM_WORLD_RANK\){advice}", {"OMPI_COMM_WORLD_SIZE": "2"})
+        expect(not os.path.exists(place.store), "a store was made")
+
+
+@promise("launch.mpi_that_the_launcher_does_not_reach_is_refused")
+def mpi_not_reached():
+    """srun --mpi=none: every rank is an MPI job of its own, and no cut of theirs means anything."""
+    with Place("apart") as place:
+        log = place.path("log")
+        work = [app("mpich/compute_only"), "--steps", "1000000", "--log", log + "RANK"]
+        job = place.start(like_srun(2, [tool("cropdl-run"), "--dir", place.store, "--"] + work))
+        job.wait_for_step(2)
+        end = time.monotonic() + 30
+        while True:
+            status, text, _ = place.checkpoint()
+            expect(status != 0, f"a checkpoint was taken: {text}")
+            if "only just being started" not in text and "not joined" not in text:
+                break
+            expect(time.monotonic() < end, text)
+            time.sleep(0.1)
+        expect(re.fullmatch(r"cropdl: checkpoint refused: rank [01]: the launcher started rank [01] of 2, but to its MPI it is "
+                            r"rank 0 of 1; start it with a launcher of that MPI \(srun: --mpi=\.\.\.\)", text), text)
+
+
 @promise("documents.folders_use_only_those_above_them")
 def folders():
     with open(os.path.join(SOURCE, "docs", "architecture.md")) as f:

@@ -1,0 +1,135 @@
+// links: cropdl_boot
+// The place that launchers tell a process, from environments like theirs.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "interpose/lower/launch.h"
+
+namespace cropdl::lower {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+Result<Launch> launch_in(const Environment& environment) {
+  ::clearenv();
+  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  return read_launch("program");
+}
+
+void expect_place(const Environment& environment, uint32_t rank, uint32_t ranks, const std::string& flavour) {
+  const auto launch = launch_in(environment);
+  ASSERT_TRUE(launch) << launch.error().message;
+  EXPECT_TRUE(launch->launched);
+  EXPECT_EQ(launch->rank, rank);
+  EXPECT_EQ(launch->ranks, ranks);
+  EXPECT_EQ(launch->flavour, flavour);
+}
+
+std::string refusal_in(const Environment& environment) {
+  const auto launch = launch_in(environment);
+  return launch ? "" : launch.error().message;
+}
+
+// As a task of `srun -n 4` within an allocation of 8 sees it.
+Environment slurm(const std::string& rank) {
+  return {{"SLURM_PROCID", rank},       {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_NTASKS", "8"},
+          {"SLURM_JOB_ID", "17"},       {"SLURM_STEP_ID", "2"},        {"SLURM_LOCALID", rank},
+          {"SLURM_JOB_NODELIST", "n1"}, {"SLURM_NPROCS", "8"}};
+}
+
+Environment with(Environment base, const Environment& more) {
+  for (const auto& [name, value] : more) base[name] = value;
+  return base;
+}
+
+TEST(Launch, WithoutALauncherItIsOneProcess) {
+  const auto launch = launch_in({{"PATH", "/bin"}});
+  ASSERT_TRUE(launch);
+  EXPECT_FALSE(launch->launched);
+  EXPECT_EQ(launch->rank, 0u);
+  EXPECT_EQ(launch->ranks, 1u);
+  EXPECT_EQ(launch->flavour, "none");
+}
+
+TEST(Launch, EachLauncherTellsThePlaceInItsOwnWords) {
+  expect_place({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "3"}}, 3, 4,
+               "openmpi");
+  expect_place({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", "6"}}, 1, 2, "mpich");
+  expect_place({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"I_MPI_MPIRUN", "mpirun"}, {"MPI_LOCALRANKID", "1"}},
+               1, 2, "mpich");
+  expect_place({{"MV2_COMM_WORLD_RANK", "5"}, {"MV2_COMM_WORLD_SIZE", "6"}}, 5, 6, "mpich");
+  expect_place({{"MVP_COMM_WORLD_RANK", "5"}, {"MVP_COMM_WORLD_SIZE", "6"}}, 5, 6, "mpich");
+  expect_place(slurm("3"), 3, 4, "none");
+  expect_place(with(slurm("2"), {{"PMIX_RANK", "2"}, {"PMIX_NAMESPACE", "slurm.pmix.17.2"}}), 2, 4, "none");
+  expect_place({{"FLUX_TASK_RANK", "1"}, {"FLUX_JOB_SIZE", "2"}, {"FLUX_JOB_ID", "f1"}}, 1, 2, "none");
+}
+
+TEST(Launch, WithPmi2OfSlurmTheMpiIsTheProgramsAndWithHydraInItHydras) {
+  expect_place(with(slurm("3"), {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}), 3, 4, "none");
+  expect_place(with(slurm("0"), {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), 1, 2, "mpich");
+  expect_place(with(slurm("3"), {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"HYDI_CONTROL_FD", "7"}}), 3, 4,
+               "mpich");
+}
+
+TEST(Launch, TheInnerLauncherCounts) {
+  expect_place(with(slurm("0"), {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), 1, 2,
+               "openmpi");
+}
+
+TEST(Launch, ABatchScriptIsNoRank) {
+  Environment batch{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "17"}};
+  const auto launch = launch_in(batch);
+  ASSERT_TRUE(launch) << launch.error().message;
+  EXPECT_FALSE(launch->launched);
+  EXPECT_EQ(launch->ranks, 1u);
+  batch["SLURM_PROCID"] = "5";  // and yet: not rank 0 of one
+  expect_place(batch, 5, 8, "none");
+}
+
+TEST(Launch, AllRanksOfALaunchNameItAlikeAndNoOthers) {
+  const auto one = launch_in(slurm("0")), two = launch_in(slurm("1"));
+  const auto other = launch_in(with(slurm("0"), {{"SLURM_STEP_ID", "3"}}));
+  const auto again = launch_in(with(slurm("0"), {{"SLURM_RESTART_COUNT", "1"}}));
+  ASSERT_TRUE(one && two && other && again);
+  EXPECT_EQ(one->run, two->run);
+  EXPECT_NE(one->run, other->run);
+  EXPECT_NE(one->run, again->run);
+  EXPECT_NE(launch_in({})->run, one->run);
+}
+
+TEST(Launch, AKnownLauncherThatDoesNotTellThePlaceIsRefusedByName) {
+  const std::string advice = "; start it with a launcher that tells its ranks their place, as mpirun does";
+  EXPECT_EQ(refusal_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}),
+            "started by a PMIx server, how many ranks there are is not told by any variable" + advice);
+  EXPECT_EQ(
+      refusal_in({{"OMPI_COMM_WORLD_RANK", "0"}}),
+      "started by Open MPI's mpirun, how many ranks there are is not told (OMPI_COMM_WORLD_SIZE)" + advice);
+  EXPECT_EQ(refusal_in({{"PMI_SIZE", "2"}}),
+            "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), which rank this is is not told "
+            "(PMI_RANK)" +
+                advice);
+  EXPECT_EQ(refusal_in({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}),
+            "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), which rank this is is not told: "
+            "PMI_RANK=x" +
+                advice);
+  EXPECT_EQ(refusal_in({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}),
+            "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), which rank this is is not told: "
+            "PMI_RANK=2 and PMI_SIZE=2" +
+                advice);
+  for (const Environment& unclear :
+       {Environment{{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}}, Environment{{"ALPS_APP_PE", "1"}},
+        Environment{{"PALS_RANKID", "0"}}, Environment{{"MV2_COMM_WORLD_RANK", "1"}},
+        Environment{{"PMI_RANK", "1"}, {"PMI_SIZE", "99999999999"}},
+        Environment{{"PMI_RANK", "-1"}, {"PMI_SIZE", "2"}}, Environment{{"FLUX_TASK_RANK", "0"}}}) {
+    const std::string line = refusal_in(unclear);
+    EXPECT_EQ(line.rfind("started by ", 0), 0u) << unclear.begin()->first << ": " << line;
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace cropdl::lower
