@@ -1,4 +1,5 @@
-"""Turns the model into C++: fills the templates. One function per output file.
+"""What the templates ask for: the parts of every function's body on either side, predefined handles, data symbols, the
+coverage table. One template per output file.
 
 Runs at build time only."""
 import re
@@ -6,15 +7,20 @@ from pathlib import Path
 
 import jinja2
 
-import snippets
+from roles import fields
 
-TEMPLATES = Path(__file__).parent / "templates"
+HERE = Path(__file__).parent
 
 
-def environment():
-    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True,
-                              undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+def environment(library: Path):
+    """Templates of the core by their names, a library's own as FOLDER/NAME; those extend the core's."""
+    loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(HERE / "templates"),
+                                  jinja2.PrefixLoader({library.name: jinja2.FileSystemLoader(library / "templates")})])
+    made = jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+                              keep_trailing_newline=True)
     made.tests["numeral"] = lambda text: text.lstrip("-").isdigit()
+    for offered in (upper_bodies, lower_bodies, predefined, integer_handles, data_objects):
+        made.globals[offered.__name__] = offered
     return made
 
 
@@ -25,91 +31,74 @@ def write(path: Path, text: str):
         path.write_text(text)
 
 
-def _fill(side, function, parameter, implementation, renamed=None):
-    snippet = side[parameter.role]
-    array = "rt::HandleArray"
-    if re.match(r"\w+?_I[a-z]|.*_init(_c)?$", function.name):
-        array = "keep"
-    parts = snippets.fill(snippet, function, parameter, implementation, renamed, array)
-    # Two arrays that are one stay one: MPIs recognise aliased buffers by their arrays of types, too.
-    earlier = next((p for p in function.parameters[:function.parameters.index(parameter)]
-                    if p.role == parameter.role == "handles_in" and p.kind == parameter.kind), None)
-    if earlier:
-        names = [(renamed or {}).get(p.name, p.name) for p in (parameter, earlier)]
-        first = parts["argument"].replace(names[0], names[1])
-        parts["argument"] = f"({names[0]} == {names[1]} ? {first} : {parts['argument']})"
-    if parameter.role == "text_out" and side is snippets.UPPER:
-        capacity, _, length = parameter.detail.partition(":")
-        if length and renamed:
-            length = renamed.get(length, length)
-        parts["success"] = f"text_out({parameter.name if not renamed else renamed.get(parameter.name)}, " \
-                           f"{parameter.name if not renamed else renamed.get(parameter.name)}_, {capacity}, " \
-                           f"{length or 'nullptr'});"
-    return parts
+# --- Bodies -------------------------------------------------------------------------------------------------------
 
-
-def _error_object(function, renamed):
-    if function.errors:
-        return f"make_vid(Kind::k{function.errors}, 0)"
+def _parts(model, side, function, implementation, renamed):
+    """Of every parameter: its role, what the texts may name, and the texts of this side, filled in."""
+    rows = []
     for p in function.parameters:
-        if p.role == "handle" and p.kind in ("Comm", "Win", "File"):
-            return f"handle_in<Kind::k{p.kind}>({renamed[p.name]})"
-    return "kNoObject"
+        role = model.roles[p.role]
+        names = fields(function, p, implementation, renamed)
+        texts = {key: text.format(**names) for key, text in role.texts(side, function.pending).items()}
+        earlier = next((e for q, r, e, _ in rows if role.alias and r is role and q.kind == p.kind), None)
+        if earlier:  # two arrays that are one stay one
+            first = texts["argument"].replace(names["n"], earlier["n"])
+            texts["argument"] = f"({names['n']} == {earlier['n']} ? {first} : {texts['argument']})"
+        rows.append((p, role, names, texts))
+    return rows
 
 
-def _null_checks(function, renamed, error_object):
-    """Where this side would write through a pointer before any MPI looks at it: null is the error that the program's
-    MPI makes of it. Results of the tool interface may be null: not wanted."""
-    if function.optional_results:
-        return []
-    checks = []
-    for p in function.parameters:
-        name, error = renamed[p.name], ""
-        if p.role in ("handle_out", "handle_inout", "handle_free"):
-            error = f"null_result(Kind::k{p.kind}, seam::kFn_{function.name})"
-        elif p.role == "info_out":
-            error = f"null_result(Kind::kInfo, seam::kFn_{function.name})"
-        elif p.role in ("flags_out", "text_out", "status_in", "status_inout"):
-            error = "seam::kErrArg"
-        elif p.role in ("value", "constant_out", "constant_always") and p.written and function.lower == "hand":
-            error = "seam::kErrArg"
-        if error:
-            checks.append(f"if (__builtin_expect(!{name}, 0)) return fail({error_object}, {error}, seam::kFn_{function.name});")
-        if p.role == "handles_inout":
-            count = renamed.get(p.count, p.count)
-            checks.append(f"if (__builtin_expect({count} < 0, 0)) return fail({error_object}, kNegativeCount, seam::kFn_{function.name});")
-            checks.append(f"if (__builtin_expect({count} > 0 && !{name}, 0)) return fail({error_object}, null_result(Kind::k{p.kind}, seam::kFn_{function.name}), "
-                          f"seam::kFn_{function.name});")
-    return checks
+def _statements(model, side, function, renamed):
+    """What the library's table wants after a call that succeeded."""
+    lines = []
+    for statement in model.table.get("statement", []):
+        names = {}
+        for name, wanted in statement["needs"].items():
+            if wanted.startswith("@"):
+                choices = str(function.facts.get(wanted[1:], "")).split("|")
+                found = next((p for c in choices for p in function.parameters if p.name == c), None)
+            else:
+                role, _, kind = wanted.partition(":")
+                found = function.first(role, kind)
+            names[name] = found and renamed.get(found.name, found.name)
+        if statement["side"] == side and all(names.values()):
+            lines.append(statement["text"].format(**names))
+    return lines
 
 
-def upper_bodies(model, abi):
+def _collect(rows, key):
+    return [texts[key] for _, _, _, texts in rows if texts[key]]
+
+
+def upper_bodies(model, implementation):
     """What the template needs for every function of an application ABI that is generated."""
     bodies = []
     for f in model.functions:
-        if abi not in f.results or f.upper not in ("generated", "narrow"):
+        if implementation not in f.results or f.upper not in ("generated", "narrow"):
             continue
-        renamed = {p.name: p.labels[abi] for p in f.parameters}
-        declaration = ", ".join(p.declarations[abi] for p in f.parameters) or "void"
-        body = {"name": f.name, "result": f.results[abi], "declaration": declaration}
-        if f.upper == "narrow":
-            body["narrow"] = _narrow_body(f, renamed)
-        if f.upper != "narrow" or f.wide:
-            parts = [_fill(snippets.UPPER, f, p, abi, renamed) for p in f.parameters]
+        renamed = {p.name: p.labels[implementation] for p in f.parameters}
+        body = {"function": f, "name": f.name, "result": f.results[implementation], "renamed": renamed,
+                "declaration": ", ".join(p.declarations[implementation] for p in f.parameters) or "void",
+                "narrow": _narrow_body(f, renamed) if f.upper == "narrow" else None,
+                "whole": f.upper != "narrow" or f.wide}
+        if body["whole"]:
+            rows = _parts(model, "upper", f, implementation, renamed)
             for key in ("before", "success", "always"):
-                body[key] = [x[key] for x in parts if x[key]]
-            body["arguments"] = "".join(", " + x["argument"] for x in parts)
-            body["object"], body["tool"] = _error_object(f, renamed), f.optional_results
-            body["completes"] = f.completes
-            body["before"] = _null_checks(f, renamed, body["object"]) + body["before"]
-            body["inherit"] = _inherit(f, renamed) if f.inherit else ""
+                body[key] = _collect(rows, key)
+            body["arguments"] = [texts["argument"] for _, _, _, texts in rows]
+            body["success"] = _statements(model, "upper", f, renamed) + body["success"]
+            body["refuse"] = _refusals(f, rows)
         bodies.append(body)
     return bodies
 
 
-def _inherit(f, renamed):
-    new = next((p for p in f.parameters if p.role == "handle_out" and p.kind == "Comm"), None)
-    return f"inherit_errhandler(handle_in<Kind::kComm>({renamed[f.inherit]}), {renamed[new.name]}_);" if new else ""
+def _refusals(function, rows):
+    """[(condition, error)]: where this side would write through a pointer before the library looks at it. Results that may
+    be null are not wanted."""
+    if function.optional_results:
+        return []
+    return [[text.format(**names) for text in pair] for p, role, names, _ in rows
+            for pair in role.refuse + (role.refuse_by_hand if p.written and function.lower == "hand" else [])]
 
 
 def _narrow_body(f, renamed):
@@ -136,36 +125,25 @@ def _narrow_body(f, renamed):
 
 
 def lower_bodies(model, implementation):
+    """The same for the lower half: every function, whoever writes it (`kind`)."""
     bodies = []
     for f in model.functions:
-        body = {"name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower,
-                "text": f.text, "collective": "", "meets": ""}
+        body = {"function": f, "name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower}
         if f.lower in ("generated", "text") and implementation not in f.results:
             body["kind"] = "missing"
         if body["kind"] == "generated":
-            parts = [_fill(snippets.LOWER, f, p, implementation) for p in f.parameters]
+            rows = _parts(model, "lower", f, implementation, {})
             for key in ("before", "success", "always"):
-                body[key] = [x[key] for x in parts if x[key]]
-            body["arguments"] = ", ".join(x["argument"] for x in parts)
+                body[key] = _collect(rows, key)
+            body["arguments"] = ", ".join(texts["argument"] for _, _, _, texts in rows)
             body["names"] = ", ".join(p.name for p in f.parameters)
-            body["code"], body["tool"] = f.returns_code, f.optional_results
-            first = next((p.name for p in f.parameters if p.role == "handle" and p.kind == "Comm"), "")
-            body["collective"] = first if f.collective else ""
-            body["meets"] = f"seam::kFn_{f.name}" if f.meets else ""
-            body["communicator"] = first
-            body["success"] += _kept(f)
-            body["sticky"] = f.sticky
+            body["success"] += _statements(model, "lower", f, {})
             body["single"] = len(f.results) < len(model.headers)
         bodies.append(body)
     return bodies
 
 
-def _kept(f):
-    """A reduction that goes on after the call uses its operation until its request is complete."""
-    request = next((p.name for p in f.parameters if p.role == "handle_out" and p.kind == "Request"), None)
-    operation = next((p.name for p in f.parameters if p.role == "handle" and p.kind == "Op"), None)
-    return [f"rt::keep_op(*{request}, {operation});"] if request and operation else []
-
+# --- Predefined handles and data symbols ----------------------------------------------------------------------------
 
 def predefined(model, implementation=None):
     """[(kind, C handle type, [(index, name, available)])]"""
@@ -177,11 +155,11 @@ def predefined(model, implementation=None):
     return rows
 
 
-def integer_handles(model, abi):
+def integer_handles(model, implementation):
     """{kind: (multiplier, bits, table)}: predefined handles that are integers, as a hash without collisions."""
-    constants = model.headers[abi].constants
+    constants = model.headers[implementation].constants
     tables = {}
-    for kind, handle, names in predefined(model, abi):
+    for kind, handle, names in predefined(model, implementation):
         values = {}
         for index, name, available in names:
             value = _integer(constants, name) if available else None
@@ -212,13 +190,16 @@ def _integer(constants, name):
     return None
 
 
-def data_objects(model, symbols, abi, pointers):
-    """[(symbol, size, first word or None, pointee or None)] for every object a library exports."""
-    constants = model.headers[abi].constants
+def data_objects(model, symbols, implementation):
+    """[(symbol, size, first word or None, pointee or None)] for every object a library exports. `symbols`: see
+    header.dynamic_symbols. The first word of a predefined handle's object is its vid (interpose/seam)."""
+    constants = model.headers[implementation].constants
+    pointers, suffix = model.table.get("pointers", {}), model.library.get("pointer_suffix")
+    pattern = model.library.get("predefined_symbol")
     vids = {}
-    for number, (kind, handle, names) in enumerate(predefined(model)):
+    for number, (_, _, names) in enumerate(predefined(model)):
         for index, name, _ in names:
-            match = re.search(r",\s*(\w+)\)", constants.get(name, ""))
+            match = re.search(pattern, constants.get(name, "")) if pattern else None
             symbol = match.group(1) if match else model.table.get("objects", {}).get(name)
             if symbol and (match or symbol in symbols):
                 vids.setdefault(symbol, (number + 1) << 24 | index)
@@ -227,7 +208,8 @@ def data_objects(model, symbols, abi, pointers):
         if kind != "OBJECT":
             continue
         pointee = pointers.get(name) if pointers.get(name) in symbols else None
-        pointee = pointee or (name[:-5] if name.endswith("_addr") and name[:-5] in symbols else None)
+        if not pointee and suffix and name.endswith(suffix) and name[:-len(suffix)] in symbols:
+            pointee = name[:-len(suffix)]
         if size:
             rows.append((name, size, vids.get(name), pointee))
     missing = sorted(set(vids) - {r[0] for r in rows})
@@ -245,15 +227,14 @@ def fortran_integers(files):
     return found
 
 
+# --- What was decided -----------------------------------------------------------------------------------------------
+
 def coverage(model):
     rows = [("function", "upper", "lower", "in", "why")]
     for f in model.functions:
         notes = [f.why] if f.why else []
-        if f.sticky:
-            notes.append("not checkpointable once called: " + f.sticky)
-        if f.collective:
-            notes.append("counted as a collective")
-        if f.meets:
-            notes.append("held like a collective")
+        for key, text in model.table.get("facts", {}).items():
+            if f.facts.get(key) and text:
+                notes.append(text.format(f.facts[key]))
         rows.append((f.name, f.upper, f.lower, "+".join(sorted(f.results)) or "none", "; ".join(notes)))
     return rows

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The generator's command line: headers and checked-in tables in, C++ out. See docs/generator.md.
+"""The generator's command line: headers and a library's checked-in tables in, C++ out. See docs/generator.md.
 
-    generate.py --out DIR --header NAME=HEADER:FLAGS... [--library NAME=LIBRARY.so] [--list]
+    generate.py LIBRARY_FOLDER --out DIR --header NAME=HEADER[,FLAG...] [--library NAME=LIBRARY.so] [--list]
 
-Runs at build time only."""
+NAME tells the library's implementations apart (they differ in header and ABI). Runs at build time only."""
 import argparse
 import sys
+import tomllib
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -13,59 +14,52 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import emit  # noqa: E402
 from header import Header, dynamic_symbols  # noqa: E402
-from model import Model, TableError  # noqa: E402
+from model import Model  # noqa: E402
+from roles import TableError  # noqa: E402
 
-HERE = Path(__file__).parent
+TABLES = {"annotations": "annotations.toml", "roles": "roles.toml", "functions": "functions.txt",
+          "predefined": "predefined.txt", "frozen": "frozen.txt"}
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="LIBRARY_FOLDER")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--header", action="append", default=[], metavar="NAME=FILE[,FLAG...]", required=True)
-    parser.add_argument("--library", action="append", default=[], metavar="NAME=FILE")
-    parser.add_argument("--fortran", action="append", default=[], metavar="NAME=FILE[,FILE...]")
-    parser.add_argument("--annotations", type=Path, default=HERE / "annotations.toml")
-    parser.add_argument("--functions", type=Path, default=HERE / "functions.txt")
-    parser.add_argument("--predefined", type=Path, default=HERE / "predefined.txt")
-    parser.add_argument("--frozen", type=Path, default=HERE / "frozen.txt")
+    parser.add_argument("--library", action="append", default=[], metavar="NAME=FILE",
+                        help="the shared library, for the symbols that programs may import")
+    parser.add_argument("--fortran", action="append", default=[], metavar="NAME=FILE[,FILE...]",
+                        help="Fortran headers with the integers of predefined handles")
+    for name, file in TABLES.items():
+        parser.add_argument(f"--{name}", type=Path, help=f"instead of LIBRARY_FOLDER/{file}")
     parser.add_argument("--hand", type=Path, help="list of functions whose lower side is written by hand")
     parser.add_argument("--list", action="store_true", help="print what was decided for each function")
     return parser.parse_args()
 
 
+def by_name(items):
+    return {name: rest.split(",") for name, _, rest in (item.partition("=") for item in items)}
+
+
 def main():
     options = arguments()
-    import tomllib
-    names = tomllib.loads(options.annotations.read_text())["names"]
-    headers = {}
-    for item in options.header:
-        name, _, rest = item.partition("=")
-        file, *flags = rest.split(",")
-        headers[name] = Header(Path(file), flags, names)
-    model = Model(headers, options.annotations, options.functions, options.predefined, options.frozen, options.hand)
-    templates = emit.environment()
-
-    def render(output, template, **values):
-        emit.write(options.out / output, templates.get_template(template).render(model=model, **values))
-
-    render("mpi_functions.h", "functions.h.j2", implementations=sorted(headers))
-    render("mpi_predefined.h", "predefined.h.j2", kinds=emit.predefined(model))
-    render("lower_functions.h", "lower_functions.h.j2", bodies=emit.lower_bodies(model, next(iter(headers))))
-    for name in headers:
-        render(f"constants_{name}.h", "constants.h.j2", implementation=name)
-        render(f"lower_predefined_{name}.inc", "lower_predefined.inc.j2", kinds=emit.predefined(model, name))
-        render(f"lower_{name}.cpp", "lower.cpp.j2", implementation=name, bodies=emit.lower_bodies(model, name))
-        render(f"upper_{name}.cpp", "upper.cpp.j2", abi=name, bodies=emit.upper_bodies(model, name))
-        fortran = next((f.partition("=")[2].split(",") for f in options.fortran if f.startswith(name + "=")), [])
-        render(f"upper_handles_{name}.h", "upper_handles.h.j2", abi=name, kinds=emit.predefined(model, name),
-               integers=emit.integer_handles(model, name),
-               fortran=emit.fortran_integers([Path(f) for f in fortran]))
-    for item in options.library:
-        name, _, file = item.partition("=")
-        objects = emit.data_objects(model, dynamic_symbols(Path(file)), name, model.table.get("pointers", {}))
-        render(f"upper_data_{name}.S", "data.S.j2", objects=objects, abi=name)
-    emit.write(options.out / "coverage.tsv",
-               "".join("\t".join(row) + "\n" for row in emit.coverage(model)))
+    files = {name: getattr(options, name) or options.folder / file for name, file in TABLES.items()}
+    names = tomllib.loads(files["annotations"].read_text())["library"]["names"]
+    headers = {name: Header(Path(file), flags, names) for name, (file, *flags) in by_name(options.header).items()}
+    model = Model(headers, {**files, "hand": options.hand})
+    symbols = {name: dynamic_symbols(Path(file)) for name, (file,) in by_name(options.library).items()}
+    fortran = by_name(options.fortran)
+    templates = emit.environment(options.folder)
+    for output in model.table["output"]:
+        template = templates.get_template(output["template"])
+        # One for all implementations names functions and handles only, so it is the same whichever it is made from.
+        each = list(headers) if "{implementation}" in output["file"] else [next(iter(headers))]
+        for name in each:
+            text = template.render(model=model, table=model.table, library=model.library, implementation=name,
+                                   symbols=symbols.get(name, {}),
+                                   fortran=emit.fortran_integers([Path(f) for f in fortran.get(name, [])]))
+            emit.write(options.out / output["file"].format(implementation=name), text)
+    emit.write(options.out / "coverage.tsv", "".join("\t".join(row) + "\n" for row in emit.coverage(model)))
     if options.list:
         print((options.out / "coverage.tsv").read_text(), end="")
 

@@ -19,6 +19,7 @@ class Argument:
     const: bool          # the pointee is const
     array: bool          # written as an array
     callback: bool       # pointer to a function
+    enumeration: bool    # of an enumeration's type, behind pointers too
     declaration: str     # "const int counts[]" as C, for a definition
 
 
@@ -115,6 +116,13 @@ class Header:
                 return e.get("name"), depth, const, callback
             reference = e.get("type")
 
+    def _innermost(self, reference):
+        """The element behind pointers, arrays, qualifiers and typedefs."""
+        e = self._element(reference)
+        while e.tag in ("CvQualifiedType", "PointerType", "ArrayType", "Typedef", "ElaboratedType"):
+            e = self._element(e.get("type"))
+        return e
+
     def _prototype(self, element):
         prototype = Prototype(element.get("name"), self._spell(element.get("returns")))
         for position, a in enumerate(element):
@@ -127,7 +135,7 @@ class Header:
             prototype.arguments.append(Argument(
                 name, self._spell(a.get("type")), base, depth, const,
                 bool(original) and self._element(original).tag == "ArrayType", callback,
-                self._spell(a.get("type"), name)))
+                self._innermost(a.get("type")).tag == "Enumeration", self._spell(a.get("type"), name)))
         return prototype
 
 

@@ -1,5 +1,5 @@
-"""From headers and the table of annotations to one record per function: who writes which side, the role of every
-parameter, and the signature in the seam.
+"""From headers and a library's tables to one record per function: who writes which side, the role of every
+parameter, and the signature in the seam. What is true of one library only stands in its tables.
 
 Runs at build time only."""
 import hashlib
@@ -8,22 +8,20 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
-class TableError(Exception):
-    """Something a person has to put right in the checked-in tables. One line."""
+from roles import Roles, TableError
 
 
 @dataclass
 class Parameter:
     name: str
-    role: str                 # see snippets.py
+    role: str                 # see the library's roles.toml
     detail: str = ""          # constant group, capacity, ...
     kind: str = ""            # seam kind of a handle
     handle: str = ""          # its C type
     count: str = ""           # C expression of an array's length
     seam: str = ""            # C++ type in the seam
     written: bool = False     # one value that the function writes, and not an array or a buffer
-    narrow: str = ""          # how a large-count parameter becomes the base function's
+    narrow: str = ""          # how a parameter becomes the narrow function's
     types: dict = field(default_factory=dict)         # C type per implementation
     declarations: dict = field(default_factory=dict)  # C declaration per implementation
     labels: dict = field(default_factory=dict)        # the parameter's own name per implementation
@@ -33,43 +31,32 @@ class Parameter:
 class Function:
     name: str
     index: int
-    results: dict
+    results: dict             # C type of the result per implementation that has the function
     parameters: list
     upper: str = "generated"
     lower: str = "generated"
     why: str = ""
     annotation: str = "none"
-    collective: bool = False
-    meets: bool = False
-    sticky: str = ""
-    inherit: str = ""
-    errors: str = ""          # kind whose null object has the handler of this function's errors
-    wide: bool = False        # a large-count one that goes on alone where its counts do not fit its base
+    facts: dict = field(default_factory=dict)  # what the table says and only the library's templates understand
+    wide: bool = False        # a wide one that goes on alone where its counts do not fit the narrow function
+    pending: bool = False     # goes on after it returned
     optional_results: bool = False  # null instead of a result's address: not wanted
-    completes: bool = False   # its errors may be those of a request, whose communicator has the handler
     text: str = ""
     seam: str | None = None
-    base: str = ""            # the function a large-count one is expressed by
+    base: str = ""            # the narrow function that a wide one is expressed by
+    seam_result: str = "int"
+    returns_code: bool = False
     variadic: bool = False
-
-    @property
-    def implementations(self):
-        return set(self.results)
-
-    @property
-    def returns_code(self):
-        return set(self.results.values()) == {"int"}
 
     @property
     def seam_parameters(self):
         if self.seam is not None:
             return self.seam or "void"
-        return ", ".join(f"{p.seam} {p.name}".replace("* ", "* ") for p in self.parameters) or "void"
+        return ", ".join(f"{p.seam} {p.name}" for p in self.parameters) or "void"
 
-    @property
-    def seam_result(self):
-        result = next(iter(self.results.values()), "int")
-        return "int" if result == "int" else "double" if result == "double" else "int64_t"
+    def first(self, role, *kinds):
+        """The first parameter of the role and one of the kinds, or None."""
+        return next((p for p in self.parameters if p.role == role and p.kind in kinds), None)
 
 
 def read_list(path: Path):
@@ -77,26 +64,49 @@ def read_list(path: Path):
     return [line.split("#")[0].strip() for line in path.read_text().splitlines() if line.split("#")[0].strip()]
 
 
+CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide"}
+
+
 class Model:
-    def __init__(self, headers: dict, annotations: Path, functions: Path, predefined: Path, frozen: Path,
-                 hand: Path | None):
+    """`files`: the library's annotations, roles, functions, predefined and frozen, and `hand`, the list of functions whose
+    lower side is written by hand (or None)."""
+
+    def __init__(self, headers: dict, files: dict):
         self.headers = headers
-        self.table = tomllib.loads(annotations.read_text())
-        self.handles = self.table["handles"]
-        self.order = read_list(functions)
-        self.predefined = self._read_predefined(predefined)
+        self.files = files
+        self.table = tomllib.loads(files["annotations"].read_text())
+        self.library = {"weak_prefix": "", **self.table["library"]}
+        self.roles = Roles(files["roles"])
+        self.handles = self.table.get("handles", {})
+        self.order = read_list(files["functions"])
+        self.predefined = self._read_predefined(files["predefined"])
+        hand = files.get("hand")
         self.hand = set(read_list(hand)) if hand and hand.exists() else None
-        self._check_frozen(frozen)
-        self._rules = [(re.compile(r["match"]), r) for r in self.table["rule"]]
-        self._optional = [re.compile(text) for text in self.table["optional_results"]["match"]]
-        self._classes = [(re.compile(c["match"]), c) for c in self.table["class"]]
-        self._check_order(functions)
+        self._check_frozen(files["frozen"])
+        self._rules = [(re.compile(r["match"]), r) for r in self.table.get("rule", [])]
+        self._optional = self._patterns("optional_results")
+        self._pending = self._patterns("pending")
+        self._classes = [(re.compile(c["match"]), c) for c in self.table.get("class", [])]
+        self._check_keys()
+        self._check_order(files["functions"])
         self.functions = [self._function(name, index) for index, name in enumerate(self.order)]
         by_name = {f.name: f for f in self.functions}
-        for f in self.functions:
-            self._narrow(f, by_name)
+        if "narrow" in self.table:
+            for f in self.functions:
+                self._narrow(f, by_name, self.table["narrow"])
 
     # --- checked-in lists -------------------------------------------------------------------------------------
+
+    def _patterns(self, section):
+        return [re.compile(text) for text in self.table.get(section, {}).get("match", [])]
+
+    def _check_keys(self):
+        known = CLASS_KEYS | set(self.table.get("facts", {}))
+        entries = [(c["match"], c) for c in self.table.get("class", [])] + list(self.table.get("function", {}).items())
+        for name, entry in entries:
+            if set(entry) - known:
+                raise TableError(f"{self.files['annotations']}: {name} says {' '.join(sorted(set(entry) - known))}, "
+                                 "which means nothing: a key is one of the generator's or stands under [facts]")
 
     def _check_order(self, path):
         if len(set(self.order)) != len(self.order):
@@ -104,7 +114,7 @@ class Model:
         declared = {name for header in self.headers.values() for name in header.functions}
         new = sorted(declared - set(self.order))
         if new:
-            raise TableError(f"{path}: append these functions of this host's mpi.h at the end (never reorder): "
+            raise TableError(f"{path}: append these functions of this host's header at the end (never reorder): "
                              + " ".join(new))
 
     def _check_frozen(self, path):
@@ -128,7 +138,8 @@ class Model:
     def available(self, implementation, name):
         """Whether a constant or predefined handle exists in an implementation's header."""
         value = self.headers[implementation].constants.get(name)
-        return value is not None and not value.startswith("THIS_SYMBOL_WAS_REMOVED")
+        removed = self.library.get("removed")
+        return value is not None and not (removed and value.startswith(removed))
 
     # --- functions --------------------------------------------------------------------------------------------
 
@@ -138,7 +149,7 @@ class Model:
             if pattern.search(name):
                 merged, source = dict(entry), "class"
                 break
-        single = self.table["function"].get(name)
+        single = self.table.get("function", {}).get(name)
         if single is not None:
             merged.update(single)
             source = "function"
@@ -149,29 +160,31 @@ class Model:
         entry, source = self._class_of(name)
         f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], annotation=source)
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
-        f.why, f.collective, f.sticky = entry.get("why", ""), entry.get("collective", False), entry.get("sticky", "")
-        f.meets, f.completes = entry.get("meets", False), entry.get("completes", False)
-        f.inherit, f.errors, f.text = entry.get("inherit", ""), entry.get("errors", ""), entry.get("text", "")
+        f.why, f.text = entry.get("why", ""), entry.get("text", "")
         f.seam, f.wide = entry.get("seam"), entry.get("wide", False)
+        f.facts = {key: entry.get(key, "") for key in self.table.get("facts", {})}
         f.optional_results = any(pattern.search(name) for pattern in self._optional)
+        f.pending = any(pattern.search(name) for pattern in self._pending)
         if self.hand is not None:
             if name in self.hand:
                 f.lower = "hand"
             elif f.lower == "hand":
-                raise TableError(f"annotations.toml says that the lower side of {name} is written by hand, but "
-                                 "interpose/mpi/lower/hand_functions.txt does not list it")
+                raise TableError(f"{self.files['annotations'].name} says that the lower side of {name} is written by hand, "
+                                 f"but {self.files['hand']} does not list it")
         if not prototypes:
             f.upper = f.lower = "none"
             f.why = "in no header of this host"
             return f
+        results = set(f.results.values())
+        f.returns_code = results == {self.library["code"]}
+        f.seam_result = self.table["seam_types"].get(next(iter(f.results.values())), "int64_t")
         arities = {len(p.arguments) for p in prototypes.values()}
         if len(arities) != 1:
             raise TableError(f"{name} has different numbers of parameters in the headers; it needs entries by hand")
         f.variadic = any(p.variadic for p in prototypes.values())
-        info_to_lower = entry.get("info") == "lower"
         for position in range(arities.pop()):
             arguments = {i: p.arguments[position] for i, p in prototypes.items()}
-            f.parameters.append(self._parameter(f, arguments, info_to_lower))
+            f.parameters.append(self._parameter(f, arguments, entry.get("kinds", {})))
         names = [p.name for p in f.parameters]
         for p in f.parameters:
             if p.count and "(" not in p.count:
@@ -179,14 +192,12 @@ class Model:
                 if not alternatives:
                     raise TableError(f"{name}:{p.name} needs a count; none of {p.count} is a parameter")
                 p.count = alternatives[0]
-            elif p.role in ("handles_in", "handles_out", "handles_inout", "statuses_out") and not p.count:
+            elif self.roles[p.role].length and not p.count:
                 if f.upper == "generated" or f.lower == "generated":
                     raise TableError(f"{name}:{p.name} is an array whose length the table does not say")
-        if f.inherit:
-            f.inherit = next((n for n in f.inherit.split("|") if n in names), "")
         return f
 
-    def _parameter(self, f, arguments, info_to_lower):
+    def _parameter(self, f, arguments, kinds):
         # Names, constness and types come from the header that declares most; positions are equal in all.
         a = next(reversed(list(arguments.values())))
         p = Parameter(a.name, "value")
@@ -202,34 +213,30 @@ class Model:
             p.kind, p.handle = self.handles[handle], handle
             p.seam = "Vid" if a.depth == 0 else "const Vid*" if a.const else "Vid*"
             p.role = "handle" if a.depth == 0 else "handles_in" if a.const or a.array else "handle_out"
-            if p.kind == "Info":
-                p.role = {"handle": "info_in" if info_to_lower or f.sticky else "info_null",
-                          "handle_out": "info_out"}.get(p.role, p.role)
-                if f.name.startswith("MPI_Info"):
-                    p.role = "handle" if a.depth == 0 else "handle_out"
+            sets = self.table.get("kind_roles", {}).get(p.kind, {})
+            p.role = sets.get(kinds.get(p.kind, "default"), {}).get(p.role, p.role)
         else:
             stars = "*" * a.depth
             base = self.table["seam_types"].get(a.base)
             if base is None:
-                p.seam = "int" if a.depth == 0 and f"{a.base}".endswith(("safety", "order")) else "void*" + stars[1:]
-                p.role = "value"
+                p.seam = "int" if a.depth == 0 and a.enumeration else "void*" + stars[1:]
             else:
                 p.seam = ("const " if a.const and a.depth else "") + base + stars
-                p.role = "status_out" if base == "Status" else "value"
                 p.written = a.depth == 1 and not a.const and not a.array and base in ("int", "int64_t", "double")
+            p.role = self.table.get("type_roles", {}).get(a.base, "value")
         # A rule is by name; one for a handle or value passed by pointer does not fit where it is passed otherwise.
-        misfit = rule and (handle and a.depth == 0 and rule["role"].startswith("handle")
-                           or a.depth > 0 and rule["role"].split(":")[0] in ("constant", "flags", "all_handles"))
-        if rule and not misfit:
-            p.role, _, p.detail = rule["role"].partition(":")
-            p.count = rule.get("count", "")
+        if rule:
+            role, _, detail = rule["role"].partition(":")
+            if not self.roles[role].misfit(a.depth):
+                p.role, p.detail, p.count = role, detail, rule.get("count", "")
         return p
 
-    def _narrow(self, f, by_name):
-        """A large-count function whose base is re-made from a recipe calls the base when its counts fit."""
-        if not f.name.endswith("_c") or f.lower == "hand" or f.upper != "generated":
+    def _narrow(self, f, by_name, table):
+        """A wide function whose narrow one is re-made from a recipe calls that one when its counts fit."""
+        suffix, count, address = table["suffix"], table["count"], table["address"]
+        if not f.name.endswith(suffix) or f.lower == "hand" or f.upper != "generated":
             return
-        base = by_name.get(f.name[:-2])
+        base = by_name.get(f.name[:-len(suffix)])
         if not base or base.lower != "hand" or len(base.parameters) != len(f.parameters):
             return
         implementation = next(iter(f.results))
@@ -243,20 +250,18 @@ class Model:
             clean = lambda t: t.replace("const ", "").replace(" ", "")
             if clean(a) == clean(b):
                 mine.narrow = "same"
-            elif clean(a) == "MPI_Count" and clean(b) == "int":
+            elif clean(a) == count and clean(b) == "int":
                 mine.narrow = "int"
-            elif clean(a).startswith("MPI_Count") and clean(b).startswith("MPI_Aint"):
+            elif clean(a).startswith(count) and clean(b).startswith(address):
                 mine.narrow = f"cast:{b}"
-            elif clean(a) == "MPI_Count*" and clean(b) == "int*" and "const" in a:
+            elif clean(a) == count + "*" and clean(b) == "int*" and "const" in a:
                 mine.narrow = "array"
-            elif clean(a) == "MPI_Count*" and clean(b) == "int*":
+            elif clean(a) == count + "*" and clean(b) == "int*":
                 mine.narrow = "out"
             else:
                 raise TableError(f"{f.name}:{mine.name} cannot be expressed by {base.name} ({a} against {b})")
-        lengths = [p.name for p in f.parameters if p.narrow == "int" and p.name in ("count", "ndims")]
         for p in f.parameters:
             if p.narrow == "array":
-                named = "ndims" if any(q.name == "ndims" for q in f.parameters) else (lengths or [""])[0]
-                if not named:
+                p.count = next((name for name in table["lengths"] if any(q.name == name for q in f.parameters)), "")
+                if not p.count:
                     raise TableError(f"{f.name}:{p.name} is an array whose length is not known")
-                p.count = named

@@ -17,7 +17,7 @@
 namespace cropdl::seam {
 
 // kind << 24 | index. Index 0 is the kind's null handle, then come the predefined ones in the order of
-// interpose/gen/predefined.txt, and from kFirstDynamic on those that the program made.
+// interpose/gen/mpi/predefined.txt, and from kFirstDynamic on those that the program made.
 using Vid = uint32_t;
 enum class Kind : uint32_t {
   kNone,

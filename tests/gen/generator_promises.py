@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 from pathlib import Path
 
 COMMAND = Path(sys.argv[1]).read_text().splitlines()
 LIBRARIES = [item.split("=") for item in sys.argv[2:]]
 GENERATOR = Path(COMMAND[1]).parent
+TABLES = Path(COMMAND[2])
 
 
 def exported(library):
@@ -67,8 +69,48 @@ class Generator(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.functions = (GENERATOR / "functions.txt").read_text()
-        self.predefined = (GENERATOR / "predefined.txt").read_text()
+        self.functions = (TABLES / "functions.txt").read_text()
+        self.predefined = (TABLES / "predefined.txt").read_text()
+        self.annotations = (TABLES / "annotations.toml").read_text()
+        self.roles = (TABLES / "roles.toml").read_text()
+
+    def test_the_core_knows_no_library(self):
+        """No name of a library that the tables beside it describe: of the library, its handle types, their kinds in the
+        seam, its functions, its constants, its facts."""
+        core = sorted(GENERATOR.glob("*.py")) + sorted((GENERATOR / "templates").glob("*.j2"))
+        libraries = sorted(GENERATOR.glob("*/annotations.toml"))
+        self.assertGreater(len(core), 8)
+        self.assertGreater(len(libraries), 0)
+        said = []
+        for path in libraries:
+            table = tomllib.loads(path.read_text())
+            handles = table.get("handles", {})
+            # Words that are ordinary English too are looked for in code only (quoted or behind a dot).
+            names = set(handles) | set(handles.values()) | {table["library"]["success"]}
+            names |= {n for group in table.get("constants", {}).values() for n in group} | set(table.get("errors", {}))
+            names |= {line for line in (path.parent / "functions.txt").read_text().splitlines() if line[:1] != "#"}
+            facts = set(table.get("facts", {}))
+            prefix = re.compile(rf"(?i)(?<![a-z])(p|o)?{table['library']['name']}")
+            for file in core:
+                for number, line in enumerate(file.read_text().splitlines(), 1):
+                    words = set(re.findall(r"\w+", line)) & names
+                    quoted = {a or b for a, b in re.findall(r"""["'](\w+)["']|facts\.(\w+)""", line)} & facts
+                    if words or quoted or prefix.search(line):
+                        said.append(f"{file.name}:{number}: {line.strip()}")
+        self.assertEqual(said, [])
+
+    def test_a_key_that_means_nothing_stops_the_build(self):
+        result = generate(self.folder.name, annotations=self.annotations.replace("collective = true", "colective = true", 1))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("colective", result.stderr)
+        result = generate(self.folder.name, roles=self.roles.replace("\nby = ", "\nbye = ", 1))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("bye", result.stderr)
+
+    def test_a_role_that_is_not_described_stops_the_build(self):
+        result = generate(self.folder.name, annotations=self.annotations.replace('role = "weights"', 'role = "wheights"'))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("wheights", result.stderr)
 
     def test_every_function_has_a_writer_on_both_sides(self):
         result = generate(self.folder.name)

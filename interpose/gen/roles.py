@@ -1,0 +1,62 @@
+"""What a parameter's role means on either side of the seam, as the library's roles.toml says it: four texts a side.
+
+Runs at build time only."""
+import tomllib
+from pathlib import Path
+
+
+class TableError(Exception):
+    """Something a person has to put right in the checked-in tables. One line."""
+
+
+TEXTS = ("before", "argument", "success", "always")
+KEYS = {"by", "length", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending"}
+
+
+class Role:
+    def __init__(self, name, entry):
+        if set(entry) - KEYS:
+            raise TableError(f"role {name} says {' '.join(sorted(set(entry) - KEYS))}, which means nothing")
+        self.name = name
+        self.by = entry.get("by", "")
+        self.length = entry.get("length", False)
+        self.alias = entry.get("alias", False)
+        self.refuse = entry.get("refuse", [])
+        self.refuse_by_hand = entry.get("refuse_by_hand", [])
+        self.entry = entry
+
+    def misfit(self, depth):
+        """A rule that gives this role does not fit a parameter with so many pointers."""
+        return self.by == "pointer" and depth == 0 or self.by == "value" and depth > 0
+
+    def texts(self, side, pending):
+        """{before, argument, success, always} on the side."""
+        found = self.entry.get(side, {})
+        if found is False:
+            raise TableError(f"role {self.name} has no {side} side; the function must be written by hand there")
+        if pending:
+            found = {**found, **self.entry.get(f"{side}_pending", {})}
+        return {key: found.get(key, "{n}" if key == "argument" else "") for key in TEXTS}
+
+
+class Roles:
+    def __init__(self, path: Path):
+        self.path = path
+        self.roles = {name: Role(name, entry) for name, entry in tomllib.loads(path.read_text()).items()}
+
+    def __getitem__(self, name):
+        if name not in self.roles:
+            raise TableError(f"{self.path} does not say what the role {name} means")
+        return self.roles[name]
+
+
+def fields(function, parameter, implementation, renamed):
+    """What the texts of a parameter may name. `renamed`: the parameters' names in this implementation's header."""
+    count = parameter.count
+    for theirs, ours in renamed.items():
+        count = ours if count == theirs else count.replace(f"({theirs})", f"({ours})")
+    first, _, second = parameter.detail.partition(":")
+    kind, type_ = parameter.kind, parameter.types.get(implementation, "")
+    return {"n": renamed.get(parameter.name, parameter.name), "T": type_, "P": type_.rstrip("* "), "K": kind,
+            "k": kind.lower(), "H": parameter.handle, "c": count, "g": first,
+            "l": renamed.get(second, second) or "nullptr", "f": function.name}
