@@ -359,6 +359,38 @@ bool leave_terminal(int, const std::string&) {
   return result == 0;
 }
 
+// What the kernel keeps in its task_struct, or in credentials, which the C library changes for all threads
+// but a raw system call for one. All else belongs to the process (its memory, its signals).
+constexpr const char* kOfThread[] = {"scheduling policy",
+                                     "nice value",
+                                     "utilization clamp",
+                                     "CPU affinity",
+                                     "I/O priority",
+                                     "memory policy",
+                                     "timer slack",
+                                     "time stamp counter switch (PR_SET_TSC)",
+                                     "machine check policy",
+                                     "I/O flusher flag",
+                                     "speculation control (store bypass)",
+                                     "speculation control (indirect branches)",
+                                     "speculation control (L1D flush)",
+                                     kGroups,
+                                     kGroupIds,
+                                     kUserIds,
+                                     kBoundingSet,
+                                     kAmbientSet,
+                                     kSecureBits,
+                                     kCapabilities,
+                                     "parent death signal",
+                                     "CPUID switch",
+                                     "personality",
+                                     "no_new_privs flag",
+                                     "set of seccomp filters",
+                                     "core scheduling cookie",
+                                     "shadow stack",
+                                     "thread keyring",
+                                     "session keyring"};
+
 std::vector<Attribute> make_table() {
   using S = Stage;
   std::vector<Attribute> t = {
@@ -445,6 +477,10 @@ std::vector<Attribute> make_table() {
     t.push_back(
         {row.name, std::string("limits:") + row.shown, S::kLast, read_limit, write_limit, row.resource});
   }
+  for (Attribute& row : t)
+    row.of_thread = row.name.find("namespace") != std::string::npos ||
+                    row.name.rfind("security label", 0) == 0 ||
+                    std::find(std::begin(kOfThread), std::end(kOfThread), row.name) != std::end(kOfThread);
   return t;
 }
 

@@ -111,6 +111,37 @@ Status restore_attributes(const AttributeValues& saved) {
   return {};
 }
 
+AttributeValues thread_attributes() {
+  AttributeValues values;
+  for (const Attribute& a : attributes())
+    if (a.of_thread) values[a.name] = a.read(a.parameter);
+  return values;
+}
+
+Result<AttributeValues> differing_attributes(const AttributeValues& mains) {
+  AttributeValues differing;
+  for (const auto& [name, mine] : thread_attributes()) {
+    const std::string& main = mains.at(name);
+    if (mine == main) continue;
+    const Attribute& a = attributes_by_name().at(name);
+    if (a.write == nullptr || mine.empty() || (a.savable != nullptr && !a.savable(mine)))
+      return Error{"has another " + name + " than the main thread (" + (mine.empty() ? "none" : mine) +
+                   ", not " + (main.empty() ? "none" : main) + "), which cannot be saved yet"};
+    differing[name] = mine;
+  }
+  return differing;
+}
+
+std::string put_back_differing(const AttributeValues& saved) {
+  std::string line;
+  for (const auto& [name, value] : saved) {
+    const auto found = attributes_by_name().find(name);
+    if (found == attributes_by_name().end() || put_back(found->second, value)) continue;
+    line += (line.empty() ? "" : ", ") + name + " " + value;
+  }
+  return line;
+}
+
 Status restore_last_attributes() {
   for (const Attribute& a : attributes()) {
     const auto found = last_values.find(a.name);

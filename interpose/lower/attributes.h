@@ -27,7 +27,8 @@ struct Attribute {
   bool (*write)(int, const std::string& value) = nullptr;  // errno when false; null: cannot be put back
   int parameter = 0;
   bool (*savable)(const std::string& value) = nullptr;  // null: every value is, if there is a `write`
-  bool exact = true;  // false: more than the value may stand afterwards (registrations)
+  bool exact = true;       // false: more than the value may stand afterwards (registrations)
+  bool of_thread = false;  // each thread has its own, at first that of the one that made it
 };
 const std::map<std::string, Attribute>& attributes_by_name();
 std::span<const Attribute> attributes();  // in the order in which they are put back
@@ -49,6 +50,13 @@ Result<AttributeValues> changed_attributes();
 // follows. Limits are raised here, and lowered in the last stage, which cannot fail then.
 Status restore_attributes(const AttributeValues& saved);
 Status restore_last_attributes();
+
+// Of the calling thread. One that differs from the main thread's is the program's, or of the program's
+// making; an error says which cannot be saved, after the thread's name.
+AttributeValues thread_attributes();
+Result<AttributeValues> differing_attributes(const AttributeValues& mains);
+// "" or what could not be put back, and is as the main thread has it.
+std::string put_back_differing(const AttributeValues& saved);
 
 // Credentials are put back together (credentials.cpp).
 bool restore_credentials(const AttributeValues& saved);

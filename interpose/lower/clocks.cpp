@@ -23,21 +23,36 @@ int64_t read(clockid_t clock) {
   return t.tv_sec * 1'000'000'000 + t.tv_nsec;
 }
 
+std::vector<int64_t> usage(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  std::vector<int64_t> words(kUsageWords);
+  memcpy(words.data(), &usage, sizeof usage);
+  return words;
+}
+
 // What the kernel says in this process.
 Clocks kernel_clocks() {
   Clocks c{read(CLOCK_MONOTONIC),          read(CLOCK_MONOTONIC_RAW),     read(CLOCK_BOOTTIME),
            read(CLOCK_PROCESS_CPUTIME_ID), read(CLOCK_THREAD_CPUTIME_ID), {}};
-  for (const int who : kUsages) {
-    rusage usage{};
-    getrusage(who, &usage);
-    std::vector<int64_t> words(kUsageWords);
-    memcpy(words.data(), &usage, sizeof usage);
-    c.usage.push_back(words);
-  }
+  for (const int who : kUsages) c.usage.push_back(usage(who));
   return c;
 }
 
+void add_usage(std::vector<int64_t>& words, const int64_t* before) {
+  for (size_t i = 0; i < kUsageWords; ++i)
+    words[i] = i == kMaximum ? std::max(words[i], before[i]) : words[i] + before[i];
+  for (const size_t time : {0, 2})  // seconds and microseconds
+    if (words[time + 1] >= 1'000'000) words[time] += 1, words[time + 1] -= 1'000'000;
+}
+
 }  // namespace
+
+std::vector<int64_t> usage_of_thread(const int64_t* before) {
+  std::vector<int64_t> words = usage(RUSAGE_THREAD);
+  add_usage(words, before);
+  return words;
+}
 
 void to_json(nlohmann::json& j, const Clocks& c) {
   j = {{"monotonic", c.monotonic},   {"raw", c.raw},
@@ -62,13 +77,7 @@ Clocks read_clocks() {
   c.boottime += o.boottime;
   c.process_cpu += o.process_cpu;
   c.thread_cpu += o.thread_cpu;
-  for (size_t which = 0; which < c.usage.size(); ++which) {
-    auto& words = c.usage[which];
-    for (size_t i = 0; i < kUsageWords; ++i)
-      words[i] = i == kMaximum ? std::max(words[i], o.usage[which][i]) : words[i] + o.usage[which][i];
-    for (const size_t time : {0, 2})  // seconds and microseconds
-      if (words[time + 1] >= 1'000'000) words[time] += 1, words[time + 1] -= 1'000'000;
-  }
+  for (size_t which = 0; which < c.usage.size(); ++which) add_usage(c.usage[which], o.usage[which]);
   return c;
 }
 

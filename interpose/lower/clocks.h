@@ -19,6 +19,9 @@ void from_json(const nlohmann::json& j, Clocks& clocks);
 
 Clocks read_clocks();
 
+// struct rusage of the calling thread, which is not the main one, with what it had before.
+std::vector<int64_t> usage_of_thread(const int64_t* before);
+
 // In a process that continues an image, before the filter is installed and the program runs.
 void continue_clocks(const Clocks& saved);
 

@@ -24,9 +24,18 @@ void wake(volatile void* word) {
   upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
+// Where the C library keeps the thread's number in the block that a record's thread has been lent; the next
+// thread with that record gets the same block.
+int32_t* numbers[seam::kMaxThreads];
+
+int32_t*& number_in_block(const seam::ThreadRecord* thread) {
+  return numbers[thread - seam::state()->threads];
+}
+
 void* donor(void* record) {
   auto* thread = static_cast<seam::ThreadRecord*>(record);
-  lend_block_to(thread->tid);
+  number_in_block(thread) = lend_block_to(thread->tid);
+  thread->lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 1024) & ~15ull;
   __atomic_store_n(&thread->lower_fs, seam::fs_base(), __ATOMIC_SEQ_CST);
   wake(&thread->lower_fs);
   for (;;) pause();
@@ -70,7 +79,10 @@ __attribute__((optimize("no-stack-protector"))) void wait_for_donor(seam::Thread
 }  // namespace
 
 __attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
-  if (thread->lower_fs == 0) wait_for_donor(thread);
+  if (thread->lower_fs == 0)
+    wait_for_donor(thread);
+  else if (int32_t* number = number_in_block(thread); number != nullptr)
+    *number = thread->tid;
   make_segments(thread);
 }
 

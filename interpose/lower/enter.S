@@ -35,4 +35,43 @@ cropdl_continue:
 	mov $15, %eax
 	syscall
 	ud2
+
+/* long cropdl_clone_thread(uint64_t flags rdi, uint64_t stack rsi, int32_t* tid rdx, fn rcx, record r8): a thread that
+   the C library knows nothing of; it calls fn(record), which must not return, with GS base the record, FS base as here.
+   Returns as the system call does. */
+	.globl cropdl_clone_thread
+	.type cropdl_clone_thread, @function
+cropdl_clone_thread:
+	mov %rcx, %r9
+	mov $56, %eax
+	xor %r10d, %r10d
+	syscall
+	test %rax, %rax
+	jz 1f
+	ret
+1:	xor %ebp, %ebp
+	wrgsbase %r8
+	mov %r8, %rdi
+	call *%r9
+	ud2
+
+/* void cropdl_run_on(fn rdi, argument rsi, uint64_t fs rdx, uint64_t stack rcx): fn(argument) on another stack with
+   another FS base, and back. */
+	.globl cropdl_run_on
+	.type cropdl_run_on, @function
+cropdl_run_on:
+	push %rbp
+	push %rbx
+	mov %rsp, %rbp
+	rdfsbase %rbx
+	mov %rcx, %rsp
+	wrfsbase %rdx
+	mov %rdi, %rax
+	mov %rsi, %rdi
+	call *%rax
+	wrfsbase %rbx
+	mov %rbp, %rsp
+	pop %rbx
+	pop %rbp
+	ret
 	.section .note.GNU-stack, "", @progbits

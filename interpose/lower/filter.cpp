@@ -181,9 +181,12 @@ Status install_filter(bool restarted, bool watch_input) {
   p.mask(static_cast<uint32_t>(FUTEX_CMD_MASK));
   p.jump(BPF_JEQ, FUTEX_WAIT, kFutexTime);
   p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kFutexTime);
-  p.jump(BPF_JEQ, FUTEX_LOCK_PI, kFutexTime);
-  p.jump(BPF_JEQ, 13 /* FUTEX_LOCK_PI2 */, kFutexTime);
-  p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kFutexTime, kAllow);
+  for (const uint32_t command : {FUTEX_LOCK_PI, 13 /* FUTEX_LOCK_PI2 */})
+    p.jump(BPF_JEQ, command, restarted ? kTrap : kFutexTime);
+  if (restarted)  // their words hold ids of the first run
+    for (const uint32_t command : {FUTEX_TRYLOCK_PI, FUTEX_UNLOCK_PI}) p.jump(BPF_JEQ, command, kTrap);
+  p.jump(BPF_JEQ, FUTEX_CMP_REQUEUE_PI, kTrap);
+  p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kTrap, kAllow);
   p.label(kFutexTime);
   p.load(low(argument(3)));
   p.jump(BPF_JEQ, 0, kNext, kTrap);

@@ -65,7 +65,7 @@ struct Borrowed {
 
 void* lend(void* argument) {
   auto* borrowed = static_cast<Borrowed*>(argument);
-  if (lend_block_to(borrowed->borrower)) borrowed->fs = seam::fs_base();
+  if (lend_block_to(borrowed->borrower) != nullptr) borrowed->fs = seam::fs_base();
   sem_post(&borrowed->lent);
   for (;;) pause();
 }
@@ -104,7 +104,7 @@ int start_lender(void* (*run)(void*), void* argument) {
   return start_thread(run, argument);
 }
 
-bool lend_block_to(int32_t borrower) {
+int32_t* lend_block_to(int32_t borrower) {
   // Else sched_getcpu() in the borrower tells on which processor this thread went to sleep.
   syscall(SYS_rseq, reinterpret_cast<char*>(seam::fs_base()) + __rseq_offset, sizeof(struct rseq),
           RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
@@ -113,9 +113,9 @@ bool lend_block_to(int32_t borrower) {
   int32_t* id = nullptr;
   if (prctl(PR_GET_TID_ADDRESS, &id) != 0 || id == nullptr ||
       *id != static_cast<int32_t>(syscall(SYS_gettid)))
-    return false;
+    return nullptr;
   *id = borrower;
-  return true;
+  return id;
 }
 
 void make_segments(seam::ThreadRecord* thread) {

@@ -20,9 +20,10 @@ int start_thread(void* (*run)(void*), void* argument, void* stack = nullptr, siz
 int start_lender(void* (*run)(void*), void* argument);
 
 // Called by such a thread, which never runs again: the thread id that the C library keeps in the block
-// becomes that of the kernel's thread `borrower`, and the kernel stops writing to the block. False if the id
-// was not found (a kernel without PR_GET_TID_ADDRESS): pthread_self() will mean this thread then.
-bool lend_block_to(int32_t borrower);
+// becomes that of the kernel's thread `borrower`, and the kernel stops writing to the block. Returns where
+// that id is; null if it was not found (a kernel without PR_GET_TID_ADDRESS): pthread_self() will mean this
+// thread then.
+int32_t* lend_block_to(int32_t borrower);
 
 // Makes the record's selectors true of its FS bases: 0 where there can be no segment. LH code on any thread
 // with any FS base: uses no libc, no TLS.

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
@@ -20,6 +21,7 @@
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
+#include "interpose/lower/program_threads.h"
 #include "interpose/lower/save.h"
 #include "interpose/lower/window.h"
 #include "interpose/seam/thread.h"
@@ -36,11 +38,17 @@ Process& process() {
   return *p;
 }
 
+namespace {
+std::string rank_prefix() {
+  const Launch& launch = process().launch;
+  return launch.ranks > 1 ? "rank " + std::to_string(launch.rank) + ": " : "";
+}
+}  // namespace
+
 void die(const std::string& line) {
   const Process& p = process();
   const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
-  const std::string rank = p.launch.ranks > 1 ? "rank " + std::to_string(p.launch.rank) + ": " : "";
-  say(std::string(what) + ": " + rank + line);
+  say(std::string(what) + ": " + rank_prefix() + line);
   // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a
   // signal.
   if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
@@ -55,9 +63,14 @@ namespace {
 void serve(seam::ThreadRecord*) { process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
+  static std::atomic<bool> leaving{false};
+  if (leaving.exchange(true))
+    for (;;) pause();  // another thread ends the process
   if (process().agent) process().agent->stop();
   _exit(code);
 }
+
+[[noreturn]] void stay(seam::ThreadRecord*, int) { process().rank->stay(); }
 
 // Everything above this frame stays alive; serve() and leave() run below it.
 __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
@@ -80,18 +93,22 @@ void ready_to_run(seam::ThreadRecord& main) {
     p.agent->note_phase("idle");
   }
   remember_attributes();
-  p.rank->ready();
 }
 
 }  // namespace
 
 void fill_control_page(Process& p) {
   auto* page = seam::control();
-  p.libraries.publish();
+  if (p.mpi != nullptr) {
+    page->mpi_table = p.mpi->table();
+    page->mpi_functions = p.mpi->functions();
+  }
+  snprintf(page->mpi_name, sizeof page->mpi_name, "%s", p.mpi != nullptr ? p.mpi->name() : "none");
   page->restarted = p.boot.restart ? 1 : 0;
   page->message_fd = error_stream();
   page->serve = serve;
   page->leave = leave;
+  page->stay = stay;
   page->lend_lower_fs = lend_lower_fs;
   page->first_lower_file = choose_first_descriptor();
 }
@@ -102,16 +119,24 @@ void enter_program(uint64_t stack, uint64_t entry) {
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
   ready_to_run(main);
+  process().rank->ready();
   cropdl_enter(stack, entry, &main);
 }
 
-void continue_program() {
+void continue_program(const std::vector<SavedThread>& threads) {
+  const Process& p = process();
   show_program();
   auto& main = seam::state()->threads[0];
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
   ready_to_run(main);
-  cropdl_continue(main.context, main.upper_fs, &main);
+  std::string note;
+  if (auto s = make_threads(threads, &note); !s) die(s.error().message);
+  if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
+  p.rank->ready();
+  go_on_with_threads();
+  if (main.gone != 0) p.rank->stay();
+  cropdl_continue(main.context, main.stopped_fs, &main);
 }
 
 Status open_versions(Process& p, const restart::StoreIdentity& identity) {
@@ -121,10 +146,8 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   };
   auto store = open_store(p.boot.directory, identity, wait);
   if (!store) return store.error();
-  Library* const mpi = p.libraries.with(seam::kLibraryMpi);
-  auto manifest =
-      manifest_of_run(p.launch, p.program, p.arguments, mpi != nullptr ? mpi->implementation() : "none",
-                      mpi != nullptr ? mpi->version() : "");
+  auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
+                                  p.mpi != nullptr ? p.mpi->library_version() : "");
   manifest.job = identity.job;
   p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest));
   return {};
@@ -135,7 +158,7 @@ Status start_agent(Process& p) {
   // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
   // laid out already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-  p.rank = std::make_unique<Rank>(p.libraries, Rank::Saving{look_at_stopped_program, save_image},
+  p.rank = std::make_unique<Rank>(p.mpi, Rank::Saving{look_at_stopped_program, save_image},
                                   p.boot.sanitizer.empty()
                                       ? ""
                                       : "programs built with " + p.boot.sanitizer +
@@ -185,6 +208,7 @@ namespace {
   if (!launch) die(launch.error().message);
   p.launch = std::move(*launch);
   p.inherited = inherited_descriptors(given, p.launch.launched);
+  p.mpi = mpi_of_this_lower_half();
   if (auto s = check_window(); !s) die(s.error().message);
   if (auto s = map_control_page(p.boot.installation); !s) die(s.error().message);
   if (p.boot.restart) restart_program(p);

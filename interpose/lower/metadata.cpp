@@ -29,10 +29,6 @@ std::string metadata_text(const Metadata& m) {
                         {"identity", to_json(c.identity)},
                         {"stored", c.stored},
                         {"checksum", hex_text(c.checksum)}});
-  json libraries = json::array();
-  for (const SavedLibrary& l : m.libraries)
-    libraries.push_back(
-        {{"number", l.number}, {"implementation", l.implementation}, {"only_functions", l.only_functions}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
               {"program", json_bytes(m.program)},
@@ -41,11 +37,13 @@ std::string metadata_text(const Metadata& m) {
               {"arguments", json_bytes(m.arguments)},
               {"umask", m.umask},
               {"interval", m.interval},
-              {"libraries", libraries},
+              {"mpi", m.mpi_name},
+              {"only_functions", m.only_functions},
               {"cpu_features", m.cpu_features},
               {"pending_signals", pending},
               {"clocks", m.clocks},
               {"attributes", m.attributes},
+              {"threads", m.threads},
               {"memory", to_json(m.memory)},
               {"contents", contents},
               {"save_files", m.save_files},
@@ -66,9 +64,8 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.arguments = list_of(j.at("arguments"));
     m.umask = integer_of<uint32_t>(j.at("umask"));
     j.at("interval").get_to(m.interval);
-    for (const json& l : j.at("libraries"))
-      m.libraries.push_back({integer_of<uint32_t>(l.at("number")), l.at("implementation").get<std::string>(),
-                             l.at("only_functions").get<std::vector<std::string>>()});
+    j.at("mpi").get_to(m.mpi_name);
+    j.at("only_functions").get_to(m.only_functions);
     j.at("cpu_features").get_to(m.cpu_features);
     for (const json& s : j.at("pending_signals"))
       m.pending_signals.push_back({s.at("process").get<bool>(), s.at("info").get<std::string>()});
@@ -97,6 +94,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.save_files = integer_of<uint64_t>(j.at("save_files"));
     j.at("clocks").get_to(m.clocks);
     j.at("attributes").get_to(m.attributes);
+    j.at("threads").get_to(m.threads);
     return m;
   } catch (const json::exception& e) {
     return Error{where + ": its metadata lacks a field (" + e.what() + ")"};

@@ -12,15 +12,9 @@
 #include "interpose/lower/memory_state.h"
 #include "interpose/lower/open_files.h"
 #include "interpose/lower/pending_signals.h"
+#include "interpose/lower/program_threads.h"
 
 namespace cropdl::lower {
-
-// A library that the program called (library.h).
-struct SavedLibrary {
-  uint32_t number = 0;                      // seam::LibraryNumber
-  std::string implementation;               // "openmpi", "mpich"
-  std::vector<std::string> only_functions;  // used, and unknown to its other implementations
-};
 
 struct Metadata {
   uint32_t rank = 0, ranks = 1;
@@ -28,7 +22,8 @@ struct Metadata {
   std::vector<std::string> arguments;
   uint32_t umask = 022;
   double interval = 0;  // seconds between checkpoints, 0: only when asked
-  std::vector<SavedLibrary> libraries;
+  std::string mpi_name;
+  std::vector<std::string> only_functions;  // used, and unknown to the other MPI
   std::vector<std::string> cpu_features;
   std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;
@@ -36,6 +31,7 @@ struct Metadata {
   uint64_t save_files = kSaveFilesDefault;
   Clocks clocks;
   AttributeValues attributes;  // those that the program changed
+  std::vector<SavedThread> threads;
   MemoryState memory;
 };
 

@@ -21,14 +21,9 @@
 namespace cropdl::lower {
 namespace {
 
-std::string threads() {
-  const auto* state = seam::state();
-  int more = 0;
-  for (unsigned i = 1; i < seam::kMaxThreads; ++i)
-    more += state->threads[i].used != 0 && state->threads[i].kind == seam::kOtherThread;
-  if (more == 0) return "";
-  return std::to_string(more) + (more == 1 ? " more thread" : " more threads") +
-         " (pthread_create): programs with several threads cannot be saved yet";
+std::string futexes() {
+  if (seam::state()->uses_requeue_pi == 0) return "";
+  return "the program has used FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI, which cannot be saved yet";
 }
 
 std::string children() {
@@ -105,7 +100,7 @@ std::string memory() {
 }  // namespace
 
 std::string process_refusal() {
-  for (auto check : {root_refusal, threads, children, asynchronous_io, timers, system_v, memory, code,
+  for (auto check : {root_refusal, futexes, children, asynchronous_io, timers, system_v, memory, code,
                      memory_refusal, interrupted_by_a_stop})
     if (std::string line = check(); !line.empty()) return line;
   return "";

@@ -7,11 +7,12 @@
 #include <chrono>
 
 #include "interpose/lower/process_state.h"
+#include "interpose/lower/program_threads.h"
 
 namespace cropdl::lower {
 namespace {
 
-// A stopped rank looks after its libraries' messages this often: other ranks' rendezvous may need it.
+// A stopped rank looks after the MPI's messages this often: other ranks' rendezvous may need it.
 constexpr std::chrono::microseconds kNap{200};
 
 void set_attention(uint32_t bits) { __atomic_fetch_or(&seam::control()->attention, bits, __ATOMIC_SEQ_CST); }
@@ -25,11 +26,11 @@ void Rank::hold() {
   process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
   holding_ = true;
   set_attention(seam::kAttentionHold);
-  libraries_.hold();
+  if (mpi_ != nullptr) mpi_->hold();
 }
 
 void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
-  if (holding_) libraries_.set_targets(targets);
+  if (mpi_ != nullptr && holding_) mpi_->set_targets(targets);
 }
 
 coord::Standing Rank::standing() {
@@ -39,7 +40,7 @@ coord::Standing Rank::standing() {
     s.refusal = "the program is only just being started or restarted; ask again";
     return s;
   }
-  libraries_.fill_standing(s);
+  if (mpi_ != nullptr) mpi_->fill_standing(s);
   if (s.refusal.empty()) s.refusal = process_refusal_;
   if (s.refusal.empty()) s.refusal = place_refusal();
   return s;
@@ -47,9 +48,8 @@ coord::Standing Rank::standing() {
 
 // With a launcher that the MPI cannot talk to, every rank is an MPI job of its own.
 std::string Rank::place_refusal() const {
-  const auto place = libraries_.place();
-  if (ranks_ == 0 || !place) return "";
-  const auto [rank, size] = *place;
+  if (mpi_ == nullptr || ranks_ == 0 || !mpi_->initialized()) return "";
+  const int rank = mpi_->rank(), size = mpi_->size();
   if (rank == static_cast<int>(rank_) && size == static_cast<int>(ranks_)) return "";
   return "the launcher started rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) +
          ", but to its MPI it is rank " + std::to_string(rank) + " of " + std::to_string(size) +
@@ -58,12 +58,19 @@ std::string Rank::place_refusal() const {
 
 bool Rank::try_stop() {
   if (!holding_) return false;
+  begin_thread_stop();
+  set_attention(seam::kAttentionStop);
+  const bool others = stop_threads();
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    if (here_) return serving_;
+    if (others && !others_stopped_) {
+      others_stopped_ = true;
+      wake_.notify_one();
+    }
+    if (gone_) wake_.notify_one();
+    if (here_ || gone_) return serving_;
   }
-  set_attention(seam::kAttentionStop);
   auto* main = &seam::state()->threads[0];
   siginfo_t info{};
   info.si_code = SI_QUEUE;
@@ -73,14 +80,15 @@ bool Rank::try_stop() {
 }
 
 std::string Rank::refusal_when_stopped() {
-  if (std::string line = libraries_.refusal(); !line.empty()) return line;
+  if (mpi_ != nullptr)
+    if (std::string line = mpi_->refusal(); !line.empty()) return line;
   if (std::string line = process_refusal(); !line.empty()) return line;
   const std::lock_guard lock(mutex_);
   return stopped_refusal_;
 }
 
 std::vector<coord::PeerCount> Rank::sent() {
-  return ready_ ? libraries_.sent() : std::vector<coord::PeerCount>();
+  return mpi_ != nullptr && ready_ ? mpi_->sent() : std::vector<coord::PeerCount>();
 }
 
 void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
@@ -91,7 +99,8 @@ void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
 }
 
 bool Rank::drained(Status* failure) {
-  if (std::string why = libraries_.drain_trouble(); !why.empty()) *failure = Error{why};
+  if (mpi_ != nullptr)
+    if (std::string why = mpi_->drain_trouble(); !why.empty()) *failure = Error{why};
   const std::lock_guard lock(mutex_);
   return drain_ == Drain::kDone;
 }
@@ -114,23 +123,42 @@ bool Rank::written(Status* failure, coord::ImageSummary* summary) {
 
 void Rank::resume() {
   if (!holding_) return;
-  libraries_.release();
+  if (mpi_ != nullptr) mpi_->release();
   holding_ = false;
   clear_attention();
-  const std::lock_guard lock(mutex_);
-  stop_ = false;
-  serving_ = false;
-  wake_.notify_one();
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = false;
+    others_stopped_ = false;
+    serving_ = false;
+    wake_.notify_one();
+  }
+  release_threads();
 }
 
-// The order is the agent's; this only does what is asked, and keeps the libraries moving between. `serving_`
-// is true exactly while nothing of the program can run: resume() ends it at once, and a new stop that comes
+void Rank::stay() {
+  std::unique_lock lock(mutex_);
+  gone_ = true;
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_; });
+    lock.unlock();
+    serve();
+    lock.lock();
+  }
+}
+
+// The order is the agent's; this only does what is asked, and keeps the MPI moving between. `serving_` is
+// true exactly while nothing of the program can run: resume() ends it at once, and a new stop that comes
 // before this thread has noticed finds it here again only after the receives of the former cut have been
 // posted.
 void Rank::serve() {
   std::unique_lock lock(mutex_);
   here_ = true;
   while (stop_) {
+    // Nothing is looked at, and the MPI not called, before all threads have stopped: it may be one of them
+    // that is inside.
+    wake_.wait(lock, [this] { return others_stopped_ || !stop_; });
+    if (!stop_) break;
     lock.unlock();
     std::string refusal = saving_.look();
     lock.lock();
@@ -143,18 +171,18 @@ void Rank::serve() {
       if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
       if (serving_ && !directory_.empty()) write(lock);
       if (!serving_) break;
-      if (drain_ != Drain::kDone) {
+      if (drain_ != Drain::kDone && mpi_ != nullptr && mpi_->initialized()) {
         lock.unlock();
-        libraries_.progress();
+        mpi_->progress();
         lock.lock();
       }
       if (drain_ == Drain::kAsked || !directory_.empty() || !serving_) continue;
       wake_.wait_for(lock, kNap);
     }
-    if (quiet_) {
-      quiet_ = false;
+    if (prepared_) {
+      prepared_ = false;
       lock.unlock();
-      libraries_.resume();
+      mpi_->repost();
       lock.lock();
     }
   }
@@ -166,8 +194,11 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
   const std::vector<coord::PeerCount> expected = expected_;
   drain_ = Drain::kRunning;
   lock.unlock();
-  if (begin) libraries_.begin_drain(expected);
-  const bool done = libraries_.drain_step();
+  bool done = true;
+  if (mpi_ != nullptr && mpi_->initialized()) {
+    if (begin) mpi_->begin_drain(expected);
+    done = mpi_->drain_step();
+  }
   lock.lock();
   if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: once more
 }
@@ -175,7 +206,10 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
 void Rank::write(std::unique_lock<std::mutex>& lock) {
   const std::string directory = directory_;
   lock.unlock();
-  if (!quiet_) quiet_ = libraries_.quiesce();
+  if (mpi_ != nullptr && mpi_->initialized() && !prepared_) {
+    mpi_->prepare_save();
+    prepared_ = true;
+  }
   const auto saved = saving_.write(directory);
   if (!saved) {
     // A file size limit raised SIGXFSZ, blocked here: it was about our file, not about one of the program's.

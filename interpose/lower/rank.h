@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "coord/local_rank.h"
-#include "interpose/lower/libraries.h"
+#include "interpose/lower/mpi_runtime.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -22,16 +22,15 @@ class Rank final : public coord::LocalRank {
     std::function<std::string()> look;  // "" or why the checkpoint is refused
     std::function<Result<coord::ImageSummary>(const std::string& directory)> write;
   };
-  // `rank` of `ranks`: as the launcher said; 0 ranks: nobody did.
-  Rank(Libraries libraries, Saving saving, std::string refusal = "", uint32_t rank = 0, uint32_t ranks = 0)
-      : libraries_(std::move(libraries)),
-        saving_(std::move(saving)),
-        refusal_(std::move(refusal)),
-        rank_(rank),
-        ranks_(ranks) {}
+  // `mpi` may be null (a program without MPI). `rank` of `ranks`: as the launcher said; 0 ranks: nobody did.
+  Rank(MpiRuntime* mpi, Saving saving, std::string refusal = "", uint32_t rank = 0, uint32_t ranks = 0)
+      : mpi_(mpi), saving_(std::move(saving)), refusal_(std::move(refusal)), rank_(rank), ranks_(ranks) {}
 
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
   void serve();
+
+  // MAIN, likewise, once the program's main thread has ended: serves for ever.
+  [[noreturn]] void stay();
 
   // MAIN, once, just before the program runs: handlers and filter are in place. Until then a checkpoint is
   // refused.
@@ -56,7 +55,7 @@ class Rank final : public coord::LocalRank {
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);
 
-  const Libraries libraries_;
+  MpiRuntime* const mpi_;
   const Saving saving_;
   const std::string refusal_;  // why this program can never be saved, or ""
   const uint32_t rank_, ranks_;
@@ -68,12 +67,14 @@ class Rank final : public coord::LocalRank {
   std::mutex mutex_;              // guards everything below
   std::condition_variable wake_;  // the main thread waits on it while it serves
   bool stop_ = false;             // the agent wants the main thread here
+  bool others_stopped_ = false;   // and all other threads of the program have stopped
   bool here_ = false;             // it is in serve()
+  bool gone_ = false;             // the program's main thread has ended: stay()
   bool serving_ = false;          // and has looked at everything
   std::string stopped_refusal_;   // what it saw before it served
   Drain drain_ = Drain::kNone;
   std::vector<coord::PeerCount> expected_;
-  bool quiet_ = false;     // nothing of the program is pending in a library
+  bool prepared_ = false;  // the MPI holds no request of the program now
   std::string directory_;  // to write to, "" nothing asked
   bool written_ = false;
   Status write_status_;

@@ -35,19 +35,10 @@ struct Candidate {
   std::string damage;  // or why there is no metadata
 };
 
-// "" or why the libraries of this process are not enough for the program.
-std::string missing_library(const Process& p, const Metadata& m) {
-  for (const SavedLibrary& saved : m.libraries) {
-    Library* const here = p.libraries.with(saved.number);
-    if (here == nullptr && saved.number == seam::kLibraryMpi)
-      return "the program needs an MPI; start cropdl-restart with mpirun";
-    if (here == nullptr)
-      return "the program needs " + saved.implementation + ", which this lower half does not have";
-    if (saved.implementation != here->implementation() && !saved.only_functions.empty())
-      return "the program uses " + saved.only_functions.front() + ", which only " + saved.implementation +
-             " has; restart it under that one";
-  }
-  return "";
+std::string other_mpi(const Process& p, const Metadata& m) {
+  if (p.mpi == nullptr || m.mpi_name == p.mpi->name() || m.only_functions.empty()) return "";
+  return "the program uses " + m.only_functions.front() + ", which only " + m.mpi_name +
+         " has; restart it under that one";
 }
 
 // Refuses for reasons that no older version would heal.
@@ -56,9 +47,11 @@ std::string why_not_here(const Process& p, const Metadata& m) {
     return "the version has " + std::to_string(m.ranks) + " ranks, but " + std::to_string(p.launch.ranks) +
            " were started; use mpirun -n " + std::to_string(m.ranks);
   if (m.rank != p.launch.rank) return "its image is of rank " + std::to_string(m.rank);
+  if (m.mpi_name != "none" && p.mpi == nullptr)
+    return "the program needs an MPI; start cropdl-restart with mpirun";
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return "this CPU lacks " + missing.front() + ", which the program was started with";
-  if (auto line = missing_library(p, m); !line.empty()) return line;
+  if (auto line = other_mpi(p, m); !line.empty()) return line;
   return "";
 }
 
@@ -185,14 +178,20 @@ std::string restore_process(const Metadata& m) {
   main.tid = static_cast<int32_t>(syscall(SYS_gettid));
   if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list != 0) syscall(SYS_set_robust_list, main.robust_list, main.robust_size);
-  for (unsigned i = 1; i < seam::kMaxThreads; ++i) state->threads[i].lower_fs = 0;
+  for (auto& record : state->threads) {
+    record.asked = 0;
+    record.parked = 0;
+    record.task = nullptr;
+    if (&record != &main) record.lower_fs = record.lower_sp = 0;
+  }
   // Signals that were pending, blocked by the program. All are blocked here until the frame's mask takes
   // over.
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
-  const Status queued = queue_again(m.pending_signals);
-  return queued ? "" : queued.error().message;
+  if (const Status queued = queue_again(m.pending_signals); !queued) return queued.error().message;
+  const Status threads = try_threads(m.threads);
+  return threads ? "" : threads.error().message;
 }
 
 }  // namespace
@@ -266,7 +265,8 @@ void restart_program(Process& p) {
   if (std::string line = restore_process(m); trouble.empty()) trouble = line;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
-  if (auto s = p.libraries.restart(); !s) trouble = s.error().message;
+  if (p.mpi != nullptr)
+    if (auto s = p.mpi->restart(); !s) trouble = s.error().message;
   // Last: from here on this process has no more rights than the program had.
   if (trouble.empty())
     if (auto s = restore_attributes(m.attributes); !s) trouble = s.error().message;
@@ -281,14 +281,11 @@ void restart_program(Process& p) {
   for (const std::string& mine : {done, files_left_alone(saved), note})
     if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
   say(p, "continues from version " + std::to_string(chosen->version.number));
-  for (const SavedLibrary& saved : m.libraries) {
-    const std::string here = p.libraries.with(saved.number)->implementation();
-    if (saved.implementation != here)
-      say(p, "saved under " + saved.implementation + ", continued under " + here +
-                 ": the state is the same bit for bit, but floating-point reductions may now add in another "
-                 "order");
-  }
-  continue_program();
+  if (p.mpi != nullptr && m.mpi_name != p.mpi->name())
+    say(p, "saved under " + m.mpi_name + ", continued under " + p.mpi->name() +
+               ": the state is the same bit for bit, but floating-point reductions may now add in another "
+               "order");
+  continue_program(m.threads);
 }
 
 }  // namespace cropdl::lower

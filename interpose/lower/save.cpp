@@ -15,6 +15,7 @@
 #include "interpose/lower/pending_signals.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
+#include "interpose/lower/program_threads.h"
 #include "interpose/lower/raised_limit.h"
 
 namespace cropdl::lower {
@@ -24,6 +25,7 @@ struct LookedAt {
   std::string directory;
   AttributeValues attributes;
   std::vector<OpenFile> files;
+  std::vector<SavedThread> threads;
 };
 
 Result<LookedAt> look() {
@@ -35,9 +37,12 @@ Result<LookedAt> look() {
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();
   seen.attributes = std::move(*attributes);
-  auto files = list_open_files(!process().libraries.all().empty());
+  auto files = list_open_files(process().mpi != nullptr);
   if (!files) return files.error();
   seen.files = std::move(*files);
+  auto threads = saved_threads();
+  if (!threads) return threads.error();
+  seen.threads = std::move(*threads);
   return seen;
 }
 
@@ -67,13 +72,15 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.umask = umask(0);
   umask(m.umask);
   m.interval = p.boot.interval;
-  for (Library* l : p.libraries.all())
-    m.libraries.push_back({l->number(), l->implementation(), l->functions_of_this_implementation_only()});
+  m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
+  if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
   m.cpu_features = cpu_features();
   // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
   // own mask.
-  const auto* context = reinterpret_cast<const ucontext_t*>(seam::state()->threads[0].context);
-  m.pending_signals = pending_signals(context->uc_sigmask.__val[0]);
+  const auto& main = seam::state()->threads[0];
+  const auto* context = reinterpret_cast<const ucontext_t*>(main.context);
+  m.pending_signals = pending_signals(main.gone != 0 ? ~0ull : context->uc_sigmask.__val[0]);
+  m.threads = std::move(seen->threads);
   m.clocks = read_clocks();
   m.attributes = std::move(seen->attributes);
   m.files = std::move(seen->files);

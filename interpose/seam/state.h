@@ -118,12 +118,23 @@ struct PersistentState {
   uint32_t unseen;            // kUnseen bits
   uint32_t input_used;        // the standard input was read, or copied: a pipe's bytes may be gone
   ProcessView view;
-  int32_t io_contexts;  // of io_setup, alive
-  uint64_t map_first;   // the main stack and the room that it grows into lie below; 0: not known
+  int32_t io_contexts;             // of io_setup, alive
+  uint64_t map_first;              // the main stack and the room that it grows into lie below; 0: not known
+  volatile uint32_t threads_made;  // records ever given to a new thread, counted when it can be seen
+  volatile uint32_t threads_high;  // one past the highest record that was ever used
+  uint32_t uses_requeue_pi;        // FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI was called
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 
 inline PersistentState* state() { return reinterpret_cast<PersistentState*>(kState); }
+
+// Whether a thread of the program but the main one lives. Either half, any thread.
+inline bool has_more_threads() {
+  const auto* s = state();
+  for (uint32_t i = 1; i < s->threads_high; ++i)
+    if (s->threads[i].used == kLive && s->threads[i].kind == kOtherThread) return true;
+  return false;
+}
 
 // The bounds of a thread's signal stack.
 inline uint64_t signal_stack(const ThreadRecord* t) {

@@ -18,20 +18,34 @@ void add_times(int64_t (&time)[2], const int64_t* more) {
   if (time[1] >= 1000000) ++time[0], time[1] -= 1000000;
 }
 
-// What a clock of work is ahead of the kernel's: of this process, or of its main thread.
+// CPU time of a thread in former runs, all of it or the user's part.
+int64_t before(const seam::ThreadRecord& t, bool user) {
+  const auto& o = seam::control()->clocks;
+  const bool main = t.kind == seam::kMainThread;
+  if (!user) return main ? o.thread_cpu : t.cpu_before;
+  const int64_t* usage = main ? o.usage[2] : t.usage_before;
+  return usage[0] * kSecond + usage[1] * 1000;
+}
+
+// What a clock of work is ahead of the kernel's: of this process, or of one of its threads.
 int64_t work_offset(long clock) {
   const auto& o = seam::control()->clocks;
   if (is_child()) return 0;
-  const bool main_calls = seam::current_thread()->kind == seam::kMainThread;
   if (clock == kProcessClock) return o.process_cpu;
-  if (clock == kThreadClock) return main_calls ? o.thread_cpu : 0;
+  if (clock == kThreadClock) return before(*seam::current_thread(), false);
   const int id = static_cast<int>(clock);
   if (id >= 0 || (id & 3) == 3) return 0;
   const long process = real_process(~(id >> 3));
-  const bool own = process == seam::state()->real_pid || (process == 0 && ((id & 4) == 0 || main_calls));
-  if (!own) return 0;
-  if ((id & 4) != 0) return (id & 3) == 1 ? o.usage[2][0] * kSecond + o.usage[2][1] * 1000 : o.thread_cpu;
-  return (id & 3) == 1 ? o.usage[0][0] * kSecond + o.usage[0][1] * 1000 : o.process_cpu;
+  const bool user = (id & 3) == 1;
+  if ((id & 4) == 0) {
+    if (process != 0 && process != seam::state()->real_pid) return 0;
+    return user ? o.usage[0][0] * kSecond + o.usage[0][1] * 1000 : o.process_cpu;
+  }
+  if (process == 0) return before(*seam::current_thread(), user);
+  const auto* s = seam::state();
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i)
+    if (s->threads[i].used == seam::kLive && s->threads[i].tid == process) return before(s->threads[i], user);
+  return 0;
 }
 
 int64_t offset(long clock) {
@@ -49,8 +63,12 @@ long usage_call(const Call& c) {
   const long result = raw(c.nr, c.a[0], c.a[1]);
   if (result != 0 || is_child()) return result;
   const int who = static_cast<int>(c.a[0]);  // RUSAGE_SELF 0, RUSAGE_CHILDREN -1, RUSAGE_THREAD 1
-  if (who == 1 && seam::current_thread()->kind != seam::kMainThread) return result;
-  const int64_t* more = seam::control()->clocks.usage[who == 0 ? 0 : who == -1 ? 1 : 2];
+  const auto& t = *seam::current_thread();
+  const int64_t* more = who == 1 && t.kind != seam::kMainThread
+                            ? t.usage_before
+                            : seam::control()->clocks.usage[who == 0    ? 0
+                                                            : who == -1 ? 1
+                                                                        : 2];
   auto* usage = reinterpret_cast<Usage*>(c.a[1]);
   add_times(usage->user, more);
   add_times(usage->system, more + 2);

@@ -71,12 +71,18 @@ long masked_wait(const Call& call);
 long timed_wait(const Call& call);
 long futex_wait(const Call& call);
 
+// Futexes whose words hold thread ids (futexes.cpp)
+bool has_owner(long command);                      // of FUTEX_LOCK_PI and its kin
+long owned_futex(const Call& call);                // one of those
+void release_held_futexes(seam::ThreadRecord* t);  // the thread's robust list, as the kernel does at its end
+
 // Threads and processes (threads.cpp)
 struct TrappedCall;
 int prepare_clone(TrappedCall* call, uint64_t mask);
 long leave_process(const Call& call);
 long leave_thread(const Call& call);
-long gs_call(const Call& call);  // arch_prctl for GS
+long gs_call(const Call& call);                  // arch_prctl for GS
+void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
 enum Line : uint8_t { kTooManyThreads, kGsIsTaken };
 void say_once(Line which, const char* line);  // to people
 bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table

@@ -69,10 +69,22 @@ void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
   t->vdso_frame = 0;
 }
 
+// A wait of the core's for an owned futex that the kernel would begin anew: another process's kernel does not
+// know the owner by its number, so the core must look again (futexes.cpp).
+void leave_owned_futex(greg_t* g) {
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  if (ip - seam::kCore >= seam::kCoreSize || g[REG_RAX] != __NR_futex || !has_owner(g[REG_RSI])) return;
+  constexpr uint16_t kSyscall = 0x050f;
+  if (*reinterpret_cast<const uint16_t*>(ip) != kSyscall) return;
+  g[REG_RAX] = kInterrupted;
+  g[REG_RIP] += 2;
+}
+
 // What was interrupted is made such that it can be saved, or never be returned to.
 void settle(seam::ThreadRecord* t, ucontext_t* context) {
   auto* g = context->uc_mcontext.gregs;
   begin_vdso_call_anew(t, g);
+  leave_owned_futex(g);
   if (!is_child()) note_descriptor(g);
 }
 
@@ -299,17 +311,23 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   if (seam::gs_base() == 0 || upper::is_child()) return;
   seam::ThreadRecord* t = seam::current_thread();
   const uint64_t fs = seam::fs_base();
-  if (t->lower_fs != 0 && fs == t->lower_fs) return;
+  if (t->kind == seam::kSpawnedChild) return;
+  if (t->lower_fs != 0 && fs == t->lower_fs) return;  // parks when it leaves
   upper::settle(t, e->context);
-  if (t->pinned != 0 || !upper::can_be_saved(e->context->uc_mcontext.gregs[REG_RIP])) return;
-  if (t->kind != seam::kMainThread) return;  // other threads are named in the refusal and never stopped
-  if (t->upper_fs != fs) {                   // has not been in the LH since
+  if (t->pinned != 0) return;  // likewise
+  if (!upper::can_be_saved(e->context->uc_mcontext.gregs[REG_RIP])) {
+    t->asked = 0;
+    return;
+  }
+  t->context = reinterpret_cast<uint64_t>(e->context);
+  t->stopped_fs = fs;
+  upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
+             reinterpret_cast<long>(&t->robust_size));
+  if (t->kind != seam::kMainThread) return upper::wait_while_stopped(t);
+  if (t->upper_fs != fs) {  // has not been in the LH since
     t->upper_fs = fs;
     seam::control()->lend_lower_fs(t);
   }
-  t->context = reinterpret_cast<uint64_t>(e->context);
-  upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
-             reinterpret_cast<long>(&t->robust_size));
   cropdl_on_lower(reinterpret_cast<void*>(seam::control()->serve), t, 0);
 }
 
@@ -317,7 +335,7 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
 // are in registers; the suspend signal arrives when they are not.
 extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
-  if (t->kind != seam::kMainThread || upper::is_child()) return;
+  if (upper::is_child()) return;
   if ((seam::control()->attention & seam::kAttentionStop) == 0) return;
   if (t->pinned != 0) return;
   siginfo_t info;

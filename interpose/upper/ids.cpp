@@ -100,10 +100,10 @@ bool any_pair(Role role, Visit visit) {
   if (role == kGroup && (known(group) || known(session))) return true;
   if (role == kSession && (known(session) || known(group))) return true;
   if (known(self) || known(parent)) return true;
-  for (const auto& record : s->threads) {
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
+    const auto& record = s->threads[i];
     if (record.used != 0 && record.kind != seam::kSpawnedChild && known({record.upper_tid, record.tid}))
       return true;
-    if (&record - s->threads > 64 && record.self == nullptr) break;
   }
   return known(group) || known(session);
 }

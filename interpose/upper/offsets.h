@@ -6,5 +6,5 @@
 #define THREAD_VDSO_FRAME 136
 #define THREAD_CLONE_MASK 144
 /* PersistentState::files and how many bits it has; likewise. */
-#define STATE_FILES 0x400000207a80
+#define STATE_FILES 0x400000207af0
 #define STATE_MAX_FILES 1048576

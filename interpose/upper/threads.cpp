@@ -31,35 +31,73 @@ void use_signal_stack(const seam::ThreadRecord* t) {
   raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
 }
 
-// Records of children made by clone(CLONE_VM) are free when the child has ended; nobody says so.
-void free_records_of_ended_children() {
-  for (auto& record : seam::state()->threads)
-    if (record.used != 0 && record.kind == seam::kSpawnedChild && record.tid != 0 &&
-        raw(__NR_tgkill, record.tid, record.tid, 0) == kNoSuchProcess)
-      __atomic_store_n(&record.used, 0, __ATOMIC_RELEASE);
+// Whether nothing of the kernel's uses the record any more. Who has left is gone when the kernel has
+// forgotten the number: what it does at the end of a thread (man 2 set_tid_address) is done before. Of the
+// end of a child made by clone(CLONE_VM) nobody hears otherwise.
+bool is_over(const seam::ThreadRecord& record, int32_t use) {
+  if (record.kind == seam::kSpawnedChild)
+    return record.tid != 0 && raw(__NR_tgkill, record.tid, record.tid, 0) == kNoSuchProcess;
+  return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->real_pid, record.tid, 0) == kNoSuchProcess;
 }
 
-seam::ThreadRecord* new_record(bool swept = false) {
-  for (auto& record : seam::state()->threads) {
-    int32_t expected = 0;
-    if (!__atomic_compare_exchange_n(&record.used, &expected, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-      continue;
-    record.self = &record;
-    record.kind = seam::kOtherThread;
-    record.upper_fs = record.clear_tid = record.robust_list = 0;
-    record.pinned = 0;
-    record.handlers = 0;
-    record.tid = 0;
-    record.vdso_frame = 0;
-    record.alternate_sp = record.alternate_size = 0;
-    record.alternate_flags = seam::kNoAlternateStack;
-    if (map_signal_stack(&record)) return &record;
-    __atomic_store_n(&record.used, 0, __ATOMIC_RELEASE);
-    return nullptr;
+bool claim(seam::ThreadRecord& record, int32_t use) {
+  return __atomic_compare_exchange_n(&record.used, &use, seam::kLive, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+
+// A free record, or one whose thread has ended; each look at one that may have is a system call, so they are
+// few at first.
+seam::ThreadRecord* find_record(int looks) {
+  auto* s = seam::state();
+  seam::ThreadRecord* fresh = nullptr;
+  for (auto& record : s->threads) {
+    const int32_t use = __atomic_load_n(&record.used, __ATOMIC_ACQUIRE);
+    if (use == seam::kFree) {
+      if (claim(record, use)) {
+        fresh = &record;
+        break;
+      }
+    } else if ((use == seam::kLeaving || record.kind == seam::kSpawnedChild) && looks > 0) {
+      --looks;
+      if (is_over(record, use) && claim(record, use)) return &record;
+    }
   }
-  if (!swept) {
-    free_records_of_ended_children();
-    return new_record(true);
+  return fresh;
+}
+
+seam::ThreadRecord* new_record() {
+  auto* s = seam::state();
+  constexpr int kFewLooks = 2;
+  seam::ThreadRecord* record = find_record(kFewLooks);
+  if (record == nullptr) record = find_record(seam::kMaxThreads);
+  if (record != nullptr) {
+    record->self = record;
+    record->kind = seam::kOtherThread;
+    record->upper_fs = record->clear_tid = record->robust_list = 0;
+    record->pinned = 0;
+    record->handlers = 0;
+    record->tid = 0;
+    record->vdso_frame = 0;
+    record->alternate_sp = record->alternate_size = 0;
+    record->alternate_flags = seam::kNoAlternateStack;
+    record->pending[0] = record->pending[1] = 0;
+    record->asked = 0;
+    record->parked = 0;
+    record->task = nullptr;
+    record->cpu_before = 0;
+    for (int64_t& word : record->usage_before) word = 0;
+    if (!map_signal_stack(record)) {
+      __atomic_store_n(&record->used, seam::kFree, __ATOMIC_RELEASE);
+      return nullptr;
+    }
+    const auto high = static_cast<uint32_t>(record - s->threads) + 1;
+    uint32_t known = s->threads_high;
+    while (known < high && !__atomic_compare_exchange_n(&s->threads_high, &known, high, false,
+                                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    }
+    // After the claim: whoever saw this record free, and sees the number as it was, has seen all.
+    __atomic_fetch_add(&s->threads_made, 1, __ATOMIC_SEQ_CST);
+    return record;
   }
   say_once(
       kTooManyThreads,
@@ -142,20 +180,69 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   return 1;
 }
 
+// In the suspend handler, all signals blocked, on the signal stack: the thread changes nothing of the
+// program's until the stop is over, but does what the LH asks it for.
+void wait_while_stopped(seam::ThreadRecord* t) {
+  auto* page = seam::control();
+  const uint32_t stop = page->stop;
+  const auto is_over = [&] { return static_cast<int32_t>(page->released - stop) >= 0; };
+  if (is_over()) return;
+  __atomic_store_n(&t->parked, stop, __ATOMIC_SEQ_CST);
+  for (;;) {
+    const uint32_t wakes = __atomic_load_n(&t->wake, __ATOMIC_SEQ_CST);
+    if (is_over()) return;
+    if (auto* task = t->task; task != nullptr) {
+      task(t);
+      __atomic_store_n(&t->task, nullptr, __ATOMIC_SEQ_CST);
+      continue;
+    }
+    constexpr int kWaitPrivate = 128;  // FUTEX_WAIT_PRIVATE
+    raw(__NR_futex, reinterpret_cast<long>(&t->wake), kWaitPrivate, wakes, 0);
+  }
+}
+
+namespace {
+
+// What the kernel does at the end of a thread is done here (man 2 set_tid_address, get_robust_list), and its
+// thread stays as the LH's: MPI may be called by no other (MPI_THREAD_FUNNELED), and a process without its
+// first thread could not be made again.
+[[noreturn]] void leave_main_thread(seam::ThreadRecord* t, long code) {
+  raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
+      reinterpret_cast<long>(&t->robust_size));
+  release_held_futexes(t);
+  t->gone = 1;
+  const int32_t ended = 0;
+  constexpr int kWake = 1;  // not private: nobody says how the program waits
+  if (t->clear_tid != 0 && copy_out(static_cast<long>(t->clear_tid), ended))
+    raw(__NR_futex, static_cast<long>(t->clear_tid), kWake, 1);
+  if (!seam::has_more_threads()) raw(__NR_exit_group, code);
+  t->pinned = t->pinned + 1;
+  cropdl_on_lower(reinterpret_cast<void*>(seam::control()->stay), t, code);
+  for (;;) raw(__NR_exit_group, code);
+}
+
+}  // namespace
+
 long leave_thread(const Call& c) {
   auto* t = seam::current_thread();
-  if (!is_child() && t->kind == seam::kOtherThread) {
-    // Mark it free in one step with the exit: nothing of the record is used after this.
-    __atomic_store_n(&t->used, 0, __ATOMIC_RELEASE);
+  if (is_child()) return raw(__NR_exit, c.a[0]);
+  if (t->kind == seam::kMainThread) leave_main_thread(t, c.a[0]);
+  if (t->upper_tid != t->tid) {  // the kernel looks for its own number in what the thread holds
+    raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
+        reinterpret_cast<long>(&t->robust_size));
+    release_held_futexes(t);
   }
+  __atomic_store_n(&t->used, seam::kLeaving, __ATOMIC_SEQ_CST);
+  if (seam::state()->threads[0].gone != 0 && !seam::has_more_threads()) leave_process(c);
   return raw(__NR_exit, c.a[0]);
 }
 
 long leave_process(const Call& c) {
-  auto* main = &seam::state()->threads[0];
-  if (!is_child() && seam::current_thread() == main) {
-    main->pinned = main->pinned + 1;
-    cropdl_on_lower(reinterpret_cast<void*>(seam::control()->leave), main, c.a[0]);
+  auto* t = seam::current_thread();
+  if (!is_child()) {
+    t->pinned = t->pinned + 1;
+    if (t->lower_fs == 0) seam::control()->lend_lower_fs(t);
+    cropdl_on_lower(reinterpret_cast<void*>(seam::control()->leave), t, c.a[0]);
   }
   return raw(__NR_exit_group, c.a[0]);
 }
@@ -170,7 +257,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   auto* record = parent->clone_record;
   call->rcx = parent->clone_return;
   if (upper::failed(call->rax) && record >= seam::state()->threads && record != parent)
-    __atomic_store_n(&record->used, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&record->used, seam::kFree, __ATOMIC_RELEASE);
   const int flags = parent->clone_flags;
   if (call->rax > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
@@ -195,8 +282,9 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
   if (t >= s->threads && t->kind != seam::kMainThread &&
       t->tid == 0) {  // new_record's; the kernel gave it no stack
     upper::use_signal_stack(t);
-    t->tid = id;
+    if ((t->clone_flags & CLONE_CHILD_CLEARTID) != 0) t->clear_tid = t->clone_child_tid;
     t->upper_tid = told;
+    __atomic_store_n(&t->tid, id, __ATOMIC_SEQ_CST);
   } else if (t->kind != seam::kSpawnedChild) {
     s->forked = 1;  // fork: this memory is the child's own
     upper::close_lower_files();

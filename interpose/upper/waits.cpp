@@ -154,6 +154,7 @@ long futex_wait(const Call& c) {
     }
     const long result = pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) return result;
+    if (has_owner(c.a[1]) && seam::control()->restarted != 0) return owned_futex(c);
   }
 }
 

@@ -65,7 +65,6 @@ def refused(program, what, words, mpi="none", ranks=1):
 
 
 for _what, _words in {
-        "thread": "1 more thread (pthread_create): programs with several threads cannot be saved yet",
         "child": "the program has a child process that it has not waited for",
         "pipe": "a pipe (descriptor <n>) cannot be saved yet",
         "socket": "a socket (descriptor <n>) cannot be saved yet",

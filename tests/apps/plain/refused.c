@@ -1,8 +1,7 @@
 // Holds one thing that cannot be saved yet during its first half of steps, and lets it go for the second:
-//   refused thread|child|pipe|socket|itimer|timer|timerfd|signalfd|eventfd|epoll|shared|sharedfile ...
+//   refused child|pipe|socket|itimer|timer|timerfd|signalfd|eventfd|epoll|shared|sharedfile ...
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -16,22 +15,13 @@
 
 #include "refused.h"
 
-static volatile int leave;
-static pthread_t thread;
 static pid_t child;
 static int fds[2] = {-1, -1};
 static timer_t timer;
 static void* shared;
 
-static void* wait_to_leave(void* unused) {
-  while (!__atomic_load_n(&leave, __ATOMIC_ACQUIRE)) usleep(2000);
-  return unused;
-}
-
 static void take(const char* what) {
-  if (!strcmp(what, "thread")) {
-    STEPLOG_CHECK(!pthread_create(&thread, NULL, wait_to_leave, NULL));
-  } else if (!strcmp(what, "child")) {
+  if (!strcmp(what, "child")) {
     child = fork();
     if (child == 0)
       for (;;) pause();
@@ -77,10 +67,7 @@ static void take(const char* what) {
 }
 
 static void let_go(const char* what) {
-  if (!strcmp(what, "thread")) {
-    __atomic_store_n(&leave, 1, __ATOMIC_RELEASE);
-    pthread_join(thread, NULL);
-  } else if (!strcmp(what, "child")) {
+  if (!strcmp(what, "child")) {
     int status;
     kill(child, SIGKILL);
     STEPLOG_CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));

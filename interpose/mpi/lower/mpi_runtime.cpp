@@ -1,5 +1,5 @@
-// MPI as a library of the lower half (interpose/lower/library.h says who calls what when).
-#include "interpose/lower/libraries.h"
+// The MPI runtime as the lower half's core sees it (interpose/lower/mpi_runtime.h says who calls what when).
+#include "interpose/lower/mpi_runtime.h"
 
 #include <algorithm>
 #include <string>
@@ -7,6 +7,7 @@
 #include "interpose/mpi/lower/collectives.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/state.h"
+#include "interpose/seam/state.h"
 
 // The generated table (lower_functions.h, which brings names of the seam into the global namespace).
 extern void* const lower_table[cropdl::seam::kFnCount];
@@ -27,15 +28,14 @@ std::string mpi_error(int code) {
   return {text, static_cast<size_t>(length)};
 }
 
-class Runtime final : public lower::Library {
+class Runtime final : public lower::MpiRuntime {
  public:
   Runtime() { fill_predefined(); }
 
-  seam::LibraryNumber number() override { return seam::kLibraryMpi; }
   void* const* table() override { return lower_table; }
   unsigned functions() override { return seam::kFnCount; }
-  const char* implementation() override { return kName; }
-  std::string version() override {
+  const char* name() override { return kName; }
+  std::string library_version() override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
     MPI_Get_library_version(text, &length);  // allowed before MPI_Init
@@ -44,7 +44,8 @@ class Runtime final : public lower::Library {
   }
 
   Status format() override {
-    tables = handles::Tables::format(seam::kLibraryMpi, seam::kKinds, seam::kFirstDynamic, kCapacity);
+    handles::heap_format();
+    tables = handles::Tables::format(seam::kFirstDynamic, kCapacity);
     state = static_cast<State*>(handles::heap_allocate(sizeof(State)));
     void* requests = handles::heap_reserve(kCapacity * sizeof(RequestRecord));
     auto* world = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
@@ -58,15 +59,15 @@ class Runtime final : public lower::Library {
     state->comms = reinterpret_cast<uint64_t>(world);
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = world;
     state->more[0] = reinterpret_cast<uint64_t>(world);
-    handles::heap_set_root(seam::kLibraryMpi, handles::kRootState, state);
+    handles::heap_set_root(handles::kRootMpi, state);
     return {};
   }
 
   Status restart() override {
-    const char* why = nullptr;
-    tables = handles::Tables::restored(seam::kLibraryMpi, &why);
+    const char* why = handles::heap_check();
+    if (!why) tables = handles::Tables::restored(&why);
     if (why) return Error{std::string("cannot restart: ") + why};
-    state = reinterpret_cast<State*>(handles::heap_root(seam::kLibraryMpi, handles::kRootState));
+    state = reinterpret_cast<State*>(handles::heap_root(handles::kRootMpi));
     if (!state) return Error{"cannot restart: the persistent heap holds no MPI state"};
     if (state->version > kStateVersion) return Error{"cannot restart: the image was made by a newer CropDL"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
@@ -81,11 +82,11 @@ class Runtime final : public lower::Library {
     return replay();
   }
 
-  bool active() override { return state && state->initialized && !state->finalized; }
-  std::optional<Place> place() override {
-    return active() ? std::optional(Place{state->rank, state->size}) : std::nullopt;
-  }
-  std::vector<std::string> functions_of_this_implementation_only() override {
+  bool initialized() override { return state && state->initialized && !state->finalized; }
+  bool finalized() override { return state && state->finalized; }
+  int rank() override { return state ? state->rank : -1; }
+  int size() override { return state ? state->size : 0; }
+  std::vector<std::string> functions_of_this_mpi_only() override {
     std::vector<std::string> names;
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
       if (state->used[f]) names.emplace_back(function_name(f));
@@ -116,6 +117,11 @@ class Runtime final : public lower::Library {
 
   std::string refusal() override {
     if (!state) return {};
+    // One word says what collective the process is inside of.
+    if (state->provided == seam::kThreadMultiple && seam::has_more_threads())
+      return "MPI_Init_thread: more than one thread may call MPI at a time (MPI_THREAD_MULTIPLE), which "
+             "cannot be saved "
+             "yet while there is more than one";
     if (state->unsaved_function) {
       return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
     }
@@ -144,7 +150,7 @@ class Runtime final : public lower::Library {
     }
     drain_begin(expected);
   }
-  bool drain_step() override { return !active() || mpi::drain_step(); }
+  bool drain_step() override { return !initialized() || mpi::drain_step(); }
   std::string drain_trouble() override {
     if (!state) return {};
     if (const char* t = mpi::drain_trouble()) return t;
@@ -160,8 +166,8 @@ class Runtime final : public lower::Library {
     return {};
   }
 
-  void quiesce() override {
-    if (!active()) return;
+  void prepare_save() override {
+    if (!initialized()) return;
     for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
       RequestRecord* r = request_record(i);
       if (r->state != kRequestActive || r->kind != kReceiveRequest) continue;
@@ -183,7 +189,7 @@ class Runtime final : public lower::Library {
     state->wtime_at_save = MPI_Wtime() + state->wtime_offset;
   }
 
-  void resume() override {
+  void repost() override {
     if (Status posted = post_parked(); !posted) say("%s", posted.error().message.c_str());
   }
 
@@ -285,7 +291,7 @@ class Runtime final : public lower::Library {
 }  // namespace
 }  // namespace cropdl::mpi
 
-cropdl::lower::Library* cropdl::lower::mpi_library() {
+cropdl::lower::MpiRuntime* cropdl::lower::make_mpi_runtime() {
   static mpi::Runtime runtime;
   return &runtime;
 }

@@ -1,0 +1,56 @@
+// The program's threads besides the main one: stopping them, what is saved of them beside their records and
+// stacks, and making them again. See docs/threads.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "interpose/lower/attributes.h"
+#include "interpose/lower/pending_signals.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::lower {
+
+// --- Stopping. AGENT; one stop at a time.
+
+// Begins a stop: threads that park from here on park under its number.
+void begin_thread_stop();
+// Asks those that run to park. True: all have, and no new one can come. To be called again until then.
+bool stop_threads();
+// Ends the stop. Idempotent.
+void release_threads();
+
+// --- While all are stopped. MAIN.
+
+// What the kernel keeps of a thread, and an image beside its record.
+struct SavedThread {
+  uint32_t record = 0;  // index
+  std::string name;
+  AttributeValues attributes;  // other than the main thread's
+  int64_t cpu = 0;             // ns, of all runs, and struct rusage likewise
+  std::vector<int64_t> usage;
+  std::vector<PendingSignal> pending;
+};
+void to_json(nlohmann::json& j, const SavedThread& t);
+void from_json(const nlohmann::json& j, SavedThread& t);
+
+// An error names a thread, and what of it cannot be saved. Gives back the signal stacks of threads that have
+// ended.
+Result<std::vector<SavedThread>> saved_threads();
+
+// --- Restart. MAIN.
+
+// Whether as many threads can be had: makes them, and lets them end.
+Status try_threads(const std::vector<SavedThread>& threads);
+
+// Makes them; they wait until go_on_with_threads(). When nothing else of the process will change any more:
+// they get this thread's credentials, filter and so on. `note`: what could not be put back of them, a line,
+// or "".
+Status make_threads(const std::vector<SavedThread>& threads, std::string* note);
+void go_on_with_threads();
+
+}  // namespace cropdl::lower

@@ -1,0 +1,147 @@
+// Futexes whose words hold the owner's thread id: mutexes with priority inheritance, and whatever stands in a
+// thread's robust list. In a process that continues an image those ids are of the first run, which its kernel
+// does not know; so the core does here what the kernel does natively (man 2 futex, man 2 get_robust_list;
+// Linux kernel/futex), except that nobody inherits a priority. UH, any thread.
+#include <asm/unistd.h>
+#include <linux/futex.h>
+
+#include "interpose/upper/core.h"
+
+namespace cropdl::upper {
+namespace {
+
+constexpr long kDeadlock = -35, kWouldBlock = -11;
+constexpr uint32_t kOwner = FUTEX_TID_MASK, kWaiters = FUTEX_WAITERS, kOwnerDied = FUTEX_OWNER_DIED;
+
+bool is_thread(uint32_t upper) {
+  const auto* s = seam::state();
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
+    const auto& t = s->threads[i];
+    const bool ended = t.used != seam::kLive || (i == 0 && t.gone != 0);
+    if (!ended && static_cast<uint32_t>(t.upper_tid) == upper) return true;
+  }
+  return false;
+}
+
+bool replace(uint32_t* word, uint32_t& seen, uint32_t by) {
+  return __atomic_compare_exchange_n(word, &seen, by, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+// The lock, at once or when the word is such that a wait is due (then what the word is).
+long take(uint32_t* word, bool waited, uint32_t* due) {
+  const auto own = static_cast<uint32_t>(seam::current_thread()->upper_tid);
+  for (uint32_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);;) {
+    const uint32_t owner = seen & kOwner;
+    if (owner == own) return kDeadlock;
+    if (owner == 0) {
+      // Whoever has waited does not know whether others do.
+      const uint32_t mine = own | (seen & (kOwnerDied | kWaiters)) | (waited ? kWaiters : 0);
+      if (replace(word, seen, mine)) return 0;
+      continue;
+    }
+    if (!is_thread(owner)) return kNoSuchProcess;
+    *due = seen | kWaiters;
+    if ((seen & kWaiters) != 0 || replace(word, seen, seen | kWaiters)) return kWouldBlock;
+  }
+}
+
+// What FUTEX_LOCK_PI's timeout is: absolute, of the wall clock, or FUTEX_LOCK_PI2's by its flag.
+long wait_for(uint32_t* word, uint32_t due, const Call& c) {
+  const bool wall = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_LOCK_PI || (c.a[1] & FUTEX_CLOCK_REALTIME) != 0;
+  const Call wait{__NR_futex,
+                  {reinterpret_cast<long>(word),
+                   FUTEX_WAIT_BITSET | (c.a[1] & FUTEX_PRIVATE_FLAG) | (wall ? FUTEX_CLOCK_REALTIME : 0),
+                   static_cast<long>(due), c.a[3], 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY)}};
+  return c.a[3] != 0 ? futex_wait(wait) : pass_on(wait);
+}
+
+long lock(const Call& c) {
+  constexpr long kTimedOut = -110;
+  auto* word = reinterpret_cast<uint32_t*>(c.a[0]);
+  for (bool waited = false;; waited = true) {
+    uint32_t due = 0;
+    const long result = take(word, waited, &due);
+    if (result != kWouldBlock) return result;
+    const long woken = wait_for(word, due, c);
+    if (woken == kTimedOut || woken == kBadAddress || woken == kInvalid) return woken;
+  }
+}
+
+long unlock(const Call& c) {
+  auto* word = reinterpret_cast<uint32_t*>(c.a[0]);
+  if ((__atomic_load_n(word, __ATOMIC_SEQ_CST) & kOwner) !=
+      static_cast<uint32_t>(seam::current_thread()->upper_tid))
+    return kNotPermitted;
+  __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+  raw(__NR_futex, c.a[0], FUTEX_WAKE | (c.a[1] & FUTEX_PRIVATE_FLAG), 1);
+  return 0;
+}
+
+// struct robust_list_head and robust_list (include/uapi/linux/futex.h). The lowest bit of a pointer says that
+// the mutex inherits priorities.
+struct Head {
+  uint64_t first;
+  int64_t offset;
+  uint64_t pending;
+};
+
+void let_go(uint64_t address, bool inherits, uint32_t own) {
+  auto* word = reinterpret_cast<uint32_t*>(address);
+  if ((address & 3) != 0 || !can_be_written(word, sizeof *word)) return;
+  for (uint32_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST); (seen & kOwner) == own;) {
+    if (!replace(word, seen, (seen & kWaiters) | kOwnerDied)) continue;
+    if ((seen & kWaiters) != 0 || inherits) raw(__NR_futex, static_cast<long>(address), FUTEX_WAKE, 1);
+    return;
+  }
+}
+
+}  // namespace
+
+bool has_owner(long command) {
+  switch (command & FUTEX_CMD_MASK) {
+    case FUTEX_LOCK_PI:
+    case 13:  // FUTEX_LOCK_PI2
+    case FUTEX_TRYLOCK_PI:
+    case FUTEX_UNLOCK_PI:
+      return true;
+    default:
+      return false;
+  }
+}
+
+long owned_futex(const Call& c) {
+  const auto* word = reinterpret_cast<const void*>(c.a[0]);
+  if ((c.a[0] & 3) != 0 || !can_be_written(word, sizeof(uint32_t)))
+    return pass_on(c);  // the kernel's to refuse
+  switch (c.a[1] & FUTEX_CMD_MASK) {
+    case FUTEX_UNLOCK_PI:
+      return unlock(c);
+    case FUTEX_TRYLOCK_PI: {
+      uint32_t due = 0;
+      return take(reinterpret_cast<uint32_t*>(c.a[0]), false, &due);
+    }
+    default:
+      return lock(c);
+  }
+}
+
+void release_held_futexes(seam::ThreadRecord* t) {
+  constexpr int kLimit = 2048;  // ROBUST_LIST_LIMIT
+  const auto own = static_cast<uint32_t>(t->upper_tid);
+  Head head;
+  if (t->robust_list == 0 || !copy_in(&head, static_cast<long>(t->robust_list))) return;
+  const uint64_t pending = head.pending & ~1ull;
+  uint64_t entry = head.first;
+  for (int i = 0; i < kLimit && (entry & ~1ull) != t->robust_list; ++i) {
+    const uint64_t at = entry & ~1ull;
+    const bool inherits = (entry & 1) != 0;
+    uint64_t next;
+    const bool readable = copy_in(&next, static_cast<long>(at));  // before the owner's memory may be reused
+    if (at != pending) let_go(at + static_cast<uint64_t>(head.offset), inherits, own);
+    if (!readable) break;
+    entry = next;
+  }
+  if (pending != 0) let_go(pending + static_cast<uint64_t>(head.offset), (head.pending & 1) != 0, own);
+}
+
+}  // namespace cropdl::upper
