@@ -32,8 +32,8 @@ struct Header {
   uint64_t top;             // first address never given out
   uint64_t blocks;          //
   uint64_t free[kClasses];  // by log2 of the block's size: first free block, linked through their first word
-  uint64_t roots[kRoots];   //
-  uint64_t mapped;          // first address without memory; 0: kHeapEnd, as in images of earlier versions
+  uint64_t roots[kLibraries][kRoots];
+  uint64_t mapped;  // first address without memory; 0: kHeapEnd, as in images of earlier versions
 };
 static_assert(sizeof(Header) <= kPage);
 
@@ -139,8 +139,10 @@ void* heap_reserve(size_t bytes) {
   return reinterpret_cast<void*>(take_from_top(h, (bytes + kPage - 1) & ~(kPage - 1), kPage));
 }
 
-uint64_t heap_root(Root root) { return header()->roots[root]; }
-void heap_set_root(Root root, void* object) { header()->roots[root] = reinterpret_cast<uint64_t>(object); }
+uint64_t heap_root(unsigned library, Root root) { return header()->roots[library][root]; }
+void heap_set_root(unsigned library, Root root, void* object) {
+  header()->roots[library][root] = reinterpret_cast<uint64_t>(object);
+}
 uint64_t heap_blocks() { return header()->blocks; }
 
 }  // namespace cropdl::handles

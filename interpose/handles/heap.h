@@ -13,8 +13,10 @@
 
 namespace cropdl::handles {
 
-// Subsystems that keep a root object in the heap. Append-only: images hold these numbers.
-enum Root : unsigned { kRootMpi, kRootTables, kRoots = 16 };
+// A library of the lower half (by its number, which is for ever) has two root objects in the heap: one of its
+// own, and its handle tables. Append-only: images hold these numbers.
+inline constexpr unsigned kLibraries = 8;
+enum Root : unsigned { kRootState, kRootTables, kRoots };
 
 void heap_format();        // a fresh heap in zero-filled memory
 const char* heap_check();  // after a restore, before anything else: nullptr, or why this heap can not be used
@@ -27,8 +29,8 @@ void heap_free(void* block);  // nullptr is allowed
 // Address space that is never freed (tables that grow in place). Only touched pages exist.
 void* heap_reserve(size_t bytes);
 
-uint64_t heap_root(Root root);  // address of the root object, 0: none yet
-void heap_set_root(Root root, void* object);
+uint64_t heap_root(unsigned library, Root root);  // address of the root object, 0: none yet
+void heap_set_root(unsigned library, Root root, void* object);
 uint64_t heap_blocks();  // allocated and not freed
 
 }  // namespace cropdl::handles

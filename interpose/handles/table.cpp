@@ -9,25 +9,26 @@
 
 namespace cropdl::handles {
 
-Tables* Tables::format(uint32_t first_dynamic, uint32_t capacity) {
+Tables* Tables::format(unsigned library, uint32_t kinds, uint32_t first_dynamic, uint32_t capacity) {
+  if (kinds > kMaxKinds) return nullptr;
   void* at = heap_allocate(sizeof(Tables));
   if (!at) return nullptr;
   Tables* t = new (at) Tables();
   t->version_ = kTableVersion;
   t->first_dynamic_ = first_dynamic;
   t->capacity_ = capacity;
-  for (Kind& k : t->kinds_) {
+  for (Kind& k : std::span(t->kinds_).first(kinds)) {
     void* slots = heap_reserve((capacity - first_dynamic) * sizeof(Slot));
     if (!slots) return nullptr;
     k.slots = reinterpret_cast<uint64_t>(slots);
     k.top = first_dynamic;
   }
-  heap_set_root(kRootTables, t);
+  heap_set_root(library, kRootTables, t);
   return t;
 }
 
-Tables* Tables::restored(const char** why) {
-  Tables* t = reinterpret_cast<Tables*>(heap_root(kRootTables));
+Tables* Tables::restored(unsigned library, const char** why) {
+  Tables* t = reinterpret_cast<Tables*>(heap_root(library, kRootTables));
   if (!t) {
     *why = "the persistent heap holds no handle tables";
   } else if (t->version_ > kTableVersion) {
@@ -40,6 +41,7 @@ Tables* Tables::restored(const char** why) {
 Handle Tables::create(uint32_t kind, uint32_t maker) {
   Kind& k = kinds_[kind];
   uint32_t index = k.free;
+  if (!k.slots) return 0;
   if (index) {
     k.free = slot(make_handle(kind, index))->next;
   } else {
@@ -104,7 +106,7 @@ void Tables::let_go(Handle h, std::vector<Handle>& gone) {
 }
 
 Handle Tables::first_without_recipe() {
-  for (uint32_t kind = 0; kind < kKinds; ++kind) {
+  for (uint32_t kind = 0; kind < kMaxKinds; ++kind) {
     for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i) {
       const Slot* s = slot(make_handle(kind, i));
       if (s->state != kFree && !s->recipe) return make_handle(kind, i);

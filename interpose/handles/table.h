@@ -1,6 +1,7 @@
 // Virtual handles with pruned recipes: what the program holds for an object of a library in the lower half,
-// and how to make that object again. Knows nothing of any library: kinds are small numbers, makers are
-// indices of functions, recipes are bytes that only their maker reads.
+// and how to make that object again. Knows nothing of any library: each has tables of its own, whose kinds
+// are small numbers of its own, makers are indices of its functions, recipes are bytes that only their maker
+// reads.
 //
 // Everything lies in the persistent heap and is reached from one root. LH only, LH FS base, any thread; one
 // writer at a time (the caller's lock). Images hold these structures: append-only, versioned.
@@ -13,8 +14,8 @@
 
 namespace cropdl::handles {
 
-inline constexpr uint32_t kKinds = 16;
-inline constexpr uint32_t kTableVersion = 1;
+inline constexpr uint32_t kMaxKinds = 16;  // of one library
+inline constexpr uint32_t kTableVersion = 2;
 
 using Handle = uint32_t;  // kind << 24 | index
 constexpr uint32_t kind_of(Handle h) { return h >> 24; }
@@ -53,11 +54,11 @@ struct Recipe {
 
 class Tables {
  public:
-  // Fresh tables in a formatted heap: indices from `first_dynamic` up to `capacity` are given out. nullptr:
-  // no space.
-  static Tables* format(uint32_t first_dynamic, uint32_t capacity);
+  // Fresh tables of a library in a formatted heap, for kinds below `kinds`: indices from `first_dynamic` up
+  // to `capacity` are given out. nullptr: no space.
+  static Tables* format(unsigned library, uint32_t kinds, uint32_t first_dynamic, uint32_t capacity);
   // Those of a restored heap; nullptr with *why set if they can not be used.
-  static Tables* restored(const char** why);
+  static Tables* restored(unsigned library, const char** why);
 
   // A new live object without a recipe; 0: all indices of the kind are in use.
   Handle create(uint32_t kind, uint32_t maker);
@@ -72,7 +73,7 @@ class Tables {
   void let_go(Handle, std::vector<Handle>& gone);
 
   Slot* slot(Handle h) {  // nullptr for fixed handles and such that were never given out
-    const Kind& k = kinds_[kind_of(h) % kKinds];
+    const Kind& k = kinds_[kind_of(h) % kMaxKinds];
     const uint32_t i = index_of(h);
     return i >= first_dynamic_ && i < k.top ? reinterpret_cast<Slot*>(k.slots) + (i - first_dynamic_)
                                             : nullptr;
@@ -101,7 +102,7 @@ class Tables {
   uint32_t capacity_;
   uint32_t without_recipe_;
   uint64_t serial_;
-  Kind kinds_[kKinds];
+  Kind kinds_[kMaxKinds];  // those that the library does not have give out nothing
 };
 
 }  // namespace cropdl::handles

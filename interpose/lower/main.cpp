@@ -99,11 +99,7 @@ void ready_to_run(seam::ThreadRecord& main) {
 
 void fill_control_page(Process& p) {
   auto* page = seam::control();
-  if (p.mpi != nullptr) {
-    page->mpi_table = p.mpi->table();
-    page->mpi_functions = p.mpi->functions();
-  }
-  snprintf(page->mpi_name, sizeof page->mpi_name, "%s", p.mpi != nullptr ? p.mpi->name() : "none");
+  p.libraries.publish();
   page->restarted = p.boot.restart ? 1 : 0;
   page->message_fd = error_stream();
   page->serve = serve;
@@ -146,8 +142,10 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   };
   auto store = open_store(p.boot.directory, identity, wait);
   if (!store) return store.error();
-  auto manifest = manifest_of_run(p.launch, p.program, p.arguments, p.mpi != nullptr ? p.mpi->name() : "none",
-                                  p.mpi != nullptr ? p.mpi->library_version() : "");
+  Library* const mpi = p.libraries.with(seam::kLibraryMpi);
+  auto manifest =
+      manifest_of_run(p.launch, p.program, p.arguments, mpi != nullptr ? mpi->implementation() : "none",
+                      mpi != nullptr ? mpi->version() : "");
   manifest.job = identity.job;
   p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest));
   return {};
@@ -158,7 +156,7 @@ Status start_agent(Process& p) {
   // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
   // laid out already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-  p.rank = std::make_unique<Rank>(p.mpi, Rank::Saving{look_at_stopped_program, save_image},
+  p.rank = std::make_unique<Rank>(p.libraries, Rank::Saving{look_at_stopped_program, save_image},
                                   p.boot.sanitizer.empty()
                                       ? ""
                                       : "programs built with " + p.boot.sanitizer +
@@ -208,7 +206,6 @@ namespace {
   if (!launch) die(launch.error().message);
   p.launch = std::move(*launch);
   p.inherited = inherited_descriptors(given, p.launch.launched);
-  p.mpi = mpi_of_this_lower_half();
   if (auto s = check_window(); !s) die(s.error().message);
   if (auto s = map_control_page(p.boot.installation); !s) die(s.error().message);
   if (p.boot.restart) restart_program(p);

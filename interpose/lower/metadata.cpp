@@ -29,6 +29,10 @@ std::string metadata_text(const Metadata& m) {
                         {"identity", to_json(c.identity)},
                         {"stored", c.stored},
                         {"checksum", hex_text(c.checksum)}});
+  json libraries = json::array();
+  for (const SavedLibrary& l : m.libraries)
+    libraries.push_back(
+        {{"number", l.number}, {"implementation", l.implementation}, {"only_functions", l.only_functions}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
               {"program", json_bytes(m.program)},
@@ -37,8 +41,7 @@ std::string metadata_text(const Metadata& m) {
               {"arguments", json_bytes(m.arguments)},
               {"umask", m.umask},
               {"interval", m.interval},
-              {"mpi", m.mpi_name},
-              {"only_functions", m.only_functions},
+              {"libraries", libraries},
               {"cpu_features", m.cpu_features},
               {"pending_signals", pending},
               {"clocks", m.clocks},
@@ -64,8 +67,9 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.arguments = list_of(j.at("arguments"));
     m.umask = integer_of<uint32_t>(j.at("umask"));
     j.at("interval").get_to(m.interval);
-    j.at("mpi").get_to(m.mpi_name);
-    j.at("only_functions").get_to(m.only_functions);
+    for (const json& l : j.at("libraries"))
+      m.libraries.push_back({integer_of<uint32_t>(l.at("number")), l.at("implementation").get<std::string>(),
+                             l.at("only_functions").get<std::vector<std::string>>()});
     j.at("cpu_features").get_to(m.cpu_features);
     for (const json& s : j.at("pending_signals"))
       m.pending_signals.push_back({s.at("process").get<bool>(), s.at("info").get<std::string>()});

@@ -16,14 +16,20 @@
 
 namespace cropdl::lower {
 
+// A library that the program called (library.h).
+struct SavedLibrary {
+  uint32_t number = 0;                      // seam::LibraryNumber
+  std::string implementation;               // "openmpi", "mpich"
+  std::vector<std::string> only_functions;  // used, and unknown to its other implementations
+};
+
 struct Metadata {
   uint32_t rank = 0, ranks = 1;
   std::string program, cwd, name;  // name: what prctl(PR_GET_NAME) says
   std::vector<std::string> arguments;
   uint32_t umask = 022;
   double interval = 0;  // seconds between checkpoints, 0: only when asked
-  std::string mpi_name;
-  std::vector<std::string> only_functions;  // used, and unknown to the other MPI
+  std::vector<SavedLibrary> libraries;
   std::vector<std::string> cpu_features;
   std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;

@@ -9,6 +9,7 @@
 #include "interpose/lower/boot.h"
 #include "interpose/lower/descriptors.h"
 #include "interpose/lower/launch.h"
+#include "interpose/lower/libraries.h"
 #include "interpose/lower/program_threads.h"
 #include "interpose/lower/rank.h"
 #include "interpose/lower/version_store.h"
@@ -18,7 +19,7 @@ namespace cropdl::lower {
 struct Process {
   Boot boot;
   Launch launch;
-  MpiRuntime* mpi = nullptr;  // null: built without an MPI
+  Libraries libraries{libraries_of_this_lower_half()};
   std::string program;
   std::vector<std::string> arguments;  // without the program's name
   Inherited inherited;                 // descriptors that this process was started with
@@ -28,9 +29,6 @@ struct Process {
 };
 
 Process& process();
-
-// Defined once per lower half: the MPI it is linked with, or null.
-MpiRuntime* mpi_of_this_lower_half();
 
 // Prints one line for people and ends the process. Rank 0 is enough where all ranks would say the same.
 [[noreturn]] void die(const std::string& line);

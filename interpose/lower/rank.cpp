@@ -12,7 +12,7 @@
 namespace cropdl::lower {
 namespace {
 
-// A stopped rank looks after the MPI's messages this often: other ranks' rendezvous may need it.
+// A stopped rank looks after its libraries' messages this often: other ranks' rendezvous may need it.
 constexpr std::chrono::microseconds kNap{200};
 
 void set_attention(uint32_t bits) { __atomic_fetch_or(&seam::control()->attention, bits, __ATOMIC_SEQ_CST); }
@@ -26,11 +26,11 @@ void Rank::hold() {
   process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
   holding_ = true;
   set_attention(seam::kAttentionHold);
-  if (mpi_ != nullptr) mpi_->hold();
+  libraries_.hold();
 }
 
 void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
-  if (mpi_ != nullptr && holding_) mpi_->set_targets(targets);
+  if (holding_) libraries_.set_targets(targets);
 }
 
 coord::Standing Rank::standing() {
@@ -40,7 +40,7 @@ coord::Standing Rank::standing() {
     s.refusal = "the program is only just being started or restarted; ask again";
     return s;
   }
-  if (mpi_ != nullptr) mpi_->fill_standing(s);
+  libraries_.fill_standing(s);
   if (s.refusal.empty()) s.refusal = process_refusal_;
   if (s.refusal.empty()) s.refusal = place_refusal();
   return s;
@@ -48,8 +48,9 @@ coord::Standing Rank::standing() {
 
 // With a launcher that the MPI cannot talk to, every rank is an MPI job of its own.
 std::string Rank::place_refusal() const {
-  if (mpi_ == nullptr || ranks_ == 0 || !mpi_->initialized()) return "";
-  const int rank = mpi_->rank(), size = mpi_->size();
+  const auto place = libraries_.place();
+  if (ranks_ == 0 || !place) return "";
+  const auto [rank, size] = *place;
   if (rank == static_cast<int>(rank_) && size == static_cast<int>(ranks_)) return "";
   return "the launcher started rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) +
          ", but to its MPI it is rank " + std::to_string(rank) + " of " + std::to_string(size) +
@@ -80,15 +81,14 @@ bool Rank::try_stop() {
 }
 
 std::string Rank::refusal_when_stopped() {
-  if (mpi_ != nullptr)
-    if (std::string line = mpi_->refusal(); !line.empty()) return line;
+  if (std::string line = libraries_.refusal(); !line.empty()) return line;
   if (std::string line = process_refusal(); !line.empty()) return line;
   const std::lock_guard lock(mutex_);
   return stopped_refusal_;
 }
 
 std::vector<coord::PeerCount> Rank::sent() {
-  return mpi_ != nullptr && ready_ ? mpi_->sent() : std::vector<coord::PeerCount>();
+  return ready_ ? libraries_.sent() : std::vector<coord::PeerCount>();
 }
 
 void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
@@ -99,8 +99,7 @@ void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
 }
 
 bool Rank::drained(Status* failure) {
-  if (mpi_ != nullptr)
-    if (std::string why = mpi_->drain_trouble(); !why.empty()) *failure = Error{why};
+  if (std::string why = libraries_.drain_trouble(); !why.empty()) *failure = Error{why};
   const std::lock_guard lock(mutex_);
   return drain_ == Drain::kDone;
 }
@@ -123,7 +122,7 @@ bool Rank::written(Status* failure, coord::ImageSummary* summary) {
 
 void Rank::resume() {
   if (!holding_) return;
-  if (mpi_ != nullptr) mpi_->release();
+  libraries_.release();
   holding_ = false;
   clear_attention();
   {
@@ -147,8 +146,8 @@ void Rank::stay() {
   }
 }
 
-// The order is the agent's; this only does what is asked, and keeps the MPI moving between. `serving_` is
-// true exactly while nothing of the program can run: resume() ends it at once, and a new stop that comes
+// The order is the agent's; this only does what is asked, and keeps the libraries moving between. `serving_`
+// is true exactly while nothing of the program can run: resume() ends it at once, and a new stop that comes
 // before this thread has noticed finds it here again only after the receives of the former cut have been
 // posted.
 void Rank::serve() {
@@ -171,18 +170,18 @@ void Rank::serve() {
       if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
       if (serving_ && !directory_.empty()) write(lock);
       if (!serving_) break;
-      if (drain_ != Drain::kDone && mpi_ != nullptr && mpi_->initialized()) {
+      if (drain_ != Drain::kDone) {
         lock.unlock();
-        mpi_->progress();
+        libraries_.progress();
         lock.lock();
       }
       if (drain_ == Drain::kAsked || !directory_.empty() || !serving_) continue;
       wake_.wait_for(lock, kNap);
     }
-    if (prepared_) {
-      prepared_ = false;
+    if (quiet_) {
+      quiet_ = false;
       lock.unlock();
-      mpi_->repost();
+      libraries_.resume();
       lock.lock();
     }
   }
@@ -194,11 +193,8 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
   const std::vector<coord::PeerCount> expected = expected_;
   drain_ = Drain::kRunning;
   lock.unlock();
-  bool done = true;
-  if (mpi_ != nullptr && mpi_->initialized()) {
-    if (begin) mpi_->begin_drain(expected);
-    done = mpi_->drain_step();
-  }
+  if (begin) libraries_.begin_drain(expected);
+  const bool done = libraries_.drain_step();
   lock.lock();
   if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: once more
 }
@@ -206,10 +202,7 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
 void Rank::write(std::unique_lock<std::mutex>& lock) {
   const std::string directory = directory_;
   lock.unlock();
-  if (mpi_ != nullptr && mpi_->initialized() && !prepared_) {
-    mpi_->prepare_save();
-    prepared_ = true;
-  }
+  if (!quiet_) quiet_ = libraries_.quiesce();
   const auto saved = saving_.write(directory);
   if (!saved) {
     // A file size limit raised SIGXFSZ, blocked here: it was about our file, not about one of the program's.

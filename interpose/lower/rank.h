@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "coord/local_rank.h"
-#include "interpose/lower/mpi_runtime.h"
+#include "interpose/lower/libraries.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -22,9 +22,13 @@ class Rank final : public coord::LocalRank {
     std::function<std::string()> look;  // "" or why the checkpoint is refused
     std::function<Result<coord::ImageSummary>(const std::string& directory)> write;
   };
-  // `mpi` may be null (a program without MPI). `rank` of `ranks`: as the launcher said; 0 ranks: nobody did.
-  Rank(MpiRuntime* mpi, Saving saving, std::string refusal = "", uint32_t rank = 0, uint32_t ranks = 0)
-      : mpi_(mpi), saving_(std::move(saving)), refusal_(std::move(refusal)), rank_(rank), ranks_(ranks) {}
+  // `rank` of `ranks`: as the launcher said; 0 ranks: nobody did.
+  Rank(Libraries libraries, Saving saving, std::string refusal = "", uint32_t rank = 0, uint32_t ranks = 0)
+      : libraries_(std::move(libraries)),
+        saving_(std::move(saving)),
+        refusal_(std::move(refusal)),
+        rank_(rank),
+        ranks_(ranks) {}
 
   // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
   void serve();
@@ -55,7 +59,7 @@ class Rank final : public coord::LocalRank {
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);
 
-  MpiRuntime* const mpi_;
+  const Libraries libraries_;
   const Saving saving_;
   const std::string refusal_;  // why this program can never be saved, or ""
   const uint32_t rank_, ranks_;
@@ -74,7 +78,7 @@ class Rank final : public coord::LocalRank {
   std::string stopped_refusal_;   // what it saw before it served
   Drain drain_ = Drain::kNone;
   std::vector<coord::PeerCount> expected_;
-  bool prepared_ = false;  // the MPI holds no request of the program now
+  bool quiet_ = false;     // nothing of the program is pending in a library
   std::string directory_;  // to write to, "" nothing asked
   bool written_ = false;
   Status write_status_;

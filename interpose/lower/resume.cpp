@@ -35,10 +35,19 @@ struct Candidate {
   std::string damage;  // or why there is no metadata
 };
 
-std::string other_mpi(const Process& p, const Metadata& m) {
-  if (p.mpi == nullptr || m.mpi_name == p.mpi->name() || m.only_functions.empty()) return "";
-  return "the program uses " + m.only_functions.front() + ", which only " + m.mpi_name +
-         " has; restart it under that one";
+// "" or why the libraries of this process are not enough for the program.
+std::string missing_library(const Process& p, const Metadata& m) {
+  for (const SavedLibrary& saved : m.libraries) {
+    Library* const here = p.libraries.with(saved.number);
+    if (here == nullptr && saved.number == seam::kLibraryMpi)
+      return "the program needs an MPI; start cropdl-restart with mpirun";
+    if (here == nullptr)
+      return "the program needs " + saved.implementation + ", which this lower half does not have";
+    if (saved.implementation != here->implementation() && !saved.only_functions.empty())
+      return "the program uses " + saved.only_functions.front() + ", which only " + saved.implementation +
+             " has; restart it under that one";
+  }
+  return "";
 }
 
 // Refuses for reasons that no older version would heal.
@@ -47,11 +56,9 @@ std::string why_not_here(const Process& p, const Metadata& m) {
     return "the version has " + std::to_string(m.ranks) + " ranks, but " + std::to_string(p.launch.ranks) +
            " were started; use mpirun -n " + std::to_string(m.ranks);
   if (m.rank != p.launch.rank) return "its image is of rank " + std::to_string(m.rank);
-  if (m.mpi_name != "none" && p.mpi == nullptr)
-    return "the program needs an MPI; start cropdl-restart with mpirun";
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return "this CPU lacks " + missing.front() + ", which the program was started with";
-  if (auto line = other_mpi(p, m); !line.empty()) return line;
+  if (auto line = missing_library(p, m); !line.empty()) return line;
   return "";
 }
 
@@ -265,8 +272,7 @@ void restart_program(Process& p) {
   if (std::string line = restore_process(m); trouble.empty()) trouble = line;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
-  if (p.mpi != nullptr)
-    if (auto s = p.mpi->restart(); !s) trouble = s.error().message;
+  if (auto s = p.libraries.restart(); !s) trouble = s.error().message;
   // Last: from here on this process has no more rights than the program had.
   if (trouble.empty())
     if (auto s = restore_attributes(m.attributes); !s) trouble = s.error().message;
@@ -281,10 +287,13 @@ void restart_program(Process& p) {
   for (const std::string& mine : {done, files_left_alone(saved), note})
     if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
   say(p, "continues from version " + std::to_string(chosen->version.number));
-  if (p.mpi != nullptr && m.mpi_name != p.mpi->name())
-    say(p, "saved under " + m.mpi_name + ", continued under " + p.mpi->name() +
-               ": the state is the same bit for bit, but floating-point reductions may now add in another "
-               "order");
+  for (const SavedLibrary& saved : m.libraries) {
+    const std::string here = p.libraries.with(saved.number)->implementation();
+    if (saved.implementation != here)
+      say(p, "saved under " + saved.implementation + ", continued under " + here +
+                 ": the state is the same bit for bit, but floating-point reductions may now add in another "
+                 "order");
+  }
   continue_program(m.threads);
 }
 

@@ -37,7 +37,7 @@ Result<LookedAt> look() {
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();
   seen.attributes = std::move(*attributes);
-  auto files = list_open_files(process().mpi != nullptr);
+  auto files = list_open_files(!process().libraries.all().empty());
   if (!files) return files.error();
   seen.files = std::move(*files);
   auto threads = saved_threads();
@@ -72,8 +72,8 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   m.umask = umask(0);
   umask(m.umask);
   m.interval = p.boot.interval;
-  m.mpi_name = p.mpi != nullptr ? p.mpi->name() : "none";
-  if (p.mpi != nullptr) m.only_functions = p.mpi->functions_of_this_mpi_only();
+  for (Library* l : p.libraries.all())
+    m.libraries.push_back({l->number(), l->implementation(), l->functions_of_this_implementation_only()});
   m.cpu_features = cpu_features();
   // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
   // own mask.

@@ -80,8 +80,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
     if (auto s = open_versions(p, identity); !s) die(s.error().message);
   }
   if (auto s = map_fresh_state(p.boot.installation, p.program); !s) die(s.error().message);
-  if (p.mpi != nullptr)
-    if (auto s = p.mpi->format(); !s) die(s.error().message);
+  if (auto s = p.libraries.format(); !s) die(s.error().message);
   fill_control_page(p);
 
   const auto program = read_elf(p.program);

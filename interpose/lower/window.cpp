@@ -14,6 +14,7 @@
 
 #include "interpose/handles/heap_step.h"
 #include "interpose/lower/elf_file.h"
+#include "interpose/lower/libraries.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/upper/raw.h"
 
@@ -109,10 +110,14 @@ Status map_control_page(const std::string& installation) {
                                 "__vdso_clock_getres"};
   for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
   page->patch_libc = getenv("CROPDL_NO_PATCH") == nullptr;
-  copy_path(page->shim_openmpi, installation + "/libmpi.so.40");
-  copy_path(page->shim_mpich, installation + "/libmpich.so.12");
-  copy_path(page->shim_orte, installation + "/stubs/libopen-rte.so.40");
-  copy_path(page->shim_opal, installation + "/stubs/libopen-pal.so.40");
+  seam::StandIn* to = page->stand_ins;
+  for (const StandInFile& s : stand_ins()) {
+    if (to == page->stand_ins + seam::kMaxStandIns)
+      return Error{"more stand-ins than the control page has room for"};
+    snprintf(to->begins, sizeof to->begins, "%s", s.begins);
+    copy_path(to->file, installation + "/" + s.file);
+    ++to;
+  }
   return {};
 }
 

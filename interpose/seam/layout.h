@@ -14,7 +14,8 @@
 namespace cropdl::seam {
 
 inline constexpr uint32_t kSeamVersion = 4;  // recorded in images; a newer one is refused
-inline constexpr uint32_t kOldestSeam = 4;   // and so is an older one: PersistentState was laid out otherwise
+inline constexpr uint32_t kOldestSeam =
+    4;  // and so is an older one: PersistentState and ControlPage were laid out otherwise
 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
 inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;
@@ -98,26 +99,38 @@ inline constexpr uint32_t kAttentionHold = 1;  // collectives ask whether they m
 inline constexpr uint32_t kAttentionStop =
     2;  // blocking calls leave the LH with kAgain, and the thread parks
 
+// Libraries of the LH that the UH calls through tables. Append-only: images hold shims that call them by this
+// number, and the persistent heap has their roots under it.
+enum LibraryNumber : uint32_t { kLibraryMpi, kMaxLibraries = 8 };
+
+struct LowerLibrary {
+  void* const* volatile table;  // indexed by the library's append-only function index; null: not in this LH
+  uint32_t functions;           // entries in it
+  char implementation[20];      // "openmpi", "mpich"
+};
+
+// What ld.so opens instead of a file whose name begins so.
+struct StandIn {
+  char begins[64];
+  char file[256];  // empty: it is not installed, and nothing is changed
+};
+inline constexpr unsigned kMaxStandIns = 32;
+
 // Functions and flags of the LH of this run. The UH reads it at every call and keeps nothing of it.
 struct ControlPage {
   uint32_t seam_version;
-  uint32_t mpi_functions;           // entries in mpi_table
-  void* const* volatile mpi_table;  // indexed by the append-only function index
-  volatile uint32_t attention;      // kAttention bits
-  uint32_t restarted;               // this process continues an image: ids are translated
-  void (*park)();                   // core: stop here if the LH wants it; any UH thread, UH FS base
+  volatile uint32_t attention;            // kAttention bits
+  LowerLibrary libraries[kMaxLibraries];  // by LibraryNumber
+  uint32_t restarted;                     // this process continues an image: ids are translated
+  void (*park)();                         // core: stop here if the LH wants it; any UH thread, UH FS base
   void (*lend_lower_fs)(
       ThreadRecord*);            // LH: makes lower_fs (if 0) and both selectors true; UH FS base, UH stack
   void (*serve)(ThreadRecord*);  // LH: runs on lower_sp with lower_fs while the main thread is parked
   void (*leave)(ThreadRecord*, int);  // LH: the process's exit_group; on lower_sp with lower_fs; no return
   uint64_t vdso[5];                   // real vDSO: clock_gettime gettimeofday time getcpu clock_getres, or 0
-  char mpi_name[16];                  // "openmpi", "mpich", "none"
   int32_t trigger_fd;                 // eventfd that asks the agent for a checkpoint (SIGUSR1), or -1
   int32_t patch_libc;                 // 0: steer placement calls by seccomp alone
-  char shim_openmpi[256];             // files that take the place of libmpi.so.* and libmpich.so.*,
-  char shim_mpich[256];               // and of Open MPI's internal libraries
-  char shim_orte[256];                //
-  char shim_opal[256];                //
+  StandIn stand_ins[kMaxStandIns];    // until the first empty one
   int32_t message_fd;                 // for lines to people, or -1
   int32_t reserved1;                  //
   uint64_t reserved[63];
@@ -127,6 +140,7 @@ struct ControlPage {
   volatile uint32_t released;  // the last one that is over
   void (*stay)(ThreadRecord*, int);  // LH: the main thread has ended; on lower_sp with lower_fs; no return
 };
+static_assert(sizeof(ControlPage) <= kControlPageSize);
 
 inline ControlPage* control() { return reinterpret_cast<ControlPage*>(kControlPage); }
 

@@ -81,14 +81,12 @@ bool names_own_exe(const char* path) {
   return equal(p, "/exe") && pid == seam::state()->upper_pid && seam::state()->forked == 0;
 }
 
-// The file that takes the place of `path` when ld.so opens it: the real libmpi must not be loaded in the UH.
+// The file that takes the place of `path` when ld.so opens it: the real library must not be loaded in the UH.
 const char* stand_in(const char* path) {
   const char* name = base_name(path);
-  auto* page = seam::control();
-  if (starts_with(name, "libmpi.so")) return page->shim_openmpi;
-  if (starts_with(name, "libmpich.so")) return page->shim_mpich;
-  if (starts_with(name, "libopen-rte.so")) return page->shim_orte;
-  if (starts_with(name, "libopen-pal.so")) return page->shim_opal;
+  const seam::StandIn* s = seam::control()->stand_ins;
+  for (unsigned i = 0; i < seam::kMaxStandIns && s[i].begins[0] != 0; ++i)
+    if (starts_with(name, s[i].begins)) return s[i].file;
   return nullptr;
 }
 

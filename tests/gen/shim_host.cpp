@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "interpose/lower/mpi_runtime.h"
+#include "interpose/lower/libraries.h"
 #include "interpose/seam/thread.h"
 
 using namespace cropdl;
@@ -36,10 +36,9 @@ int main(int argc, char** argv) {
   thread.self = &thread;
   thread.lower_fs = thread.upper_fs = seam::fs_base();
   seam::set_gs_base(reinterpret_cast<uint64_t>(&thread));
-  lower::MpiRuntime* runtime = lower::make_mpi_runtime();
-  if (!runtime->format()) return 2;
-  seam::control()->mpi_table = runtime->table();
-  seam::control()->mpi_functions = runtime->functions();
+  const lower::Libraries libraries({lower::mpi_library()});
+  if (!libraries.format()) return 2;
+  libraries.publish();
   seam::control()->park = park;
 
   void* program = dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW);

@@ -19,7 +19,7 @@ class Recipes : public ::testing::Test {
     mmap(reinterpret_cast<void*>(seam::kHeapBegin), seam::kHeapEnd - seam::kHeapBegin, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     handles::heap_format();
-    tables = handles::Tables::format(100, 116);
+    tables = handles::Tables::format(0, handles::kMaxKinds, 100, 116);
     ASSERT_NE(tables, nullptr);
   }
   Handle make(std::vector<Handle> dependencies, uint64_t payload = 7) {
@@ -93,7 +93,7 @@ TEST_F(Recipes, CreationOrderAndPayloadSurvive) {
   tables->free(a, gone);
   const Handle c = make({b}, 3);
   const char* why = nullptr;
-  handles::Tables* again = handles::Tables::restored(&why);
+  handles::Tables* again = handles::Tables::restored(0, &why);
   ASSERT_NE(again, nullptr);
   uint64_t want = 1;
   for (Handle h : again->in_order(2)) {

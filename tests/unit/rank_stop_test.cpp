@@ -16,22 +16,20 @@ namespace {
 
 using namespace cropdl;
 
-// An MPI whose repost() takes as long as the test wants.
-class SlowMpi : public lower::MpiRuntime {
+// A library whose resume() takes as long as the test wants.
+class SlowMpi : public lower::Library {
  public:
   std::atomic<bool> reposting{false}, may_end{false};
 
   void* const* table() override { return nullptr; }
   unsigned functions() override { return 0; }
-  const char* name() override { return "test"; }
-  std::string library_version() override { return ""; }
+  seam::LibraryNumber number() override { return seam::kLibraryMpi; }
+  const char* implementation() override { return "test"; }
+  std::string version() override { return ""; }
   Status format() override { return {}; }
   Status restart() override { return {}; }
-  bool initialized() override { return true; }
-  bool finalized() override { return false; }
-  int rank() override { return 0; }
-  int size() override { return 1; }
-  std::vector<std::string> functions_of_this_mpi_only() override { return {}; }
+  bool active() override { return true; }
+  std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
   void hold() override {}
   void set_targets(std::span<const coord::CollectiveCount>) override {}
   void release() override {}
@@ -42,8 +40,8 @@ class SlowMpi : public lower::MpiRuntime {
   void begin_drain(std::span<const coord::PeerCount>) override {}
   bool drain_step() override { return true; }
   std::string drain_trouble() override { return ""; }
-  void prepare_save() override {}
-  void repost() override {
+  void quiesce() override {}
+  void resume() override {
     reposting = true;
     while (!may_end) usleep(100);
     reposting = false;
@@ -71,7 +69,7 @@ lower::Rank::Saving saving() {
 TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   prepare();
   SlowMpi mpi;
-  lower::Rank rank(&mpi, saving());
+  lower::Rank rank(lower::Libraries({&mpi}), saving());
   rank.ready();
 
   std::atomic<bool> wanted{false}, ended{false};
@@ -124,7 +122,7 @@ TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
   mpi.may_end = true;
   std::atomic<bool> looking{false}, may_look{false}, ended{false};
   std::string seen = "an open thing (descriptor 7) cannot be saved yet";
-  lower::Rank rank(&mpi,
+  lower::Rank rank(lower::Libraries({&mpi}),
                    {[&] {
                       looking = true;
                       while (!may_look) usleep(100);
@@ -164,7 +162,7 @@ TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
 
 TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {
   SlowMpi mpi;
-  lower::Rank rank(&mpi, saving());
+  lower::Rank rank(lower::Libraries({&mpi}), saving());
   rank.hold();   // too early: ignored
   rank.ready();  // and the program begins
   EXPECT_NE(rank.standing().refusal, "");

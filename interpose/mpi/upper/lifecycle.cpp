@@ -15,7 +15,7 @@ namespace cropdl::upper {
 namespace {
 
 int init(int required, int* provided, seam::Fn fn) {
-  if (!seam::control()->mpi_table) {
+  if (!seam::control()->libraries[seam::kLibraryMpi].table) {
     static const char line[] =
         "cropdl: the program calls MPI, but it is not linked with one and no launcher started it; start it "
         "with "

@@ -37,14 +37,15 @@ using seam::vid_index;
 template <class... A>
 __attribute__((cold, noinline)) int call_again(seam::Fn fn, A... arguments) {
   for (;;) {
-    const int r = seam::call_lower<int>(&seam::control()->mpi_table, fn, arguments...);
+    const int r =
+        seam::call_lower<int>(&seam::control()->libraries[seam::kLibraryMpi].table, fn, arguments...);
     if (r != seam::kAgain) return r;
   }
 }
 
 template <class R, class... A>
 inline R call(seam::Fn fn, A... arguments) {
-  const R r = seam::call_lower<R>(&seam::control()->mpi_table, fn, arguments...);
+  const R r = seam::call_lower<R>(&seam::control()->libraries[seam::kLibraryMpi].table, fn, arguments...);
   if constexpr (std::is_same_v<R, int>) {
     if (__builtin_expect(r == seam::kAgain, 0)) return call_again(fn, arguments...);
   }

@@ -197,11 +197,11 @@ TEST_F(Replay, Whole) {
   drain();
   ASSERT_EQ(runtime->refusal(), "");
   ASSERT_EQ(runtime->drain_trouble(), "");
-  runtime->prepare_save();
+  runtime->quiesce();
   everyone();
   save(to);
   everyone();
-  runtime->repost();  // this process goes on as well
+  runtime->resume();  // this process goes on as well
   finish();
   use();
 }
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
   place_code();
   if (!resume) {
     to = argv[2];
-    if (!runtime->format()) return 2;
+    if (!libraries.format()) return 2;
     int provided = 0;
     if (lower_MPI_Init_thread(kThreadSingle, &provided) != kSuccess) return 2;
   } else {
@@ -229,7 +229,7 @@ int main(int argc, char** argv) {
     if (!r) r = getenv("PMI_RANK");
     load(from, atoi(r));
     place_code();
-    const cropdl::Status s = runtime->restart();
+    const cropdl::Status s = libraries.restart();
     if (!s) {
       fprintf(stderr, "%s\n", s.error().message.c_str());
       return 3;

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/lower/mpi_runtime.h"
+#include "interpose/lower/libraries.h"
 #include "interpose/mpi/lower/runtime.h"
 #include "interpose/seam/thread.h"
 #include "lower_functions.h"
@@ -22,7 +22,6 @@
 namespace rig {
 
 using namespace cropdl::seam;
-using cropdl::lower::MpiRuntime;
 using cropdl::seam::Status;  // not the one of base/result.h
 
 inline constexpr Vid kWorld = kVid_MPI_COMM_WORLD;
@@ -31,7 +30,8 @@ inline constexpr Vid kByte = kVid_MPI_BYTE;
 inline constexpr size_t kHeapSize = kHeapEnd - kHeapBegin;
 inline constexpr size_t kProgramSize = 64 << 20;
 
-inline MpiRuntime* runtime;
+inline cropdl::lower::Library* const runtime = cropdl::lower::mpi_library();
+inline const cropdl::lower::Libraries libraries({runtime});
 inline int rank, size;
 inline MPI_Comm aside = MPI_COMM_NULL;  // the test's own communicator, unknown to the runtime
 inline ThreadRecord thread_record;
@@ -52,7 +52,6 @@ inline void start() {
   thread_record.self = &thread_record;
   thread_record.lower_fs = thread_record.upper_fs = fs_base();
   set_gs_base(reinterpret_cast<uint64_t>(&thread_record));
-  runtime = cropdl::lower::make_mpi_runtime();
 }
 
 inline void know_world() {
@@ -90,9 +89,9 @@ inline void drain() {
 inline void cut() {
   drain();
   ASSERT_EQ(runtime->refusal(), "");
-  runtime->prepare_save();
+  runtime->quiesce();
   everyone();
-  runtime->repost();
+  runtime->resume();
 }
 
 inline void want(bool on) { control()->attention = on ? kAttentionStop : 0; }
@@ -136,7 +135,7 @@ inline void load(const std::string& path, int of_rank) {
 inline int run(int argc, char** argv, int ranks) {
   testing::InitGoogleTest(&argc, argv);
   start();
-  if (!runtime->format()) return 2;
+  if (!libraries.format()) return 2;
   int provided = 0;
   if (lower_MPI_Init_thread(kThreadSingle, &provided) != kSuccess) return 2;
   know_world();

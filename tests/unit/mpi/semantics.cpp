@@ -231,16 +231,16 @@ TEST_F(Semantics, AReadySendFindsItsReceiveAfterACutToo) {
     EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, kWorld, &request), kSuccess);
   }
   drain();
-  runtime->prepare_save();
+  runtime->quiesce();
   everyone();
   if (rank == 0) {
-    runtime->repost();
+    runtime->resume();
     const int sent = 23;
     EXPECT_EQ(lower_MPI_Rsend(&sent, 1, kInt, 1, 1, kWorld), kSuccess);
   }
   everyone();
   if (rank == 1) {
-    runtime->repost();
+    runtime->resume();
     EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
     EXPECT_EQ(value, 23);
   }

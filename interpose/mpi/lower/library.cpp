@@ -1,5 +1,5 @@
-// The MPI runtime as the lower half's core sees it (interpose/lower/mpi_runtime.h says who calls what when).
-#include "interpose/lower/mpi_runtime.h"
+// MPI as a library of the lower half (interpose/lower/library.h says who calls what when).
+#include "interpose/lower/libraries.h"
 
 #include <algorithm>
 #include <string>
@@ -28,14 +28,15 @@ std::string mpi_error(int code) {
   return {text, static_cast<size_t>(length)};
 }
 
-class Runtime final : public lower::MpiRuntime {
+class Runtime final : public lower::Library {
  public:
   Runtime() { fill_predefined(); }
 
+  seam::LibraryNumber number() override { return seam::kLibraryMpi; }
   void* const* table() override { return lower_table; }
   unsigned functions() override { return seam::kFnCount; }
-  const char* name() override { return kName; }
-  std::string library_version() override {
+  const char* implementation() override { return kName; }
+  std::string version() override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
     MPI_Get_library_version(text, &length);  // allowed before MPI_Init
@@ -44,8 +45,7 @@ class Runtime final : public lower::MpiRuntime {
   }
 
   Status format() override {
-    handles::heap_format();
-    tables = handles::Tables::format(seam::kFirstDynamic, kCapacity);
+    tables = handles::Tables::format(seam::kLibraryMpi, seam::kKinds, seam::kFirstDynamic, kCapacity);
     state = static_cast<State*>(handles::heap_allocate(sizeof(State)));
     void* requests = handles::heap_reserve(kCapacity * sizeof(RequestRecord));
     auto* world = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
@@ -59,15 +59,15 @@ class Runtime final : public lower::MpiRuntime {
     state->comms = reinterpret_cast<uint64_t>(world);
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = world;
     state->more[0] = reinterpret_cast<uint64_t>(world);
-    handles::heap_set_root(handles::kRootMpi, state);
+    handles::heap_set_root(seam::kLibraryMpi, handles::kRootState, state);
     return {};
   }
 
   Status restart() override {
-    const char* why = handles::heap_check();
-    if (!why) tables = handles::Tables::restored(&why);
+    const char* why = nullptr;
+    tables = handles::Tables::restored(seam::kLibraryMpi, &why);
     if (why) return Error{std::string("cannot restart: ") + why};
-    state = reinterpret_cast<State*>(handles::heap_root(handles::kRootMpi));
+    state = reinterpret_cast<State*>(handles::heap_root(seam::kLibraryMpi, handles::kRootState));
     if (!state) return Error{"cannot restart: the persistent heap holds no MPI state"};
     if (state->version > kStateVersion) return Error{"cannot restart: the image was made by a newer CropDL"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
@@ -82,11 +82,11 @@ class Runtime final : public lower::MpiRuntime {
     return replay();
   }
 
-  bool initialized() override { return state && state->initialized && !state->finalized; }
-  bool finalized() override { return state && state->finalized; }
-  int rank() override { return state ? state->rank : -1; }
-  int size() override { return state ? state->size : 0; }
-  std::vector<std::string> functions_of_this_mpi_only() override {
+  bool active() override { return state && state->initialized && !state->finalized; }
+  std::optional<Place> place() override {
+    return active() ? std::optional(Place{state->rank, state->size}) : std::nullopt;
+  }
+  std::vector<std::string> functions_of_this_implementation_only() override {
     std::vector<std::string> names;
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
       if (state->used[f]) names.emplace_back(function_name(f));
@@ -150,7 +150,7 @@ class Runtime final : public lower::MpiRuntime {
     }
     drain_begin(expected);
   }
-  bool drain_step() override { return !initialized() || mpi::drain_step(); }
+  bool drain_step() override { return !active() || mpi::drain_step(); }
   std::string drain_trouble() override {
     if (!state) return {};
     if (const char* t = mpi::drain_trouble()) return t;
@@ -166,8 +166,8 @@ class Runtime final : public lower::MpiRuntime {
     return {};
   }
 
-  void prepare_save() override {
-    if (!initialized()) return;
+  void quiesce() override {
+    if (!active()) return;
     for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
       RequestRecord* r = request_record(i);
       if (r->state != kRequestActive || r->kind != kReceiveRequest) continue;
@@ -189,7 +189,7 @@ class Runtime final : public lower::MpiRuntime {
     state->wtime_at_save = MPI_Wtime() + state->wtime_offset;
   }
 
-  void repost() override {
+  void resume() override {
     if (Status posted = post_parked(); !posted) say("%s", posted.error().message.c_str());
   }
 
@@ -291,7 +291,7 @@ class Runtime final : public lower::MpiRuntime {
 }  // namespace
 }  // namespace cropdl::mpi
 
-cropdl::lower::MpiRuntime* cropdl::lower::make_mpi_runtime() {
+cropdl::lower::Library* cropdl::lower::mpi_library() {
   static mpi::Runtime runtime;
   return &runtime;
 }
