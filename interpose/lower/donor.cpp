@@ -38,7 +38,7 @@ void* donor(void* record) {
   thread->lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 1024) & ~15ull;
   __atomic_store_n(&thread->lower_fs, seam::fs_base(), __ATOMIC_SEQ_CST);
   wake(&thread->lower_fs);
-  for (;;) pause();
+  rest_for_ever();
 }
 
 void* broker(void*) {

@@ -67,7 +67,7 @@ void* lend(void* argument) {
   auto* borrowed = static_cast<Borrowed*>(argument);
   if (lend_block_to(borrowed->borrower) != nullptr) borrowed->fs = seam::fs_base();
   sem_post(&borrowed->lent);
-  for (;;) pause();
+  rest_for_ever();
 }
 
 // noinline and no stack protector: nothing of the former block may be in a register when this returns.

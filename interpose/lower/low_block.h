@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "interpose/seam/layout.h"
+#include "interpose/upper/raw.h"
 
 namespace cropdl::lower {
 
@@ -24,6 +25,12 @@ int start_lender(void* (*run)(void*), void* argument);
 // that id is; null if it was not found (a kernel without PR_GET_TID_ADDRESS): pthread_self() will mean this
 // thread then.
 int32_t* lend_block_to(int32_t borrower);
+
+// What such a thread ends with. Its stack and its block may be another's already, so it calls nothing: even pause(),
+// when it is first called, has ld.so find it, on that stack.
+[[noreturn]] __attribute__((always_inline)) inline void rest_for_ever() {
+  for (;;) upper::raw(34 /* pause */);
+}
 
 // Makes the record's selectors true of its FS bases: 0 where there can be no segment. LH code on any thread
 // with any FS base: uses no libc, no TLS.

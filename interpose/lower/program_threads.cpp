@@ -73,7 +73,7 @@ void* lend(void*) {
   lend_block_to(0);
   borrowed.stack = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
   __atomic_store_n(&borrowed.fs, seam::fs_base(), __ATOMIC_SEQ_CST);
-  for (;;) pause();
+  rest_for_ever();
 }
 
 Status have_block() {
