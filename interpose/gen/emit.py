@@ -7,19 +7,20 @@ from pathlib import Path
 
 import jinja2
 
-from roles import fields
+from roles import TableError, fields
 
 HERE = Path(__file__).parent
 
 
 def environment(library: Path):
-    """Templates of the core by their names, a library's own as FOLDER/NAME; those extend the core's."""
-    loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(HERE / "templates"),
-                                  jinja2.PrefixLoader({library.name: jinja2.FileSystemLoader(library / "templates")})])
+    """Templates of the core by their names, others as FOLDER/NAME; those extend the core's."""
+    own = {folder.name: jinja2.FileSystemLoader(folder / "templates") for folder in (*HERE.iterdir(), library)
+           if (folder / "templates").is_dir()}
+    loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(HERE / "templates"), jinja2.PrefixLoader(own)])
     made = jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
                               keep_trailing_newline=True)
     made.tests["numeral"] = lambda text: text.lstrip("-").isdigit()
-    for offered in (upper_bodies, lower_bodies, predefined, integer_handles, data_objects):
+    for offered in (upper_bodies, lower_bodies, predefined, integer_handles, data_objects, versions):
         made.globals[offered.__name__] = offered
     return made
 
@@ -204,18 +205,32 @@ def data_objects(model, symbols, implementation):
             if symbol and (match or symbol in symbols):
                 vids.setdefault(symbol, (number + 1) << 24 | index)
     rows = []
-    for name, (kind, size, _) in sorted(symbols.items()):
-        if kind != "OBJECT":
+    for name, symbol in sorted(symbols.items()):
+        if symbol.kind != "OBJECT":
             continue
         pointee = pointers.get(name) if pointers.get(name) in symbols else None
         if not pointee and suffix and name.endswith(suffix) and name[:-len(suffix)] in symbols:
             pointee = name[:-len(suffix)]
-        if size:
-            rows.append((name, size, vids.get(name), pointee))
+        if symbol.size:
+            rows.append((name, symbol.size, vids.get(name), pointee))
     missing = sorted(set(vids) - {r[0] for r in rows})
     if missing:
         raise RuntimeError(f"the library does not export the predefined handles {' '.join(missing)}")
     return rows
+
+
+def versions(model, symbols):
+    """{version: [name]} of the functions in the library's export map, "" for none, both names of a weak alias; versions in
+    the order of their names."""
+    prefix, found = model.library["weak_prefix"], {}
+    for f in model.functions:
+        for name in {f.name, prefix + f.name}:
+            if f.results and name in symbols:
+                if symbols[name].older:
+                    raise TableError(f"{name} has also the versions {' '.join(symbols[name].older)}, which programs linked long ago "
+                                     "ask for; it must be written by hand")
+                found.setdefault(symbols[name].version, []).append(name)
+    return {version: sorted(found[version]) for version in sorted(found)}
 
 
 def fortran_integers(files):
@@ -230,11 +245,15 @@ def fortran_integers(files):
 # --- What was decided -----------------------------------------------------------------------------------------------
 
 def coverage(model):
-    rows = [("function", "upper", "lower", "in", "why")]
+    rows = [("function", "way", "upper", "lower", "in", "why")]
     for f in model.functions:
-        notes = [f.why] if f.why else []
+        notes = [text for text in (f.why, f.refuse) if text]
+        if f.sticky:
+            notes.append("not checkpointable once called: " + f.sticky)
+        elif f.way == "refused at a cut":
+            notes.append(f"as long as the object lives that {f.makes} gets: it has no recipe")
         for key, text in model.table.get("facts", {}).items():
             if f.facts.get(key) and text:
                 notes.append(text.format(f.facts[key]))
-        rows.append((f.name, f.upper, f.lower, "+".join(sorted(f.results)) or "none", "; ".join(notes)))
+        rows.append((f.name, f.way, f.upper, f.lower, "+".join(sorted(f.results)) or "none", "; ".join(notes)))
     return rows

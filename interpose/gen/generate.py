@@ -10,11 +10,12 @@ import tomllib
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).parent))
+CORE = Path(__file__).parent
+sys.path.insert(0, str(CORE))
 
 import emit  # noqa: E402
 from header import Header, dynamic_symbols  # noqa: E402
-from model import Model  # noqa: E402
+from model import DEFAULTS, Model  # noqa: E402
 from roles import TableError  # noqa: E402
 
 TABLES = {"annotations": "annotations.toml", "roles": "roles.toml", "functions": "functions.txt",
@@ -44,10 +45,15 @@ def by_name(items):
 def main():
     options = arguments()
     files = {name: getattr(options, name) or options.folder / file for name, file in TABLES.items()}
-    names = tomllib.loads(files["annotations"].read_text())["library"]["names"]
-    headers = {name: Header(Path(file), flags, names) for name, (file, *flags) in by_name(options.header).items()}
-    model = Model(headers, {**files, "hand": options.hand})
+    library = {**DEFAULTS, **tomllib.loads(files["annotations"].read_text())["library"]}
+    if "family" in library:
+        files["roles"] = options.roles or CORE / library["family"] / "roles.toml"
     symbols = {name: dynamic_symbols(Path(file)) for name, (file,) in by_name(options.library).items()}
+    headers = {name: Header(Path(file), flags, library["names"], symbols.get(name, {}), library["twins"])
+               for name, (file, *flags) in by_name(options.header).items()}
+    model = Model(headers, {**files, "hand": options.hand})
+    if library["explicit"]:
+        model.check_exports(symbols)
     fortran = by_name(options.fortran)
     templates = emit.environment(options.folder)
     for output in model.table["output"]:

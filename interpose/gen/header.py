@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -20,6 +20,7 @@ class Argument:
     array: bool          # written as an array
     callback: bool       # pointer to a function
     enumeration: bool    # of an enumeration's type, behind pointers too
+    inside: frozenset    # types in the members of a structure, behind pointers too; "function" for pointers to functions
     declaration: str     # "const int counts[]" as C, for a definition
 
 
@@ -29,12 +30,14 @@ class Prototype:
     result: str
     arguments: list = field(default_factory=list)
     variadic: bool = False
+    undeclared: bool = False  # exported under a name that no header declares
 
 
 class Header:
-    """One parsed header. `flags` are the compiler's, `names` a regular expression of the functions wanted."""
+    """One parsed header. `flags` are the compiler's, `names` a regular expression of the functions wanted. `symbols` is what
+    the library exports: NAME and a twin's suffix, which no header declares, has NAME's prototype."""
 
-    def __init__(self, header: Path, flags: list[str], names: str, symbols: str = ""):
+    def __init__(self, header: Path, flags: list[str], names: str, symbols: dict = {}, twins: list[str] = []):
         self.constants = self._macros(header, flags)
         self.elements = {e.get("id"): e for e in self._castxml(header, flags)}
         for element in self.elements.values():
@@ -46,6 +49,10 @@ class Header:
         for element in self.elements.values():
             if element.tag == "Function" and wanted.match(element.get("name")):
                 self.functions[element.get("name")] = self._prototype(element)
+        for name, symbol in symbols.items():
+            base = next((name[:-len(t)] for t in twins if name.endswith(t) and name[:-len(t)] in self.functions), None)
+            if symbol.kind == "FUNC" and base and name not in self.functions:
+                self.functions[name] = replace(self.functions[base], name=name, undeclared=True)
 
     @staticmethod
     def _castxml(header, flags):
@@ -123,6 +130,25 @@ class Header:
             e = self._element(e.get("type"))
         return e
 
+    def _inside(self, reference):
+        """See Argument.inside."""
+        found, todo, seen = set(), [reference], set()
+        while todo:
+            e = self._element(todo.pop())
+            if e.get("id") in seen:
+                continue
+            seen.add(e.get("id"))
+            if e.tag == "FunctionType":
+                found.add("function")
+            elif e.tag in ("Struct", "Union"):
+                fields = [self._element(m) for m in (e.get("members") or "").split()]
+                todo += [f.get("type") for f in fields if f.tag == "Field"]
+            elif e.get("type"):
+                if e.tag == "Typedef" and len(seen) > 1:
+                    found.add(e.get("name"))
+                todo.append(e.get("type"))
+        return frozenset(found)
+
     def _prototype(self, element):
         prototype = Prototype(element.get("name"), self._spell(element.get("returns")))
         for position, a in enumerate(element):
@@ -135,17 +161,34 @@ class Header:
             prototype.arguments.append(Argument(
                 name, self._spell(a.get("type")), base, depth, const,
                 bool(original) and self._element(original).tag == "ArrayType", callback,
-                self._innermost(a.get("type")).tag == "Enumeration", self._spell(a.get("type"), name)))
+                self._innermost(a.get("type")).tag == "Enumeration",
+                self._inside(a.get("type")) if self._innermost(a.get("type")).tag in ("Struct", "Union") else frozenset(),
+                self._spell(a.get("type"), name)))
         return prototype
 
 
+@dataclass
+class Symbol:
+    kind: str            # FUNC, OBJECT, ...
+    size: int
+    version: str = ""    # of the default version
+    older: tuple = ()    # versions that only programs linked long ago ask for
+
+
 def dynamic_symbols(library: Path):
-    """{name: (kind, size, binding)} of what a shared library exports. kind: FUNC, OBJECT, ..."""
+    """{name: Symbol} of what a shared library exports."""
     text = subprocess.run(["readelf", "-W", "--dyn-syms", str(library)], check=True, capture_output=True,
                           text=True).stdout
     symbols = {}
     for line in text.splitlines():
         columns = line.split()
-        if len(columns) >= 8 and columns[0].rstrip(":").isdigit() and columns[6] != "UND":
-            symbols[columns[7].split("@")[0]] = (columns[3], int(columns[2], 0), columns[4])
+        if len(columns) < 8 or not columns[0].rstrip(":").isdigit() or columns[6] in ("UND", "ABS"):
+            continue
+        name, _, version = columns[7].partition("@")
+        default = not version or version.startswith("@")
+        symbol = symbols.setdefault(name, Symbol(columns[3], int(columns[2], 0)))
+        if default:
+            symbol.size, symbol.version = int(columns[2], 0), version.lstrip("@")
+        else:
+            symbol.older += (version,)
     return symbols

@@ -19,9 +19,11 @@ class Parameter:
     kind: str = ""            # seam kind of a handle
     handle: str = ""          # its C type
     count: str = ""           # C expression of an array's length
-    seam: str = ""            # C++ type in the seam
+    seam: str = ""            # C++ type in the seam; "": as it is declared
+    declaration: str = ""     # in that case
     written: bool = False     # one value that the function writes, and not an array or a buffer
     narrow: str = ""          # how a parameter becomes the narrow function's
+    hidden: tuple = ()        # handles and functions among the members of a structure
     types: dict = field(default_factory=dict)         # C type per implementation
     declarations: dict = field(default_factory=dict)  # C declaration per implementation
     labels: dict = field(default_factory=dict)        # the parameter's own name per implementation
@@ -37,6 +39,11 @@ class Function:
     lower: str = "generated"
     why: str = ""
     annotation: str = "none"
+    create: str = ""          # the parameter that gets the new object, which a recipe re-makes
+    free: str = ""            # the parameter whose object ends here, and its recipe with it
+    set: str = ""             # the parameter whose object's state changes, kept with its recipe; "library": not an object's
+    sticky: str = ""          # why the process can not be saved once this was called
+    refuse: str = ""          # why it is not called at all
     facts: dict = field(default_factory=dict)  # what the table says and only the library's templates understand
     wide: bool = False        # a wide one that goes on alone where its counts do not fit the narrow function
     pending: bool = False     # goes on after it returned
@@ -47,12 +54,30 @@ class Function:
     seam_result: str = "int"
     returns_code: bool = False
     variadic: bool = False
+    undeclared: bool = False  # exported under a name that no header declares
+    makes: str = ""           # a parameter that gets a new object
+
+    @property
+    def way(self):
+        """What becomes of a call, in one word of the coverage table."""
+        if not self.results:
+            return "absent"
+        if self.refuse:
+            return "refused at once"
+        if self.base and not self.wide:
+            return "by another"
+        if "hand" in (self.upper, self.lower) or self.lower == "text":
+            return "by hand"
+        if self.sticky:
+            return "refused at a cut"
+        recipe = next((key for key in ("create", "free", "set") if getattr(self, key)), "")
+        return recipe or ("refused at a cut" if self.makes else "forwarded")
 
     @property
     def seam_parameters(self):
         if self.seam is not None:
             return self.seam or "void"
-        return ", ".join(f"{p.seam} {p.name}" for p in self.parameters) or "void"
+        return ", ".join(f"{p.seam} {p.name}" if p.seam else p.declaration for p in self.parameters) or "void"
 
     def first(self, role, *kinds):
         """The first parameter of the role and one of the kinds, or None."""
@@ -60,11 +85,16 @@ class Function:
 
 
 def read_list(path: Path):
-    """Lines of an append-only list without comments."""
+    """Lines of an append-only list without comments; none if there is no list."""
+    if not path.exists():
+        return []
     return [line.split("#")[0].strip() for line in path.read_text().splitlines() if line.split("#")[0].strip()]
 
 
-CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide"}
+CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set", "sticky", "refuse"}
+# What a library's table may leave out of [library].
+DEFAULTS = {"weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
+            "table": "lower_table", "unused_entry": "unwritten"}
 
 
 class Model:
@@ -75,8 +105,9 @@ class Model:
         self.headers = headers
         self.files = files
         self.table = tomllib.loads(files["annotations"].read_text())
-        self.library = {"weak_prefix": "", **self.table["library"]}
+        self.library = {**DEFAULTS, **self.table["library"]}
         self.roles = Roles(files["roles"])
+        self.seam_types = self.table.get("seam_types", {})
         self.handles = self.table.get("handles", {})
         self.order = read_list(files["functions"])
         self.predefined = self._read_predefined(files["predefined"])
@@ -117,6 +148,16 @@ class Model:
             raise TableError(f"{path}: append these functions of this host's header at the end (never reorder): "
                              + " ".join(new))
 
+    def check_exports(self, symbols):
+        """Whatever a program may link with is in the table. `symbols` per implementation: see header.dynamic_symbols."""
+        wanted, prefix = re.compile(self.library["names"]), self.library["weak_prefix"]
+        for implementation, exported in symbols.items():
+            known = {p + f.name for f in self.functions if implementation in f.results for p in ("", prefix)}
+            unknown = sorted(name for name, symbol in exported.items()
+                             if symbol.kind == "FUNC" and wanted.match(name) and name not in known)
+            if unknown:
+                raise TableError("the library exports, and no header declares (undeclared.h is the place): " + " ".join(unknown))
+
     def _check_frozen(self, path):
         """Released indices: per list its length at the release and a digest of that many names."""
         lists = {"functions": self.order, **self.predefined}
@@ -145,14 +186,16 @@ class Model:
 
     def _class_of(self, name):
         merged, source = {}, "none"
-        for pattern, entry in self._classes:
-            if pattern.search(name):
-                merged, source = dict(entry), "class"
-                break
+        found = [entry for pattern, entry in self._classes if pattern.search(name)]
+        if found:
+            merged, source = dict(found[0]), "class"
         single = self.table.get("function", {}).get(name)
         if single is not None:
             merged.update(single)
             source = "function"
+        if self.library["explicit"] and (len(found) > 1 or source == "none"):
+            raise TableError(f"{self.files['annotations']}: {name} must be in exactly one class, and is in "
+                             + (" and ".join(entry["match"] for entry in found) or "none"))
         return merged, source
 
     def _function(self, name, index):
@@ -162,6 +205,7 @@ class Model:
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
         f.why, f.text = entry.get("why", ""), entry.get("text", "")
         f.seam, f.wide = entry.get("seam"), entry.get("wide", False)
+        f.sticky, f.refuse = entry.get("sticky", ""), entry.get("refuse", "")
         f.facts = {key: entry.get(key, "") for key in self.table.get("facts", {})}
         f.optional_results = any(pattern.search(name) for pattern in self._optional)
         f.pending = any(pattern.search(name) for pattern in self._pending)
@@ -171,13 +215,17 @@ class Model:
             elif f.lower == "hand":
                 raise TableError(f"{self.files['annotations'].name} says that the lower side of {name} is written by hand, "
                                  f"but {self.files['hand']} does not list it")
+        if f.refuse:
+            f.lower = "none"
         if not prototypes:
             f.upper = f.lower = "none"
             f.why = "in no header of this host"
             return f
         results = set(f.results.values())
         f.returns_code = results == {self.library["code"]}
-        f.seam_result = self.table["seam_types"].get(next(iter(f.results.values())), "int64_t")
+        result = next(iter(f.results.values()))
+        f.seam_result = self.seam_types.get(result, result if self.library["same_types"] else "int64_t")
+        f.undeclared = any(p.undeclared for p in prototypes.values())
         arities = {len(p.arguments) for p in prototypes.values()}
         if len(arities) != 1:
             raise TableError(f"{name} has different numbers of parameters in the headers; it needs entries by hand")
@@ -186,6 +234,11 @@ class Model:
             arguments = {i: p.arguments[position] for i, p in prototypes.items()}
             f.parameters.append(self._parameter(f, arguments, entry.get("kinds", {})))
         names = [p.name for p in f.parameters]
+        for key in ("create", "free", "set"):
+            setattr(f, key, self._object_of(f, key, entry.get(key, "")))
+        if self.library["explicit"]:
+            self._check_explicit(f)
+        f.makes = next((p.name for p in f.parameters if self.roles[p.role].makes), "")
         for p in f.parameters:
             if p.count and "(" not in p.count:
                 alternatives = [c for c in p.count.split("|") if c in names]
@@ -193,9 +246,38 @@ class Model:
                     raise TableError(f"{name}:{p.name} needs a count; none of {p.count} is a parameter")
                 p.count = alternatives[0]
             elif self.roles[p.role].length and not p.count:
-                if f.upper == "generated" or f.lower == "generated":
+                if "generated" in (f.upper, f.lower) and not f.refuse:
                     raise TableError(f"{name}:{p.name} is an array whose length the table does not say")
         return f
+
+    def _object_of(self, f, key, said):
+        """The parameter that `create`, `free` or `set` speaks of; it gets the role `handle_KEY` if there is one."""
+        if not said or said == "library" and key == "set":
+            return said
+        p = next((p for name in said.split("|") for p in f.parameters if p.name == name), None)
+        if not p:
+            raise TableError(f"{f.name}: {key} speaks of {said}, which is no parameter")
+        if p.handle and f"handle_{key}" in self.roles:
+            p.role = f"handle_{key}"
+        return p.name
+
+    def _check_explicit(self, f):
+        """Every function was looked at by a person: what types and names suggest is not enough."""
+        where = f"{self.files['annotations']}: {f.name}"
+        if set(f.results.values()) & set(self.handles) and f.way not in ("by hand", "refused at once"):
+            raise TableError(f"{where} returns a handle; it must be written by hand or refused")
+        if f.variadic and f.way not in ("by hand", "refused at once"):
+            raise TableError(f"{where} takes any number of arguments; it must be written by hand or refused")
+        if f.way == "by hand" and not f.why:
+            raise TableError(f"{where} is written by hand for no reason")
+        if f.upper == "generated" and f.lower == "generated":
+            for p in f.parameters:
+                if p.role == "callback":
+                    raise TableError(f"{where}: {p.name} is a function of the program's; it must be written by hand or refused")
+                if p.role == "value" and p.hidden:
+                    raise TableError(f"{where}: {p.name} points at {', '.join(p.hidden)}; it must be written by hand or refused")
+                if p.role == "handle_out":
+                    raise TableError(f"{where}: {p.name} gets a handle; say whether the object is new (create) or known (a rule)")
 
     def _parameter(self, f, arguments, kinds):
         # Names, constness and types come from the header that declares most; positions are equal in all.
@@ -217,13 +299,16 @@ class Model:
             p.role = sets.get(kinds.get(p.kind, "default"), {}).get(p.role, p.role)
         else:
             stars = "*" * a.depth
-            base = self.table["seam_types"].get(a.base)
+            base = self.seam_types.get(a.base)
+            p.hidden = tuple(sorted(name for name in a.inside if name in self.handles or name == "function"))
             if base is None:
                 p.seam = "int" if a.depth == 0 and a.enumeration else "void*" + stars[1:]
             else:
                 p.seam = ("const " if a.const and a.depth else "") + base + stars
                 p.written = a.depth == 1 and not a.const and not a.array and base in ("int", "int64_t", "double")
             p.role = self.table.get("type_roles", {}).get(a.base, "value")
+        if self.library["same_types"]:
+            p.seam, p.declaration = "", a.declaration
         # A rule is by name; one for a handle or value passed by pointer does not fit where it is passed otherwise.
         if rule:
             role, _, detail = rule["role"].partition(":")

@@ -10,7 +10,7 @@ class TableError(Exception):
 
 
 TEXTS = ("before", "argument", "success", "always")
-KEYS = {"by", "length", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending"}
+KEYS = {"by", "length", "makes", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending"}
 
 
 class Role:
@@ -20,6 +20,7 @@ class Role:
         self.name = name
         self.by = entry.get("by", "")
         self.length = entry.get("length", False)
+        self.makes = entry.get("makes", False)
         self.alias = entry.get("alias", False)
         self.refuse = entry.get("refuse", [])
         self.refuse_by_hand = entry.get("refuse_by_hand", [])
@@ -43,6 +44,9 @@ class Roles:
     def __init__(self, path: Path):
         self.path = path
         self.roles = {name: Role(name, entry) for name, entry in tomllib.loads(path.read_text()).items()}
+
+    def __contains__(self, name):
+        return name in self.roles
 
     def __getitem__(self, name):
         if name not in self.roles:

@@ -118,7 +118,9 @@ class Generator(unittest.TestCase):
         rows = [line.split("\t") for line in (Path(self.folder.name) / "coverage.tsv").read_text().splitlines()[1:]]
         names = [line for line in self.functions.splitlines() if line and not line.startswith("#")]
         self.assertEqual([r[0] for r in rows], names)
-        for name, upper, lower, where, why in rows:
+        for name, way, upper, lower, where, why in rows:
+            self.assertIn(way, ("forwarded", "create", "free", "set", "by hand", "by another", "refused at a cut",
+                                "refused at once", "absent"), name)
             self.assertIn(upper, ("generated", "hand", "narrow", "none"), name)
             self.assertIn(lower, ("generated", "hand", "text", "none"), name)
             if upper == "none":

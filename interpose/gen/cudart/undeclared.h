@@ -1,0 +1,63 @@
+/* What libcudart exports and cuda_runtime_api.h does not declare. Read by castxml, as C. */
+#pragma once
+
+#include <cuda_profiler_api.h>
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Called by the code that nvcc makes (crt/host_runtime.h). */
+void** __cudaRegisterFatBinary(void* fatCubin);
+void __cudaRegisterFatBinaryEnd(void** fatCubinHandle);
+void __cudaUnregisterFatBinary(void** fatCubinHandle);
+void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char* deviceAddress, const char* deviceName,
+                       int ext, size_t size, int constant, int global);
+void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress, char* deviceAddress,
+                              const char* deviceName, int ext, size_t size, int constant, int global);
+void __cudaRegisterHostVar(void** fatCubinHandle, const char* deviceName, char* hostVar, size_t size);
+void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun, char* deviceFun,
+                            const char* deviceName, int thread_limit, uint3* tid, uint3* bid, dim3* bDim,
+                            dim3* gDim, int* wSize);
+void __cudaRegisterUnifiedTable(void** fatCubinHandle, void* table);
+char __cudaInitModule(void** fatCubinHandle);
+unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, void* stream);
+cudaError_t __cudaPopCallConfiguration(dim3* gridDim, dim3* blockDim, size_t* sharedMem, void* stream);
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* entry);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void** args,
+                               size_t sharedMem, cudaStream_t stream);
+cudaError_t __cudaGetProcAddress(const char* symbol, void** address, int version, unsigned long long flags);
+
+/* Not offered, so what they take is not looked at. */
+cudaError_t cudaEGLStreamConsumerAcquireFrame(void);
+cudaError_t cudaEGLStreamConsumerConnect(void);
+cudaError_t cudaEGLStreamConsumerConnectWithFlags(void);
+cudaError_t cudaEGLStreamConsumerDisconnect(void);
+cudaError_t cudaEGLStreamConsumerReleaseFrame(void);
+cudaError_t cudaEGLStreamProducerConnect(void);
+cudaError_t cudaEGLStreamProducerDisconnect(void);
+cudaError_t cudaEGLStreamProducerPresentFrame(void);
+cudaError_t cudaEGLStreamProducerReturnFrame(void);
+cudaError_t cudaEventCreateFromEGLSync(void);
+cudaError_t cudaGLGetDevices(void);
+cudaError_t cudaGLMapBufferObject(void);
+cudaError_t cudaGLMapBufferObjectAsync(void);
+cudaError_t cudaGLRegisterBufferObject(void);
+cudaError_t cudaGLSetBufferObjectMapFlags(void);
+cudaError_t cudaGLSetGLDevice(void);
+cudaError_t cudaGLUnmapBufferObject(void);
+cudaError_t cudaGLUnmapBufferObjectAsync(void);
+cudaError_t cudaGLUnregisterBufferObject(void);
+cudaError_t cudaGraphicsEGLRegisterImage(void);
+cudaError_t cudaGraphicsGLRegisterBuffer(void);
+cudaError_t cudaGraphicsGLRegisterImage(void);
+cudaError_t cudaGraphicsResourceGetMappedEglFrame(void);
+cudaError_t cudaGraphicsVDPAURegisterOutputSurface(void);
+cudaError_t cudaGraphicsVDPAURegisterVideoSurface(void);
+cudaError_t cudaVDPAUGetDevice(void);
+cudaError_t cudaVDPAUSetVDPAUDevice(void);
+
+#ifdef __cplusplus
+}
+#endif

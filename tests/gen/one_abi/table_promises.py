@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""What the generator promises about tables in which every function was looked at: a mistake, or a library's function that
+nobody has looked at, stops the build by name.
+
+    table_promises.py FILE_WITH_THE_GENERATOR'S_COMMAND REAL_LIBRARY UPPER_HALF"""
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+COMMAND = Path(sys.argv[1]).read_text().splitlines()
+REAL, UPPER = sys.argv[2:]
+TABLES = Path(COMMAND[2])
+ANNOTATIONS, FUNCTIONS = ((TABLES / name).read_text() for name in ("annotations.toml", "functions.txt"))
+sys.path.insert(0, str(Path(COMMAND[1]).parent))
+sys.dont_write_bytecode = True
+import emit  # noqa: E402
+from header import Header, dynamic_symbols  # noqa: E402
+from model import Model  # noqa: E402
+from roles import TableError  # noqa: E402
+
+
+def header(twins):
+    name, _, rest = COMMAND[COMMAND.index("--header") + 1].partition("=")
+    file, *flags = rest.split(",")
+    symbols = dynamic_symbols(Path(REAL))
+    return {name: Header(Path(file), flags, "^toy[A-Z]", symbols, twins)}, {name: symbols}
+
+
+HEADERS, SYMBOLS = header(["_twin"])
+
+
+def exported(library):
+    """{name: version}"""
+    return {name: s.version for name, s in dynamic_symbols(Path(library)).items() if s.kind == "FUNC"}
+
+
+class Tables(unittest.TestCase):
+    def model(self, annotations=ANNOTATIONS, functions=FUNCTIONS, headers=HEADERS):
+        """As generate.py makes it."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = {"roles": Path(COMMAND[1]).parent / "one_abi" / "roles.toml"}
+            for name, text in {"annotations": annotations, "functions": functions, "predefined": "", "frozen": ""}.items():
+                files[name] = Path(folder) / name
+                files[name].write_text(text)
+            model = Model(headers, files)
+            model.check_exports(SYMBOLS)
+            return model
+
+    def refused(self, *words, **tables):
+        with self.assertRaises(TableError) as raised:
+            self.model(**tables)
+        for word in words:
+            self.assertIn(word, str(raised.exception))
+
+    def with_class(self, match, body, add=""):
+        """The table with another body for the class that matches so."""
+        before, found, after = ANNOTATIONS.partition(f"match = '{match}'\n")
+        self.assertTrue(found)
+        return before + found + body + add + "[[class]]" + after.partition("[[class]]")[2]
+
+    def test_every_way_is_in_the_coverage_table(self):
+        ways = {name: way for name, way, *_ in emit.coverage(self.model())[1:]}
+        self.assertEqual(set(ways), set(FUNCTIONS.split()))
+        self.assertEqual(ways, {**dict.fromkeys(ways, "forwarded"), "toyMake": "create", "toyMakeFrom": "create", "toyFree": "free",
+                                "toySet": "set", "toyReset": "set", "toyShare": "refused at a cut", "toyConfigure": "by hand",
+                                "toyCall": "by hand", "toyShow": "refused at once"})
+
+    def test_versions_are_the_real_librarys(self):
+        theirs, ours = exported(REAL), exported(UPPER)
+        self.assertEqual(theirs["toyMake"], "TOY_1")
+        self.assertEqual(ours, {name: version for name, version in theirs.items() if name not in ("toyConfigure", "toyCall")})
+
+    def test_a_function_in_no_class(self):
+        self.refused("toyReset", "exactly one", annotations=ANNOTATIONS.replace("match = '^toyReset$'", "match = '^toyNothing$'"))
+
+    def test_a_function_in_two_classes(self):
+        self.refused("toyReset", "exactly one", annotations=ANNOTATIONS + "[[class]]\nmatch = '^toyReset$'\n")
+
+    def test_a_function_that_is_exported_and_listed_nowhere(self):
+        self.refused("toyGet_twin", headers=header([])[0], functions=FUNCTIONS.replace("toyGet_twin\n", ""))
+
+    def test_a_handle_in_a_structure_is_not_forwarded(self):
+        self.refused("toyConfigure", "toy_t", annotations=self.with_class("^toyConfigure$", ""))
+
+    def test_a_function_of_the_programs_is_not_forwarded(self):
+        self.refused("toyCall", "function", annotations=self.with_class("^toyCall$", ""))
+
+    def test_a_new_handle_is_not_guessed(self):
+        self.refused("toyMake", "create", annotations=self.with_class("^toyMake(From)?$", ""))
+
+    def test_an_array_of_handles_needs_its_length(self):
+        self.refused("toySum", "length", annotations=ANNOTATIONS.replace("count = \"count\"\n", "", 1))
+
+    def test_free_names_a_parameter(self):
+        self.refused("toyFree", "thong", annotations=ANNOTATIONS.replace('free = "thing"', 'free = "thong"'))
+
+    def test_by_hand_needs_a_reason(self):
+        self.refused("toyCall", "reason", annotations=ANNOTATIONS.replace('why = "the function is the program\'s"\n', ""))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

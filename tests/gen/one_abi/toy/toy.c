@@ -1,0 +1,111 @@
+/* See toy.h. Handles that are none of its own are TOY_NO_THING, as far as a test needs it. */
+#include "toy.h"
+
+#include <stdlib.h>
+
+struct toy_thing {
+  int n;
+  struct toy_thing* parent;
+};
+static struct toy_thing* things[64];
+static long calls;
+
+static int is_thing(struct toy_thing* t) {
+  ++calls;
+  for (size_t i = 0; i < 64; ++i) {
+    if (t && things[i] == t) return 1;
+  }
+  return 0;
+}
+static toyResult make(toy_t* thing, int n, struct toy_thing* parent) {
+  ++calls;
+  for (size_t i = 0; i < 64; ++i) {
+    if (things[i]) continue;
+    things[i] = *thing = malloc(sizeof **thing);
+    things[i]->n = n;
+    things[i]->parent = parent;
+    return TOY_OK;
+  }
+  return TOY_NO_THING;
+}
+
+toyResult toyMake(toy_t* thing, int n) { return thing ? make(thing, n, NULL) : TOY_NO_THING; }
+toyResult toyMakeFrom(toy_t* thing, toyBig big, toyPair pair) {
+  return make(thing, (int)(big.at[0] + big.at[15]) + pair.x - pair.y, things[0]);
+}
+toyResult toyFree(toy_t thing) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  for (size_t i = 0; i < 64; ++i) {
+    if (things[i] == thing) things[i] = NULL;
+  }
+  free(thing);
+  return TOY_OK;
+}
+toyResult toySet(toy_t thing, int n) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  thing->n = n;
+  return TOY_OK;
+}
+toyResult toyGet(const toy_t thing, int* n) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  *n = thing->n;
+  return TOY_OK;
+}
+toyResult toyGet_twin(const toy_t thing, int* n) {
+  const toyResult r = toyGet(thing, n);
+  *n += 1000;
+  return r;
+}
+toyResult toyParent(toy_t thing, toy_t* parent) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  *parent = thing->parent;
+  return TOY_OK;
+}
+toyResult toySum(const toy_t* all, unsigned count, long* sum) {
+  *sum = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (!is_thing(all[i])) return TOY_NO_THING;
+    *sum += all[i]->n;
+  }
+  return TOY_OK;
+}
+toyResult toyAll(toy_t* all, size_t* count) {
+  size_t n = 0;
+  for (size_t i = 0; i < 64; ++i) {
+    if (things[i] && n < *count) all[n++] = things[i];
+  }
+  *count = n;
+  return TOY_OK;
+}
+toyResult toyMalloc(void** memory, size_t bytes) {
+  *memory = malloc(bytes);
+  return TOY_OK;
+}
+toyResult toyShare(toy_t thing, char name[16]) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  name[0] = 's';
+  name[1] = 0;
+  return TOY_OK;
+}
+toyPair toySwap(toyPair pair) { return (toyPair){pair.y, pair.x}; }
+toyMixed toyMix(toyMixed a, toyBig b, toyPair c, toyMixed d) {
+  return (toyMixed){a.d + d.d, a.n + b.at[3] + c.x * c.y + d.n};
+}
+toyBig toyFill(long value) {
+  toyBig big;
+  for (int i = 0; i < 16; ++i) big.at[i] = value + i;
+  return big;
+}
+const char* toyName(toyResult result) { return result == TOY_OK ? "ok" : "no such thing"; }
+void toyReset(void) { calls = 0; }
+toyResult toyConfigure(const toyConfig* config) { return toySet(config->thing, config->n); }
+toyResult toyCall(toyFunction function, void* argument) {
+  ++calls;
+  function(argument);
+  return TOY_OK;
+}
+toyResult toyShow(int window) {
+  ++calls;
+  return window ? TOY_OK : TOY_NO_THING;
+}
+long toyCalls(void) { return calls; }

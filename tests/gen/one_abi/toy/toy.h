@@ -1,0 +1,52 @@
+/* A library with everything that the generator must take from a header, and nothing else. Its handles are
+   opaque pointers, its results an enumeration; structures go by value in registers, in memory, and as
+   results. */
+#pragma once
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct toy_thing* toy_t;
+typedef enum { TOY_OK = 0, TOY_NO_THING = 7, TOY_NOT_OFFERED = 9 } toyResult;
+typedef struct {
+  int x, y;
+} toyPair;
+typedef struct {
+  double d;
+  long n;
+} toyMixed;
+typedef struct {
+  long at[16];
+} toyBig;
+typedef struct {
+  int n;
+  toy_t thing;
+} toyConfig;
+typedef void (*toyFunction)(void*);
+
+toyResult toyMake(toy_t* thing, int n);
+toyResult toyMakeFrom(toy_t* thing, toyBig big, toyPair pair);
+toyResult toyFree(toy_t thing);
+toyResult toySet(toy_t thing, int n);
+toyResult toyGet(const toy_t thing, int* n);
+toyResult toyParent(toy_t thing, toy_t* parent);
+toyResult toySum(const toy_t* things, unsigned count, long* sum);
+toyResult toyAll(toy_t* things, size_t* count);
+toyResult toyMalloc(void** memory, size_t bytes);
+toyResult toyShare(toy_t thing, char name[16]);
+toyPair toySwap(toyPair pair);
+toyMixed toyMix(toyMixed a, toyBig b, toyPair c, toyMixed d);
+toyBig toyFill(long value);
+const char* toyName(toyResult result);
+void toyReset(void);
+toyResult toyConfigure(const toyConfig* config);
+toyResult toyCall(toyFunction function, void* argument);
+toyResult toyShow(int window);
+long toyCalls(void); /* how many calls reached the library */
+
+#ifdef __cplusplus
+}
+#endif
