@@ -40,15 +40,15 @@ uint64_t ReadableMemory::probe(uint64_t begin, uint64_t end) const {
   return end;
 }
 
-const char* ReadableMemory::copy(uint64_t begin, uint64_t bytes) const {
-  if (copy_ == nullptr || bytes > kCopy) return nullptr;
+const char* ReadableMemory::copy(uint64_t begin, uint64_t bytes, uint64_t offset) const {
+  if (copy_ == nullptr || offset > kCopy || bytes > kCopy - offset) return nullptr;
   for (uint64_t done = 0; done < bytes;) {
     const ssize_t n = ::pwrite(file_.fd(), reinterpret_cast<const void*>(begin + done), bytes - done,
-                               static_cast<off_t>(done));
+                               static_cast<off_t>(offset + done));
     if (n <= 0) return nullptr;
     done += static_cast<uint64_t>(n);
   }
-  return copy_;
+  return copy_ + offset;
 }
 
 }  // namespace cropdl

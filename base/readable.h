@@ -21,9 +21,10 @@ class ReadableMemory {
   // Where the first page of [begin, end) that cannot be read begins, or `end`. Page-aligned addresses.
   uint64_t probe(uint64_t begin, uint64_t end) const;
 
-  // A copy of up to kCopy bytes at `begin`, valid until the next call; nullptr if not all can be read.
+  // A copy of the bytes at `begin`, nullptr if not all can be read. It lies at `offset` of a buffer of kCopy
+  // bytes and is valid until that part is used again.
   static constexpr uint64_t kCopy = 256 << 10;
-  const char* copy(uint64_t begin, uint64_t bytes) const;
+  const char* copy(uint64_t begin, uint64_t bytes, uint64_t offset = 0) const;
 
  private:
   Descriptor file_;  // of memory; its pages are at copy_

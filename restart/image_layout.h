@@ -23,14 +23,19 @@ struct ImageHeader {
 };
 static_assert(sizeof(ImageHeader) == 4096);
 
-struct IndexEntry {  // followed by name (zero-padded to 8), extents, checksums
+// Followed by name (zero-padded to 8), extents of stored pages, of referenced pages, checksums of the chunks
+// with stored pages, of those with referenced ones.
+struct IndexEntry {
   uint64_t begin;
   uint64_t end;
   uint32_t prot;
   uint32_t name_bytes;
-  uint64_t extents;
+  uint32_t kind;
+  uint32_t reserved;
+  uint64_t stored;
+  uint64_t referenced;
 };
-static_assert(sizeof(IndexEntry) == 32);
+static_assert(sizeof(IndexEntry) == 48);
 
 struct ImageTrailer {
   char magic[8];

@@ -56,15 +56,40 @@ class Fields {
   std::string_view left_;
 };
 
-bool well_formed(const Region& region) {
+bool well_formed(const Region& region, const std::vector<Extent>& extents) {
   uint64_t last = region.begin;
-  for (const Extent& extent : region.present) {
+  for (const Extent& extent : extents) {
     if (extent.begin < last || extent.begin >= extent.end || extent.end > region.end ||
         extent.begin % kImagePage != 0 || extent.end % kImagePage != 0)
       return false;
     last = extent.end;
   }
-  return region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0;
+  return true;
+}
+
+bool overlap(const std::vector<Extent>& a, const std::vector<Extent>& b) {
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i].begin < b[j].end && b[j].begin < a[i].end) return true;
+    a[i].end <= b[j].begin ? ++i : ++j;
+  }
+  return false;
+}
+
+bool well_formed(const Region& region) {
+  return region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0 &&
+         well_formed(region, region.present) && well_formed(region, region.referenced) &&
+         !overlap(region.present, region.referenced);
+}
+
+// How often each_chunk() calls, for ascending extents.
+uint64_t chunks_of(const std::vector<Extent>& extents, uint64_t chunk_bytes) {
+  uint64_t count = 0, next = 0;  // the first block that is not counted yet
+  for (const Extent& extent : extents) {
+    const uint64_t first = std::max(extent.begin / chunk_bytes, next);
+    next = (extent.end - 1) / chunk_bytes + 1;
+    count += next - std::min(first, next);
+  }
+  return count;
 }
 
 // Page faults are most of the cost of loading, so the pages of a chunk are made by one call; advice only.
@@ -81,13 +106,10 @@ Error ImageReader::damaged(const std::string& what, uint64_t begin, uint64_t end
   return refusal("damaged in " + what + " (" + offsets(begin, end) + "): its checksum differs");
 }
 
-Error ImageReader::damaged_chunk(size_t region, size_t chunk, const iovec& first) const {
-  const Placement& placement = placements_[region];
-  uint64_t begin = placement.offset + chunk * chunk_;
-  uint64_t end = placement.offset + std::min((chunk + 1) * chunk_, placement.bytes);
+Error ImageReader::damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const {
   return damaged("region " + (regions_[region].name.empty() ? "(unnamed)" : regions_[region].name) +
-                     ", memory from " + address(reinterpret_cast<uint64_t>(first.iov_base)),
-                 begin, end);
+                     ", memory from " + address(memory),
+                 offset, offset + bytes);
 }
 
 Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* what) const {
@@ -130,6 +152,9 @@ Status ImageReader::read_header(uint32_t newest_seam) {
     return damaged("the header", 0, sizeof header);
   if (header.format > kImageFormat)
     return refusal("was written by a newer CropDL (image format " + std::to_string(header.format) +
+                   ", this one reads " + std::to_string(kImageFormat) + "): restart it with that CropDL");
+  if (header.format != 0 && header.format < kImageFormat)
+    return refusal("was written by an older CropDL (image format " + std::to_string(header.format) +
                    ", this one reads " + std::to_string(kImageFormat) + "): restart it with that CropDL");
   if (header.seam > newest_seam)
     return refusal("was written by a newer CropDL (seam version " + std::to_string(header.seam) +
@@ -190,8 +215,14 @@ Status ImageReader::read_index() {
     Region& region = regions_[i];
     Placement& placement = placements_[i];
     IndexEntry fixed;
-    if (!fields.take(&fixed, sizeof fixed) || fixed.name_bytes > kImageNameLimit ||
-        !fields.take_text(region.name, fixed.name_bytes) || !fields.take_array(region.present, fixed.extents))
+    if (!fields.take(&fixed, sizeof fixed) || fixed.name_bytes > kImageNameLimit || fixed.reserved != 0)
+      return malformed;
+    if (fixed.kind != static_cast<uint32_t>(RegionKind::kHostMemory))
+      return refusal("was written by a newer CropDL (it has memory of kind " + std::to_string(fixed.kind) +
+                     ", which this one does not know): restart it with that CropDL");
+    if (!fields.take_text(region.name, fixed.name_bytes) ||
+        !fields.take_array(region.present, fixed.stored) ||
+        !fields.take_array(region.referenced, fixed.referenced))
       return malformed;
     region.begin = fixed.begin;
     region.end = fixed.end;
@@ -203,7 +234,8 @@ Status ImageReader::read_index() {
       placement.bytes += extent.end - extent.begin;  // disjoint: no overflow
     if (placement.bytes > index_offset_ - offset) return malformed;
     offset += placement.bytes;
-    if (!fields.take_array(placement.checksums, placement.bytes / chunk_ + (placement.bytes % chunk_ != 0)))
+    if (!fields.take_array(placement.stored, chunks_of(region.present, chunk_)) ||
+        !fields.take_array(placement.referenced, chunks_of(region.referenced, chunk_)))
       return malformed;
     totals_.memory += placement.bytes;
   }
@@ -226,49 +258,77 @@ Status ImageReader::check_regions() const {
 Status ImageReader::load_region(size_t i) const {
   const Placement& placement = placements_[i];
   std::vector<iovec> pieces, consumed;
+  uint64_t offset = placement.offset;
   size_t chunk = 0;
-  uint64_t offset = placement.offset, gathered = 0, loaded = 0;
-  for (const Extent& extent : regions_[i].present) {
-    for (uint64_t at = extent.begin; at != extent.end;) {
-      uint64_t part = std::min(extent.end - at, chunk_ - gathered);
-      pieces.push_back({reinterpret_cast<void*>(at), part});
+  return each_chunk(regions_[i].present, chunk_, [&](std::span<const Extent> runs) -> Status {
+    pieces.clear();
+    uint64_t bytes = 0;
+    for (const Extent& run : runs) {
+      const uint64_t part = run.end - run.begin;
+      pieces.push_back({reinterpret_cast<void*>(run.begin), part});
       if (part >= kWorthPopulating) ::madvise(pieces.back().iov_base, part, kPopulateWrite);
-      at += part;
-      gathered += part;
-      loaded += part;
-      if (gathered < chunk_ && loaded < placement.bytes) continue;
-
-      consumed = pieces;
-      int error = read_all(file_.fd(), consumed, offset);
-      std::string place = "region " + regions_[i].name + " (" + offsets(offset, offset + gathered) + ")";
-      if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-      if (error != 0) return refusal(place + " cannot be read: " + errno_text(error));
-      if (checksum(pieces) != placement.checksums[chunk]) return damaged_chunk(i, chunk, pieces.front());
-      offset += gathered;
-      gathered = 0;
-      pieces.clear();
-      ++chunk;
+      bytes += part;
     }
+    consumed = pieces;
+    const int error = read_all(file_.fd(), consumed, offset);
+    const std::string place = "region " + regions_[i].name + " (" + offsets(offset, offset + bytes) + ")";
+    if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
+    if (error != 0) return refusal(place + " cannot be read: " + errno_text(error));
+    if (checksum(pieces) != placement.stored[chunk++])
+      return damaged_chunk(i, runs.front().begin, offset, bytes);
+    offset += bytes;
+    return {};
+  });
+}
+
+Status ImageReader::verify() const {
+  std::vector<char> buffer;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const Placement& placement = placements_[i];
+    uint64_t offset = placement.offset;
+    size_t chunk = 0;
+    const Status good = each_chunk(regions_[i].present, chunk_, [&](std::span<const Extent> runs) -> Status {
+      uint64_t bytes = 0;
+      for (const Extent& run : runs) bytes += run.end - run.begin;
+      if (buffer.size() < bytes) buffer.resize(bytes);
+      if (Status read_it = read(buffer.data(), bytes, offset, regions_[i].name.c_str()); !read_it)
+        return read_it;
+      if (checksum(buffer.data(), bytes) != placement.stored[chunk++])
+        return damaged_chunk(i, runs.front().begin, offset, bytes);
+      offset += bytes;
+      return {};
+    });
+    if (!good) return good;
   }
   return {};
 }
 
-Status ImageReader::verify() const {
-  std::vector<char> buffer(chunk_);
-  for (size_t i = 0; i < regions_.size(); ++i) {
-    const Placement& placement = placements_[i];
-    auto extent = regions_[i].present.begin();  // where the chunk's memory begins, for the message
-    uint64_t skipped = 0;
-    for (size_t chunk = 0; chunk < placement.checksums.size(); ++chunk) {
-      uint64_t from = chunk * chunk_, bytes = std::min(chunk_, placement.bytes - from);
-      if (Status good = read(buffer.data(), bytes, placement.offset + from, regions_[i].name.c_str()); !good)
-        return good;
-      if (checksum(buffer.data(), bytes) == placement.checksums[chunk]) continue;
-      while (from - skipped >= extent->end - extent->begin) skipped += extent->end - extent->begin, ++extent;
-      return damaged_chunk(i, chunk, {reinterpret_cast<void*>(extent->begin + (from - skipped)), 0});
-    }
-  }
-  return {};
+Status ImageReader::load_referenced(size_t i, PageSource& original) const {
+  return check_referenced(i, original, true);
+}
+
+Status ImageReader::verify_referenced(size_t i, PageSource& original) const {
+  return check_referenced(i, original, false);
+}
+
+Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) const {
+  const Region& region = regions_[i];
+  std::vector<iovec> bytes;
+  size_t chunk = 0;
+  return each_chunk(region.referenced, chunk_, [&](std::span<const Extent> runs) -> Status {
+    bytes.clear();
+    if (Status read_it = original.read(runs, &bytes); !read_it)
+      return Error{region.name + " cannot be read, and the image has its contents by reference: " +
+                   read_it.error().message + "; put it back and try again"};
+    if (checksum(bytes) != placements_[i].referenced[chunk++])
+      return Error{region.name +
+                   " was changed after the checkpoint, and the image has its contents by reference; put it "
+                   "back and try again"};
+    if (load)
+      for (size_t r = 0; r < runs.size(); ++r)
+        std::memcpy(reinterpret_cast<void*>(runs[r].begin), bytes[r].iov_base, bytes[r].iov_len);
+    return {};
+  });
 }
 
 }  // namespace cropdl::restart

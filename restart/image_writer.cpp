@@ -30,6 +30,14 @@ Status check_region(const Region& region) {
                " is malformed: addresses must be page-aligned, ascending and within it"};
 }
 
+void add_extents(std::vector<Extent>& to, const std::vector<Extent>& more) {
+  for (const Extent& extent : more)
+    if (!to.empty() && to.back().end == extent.begin)
+      to.back().end = extent.end;
+    else
+      to.push_back(extent);
+}
+
 void append_bytes(std::string& to, const void* from, size_t bytes) {
   to.append(static_cast<const char*>(from), bytes);
 }
@@ -87,95 +95,27 @@ Status ImageWriter::append(std::vector<iovec>& pieces) {
   return {};
 }
 
-Status ImageWriter::write_chunk(std::vector<iovec>& pieces, std::vector<uint64_t>& checksums) {
-  if (pieces.empty()) return {};
-  checksums.push_back(checksum(pieces));
-  for (const iovec& piece : pieces) memory_ += piece.iov_len;
-  return append(pieces);
-}
-
-// Through a buffer of one chunk, which is gathered from copies.
-Status ImageWriter::add_copied(const Region& region, std::vector<Extent>& stored,
-                               std::vector<uint64_t>& checksums) {
-  if (!readable_) readable_ = std::make_unique<ReadableMemory>();
-  std::vector<char>& buffer = gathered_;
-  buffer.resize(kImageChunk);
-  std::vector<iovec> pieces;
-  uint64_t gathered = 0;
-  static_assert(ReadableMemory::kCopy >= kImageChunk);
-  const auto flush = [&]() -> Status {
-    if (gathered == 0) return {};
-    pieces.assign(1, {buffer.data(), gathered});
-    gathered = 0;
-    return write_chunk(pieces, checksums);
-  };
-  for (const Extent& extent : region.present) {
-    for (uint64_t at = extent.begin; at != extent.end;) {
-      const uint64_t part = std::min(extent.end - at, kImageChunk);
-      const char* copy = readable_->copy(at, part);
-      if (copy == nullptr)
-        return Error{"the memory of " + region.name +
-                     " cannot be read any more (the file was made shorter meanwhile, or its disk fails)"};
-      for (uint64_t offset = 0; offset != part; offset += kImagePage) {
-        considered_ += kImagePage;
-        if (is_zero_page(copy + offset)) continue;
-        const uint64_t page = at + offset;
-        if (!stored.empty() && stored.back().end == page)
-          stored.back().end += kImagePage;
-        else
-          stored.push_back({page, page + kImagePage});
-        std::memcpy(buffer.data() + gathered, copy + offset, kImagePage);
-        gathered += kImagePage;
-        if (gathered < kImageChunk) continue;
-        if (Status written = flush(); !written) return written;
-      }
-      at += part;
-    }
-  }
-  return flush();
-}
-
-Status ImageWriter::add_region(const Region& region) {
+Status ImageWriter::begin_region(const Region& region) {
   if (Status good = check_region(region); !good)
     return Error{"rank image " + path_ + ": " + good.error().message};
   for (const Extent& extent : region.present) present_ += extent.end - extent.begin;
-
-  Entry entry{{region.begin, region.end, region.prot, region.name, {}}, {}};
-  std::vector<Extent>& stored = entry.region.present;
-  if (region.fragile) {
-    if (Status written = add_copied(region, stored, entry.checksums); !written) return written;
-    entries_.push_back(std::move(entry));
-    return {};
-  }
-  std::vector<iovec> pieces;  // the chunk being gathered
-  uint64_t gathered = 0;
-  for (const Extent& extent : region.present) {
-    for (uint64_t page = extent.begin; page != extent.end; page += kImagePage) {
-      void* memory = reinterpret_cast<void*>(page);
-      considered_ += kImagePage;
-      if (is_zero_page(memory)) continue;
-
-      if (!stored.empty() && stored.back().end == page)
-        stored.back().end += kImagePage;
-      else
-        stored.push_back({page, page + kImagePage});
-
-      bool adjoins =
-          !pieces.empty() && static_cast<char*>(pieces.back().iov_base) + pieces.back().iov_len == memory;
-      if (adjoins)
-        pieces.back().iov_len += kImagePage;
-      else
-        pieces.push_back({memory, kImagePage});
-
-      gathered += kImagePage;
-      if (gathered < kImageChunk) continue;
-      if (Status written = write_chunk(pieces, entry.checksums); !written) return written;
-      gathered = 0;
-    }
-  }
-  if (Status written = write_chunk(pieces, entry.checksums); !written) return written;
-  entries_.push_back(std::move(entry));
+  entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}});
   return {};
+}
+
+Status ImageWriter::put(const Chunk& chunk) {
+  considered_ += chunk.looked_at;
+  Entry& entry = entries_.back();
+  if (!chunk.referenced.empty()) {
+    add_extents(entry.region.referenced, chunk.referenced);
+    entry.referenced.push_back(checksum(chunk.original));
+  }
+  if (chunk.stored.empty()) return {};
+  add_extents(entry.region.present, chunk.stored);
+  entry.stored.push_back(checksum(chunk.bytes));
+  for (const iovec& piece : chunk.bytes) memory_ += piece.iov_len;
+  pieces_ = chunk.bytes;
+  return append(pieces_);
 }
 
 Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
@@ -193,13 +133,21 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
   append_bytes(index, &regions, sizeof regions);
   for (const Entry& entry : entries_) {
     const Region& region = entry.region;
-    IndexEntry fixed{region.begin, region.end, region.prot, static_cast<uint32_t>(region.name.size()),
-                     region.present.size()};
+    const IndexEntry fixed{region.begin,
+                           region.end,
+                           region.prot,
+                           static_cast<uint32_t>(region.name.size()),
+                           static_cast<uint32_t>(region.kind),
+                           0,
+                           region.present.size(),
+                           region.referenced.size()};
     append_bytes(index, &fixed, sizeof fixed);
     index += region.name;
     index.resize(padded_to_8(index.size()));
     append_bytes(index, region.present.data(), region.present.size() * sizeof(Extent));
-    append_bytes(index, entry.checksums.data(), entry.checksums.size() * sizeof(uint64_t));
+    append_bytes(index, region.referenced.data(), region.referenced.size() * sizeof(Extent));
+    append_bytes(index, entry.stored.data(), entry.stored.size() * sizeof(uint64_t));
+    append_bytes(index, entry.referenced.data(), entry.referenced.size() * sizeof(uint64_t));
   }
 
   ImageTrailer trailer{};

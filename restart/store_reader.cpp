@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "restart/content.h"
 #include "restart/image.h"
+#include "restart/page_sources.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"
 
@@ -176,6 +177,30 @@ Status verify_contents(const std::string& directory, const std::string& metadata
   return {};
 }
 
+// What the image has by reference, of the files that its metadata names.
+Status verify_references(const ImageReader& image) {
+  try {
+    const nlohmann::json memory = nlohmann::json::parse(image.metadata()).value("memory", nlohmann::json());
+    for (size_t i = 0; i < image.regions().size(); ++i) {
+      const Region& region = image.regions()[i];
+      if (region.referenced.empty()) continue;
+      const auto& all = memory.at("regions");
+      const auto one = std::find_if(all.begin(), all.end(), [&region](const nlohmann::json& r) {
+        return integer_of<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
+      });
+      if (one == all.end())
+        return Error{image.path() + ": its metadata names no file for the region " + region.name};
+      const nlohmann::json& mapped = one->at("file");
+      FilePages original(bytes_of(mapped.at("path")), region.begin,
+                         integer_of<uint64_t>(mapped.at("offset")));
+      if (Status good = image.verify_referenced(i, original); !good) return good;
+    }
+  } catch (const nlohmann::json::exception& e) {
+    return Error{image.path() + ": its metadata cannot be read (" + std::string(e.what()) + ")"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Status verify_version(const Version& version) {
@@ -188,6 +213,7 @@ Status verify_version(const Version& version) {
     if (reader->totals().checksum != image.checksum)
       return Error{"rank image " + path + ": is not the one that the manifest lists (its checksum differs)"};
     if (Status good = reader->verify(); !good) return good;
+    if (Status good = verify_references(*reader); !good) return good;
     if (Status good = verify_contents(version.directory, reader->metadata(), path); !good) return good;
   }
   return {};

@@ -73,14 +73,16 @@ __attribute__((constructor)) static void enter(int argc, char** argv, char** env
     fprintf(stderr, "libcropdl.so: cropdl-run is not beside it; %s runs without checkpoints\n", name);
     return;
   }
-  /* cropdl-run [--dir D] [--interval S] [--save-files N] -- program args...; argv[0] is passed on by path. */
-  char** words = calloc((size_t)argc + 10, sizeof *words);
+  /* cropdl-run [--dir D] [--interval S] [--save-files N] [--by-reference] -- program args...; argv[0] is
+   * passed on by path. */
+  char** words = calloc((size_t)argc + 11, sizeof *words);
   int w = 0;
   words[w++] = runner;
   if (getenv("CROPDL_DIR")) words[w++] = (char*)"--dir", words[w++] = getenv("CROPDL_DIR");
   if (getenv("CROPDL_INTERVAL")) words[w++] = (char*)"--interval", words[w++] = getenv("CROPDL_INTERVAL");
   if (getenv("CROPDL_SAVE_FILES"))
     words[w++] = (char*)"--save-files", words[w++] = getenv("CROPDL_SAVE_FILES");
+  if (getenv("CROPDL_BY_REFERENCE")) words[w++] = (char*)"--by-reference";
   words[w++] = (char*)"--";
   words[w++] = self;
   for (int i = 1; i < argc; ++i) words[w++] = argv[i];

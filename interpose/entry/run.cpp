@@ -54,6 +54,11 @@ int main(int argc, char** argv) {
          "save at most so many bytes of files that the program has open for writing in place (default: 1e9)")
       ->option_text("BYTES")
       ->check(CLI::Range(1.0, 1e18));
+  bool by_reference = false;
+  app.add_flag(
+      "--by-reference", by_reference,
+      "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
+      "refused when one of them has changed");
   std::vector<std::string> words;
   int status = 0;
   if (!entry::parse_options(app, argc, argv, &words, &status)) return status;
@@ -67,6 +72,7 @@ int main(int argc, char** argv) {
   boot.directory = absolute(directory);
   boot.interval = interval;
   boot.save_files = static_cast<uint64_t>(save_files);
+  boot.by_reference = by_reference;
   boot.program = facts->path;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
@@ -87,6 +93,7 @@ int main(int argc, char** argv) {
     setenv("CROPDL_DIR", boot.directory.c_str(), 1);
     if (interval > 0) setenv("CROPDL_INTERVAL", std::to_string(interval).c_str(), 1);
     if (save_files > 0) setenv("CROPDL_SAVE_FILES", std::to_string(boot.save_files).c_str(), 1);
+    if (by_reference) setenv("CROPDL_BY_REFERENCE", "1", 1);
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
     return fail(entry::become(facts->path, words).message);

@@ -16,6 +16,7 @@ std::string boot_text(const Boot& b) {
                         {"layout", b.layout},
                         {"personality", b.personality},
                         {"save_files", b.save_files},
+                        {"by_reference", b.by_reference},
                         {"files", b.files}}
       .dump();
 }
@@ -35,6 +36,7 @@ Result<Boot> parse_boot(const std::string& text) {
     b.layout = integer_of<int>(json.at("layout"));
     b.personality = integer_of<unsigned long>(json.at("personality"));
     b.save_files = integer_of<uint64_t>(json.at("save_files"));
+    b.by_reference = json.at("by_reference").get<bool>();
     b.files = json.at("files").get<std::string>();
     return b;
   } catch (const nlohmann::json::exception&) {

@@ -24,6 +24,7 @@ struct Boot {
   int layout = 0;                 // how often this process has started over in another layout (layout.h)
   unsigned long personality = 0;  // what it had before that
   uint64_t save_files = 0;        // --save-files, 0: as before, or the default
+  bool by_reference = false;      // --by-reference (a restart goes on as before)
   std::string files;              // --files (restart only), "": the default
 };
 

@@ -84,6 +84,7 @@ MappedFile examine_file(const Mapping& m) {
   MappedFile file;
   file.path = m.path;
   file.shared = m.shared;
+  file.executable = (m.prot & PROT_EXEC) != 0;
   file.offset = m.offset;
   if (auto now = identify(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
     file.identity = std::move(*now);

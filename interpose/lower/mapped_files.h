@@ -14,7 +14,8 @@ namespace cropdl::lower {
 
 struct MappedFile {
   std::string path;
-  bool shared = false;  // it cannot be written to: those that can are refused
+  bool shared = false;      // it cannot be written to: those that can are refused
+  bool executable = false;  // at the cut: not saved, the region has it
   uint64_t offset = 0;
   FileIdentity identity;  // at the cut; inode 0: its name had gone already, or was another file's
 };

@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include "interpose/lower/mapping_flags.h"
 #include "interpose/lower/memory_policy.h"
 #include "interpose/seam/state.h"
+#include "restart/page_sources.h"
 
 namespace cropdl::lower {
 namespace {
@@ -203,6 +205,16 @@ bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from)
   return true;
 }
 
+// Where the mapping's unchanged pages come from; null: it is not there under its name, or not the one that is
+// mapped.
+std::unique_ptr<restart::PageSource> pages_of_file(const MappedFile& mapped, uint64_t begin) {
+  auto pages = std::make_unique<restart::FilePages>(mapped.path, begin, mapped.offset);
+  if (pages->fd() < 0 || mapped.identity.inode == 0) return nullptr;
+  const auto now = identify(pages->fd(), "");
+  if (!now || !is_same_file(mapped.identity, *now) || !looks_the_same(mapped.identity, *now)) return nullptr;
+  return pages;
+}
+
 std::vector<restart::Extent> reserved;  // by reserve_addresses(); START only
 
 bool is_reserved(const restart::Region& r) {
@@ -299,7 +311,6 @@ Result<ProgramMemory> examine_memory() {
       done = examine_anonymous(m, readable, region, &state.guards);
     } else {
       state.file = examine_file(m);
-      region.fragile = true;
       done = examine_file_pages(m, *state.file, readable, region, &state.guards);
     }
     if (!done) return done.error();
@@ -309,20 +320,38 @@ Result<ProgramMemory> examine_memory() {
   return memory;
 }
 
-Result<restart::ImageTotals> write_memory(const std::string& path, const ProgramMemory& memory,
-                                          const std::string& metadata) {
-  uint64_t expected = 0;
+uint64_t bytes_of(const ProgramMemory& memory) {
+  uint64_t bytes = 0;
   for (const restart::Region& region : memory.regions)
-    for (const auto& extent : region.present) expected += extent.end - extent.begin;
-  auto writer = restart::ImageWriter::create(path, seam::kSeamVersion, expected);
-  if (!writer) return writer.error();
-  for (const restart::Region& region : memory.regions) {
+    for (const auto& extent : region.present) bytes += extent.end - extent.begin;
+  return bytes;
+}
+
+std::set<std::string> files_with_code(const MemoryState& state) {
+  std::set<std::string> paths;
+  for (const RegionState& s : state.regions)
+    if (s.file && s.file->executable) paths.insert(s.file->path);
+  return paths;
+}
+
+Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
+                  restart::ChunkSink& sink) {
+  for (size_t i = 0; i < memory.regions.size(); ++i) {
+    const restart::Region& region = memory.regions[i];
+    const RegionState& state = memory.state.regions[i];
     const OpenedUp opened(region.begin, region.end,
                           region.present.empty() ? PROT_READ : static_cast<int>(region.prot));
-    if (!opened.status()) return opened.status().error();
-    if (const Status added = writer->add_region(region); !added) return added.error();
+    if (!opened.status()) return opened.status();
+    // Pages of a file may become unreadable, or change, at any time.
+    std::unique_ptr<restart::PageSource> source, original;
+    if (state.file)
+      source = std::make_unique<restart::CopiedPages>(region.name);
+    else
+      source = std::make_unique<restart::LivePages>();
+    if (state.file && may_refer(*state.file)) original = pages_of_file(*state.file, region.begin);
+    if (Status cut = restart::cut_region(region, *source, original.get(), sink); !cut) return cut;
   }
-  return writer->finish(metadata);
+  return {};
 }
 
 Status reserve_addresses(const restart::ImageReader& image) {
@@ -376,6 +405,25 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
     const RegionState& s = *state.of(r.begin, r.end);
     Status done = image.load_region(i);
     if (done && !s.file && making(r, s).prot != static_cast<int>(r.prot)) done = protect(r);
+    if (done) continue;
+    unmap_memory(image);
+    return done;
+  }
+  return {};
+}
+
+Status load_references(const restart::ImageReader& image, const MemoryState& state) {
+  for (size_t i = 0; i < image.regions().size(); ++i) {
+    const auto& r = image.regions()[i];
+    if (r.referenced.empty()) continue;
+    const RegionState& s = *state.of(r.begin, r.end);
+    Status done;
+    if (s.file) {
+      restart::FilePages original(s.file->path, r.begin, s.file->offset);
+      done = image.load_referenced(i, original);
+    } else {
+      done = Error{image.path() + ": its metadata names no file for the memory " + range(r.begin, r.end)};
+    }
     if (done) continue;
     unmap_memory(image);
     return done;

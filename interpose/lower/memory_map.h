@@ -2,6 +2,8 @@
 // START.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,9 +30,14 @@ struct ProgramMemory {
 };
 Result<ProgramMemory> examine_memory();
 
-// Writes it, and `metadata`, to a new image file.
-Result<restart::ImageTotals> write_memory(const std::string& path, const ProgramMemory& memory,
-                                          const std::string& metadata);
+// Reads it, region by region, from where it lies now (the program is stopped), and hands it on in chunks.
+// Files for which `may_refer` says so are not saved where the memory is as in them.
+Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
+                  restart::ChunkSink& sink);
+uint64_t bytes_of(const ProgramMemory& memory);  // at most so many
+
+// The files that the program runs code of: itself and its libraries.
+std::set<std::string> files_with_code(const MemoryState& state);
 
 // Keeps the image's addresses outside the window free for it. On failure nothing is kept, and the error says
 // which address is taken: another layout of this process may have it free.
@@ -41,6 +48,8 @@ void release_addresses();  // what of them nothing was mapped over, when another
 // nothing stays mapped.
 Status map_memory(const restart::ImageReader& image, const MemoryState& state);
 Status load_memory(const restart::ImageReader& image, const MemoryState& state);
+// Likewise what the image has by reference; the error names the file that is not what it was.
+Status load_references(const restart::ImageReader& image, const MemoryState& state);
 void unmap_memory(const restart::ImageReader& image);
 
 // What comes when this version is the one, and its files are as they were: file mappings, guard pages, locks.

@@ -50,6 +50,7 @@ std::string metadata_text(const Metadata& m) {
               {"memory", to_json(m.memory)},
               {"contents", contents},
               {"save_files", m.save_files},
+              {"by_reference", m.by_reference},
               {"files", files}}
       .dump();
 }
@@ -96,6 +97,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
       if (f.content < -1 || f.content >= static_cast<int>(m.contents.size()))
         return Error{where + ": its metadata names a content that is not there"};
     m.save_files = integer_of<uint64_t>(j.at("save_files"));
+    j.at("by_reference").get_to(m.by_reference);
     j.at("clocks").get_to(m.clocks);
     j.at("attributes").get_to(m.attributes);
     j.at("threads").get_to(m.threads);

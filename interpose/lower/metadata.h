@@ -35,6 +35,7 @@ struct Metadata {
   std::vector<OpenFile> files;
   std::vector<FileContent> contents;
   uint64_t save_files = kSaveFilesDefault;
+  bool by_reference = false;  // what programs and libraries hold is not saved (cropdl-run --by-reference)
   Clocks clocks;
   AttributeValues attributes;  // those that the program changed
   std::vector<SavedThread> threads;

@@ -118,6 +118,8 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
            v.line;
   if (auto s = map_memory(*image, metadata.memory); !s) return kRefused + s.error().message;
   if (auto s = load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
+  // An older version most likely names the same file: nothing is lost before somebody has looked.
+  if (auto s = load_references(*image, metadata.memory); !s) return kRefused + s.error().message;
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return kFine;
 }
@@ -261,6 +263,7 @@ void restart_program(Process& p) {
   const Metadata& m = chosen->metadata;
   const SavedFiles saved{m.files, m.contents, chosen->version.directory, *policy};
   if (p.boot.save_files == 0) p.boot.save_files = m.save_files;
+  p.boot.by_reference = m.by_reference;
   std::string trouble;
   if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
   if (trouble.empty())

@@ -7,16 +7,16 @@
 
 #include <cerrno>
 #include <chrono>
+#include <set>
 
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/machine.h"
-#include "interpose/lower/memory_map.h"
-#include "interpose/lower/metadata.h"
 #include "interpose/lower/pending_signals.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
 #include "interpose/lower/program_threads.h"
 #include "interpose/lower/raised_limit.h"
+#include "restart/image.h"
 
 namespace cropdl::lower {
 namespace {
@@ -46,6 +46,17 @@ Result<LookedAt> look() {
   return seen;
 }
 
+// Whether the memory may name the file instead of being saved: one that the program runs code of, that none
+// of its descriptors can write to, and that does not come and go with CropDL's own version.
+bool stays_as_it_is(const MappedFile& file, const std::set<std::string>& code,
+                    const std::vector<FileContent>& written) {
+  if (file.shared || file.identity.inode == 0 || code.count(file.path) == 0) return false;
+  if (file.path.starts_with(process().boot.installation + "/")) return false;
+  for (const FileContent& content : written)
+    if (is_same_file(content.identity, file.identity)) return false;
+  return true;
+}
+
 }  // namespace
 
 std::string look_at_stopped_program() {
@@ -53,14 +64,14 @@ std::string look_at_stopped_program() {
   return seen ? refusal_of_stopped_memory() : seen.error().message;
 }
 
-Result<coord::ImageSummary> save_image(const std::string& directory) {
-  const auto begin = std::chrono::steady_clock::now();
+Result<Snapshot> take_snapshot(const std::string& directory) {
   // Once more: when this rank had stopped, others still ran, and wrote to files that both have open.
   auto seen = look();
   if (!seen) return seen.error();
   note_ids();
   Process& p = process();
-  Metadata m;
+  Snapshot snapshot;
+  Metadata& m = snapshot.metadata;
   m.rank = p.launch.rank;
   m.ranks = p.launch.ranks;
   m.program = p.program;
@@ -91,14 +102,35 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   auto contents = save_contents(m.files, directory, p.launch.rank, m.save_files);
   if (!contents) return contents.error();
   m.contents = std::move(*contents);
+  m.by_reference = p.boot.by_reference;
 
   auto memory = examine_memory();
   if (!memory) return memory.error();
-  m.memory = std::move(memory->state);
+  snapshot.memory = std::move(*memory);
+  return snapshot;
+}
 
+Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sink) {
+  const std::set<std::string> code = files_with_code(snapshot.memory.state);
+  const auto may_refer = [&](const MappedFile& file) {
+    return snapshot.metadata.by_reference && stays_as_it_is(file, code, snapshot.metadata.contents);
+  };
+  if (Status cut = cut_memory(snapshot.memory, may_refer, sink); !cut) return cut.error();
+  snapshot.metadata.memory = std::move(snapshot.memory.state);
+  return sink.finish(metadata_text(snapshot.metadata));
+}
+
+Result<coord::ImageSummary> save_image(const std::string& directory) {
+  const auto begin = std::chrono::steady_clock::now();
+  const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);  // as above
+  auto snapshot = take_snapshot(directory);
+  if (!snapshot) return snapshot.error();
   coord::ImageSummary summary;
-  summary.file = restart::image_name(p.launch.rank);
-  auto totals = write_memory(directory + "/" + summary.file, *memory, metadata_text(m));
+  summary.file = restart::image_name(process().launch.rank);
+  auto sink = restart::ImageWriter::create(directory + "/" + summary.file, seam::kSeamVersion,
+                                           bytes_of(snapshot->memory));
+  if (!sink) return sink.error();
+  const auto totals = persist(*snapshot, *sink);
   if (!totals) return totals.error();
   summary.bytes = totals->bytes;
   summary.memory = totals->memory;

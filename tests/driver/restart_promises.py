@@ -12,7 +12,7 @@ from driver import (PATIENCE, Failure, Log, Place, check_continued, check_whole,
 
 
 def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
-             environment=None):
+             environment=None, options=()):
     """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone". Kills fall between the
     parts `earliest` and `latest` of the steps, so that the program does not end before the image is written."""
     seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
@@ -24,7 +24,7 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
         arguments = [argument.replace("@", place.root) for argument in arguments]
         reference = native(place, name, arguments, mpi, ranks, environment)
         total = reference[0].last_step()
-        job = place.run(name, arguments, mpi, ranks, environment=environment)
+        job = place.run(name, arguments, mpi, ranks, options, environment=environment)
         under, reached = mpi, 0
         for kill, how in enumerate(chain):
             low = max(reached + 1, int(total * earliest) + 1)

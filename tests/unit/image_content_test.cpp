@@ -3,6 +3,7 @@
 #include "tests/unit/store_fixture.h"
 
 #include <cstring>
+#include <map>
 
 #include "base/checksum.h"
 #include "restart/image_layout.h"
@@ -13,11 +14,13 @@ namespace {
 using ImageContent = StoreFixture;
 
 ImageTotals write_regions(const std::string& path, const std::vector<Region>& regions, uint32_t seam = 1,
-                          const std::string& metadata = "{\"rank\":0}") {
+                          const std::string& metadata = "{\"rank\":0}", PageSource* source = nullptr,
+                          PageSource* original = nullptr) {
+  LivePages live;
   Result<ImageWriter> writer = ImageWriter::create(path, seam);
   EXPECT_TRUE(writer) << writer.error().message;
   for (const Region& region : regions) {
-    Status added = writer->add_region(region);
+    Status added = cut_region(region, source != nullptr ? *source : live, original, *writer);
     EXPECT_TRUE(added) << added.error().message;
   }
   Result<ImageTotals> totals = writer->finish(metadata);
@@ -61,8 +64,8 @@ TEST_F(ImageContent, FragileMemoryIsCopiedAndComesBackTheSame) {
   std::string before(memory.data(), kBytes);
   Region region{memory.begin(), memory.end(), PROT_READ, "file", {{memory.begin(), memory.end()}}};
   const ImageTotals plain = write_regions(path("a.img"), {region});
-  region.fragile = true;
-  const ImageTotals copied = write_regions(path("b.img"), {region});
+  CopiedPages copies("file");
+  const ImageTotals copied = write_regions(path("b.img"), {region}, 1, "{\"rank\":0}", &copies);
   EXPECT_EQ(plain.checksum, copied.checksum);  // the files are the same
   ImageReader reader = open_image(path("b.img"));
   memory.renew();
@@ -78,8 +81,8 @@ TEST_F(ImageContent, FragileMemoryThatCannotBeReadFailsInWords) {
   Result<ImageWriter> writer = ImageWriter::create(path("a.img"), 1);
   ASSERT_TRUE(writer);
   Region region{memory.begin(), memory.end(), PROT_READ, "libfoo.so", {{memory.begin(), memory.end()}}};
-  region.fragile = true;
-  Status added = writer->add_region(region);
+  CopiedPages copies("libfoo.so");
+  Status added = cut_region(region, copies, nullptr, *writer);
   ASSERT_FALSE(added);
   EXPECT_NE(added.error().message.find("libfoo.so cannot be read any more"), std::string::npos)
       << added.error().message;
@@ -171,13 +174,14 @@ TEST_F(ImageContent, MalformedAndOverlappingRegionsAreRefused) {
   uint64_t at = memory.begin();
   Result<ImageWriter> writer = ImageWriter::create(path("a.img"), 1);
   ASSERT_TRUE(writer);
-  EXPECT_FALSE(writer->add_region({at, at, 0, "empty", {}}));
-  EXPECT_FALSE(writer->add_region({at + 1, at + kImagePage, 0, "unaligned", {}}));
-  EXPECT_FALSE(writer->add_region({at, at + kImagePage, 0, "outside", {{at, at + 2 * kImagePage}}}));
-  EXPECT_FALSE(writer->add_region(
+  EXPECT_FALSE(add_region(*writer, {at, at, 0, "empty", {}}));
+  EXPECT_FALSE(add_region(*writer, {at + 1, at + kImagePage, 0, "unaligned", {}}));
+  EXPECT_FALSE(add_region(*writer, {at, at + kImagePage, 0, "outside", {{at, at + 2 * kImagePage}}}));
+  EXPECT_FALSE(add_region(
+      *writer,
       {at, memory.end(), 0, "descending", {{at + kImagePage, at + 2 * kImagePage}, {at, at + kImagePage}}}));
-  ASSERT_TRUE(writer->add_region({at, at + 2 * kImagePage, 0, "one", {}}));
-  ASSERT_TRUE(writer->add_region({at + kImagePage, at + 3 * kImagePage, 0, "two", {}}));
+  ASSERT_TRUE(add_region(*writer, {at, at + 2 * kImagePage, 0, "one", {}}));
+  ASSERT_TRUE(add_region(*writer, {at + kImagePage, at + 3 * kImagePage, 0, "two", {}}));
   Result<ImageTotals> totals = writer->finish("{}");
   ASSERT_FALSE(totals);
   EXPECT_EQ(totals.error().message, "rank image " + path("a.img") + ": regions one and two overlap");
@@ -206,7 +210,155 @@ TEST_F(ImageContent, ANewerFormatIsRefused) {
   write(path("a.img"), file);
   Result<ImageReader> reader = ImageReader::open(path("a.img"));
   ASSERT_FALSE(reader);
-  EXPECT_NE(reader.error().message.find("newer CropDL (image format 2, this one reads 1)"), std::string::npos)
+  EXPECT_NE(reader.error().message.find("newer CropDL (image format 3, this one reads 2)"), std::string::npos)
+      << reader.error().message;
+}
+
+TEST_F(ImageContent, AnOlderFormatIsRefusedByName) {
+  write_regions(path("a.img"), {});
+  std::string file = read(path("a.img"));
+  ImageHeader header;
+  std::memcpy(&header, file.data(), sizeof header);
+  header.format = 1;
+  header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
+  std::memcpy(file.data(), &header, sizeof header);
+  write(path("a.img"), file);
+  Result<ImageReader> reader = ImageReader::open(path("a.img"));
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(
+      reader.error().message,
+      "rank image " + path("a.img") +
+          ": was written by an older CropDL (image format 1, this one reads 2): restart it with that CropDL");
+}
+
+// --- Chunks
+// ------------------------------------------------------------------------------------------------------
+
+// What the cutter hands on, by the address of the block.
+class Collected final : public ChunkSink {
+ public:
+  Status begin_region(const Region&) override { return {}; }
+  Status put(const Chunk& chunk) override {
+    looked_at += chunk.looked_at;
+    if (!chunk.stored.empty())
+      stored[chunk.stored.front().begin / kImageChunk] = {chunk.stored, checksum(chunk.bytes)};
+    if (!chunk.referenced.empty())
+      referenced[chunk.referenced.front().begin / kImageChunk] = {chunk.referenced, checksum(chunk.original)};
+    return {};
+  }
+  Result<ImageTotals> finish(const std::string&) override { return ImageTotals(); }
+
+  using Blocks = std::map<uint64_t, std::pair<std::vector<Extent>, uint64_t>>;
+  Blocks stored, referenced;
+  uint64_t looked_at = 0;
+};
+
+TEST_F(ImageContent, APageThatTurnsToZeroChangesItsOwnChunkOnly) {
+  constexpr uint64_t kBytes = 16 * kImageChunk;
+  Memory memory(kTestAddress + 3 * kImagePage,
+                kBytes);  // chunks are cut at addresses, not from the region on
+  fill(memory.data(), kBytes, 7);
+  const Region region{memory.begin(), memory.end(), PROT_READ, "x", {{memory.begin(), memory.end()}}};
+  LivePages live;
+  Collected before, after;
+  ASSERT_TRUE(cut_region(region, live, nullptr, before));
+  EXPECT_EQ(before.stored.size(), 17u);
+  EXPECT_EQ(before.looked_at, kBytes);
+  for (const auto& [block, chunk] : before.stored)
+    for (const Extent& extent : chunk.first) {
+      EXPECT_EQ(extent.begin / kImageChunk, block);
+      EXPECT_EQ((extent.end - 1) / kImageChunk, block);
+    }
+  const uint64_t page = memory.begin() + 5 * kImageChunk + 7 * kImagePage;
+  std::memset(reinterpret_cast<void*>(page), 0, kImagePage);
+  ASSERT_TRUE(cut_region(region, live, nullptr, after));
+  ASSERT_EQ(after.stored.size(), before.stored.size());
+  for (const auto& [block, chunk] : before.stored)
+    EXPECT_EQ(after.stored.at(block) == chunk, block != page / kImageChunk) << block;
+}
+
+class ImageReference : public StoreFixture {
+ protected:
+  // A file of 200.5 pages, mapped from its third page on; the program has changed some pages and zeroed one.
+  ImageReference() : memory_(kTestAddress + 5 * kImagePage, kPages * kImagePage), file_(kFileBytes, 'x') {
+    fill(file_.data(), file_.size(), 9);
+    std::memset(file_.data() + 50 * kImagePage, 0, kImagePage);
+    write(path("lib.so"), file_);
+    std::memcpy(memory_.data(), file_.data() + kOffset, kFileBytes - kOffset);
+    memory_.data()[kImagePage * 3 + 17] ^= 1;
+    memory_.data()[kImagePage * 150] ^= 1;
+    std::memset(memory_.data() + 7 * kImagePage, 0, kImagePage);
+    before_.assign(memory_.data(), kPages * kImagePage);
+    FilePages original(path("lib.so"), memory_.begin(), kOffset);
+    write_regions(path("a.img"),
+                  {{memory_.begin(), memory_.end(), PROT_READ, "lib.so", {{memory_.begin(), memory_.end()}}}},
+                  1, "{}", nullptr, &original);
+  }
+  std::string load() {
+    ImageReader reader = open_image(path("a.img"));
+    memory_.renew();
+    Status loaded = reader.load_region(0);
+    if (!loaded) return loaded.error().message;
+    FilePages original(path("lib.so"), memory_.begin(), kOffset);
+    const Status same = reader.verify_referenced(0, original);
+    loaded = reader.load_referenced(0, original);
+    EXPECT_EQ(static_cast<bool>(same), static_cast<bool>(loaded));
+    return loaded ? "" : loaded.error().message;
+  }
+  static constexpr uint64_t kOffset = 2 * kImagePage, kFileBytes = 200 * kImagePage + 2048,
+                            kPages = (kFileBytes - kOffset + kImagePage - 1) / kImagePage;
+  Memory memory_;
+  std::string file_, before_;
+};
+
+TEST_F(ImageReference, PagesThatAreAsInTheirFileAreNotStoredAndComeBack) {
+  ImageReader reader = open_image(path("a.img"));
+  EXPECT_EQ(reader.totals().memory, 2 * kImagePage);  // those that were changed, and not the one of zeros
+  uint64_t referenced = 0;
+  for (const Extent& extent : reader.regions()[0].referenced) referenced += extent.end - extent.begin;
+  EXPECT_EQ(referenced, (kPages - 4) * kImagePage);  // nor the one that is zero in both
+  EXPECT_TRUE(reader.verify());
+  EXPECT_EQ(load(), "");
+  EXPECT_EQ(std::memcmp(memory_.data(), before_.data(), before_.size()), 0);
+}
+
+TEST_F(ImageReference, AChangedFileIsRefusedByName) {
+  for (const size_t at : {kOffset, size_t{100} * kImagePage + 5, file_.size() - 1}) {
+    std::string changed = file_;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    write(path("lib.so"), changed);
+    EXPECT_EQ(load(),
+              "lib.so was changed after the checkpoint, and the image has its contents by reference; put it "
+              "back and try again");
+  }
+  std::string elsewhere = file_;  // where the program's own copies are the file does not count
+  elsewhere[kOffset + 3 * kImagePage] ^= 1;
+  elsewhere[100] ^= 1;
+  write(path("lib.so"), elsewhere);
+  EXPECT_EQ(load(), "");
+  EXPECT_EQ(std::memcmp(memory_.data(), before_.data(), before_.size()), 0);
+}
+
+TEST_F(ImageReference, AFileThatIsGoneShorterOrAnythingElseIsRefusedByName) {
+  const std::string by = "lib.so cannot be read, and the image has its contents by reference: ";
+  ASSERT_EQ(::truncate(path("lib.so").c_str(), 100 * kImagePage), 0);
+  EXPECT_EQ(load(), by + "it is shorter now; put it back and try again");
+  ::unlink(path("lib.so").c_str());
+  EXPECT_EQ(load(), by + "No such file or directory; put it back and try again");
+  ASSERT_EQ(::mkfifo(path("lib.so").c_str(), 0600), 0);
+  EXPECT_EQ(load(), by + "it is no regular file; put it back and try again");
+}
+
+TEST_F(ImageContent, MemoryOfAnUnknownKindIsRefused) {
+  Memory memory(kTestAddress, kImagePage);
+  Region device{memory.begin(), memory.end(), PROT_READ, "gpu", {{memory.begin(), memory.end()}}};
+  device.kind = static_cast<RegionKind>(7);
+  write_regions(path("a.img"), {device});
+  Result<ImageReader> reader = ImageReader::open(path("a.img"));
+  ASSERT_FALSE(reader);
+  EXPECT_NE(
+      reader.error().message.find("newer CropDL (it has memory of kind 7, which this one does not know)"),
+      std::string::npos)
       << reader.error().message;
 }
 
@@ -219,7 +371,7 @@ TEST_F(ImageContent, AFullDiskIsSaidWithWhatIsMissingAndLeavesNoFile) {
     FullDisk full(4 << 20);
     Result<ImageWriter> writer = ImageWriter::create(path("a.img"), 1, kBytes);
     ASSERT_TRUE(writer);
-    added = writer->add_region({memory.begin(), memory.end(), 3, "big", {{memory.begin(), memory.end()}}});
+    added = add_region(*writer, {memory.begin(), memory.end(), 3, "big", {{memory.begin(), memory.end()}}});
   }
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().message,

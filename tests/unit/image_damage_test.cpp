@@ -14,7 +14,7 @@ namespace {
 
 class ImageDamage : public StoreFixture {
  protected:
-  // Two regions with `pages` and 2 stored pages, a hole in the first.
+  // Two regions with `pages` and 2 stored pages, a hole in the first; of a third a file has the second page.
   std::string image(uint64_t pages) {
     Memory a(kTestAddress, (pages + 1) * kImagePage), b(kTestAddress + (1 << 30), 2 * kImagePage);
     fill(a.data(), (pages + 1) * kImagePage, 1);
@@ -22,8 +22,16 @@ class ImageDamage : public StoreFixture {
     fill(b.data(), 2 * kImagePage, 2);
     Result<ImageWriter> writer = ImageWriter::create(path("good.img"), 1);
     EXPECT_TRUE(writer);
-    EXPECT_TRUE(writer->add_region({a.begin(), a.end(), 3, "[heap]", {{a.begin(), a.end()}}}));
-    EXPECT_TRUE(writer->add_region({b.begin(), b.end(), 1, "/lib/c", {{b.begin(), b.end()}}}));
+    EXPECT_TRUE(add_region(*writer, {a.begin(), a.end(), 3, "[heap]", {{a.begin(), a.end()}}}));
+    EXPECT_TRUE(add_region(*writer, {b.begin(), b.end(), 1, "/lib/c", {{b.begin(), b.end()}}}));
+    Memory c(kTestAddress + (2u << 30), 2 * kImagePage);
+    fill(c.data(), 2 * kImagePage, 3);
+    write(path("c.so"), std::string(c.data(), 2 * kImagePage));
+    FilePages original(path("c.so"), c.begin(), 0);
+    c.data()[5] ^= 1;
+    LivePages live;
+    EXPECT_TRUE(
+        cut_region({c.begin(), c.end(), 5, "/lib/c.so", {{c.begin(), c.end()}}}, live, &original, *writer));
     EXPECT_TRUE(writer->finish("{\"k\": \"some metadata\"}"));
     std::string file = read(path("good.img"));
     ::unlink(path("good.img").c_str());
@@ -37,6 +45,9 @@ class ImageDamage : public StoreFixture {
     Result<ImageReader> reader = ImageReader::open(path("bad.img"));
     if (!reader) return reader.error().message;
     Status good = reader->verify();
+    FilePages original(path("c.so"), kTestAddress + (2u << 30), 0);
+    for (size_t i = 0; good && i < reader->regions().size(); ++i)
+      good = reader->verify_referenced(i, original);
     return good ? "" : good.error().message;
   }
 
@@ -54,7 +65,7 @@ class ImageDamage : public StoreFixture {
 TEST_F(ImageDamage, AFlippedBitInAnyByteIsRefusedAndLocated) {
   std::string good = image(2), line;
   ASSERT_EQ(refusal(good), "");
-  size_t data_end = sizeof(ImageHeader) + 4 * kImagePage;
+  size_t data_end = sizeof(ImageHeader) + 5 * kImagePage;
   for (size_t at = 0; at < good.size(); ++at) {
     bool data = at >= sizeof(ImageHeader) && at < data_end;
     if (data && at % 16 != 5) continue;  // data is uniform: every 16th byte; of the rest, each byte
@@ -69,7 +80,7 @@ TEST_F(ImageDamage, AFlippedBitInAnyByteIsRefusedAndLocated) {
 
 TEST_F(ImageDamage, EveryBitOfWhatIsNotDataIsCovered) {
   std::string good = image(1);
-  size_t data_end = sizeof(ImageHeader) + 3 * kImagePage;
+  size_t data_end = sizeof(ImageHeader) + 4 * kImagePage;
   for (size_t at = 0; at < good.size(); ++at) {
     if (at == 64) at = sizeof(ImageHeader) - 16;  // reserved bytes: done above
     if (at == sizeof(ImageHeader)) at = data_end;

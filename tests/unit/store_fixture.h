@@ -19,6 +19,7 @@
 
 #include "base/time.h"
 #include "restart/image.h"
+#include "restart/page_sources.h"
 #include "restart/store.h"
 
 namespace cropdl::restart {
@@ -112,13 +113,20 @@ inline void fill(char* to, uint64_t bytes, uint64_t seed) {
   }
 }
 
+// Saves a region from where it lies.
+inline Status add_region(ImageWriter& writer, const Region& region) {
+  LivePages source;
+  return cut_region(region, source, nullptr, writer);
+}
+
 // One page of memory with `seed` in an image.
 inline ManifestImage write_image(const std::string& directory, uint32_t rank, uint64_t seed = 1) {
   Memory memory(kTestAddress, kImagePage);
   fill(memory.data(), kImagePage, seed);
   Result<ImageWriter> writer = ImageWriter::create(directory + "/" + image_name(rank), seam::kSeamVersion);
   EXPECT_TRUE(writer) << writer.error().message;
-  Status added = writer->add_region(
+  Status added = add_region(
+      *writer,
       {memory.begin(), memory.end(), PROT_READ | PROT_WRITE, "page", {{memory.begin(), memory.end()}}});
   EXPECT_TRUE(added) << added.error().message;
   Result<ImageTotals> totals = writer->finish("{}");

@@ -1,0 +1,45 @@
+// Where a region's pages can be read. See restart/chunks.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/readable.h"
+#include "restart/chunks.h"
+
+namespace cropdl::restart {
+
+// Memory at its own addresses in this process, without a copy: it must be readable and must not change.
+class LivePages final : public PageSource {
+ public:
+  Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
+};
+
+// The same, copied before it is looked at: it may become unreadable, or change, at any time (a file's pages).
+class CopiedPages final : public PageSource {
+ public:
+  explicit CopiedPages(std::string name) : name_(std::move(name)) {}
+  Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
+
+ private:
+  std::string name_;
+  ReadableMemory memory_;
+};
+
+// A regular file that is, or was, mapped at addresses: byte `offset` of it at `begin`. Beyond its last byte a
+// page is filled up with zeros, as the kernel does; further pages cannot be read.
+class FilePages final : public PageSource {
+ public:
+  FilePages(const std::string& path, uint64_t begin, uint64_t offset);
+  int fd() const { return file_.fd(); }  // -1: it cannot be opened, as read() says
+  Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
+
+ private:
+  Descriptor file_;
+  std::string trouble_;
+  uint64_t begin_, offset_;
+  std::vector<char> buffer_;
+};
+
+}  // namespace cropdl::restart
