@@ -175,9 +175,10 @@ class Coordinator {
   void on(uint32_t rank, const Refused& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
   void consider_stop(int64_t now, Actions* out);
-  bool behind(const Seat& seat) const;     // short of a target or inside a collective
-  bool held_back(const Seat& seat) const;  // held, and the targets do not let it on
-  bool all_current() const;                // all reported under the current targets
+  bool behind(const Seat& seat) const;  // short of a target, or a thread is inside a collective
+  bool held_back(const Seat& seat, uint64_t comm) const;  // a thread is held there: the targets let none on
+  bool held_back(const Seat& seat) const;                 // a thread is held somewhere
+  bool all_current() const;                               // all reported under the current targets
   std::optional<int64_t> raise_at() const;
   void raise(int64_t now, Actions* out);
   void send_targets(int64_t now, Actions* out);

@@ -113,7 +113,7 @@ void Coordinator::receive(uint32_t rank, const Report& report, int64_t now, Acti
 }
 
 bool Coordinator::behind(const Seat& seat) const {
-  if (seat.standing.inside != 0) return true;
+  if (!seat.standing.inside.empty()) return true;
   for (const CollectiveCount& c : seat.standing.counts) {
     const auto target = targets_.find(c.comm);
     if (target != targets_.end() && c.begun < target->second) return true;
@@ -121,11 +121,14 @@ bool Coordinator::behind(const Seat& seat) const {
   return false;
 }
 
-bool Coordinator::held_back(const Seat& seat) const {
-  const uint64_t comm = seat.standing.held;
-  if (comm == 0) return false;
+bool Coordinator::held_back(const Seat& seat, uint64_t comm) const {
   const auto target = targets_.find(comm);
   return target == targets_.end() || begun_on(seat.standing, comm) >= target->second;
+}
+
+bool Coordinator::held_back(const Seat& seat) const {
+  return std::any_of(seat.standing.held.begin(), seat.standing.held.end(),
+                     [&](uint64_t comm) { return held_back(seat, comm); });
 }
 
 // A report under older targets proves nothing: under the present ones its rank may have begun a collective
@@ -183,14 +186,17 @@ std::optional<int64_t> Coordinator::raise_at() const {
   return std::min(last_motion_ + still, targets_told_ + limits_.raise_anyway_after);
 }
 
-// By one only: a rank is about to begin that collective, so its other members will reach it too. A larger
+// By one only: a thread is about to begin that collective, so its other members will reach it too. A larger
 // step could ask for a collective that the program never makes.
 void Coordinator::raise(int64_t now, Actions* out) {
+  std::map<uint64_t, uint64_t> raised;
   for (const Seat& s : seats_)
-    if (held_back(s)) {
-      uint64_t& target = targets_[s.standing.held];
-      target = std::max(target, begun_on(s.standing, s.standing.held) + 1);
-    }
+    for (const uint64_t comm : s.standing.held)
+      if (held_back(s, comm)) {
+        uint64_t& target = raised[comm];
+        target = std::max(target, begun_on(s.standing, comm) + 1);
+      }
+  for (const auto& [comm, target] : raised) targets_[comm] = std::max(targets_[comm], target);
   ++raises_;
   send_targets(now, out);
 }
@@ -396,8 +402,8 @@ std::string Coordinator::what_is_missing() const {
   for (uint32_t r = 0; r < seats_.size(); ++r)
     if (!seats_[r].reported) return rank_name(r) + " does not answer";
   uint32_t inside = 0, outside = 0;
-  while (inside < seats_.size() && seats_[inside].standing.inside == 0) ++inside;
-  while (outside < seats_.size() && !(behind(seats_[outside]) && seats_[outside].standing.inside == 0))
+  while (inside < seats_.size() && seats_[inside].standing.inside.empty()) ++inside;
+  while (outside < seats_.size() && !(behind(seats_[outside]) && seats_[outside].standing.inside.empty()))
     ++outside;
   if (inside < seats_.size() && outside < seats_.size())
     return rank_name(inside) + " is inside a collective that " + rank_name(outside) +

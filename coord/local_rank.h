@@ -20,13 +20,13 @@ struct CollectiveCount {
   bool operator==(const CollectiveCount&) const = default;
 };
 
-// Where the rank's main thread is with regard to collectives. One consistent look: after hold() a rank that
-// is at its targets and not inside stays so. A new communicator is listed (with 0) before the collective that
-// makes it ends.
+// Where the rank's threads are with regard to collectives. One consistent look: after hold() a rank that is
+// at its targets, and no thread of which is inside, stays so. A new communicator is listed (with 0) before
+// the collective that makes it ends.
 struct Standing {
   std::vector<CollectiveCount> counts;  // every communicator the rank is, or lately was, a member of
-  uint64_t inside = 0;                  // communicator of the collective it is inside of, 0: none
-  uint64_t held = 0;                    // communicator of the collective it waits to begin, 0: not held
+  std::vector<uint64_t> inside;         // communicators of the collectives that its threads are inside of
+  std::vector<uint64_t> held;           // ... and of those that they wait to begin
   uint64_t progress = 0;  // messages sent and received; collectives show in `counts` and `inside`
   std::string refusal;    // why no checkpoint can be taken now (one line, names call or state), or ""
   bool starting = false;  // the program does not run yet: `refusal` will pass by itself

@@ -88,7 +88,10 @@ struct ThreadRecord {
   uint64_t task_argument;
   int64_t cpu_before;        // CPU time of former runs, ns; other threads only
   int64_t usage_before[18];  // and struct rusage of them (man 2 getrusage)
-  uint64_t reserved[16];
+  // MPI in the LH (interpose/mpi/lower/counting.h): gid of the communicator whose collective the thread is
+  // inside of, and of that whose next collective it waits to begin. 0: none, always so outside the LH.
+  volatile uint64_t inside, held;
+  uint64_t reserved[14];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

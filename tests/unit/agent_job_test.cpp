@@ -82,7 +82,7 @@ class AgentJob : public ::testing::Test {
     if (pid != 0) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test fails before it kills
     FakeRank fake;
-    fake.stands.inside = inside_collective ? 1 : 0;
+    fake.stands.inside.assign(inside_collective, 1);
     FakeSink sink;
     Result<std::unique_ptr<Agent>> a = Agent::start(config(rank, ranks), fake, rank == 0 ? &sink : nullptr);
     if (!a) _exit(1);

@@ -44,8 +44,8 @@ class RunningRank : public LocalRank {
     const std::lock_guard lock(mutex_);
     Standing s;
     s.counts = {{kWorld, begun_}};
-    s.inside = inside_ ? kWorld : 0;
-    s.held = held_ ? kWorld : 0;
+    s.inside.assign(inside_, kWorld);
+    s.held.assign(held_, kWorld);
     s.progress = begun_;
     return s;
   }

@@ -234,10 +234,11 @@ class Seen : public LocalRank {
     s.progress = m_.pc;
     if (const Op* o = w_->op(r_); o != nullptr && w_->collective(*o)) {
       if (m_.in_call)
-        s.inside = o->arg;
+        s.inside.push_back(o->arg);
       else if (!w_->may_begin(r_, o->arg))
-        s.held = o->arg;
-      if (o->kind == Op::kMeeting && (s.inside | s.held) != 0) s.counts.push_back({o->arg, m_.begun[o->arg]});
+        s.held.push_back(o->arg);
+      if (o->kind == Op::kMeeting && !(s.inside.empty() && s.held.empty()))
+        s.counts.push_back({o->arg, m_.begun[o->arg]});
     }
     return s;
   }

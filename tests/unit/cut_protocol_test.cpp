@@ -198,7 +198,7 @@ TEST_F(CutProtocol, ALostRankEndsTheAttemptInEveryStage) {
     outcomes_.clear();
     dead_ = -1;
     for (FakeRank& r : ranks_) r.holds = r.resumes = 0;
-    ranks_[1].stands.inside = stage == 0 ? kX : 0;
+    ranks_[1].stands.inside.assign(stage == 0, kX);
     ranks_[1].unstoppable = stage == 1;
     ranks_[1].slow_write = stage == 2;
     request();
@@ -241,7 +241,7 @@ TEST_F(CutProtocol, RanksThatAreStillStartingAreWaitedForUpToABound) {
 TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
   for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
   ranks_[0].stands.counts = {{kX, 5}};
-  ranks_[0].stands.inside = kX;  // ranks 1 and 2 compute for minutes
+  ranks_[0].stands.inside = {kX};  // ranks 1 and 2 compute for minutes
   request();
   EXPECT_EQ(coordinator_.deadline(), now_ + limits_.attempt_bound) << "no raise: nobody is held";
   wait();
@@ -258,10 +258,10 @@ TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
 }
 
 TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
-  ranks_[1].stands.inside = kX;
+  ranks_[1].stands.inside = {kX};
   request();
   wait();
-  ranks_[1].stands.inside = 0;
+  ranks_[1].stands.inside.clear();
   wait();
   publish();
   EXPECT_TRUE(outcomes_.back().published);
@@ -270,8 +270,8 @@ TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
 
 TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
   ranks_[0].stands.counts = ranks_[1].stands.counts = {{kX, 4}, {8, 0}};
-  ranks_[0].stands.inside = kX;
-  ranks_[1].stands.held = 8;
+  ranks_[0].stands.inside = {kX};
+  ranks_[1].stands.held = {8};
   request();
   EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
   now_ += limits_.raise_after - 1;
@@ -300,7 +300,7 @@ TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
   coordinator_.joined(0, now_, &out);
   coordinator_.joined(1, now_, &out);
   coordinator_.request(now_, &out);
-  const Stands zero{1, 0, {{{kX, 1}}, 0, 0, 0, ""}};
+  const Stands zero{1, 0, {{{kX, 1}}, {}, {}, 0, ""}};
   coordinator_.receive(0, zero, now_, &out);
   coordinator_.receive(1, zero, now_, &out);
   coordinator_.receive(0, Stands{1, 1, zero.standing}, now_, &out);

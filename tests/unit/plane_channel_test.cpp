@@ -20,7 +20,7 @@ namespace cropdl::coord {
 namespace {
 
 std::vector<Message> one_of_each() {
-  Standing s{{{1, 2}, {~0ull, 4}}, 1, 2, 3, "why"};
+  Standing s{{{1, 2}, {~0ull, 4}}, {1, 5}, {2}, 3, "why"};
   Outcome o;
   o.published = true;
   o.version = 9;

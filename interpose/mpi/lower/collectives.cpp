@@ -11,11 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <unordered_map>
 
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/seam/state.h"
 
 namespace cropdl::mpi {
 namespace {
@@ -28,21 +29,10 @@ handles::SpinLock hold_lock;  // guards the targets, and undoing a count against
 std::unordered_map<uint64_t, uint64_t> targets;
 
 // Calls that communicate among processes of which no one communicator tells (a meeting of two groups'
-// leaders, of some members of a communicator): counted under an identity of their own, in this process only.
-// Nobody leaves one before all have begun, so counts need not be listed but while one is begun; that they
-// differ between ranks which met others under the same identity costs a raise of targets. A slot is taken
-// over by the next identity that falls on it.
-constexpr uint64_t kMeeting = uint64_t{1} << 63;  // no communicator's gid has this bit
-std::array<CommRecord, 64> meetings;
-
-CommRecord* meeting_of(uint64_t gid) {
-  CommRecord& m = meetings[gid % meetings.size()];
-  if (m.counted != gid) {
-    m.begun = 0;
-    m.counted = gid;
-  }
-  return &m;
-}
+// leaders, of some members of a communicator) have an identity of their own, and are counted in this process
+// only, while a hold lasts. Nobody leaves one before all have begun, so they need not be listed but while a
+// thread is inside one or held there; that their counts differ between ranks costs a raise of targets.
+std::unordered_map<uint64_t, uint64_t> meetings;  // under hold_lock
 
 void nap() {
   progress_once();
@@ -51,18 +41,48 @@ void nap() {
 }
 
 // Announced while a hold is active: true if the targets allow it, else the announcement has been taken back.
+// `begun` counts what was announced.
+bool allowed(uint64_t gid, uint64_t begun) {
+  const auto target = targets.find(gid);
+  const bool yes =
+      !hold.wanted.load(std::memory_order_relaxed) || (target != targets.end() && begun <= target->second);
+  if (!yes) stand_inside(0);
+  stand_held(yes ? 0 : gid);
+  return yes;
+}
+
 bool allowed(CommRecord* c) {
   handles::SpinGuard guard(hold_lock);
-  const auto target = targets.find(c->counted);
-  if (!collectives.hold.load(std::memory_order_relaxed) ||
-      (target != targets.end() && c->begun <= target->second)) {
-    collectives.held.store(0, std::memory_order_relaxed);
-    return true;
-  }
+  if (allowed(c->counted, c->begun)) return true;
   count_collective(c, ~uint64_t{0});
-  collectives.inside.store(0, std::memory_order_relaxed);
-  collectives.held.store(c->counted, std::memory_order_relaxed);
   return false;
+}
+
+bool meeting_allowed(uint64_t gid) {
+  handles::SpinGuard guard(hold_lock);
+  const auto met = meetings.find(gid);
+  const uint64_t begun = (met == meetings.end() ? 0 : met->second) + 1;
+  if (!allowed(gid, begun)) return false;
+  if (hold.wanted.load(std::memory_order_relaxed)) meetings[gid] = begun;
+  return true;
+}
+
+// False: the thread must leave the LH, in which it is then not held.
+bool keep_waiting() {
+  if (wanted()) {
+    handles::SpinGuard guard(hold_lock);
+    stand_held(0);
+    return false;
+  }
+  nap();
+  return true;
+}
+
+// The records of all threads there ever were: one that has ended is inside of nothing.
+template <class F>
+void each_thread(F look) {
+  const auto* s = seam::state();
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) look(s->threads[i]);
 }
 
 void order_all_threads() {
@@ -74,7 +94,7 @@ void order_all_threads() {
 
 }  // namespace
 
-Collectives collectives;
+Hold hold;
 
 // Before there is a second thread: from then on the kernel waits for RCU, 5 to 25 ms
 // (sync_runqueues_membarrier_state, kernel/sched/membarrier.c).
@@ -82,25 +102,21 @@ __attribute__((constructor)) static void register_for_membarrier() {
   syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 
-namespace {
-
-bool begin_held(CommRecord* c) {
+bool begin_held(Vid comm) {
+  CommRecord* c = comm_record(comm);
   while (!allowed(c)) {
-    if (wanted()) return false;
-    nap();
+    if (!keep_waiting()) return false;
     announce_collective(c);
   }
   return true;
 }
 
-}  // namespace
-
-bool begin_held(Vid comm) { return begin_held(comm_record(comm)); }
-
-bool begin_meeting(uint64_t identity) {
-  CommRecord* m = meeting_of(kMeeting | identity);
-  announce_collective(m);
-  return !collectives.hold.load(std::memory_order_relaxed) || begin_held(m);
+bool begin_held_meeting(uint64_t gid) {
+  while (!meeting_allowed(gid)) {
+    if (!keep_waiting()) return false;
+    stand_inside(gid);
+  }
+  return true;
 }
 
 bool begin_collective_or_meeting(Vid comm, uint64_t identity) {
@@ -111,9 +127,10 @@ bool begin_collective_or_meeting(Vid comm, uint64_t identity) {
 void hold_collectives() {
   {
     handles::SpinGuard guard(hold_lock);
-    if (collectives.hold) return;
+    if (hold.wanted) return;
     targets.clear();
-    collectives.hold = true;
+    meetings.clear();
+    hold.wanted = true;
   }
   order_all_threads();
 }
@@ -124,44 +141,85 @@ void set_collective_targets(std::span<const coord::CollectiveCount> wanted_targe
   for (const coord::CollectiveCount& t : wanted_targets) targets[t.comm] = t.begun;
 }
 
+// Threads that are held notice by themselves.
 void release_collectives() {
   handles::SpinGuard guard(hold_lock);
-  collectives.hold = false;
+  hold.wanted = false;
   targets.clear();
-  collectives.held = 0;
 }
 
-void fill_collectives(coord::Standing& standing) {
-  {
-    handles::SpinGuard guard(structure_lock);
-    for (uint64_t at = state->comms; at;) {
-      const CommRecord* c = reinterpret_cast<const CommRecord*>(at);
-      if (c->counted) standing.counts.push_back({c->counted, c->begun});
-      at = c->next;
-    }
+namespace {
+
+std::vector<coord::CollectiveCount> counts_of_comms() {
+  handles::SpinGuard guard(structure_lock);
+  std::vector<coord::CollectiveCount> counts;
+  for (uint64_t at = state->comms; at;) {
+    const CommRecord* c = reinterpret_cast<const CommRecord*>(at);
+    if (c->counted) counts.push_back({c->counted, c->begun});
+    at = c->next;
   }
-  // Counts before `inside`: a collective that begins in between is then seen as short of its target, not as
-  // nowhere.
-  handles::SpinGuard guard(hold_lock);
-  standing.inside = collectives.inside.load(std::memory_order_relaxed);
-  standing.held = collectives.held.load(std::memory_order_relaxed);
-  for (const uint64_t gid : {standing.inside, standing.held}) {
-    const CommRecord& m = meetings[gid % meetings.size()];
-    if (gid & kMeeting && m.counted == gid) standing.counts.push_back({gid, m.begun});
-    if (standing.inside == standing.held) break;
-  }
-  // A count beyond its target is an announcement about to be taken back: that collective will not begin. One
-  // thread announces what it is inside of or has just been held at; only several make it worth to look at
-  // every count.
-  const uint64_t inside = standing.inside, held = standing.held;
-  for (coord::CollectiveCount& c : standing.counts) {
-    if (!multiple && c.comm != inside && c.comm != held) continue;
+  return counts;
+}
+
+bool contains(const std::vector<uint64_t>& all, uint64_t one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// A count beyond its target is an announcement about to be taken back: that collective will not begin. A
+// thread announces what it is inside of or has just been held at. Under hold_lock.
+void take_back(coord::Standing& s) {
+  for (coord::CollectiveCount& c : s.counts) {
+    if (!contains(s.inside, c.comm) && !contains(s.held, c.comm)) continue;
     const auto target = targets.find(c.comm);
     if (target == targets.end() || c.begun <= target->second) continue;
     c.begun = target->second;
-    if (standing.inside == c.comm) standing.inside = 0;
-    standing.held = c.comm;
+    std::erase(s.inside, c.comm);
+    if (!contains(s.held, c.comm)) s.held.push_back(c.comm);
   }
+}
+
+void add_meetings(coord::Standing& s) {
+  for (const uint64_t gid : s.inside) {
+    if ((gid & kMeeting) == 0) continue;
+    uint64_t& met = meetings[gid];
+    met = std::max<uint64_t>(met, 1);  // it may have begun before the hold
+    s.counts.push_back({gid, met});
+  }
+  for (const uint64_t gid : s.held) {
+    if ((gid & kMeeting) == 0 || contains(s.inside, gid)) continue;
+    const auto met = meetings.find(gid);
+    s.counts.push_back({gid, met == meetings.end() ? 0 : met->second});
+  }
+}
+
+}  // namespace
+
+// Counts before the threads: a collective that begins in between is then seen as short of its target, not as
+// nowhere. And again after them: a collective that makes a communicator may have ended in between, and the
+// rank would seem to be short of nothing while another member has begun a collective on the new one.
+void fill_collectives(coord::Standing& standing) {
+  constexpr int kLooks = 4;
+  bool same = false;
+  for (int i = 0; i < kLooks && !same; ++i) {
+    standing.counts = counts_of_comms();
+    standing.inside.clear();
+    standing.held.clear();
+    const std::vector<coord::CollectiveCount> before = standing.counts;
+    {
+      handles::SpinGuard guard(hold_lock);
+      each_thread([&](const seam::ThreadRecord& t) {
+        if (const uint64_t gid = t.inside; gid != 0 && !contains(standing.inside, gid))
+          standing.inside.push_back(gid);
+        if (const uint64_t gid = t.held; gid != 0 && !contains(standing.held, gid))
+          standing.held.push_back(gid);
+      });
+      add_meetings(standing);
+      take_back(standing);
+    }
+    same = counts_of_comms() == before;
+  }
+  // It changes all the time: no cut is made by this report.
+  if (!same && standing.inside.empty()) standing.inside.push_back(kWorldGid);
 }
 
 }  // namespace cropdl::mpi

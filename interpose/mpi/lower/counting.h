@@ -3,23 +3,32 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
 
-struct alignas(64) Collectives {
-  std::atomic<uint64_t> inside;  // gid of the communicator, 0: outside
-  std::atomic<uint64_t> held;    // gid of the communicator whose next collective waits, 0: none
-  std::atomic<bool> hold;        // the agent wants to be asked
+// The agent wants to be asked before a collective begins.
+struct alignas(64) Hold {
+  std::atomic<bool> wanted;
 };
-extern Collectives collectives;
+extern Hold hold;
+
+// Where this thread stands, in its own record: several threads may be in different collectives, and the end
+// of one's says nothing of the others'.
+inline void stand_inside(uint64_t gid) {
+  __asm__ volatile("movq %0, %%gs:%c1" ::"re"(gid), "i"(offsetof(seam::ThreadRecord, inside)) : "memory");
+}
+inline void stand_held(uint64_t gid) {
+  __asm__ volatile("movq %0, %%gs:%c1" ::"re"(gid), "i"(offsetof(seam::ThreadRecord, held)) : "memory");
+}
 
 inline void count_collective(CommRecord* c, uint64_t n) { add(const_cast<uint64_t*>(&c->begun), n); }
 
 inline void announce_collective(CommRecord* c) {
-  collectives.inside.store(c->counted, std::memory_order_relaxed);
+  stand_inside(c->counted);
   count_collective(c, 1);
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
@@ -29,7 +38,7 @@ inline bool begin_unheld(Vid comm) {
   CommRecord* c = comm_record(comm);
   if (__builtin_expect(!c || !c->counted, 0)) return true;
   announce_collective(c);
-  return __builtin_expect(!collectives.hold.load(std::memory_order_relaxed), 1);
+  return __builtin_expect(!hold.wanted.load(std::memory_order_relaxed), 1);
 }
 // After begin_unheld said false. Waits as long as the collective is held; false: the thread must leave the
 // LH, return kAgain (nothing has been counted).
@@ -37,13 +46,27 @@ bool begin_held(Vid comm);
 
 // For a call that communicates among processes of which no communicator it is given tells. `identity`: any
 // number below 2^63 that the others are likely to come to as well. Waits and is ended as a collective.
-bool begin_meeting(uint64_t identity);
+inline constexpr uint64_t kMeeting = uint64_t{1} << 63;  // no communicator's gid has this bit
+bool begin_held_meeting(uint64_t gid);
+inline bool begin_meeting(uint64_t identity) {
+  stand_inside(kMeeting | identity);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return __builtin_expect(!hold.wanted.load(std::memory_order_relaxed), 1) ||
+         begin_held_meeting(kMeeting | identity);
+}
 // ... unless `comm`, over which it is collective, has other members.
 bool begin_collective_or_meeting(Vid comm, uint64_t identity);
+
+// A call of `function` that this thread makes by itself, and during which no cut may be made. Its identity is
+// the function's, the thread's (the records differ in these bits) and the rank's.
+inline bool begin_alone(uint32_t function) {
+  return begin_meeting(static_cast<uint64_t>(function) << 52 | (seam::gs_base() & 0xff'ffff) << 28 |
+                       static_cast<uint32_t>(state->rank));
+}
 
 // Both. Every true is followed by one end_collective.
 inline bool begin_collective(Vid comm) { return begin_unheld(comm) || begin_held(comm); }
 
-inline void end_collective() { collectives.inside.store(0, std::memory_order_relaxed); }
+inline void end_collective() { stand_inside(0); }
 
 }  // namespace cropdl::mpi

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <climits>
 
+#include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -17,7 +18,7 @@ namespace {
 struct InFlight {
   MPI_Request request;
   DrainedMessage* message;
-  uint64_t* received;  // counted when it is complete
+  CommRecord* comm;
 };
 std::vector<InFlight> in_flight;  // of the LH: empty when a cut is complete
 handles::SpinLock in_flight_lock;
@@ -54,7 +55,7 @@ struct Bytes {
 
 void complete(InFlight& f) {
   f.message->complete = 1;
-  add(f.received, 1);
+  message_came({f.comm, f.message->source, f.message->tag});
 }
 
 // After an attempt that was given up half-way, a receive may match a message that is still on its way here.
@@ -101,7 +102,7 @@ DrainedMessage* start_taking(MPI_Message* real, Vid comm, const seam::Status& st
     handles::heap_free(m);
     return nullptr;
   }
-  in_flight.push_back({request, m, message_counter(state->received, comm_record(comm), m->source)});
+  in_flight.push_back({request, m, comm_record(comm)});
   return m;
 }
 

@@ -6,6 +6,7 @@
 // MPIs), so that it can be left; what it has begun then waits in the thread's `pending` and is continued by
 // the next call.
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/messages.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
@@ -28,37 +29,39 @@ using cropdl::seam::Vid;
 
 namespace {
 
-inline uint64_t* sent_to(Vid comm, int dest) { return message_counter(state->sent, comm_record(comm), dest); }
+inline Message message_to(int dest, int tag, Vid comm) { return {comm_record(comm), dest, tag}; }
 
-// Sends. The count goes up before the call: a rank that is blocked in it must be waited for by its receiver's
-// drain.
-#define BLOCKING_SEND(function, real_function)                                                     \
-  int lower_##function(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {     \
-    uint64_t* sent = sent_to(comm, dest);                                                          \
-    add(sent, 1);                                                                                  \
-    const int code =                                                                               \
-        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm)); \
-    if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});                         \
-    return error_out(code);                                                                        \
-  }
+// Sends, by the MPI's function `kSend`.
+template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
+inline int blocking_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
+  uint64_t* counted = message_leaves(message_to(dest, tag, comm));
+  const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm));
+  if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays(counted);
+  return error_out(code);
+}
 
-#define NONBLOCKING_SEND(function, real_function) \
-  NONBLOCKING_SEND_AS(lower_##function, function, real_function)
-#define NONBLOCKING_SEND_AS(name, function, real_function)                                                \
-  int name(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {          \
-    uint64_t* sent = sent_to(comm, dest);                                                                 \
-    add(sent, 1);                                                                                         \
-    MPI_Request real = MPI_REQUEST_NULL;                                                                  \
-    const int code =                                                                                      \
-        real_function(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm), &real); \
-    if (__builtin_expect(code != MPI_SUCCESS, 0)) {                                                       \
-      add(sent, ~uint64_t{0});                                                                            \
-      *request = kNullRequest;                                                                            \
-      return error_out(code);                                                                             \
-    }                                                                                                     \
-    *request = track({kSendRequest, seam::kFn_##function, buffer, count, type, dest, tag, comm}, real);   \
-    return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;                                 \
+// ... of which a request comes: a code of the MPI.
+template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*) = MPI_Isend>
+inline int begin_to_send(const void* buffer, int count, MPI_Datatype type, int dest, int tag, Vid comm,
+                         MPI_Request* real) {
+  uint64_t* counted = message_leaves(message_to(dest, tag, comm));
+  const int code = kSend(buffer, count, type, rank_in(dest), tag, cropdl::mpi::comm(comm), real);
+  if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays(counted);
+  return code;
+}
+
+template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*)>
+inline int nonblocking_send(uint32_t maker, const void* buffer, int count, Vid type, int dest, int tag,
+                            Vid comm, Vid* request) {
+  MPI_Request real = MPI_REQUEST_NULL;
+  const int code = begin_to_send<kSend>(buffer, count, datatype(type), dest, tag, comm, &real);
+  if (__builtin_expect(code != MPI_SUCCESS, 0)) {
+    *request = kNullRequest;
+    return error_out(code);
   }
+  *request = track({kSendRequest, maker, buffer, count, type, dest, tag, comm}, real);
+  return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;
+}
 
 // A receive that has begun: a real request, or a drained message that has been delivered.
 struct Posted {
@@ -86,8 +89,8 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
                    &posted->real);
 }
 
-inline void count_received(Vid comm, const MPI_Status& s) {
-  add(message_counter(state->received, comm_record(comm), s.MPI_SOURCE), 1);
+inline void note_received(Vid comm, const MPI_Status& s) {
+  message_came({comm_record(comm), s.MPI_SOURCE, s.MPI_TAG});
 }
 
 // Leaves the LH in the middle of a blocking call: its requests become records that a cut can save.
@@ -127,7 +130,6 @@ inline bool continues() {
 // The two halves of MPI_Sendrecv have begun; `owned` is a copy that the send reads.
 int exchange(const Operation& receive, Posted& posted, const Operation& send, MPI_Request real_send,
              void* owned, seam::Status* status) {
-  uint64_t* sent = sent_to(send.comm, send.peer);
   bool send_done = false;
   int send_code = MPI_SUCCESS, flag = 0;
   const bool waits = only_sessions();
@@ -137,7 +139,7 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
       flag = waits;
       const int code = waits ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
       if (flag || code != MPI_SUCCESS) {
-        count_received(receive.comm, s);
+        note_received(receive.comm, s);
         status_out(s, &posted.status);
         posted.status.error = error_out(code);
         posted.done = true;
@@ -148,7 +150,8 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
       send_code =
           waits ? MPI_Wait(&real_send, MPI_STATUS_IGNORE) : MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
       send_done = flag || send_code != MPI_SUCCESS;
-      if (__builtin_expect(send_code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});
+      if (__builtin_expect(send_code != MPI_SUCCESS, 0))
+        message_stays(message_to(send.peer, send.tag, send.comm));
     }
     if (posted.done && send_done) break;
     if (wanted()) {
@@ -172,18 +175,14 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
 // Begins the send of an exchange whose receive has been posted, and takes the receive back if that fails.
 int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int tag, Vid comm, Posted& posted,
                MPI_Request* real) {
-  uint64_t* sent = sent_to(comm, dest);
-  add(sent, 1);
-  const int code = MPI_Isend(buffer, count, type, rank_in(dest), tag, cropdl::mpi::comm(comm), real);
-  if (code == MPI_SUCCESS) return code;
-  add(sent, ~uint64_t{0});
-  if (!posted.done) {
+  const int code = begin_to_send(buffer, count, type, dest, tag, comm, real);
+  if (code != MPI_SUCCESS && !posted.done) {
     MPI_Status s = no_message();
     int cancelled = 0;
     MPI_Cancel(&posted.real);
     MPI_Wait(&posted.real, &s);
     MPI_Test_cancelled(&s, &cancelled);
-    if (!cancelled) count_received(comm, s);
+    if (!cancelled) note_received(comm, s);
   }
   return code;
 }
@@ -241,12 +240,9 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
     cropdl::handles::heap_free(copy);
     return seam::kErrBuffer;
   }
-  uint64_t* sent = sent_to(comm, dest);
-  add(sent, 1);
   MPI_Request real = MPI_REQUEST_NULL;
-  code = MPI_Isend(copy, bytes, MPI_PACKED, rank_in(dest), tag, cropdl::mpi::comm(comm), &real);
+  code = begin_to_send(copy, bytes, MPI_PACKED, dest, tag, comm, &real);
   if (code != MPI_SUCCESS) {
-    add(sent, ~uint64_t{0});
     cropdl::handles::heap_free(copy);
     return error_out(code);
   }
@@ -353,35 +349,38 @@ extern "C" {
 
 // Ready sends are sent as standard ones, which MPI permits: after a cut a rank may send before its receiver
 // has posted again the receive that the program posted.
-BLOCKING_SEND(MPI_Send, MPI_Send)
-BLOCKING_SEND(MPI_Rsend, MPI_Send)
-NONBLOCKING_SEND(MPI_Isend, MPI_Isend)
-static NONBLOCKING_SEND_AS(begin_synchronous_send, MPI_Issend, MPI_Issend)
-    NONBLOCKING_SEND(MPI_Irsend, MPI_Isend)
+int lower_MPI_Send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
+  return blocking_send<MPI_Send>(buffer, count, type, dest, tag, comm);
+}
+int lower_MPI_Rsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
+  return blocking_send<MPI_Send>(buffer, count, type, dest, tag, comm);
+}
+int lower_MPI_Isend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+  return nonblocking_send<MPI_Isend>(seam::kFn_MPI_Isend, buffer, count, type, dest, tag, comm, request);
+}
+int lower_MPI_Irsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+  return nonblocking_send<MPI_Isend>(seam::kFn_MPI_Irsend, buffer, count, type, dest, tag, comm, request);
+}
 
-    // What MPI_Issend begins ends when its receive has begun, and the program may rely on it (that nothing is
-    // under way any more, after a barrier). One that is pending refuses the checkpoint; so that none begins
-    // unseen after that was looked at, it is held like a collective.
-    int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
-  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Issend) << 32 | static_cast<uint32_t>(state->rank)))
-    return seam::kAgain;
+// What MPI_Issend begins ends when its receive has begun, and the program may rely on it (that nothing is
+// under way any more, after a barrier). One that is pending refuses the checkpoint; so that none begins
+// unseen after that was looked at, it is held like a collective.
+int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+  if (!begin_alone(seam::kFn_MPI_Issend)) return seam::kAgain;
   synchronous_sends.store(true, std::memory_order_relaxed);
-  const int code = begin_synchronous_send(buffer, count, type, dest, tag, comm, request);
+  const int result =
+      nonblocking_send<MPI_Issend>(seam::kFn_MPI_Issend, buffer, count, type, dest, tag, comm, request);
   end_collective();
-  return code;
+  return result;
 }
 
 // Returns when its receive has begun, which a drain is not: so no cut is made while a rank is in one, as in a
 // collective, though the receiver knows nothing of it.
 int lower_MPI_Ssend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
-  if (!begin_meeting(static_cast<uint64_t>(seam::kFn_MPI_Ssend) << 32 | static_cast<uint32_t>(state->rank)))
-    return seam::kAgain;
-  uint64_t* sent = sent_to(comm, dest);
-  add(sent, 1);
-  const int code = MPI_Ssend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm));
-  if (__builtin_expect(code != MPI_SUCCESS, 0)) add(sent, ~uint64_t{0});
+  if (!begin_alone(seam::kFn_MPI_Ssend)) return seam::kAgain;
+  const int result = blocking_send<MPI_Ssend>(buffer, count, type, dest, tag, comm);
   end_collective();
-  return error_out(code);
+  return result;
 }
 
 int lower_MPI_Bsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
@@ -426,7 +425,7 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
   for (Spin spin;; spin.turn()) {
     const int code = flag ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
     if (flag || __builtin_expect(code != MPI_SUCCESS, 0)) {
-      count_received(comm, s);
+      note_received(comm, s);
       status_out(s, status);
       if (status) status->error = error_out(code);
       return error_out(code);

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
@@ -14,6 +15,9 @@ namespace cropdl::mpi {
 namespace {
 
 bool receives(const RequestRecord* r) { return r->kind == kReceiveRequest || r->kind == kPersistentReceive; }
+Message message_of(const RequestRecord* r) {  // of one that sends
+  return {reinterpret_cast<CommRecord*>(r->record), r->peer, r->tag};
+}
 bool sends(const RequestRecord* r) { return r->kind == kSendRequest || r->kind == kPersistentSend; }
 
 // Whether the record itself needs the datatype later: to post a receive again, or at every start.
@@ -126,10 +130,9 @@ void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
     s.source = seam::kProcNull;  // see post() in point_to_point.cpp
     s.tag = seam::kAnyTag;
   } else if (receives(r) && !s.cancelled) {
-    add(message_counter(state->received, reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE),
-        1);
+    message_came({reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE, real_status.MPI_TAG});
   } else if (sends(r) && s.cancelled) {
-    add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});
+    message_stays(message_of(r));
   }
   finish_with(r, s);
 }
@@ -441,14 +444,14 @@ int lower_MPI_Start(Vid* request) {
     finish_with(r, s);
     return s.error;
   } else if (r->kind == kPersistentSend) {
-    add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), 1);
+    message_leaves(message_of(r));
   }
   const int code = MPI_Start(real_request(*request));
   if (code == MPI_SUCCESS) {
     r->state = kRequestActive;
     r->serial = next_serial();
   } else if (r->kind == kPersistentSend) {
-    add(message_counter(state->sent, reinterpret_cast<CommRecord*>(r->record), r->peer), ~uint64_t{0});
+    message_stays(message_of(r));
   }
   return error_out(code);
 }

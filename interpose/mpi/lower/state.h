@@ -134,12 +134,7 @@ extern MPI_Group world_group;
 
 inline CommRecord* comm_record(Vid v) { return comm_records[v & kIndexMask]; }
 
-// The counter of messages to (of) rank `peer` of a communicator; a dummy where messages are not counted.
-extern uint64_t uncounted;
-inline uint64_t* message_counter(uint64_t base, const CommRecord* c, int peer) {
-  if (__builtin_expect(!c || !c->members || static_cast<uint32_t>(peer) >= c->size, 0)) return &uncounted;
-  return reinterpret_cast<uint64_t*>(base) + c->world_rank(peer);
-}
+extern uint64_t uncounted;  // counts messages that need not be (messages.h)
 inline void add(uint64_t* counter, uint64_t n) {
   if (__builtin_expect(multiple, 0)) {
     __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);

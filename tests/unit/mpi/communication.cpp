@@ -2,6 +2,8 @@
 // process per rank. Run as `mpirun -n 2 lower_communication_<mpi>`.
 #include "tests/unit/mpi/rig.h"
 
+#include "interpose/mpi/lower/counting.h"
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -18,6 +20,16 @@ int receive(int from, int tag, Status* status = nullptr, Vid comm = kWorld) {
   int value = -1;
   EXPECT_EQ(lower_MPI_Recv(&value, 1, kInt, from, tag, comm, status), kSuccess);
   return value;
+}
+
+cropdl::coord::Standing standing_once_held() {
+  cropdl::coord::Standing s;
+  for (int i = 0; i < 2000 && s.held.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    s = {};
+    runtime->fill_standing(s);
+  }
+  return s;
 }
 
 class Communication : public ::testing::Test {
@@ -637,17 +649,13 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     want(false);
     cropdl::coord::Standing s;
     runtime->fill_standing(s);
-    EXPECT_NE(s.held, 0u);
-    EXPECT_EQ(s.inside, 0u);
+    EXPECT_TRUE(s.held.empty());  // outside the LH
+    EXPECT_TRUE(s.inside.empty());
     std::thread agent([&] {  // another is inside: the coordinator lets the held one through
-      cropdl::coord::Standing now;
-      runtime->fill_standing(now);
-      for (int i = 0; i < 2000 && (now.held == 0 || now.held == s.held); ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        now = {};
-        runtime->fill_standing(now);
-      }
-      std::vector<cropdl::coord::CollectiveCount> one{{now.held, 1}};
+      const cropdl::coord::Standing now = standing_once_held();
+      ASSERT_EQ(now.held.size(), 1u);
+      EXPECT_TRUE(now.inside.empty());
+      std::vector<cropdl::coord::CollectiveCount> one{{now.held[0], 1}};
       runtime->set_targets(one);
     });
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kSuccess);
@@ -672,14 +680,9 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   for (const auto& c : counts) world = c.comm == 1 ? c.begun : world;
   ASSERT_GT(world, 0u);
   std::thread agent([&] {
-    cropdl::coord::Standing s;
-    for (int i = 0; i < 1000 && s.held != 1; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      s = {};
-      runtime->fill_standing(s);
-    }
-    EXPECT_EQ(s.held, 1u);
-    EXPECT_EQ(s.inside, 0u);
+    const cropdl::coord::Standing s = standing_once_held();
+    EXPECT_EQ(s.held, std::vector<uint64_t>{1});
+    EXPECT_TRUE(s.inside.empty());
     EXPECT_EQ(s.counts, counts);
     EXPECT_FALSE(passed);
     std::vector<cropdl::coord::CollectiveCount> same{{1, world}}, more{{1, world + 1}};
@@ -705,6 +708,38 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   everyone();
   runtime->release();
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kSuccess);
+}
+
+TEST_F(Communication, EachThreadStandsWhereItIsItself) {
+  ThreadRecord& second = state()->threads[1];
+  second.self = &second;
+  state()->threads_high = 2;
+  std::atomic<int> stage{0};
+  const auto wait_for = [&](int s) {
+    while (stage != s) std::this_thread::yield();
+  };
+  std::thread other([&] {
+    set_gs_base(reinterpret_cast<uint64_t>(&second));
+    EXPECT_TRUE(cropdl::mpi::begin_alone(kFn_MPI_Ssend));
+    stage = 1;
+    wait_for(2);
+    cropdl::mpi::end_collective();
+    stage = 3;
+  });
+  wait_for(1);
+  EXPECT_TRUE(cropdl::mpi::begin_collective(kWorld));
+  cropdl::coord::Standing both, one, none;
+  runtime->fill_standing(both);
+  ASSERT_EQ(both.inside.size(), 2u);
+  EXPECT_EQ(both.inside[0], 1u);
+  cropdl::mpi::end_collective();
+  runtime->fill_standing(one);
+  EXPECT_EQ(one.inside, std::vector<uint64_t>{both.inside[1]});
+  stage = 2;
+  wait_for(3);
+  runtime->fill_standing(none);
+  EXPECT_TRUE(none.inside.empty());
+  other.join();
 }
 
 TEST_F(Communication, ProgressChangesWithEveryMessage) {

@@ -15,6 +15,7 @@
 
 #include "interpose/lower/libraries.h"
 #include "interpose/mpi/lower/runtime.h"
+#include "interpose/seam/state.h"
 #include "interpose/seam/thread.h"
 #include "lower_functions.h"
 #include "mpi_predefined.h"
@@ -34,7 +35,7 @@ inline cropdl::lower::Library* const runtime = cropdl::lower::mpi_library();
 inline const cropdl::lower::Libraries libraries({runtime});
 inline int rank, size;
 inline MPI_Comm aside = MPI_COMM_NULL;  // the test's own communicator, unknown to the runtime
-inline ThreadRecord thread_record;
+inline ThreadRecord& thread_record = state()->threads[0];  // of the test's main thread
 
 inline void map(uintptr_t at, size_t bytes) {
   void* got = mmap(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE,
@@ -47,6 +48,7 @@ inline void map(uintptr_t at, size_t bytes) {
 
 inline void start() {
   map(kControlPage, kControlPageSize);
+  map(kState, kStateSize);
   map(kHeapBegin, kHeapSize);
   map(kMapBegin, kProgramSize);
   thread_record.self = &thread_record;
