@@ -26,8 +26,8 @@ int start_lender(void* (*run)(void*), void* argument);
 // thread then.
 int32_t* lend_block_to(int32_t borrower);
 
-// What such a thread ends with. Its stack and its block may be another's already, so it calls nothing: even pause(),
-// when it is first called, has ld.so find it, on that stack.
+// What such a thread ends with. Its stack and its block may be another's already, so it calls nothing: even
+// pause(), when it is first called, has ld.so find it, on that stack.
 [[noreturn]] __attribute__((always_inline)) inline void rest_for_ever() {
   for (;;) upper::raw(34 /* pause */);
 }

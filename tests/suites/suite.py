@@ -99,7 +99,7 @@ class Known:
     """Differences that have a reason, from a file of [[difference]] tables: `test` (a regular expression over the whole
     name), `mpi` and `interval` (where it is to be seen; without: everywhere), `always` (false: not in every run), `texts`
     (true: only what a program prints that fails in both runs alike), `ends` (exit statuses through CropDL that it explains
-    beside the native one, "out of time" among them), `reason`.
+    beside the native one, "out of time" among them, or "any"), `reason`.
     [[line]] tables are lines that may be among the output through CropDL: `line` (a regular expression), the rest as above."""
 
     def __init__(self, path, options):
@@ -120,8 +120,9 @@ class Known:
     def reason(self, name, differs, texts=False, native=0, mine=0):
         """The reason for a test's difference, or None. Notes what was equal. `native` and `mine`: exit statuses, None: out of time."""
         for e in self.entries:
-            ends = [native] + [None if end == "out of time" else end for end in e.get("ends", [])]
-            if re.fullmatch(e["test"], name) and (texts or not e.get("texts", False)) and (mine in ends or not differs):
+            ends = e.get("ends", [])
+            fits = ends == "any" or mine in [native] + [None if end == "out of time" else end for end in ends]
+            if re.fullmatch(e["test"], name) and (texts or not e.get("texts", False)) and (fits or not differs):
                 (self.seen if differs else self.equal).setdefault(e["test"], []).append(name)
                 return e["reason"]
         return None

@@ -292,7 +292,9 @@ int fail(Vid object_vid, int neutral, seam::Fn fn) {
   if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0)
     return code;  // the tool interface calls no error handler
   // What is no communicator or window, or none any more, has no handler.
-  const bool none = neutral == seam::kErrComm || neutral == seam::kErrWin;
+  const Kind kind = seam::vid_kind(object_vid);
+  const bool none =
+      (kind == Kind::kComm && neutral == seam::kErrComm) || (kind == Kind::kWin && neutral == seam::kErrWin);
   return fail_with(none ? seam::kVid_MPI_COMM_WORLD : object_vid, code, fn);
 }
 

@@ -229,6 +229,24 @@ static void requests(void) {
     printf("index %d: %d\n", indices[i], each[i].MPI_ERROR == MPI_SUCCESS);
 }
 
+static void say_world(MPI_Comm* comm, int* code, ...) {
+  (void)comm, (void)code;
+  printf("the world's handler\n");
+}
+
+/* Open MPI 4.1 has no windows on one process: whose handler hears of it? */
+static void lonely_window(void) {
+  MPI_Errhandler world;
+  MPI_Win window = MPI_WIN_NULL;
+  int word = 0;
+  MPI_Comm_create_errhandler(say_world, &world);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, world);
+  CALL(MPI_Win_create(&word, sizeof word, 1, MPI_INFO_NULL, MPI_COMM_SELF, &window));
+  if (window != MPI_WIN_NULL) MPI_Win_free(&window);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Errhandler_free(&world);
+}
+
 static void others(void) {
   void* memory;
   MPI_Aint address;
@@ -249,6 +267,7 @@ int main(int argc, char** argv) {
     objects();
     requests();
     others();
+    lonely_window();
     MPI_Finalize();
     return 0;
   }
