@@ -251,9 +251,12 @@ class Model:
         return f
 
     def _object_of(self, f, key, said):
-        """The parameter that `create`, `free` or `set` speaks of; it gets the role `handle_KEY` if there is one."""
+        """The parameter that `create`, `free` or `set` speaks of; it gets the role `handle_KEY` if there is one. `create = true`:
+        the one that gets an object by its role."""
         if not said or said == "library" and key == "set":
-            return said
+            return said or ""
+        if said is True:
+            said = next((p.name for p in f.parameters if self.roles[p.role].makes), "nothing")
         p = next((p for name in said.split("|") for p in f.parameters if p.name == name), None)
         if not p:
             raise TableError(f"{f.name}: {key} speaks of {said}, which is no parameter")

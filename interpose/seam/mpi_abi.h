@@ -55,8 +55,11 @@ inline constexpr int kUndefined = -1000005;
 // again with the same arguments; what had been begun is continued (ThreadRecord::pending).
 inline constexpr int kAgain = -1000006;
 
-// MPI_BOTTOM is 0 in every MPI. MPI_IN_PLACE crosses as this value.
-inline void* in_place() { return reinterpret_cast<void*>(1); }
+// Pointers with a meaning. MPI_BOTTOM is 0 in every MPI; these cross as these values.
+inline void* in_place() { return reinterpret_cast<void*>(1); }        // MPI_IN_PLACE
+inline int* unweighted() { return reinterpret_cast<int*>(2); }        // MPI_UNWEIGHTED
+inline int* weights_empty() { return reinterpret_cast<int*>(3); }     // MPI_WEIGHTS_EMPTY
+inline void* all_variables() { return reinterpret_cast<void*>(-1); }  // MPI_T_PVAR_ALL_HANDLES
 
 // MPI_Op_create's `commute`, beside its truth: the shim keeps its part of the operation until `upper_call` is
 // called with this length and no data. That may be after MPI_Op_free, when a request that uses the operation

@@ -2,20 +2,19 @@
 // and not counts (MPI-3.1, 4.1.13). Either half, any thread.
 #pragma once
 
-namespace cropdl::seam {
+#include "mpi_constants.h"
 
-// Values in the seam of those combiners (annotations.toml).
-inline constexpr int kCombinerSubarray = 12, kCombinerDarray = 13;
+namespace cropdl::seam {
 
 // `n` integers of a type made by `combiner` (of the seam); each constant among them is passed through its
 // function.
 template <class Order, class Distribution, class Argument>
 void translate_contents(int combiner, int n, int* integers, Order order, Distribution distribution,
                         Argument argument) {
-  if (combiner == kCombinerSubarray && n > 0) {
+  if (combiner == combiner::k_MPI_COMBINER_SUBARRAY && n > 0) {
     const int at = 3 * integers[0] + 1;  // behind the dimensions: sizes, subsizes, starts
     if (at < n) integers[at] = order(integers[at]);
-  } else if (combiner == kCombinerDarray && n > 2) {
+  } else if (combiner == combiner::k_MPI_COMBINER_DARRAY && n > 2) {
     const int dimensions = integers[2];
     const int at = 3 + 4 * dimensions;  // size, rank, dimensions: gsizes, distributions, arguments, psizes
     if (at >= n) return;

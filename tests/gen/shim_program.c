@@ -41,6 +41,9 @@ static void world_is_as_expected(void) {
   EXPECT(n > 0 && (int)strlen(host) == n);
   OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_ub, &flag));
   EXPECT(flag && *tag_ub >= 32767);
+  int* host_rank = NULL;
+  OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_HOST, &host_rank, &flag));
+  EXPECT(!flag || *host_rank == MPI_PROC_NULL || *host_rank >= 0);
   OK(MPI_Query_thread(&level));
   EXPECT(level >= MPI_THREAD_SINGLE && level <= MPI_THREAD_MULTIPLE);
   double a = MPI_Wtime(), b = MPI_Wtime();
@@ -290,6 +293,11 @@ static void datatypes_describe_themselves(void) {
   EXPECT(y.a == 1 - rank && y.b == 0.5);
   int sizes[2] = {4, 4}, subsizes[2] = {2, 2}, starts[2] = {1, 1};
   MPI_Datatype sub;
+  // Another MPI's constant is none of this one's: MPI_ORDER_C is 0 in one and 56 in the other.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  EXPECT(MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C == 0 ? 56 : 0, MPI_INT, &sub) !=
+         MPI_SUCCESS);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   OK(MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_FORTRAN, MPI_INT, &sub));
   OK(MPI_Type_size(sub, &n));
   EXPECT(n == 16);

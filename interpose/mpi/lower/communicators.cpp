@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include CROPDL_CONSTANTS  // interpose/gen: constants_<mpi>.h
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 

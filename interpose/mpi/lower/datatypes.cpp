@@ -47,7 +47,7 @@ int construct(uint32_t maker, std::span<const Vid> from, const Arguments& a, MPI
     case seam::kFn_MPI_Type_create_resized:
       return MPI_Type_create_resized(base, d[0], d[1], made);
     case seam::kFn_MPI_Type_create_subarray: {
-      const int n = i[0], order = i[1] == kOrderC ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
+      const int n = i[0], order = constants::from_seam_order(i[1]);
       return MPI_Type_create_subarray(n, i + 2, i + 2 + n, i + 2 + n + n, order, base, made);
     }
     case seam::kFn_MPI_Type_create_struct: {
@@ -181,15 +181,12 @@ int lower_MPI_Type_create_darray(int size, int rank, int n, const int gsizes[], 
                                  const int dargs[], const int psizes[], int order, Vid old, Vid* newtype) {
   std::vector<int> d, arguments;
   for (int i = 0; i < n; ++i) {
-    d.push_back(distribs[i] == 0   ? MPI_DISTRIBUTE_BLOCK
-                : distribs[i] == 1 ? MPI_DISTRIBUTE_CYCLIC
-                                   : MPI_DISTRIBUTE_NONE);
-    arguments.push_back(dargs[i] == -1 ? MPI_DISTRIBUTE_DFLT_DARG : dargs[i]);
+    d.push_back(constants::from_seam_distribution(distribs[i]));
+    arguments.push_back(constants::from_seam_distribution_argument(dargs[i]));
   }
   MPI_Datatype made = MPI_DATATYPE_NULL;
-  const int code =
-      MPI_Type_create_darray(size, rank, n, gsizes, d.data(), arguments.data(), psizes,
-                             order == kOrderC ? MPI_ORDER_C : MPI_ORDER_FORTRAN, datatype(old), &made);
+  const int code = MPI_Type_create_darray(size, rank, n, gsizes, d.data(), arguments.data(), psizes,
+                                          constants::from_seam_order(order), datatype(old), &made);
   *newtype = code == MPI_SUCCESS ? adopt_datatype(made, seam::kFn_MPI_Type_create_darray) : kNullDatatype;
   return error_out(code);
 }

@@ -31,15 +31,13 @@ inline int missing(const char* name) {
 // An entry that no shim calls: the function is answered in the upper half.
 inline int unused_entry() { return seam::kErrIntern; }
 
-// Pointers with a meaning: the seam's 2 and 3 for MPI_UNWEIGHTED and MPI_WEIGHTS_EMPTY, -1 for all handles.
 inline int* weights_in(const int* weights) {
-  return reinterpret_cast<uintptr_t>(weights) == 2   ? MPI_UNWEIGHTED
-         : reinterpret_cast<uintptr_t>(weights) == 3 ? MPI_WEIGHTS_EMPTY
-                                                     : const_cast<int*>(weights);
+  return weights == seam::unweighted()      ? MPI_UNWEIGHTED
+         : weights == seam::weights_empty() ? MPI_WEIGHTS_EMPTY
+                                            : const_cast<int*>(weights);
 }
 inline MPI_T_pvar_handle all_handles_in(void* handle) {
-  return reinterpret_cast<intptr_t>(handle) == -1 ? MPI_T_PVAR_ALL_HANDLES
-                                                  : static_cast<MPI_T_pvar_handle>(handle);
+  return handle == seam::all_variables() ? MPI_T_PVAR_ALL_HANDLES : static_cast<MPI_T_pvar_handle>(handle);
 }
 
 // Ranks an alltoall on `vid` exchanges with.

@@ -20,7 +20,7 @@ int initialize_mpi(int required) {
   const int code = MPI_Init_thread(nullptr, nullptr, thread_level_in(required), &provided);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code != MPI_SUCCESS) return code;
-  state->provided = thread_level_out(provided);
+  state->provided = constants::to_seam_thread_level(provided);
   multiple = state->provided == seam::kThreadMultiple;
   return code;
 }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <type_traits>
 
+#include CROPDL_CONSTANTS  // generated: constants_<mpi>.h
 #include "interpose/seam/mpi_abi.h"
 #include "interpose/seam/thread.h"
 
@@ -162,38 +163,26 @@ void mark_used(uint32_t function);
 // --- Values.
 // -------------------------------------------------------------------------------------------------
 
-int special_rank_in(int rank);
-int special_rank_out(int rank);
-inline int rank_in(int rank) { return __builtin_expect(rank >= 0, 1) ? rank : special_rank_in(rank); }
-inline int rank_out(int rank) { return __builtin_expect(rank >= 0, 1) ? rank : special_rank_out(rank); }
-inline int tag_in(int tag) { return tag == seam::kAnyTag ? MPI_ANY_TAG : tag; }
-inline int tag_out(int tag) { return tag == MPI_ANY_TAG ? seam::kAnyTag : tag; }
-inline int undefined_in(int value) { return value == seam::kUndefined ? MPI_UNDEFINED : value; }
-inline int undefined_out(int value) { return value == MPI_UNDEFINED ? seam::kUndefined : value; }
+inline int rank_in(int rank) {
+  return __builtin_expect(rank >= 0, 1) ? rank : constants::from_seam_rank(rank);
+}
+inline int rank_out(int rank) {
+  return __builtin_expect(rank >= 0, 1) ? rank : constants::to_seam_rank(rank);
+}
+inline int tag_in(int tag) { return constants::from_seam_tag(tag); }
+inline int tag_out(int tag) { return constants::to_seam_tag(tag); }
+inline int undefined_in(int value) { return constants::from_seam_undefined(value); }
 inline void* buffer_in(const void* p) {
   return __builtin_expect(p == seam::in_place(), 0) ? MPI_IN_PLACE : const_cast<void*>(p);
 }
 
-// Seam constants for the parameters of hand-written functions (other families are generated from the
-// annotations).
-inline constexpr int kOrderC = 0, kOrderFortran = 1;  // MPI_Type_create_subarray
-
-inline int comparison_out(int value) {
-  return value == MPI_IDENT       ? seam::kIdent
-         : value == MPI_CONGRUENT ? seam::kCongruent
-         : value == MPI_SIMILAR   ? seam::kSimilar
-                                  : seam::kUnequal;
-}
-int thread_level_in(int level);   // seam::ThreadLevel -> MPI_THREAD_...
-int thread_level_out(int level);  //
+int thread_level_in(int level);  // seam::ThreadLevel -> MPI_THREAD_...
 
 // Neutral error class of an error code of the MPI (MPI_SUCCESS -> kSuccess).
 int error_class_out(int code);
 inline int error_out(int code) {
   return __builtin_expect(code == MPI_SUCCESS, 1) ? seam::kSuccess : error_class_out(code);
 }
-// An error class of the seam as one of the MPI's (for MPI_Abort's and MPI_Comm_call_errhandler's sake).
-int error_in(int neutral_class);
 
 // `to` may be nullptr (MPI_STATUS_IGNORE).
 inline void status_out(const MPI_Status& from, seam::Status* to) {

@@ -33,28 +33,22 @@ Keyval* keyval_of(int keyval) {
   return i >= 0 && i < keyvals_size && keyvals[i].references > 0 ? &keyvals[i] : nullptr;
 }
 
-// Predefined attributes, in the order of annotations.toml (MPI_Comm_get_attr, MPI_Win_get_attr). The program
-// gets pointers to these; they are refreshed at every question, so a restart over another MPI shows its
-// limits.
-constexpr int kWorld[] = {MPI_TAG_UB, MPI_HOST, MPI_IO, MPI_WTIME_IS_GLOBAL, MPI_UNIVERSE_SIZE, MPI_APPNUM};
-constexpr int kWindow[] = {MPI_WIN_BASE, MPI_WIN_SIZE, MPI_WIN_DISP_UNIT, MPI_WIN_CREATE_FLAVOR,
-                           MPI_WIN_MODEL};
-int world_values[6];
+// Predefined attributes, by their numbers in the seam. The program gets pointers to these; they are refreshed
+// at every question, so a restart over another MPI shows its limits.
+constexpr int kWorldValues = seam::comm_attribute::k_MPI_APPNUM + 1;
+constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
+int world_values[kWorldValues];
 int lastusedcode;
 struct WindowValues {
   WindowValues* next;
   Vid win;
-  int64_t values[5];
+  int64_t values[kWindowValues];
 };
 WindowValues* windows = nullptr;
 
-template <size_t N>
-int position(const int (&list)[N], int keyval) {
-  for (size_t i = 0; i < N; ++i) {
-    if (list[i] == keyval) return static_cast<int>(i);
-  }
-  return -1;
-}
+// The number of a predefined attribute, -1: it is none. (What is none crosses unchanged, and never as a
+// number.)
+int numbered(int number, int numbers) { return number >= 0 && number < numbers ? number : -1; }
 
 int64_t* window_slot(Vid win, int i) {
   Locked locked(lock);
@@ -85,7 +79,7 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
       *flag = 1;
       return 1;
     }
-    const int i = position(kWorld, keyval);
+    const int i = numbered(constants::to_seam_comm_attribute(keyval), kWorldValues);
     if (i < 0) return 0;
     call<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
     if (keyval == MPI_HOST || keyval == MPI_IO) value = constants::from_seam_rank(static_cast<int>(value));
@@ -94,18 +88,20 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
     *number = value;
     return 1;
   }
-  const int i = seam::vid_kind(vid) == Kind::kWin ? position(kWindow, keyval) : -1;
+  const int i = seam::vid_kind(vid) == Kind::kWin
+                    ? numbered(constants::to_seam_win_attribute(keyval), kWindowValues)
+                    : -1;
   if (i < 0) return 0;
   call<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
   if (!*flag) return 1;
-  if (i == 4) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
+  if (keyval == MPI_WIN_MODEL) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
   int64_t* slot = window_slot(vid, i);
-  if (i == 1) {
+  if (keyval == MPI_WIN_SIZE) {
     *slot = value;
   } else {
     *reinterpret_cast<int*>(slot) = static_cast<int>(value);
   }
-  *pointer = i == 0 ? reinterpret_cast<void*>(value) : slot;
+  *pointer = keyval == MPI_WIN_BASE ? reinterpret_cast<void*>(value) : slot;
   *number = value;
   return 1;
 }

@@ -12,6 +12,7 @@
 #include "interpose/mpi/upper/abi.h"
 #include "interpose/seam/gate.h"
 #include "interpose/seam/mpi_abi.h"
+#include "mpi_constants.h"
 #include "mpi_functions.h"
 #include "mpi_predefined.h"
 
@@ -145,14 +146,13 @@ inline void* buffer_in(const void* p) {
   return __builtin_expect(p == MPI_IN_PLACE, 0) ? seam::in_place() : const_cast<void*>(p);
 }
 
-// Pointers with a meaning: 2 and 3 in the seam for MPI_UNWEIGHTED and MPI_WEIGHTS_EMPTY, -1 for all handles.
 inline int* weights_in(const int* weights) {
-  return weights == MPI_UNWEIGHTED      ? reinterpret_cast<int*>(2)
-         : weights == MPI_WEIGHTS_EMPTY ? reinterpret_cast<int*>(3)
+  return weights == MPI_UNWEIGHTED      ? seam::unweighted()
+         : weights == MPI_WEIGHTS_EMPTY ? seam::weights_empty()
                                         : const_cast<int*>(weights);
 }
 inline void* all_handles_in(MPI_T_pvar_handle handle) {
-  return handle == MPI_T_PVAR_ALL_HANDLES ? reinterpret_cast<void*>(-1) : reinterpret_cast<void*>(handle);
+  return handle == MPI_T_PVAR_ALL_HANDLES ? seam::all_variables() : reinterpret_cast<void*>(handle);
 }
 
 inline bool status_wanted(const MPI_Status* status) {
