@@ -11,6 +11,10 @@ from pathlib import Path
 from roles import Roles, TableError
 
 
+# What a function does to an object, in a class of the table, and the attribute of Function that names the parameter.
+ROLES = {"create": "create", "free": "free", "set-state": "set"}
+
+
 @dataclass
 class Parameter:
     name: str
@@ -70,7 +74,7 @@ class Function:
             return "by hand"
         if self.sticky:
             return "refused at a cut"
-        recipe = next((key for key in ("create", "free", "set") if getattr(self, key)), "")
+        recipe = next((key for key in ROLES if getattr(self, ROLES[key])), "")
         return recipe or ("refused at a cut" if self.makes else "forwarded")
 
     @property
@@ -91,7 +95,7 @@ def read_list(path: Path):
     return [line.split("#")[0].strip() for line in path.read_text().splitlines() if line.split("#")[0].strip()]
 
 
-CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set", "sticky", "refuse"}
+CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set-state", "sticky", "refuse"}
 # What a library's table may leave out of [library].
 DEFAULTS = {"weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
             "table": "lower_table", "unused_entry": "unwritten"}
@@ -234,8 +238,8 @@ class Model:
             arguments = {i: p.arguments[position] for i, p in prototypes.items()}
             f.parameters.append(self._parameter(f, arguments, entry.get("kinds", {})))
         names = [p.name for p in f.parameters]
-        for key in ("create", "free", "set"):
-            setattr(f, key, self._object_of(f, key, entry.get(key, "")))
+        for key, attribute in ROLES.items():
+            setattr(f, attribute, self._object_of(f, key, entry.get(key, "")))
         if self.library["explicit"]:
             self._check_explicit(f)
         f.makes = next((p.name for p in f.parameters if self.roles[p.role].makes), "")
@@ -251,17 +255,17 @@ class Model:
         return f
 
     def _object_of(self, f, key, said):
-        """The parameter that `create`, `free` or `set` speaks of; it gets the role `handle_KEY` if there is one. `create = true`:
-        the one that gets an object by its role."""
-        if not said or said == "library" and key == "set":
+        """The parameter that a role of ROLES speaks of; it gets the role `handle_KEY` if there is one. `create = true`: the one
+        that gets an object by its role."""
+        if not said or said == "library" and key == "set-state":
             return said or ""
         if said is True:
             said = next((p.name for p in f.parameters if self.roles[p.role].makes), "nothing")
         p = next((p for name in said.split("|") for p in f.parameters if p.name == name), None)
         if not p:
             raise TableError(f"{f.name}: {key} speaks of {said}, which is no parameter")
-        if p.handle and f"handle_{key}" in self.roles:
-            p.role = f"handle_{key}"
+        if p.handle and f"handle_{ROLES[key]}" in self.roles:
+            p.role = f"handle_{ROLES[key]}"
         return p.name
 
     def _check_explicit(self, f):

@@ -119,7 +119,7 @@ class Generator(unittest.TestCase):
         names = [line for line in self.functions.splitlines() if line and not line.startswith("#")]
         self.assertEqual([r[0] for r in rows], names)
         for name, way, upper, lower, where, why in rows:
-            self.assertIn(way, ("forwarded", "create", "free", "set", "by hand", "by another", "refused at a cut",
+            self.assertIn(way, ("forwarded", "create", "free", "set-state", "by hand", "by another", "refused at a cut",
                                 "refused at once", "absent"), name)
             self.assertIn(upper, ("generated", "hand", "narrow", "none"), name)
             self.assertIn(lower, ("generated", "hand", "text", "none"), name)

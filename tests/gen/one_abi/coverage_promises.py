@@ -13,17 +13,17 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "interpose" / "gen"))
 sys.dont_write_bytecode = True
 from header import dynamic_symbols  # noqa: E402
 
-WAYS = {"forwarded", "create", "free", "set", "by hand", "refused at a cut", "refused at once"}
+WAYS = {"forwarded", "create", "free", "set-state", "by hand", "refused at a cut", "refused at once"}
 # A sample that a person looked at: what types and names suggest is wrong for most of these.
 EXPECTED = {
-    "cudaStreamCreate": "create", "cudaStreamDestroy": "free", "cudaEventRecord": "set", "cudaSetDevice": "set",
+    "cudaStreamCreate": "create", "cudaStreamDestroy": "free", "cudaEventRecord": "set-state", "cudaSetDevice": "set-state",
     "cudaMalloc": "by hand", "cudaLaunchKernel": "forwarded", "cudaLaunchKernelExC": "by hand", "cudaMemcpy3D": "by hand",
     "cudaGraphAddEmptyNode": "create", "cudaGraphNodeFindInClone": "forwarded", "cudaGraphGetNodes": "by hand",
     "__cudaPopCallConfiguration": "by hand", "__cudaRegisterFatBinary": "by hand", "cudaMemcpyAsync_ptsz": "forwarded",
     "cudaIpcOpenMemHandle": "refused at a cut", "cudaGLSetGLDevice": "refused at once", "cudaLaunchHostFunc": "by hand",
     "cudaDeviceRegisterAsyncNotification": "refused at once", "cudaGetErrorString": "forwarded",
     "ncclAllReduce": "forwarded", "ncclCommInitRank": "by hand", "ncclCommDestroy": "free", "ncclMemAlloc": "by hand",
-    "ncclCommWindowRegister": "refused at a cut", "ncclTeamWorld": "forwarded",
+    "ncclCommWindowRegister": "refused at a cut", "ncclTeamWorld": "forwarded", "ncclGroupStart": "by hand",
 }
 
 

@@ -63,7 +63,7 @@ class Tables(unittest.TestCase):
         ways = {name: way for name, way, *_ in emit.coverage(self.model())[1:]}
         self.assertEqual(set(ways), set(FUNCTIONS.split()))
         self.assertEqual(ways, {**dict.fromkeys(ways, "forwarded"), "toyMake": "create", "toyMakeFrom": "create", "toyFree": "free",
-                                "toySet": "set", "toyReset": "set", "toyShare": "refused at a cut", "toyConfigure": "by hand",
+                                "toySet": "set-state", "toyReset": "set-state", "toyShare": "refused at a cut", "toyConfigure": "by hand",
                                 "toyCall": "by hand", "toyShow": "refused at once"})
 
     def test_versions_are_the_real_librarys(self):
