@@ -163,12 +163,8 @@ void mark_used(uint32_t function);
 // --- Values.
 // -------------------------------------------------------------------------------------------------
 
-inline int rank_in(int rank) {
-  return __builtin_expect(rank >= 0, 1) ? rank : constants::from_seam_rank(rank);
-}
-inline int rank_out(int rank) {
-  return __builtin_expect(rank >= 0, 1) ? rank : constants::to_seam_rank(rank);
-}
+inline int rank_in(int rank) { return constants::from_seam_rank(rank); }
+inline int rank_out(int rank) { return constants::to_seam_rank(rank); }
 inline int tag_in(int tag) { return constants::from_seam_tag(tag); }
 inline int tag_out(int tag) { return constants::to_seam_tag(tag); }
 inline int undefined_in(int value) { return constants::from_seam_undefined(value); }

@@ -15,7 +15,7 @@ ANNOTATIONS, FUNCTIONS = ((TABLES / name).read_text() for name in ("annotations.
 sys.path.insert(0, str(Path(COMMAND[1]).parent))
 sys.dont_write_bytecode = True
 import emit  # noqa: E402
-from header import Header, dynamic_symbols  # noqa: E402
+from header import Header, Symbol, dynamic_symbols  # noqa: E402
 from model import Model  # noqa: E402
 from roles import TableError  # noqa: E402
 
@@ -70,6 +70,11 @@ class Tables(unittest.TestCase):
         theirs, ours = exported(REAL), exported(UPPER)
         self.assertEqual(theirs["toyMake"], "TOY_1")
         self.assertEqual(ours, {name: version for name, version in theirs.items() if name not in ("toyConfigure", "toyCall")})
+
+    def test_an_older_version_of_a_function_is_not_left_out(self):
+        symbols = {**SYMBOLS["toy"], "toySet": Symbol("FUNC", 1, "TOY_1", ("TOY_0",))}
+        with self.assertRaisesRegex(TableError, "toySet has also the versions TOY_0"):
+            emit.versions(self.model(), symbols)
 
     def test_a_function_in_no_class(self):
         self.refused("toyReset", "exactly one", annotations=ANNOTATIONS.replace("match = '^toyReset$'", "match = '^toyNothing$'"))
