@@ -129,19 +129,51 @@ def lower_bodies(model, implementation):
     """The same for the lower half: every function, whoever writes it (`kind`)."""
     bodies = []
     for f in model.functions:
-        body = {"function": f, "name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower}
+        body = {"function": f, "name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower,
+                "create": None}
         if f.lower in ("generated", "text") and implementation not in f.results:
             body["kind"] = "missing"
         if body["kind"] == "generated":
             rows = _parts(model, "lower", f, implementation, {})
             for key in ("before", "success", "always"):
                 body[key] = _collect(rows, key)
-            body["arguments"] = ", ".join(texts["argument"] for _, _, _, texts in rows)
+            body["call"], body["arguments"] = f.name, ", ".join(texts["argument"] for _, _, _, texts in rows)
+            if f.create and "remake" in model.library:
+                _make_again(f, body, rows)
             body["names"] = ", ".join(p.name for p in f.parameters)
             body["success"] += _statements(model, "lower", f, {})
             body["single"] = len(f.results) < len(model.headers)
         bodies.append(body)
     return bodies
+
+
+def _make_again(f, body, rows):
+    """A function that makes an object: its call apart, whose arguments are written into a recipe (handles/recipe.h) and
+    read from it."""
+    made = next(row for row in rows if row[0].name == f.create)
+    rest = [row for row in rows if row is not made]
+    write, read = [], []
+    for p, _, names, texts in rest:
+        n, c = names["n"], names["c"]
+        if texts["success"] or texts["always"]:
+            raise TableError(f"{f.name}:{p.name} is a result; a function with one cannot be made again from a recipe")
+        if "*" in p.seam and not c:
+            raise TableError(f"{f.name}:{p.name} is an array in a recipe, whose length the table does not say")
+        item = p.seam.replace("const ", "").rstrip("* ")
+        if p.kind:
+            write.append(f"recipe_.handles({n}, {c});" if c else f"recipe_.handle({n});")
+            read.append(f"const auto* {n} = from_.handles();" if c else f"const auto {n} = from_.handle();")
+        else:
+            write.append(f"recipe_.array({n}, {c});" if c else f"recipe_.value({n});")
+            read.append(f"const auto* {n} = from_.array<{item}>();" if c else f"const auto {n} = from_.value<{item}>();")
+    parameter, _, names, texts = made
+    n, passed = names["n"], "".join(f"{p.name}, " for p, *_ in rest)
+    body["create"] = {"made": n, "handle": parameter.handle, "names": passed, "read": read, "before": _collect(rest, "before"),
+                      "parameters": "".join(f"{p.seam} {p.name}, " for p, *_ in rest) + f"{parameter.handle}* {n}_",
+                      "arguments": ", ".join(f"{n}_" if row is made else row[3]["argument"] for row in rows)}
+    body["call"], body["arguments"] = f"make_{f.name}", passed + texts["argument"]
+    body["before"], body["always"] = [texts["before"]], [texts["always"]]
+    body["success"] = ["cropdl::handles::RecipeWriter recipe_;", *write, texts["success"]]
 
 
 # --- Predefined handles and data symbols ----------------------------------------------------------------------------

@@ -329,14 +329,14 @@ class Model:
         if not f.name.endswith(suffix) or f.lower == "hand" or f.upper != "generated":
             return
         base = by_name.get(f.name[:-len(suffix)])
-        if not base or base.lower != "hand" or len(base.parameters) != len(f.parameters):
+        if not base or base.lower != "hand" and not base.create or len(base.parameters) != len(f.parameters):
             return
         implementation = next(iter(f.results))
         if implementation not in base.results:
             return
         f.upper, f.lower, f.base = "narrow", "generated" if f.wide else "none", base.name
         f.why = "counts that fit into int are handed to the base function, " \
-                + ("others to this one, whose object has no recipe" if f.wide else "others refused")
+                + ("others to this one" if f.wide else "others refused")
         for mine, theirs in zip(f.parameters, base.parameters):
             a, b = mine.types[implementation], theirs.types[implementation]
             clean = lambda t: t.replace("const ", "").replace(" ", "")

@@ -52,7 +52,7 @@ class Library {
   // --- Agreement. AGENT. From hold() on a collective begins only up to the targets (none known: not at all);
   // the thread that is held waits inside the LH, drives the library's progress, and leaves when
   // control()->attention asks it to stop. release() ends it. Idempotent. Communicators of all libraries share
-  // one space of identities, whose top byte is the library's number.
+  // one space of identities, with the library's number in bits 56 to 62.
   virtual void hold() = 0;
   virtual void set_targets(std::span<const coord::CollectiveCount> targets) = 0;
   virtual void release() = 0;

@@ -82,6 +82,7 @@ for _mpi in ("openmpi", "mpich"):
             "window": "MPI_Win_create: a window is alive that cannot be saved",
             "file": "MPI_File_open: a file is alive that cannot be saved",
             "icollective": "MPI_Iallreduce: a request is not complete",
+            "idup": "MPI_Comm_idup: a request is not complete",
             "intercomm": "MPI_Intercomm_create: a communicator is alive that cannot be saved",
             "persistent": "MPI_Recv_init: a persistent request exists",
             "synchronous": "MPI_Issend: a request is not complete"}.items():

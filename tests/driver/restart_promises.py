@@ -96,6 +96,10 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.overlapping_communicators", "communicators", _mpi, 4, SHORT)
     promise(f"restart.{_mpi}.user_defined_operation", "user_op", _mpi, 3, SHORT)
     promise(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
+    promise(f"restart.{_mpi}.datatypes_by_every_constructor", "constructed_types", _mpi, 2, SHORT,
+            chain=("same", "other", "other"))
+    promise(f"restart.{_mpi}.topologies", "topologies", _mpi, 4, SHORT, chain=("same", "same", "alone"))
+    promise(f"restart.{_mpi}.duplicates_that_were_not_waited_for_at_once", "idup", _mpi, 4, SHORT, attempts=20)
     promise(f"restart.{_mpi}.every_blocking_collective", "collectives", _mpi, 3, FEW)
     promise(f"restart.{_mpi}.rank_blocked_in_a_receive_for_long", "blocked_recv", _mpi, 2,
             ("--steps", "14", "--pace", "400000"), latest=0.5)
@@ -104,6 +108,7 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.computing_rank_is_stopped_where_it_is", "compute_only", _mpi, 2, SHORT)
     promise(f"restart.{_mpi}.wtime_never_runs_backwards", "wtime", _mpi, 2, SHORT)
     promise(f"restart.{_mpi}.cxx_bindings_and_exceptions", "cxx_bindings", _mpi, 2, SHORT)
+promise("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
 promise("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, SHORT)
 
 for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
@@ -117,6 +122,8 @@ for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
     promise(_name + "overlapping_communicators", "communicators", _from, 4, SHORT, chain=("other",))
     promise(_name + "user_defined_operation", "user_op", _from, 3, SHORT, chain=("other",))
     promise(_name + "datatypes", "datatypes", _from, 2, SHORT, chain=("other",))
+    promise(_name + "topologies", "topologies", _from, 6, SHORT, chain=("other", "other"))
+    promise(_name + "duplicates_that_were_not_waited_for_at_once", "idup", _from, 3, SHORT, chain=("other",), attempts=20)
     promise(_name + "every_blocking_collective", "collectives", _from, 3, FEW, chain=("other",))
     promise(_name + "wtime_never_runs_backwards", "wtime", _from, 2, SHORT, chain=("other",))
     promise(_name + "cxx_bindings", "cxx_bindings", _from, 2, SHORT, chain=("other",))

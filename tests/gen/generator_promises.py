@@ -112,6 +112,13 @@ class Generator(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("wheights", result.stderr)
 
+    def test_an_object_that_cannot_be_made_again_from_what_is_known_stops_the_build(self):
+        # How long the arrays of a constructor are is not said.
+        result = generate(self.folder.name, annotations=self.annotations.replace('role = "array"\ncount = "ndims"',
+                                                                                'role = "value"'))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("is an array in a recipe, whose length the table does not say", result.stderr)
+
     def test_every_function_has_a_writer_on_both_sides(self):
         result = generate(self.folder.name)
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/handles/heap.h"
+#include "interpose/handles/recipe.h"
 #include "interpose/handles/table.h"
 #include "interpose/seam/layout.h"
 
@@ -103,4 +104,57 @@ TEST_F(Recipes, CreationOrderAndPayloadSurvive) {
   }
   EXPECT_EQ(want, 4u);
   EXPECT_EQ(again->in_order(2), (std::vector<Handle>{a, b, c}));
+}
+
+TEST_F(Recipes, ArgumentsAreReadAsTheyWereWritten) {
+  const Handle a = make({}), b = make({});
+  const int lengths[3] = {3, -1, 4};
+  const int64_t far[2] = {int64_t{1} << 40, -8};
+  const Handle types[2] = {b, a};
+  handles::RecipeWriter writer;
+  writer.value(true);
+  writer.array(lengths, 3);
+  writer.handle(a);
+  writer.array<int>(nullptr, 5);
+  writer.array(lengths, 0);
+  writer.handles(types, 2);
+  writer.array(far, 2);
+  writer.value(2.5);
+  writer.handle(b);
+  const Handle h = tables->create(2, 11);
+  ASSERT_TRUE(tables->set_recipe(h, writer.dependencies(), writer.payload().data(), writer.payload().size()));
+  handles::RecipeReader reader(*reinterpret_cast<const handles::Recipe*>(tables->slot(h)->recipe));
+  EXPECT_TRUE(reader.value<bool>());
+  EXPECT_TRUE(std::ranges::equal(std::span(reader.array<int>(), 3), lengths));
+  EXPECT_EQ(reader.handle(), a);
+  EXPECT_EQ(reader.array<int>(), nullptr);
+  EXPECT_NE(reader.array<int>(), nullptr);
+  EXPECT_TRUE(std::ranges::equal(std::span(reader.handles(), 2), types));
+  EXPECT_TRUE(std::ranges::equal(std::span(reader.array<int64_t>(), 2), far));
+  EXPECT_EQ(reader.value<double>(), 2.5);
+  EXPECT_EQ(reader.handle(), b);
+  // What they name stays.
+  tables->free(a, gone);
+  tables->free(b, gone);
+  EXPECT_TRUE(gone.empty());
+  tables->free(h, gone);
+  EXPECT_EQ(gone.size(), 3u);
+}
+
+TEST_F(Recipes, LibrariesHaveTablesOfTheirOwn) {
+  const Handle mine = make({});
+  handles::Tables* others = handles::Tables::format(1, 3, 10, 20);
+  ASSERT_NE(others, nullptr);
+  const Handle theirs = others->create(2, 4);
+  EXPECT_EQ(handles::index_of(theirs), 10u);
+  EXPECT_EQ(others->create(3, 4), 0u);  // a kind that it does not have
+  EXPECT_EQ(tables->without_recipe(), 0u);
+  EXPECT_EQ(others->without_recipe(), 1u);
+  tables->free(mine, gone);
+  EXPECT_TRUE(others->live(theirs));
+  const char* why = nullptr;
+  EXPECT_EQ(handles::Tables::restored(0, &why), tables);
+  EXPECT_EQ(handles::Tables::restored(1, &why), others);
+  EXPECT_EQ(handles::Tables::restored(2, &why), nullptr);
+  EXPECT_NE(why, nullptr);
 }

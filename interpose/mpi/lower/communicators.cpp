@@ -1,10 +1,12 @@
-// Communicators. The recipe of one is its membership: at restart it is made again from the list of its world
-// ranks, whichever way it came about. LH, LH FS base, threads of the program.
+// Communicators. The recipe of one is its membership, and its topology if it has one: at restart it is made
+// again from the list of its world ranks, whichever way it came about. LH, LH FS base, threads of the
+// program.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/topologies.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
@@ -35,15 +37,47 @@ bool set_members(CommRecord* c, const std::vector<uint32_t>& ranks) {
   return true;
 }
 
-int make_from(Vid comm, uint32_t maker, MPI_Comm made, int code, Vid* out) {
-  if (code != MPI_SUCCESS) {
-    *out = kNullComm;
-    return error_out(code);
-  }
-  const CommRecord* parent = comm_record(comm);
-  if (parent && parent->gid) return new_comm(made, maker, out);
-  *out = adopt_comm(made, maker);
+// The record says who is in it, the recipe its topology.
+int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uint32_t>& ranks,
+              std::span<const int> topology, Vid* vid) {
+  *vid = new_object(Kind::kComm, to_word(made), maker, {}, topology.data(), topology.size_bytes());
+  if (!seam::vid_index(*vid)) return seam::kErrIntern;
+  CommRecord* c = new_record();
+  if (!c || !set_members(c, ranks)) return seam::kErrIntern;
+  c->gid = gid;
+  c->counted = ranks.size() > 1 ? gid : 0;
+  tables->slot(*vid)->owner[0] = reinterpret_cast<uint64_t>(c);
+  comm_records[*vid & kIndexMask] = c;
   return seam::kSuccess;
+}
+
+uint64_t own_gid() {
+  return ((static_cast<uint64_t>(state->rank) + 1) << 32) +
+         __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
+}
+
+// The identity of a duplicate that is made without waiting for anybody: what all members know, the parent and
+// how many collectives have begun on it. kDuplicate: none that new_comm gives out has it.
+constexpr uint64_t kDuplicate = 1ull << 55;
+uint64_t gid_of_duplicate(const CommRecord* parent) {
+  if (!parent->counted) return own_gid();  // nobody else is in it
+  uint64_t mixed = (parent->gid ^ parent->begun * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
+  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
+  return kDuplicate | (mixed >> 9);
+}
+
+bool is_listed(uint64_t gid) {
+  handles::SpinGuard guard(structure_lock);
+  for (auto at = state->comms; at; at = reinterpret_cast<const CommRecord*>(at)->next)
+    if (reinterpret_cast<const CommRecord*>(at)->gid == gid) return true;
+  return false;
+}
+
+std::span<const int> topology_of(Vid vid) {
+  const handles::Slot* s = tables->slot(vid);
+  if (!s || !s->recipe) return {};
+  const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
+  return {static_cast<const int*>(recipe->payload()), recipe->bytes / sizeof(int)};
 }
 
 }  // namespace
@@ -84,6 +118,15 @@ void register_world_and_self() {
   MPI_Comm_group(MPI_COMM_WORLD, &world_group);
 }
 
+int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid) {
+  *vid = kNullComm;
+  if (code != MPI_SUCCESS) return error_out(code);
+  const CommRecord* c = comm_record(parent);
+  if (c && c->gid) return new_comm(made, maker, vid);
+  *vid = adopt_comm(made, maker);
+  return seam::kSuccess;
+}
+
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   *vid = kNullComm;
   if (made == MPI_COMM_NULL) return seam::kSuccess;
@@ -104,20 +147,13 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   // them).
   uint64_t gid = 0;
   if (ranks[0] == static_cast<uint32_t>(state->rank)) {
-    gid = ((static_cast<uint64_t>(state->rank) + 1) << 32) +
-          __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
+    gid = own_gid();
   }
-  const int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
+  int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
+  std::vector<int> topology;
+  if (code == MPI_SUCCESS) code = read_topology(made, &topology);
   if (code != MPI_SUCCESS) return error_out(code);
-  *vid = new_object(Kind::kComm, to_word(made), maker, {}, nullptr, 0);  // the record says what it is made of
-  if (!seam::vid_index(*vid)) return seam::kErrIntern;
-  CommRecord* c = new_record();
-  if (!c || !set_members(c, ranks)) return seam::kErrIntern;
-  c->gid = gid;
-  c->counted = ranks.size() > 1 ? gid : 0;
-  tables->slot(*vid)->owner[0] = reinterpret_cast<uint64_t>(c);
-  comm_records[*vid & kIndexMask] = c;
-  return seam::kSuccess;
+  return list_comm(made, maker, gid, ranks, topology, vid);
 }
 
 void link_records() {
@@ -155,6 +191,8 @@ int remake_comms() {
     if (code == MPI_SUCCESS) code = MPI_Comm_create_group(MPI_COMM_WORLD, g, kReplayTag, &made);
     if (code != MPI_SUCCESS) return code;
     MPI_Group_free(&g);
+    code = lay_topology(topology_of(h), &made);
+    if (code != MPI_SUCCESS) return code;
     MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
     if (c->name[0]) MPI_Comm_set_name(made, c->name);
     rebind(h, to_word(made));
@@ -174,62 +212,35 @@ extern "C" {
 int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mpi::comm(comm), rank)); }
 int lower_MPI_Comm_size(Vid comm, int* size) { return error_out(MPI_Comm_size(mpi::comm(comm), size)); }
 
-int lower_MPI_Comm_dup(Vid comm, Vid* newcomm) {
-  if (!begin_collective(comm)) return seam::kAgain;
-  MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_dup(mpi::comm(comm), &made);
-  const int r = make_from(comm, seam::kFn_MPI_Comm_dup, made, code, newcomm);
-  end_collective();
-  return r;
-}
-
-int lower_MPI_Comm_dup_with_info(Vid comm, Vid, Vid* newcomm) {  // hints stay in the upper half
-  return lower_MPI_Comm_dup(comm, newcomm);
-}
-
 int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   if (!begin_collective(comm)) return seam::kAgain;
-  *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
+  // Members, topology and identity are known before the MPI has made it; until then the request refuses a
+  // checkpoint.
+  const CommRecord* parent = comm_record(comm);
+  const uint64_t gid = parent && parent->gid ? gid_of_duplicate(parent) : 0;
+  int result = seam::kSuccess;
+  if (gid && !is_listed(gid)) {
+    std::vector<uint32_t> ranks(parent->size);
+    for (uint32_t i = 0; i < parent->size; ++i) ranks[i] = parent->world_rank(static_cast<int>(i));
+    result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, ranks, topology_of(comm), newcomm);
+  } else {
+    *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
+    if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;
+  }
   *request = kNullRequest;
-  int code = MPI_ERR_INTERN;
-  if (seam::vid_index(*newcomm)) {
+  if (result == seam::kSuccess) {
     // The MPI writes the handle when the request completes: straight to where it belongs.
     auto* to =
         reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
     MPI_Request real = MPI_REQUEST_NULL;
-    code = MPI_Comm_idup(mpi::comm(comm), to, &real);
-    if (code == MPI_SUCCESS) *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
+    const int code = MPI_Comm_idup(mpi::comm(comm), to, &real);
+    if (code == MPI_SUCCESS)
+      *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
+    else
+      result = error_out(code);
   }
   end_collective();
-  return error_out(code);
-}
-
-int lower_MPI_Comm_split(Vid comm, int color, int key, Vid* newcomm) {
-  if (!begin_collective(comm)) return seam::kAgain;
-  MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_split(mpi::comm(comm), undefined_in(color), key, &made);
-  const int r = make_from(comm, seam::kFn_MPI_Comm_split, made, code, newcomm);
-  end_collective();
-  return r;
-}
-
-int lower_MPI_Comm_split_type(Vid comm, int split_type, int key, Vid info, Vid* newcomm) {
-  const int type = constants::from_seam_split_type(split_type);
-  if (!begin_collective(comm)) return seam::kAgain;
-  MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_split_type(mpi::comm(comm), type, key, mpi::info(info), &made);
-  const int r = make_from(comm, seam::kFn_MPI_Comm_split_type, made, code, newcomm);
-  end_collective();
-  return r;
-}
-
-int lower_MPI_Comm_create(Vid comm, Vid group, Vid* newcomm) {
-  if (!begin_collective(comm)) return seam::kAgain;
-  MPI_Comm made = MPI_COMM_NULL;
-  const int code = MPI_Comm_create(mpi::comm(comm), mpi::group(group), &made);
-  const int r = make_from(comm, seam::kFn_MPI_Comm_create, made, code, newcomm);
-  end_collective();
-  return r;
+  return result;
 }
 
 int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
@@ -275,23 +286,12 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   return seam::kSuccess;
 }
 
-int lower_MPI_Comm_group(Vid comm, Vid* group) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Comm_group(mpi::comm(comm), &real);
-  *group = code == MPI_SUCCESS ? adopt_group(real, seam::kFn_MPI_Comm_group) : kNullGroup;
-  return error_out(code);
-}
-
 int lower_MPI_Comm_set_name(Vid comm, const char* name) {
   const int code = MPI_Comm_set_name(mpi::comm(comm), name);
   if (code == MPI_SUCCESS) {
     if (CommRecord* c = comm_record(comm)) snprintf(c->name, sizeof c->name, "%s", name);
   }
   return error_out(code);
-}
-
-int lower_MPI_Comm_get_name(Vid comm, char* name, int* length) {
-  return error_out(MPI_Comm_get_name(mpi::comm(comm), name, length));
 }
 
 }  // extern "C"

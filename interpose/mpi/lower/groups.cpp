@@ -28,53 +28,8 @@ using namespace cropdl;
 using namespace cropdl::mpi;
 using seam::Vid;
 
-namespace {
-
-int made(MPI_Group real, int code, uint32_t maker, Vid* newgroup) {
-  *newgroup = code == MPI_SUCCESS ? adopt_group(real, maker) : kNullGroup;
-  return error_out(code);
-}
-
-}  // namespace
-
 extern "C" {
 
-int lower_MPI_Group_union(Vid a, Vid b, Vid* newgroup) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Group_union(group(a), group(b), &real);
-  return made(real, code, seam::kFn_MPI_Group_union, newgroup);
-}
-int lower_MPI_Group_intersection(Vid a, Vid b, Vid* newgroup) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Group_intersection(group(a), group(b), &real);
-  return made(real, code, seam::kFn_MPI_Group_intersection, newgroup);
-}
-int lower_MPI_Group_difference(Vid a, Vid b, Vid* newgroup) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Group_difference(group(a), group(b), &real);
-  return made(real, code, seam::kFn_MPI_Group_difference, newgroup);
-}
-int lower_MPI_Group_incl(Vid g, int n, const int ranks[], Vid* newgroup) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Group_incl(group(g), n, ranks, &real);
-  return made(real, code, seam::kFn_MPI_Group_incl, newgroup);
-}
-int lower_MPI_Group_excl(Vid g, int n, const int ranks[], Vid* newgroup) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Group_excl(group(g), n, ranks, &real);
-  return made(real, code, seam::kFn_MPI_Group_excl, newgroup);
-}
-// The seam flattens int[][3] to a pointer by its depth alone.
-int lower_MPI_Group_range_incl(Vid g, int n, int** ranges, Vid* newgroup) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Group_range_incl(group(g), n, reinterpret_cast<int(*)[3]>(ranges), &real);
-  return made(real, code, seam::kFn_MPI_Group_range_incl, newgroup);
-}
-int lower_MPI_Group_range_excl(Vid g, int n, int** ranges, Vid* newgroup) {
-  MPI_Group real = MPI_GROUP_NULL;
-  const int code = MPI_Group_range_excl(group(g), n, reinterpret_cast<int(*)[3]>(ranges), &real);
-  return made(real, code, seam::kFn_MPI_Group_range_excl, newgroup);
-}
 int lower_MPI_Group_free(Vid* g) {
   if (!is_predefined(*g)) {
     MPI_Group real = group(*g);

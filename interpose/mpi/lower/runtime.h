@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include CROPDL_CONSTANTS  // generated: constants_<mpi>.h
+#include "interpose/handles/recipe.h"
 #include "interpose/seam/mpi_abi.h"
 #include "interpose/seam/thread.h"
 
@@ -88,6 +89,15 @@ Vid adopt_file(MPI_File real, uint32_t maker);
 #if !defined(OPEN_MPI)
 Vid adopt_session(MPI_Session real, uint32_t maker);
 #endif
+
+// A communicator that all its members have just made from `parent` (the last step is a broadcast on it), or
+// what came of it (`code`): its recipe is its membership and its topology. An error class of the seam.
+int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
+
+// A new object with the recipe of the generated call that made it: an error class of the seam. A duplicate is
+// committed if the type it was made from is.
+int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
+void inherit_commitment(Vid from, Vid to);
 
 // The pending operation behind `request` calls the program's operation `op` (a predefined one is nothing to
 // keep).

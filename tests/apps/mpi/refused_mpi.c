@@ -23,6 +23,8 @@ static void take(const char* what) {
   } else if (!strcmp(what, "icollective")) {
     number = rank + 1;
     if (rank == 0) MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  } else if (!strcmp(what, "idup")) {
+    if (rank == 0) MPI_Comm_idup(MPI_COMM_WORLD, &half, &request);
   } else if (!strcmp(what, "intercomm")) {
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, (rank + 1) % 2, 5, &inter);
@@ -54,6 +56,11 @@ static void let_go(const char* what) {
     if (rank != 0) MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     STEPLOG_CHECK(sum == ranks * (ranks + 1) / 2);
+  } else if (!strcmp(what, "idup")) {
+    if (rank != 0) MPI_Comm_idup(MPI_COMM_WORLD, &half, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, half);
+    STEPLOG_CHECK(sum == ranks * (ranks - 1) / 2);
   } else if (!strcmp(what, "intercomm")) {
     int size, others = 0;
     MPI_Comm_remote_size(inter, &size);

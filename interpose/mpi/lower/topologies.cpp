@@ -1,0 +1,111 @@
+// Topologies of communicators. The MPI is asked for one as soon as it is made, when the ranks are as the MPI
+// chose to order them; at a restart it is laid over a communicator that has the same members in the same
+// order, and nothing is ordered anew. So it is the same under another MPI, however it came about (by
+// MPI_Cart_sub or MPI_Comm_dup, too). LH, LH FS base, threads of the program.
+#include "interpose/mpi/lower/topologies.h"
+
+namespace cropdl::mpi {
+namespace {
+
+// The first number of a topology in a recipe.
+enum : int { kGraph = 1, kGrid = 2, kNeighbours = 3 };
+
+void append(std::vector<int>& to, const std::vector<int>& what) {
+  to.insert(to.end(), what.begin(), what.end());
+}
+
+int read_grid(MPI_Comm comm, std::vector<int>* t) {
+  int n = 0;
+  if (const int code = MPI_Cartdim_get(comm, &n); code != MPI_SUCCESS) return code;
+  std::vector<int> sizes(static_cast<size_t>(n)), periods(sizes), coordinates(sizes);
+  if (n > 0) {
+    const int code = MPI_Cart_get(comm, n, sizes.data(), periods.data(), coordinates.data());
+    if (code != MPI_SUCCESS) return code;
+  }
+  *t = {kGrid, n};
+  append(*t, sizes);
+  append(*t, periods);
+  return MPI_SUCCESS;
+}
+
+int read_graph(MPI_Comm comm, std::vector<int>* t) {
+  int nodes = 0, edges = 0;
+  if (const int code = MPI_Graphdims_get(comm, &nodes, &edges); code != MPI_SUCCESS) return code;
+  std::vector<int> ends(static_cast<size_t>(nodes)), to(static_cast<size_t>(edges));
+  if (const int code = MPI_Graph_get(comm, nodes, edges, ends.data(), to.data()); code != MPI_SUCCESS)
+    return code;
+  *t = {kGraph, nodes, edges};
+  append(*t, ends);
+  append(*t, to);
+  return MPI_SUCCESS;
+}
+
+// The order of neighbours is kept by MPI_Dist_graph_create_adjacent (MPI-3.1, 7.5.5).
+int read_neighbours(MPI_Comm comm, std::vector<int>* t) {
+  int in = 0, out = 0, weighted = 0;
+  if (const int code = MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted); code != MPI_SUCCESS)
+    return code;
+  std::vector<int> from(static_cast<size_t>(in)), from_weights(from);
+  std::vector<int> to(static_cast<size_t>(out)), to_weights(to);
+  const int code =
+      MPI_Dist_graph_neighbors(comm, in, from.data(), weighted ? from_weights.data() : MPI_UNWEIGHTED, out,
+                               to.data(), weighted ? to_weights.data() : MPI_UNWEIGHTED);
+  if (code != MPI_SUCCESS) return code;
+  *t = {kNeighbours, in, out, weighted};
+  append(*t, from);
+  append(*t, from_weights);
+  append(*t, to);
+  append(*t, to_weights);
+  return MPI_SUCCESS;
+}
+
+int lay(std::span<const int> t, MPI_Comm over, MPI_Comm* made) {
+  const int* at = t.data() + 1;
+  constexpr int kInOrder = 0;
+  switch (t[0]) {
+    case kGrid: {
+      const int n = *at++;
+      return MPI_Cart_create(over, n, at, at + n, kInOrder, made);
+    }
+    case kGraph: {
+      const int nodes = *at++;
+      ++at;
+      return MPI_Graph_create(over, nodes, at, at + nodes, kInOrder, made);
+    }
+    case kNeighbours: {
+      const int in = *at++, out = *at++, weighted = *at++;
+      auto weights = [&](const int* w, int n) {
+        return !weighted ? MPI_UNWEIGHTED : n == 0 ? MPI_WEIGHTS_EMPTY : const_cast<int*>(w);
+      };
+      return MPI_Dist_graph_create_adjacent(over, in, at, weights(at + in, in), out, at + 2 * in,
+                                            weights(at + 2 * in + out, out), MPI_INFO_NULL, kInOrder, made);
+    }
+    default:
+      return MPI_ERR_INTERN;
+  }
+}
+
+}  // namespace
+
+int read_topology(MPI_Comm comm, std::vector<int>* topology) {
+  topology->clear();
+  int kind = MPI_UNDEFINED;
+  if (const int code = MPI_Topo_test(comm, &kind); code != MPI_SUCCESS) return code;
+  if (kind == MPI_CART) return read_grid(comm, topology);
+  if (kind == MPI_GRAPH) return read_graph(comm, topology);
+  if (kind == MPI_DIST_GRAPH) return read_neighbours(comm, topology);
+  return MPI_SUCCESS;
+}
+
+int lay_topology(std::span<const int> topology, MPI_Comm* comm) {
+  if (topology.empty()) return MPI_SUCCESS;
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+  if (const int code = lay(topology, *comm, &made); code != MPI_SUCCESS) return code;
+  if (made == MPI_COMM_NULL) return MPI_ERR_INTERN;
+  MPI_Comm_free(comm);
+  *comm = made;
+  return MPI_SUCCESS;
+}
+
+}  // namespace cropdl::mpi
