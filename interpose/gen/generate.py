@@ -61,6 +61,8 @@ def main():
         # One for all implementations names functions and handles only, so it is the same whichever it is made from.
         each = list(headers) if "{implementation}" in output["file"] else [next(iter(headers))]
         for name in each:
+            if output.get("of_library") and name not in symbols:
+                continue  # what the library exports was not asked for
             text = template.render(model=model, table=model.table, library=model.library, implementation=name,
                                    symbols=symbols.get(name, {}),
                                    fortran=emit.fortran_integers([Path(f) for f in fortran.get(name, [])]))
