@@ -29,17 +29,17 @@ class Call {
     if (!job) return job.error();
     const double deadline = now_seconds() + answer_within_seconds;
     for (;;) {
-      Result<Descriptor> socket = connect_to(job->address, &refused);
-      if (socket) {
-        Call call(directory, std::move(*job), std::move(*socket), deadline);
+      Result<std::unique_ptr<Stream>> stream = connect_to(job->address, &refused);
+      if (stream) {
+        Call call(directory, std::move(*job), std::move(*stream), deadline);
         if (const Status s = call.greet(); !s) return s.error();
         return call;
       }
-      if (refused && job->host != host_name())
+      if (refused && job->host != host_name() && !transport_of(job->address)->reaches_other_hosts())
         return Error{"no job is running on " + directory + " on this node (" + host_name() +
                      "); the last one ran on " + job->host + ": ask there"};
       if (refused) return nobody(directory);
-      if (now_seconds() >= deadline) return socket.error();
+      if (now_seconds() >= deadline) return stream.error();
       usleep(10'000);  // its queue of callers is full
     }
   }
@@ -78,12 +78,11 @@ class Call {
   }
 
  private:
-  Call(std::string directory, JobFile job, Descriptor socket, double deadline)
+  Call(std::string directory, JobFile job, std::unique_ptr<Stream> stream, double deadline)
       : directory_(std::move(directory)),
         job_(std::move(job)),
         deadline_(deadline),
-        peer_(peer_of(socket)),
-        channel_(std::move(socket)) {}
+        channel_(std::move(stream)) {}
 
   static Error nobody(const std::string& directory) { return Error{"no job is running on " + directory}; }
   Error died() const {
@@ -92,10 +91,11 @@ class Call {
   }
 
   Status greet() {
-    if (peer_.uid != geteuid() && geteuid() != 0)
+    const Peer peer = channel_.stream().peer();
+    if (peer.other_user && geteuid() != 0)
       return Error{"the job on " + directory_ + " belongs to another user"};
-    process_ = watch_process(peer_.pid);
-    if (!process_ && peer_.pid > 0 && kill(peer_.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
+    process_ = channel_.stream().watch();
+    if (!process_ && peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
     Hello hello;
     hello.token = job_.token;
     hello.rank = kNoRank;
@@ -111,7 +111,6 @@ class Call {
   std::string directory_;
   JobFile job_;
   double deadline_;  // < 0: none
-  Peer peer_;
   Channel channel_;
   Descriptor process_;
   std::vector<std::string> arrived_;

@@ -1,7 +1,9 @@
 // Readable and unambiguous text of the agreement's messages and states: traces, and the explorer's state
 // table. Pure.
 #include <charconv>
+#include <type_traits>
 
+#include "base/fields.h"
 #include "coord/cut.h"
 
 namespace cropdl::coord {
@@ -9,32 +11,29 @@ namespace cropdl::coord {
 namespace {
 
 void put(const char* name, std::string* out) { *out += name; }
-void put(uint64_t v, std::string* out) {
-  char digits[24];
+void put(const std::string& text, std::string* out) { *out += " \"" + text + '"'; }
+template <class T>
+requires std::is_arithmetic_v<T>
+void put(T v, std::string* out) {
+  char digits[32];
   *out += ' ';
-  out->append(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
+  if constexpr (std::is_same_v<T, bool>)
+    *out += v ? '1' : '0';
+  else
+    out->append(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
 }
-void put(const std::vector<CollectiveCount>& v, std::string* out) {
+template <class T>
+void put(const std::vector<T>& v, std::string* out);
+template <class T>
+requires std::is_class_v<T>
+void put(const T& message, std::string* out) {
+  each_field(message, [out](const auto& member) { put(member, out); });
+}
+template <class T>
+void put(const std::vector<T>& v, std::string* out) {
   *out += " [";
-  for (const CollectiveCount& c : v) put(c.comm, out), put(c.begun, out);
+  for (const T& x : v) put(x, out);
   *out += ']';
-}
-void put(const std::vector<PeerCount>& v, std::string* out) {
-  *out += " [";
-  for (const PeerCount& p : v) put(uint64_t{p.world_rank}, out), put(p.messages, out);
-  *out += ']';
-}
-void put(const std::vector<uint64_t>& v, std::string* out) {
-  *out += " [";
-  for (const uint64_t x : v) put(x, out);
-  *out += ']';
-}
-void put(const Standing& s, std::string* out) {
-  put(s.counts, out);
-  put(s.inside, out);
-  put(s.held, out);
-  put(s.progress, out);
-  *out += s.refusal;
 }
 
 template <class... A>
@@ -43,25 +42,21 @@ void line(std::string* out, const A&... a) {
   *out += ';';
 }
 
+// Which of the alternatives, and its members (base/fields.h).
+template <class V, size_t N>
+void line_of(const char* const (&names)[N], const V& message, std::string* out) {
+  static_assert(N == std::variant_size_v<V>);
+  std::visit([&](const auto& m) { line(out, names[message.index()], m); }, message);
+}
+
 }  // namespace
 
 void describe(const Order& order, std::string* out) {
-  if (const auto* m = std::get_if<Hold>(&order)) line(out, "Hold", m->attempt);
-  if (const auto* m = std::get_if<Targets>(&order)) line(out, "Targets", m->attempt, m->revision, m->targets);
-  if (const auto* m = std::get_if<Stop>(&order)) line(out, "Stop", m->attempt);
-  if (const auto* m = std::get_if<Drain>(&order)) line(out, "Drain", m->attempt, m->revision, m->expected);
-  if (const auto* m = std::get_if<Write>(&order)) line(out, "Write", m->attempt);
-  if (const auto* m = std::get_if<Resume>(&order)) line(out, "Resume", m->attempt);
+  line_of({"Hold", "Targets", "Stop", "Drain", "Write", "Resume"}, order, out);
 }
 
 void describe(const Report& report, std::string* out) {
-  if (const auto* m = std::get_if<Stands>(&report)) line(out, "Stands", m->attempt, m->revision, m->standing);
-  if (const auto* m = std::get_if<Sent>(&report))
-    line(out, "Sent", m->attempt, uint64_t{m->stopped}, m->sent);
-  if (const auto* m = std::get_if<Drained>(&report)) line(out, "Drained", m->attempt, m->revision);
-  if (const auto* m = std::get_if<Written>(&report)) line(out, "Written", m->attempt);
-  if (const auto* m = std::get_if<Refused>(&report)) line(out, "Refused", m->attempt);
-  if (const auto* m = std::get_if<Failed>(&report)) line(out, "Failed", m->attempt);
+  line_of({"Stands", "Sent", "Drained", "Written", "Refused", "Failed"}, report, out);
 }
 
 void Coordinator::describe(int64_t now, std::string* out) const {

@@ -1,5 +1,4 @@
 // See hub.h.
-#include <sys/socket.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
@@ -22,15 +21,15 @@ constexpr int64_t kHelloWithin = 5'000'000;  // us; a connection that says nothi
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink, int64_t now) {
   JobFile job;
-  job.address = "cropdl-" + random_hex(16);
   job.token = random_hex(16);
   job.run_id = config.run_id;
   job.pid = getpid();
   job.host = config.host;
   job.ranks = config.ranks;
   job.started = utc_now();
-  Result<Descriptor> listener = listen_on(job.address);
+  Result<std::unique_ptr<Listener>> listener = local_transport().listen();
   if (!listener) return listener.error();
+  job.address = (*listener)->address();
   for (uint32_t r = 0; r < config.ranks; ++r) remove_apart(config.directory, r);
   if (const Status s = write_job_file(config.directory, job); !s)
     return Error{"checkpoints are not possible: " + s.error().message};
@@ -41,7 +40,8 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   return hub;
 }
 
-Hub::Hub(const AgentConfig& config, VersionSink* sink, Descriptor listener, JobFile job, int64_t now)
+Hub::Hub(const AgentConfig& config, VersionSink* sink, std::unique_ptr<Listener> listener, JobFile job,
+         int64_t now)
     : config_(config),
       sink_(sink),
       listener_(std::move(listener)),
@@ -58,7 +58,7 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, Descriptor listener, JobF
 }
 
 void Hub::add_to_poll(std::vector<pollfd>* fds) {
-  fds->push_back({listener_.fd(), POLLIN, 0});
+  fds->push_back({listener_->fd(), POLLIN, 0});
   fds->push_back({publisher_.fd(), POLLIN, 0});
   for (const Connection& c : connections_) {
     fds->push_back({c.channel.fd(), static_cast<short>(POLLIN | (c.channel.wants_write() ? POLLOUT : 0)), 0});
@@ -95,12 +95,11 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
 
 void Hub::accept_all(int64_t now) {
   for (;;) {
-    Descriptor s(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!s) return;
-    const Peer peer = peer_of(s);
-    if (peer.uid != geteuid() && peer.uid != 0)
-      continue;  // another user; root may ask for anyone's checkpoint
-    Connection& c = connections_.emplace_back(move_high(std::move(s)));
+    std::unique_ptr<Stream> stream = listener_->accept();
+    if (!stream) return;
+    const Peer peer = stream->peer();
+    if (peer.other_user && !peer.administrator) continue;  // root may ask for anyone's checkpoint
+    Connection& c = connections_.emplace_back(std::move(stream));
     c.pid = peer.pid;
     c.since = now;
   }
@@ -175,7 +174,7 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   c.rank = hello.rank;
   c.broken = !c.channel.send(to_bytes(Welcome{}));
   if (c.rank == kNoRank) return;
-  c.process = watch_process(c.pid);
+  c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;
   joined_[c.rank] = true;
   Actions out;

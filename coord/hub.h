@@ -42,7 +42,7 @@ class Hub {
 
  private:
   struct Connection {
-    explicit Connection(Descriptor socket) : channel(std::move(socket)) {}
+    explicit Connection(std::unique_ptr<Stream> stream) : channel(std::move(stream)) {}
     Channel channel;
     Descriptor process;  // readable when the process at the other end has ended
     int pid = 0;
@@ -54,7 +54,8 @@ class Hub {
     int64_t since = 0;
   };
 
-  Hub(const AgentConfig& config, VersionSink* sink, Descriptor listener, JobFile job, int64_t now);
+  Hub(const AgentConfig& config, VersionSink* sink, std::unique_ptr<Listener> listener, JobFile job,
+      int64_t now);
   void accept_all(int64_t now);
   void serve(Connection& c, short events, int64_t now);
   void on_message(Connection& c, const Message& message, int64_t now);
@@ -71,7 +72,7 @@ class Hub {
 
   AgentConfig config_;
   VersionSink* sink_;
-  Descriptor listener_;
+  std::unique_ptr<Listener> listener_;
   JobFile job_;
   Coordinator coordinator_;
   Publisher publisher_;

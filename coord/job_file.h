@@ -11,7 +11,7 @@
 namespace cropdl::coord {
 
 struct JobFile {
-  std::string address;  // abstract socket name
+  std::string address;  // of rank 0's hub (coord/transport.h)
   std::string token;    // whoever can read this file may take part
   std::string run_id;   // of this launch
   int pid = 0;          // of rank 0

@@ -1,7 +1,6 @@
 // See link.h.
 #include "coord/link.h"
 
-#include <unistd.h>
 #include <algorithm>
 
 namespace cropdl::coord {
@@ -54,21 +53,19 @@ void Link::try_to_connect(int64_t now) {
   if (!job) return search_again(now, job.error().message);
   if (job->run_id != config_.run_id)
     return search_again(now, config_.directory + "/job is of another launch");
-  Result<Descriptor> socket = connect_to(job->address, &refused);
-  if (!socket) {
-    if (refused && job->host != config_.host) {
-      // Abstract addresses do not reach across nodes.
+  Result<std::unique_ptr<Stream>> stream = connect_to(job->address, &refused);
+  if (!stream) {
+    if (refused && job->host != config_.host && !transport_of(job->address)->reaches_other_hosts()) {
       [[maybe_unused]] const Status s =
           leave_apart(config_.directory, config_.run_id, config_.rank, config_.host);
       return leave("it runs on " + config_.host + " and rank 0 on " + job->host +
                    "; checkpoints need all ranks on one node in this version; the program runs");
     }
-    return search_again(now, socket.error().message);
+    return search_again(now, stream.error().message);
   }
-  const Peer peer = peer_of(*socket);
-  if (peer.uid != geteuid()) return leave("the process at rank 0's address belongs to another user");
-  hub_process_ = watch_process(peer.pid);
-  channel_.emplace(std::move(*socket));
+  if ((*stream)->peer().other_user) return leave("the process at rank 0's address belongs to another user");
+  hub_process_ = (*stream)->watch();
+  channel_.emplace(std::move(*stream));
   state_ = State::kGreeting;
   Hello hello;
   hello.token = job->token;

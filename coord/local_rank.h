@@ -44,7 +44,6 @@ struct ImageSummary {
   uint64_t bytes = 0;     // size of the image file
   uint64_t memory = 0;    // bytes of memory it holds
   uint64_t checksum = 0;  // of the image's index, as recorded in the manifest
-  double seconds = 0;     // spent writing
 };
 
 class LocalRank {

@@ -1,8 +1,11 @@
-// See wire.h. One list of fields per message serves both directions.
+// See wire.h. A message's bytes are its members in the order of their declaration (base/fields.h): a member
+// that is added, taken away or moved changes kWireVersion.
 #include "coord/wire.h"
 
 #include <cstring>
 #include <type_traits>
+
+#include "base/fields.h"
 
 namespace cropdl::coord {
 
@@ -27,7 +30,7 @@ class Packer {
   }
   template <class T>
   requires std::is_class_v<T>
-  void operator()(const T& v) { fields(*this, const_cast<T&>(v)); }
+  void operator()(const T& v) { each_field(v, *this); }
 };
 
 class Unpacker {
@@ -74,119 +77,13 @@ class Unpacker {
   }
   template <class T>
   requires std::is_class_v<T>
-  void operator()(T& v) { fields(*this, v); }
+  void operator()(T& v) { each_field(v, *this); }
 
  private:
   const std::string& bytes_;
   size_t at_ = 0;
   bool ok_ = true;
 };
-
-template <class P>
-void fields(P& p, CollectiveCount& m) {
-  p(m.comm), p(m.begun);
-}
-template <class P>
-void fields(P& p, PeerCount& m) {
-  p(m.world_rank), p(m.messages);
-}
-template <class P>
-void fields(P& p, Standing& m) {
-  p(m.counts), p(m.inside), p(m.held), p(m.progress), p(m.starting), p(m.refusal);
-}
-template <class P>
-void fields(P& p, ImageSummary& m) {
-  p(m.file), p(m.bytes), p(m.memory), p(m.checksum), p(m.seconds);
-}
-template <class P>
-void fields(P& p, Outcome& m) {
-  p(m.published), p(m.version), p(m.bytes), p(m.stall_seconds), p(m.attempts), p(m.line);
-}
-
-template <class P>
-void fields(P& p, Hold& m) {
-  p(m.attempt);
-}
-template <class P>
-void fields(P& p, Targets& m) {
-  p(m.attempt), p(m.revision), p(m.targets);
-}
-template <class P>
-void fields(P& p, Stop& m) {
-  p(m.attempt);
-}
-template <class P>
-void fields(P& p, Drain& m) {
-  p(m.attempt), p(m.revision), p(m.expected);
-}
-template <class P>
-void fields(P& p, Write& m) {
-  p(m.attempt), p(m.directory);
-}
-template <class P>
-void fields(P& p, Resume& m) {
-  p(m.attempt);
-}
-
-template <class P>
-void fields(P& p, Stands& m) {
-  p(m.attempt), p(m.revision), p(m.standing);
-}
-template <class P>
-void fields(P& p, Sent& m) {
-  p(m.attempt), p(m.stopped), p(m.sent);
-}
-template <class P>
-void fields(P& p, Drained& m) {
-  p(m.attempt), p(m.revision);
-}
-template <class P>
-void fields(P& p, Written& m) {
-  p(m.attempt), p(m.image);
-}
-template <class P>
-void fields(P& p, Refused& m) {
-  p(m.attempt), p(m.reason);
-}
-template <class P>
-void fields(P& p, Failed& m) {
-  p(m.attempt), p(m.reason);
-}
-
-template <class P>
-void fields(P& p, Hello& m) {
-  p(m.wire_version), p(m.token), p(m.run_id), p(m.rank);
-}
-template <class P>
-void fields(P&, Welcome&) {}
-template <class P>
-void fields(P& p, Rejected& m) {
-  p(m.reason);
-}
-template <class P>
-void fields(P&, Bye&) {}
-template <class P>
-void fields(P& p, ExchangeMine& m) {
-  p(m.round), p(m.text);
-}
-template <class P>
-void fields(P& p, ExchangeAll& m) {
-  p(m.round), p(m.texts), p(m.failure);
-}
-template <class P>
-void fields(P&, AskCheckpoint&) {}
-template <class P>
-void fields(P&, AskStatus&) {}
-template <class P>
-void fields(P&, Accepted&) {}
-template <class P>
-void fields(P& p, Done& m) {
-  p(m.outcome);
-}
-template <class P>
-void fields(P& p, StatusIs& m) {
-  p(m.phase), p(m.ranks), p(m.joined), p(m.last_version), p(m.last_line);
-}
 
 template <class V>
 void pack_variant(Packer& p, const V& v) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <set>
 
 #include "interpose/lower/attributes.h"
@@ -121,7 +120,6 @@ Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sin
 }
 
 Result<coord::ImageSummary> save_image(const std::string& directory) {
-  const auto begin = std::chrono::steady_clock::now();
   const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);  // as above
   auto snapshot = take_snapshot(directory);
   if (!snapshot) return snapshot.error();
@@ -135,7 +133,6 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   summary.bytes = totals->bytes;
   summary.memory = totals->memory;
   summary.checksum = totals->checksum;
-  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return summary;
 }
 

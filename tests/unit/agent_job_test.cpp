@@ -302,7 +302,7 @@ TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
   bool missing;
   fakes_ = std::vector<FakeRank>(3);
   // What a killed run left behind.
-  ASSERT_TRUE(write_job_file(dir_.path, {"cropdl-dead", "t", "run-1", 1, host_name(), 2, utc_now()}));
+  ASSERT_TRUE(write_job_file(dir_.path, {"local:cropdl-dead", "t", "run-1", 1, host_name(), 2, utc_now()}));
   AgentConfig other = config(1, 2);
   other.run_id = "run-2";
   other.rendezvous_seconds = 0.3;
@@ -320,7 +320,7 @@ TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
 TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
   fakes_ = std::vector<FakeRank>(1);
   // Rank 0's socket is out of reach from another node: so is this one.
-  ASSERT_TRUE(write_job_file(dir_.path, {"cropdl-elsewhere", "t", "run-1", 1, "node-a", 2, utc_now()}));
+  ASSERT_TRUE(write_job_file(dir_.path, {"local:cropdl-elsewhere", "t", "run-1", 1, "node-a", 2, utc_now()}));
   AgentConfig away = config(1, 2);
   away.host = "node-b";
   add(away, fakes_[0]);
@@ -343,7 +343,7 @@ TEST_F(AgentJob, StrangersWithoutTheTokenAreNotServed) {
   ASSERT_TRUE(write_job_file(dir_.path, forged));
   EXPECT_EQ(checkpoint_error(),
             "the job on " + dir_.path + " does not take this command: it does not belong to this job");
-  Result<Descriptor> raw = connect_to(job->address, &refused);
+  auto raw = connect_to(job->address, &refused);
   ASSERT_TRUE(raw);
   Channel channel(std::move(*raw));
   channel.send("nonsense");

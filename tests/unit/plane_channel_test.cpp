@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <fstream>
 
+#include "base/fields.h"
 #include "base/random.h"
 #include "base/time.h"
 #include "coord/channel.h"
@@ -55,6 +55,49 @@ std::vector<Message> one_of_each() {
           Report{Failed{1, "f"}}};
 }
 
+// A member of every kind that no message of its own has, and the sizes that the longest ones have.
+TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
+  EXPECT_EQ(fields::count<Welcome>(), 0u);
+  EXPECT_EQ(fields::count<Hold>(), 1u);
+  EXPECT_EQ(fields::count<Rejected>(), 1u);
+  EXPECT_EQ(fields::count<Done>(), 1u);
+  EXPECT_EQ(fields::count<Targets>(), 3u);
+  EXPECT_EQ(fields::count<Sent>(), 3u);
+  EXPECT_EQ(fields::count<Stands>(), 3u);
+  EXPECT_EQ(fields::count<Hello>(), 4u);
+  EXPECT_EQ(fields::count<ImageSummary>(), 4u);
+  EXPECT_EQ(fields::count<Standing>(), 6u);
+  EXPECT_EQ(fields::count<Outcome>(), 7u);
+}
+
+TEST(PlaneWire, EachMembersValueArrives) {
+  Outcome o{true, 9, 10, 0.5, 3, true, "line"};
+  const auto back = from_bytes(to_bytes(Done{o}));
+  ASSERT_TRUE(back);
+  const Outcome& got = std::get<Done>(*back).outcome;
+  EXPECT_TRUE(got.published && got.too_early);
+  EXPECT_EQ(got.version, 9u);
+  EXPECT_EQ(got.bytes, 10u);
+  EXPECT_EQ(got.stall_seconds, 0.5);
+  EXPECT_EQ(got.attempts, 3u);
+  EXPECT_EQ(got.line, "line");
+  const ImageSummary image{"rank-0.img", 1, 2, 3};
+  const auto written = from_bytes(to_bytes(Report{Written{7, image}}));
+  ASSERT_TRUE(written);
+  const Written& w = std::get<Written>(std::get<Report>(*written));
+  EXPECT_EQ(w.attempt, 7u);
+  EXPECT_EQ(w.image.file, "rank-0.img");
+  EXPECT_EQ(w.image.bytes, 1u);
+  EXPECT_EQ(w.image.memory, 2u);
+  EXPECT_EQ(w.image.checksum, 3u);
+  const StatusIs status{"idle", 4, 3, 2, "why"};
+  const auto told = from_bytes(to_bytes(status));
+  ASSERT_TRUE(told);
+  EXPECT_EQ(std::get<StatusIs>(*told).joined, 3u);
+  EXPECT_EQ(std::get<StatusIs>(*told).last_version, 2u);
+  EXPECT_EQ(std::get<StatusIs>(*told).last_line, "why");
+}
+
 TEST(PlaneWire, EveryMessageComesBackAsItWas) {
   for (const Message& m : one_of_each()) {
     const std::string bytes = to_bytes(m);
@@ -82,14 +125,22 @@ TEST(PlaneWire, DamagedMessagesAreNoMessages) {
   }
 }
 
-std::pair<Descriptor, Descriptor> pair_of_sockets() {
-  int fds[2];
-  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-  return {Descriptor(fds[0]), Descriptor(fds[1])};
+// Both ends of a stream of the local transport.
+std::pair<std::unique_ptr<Stream>, std::unique_ptr<Stream>> both_ends() {
+  auto listener = local_transport().listen();
+  EXPECT_TRUE(listener) << listener.error().message;
+  EXPECT_EQ((*listener)->accept(), nullptr);
+  bool refused = true;
+  auto left = connect_to((*listener)->address(), &refused);
+  EXPECT_TRUE(left) << left.error().message;
+  EXPECT_FALSE(refused);
+  auto right = (*listener)->accept();
+  EXPECT_NE(right, nullptr);
+  return {std::move(*left), std::move(right)};
 }
 
 TEST(PlaneChannel, FramesArriveWholeInOrderThroughASmallBuffer) {
-  auto [a, b] = pair_of_sockets();
+  auto [a, b] = both_ends();
   Channel left(std::move(a)), right(std::move(b));
   const std::string large(3 << 20, 'x');  // larger than any socket buffer
   EXPECT_TRUE(left.send("one"));
@@ -104,8 +155,51 @@ TEST(PlaneChannel, FramesArriveWholeInOrderThroughASmallBuffer) {
   EXPECT_EQ(got, (std::vector<std::string>{"one", large, ""}));
 }
 
+// Gives and takes one byte at a time, and is interrupted between.
+class Trickle final : public Stream {
+ public:
+  explicit Trickle(std::string* pipe) : pipe_(pipe) {}
+  int fd() const override { return -1; }
+  ssize_t write(const char* from, size_t) override {
+    if (interrupt()) return -1;
+    pipe_->push_back(*from);
+    return 1;
+  }
+  ssize_t read(char* to, size_t) override {
+    if (interrupt()) return -1;
+    if (pipe_->empty()) {
+      errno = EAGAIN;
+      return -1;
+    }
+    *to = pipe_->front();
+    pipe_->erase(0, 1);
+    return 1;
+  }
+  Peer peer() const override { return {}; }
+  Descriptor watch() const override { return {}; }
+
+ private:
+  bool interrupt() {
+    errno = EINTR;
+    return ++calls_ % 3 == 0;
+  }
+  std::string* pipe_;
+  int calls_ = 0;
+};
+
+TEST(PlaneChannel, AnyOtherTransportDoes) {
+  std::string pipe;
+  Channel left(std::make_unique<Trickle>(&pipe)), right(std::make_unique<Trickle>(&pipe));
+  EXPECT_TRUE(left.send("one"));
+  EXPECT_TRUE(left.send(""));
+  EXPECT_TRUE(left.send("three"));
+  std::vector<std::string> got;
+  EXPECT_TRUE(right.receive(&got));
+  EXPECT_EQ(got, (std::vector<std::string>{"one", "", "three"}));
+}
+
 TEST(PlaneChannel, AClosedEndIsNoticedAfterItsLastMessageAndRaisesNoSignal) {
-  auto [a, b] = pair_of_sockets();
+  auto [a, b] = both_ends();
   Channel right(std::move(b));
   {
     Channel left(std::move(a));
@@ -118,28 +212,42 @@ TEST(PlaneChannel, AClosedEndIsNoticedAfterItsLastMessageAndRaisesNoSignal) {
 }
 
 TEST(PlaneChannel, AnAbsurdLengthIsRefused) {
-  auto [a, b] = pair_of_sockets();
+  auto [a, b] = both_ends();
   Channel right(std::move(b));
-  ASSERT_EQ(write(a.fd(), "\xff\xff\xff\xff", 4), 4);
+  ASSERT_EQ(a->write("\xff\xff\xff\xff", 4), 4);
   std::vector<std::string> got;
   EXPECT_FALSE(right.receive(&got));
 }
 
-TEST(PlaneChannel, ItsDescriptorsAreHighAndCloseOnExec) {
-  const std::string name = "cropdl-test-" + random_hex(8);
-  Result<Descriptor> l = listen_on(name);
-  ASSERT_TRUE(l) << l.error().message;
+TEST(PlaneTransport, ItsDescriptorsAreHighAndCloseOnExec) {
+  const auto listener = local_transport().listen();
+  ASSERT_TRUE(listener) << listener.error().message;
+  const std::string address = (*listener)->address();
+  EXPECT_EQ(transport_of(address), &local_transport());
   bool refused;
-  Result<Descriptor> c = connect_to(name, &refused);
-  ASSERT_TRUE(c);
-  for (const Descriptor* d : {&*l, &*c}) {
-    EXPECT_GE(d->fd(), 900);
-    EXPECT_EQ(fcntl(d->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  auto stream = connect_to(address, &refused);
+  ASSERT_TRUE(stream);
+  for (const int fd : {(*listener)->fd(), (*stream)->fd(), (*stream)->watch().fd()}) {
+    EXPECT_GE(fd, 900);
   }
-  EXPECT_EQ(peer_of(*c).pid, getpid());
-  EXPECT_EQ(peer_of(*c).uid, geteuid());
-  EXPECT_FALSE(connect_to("cropdl-test-" + random_hex(8), &refused));
+  for (const int fd : {(*listener)->fd(), (*stream)->fd()})
+    EXPECT_EQ(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  EXPECT_EQ((*stream)->peer().pid, getpid());
+  EXPECT_FALSE((*stream)->peer().other_user);
+  EXPECT_FALSE(connect_to("local:cropdl-test-" + random_hex(8), &refused));
   EXPECT_TRUE(refused);
+}
+
+TEST(PlaneTransport, AnAddressOfAnUnknownKindIsRefusedByName) {
+  for (const char* address : {"tcp:host:1234", "cropdl-1234", "", "local", "localhost:1"}) {
+    EXPECT_EQ(transport_of(address), nullptr) << address;
+    bool refused = true;
+    const auto stream = connect_to(address, &refused);
+    ASSERT_FALSE(stream);
+    EXPECT_FALSE(refused);
+    EXPECT_EQ(stream.error().message, "control plane: " + std::string(address) +
+                                          " is no address that this version of CropDL can connect to");
+  }
 }
 
 TEST(PlaneJobFile, IsPrivateAndComesBack) {

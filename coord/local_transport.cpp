@@ -1,0 +1,112 @@
+// Stream sockets in the abstract namespace (unix(7)): within one host, or one network namespace of it.
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "base/random.h"
+#include "coord/transport.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+constexpr const char* kKind = "local";
+
+socklen_t address_of(const std::string& name, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  const size_t n = std::min(name.size(), sizeof address->sun_path - 1);
+  std::memcpy(address->sun_path + 1, name.data(), n);  // a leading zero byte: unix(7), abstract
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
+}
+
+class LocalStream final : public Stream {
+ public:
+  explicit LocalStream(Descriptor socket) : socket_(std::move(socket)) {}
+  int fd() const override { return socket_.fd(); }
+  // MSG_NOSIGNAL: a rank that died must not kill this one by SIGPIPE.
+  ssize_t write(const char* from, size_t bytes) override {
+    return ::send(socket_.fd(), from, bytes, MSG_NOSIGNAL);
+  }
+  ssize_t read(char* to, size_t bytes) override { return ::recv(socket_.fd(), to, bytes, 0); }
+
+  // As the kernel saw the process when it connected or listened.
+  Peer peer() const override {
+    ucred c{};
+    socklen_t n = sizeof c;
+    if (::getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return {0, true, false};
+    return {c.pid, c.uid != ::geteuid(), c.uid == 0};
+  }
+  Descriptor watch() const override {
+    const int pid = peer().pid;
+    if (pid <= 0) return {};  // of another pid namespace
+    return move_high(Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+  }
+
+ private:
+  Descriptor socket_;
+};
+
+class LocalListener final : public Listener {
+ public:
+  LocalListener(Descriptor socket, std::string address)
+      : socket_(std::move(socket)), address_(std::move(address)) {}
+  int fd() const override { return socket_.fd(); }
+  const std::string& address() const override { return address_; }
+  std::unique_ptr<Stream> accept() override {
+    Descriptor s(::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!s) return nullptr;
+    return std::make_unique<LocalStream>(move_high(std::move(s)));
+  }
+
+ private:
+  Descriptor socket_;
+  std::string address_;
+};
+
+class LocalTransport final : public Transport {
+ public:
+  const char* kind() const override { return kKind; }
+  bool reaches_other_hosts() const override { return false; }
+
+  Result<std::unique_ptr<Listener>> listen() const override {
+    const std::string name = "cropdl-" + random_hex(16);
+    Descriptor s(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!s) return Error{"control plane: cannot make a socket: " + errno_text(errno)};
+    sockaddr_un address;
+    const socklen_t n = address_of(name, &address);
+    if (::bind(s.fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0 || ::listen(s.fd(), 1024) != 0)
+      return Error{"control plane: cannot listen at " + name + ": " + errno_text(errno)};
+    return std::unique_ptr<Listener>(
+        std::make_unique<LocalListener>(move_high(std::move(s)), std::string(kKind) + ":" + name));
+  }
+
+  Result<std::unique_ptr<Stream>> connect(const std::string& at, bool* refused) const override {
+    *refused = false;
+    Descriptor s(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!s) return Error{"control plane: cannot make a socket: " + errno_text(errno)};
+    const std::string name = at.substr(at.find(':') + 1);
+    sockaddr_un address;
+    const socklen_t n = address_of(name, &address);
+    if (::connect(s.fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0) {
+      *refused = errno == ECONNREFUSED;
+      return Error{"control plane: cannot connect to " + name + ": " + errno_text(errno)};
+    }
+    return std::unique_ptr<Stream>(std::make_unique<LocalStream>(move_high(std::move(s))));
+  }
+};
+
+}  // namespace
+
+const Transport& local_transport() {
+  static const LocalTransport transport;
+  return transport;
+}
+
+}  // namespace cropdl::coord

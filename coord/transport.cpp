@@ -1,0 +1,17 @@
+#include "coord/transport.h"
+
+namespace cropdl::coord {
+
+const Transport* transport_of(const std::string& address) {
+  for (const Transport* transport : {&local_transport()})
+    if (address.starts_with(std::string(transport->kind()) + ":")) return transport;
+  return nullptr;
+}
+
+Result<std::unique_ptr<Stream>> connect_to(const std::string& address, bool* refused) {
+  *refused = false;
+  if (const Transport* transport = transport_of(address)) return transport->connect(address, refused);
+  return Error{"control plane: " + address + " is no address that this version of CropDL can connect to"};
+}
+
+}  // namespace cropdl::coord

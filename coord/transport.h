@@ -1,0 +1,63 @@
+// What lies below a Channel: byte streams between the processes of a job, and who is at their other ends.
+// Today one kind, local sockets; another is one more file and a row in transport.cpp. Hub, Link and the
+// cropdl command know only this. Streams are nonblocking, their descriptors close-on-exec and high
+// (base/file.h). Lower half (LH FS base) and tools; any one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "base/result.h"
+
+namespace cropdl::coord {
+
+// The process at the other end, as the transport can vouch for it: who knows the job's token is a question
+// for later.
+struct Peer {
+  int pid = 0;              // 0: not known, or not on this host
+  bool other_user = false;  // for certain
+  bool administrator = false;
+};
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual int fd() const = 0;  // for poll(2)
+  // As write(2) and read(2) on a nonblocking socket; writing to an end that is gone raises no signal.
+  virtual ssize_t write(const char* from, size_t bytes) = 0;
+  virtual ssize_t read(char* to, size_t bytes) = 0;
+  virtual Peer peer() const = 0;
+  // Becomes readable when the process at the other end has ended, also while a child of it holds the stream.
+  // Empty where that cannot be told: then the stream's own end must do.
+  virtual Descriptor watch() const = 0;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual int fd() const = 0;                      // for poll(2)
+  virtual const std::string& address() const = 0;  // for connect(): KIND:WHERE
+  virtual std::unique_ptr<Stream> accept() = 0;    // null: nobody is waiting
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual const char* kind() const = 0;  // an address begins with it and a colon
+  virtual bool reaches_other_hosts() const = 0;
+  virtual Result<std::unique_ptr<Listener>> listen() const = 0;  // at a new address of its choice
+  // `*refused`: nobody listens there.
+  virtual Result<std::unique_ptr<Stream>> connect(const std::string& address, bool* refused) const = 0;
+};
+
+const Transport& local_transport();
+// The one whose address that is; null: no kind that this CropDL knows.
+const Transport* transport_of(const std::string& address);
+// By the transport whose address that is.
+Result<std::unique_ptr<Stream>> connect_to(const std::string& address, bool* refused);
+
+}  // namespace cropdl::coord
