@@ -73,6 +73,16 @@ bool is_listed(uint64_t gid) {
   return false;
 }
 
+// The opposite, of one that nobody has used.
+void unlist_comm(Vid vid) {
+  CommRecord* c = comm_record(vid);
+  forget(vid);
+  if (!c) return;
+  unlist_record(c);
+  handles::heap_free(reinterpret_cast<void*>(c->members));
+  handles::heap_free(c);
+}
+
 std::span<const int> topology_of(Vid vid) {
   const handles::Slot* s = tables->slot(vid);
   if (!s || !s->recipe) return {};
@@ -234,10 +244,12 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
         reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
     MPI_Request real = MPI_REQUEST_NULL;
     const int code = MPI_Comm_idup(mpi::comm(comm), to, &real);
-    if (code == MPI_SUCCESS)
+    if (code == MPI_SUCCESS) {
       *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
-    else
+    } else {
       result = error_out(code);
+      unlist_comm(*newcomm);
+    }
   }
   end_collective();
   return result;
