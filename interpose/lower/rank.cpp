@@ -170,7 +170,7 @@ void Rank::serve() {
       if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
       if (serving_ && !directory_.empty()) write(lock);
       if (!serving_) break;
-      if (drain_ != Drain::kDone) {
+      if (!quiet_) {  // also when all is here: what another rank waits for may lie in a queue on this side
         lock.unlock();
         libraries_.progress();
         lock.lock();

@@ -81,10 +81,10 @@ for _mpi in ("openmpi", "mpich"):
     for _what, _words in {
             "window": "MPI_Win_create: a window is alive that cannot be saved",
             "file": "MPI_File_open: a file is alive that cannot be saved",
-            "icollective": "MPI_Iallreduce: a request is not complete",
+            "ireduction": "MPI_Iallreduce: a reduction by an operation of the program's own is not complete",
             "idup": "MPI_Comm_idup: a request is not complete",
             "intercomm": "MPI_Intercomm_create: a communicator is alive that cannot be saved",
-            "persistent": "MPI_Recv_init: a persistent request exists",
+            "persistent": f"MPI{'X' * (_mpi == 'openmpi')}_Barrier_init: a persistent request exists",
             "synchronous": "MPI_Issend: a request is not complete"}.items():
         promise(f"refused.{_mpi}.{_what}")(lambda w=_what, k=_words, m=_mpi: refused("refused_mpi", w, k, m, 2))
 

@@ -227,14 +227,12 @@ odd("streams", "inherited_with_its_writer", "the program has a child process tha
 TOGETHER = """many_duplicates splits create_group bridges_for_a_moment attributes predefined names_and_infos groups
         error_handlers wildcard_probes self_messages nothing_at_all largest_tags cancelled_receives forgotten_sends
         types_freed_in_use buffered_sends many_unexpected mixed_requests nested_types own_operations many_operations
-        rare_collectives matched_message topology""".split()
+        rare_collectives matched_message topology pending_collective persistent_requests""".split()
 _ALIVE = ": a communicator is alive that cannot be saved"
 MPI_REFUSED = {
     "generalized_request": "MPI_Grequest_start: a request is not complete",
     "bridge_held": "MPI_Intercomm_create" + _ALIVE,
     "merged_bridge": "MPI_Intercomm_merge" + _ALIVE,
-    "pending_collective": "MPI_Iallreduce: a request is not complete",
-    "persistent_requests": "MPI_Send_init: a persistent request exists",
     "window": "MPI_Win_allocate: a window is alive that cannot be saved",
     "session": "MPI_Session_init: processes or sessions outside MPI_COMM_WORLD cannot be saved",
     }

@@ -146,19 +146,21 @@ bool take_arrived(Vid c) {
 }
 
 bool test_own_requests() {
-  bool sends_done = true;
+  bool all_done = true;
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     RequestRecord* r = request_record(i);
-    if (r->state != kRequestActive || r->kind == kOtherRequest || r->kind == kPersistentOther) continue;
+    if (r->state != kRequestActive || without_recipe(r)) continue;
     const Vid v = seam::make_vid(Kind::kRequest, i);
     if (!test_request(v, r)) {
-      if (r->kind == kSendRequest || r->kind == kPersistentSend || r->matched) sends_done = false;
+      // A receive may stay; all else completes, since the others' ranks stand still and drive their part as
+      // well.
+      if ((r->kind != kReceiveRequest && r->kind != kPersistentReceive) || r->matched) all_done = false;
     } else if (r->orphan) {
       free_inactive(v);
       release_request(v);
     }
   }
-  return sends_done;
+  return all_done;
 }
 
 // The first that matches, taken out of the queue if `take`. Under drained_lock.

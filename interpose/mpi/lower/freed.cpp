@@ -37,7 +37,9 @@ constexpr double kSpinAtTheEnd = 0.01;
 constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
 // Names the record from now on only in r->record, which is used when the operation completes or starts.
-bool needs_record(const RequestRecord* r) { return r->state != kRequestFree && r->state != kRequestDone; }
+bool needs_record(const RequestRecord* r) {
+  return r->state != kRequestFree && (r->state != kRequestDone || persistent(r));
+}
 
 void give_back(CommRecord* c) {
   handles::heap_free(reinterpret_cast<void*>(c->members));

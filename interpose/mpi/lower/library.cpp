@@ -129,16 +129,7 @@ class Runtime final : public lower::Library {
       handles::SpinGuard guard(structure_lock);
       if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);
     }
-    if (state->unsaved_requests || synchronous_sends.load(std::memory_order_relaxed)) {
-      for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-        const RequestRecord* r = request_record(i);
-        const bool synchronous = r->maker == seam::kFn_MPI_Issend && r->state == kRequestActive;
-        if (r->state == kRequestFree || (r->kind < kOtherRequest && !synchronous)) continue;
-        return std::string(function_name(r->maker)) +
-               (persistent(r) ? ": a persistent request exists" : ": a request is not complete");
-      }
-    }
-    return {};
+    return refusing_request();
   }
 
   void progress() override { progress_once(); }
@@ -154,43 +145,19 @@ class Runtime final : public lower::Library {
   std::string drain_trouble() override {
     if (!state) return {};
     if (const char* t = mpi::drain_trouble()) return t;
-    for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-      const RequestRecord* r = request_record(i);
-      if (r->state != kRequestActive || r->kind != kReceiveRequest || r->comm == kNullComm) continue;
-      // The handle may be another communicator's by now.
-      if (reinterpret_cast<const CommRecord*>(r->record) != comm_record(r->comm)) {
-        return std::string(function_name(r->maker)) +
-               ": a receive is pending on a communicator that was freed";
-      }
-    }
-    return {};
+    return request_trouble();
   }
 
   void quiesce() override {
     if (!active()) return;
-    for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-      RequestRecord* r = request_record(i);
-      if (r->state != kRequestActive || r->kind != kReceiveRequest) continue;
-      const Vid v = seam::make_vid(Kind::kRequest, i);
-      MPI_Status s = no_message();
-      MPI_Cancel(real_request(v));
-      const int code = MPI_Wait(real_request(v), &s);
-      int cancelled = 0;
-      MPI_Test_cancelled(&s, &cancelled);
-      free_inactive(v);  // a persistent one that the program freed is posted again as an ordinary one
-      if (cancelled) {
-        r->state = kRequestParked;
-        continue;
-      }
-      finish(r, s, code);
-      if (r->orphan) release_request(v);
-    }
+    park_receives();
     give_back_freed_comms();
     state->wtime_at_save = MPI_Wtime() + state->wtime_offset;
   }
 
   void resume() override {
-    if (Status posted = post_parked(); !posted) say("%s", posted.error().message.c_str());
+    if (const int code = post_parked(); code != MPI_SUCCESS)
+      say("a pending receive cannot be posted again: %s", mpi_error(code).c_str());
   }
 
  private:
@@ -269,21 +236,11 @@ class Runtime final : public lower::Library {
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
       rebind(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
     }
-    return post_parked();
-  }
-
-  static Status post_parked() {
-    std::vector<std::pair<uint64_t, Vid>> parked;
-    for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-      if (request_record(i)->state == kRequestParked) {
-        parked.emplace_back(request_record(i)->serial, seam::make_vid(Kind::kRequest, i));
-      }
-    }
-    std::sort(parked.begin(), parked.end());
-    for (auto [serial, v] : parked) {
-      const int code = post_again(v);
-      if (code != MPI_SUCCESS) return Error{"a pending receive cannot be posted again: " + mpi_error(code)};
-    }
+    code = remake_persistent_requests();
+    if (code != MPI_SUCCESS)
+      return Error{"cannot restart: a persistent request cannot be made again: " + mpi_error(code)};
+    code = post_parked();
+    if (code != MPI_SUCCESS) return Error{"a pending receive cannot be posted again: " + mpi_error(code)};
     return {};
   }
 };

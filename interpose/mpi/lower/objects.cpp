@@ -132,15 +132,35 @@ Vid adopt_win(MPI_Win h, uint32_t maker) {
 }
 Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h), maker, true); }
 
+namespace {
+
+// MPI names every function whose requests are started, and only those, ..._init (and ..._init_c), and every
+// one that begins a collective without waiting for it MPI_I... or ..._idup.... (MPI_Isendrecv, which is named
+// likewise, refuses every checkpoint; those of windows and files live no longer than the window or file.)
+RequestKind kind_by_name(std::string_view name) {
+  if (name.ends_with("_init") || name.ends_with("_init_c")) return kPersistentOther;
+  const bool collective =
+      name.starts_with("MPI_I") || name.starts_with("MPIX_I") || name.find("_idup") != std::string_view::npos;
+  return collective ? kCollectiveRequest : kOtherRequest;
+}
+
+RequestKind kind_of_requests(uint32_t maker) {
+  static const auto kinds = [] {
+    std::array<RequestKind, seam::kFnCount> all;
+    for (uint32_t f = 0; f < all.size(); ++f) all[f] = kind_by_name(function_name(f));
+    return all;
+  }();
+  return kinds[maker];
+}
+
+}  // namespace
+
 Vid adopt_request(MPI_Request h, uint32_t maker) {
   if (h == MPI_REQUEST_NULL) return kNullRequest;
-  // MPI names every function whose requests are started, and only those, ..._init (and ..._init_c).
-  const std::string_view name = function_name(maker);
-  const bool inactive = name.ends_with("_init") || name.ends_with("_init_c");
-  const Vid v = track(
-      {inactive ? kPersistentOther : kOtherRequest, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
+  const RequestKind kind = kind_of_requests(maker);
+  const Vid v = track({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
   if (!seam::vid_index(v)) return v;
-  if (inactive) request_record(v)->state = kRequestInactive;
+  if (kind == kPersistentOther) request_record(v)->state = kRequestInactive;
   request_record(v)->more[2] = reinterpret_cast<uint64_t>(std::exchange(kept, nullptr));
   return v;
 }

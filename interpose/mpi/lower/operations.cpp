@@ -113,7 +113,14 @@ void release_op(Vid vid, Release release) {
 
 void keep_op(Vid request, Vid op) {
   if (is_predefined(op) || !seam::vid_index(request)) return;
-  request_record(request)->more[1] = op;
+  RequestRecord* r = request_record(request);
+  r->more[1] = op;
+  // The program's function must not run while the program stands still anywhere: no cut before the program
+  // has waited for it.
+  if (r->kind == kCollectiveRequest) {
+    r->kind = kOtherRequest;
+    __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+  }
   handles::SpinGuard guard(structure_lock, multiple);
   tables->retain(op);
 }

@@ -9,19 +9,6 @@
 #include "interpose/mpi/lower/messages.h"
 #include "lower_functions.h"
 
-namespace cropdl::mpi {
-
-int post_again(Vid v) {
-  RequestRecord* r = request_record(v);
-  const int code =
-      MPI_Irecv(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), datatype(r->datatype),
-                rank_in(r->peer), tag_in(r->tag), comm(r->comm), real_request(v));
-  if (code == MPI_SUCCESS) r->state = kRequestActive;
-  return code;
-}
-
-}  // namespace cropdl::mpi
-
 using namespace cropdl::mpi;
 namespace seam = cropdl::seam;
 using cropdl::seam::ThreadRecord;

@@ -5,6 +5,7 @@
 // partial completion is nothing special. LH, LH FS base, threads of the program.
 #include <sched.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "interpose/mpi/lower/messages.h"
@@ -47,8 +48,8 @@ Vid take_record() {
   return seam::make_vid(Kind::kRequest, index);
 }
 
-// What only operations without a recipe have, so that none of it is ever in an image: their user-defined
-// reduction (more[1]) and arrays of theirs (more[2], the LH's).
+// What only collectives and operations without a recipe have, and none that is over, so that none of it is
+// ever in an image: their user-defined reduction (more[1]) and arrays of theirs (more[2], the LH's).
 void end_of_what_is_kept(RequestRecord* r) {
   if (r->more[1]) let_go_of_op(static_cast<Vid>(r->more[1]));
   for (auto* k = reinterpret_cast<Kept*>(r->more[2]); k;) delete std::exchange(k, k->next);
@@ -61,6 +62,7 @@ void operation_over(RequestRecord* r) {
     handles::heap_free(reinterpret_cast<void*>(r->owned));
     r->owned = 0;
   }
+  if (r->kind == kCollectiveRequest) end_of_what_is_kept(r);
   if (__builtin_expect(holds_type(r), 0) && !persistent(r)) let_go_of_type(r);
 }
 
@@ -89,7 +91,8 @@ Vid track(const Operation& o, MPI_Request real) {
   r->more[0] = r->more[1] = r->more[2] = 0;
   r->record = reinterpret_cast<uint64_t>(comm_record(o.comm));
   r->maker = o.maker;
-  if (o.kind >= kOtherRequest) __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
+  if (__builtin_expect(without_recipe(r), 0))
+    __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
   if (__builtin_expect(holds_type(r), 0)) {
     handles::SpinGuard guard(structure_lock, multiple);
     tables->retain(o.datatype);
@@ -100,10 +103,9 @@ Vid track(const Operation& o, MPI_Request real) {
 
 void release_request(Vid v) {
   RequestRecord* r = request_record(v);
-  if (r->kind >= kOtherRequest) {
+  if (__builtin_expect(without_recipe(r), 0))
     __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
-    end_of_what_is_kept(r);
-  }
+  if (__builtin_expect((r->more[1] | r->more[2]) != 0, 0)) end_of_what_is_kept(r);
   if (persistent(r) && holds_type(r)) let_go_of_type(r);
   rebind(v, 0);
   handles::SpinGuard guard(structure_lock, multiple);
@@ -178,6 +180,84 @@ int hand_out(Vid* v, RequestRecord* r, seam::Status* status) {
   return error;
 }
 
+std::string refusing_request() {
+  if (!state->unsaved_requests && !synchronous_sends.load(std::memory_order_relaxed)) return {};
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    const RequestRecord* r = request_record(i);
+    if (r->state == kRequestFree) continue;
+    if (!without_recipe(r) && !(is_synchronous(r) && r->state == kRequestActive)) continue;
+    const std::string name = function_name(r->maker);
+    if (r->more[1]) return name + ": a reduction by an operation of the program's own is not complete";
+    return name +
+           (r->kind == kPersistentOther ? ": a persistent request exists" : ": a request is not complete");
+  }
+  return {};
+}
+
+std::string request_trouble() {
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    const RequestRecord* r = request_record(i);
+    const bool pending = r->state == kRequestActive && r->kind == kReceiveRequest;
+    const bool started_again =
+        r->state != kRequestFree && (r->kind == kPersistentSend || r->kind == kPersistentReceive);
+    if (!(pending || started_again) || r->comm == kNullComm) continue;
+    // The handle may be another communicator's by now.
+    if (reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm)) continue;
+    return function_name(r->maker) +
+           std::string(started_again ? ": a persistent request exists" : ": a receive is pending") +
+           " on a communicator that was freed";
+  }
+  return {};
+}
+
+void park_receives() {
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    RequestRecord* r = request_record(i);
+    if (r->state != kRequestActive || !receives(r)) continue;
+    const Vid v = seam::make_vid(Kind::kRequest, i);
+    MPI_Status s = no_message();
+    MPI_Cancel(real_request(v));
+    const int code = MPI_Wait(real_request(v), &s);
+    int cancelled = 0;
+    MPI_Test_cancelled(&s, &cancelled);
+    // A persistent one that the program freed is posted again as an ordinary one.
+    if (!persistent(r)) free_inactive(v);
+    if (cancelled) {
+      r->state = kRequestParked;
+      continue;
+    }
+    finish(r, s, code);
+    if (r->orphan) release_request(v);
+  }
+}
+
+namespace {
+
+int post_again(Vid v) {
+  RequestRecord* r = request_record(v);
+  const int code = persistent(r) ? MPI_Start(real_request(v))
+                                 : MPI_Irecv(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count),
+                                             datatype(r->datatype), rank_in(r->peer), tag_in(r->tag),
+                                             comm(r->comm), real_request(v));
+  if (code == MPI_SUCCESS) r->state = kRequestActive;
+  return code;
+}
+
+}  // namespace
+
+int post_parked() {
+  std::vector<std::pair<uint64_t, Vid>> parked;
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    if (request_record(i)->state == kRequestParked)
+      parked.emplace_back(request_record(i)->serial, seam::make_vid(Kind::kRequest, i));
+  }
+  std::sort(parked.begin(), parked.end());
+  for (const auto& [serial, v] : parked) {
+    if (const int code = post_again(v); code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
 }  // namespace cropdl::mpi
 
 using namespace cropdl::mpi;
@@ -187,10 +267,7 @@ using seam::Vid;
 namespace {
 
 bool is_null(Vid v) { return seam::vid_index(v) == 0; }
-bool valid(Vid v) {
-  return seam::vid_kind(v) == seam::Kind::kRequest && (v & kIndexMask) < state->request_top &&
-         request_record(v)->state != kRequestFree;
-}
+bool valid(Vid v) { return is_request(v); }
 // All of them null or alive.
 bool valid(const Vid* v, int n) {
   for (int i = 0; i < n; ++i) {
@@ -340,17 +417,22 @@ int lower_MPI_Request_free(Vid* request) {
   RequestRecord* r = request_record(*request);
   if (receives(r) && r->state == kRequestActive) {
     // It still takes a message: it goes on without a handle, and is tested while a cut is made.
-    if (persistent(r)) {
-      r->kind = kReceiveRequest;  // never started again
-      __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
-    }
+    r->kind = kReceiveRequest;  // never started again
     r->orphan = 1;
     *request = kNullRequest;
     return seam::kSuccess;
   }
+#if !defined(OPEN_MPI)  // which refuses it, as it may: it is erroneous
+  if (r->kind == kCollectiveRequest && r->state == kRequestActive) {
+    r->orphan = 1;  // it goes on in the MPI, and a cut must wait for it
+    *request = kNullRequest;
+    return seam::kSuccess;
+  }
+#endif
   int code = MPI_SUCCESS;
   const bool real = r->state == kRequestActive || (persistent(r) && r->maker != seam::kFn_MPI_Bsend_init);
   if (real) code = MPI_Request_free(real_request(*request));
+  if (code != MPI_SUCCESS && r->kind == kCollectiveRequest) return error_out(code);
   // A copy that a freed send still reads (MPI_Ibsend) is left to it.
   release_request(*request);
   *request = kNullRequest;
@@ -383,84 +465,6 @@ int lower_MPI_Cancel(Vid* request) {
 
 int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
   *flag = status->cancelled;
-  return seam::kSuccess;
-}
-
-// Persistent requests work, and no checkpoint is taken while there are any; their messages are counted like
-// others.
-
-#define PERSISTENT(function, direction)                                                                      \
-  int lower_##function(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) { \
-    MPI_Request real = MPI_REQUEST_NULL;                                                                     \
-    const int code = function(const_cast<void*>(buffer), count, datatype(type), rank_in(peer), tag_in(tag),  \
-                              cropdl::mpi::comm(comm), &real);                                               \
-    *request = kNullRequest;                                                                                 \
-    if (code != MPI_SUCCESS) return error_out(code);                                                         \
-    *request = track({direction, seam::kFn_##function, buffer, count, type, peer, tag, comm}, real);         \
-    if (is_null(*request)) return seam::kErrIntern;                                                          \
-    request_record(*request)->state = kRequestInactive;                                                      \
-    return seam::kSuccess;                                                                                   \
-  }
-PERSISTENT(MPI_Send_init, kPersistentSend)
-PERSISTENT(MPI_Ssend_init, kPersistentSend)
-PERSISTENT(MPI_Rsend_init, kPersistentSend)
-#undef PERSISTENT
-
-// Has no real request: each start is a buffered send of our own.
-int lower_MPI_Bsend_init(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
-  *request = track({kPersistentSend, seam::kFn_MPI_Bsend_init, buffer, count, type, peer, tag, comm},
-                   MPI_REQUEST_NULL);
-  if (is_null(*request)) return seam::kErrIntern;
-  request_record(*request)->state = kRequestInactive;
-  return seam::kSuccess;
-}
-
-int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
-  MPI_Request real = MPI_REQUEST_NULL;
-  const int code = MPI_Recv_init(buffer, count, datatype(type), rank_in(peer), tag_in(tag),
-                                 cropdl::mpi::comm(comm), &real);
-  *request = kNullRequest;
-  if (code != MPI_SUCCESS) return error_out(code);
-  *request = track({kPersistentReceive, seam::kFn_MPI_Recv_init, buffer, count, type, peer, tag, comm}, real);
-  if (is_null(*request)) return seam::kErrIntern;
-  request_record(*request)->state = kRequestInactive;
-  return seam::kSuccess;
-}
-
-int lower_MPI_Start(Vid* request) {
-  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
-  RequestRecord* r = request_record(*request);
-  if (r->kind == kPersistentReceive) {
-    if (DrainedMessage* m = take_drained(r->comm, r->peer, r->tag)) {
-      seam::Status s;
-      s.error = deliver(m, reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), r->datatype, &s);
-      finish_with(r, s);
-      return seam::kSuccess;
-    }
-  } else if (r->maker == seam::kFn_MPI_Bsend_init) {
-    seam::Status s = empty_status();
-    s.error = lower_MPI_Bsend(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), r->datatype,
-                              r->peer, r->tag, r->comm);
-    finish_with(r, s);
-    return s.error;
-  } else if (r->kind == kPersistentSend) {
-    message_leaves(message_of(r));
-  }
-  const int code = MPI_Start(real_request(*request));
-  if (code == MPI_SUCCESS) {
-    r->state = kRequestActive;
-    r->serial = next_serial();
-  } else if (r->kind == kPersistentSend) {
-    message_stays(message_of(r));
-  }
-  return error_out(code);
-}
-
-int lower_MPI_Startall(int count, Vid requests[]) {
-  for (int i = 0; i < count; ++i) {
-    const int r = lower_MPI_Start(&requests[i]);
-    if (r != seam::kSuccess) return r;
-  }
   return seam::kSuccess;
 }
 

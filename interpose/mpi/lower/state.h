@@ -54,10 +54,11 @@ enum RequestState : uint8_t {
 enum RequestKind : uint8_t {
   kSendRequest,
   kReceiveRequest,
-  kOtherRequest,  // of a function without recipe (nonblocking collectives, ...)
+  kCollectiveRequest,  // at a cut all members have begun it, so the drain completes it
+  kOtherRequest,       // cannot be saved (generalized requests, ...)
+  kPersistentOther,    // likewise, and is started (persistent collectives, ...)
   kPersistentSend,
   kPersistentReceive,
-  kPersistentOther,  // of a function without recipe (persistent collectives, ...)
 };
 
 struct RequestRecord {
@@ -80,7 +81,10 @@ struct RequestRecord {
   uint64_t more[4];
 };
 static_assert(sizeof(RequestRecord) == 128);
-inline bool persistent(const RequestRecord* r) { return r->kind >= kPersistentSend; }
+inline bool persistent(const RequestRecord* r) { return r->kind >= kPersistentOther; }
+inline bool without_recipe(const RequestRecord* r) {
+  return r->kind == kOtherRequest || r->kind == kPersistentOther;
+}
 
 // A message that a cut took out of the network; `bytes` bytes follow the structure.
 struct DrainedMessage {
@@ -219,6 +223,10 @@ void finish_freed_comms();     // before MPI_Finalize
 inline RequestRecord* request_record(Vid v) {
   return reinterpret_cast<RequestRecord*>(state->requests) + (v & kIndexMask);
 }
+inline bool is_request(Vid v) {  // one that is alive
+  return seam::vid_kind(v) == Kind::kRequest && (v & kIndexMask) < state->request_top &&
+         seam::vid_index(v) != 0 && request_record(v)->state != kRequestFree;
+}
 inline MPI_Request* real_request(Vid v) {  // both MPIs' handles lie in the first bytes of the word
   return reinterpret_cast<MPI_Request*>(&real_handles[static_cast<unsigned>(Kind::kRequest)][v & kIndexMask]);
 }
@@ -254,6 +262,14 @@ int hand_out(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
 // Ends a real request that is inactive now but was made persistent.
 void free_inactive(Vid v);
+// Why requests that are alive refuse a checkpoint, or "".
+std::string refusing_request();
+// ... and why the state they are in once everything has stopped does.
+std::string request_trouble();
+// After the drain: receives that are pending leave the MPI, to be posted again in the same order by
+// post_parked(). A code of the MPI.
+void park_receives();
+int post_parked();
 seam::Status empty_status();
 
 // --- operations.cpp
@@ -282,7 +298,9 @@ int remake_group(Vid vid);
 // communicators.cpp: all of them, collective over the world
 int remake_comms();
 
-// --- point_to_point.cpp
-int post_again(Vid request);
+// --- persistent.cpp
+// After a restart: the real requests of all persistent ones, which are inactive.
+int remake_persistent_requests();
+bool is_synchronous(const RequestRecord* r);  // a send that ends when its receive has begun
 
 }  // namespace cropdl::mpi

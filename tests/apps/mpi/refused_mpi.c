@@ -1,6 +1,10 @@
 // Holds one MPI object or operation that cannot be saved yet during its first half of steps, and lets it go
-// for the second:   refused_mpi window|file|icollective|intercomm|persistent|synchronous ...
+// for the second:   refused_mpi window|file|ireduction|intercomm|persistent|synchronous ...
 #include <mpi.h>
+#if defined(OPEN_MPI)  // 4.1: not yet in the standard then
+#include <mpi-ext.h>
+#define MPI_Barrier_init MPIX_Barrier_init
+#endif
 #include <unistd.h>
 
 #include "steplog.h"
@@ -11,6 +15,12 @@ static MPI_File file;
 static MPI_Request request;
 static MPI_Comm half, inter;
 
+static MPI_Op plus;
+static void add(void* in, void* inout, int* n, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < *n; i++) ((int*)inout)[i] += ((int*)in)[i];
+}
+
 static void take(const char* what) {
   if (!strcmp(what, "window")) {
     MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
@@ -20,16 +30,17 @@ static void take(const char* what) {
     STEPLOG_CHECK(!MPI_File_open(MPI_COMM_SELF, name,
                                  MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
                                  &file));
-  } else if (!strcmp(what, "icollective")) {
+  } else if (!strcmp(what, "ireduction")) {
     number = rank + 1;
-    if (rank == 0) MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Op_create(add, 1, &plus);
+    MPI_Iallreduce(&number, &sum, 1, MPI_INT, plus, MPI_COMM_WORLD, &request);
   } else if (!strcmp(what, "idup")) {
     if (rank == 0) MPI_Comm_idup(MPI_COMM_WORLD, &half, &request);
   } else if (!strcmp(what, "intercomm")) {
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, (rank + 1) % 2, 5, &inter);
   } else if (!strcmp(what, "persistent")) {
-    MPI_Recv_init(&number, 1, MPI_INT, (rank + ranks - 1) % ranks, 6, MPI_COMM_WORLD, &request);
+    MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
   } else if (!strcmp(what, "synchronous")) {
     number = rank + 5;
     if (rank == 0) MPI_Issend(&number, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &request);
@@ -52,9 +63,9 @@ static void let_go(const char* what) {
     MPI_File_read_at(file, 100, &back, 1, MPI_INT, MPI_STATUS_IGNORE);
     STEPLOG_CHECK(back == 77);
     MPI_File_close(&file);
-  } else if (!strcmp(what, "icollective")) {
-    if (rank != 0) MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  } else if (!strcmp(what, "ireduction")) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Op_free(&plus);
     STEPLOG_CHECK(sum == ranks * (ranks + 1) / 2);
   } else if (!strcmp(what, "idup")) {
     if (rank != 0) MPI_Comm_idup(MPI_COMM_WORLD, &half, &request);
@@ -77,12 +88,8 @@ static void let_go(const char* what) {
     STEPLOG_CHECK(rank != 1 || value == 5);
     if (rank == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);
   } else {
-    number = -1;
     MPI_Start(&request);
-    int mine = rank;
-    MPI_Send(&mine, 1, MPI_INT, (rank + 1) % ranks, 6, MPI_COMM_WORLD);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    STEPLOG_CHECK(number == (rank + ranks - 1) % ranks);
     MPI_Request_free(&request);
   }
 }

@@ -477,7 +477,7 @@ TEST_F(Communication, AGivenUpDrainLosesNothing) {
   cut();
 }
 
-TEST_F(Communication, PersistentRequestsWorkAndAreNamedInTheRefusal) {
+TEST_F(Communication, PersistentRequestsGoOnAfterACutInactiveOrStarted) {
   int value = rank == 0 ? 5 : -1;
   Vid request = 0;
   if (rank == 0) {
@@ -491,18 +491,81 @@ TEST_F(Communication, PersistentRequestsWorkAndAreNamedInTheRefusal) {
     EXPECT_NE(request, make_vid(Kind::kRequest, 0));
   }
   EXPECT_EQ(value, 5);
-  EXPECT_EQ(runtime->refusal(), rank == 0 ? "MPI_Send_init: a persistent request exists"
-                                          : "MPI_Recv_init: a persistent request exists");
+  cut();  // inactive
+  if (rank == 0) value = 6;
+  EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+  EXPECT_EQ(lower_MPI_Start(&request), kErrRequest);  // it is started
+  if (rank == 0) {
+    EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  }
+  cut();  // complete, not asked for
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(value, 6);
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+  }
+  cut();  // a receive that is pending
+  if (rank == 0) {
+    value = 7;
+    EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+  }
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(value, 7);
+  if (rank == 0) {
+    value = 8;
+    EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+  }
+  cut();  // drained before the receive is started
+  EXPECT_EQ(rank == 0 ? kSuccess : lower_MPI_Start(&request), kSuccess);
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(value, 8);
   EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
   cut();  // the counts of both sides agree
 }
 
-TEST_F(Communication, ANonblockingCollectiveInFlightIsNamedInTheRefusal) {
+TEST_F(Communication, APersistentSynchronousSendThatIsPendingIsNamedInTheRefusal) {
+  int value = rank;
   Vid request = 0;
-  EXPECT_EQ(lower_MPI_Ibarrier(kWorld, &request), kSuccess);
-  EXPECT_EQ(runtime->refusal(), "MPI_Ibarrier: a request is not complete");
+  EXPECT_EQ(lower_MPI_Ssend_init(&value, 1, kInt, peer, 4, kWorld, &request), kSuccess);
+  EXPECT_EQ(runtime->refusal(), "");
+  EXPECT_EQ(lower_MPI_Startall(1, &request), kSuccess);
+  EXPECT_EQ(runtime->refusal(), "MPI_Ssend_init: a request is not complete");
+  everyone();
+  EXPECT_EQ(receive(peer, 4), peer);
   EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
   EXPECT_EQ(runtime->refusal(), "");
+  cut();
+  EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+}
+
+TEST_F(Communication, APersistentRequestOnACommunicatorThatWasFreedIsRefused) {
+  Vid other = 0, request = 0;
+  int value = 0;
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
+  EXPECT_EQ(lower_MPI_Recv_init(&value, 1, kInt, peer, 4, other, &request), kSuccess);
+  EXPECT_EQ(runtime->drain_trouble(), "");
+  EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
+  EXPECT_EQ(runtime->drain_trouble(),
+            "MPI_Recv_init: a persistent request exists on a communicator that was freed");
+  EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+  EXPECT_EQ(runtime->drain_trouble(), "");
+  cut();
+}
+
+TEST_F(Communication, ANonblockingCollectiveCompletesInTheDrain) {
+  constexpr int kCount = 100'000;  // not all of it is on its way at once
+  Vid requests[2] = {};
+  auto* out = program<int>(0);
+  auto* in = program<int>(kCount * sizeof(int));
+  for (int i = 0; i < kCount; ++i) out[i] = i + rank;
+  EXPECT_EQ(lower_MPI_Ibarrier(kWorld, &requests[0]), kSuccess);
+  EXPECT_EQ(lower_MPI_Iallreduce(out, in, kCount, kInt, kVid_MPI_SUM, kWorld, &requests[1]), kSuccess);
+  EXPECT_EQ(runtime->refusal(), "");
+  cut();
+  for (int i = 0; i < kCount; ++i) ASSERT_EQ(in[i], 2 * i + 1);
+  EXPECT_EQ(lower_MPI_Waitall(2, requests, nullptr), kSuccess);
+  EXPECT_EQ(requests[1], make_vid(Kind::kRequest, 0));
+  cut();
 }
 
 TEST_F(Communication, OverlappingCommunicatorsKeepTheirMessagesApart) {
@@ -614,6 +677,8 @@ TEST_F(Communication, AnOperationThatIsFreedStaysUntilItsReductionIsComplete) {
     ASSERT_EQ(lower_MPI_Op_create(nullptr, commute, &op, reinterpret_cast<void*>(sum_up)), kSuccess);
     if (i % 100 == 0) {
       ASSERT_EQ(lower_MPI_Iallreduce(&mine, &all, 1, kInt, op, kWorld, &request), kSuccess);
+      EXPECT_EQ(runtime->refusal(),
+                "MPI_Iallreduce: a reduction by an operation of the program's own is not complete");
     }
     const int told = ends_told;
     ASSERT_EQ(lower_MPI_Op_free(&op), kSuccess);

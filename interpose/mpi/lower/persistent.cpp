@@ -1,0 +1,151 @@
+// Persistent point-to-point requests. The record keeps their arguments; the real request is made by the MPI's
+// own function, at once (it checks the arguments) and again after a restart. At a cut none is active: sends
+// that were started are complete, receives that are pending are taken back and started again (requests.cpp).
+// LH, LH FS base, threads of the program.
+#include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/messages.h"
+#include "interpose/mpi/lower/state.h"
+#include "lower_functions.h"
+
+namespace cropdl::mpi {
+namespace {
+
+int make_real(const Operation& o, MPI_Request* real) {
+  void* buffer = const_cast<void*>(o.buffer);
+  const MPI_Datatype type = datatype(o.datatype);
+  const int peer = rank_in(o.peer), tag = tag_in(o.tag);
+  switch (o.maker) {
+    case seam::kFn_MPI_Recv_init:
+      return MPI_Recv_init(buffer, o.count, type, peer, tag, comm(o.comm), real);
+    case seam::kFn_MPI_Ssend_init:
+      return MPI_Ssend_init(buffer, o.count, type, peer, tag, comm(o.comm), real);
+    case seam::kFn_MPI_Bsend_init:  // has none: each start is a buffered send of our own
+      *real = MPI_REQUEST_NULL;
+      return MPI_SUCCESS;
+    default:  // ready sends too: see MPI_Rsend
+      return MPI_Send_init(buffer, o.count, type, peer, tag, comm(o.comm), real);
+  }
+}
+
+}  // namespace
+
+bool is_synchronous(const RequestRecord* r) {
+  return r->maker == seam::kFn_MPI_Issend || r->maker == seam::kFn_MPI_Ssend_init;
+}
+
+int remake_persistent_requests() {
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    const RequestRecord* r = request_record(i);
+    if (r->state == kRequestFree || (r->kind != kPersistentSend && r->kind != kPersistentReceive)) continue;
+    const Operation o = {static_cast<RequestKind>(r->kind),
+                         r->maker,
+                         reinterpret_cast<const void*>(r->buffer),
+                         static_cast<int>(r->count),
+                         r->datatype,
+                         r->peer,
+                         r->tag,
+                         r->comm};
+    const int code = make_real(o, real_request(seam::make_vid(Kind::kRequest, i)));
+    if (code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace cropdl::mpi
+
+using namespace cropdl::mpi;
+namespace seam = cropdl::seam;
+using seam::Vid;
+
+namespace {
+
+int make(const Operation& o, Vid* request) {
+  *request = kNullRequest;
+  MPI_Request real = MPI_REQUEST_NULL;
+  if (const int code = make_real(o, &real); code != MPI_SUCCESS) return error_out(code);
+  *request = track(o, real);
+  if (!seam::vid_index(*request)) return seam::kErrIntern;
+  request_record(*request)->state = kRequestInactive;
+  return seam::kSuccess;
+}
+
+bool may_be_started(Vid v) {
+  return is_request(v) && persistent(request_record(v)) && request_record(v)->state == kRequestInactive;
+}
+
+// Of one that may be started.
+int start(Vid v) {
+  RequestRecord* r = request_record(v);
+  auto* buffer = reinterpret_cast<void*>(r->buffer);
+  const int count = static_cast<int>(r->count);
+  uint64_t* counted = nullptr;
+  if (r->kind == kPersistentReceive) {
+    if (DrainedMessage* m = state->drained ? take_drained(r->comm, r->peer, r->tag) : nullptr) {
+      seam::Status s;
+      s.error = deliver(m, buffer, count, r->datatype, &s);
+      finish_with(r, s);
+      return seam::kSuccess;
+    }
+  } else if (r->maker == seam::kFn_MPI_Bsend_init) {
+    seam::Status s = empty_status();
+    s.error = lower_MPI_Bsend(buffer, count, r->datatype, r->peer, r->tag, r->comm);
+    finish_with(r, s);
+    return s.error;
+  } else if (r->kind == kPersistentSend) {
+    counted = message_leaves({reinterpret_cast<CommRecord*>(r->record), r->peer, r->tag});
+  }
+  const int code = MPI_Start(real_request(v));
+  if (code == MPI_SUCCESS) {
+    r->state = kRequestActive;
+    r->serial = next_serial();
+  } else if (counted) {
+    message_stays(counted);
+  }
+  return error_out(code);
+}
+
+int start_all(int count, const Vid* requests) {
+  for (int i = 0; i < count; ++i) {
+    if (!may_be_started(requests[i])) return seam::kErrRequest;
+    const int r = start(requests[i]);
+    if (r != seam::kSuccess) return r;
+  }
+  return seam::kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+#define PERSISTENT(function, kind)                                                                        \
+  int lower_##function(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* made) { \
+    return make({kind, seam::kFn_##function, buffer, count, type, peer, tag, comm}, made);                \
+  }
+PERSISTENT(MPI_Send_init, kPersistentSend)
+PERSISTENT(MPI_Ssend_init, kPersistentSend)
+PERSISTENT(MPI_Rsend_init, kPersistentSend)
+PERSISTENT(MPI_Bsend_init, kPersistentSend)
+#undef PERSISTENT
+
+int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
+  return make({kPersistentReceive, seam::kFn_MPI_Recv_init, buffer, count, type, peer, tag, comm}, request);
+}
+
+int lower_MPI_Start(Vid* request) { return lower_MPI_Startall(1, request); }
+
+int lower_MPI_Startall(int count, Vid requests[]) {
+  bool synchronous = false;
+  for (int i = 0; i < count; ++i) {
+    if (is_request(requests[i]))
+      synchronous |= request_record(requests[i])->maker == seam::kFn_MPI_Ssend_init;
+  }
+  if (__builtin_expect(!synchronous, 1)) return start_all(count, requests);
+  // Held like MPI_Issend, before any is started: the call may be made again.
+  if (!begin_alone(seam::kFn_MPI_Ssend_init)) return seam::kAgain;
+  synchronous_sends.store(true, std::memory_order_relaxed);
+  const int result = start_all(count, requests);
+  end_collective();
+  return result;
+}
+
+}  // extern "C"
