@@ -93,8 +93,8 @@ for _mpi in ("openmpi", "mpich"):
             attempts=20)  # a synchronous send whose receive has not begun refuses one
     promise(f"restart.{_mpi}.messages_under_way_keep_order_and_length", "in_flight", _mpi, 2,
             ("--steps", "150", "--pace", "10000"))
-    promise(f"restart.{_mpi}.persistent_requests_inactive_and_started", "persistent", _mpi, 2, SHORT, attempts=20)
-    promise(f"restart.{_mpi}.nonblocking_collectives_outstanding", "icollectives", _mpi, 3, SHORT)
+    promise(f"restart.{_mpi}.persistent_requests_inactive_and_started", "persistent", _mpi, 2, FEW, attempts=20)
+    promise(f"restart.{_mpi}.nonblocking_collectives_outstanding", "icollectives", _mpi, 3, FEW)
     promise(f"restart.{_mpi}.overlapping_communicators", "communicators", _mpi, 4, SHORT)
     promise(f"restart.{_mpi}.user_defined_operation", "user_op", _mpi, 3, SHORT)
     promise(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
@@ -121,8 +121,8 @@ for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
     promise(_name + "every_send_mode_and_probe", "p2p_modes", _from, 3, SHORT, chain=("other",))
     promise(_name + "pending_requests", "requests", _from, 2, SHORT, chain=("other",), attempts=20)
     promise(_name + "messages_under_way", "in_flight", _from, 2, ("--steps", "150", "--pace", "10000"), chain=("other",))
-    promise(_name + "persistent_requests", "persistent", _from, 2, SHORT, chain=("other", "other"), attempts=20)
-    promise(_name + "nonblocking_collectives", "icollectives", _from, 3, SHORT, chain=("other", "other"))
+    promise(_name + "persistent_requests", "persistent", _from, 2, FEW, chain=("other", "other"), attempts=20)
+    promise(_name + "nonblocking_collectives", "icollectives", _from, 3, FEW, chain=("other", "other"))
     promise(_name + "overlapping_communicators", "communicators", _from, 4, SHORT, chain=("other",))
     promise(_name + "user_defined_operation", "user_op", _from, 3, SHORT, chain=("other",))
     promise(_name + "datatypes", "datatypes", _from, 2, SHORT, chain=("other",))
