@@ -135,13 +135,11 @@ Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h
 namespace {
 
 // MPI names every function whose requests are started, and only those, ..._init (and ..._init_c), and every
-// one that begins a collective without waiting for it MPI_I... or ..._idup.... (MPI_Isendrecv, which is named
-// likewise, refuses every checkpoint; those of windows and files live no longer than the window or file.)
+// one that begins a collective without waiting for it MPI_I... (MPI_Isendrecv, which is named likewise,
+// refuses every checkpoint; those of windows and files live no longer than the window or file.)
 RequestKind kind_by_name(std::string_view name) {
   if (name.ends_with("_init") || name.ends_with("_init_c")) return kPersistentOther;
-  const bool collective =
-      name.starts_with("MPI_I") || name.starts_with("MPIX_I") || name.find("_idup") != std::string_view::npos;
-  return collective ? kCollectiveRequest : kOtherRequest;
+  return name.starts_with("MPI_I") || name.starts_with("MPIX_I") ? kCollectiveRequest : kOtherRequest;
 }
 
 RequestKind kind_of_requests(uint32_t maker) {
