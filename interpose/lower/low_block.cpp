@@ -78,16 +78,18 @@ __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint
 }  // namespace
 
 int start_thread(void* (*run)(void*), void* argument, void* stack, size_t size) {
-  sigset_t all, old;
-  sigfillset(&all);
+  // Not by the C library: it would open signal 33, the suspend signal, and who calls this may be stopped by
+  // one, whose frame the next would overwrite.
+  const uint64_t all = ~0ull;
+  uint64_t old = 0;
   pthread_t thread;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   if (stack != nullptr) pthread_attr_setstack(&attributes, stack, size);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
+  upper::raw(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), reinterpret_cast<long>(&old), 8);
   const int error = pthread_create(&thread, &attributes, run, argument);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  upper::raw(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&old), 0, 8);
   pthread_attr_destroy(&attributes);
   return error;
 }

@@ -4,11 +4,15 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 
+#include "interpose/seam/state.h"
 #include "interpose/seam/thread.h"
+#include "interpose/upper/raw.h"
 
 namespace {
 
@@ -17,6 +21,11 @@ struct Start {
   void* argument;
 };
 
+long raw_mask(int how, const uint64_t* set, uint64_t* old) {
+  return cropdl::upper::raw(SYS_rt_sigprocmask, how, reinterpret_cast<long>(set), reinterpret_cast<long>(old),
+                            8);
+}
+
 void* begin(void* argument) {
   cropdl::seam::set_gs_base(0);  // clone(2) gave it its parent's
   const Start start = *static_cast<Start*>(argument);
@@ -24,7 +33,35 @@ void* begin(void* argument) {
   return start.run(start.argument);
 }
 
+// As the system call, but the suspend signal stays as it is. Returns 0 or an errno.
+int change_mask(int how, const sigset_t* set, sigset_t* old) {
+  constexpr uint64_t kKept = 1ull << (cropdl::seam::kSuspendSignal - 1);
+  uint64_t now = 0;
+  long result = raw_mask(SIG_BLOCK, nullptr, &now);
+  if (result == 0 && set != nullptr) {
+    uint64_t wanted = set->__val[0] & ~kKept;
+    if (how == SIG_SETMASK) wanted |= now & kKept;
+    result = raw_mask(how, &wanted, nullptr);
+  }
+  if (result == 0 && old != nullptr) {
+    sigemptyset(old);
+    old->__val[0] = now;
+  }
+  return static_cast<int>(-result);
+}
+
 }  // namespace
+
+extern "C" int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  return change_mask(how, set, old);
+}
+
+extern "C" int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  const int error = change_mask(how, set, old);
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                               void* argument) {
@@ -33,11 +70,11 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
   auto* start = static_cast<Start*>(malloc(sizeof(Start)));
   if (start == nullptr) return EAGAIN;
   *start = {run, argument};
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const uint64_t all = ~0ull;
+  uint64_t before = 0;
+  raw_mask(SIG_SETMASK, &all, &before);
   const int error = create(thread, attributes, begin, start);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  raw_mask(SIG_SETMASK, &before, nullptr);
   if (error != 0) free(start);
   return error;
 }

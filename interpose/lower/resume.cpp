@@ -18,6 +18,7 @@
 #include "interpose/lower/process_ids.h"
 #include "interpose/lower/reopen_files.h"
 #include "interpose/lower/window.h"
+#include "interpose/upper/raw.h"
 #include "restart/image.h"
 
 namespace cropdl::lower {
@@ -193,11 +194,11 @@ std::string restore_process(const Metadata& m) {
     record.task = nullptr;
     if (&record != &main) record.lower_fs = record.lower_sp = 0;
   }
-  // Signals that were pending, blocked by the program. All are blocked here until the frame's mask takes
-  // over.
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, nullptr);
+  // Signals that were pending, blocked by the program. All are blocked here, and in the threads that are
+  // made, until a frame's mask takes over: not by sigfillset(), which leaves out 32 and 33, and with 32 the
+  // program's C library cancels threads.
+  const uint64_t all = ~0ull;
+  upper::raw(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), 0, 8);
   if (const Status queued = queue_again(m.pending_signals); !queued) return queued.error().message;
   const Status threads = try_threads(m.threads);
   return threads ? "" : threads.error().message;

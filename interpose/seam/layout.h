@@ -91,7 +91,8 @@ struct ThreadRecord {
   // MPI in the LH (interpose/mpi/lower/counting.h): gid of the communicator whose collective the thread is
   // inside of, and of that whose next collective it waits to begin. 0: none, always so outside the LH.
   volatile uint64_t inside, held;
-  uint64_t reserved[14];
+  volatile uint64_t untold;  // a signal's sender is not yet as the program is to see it (core only)
+  uint64_t reserved[13];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

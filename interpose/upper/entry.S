@@ -177,6 +177,9 @@ cropdl_core_restorer:
 	mov %rax, 24(%rsp)
 	mov %rsp, %rdi
 	cld
+	.globl \name\()_decides
+	.hidden \name\()_decides
+\name\()_decides:
 	call \decide
 	mov (%rsp), %rdi
 	mov 8(%rsp), %rsi

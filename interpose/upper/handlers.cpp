@@ -15,7 +15,7 @@ void cropdl_core_syscall_entry();
 void cropdl_core_masked_entry();
 void cropdl_core_int80();
 void cropdl_return();
-extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
+extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[], cropdl_core_trampoline_decides[];
 long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 }
 #pragma GCC visibility pop
@@ -90,6 +90,13 @@ void settle(seam::ThreadRecord* t, ucontext_t* context) {
 
 // Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB.
 bool can_be_saved(uint64_t ip) { return seam::in_window(ip) || ip < 1ull << 32; }
+
+// Whether a handler of the program is on its way in, and who sent the signal stands there as this run's
+// kernel knows it (tell_sender): no later run could tell whom it means.
+bool is_sender_untold(const seam::ThreadRecord* t, uint64_t ip) {
+  const uint64_t begin = seam::state()->core.trampoline;
+  return t->untold != 0 || ip - begin <= reinterpret_cast<uint64_t>(cropdl_core_trampoline_decides) - begin;
+}
 
 bool on_signal_stack(const seam::ThreadRecord* t, uint64_t frame) {
   const auto* s = seam::state();
@@ -205,13 +212,15 @@ void enter_handler(Entry* e) {
   do_nothing(e);
   if (seam::gs_base() == 0) return on_lower_thread(e);
   seam::ThreadRecord* t = seam::current_thread();
+  t->untold = 1;
+  if (!is_spawned()) tell_sender(e->info);
+  t->untold = 0;
   const auto sig = static_cast<int>(e->sig);
   auto& entry = seam::state()->actions[sig];
   const seam::SignalAction action = entry;
   const bool moved = on_signal_stack(t, e->frame);
   settle(t, e->context);
   if (action.handler <= 1) return;  // reset meanwhile
-  if (!is_spawned()) tell_sender(e->info);
   if ((action.flags & seam::kSaResetHand) != 0) {
     if (!is_spawned()) entry.handler = 0;
     if (sig == seam::kTriggerSignal) {
@@ -315,7 +324,8 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   if (t->lower_fs != 0 && fs == t->lower_fs) return;  // parks when it leaves
   upper::settle(t, e->context);
   if (t->pinned != 0) return;  // likewise
-  if (!upper::can_be_saved(e->context->uc_mcontext.gregs[REG_RIP])) {
+  const auto ip = static_cast<uint64_t>(e->context->uc_mcontext.gregs[REG_RIP]);
+  if (!upper::can_be_saved(ip) || upper::is_sender_untold(t, ip)) {  // the next signal finds it elsewhere
     t->asked = 0;
     return;
   }

@@ -76,6 +76,7 @@ seam::ThreadRecord* new_record() {
     record->upper_fs = record->clear_tid = record->robust_list = 0;
     record->pinned = 0;
     record->handlers = 0;
+    record->untold = 0;
     record->tid = 0;
     record->vdso_frame = 0;
     record->alternate_sp = record->alternate_size = 0;

@@ -17,8 +17,24 @@ def promise(name, *args, **kwargs):
 
 for _program, _what in (
         ("threads_compute", "that_compute_and_take_turns"),
+        ("threads_queue", "producers_and_consumers"),
+        ("threads_barrier", "barriers"),
+        ("threads_rwlock", "rwlocks_and_semaphores"),
+        ("threads_come_go", "that_come_and_go"),
+        ("threads_detached", "that_are_detached_and_make_their_successors"),
+        ("threads_sleep", "that_sleep_wake_in_time"),
+        ("threads_timed", "that_wait_until_a_time"),
+        ("threads_tls", "thread_local_storage_of_libraries_and_keys"),
+        ("threads_robust", "robust_mutexes"),
+        ("threads_mutex_kinds", "recursive_and_error_checking_mutexes"),
+        ("threads_inherit", "mutexes_with_priority_inheritance"),
+        ("threads_cancel", "that_are_cancelled"),
+        ("threads_signals", "masks_pending_signals_and_alternate_stacks"),
 ):
     promise(f"threads.alone.{_what}", _program, arguments=SHORT, chain=THREE)
+
+for _end in ("return", "exit", "group"):
+    promise(f"threads.alone.main_is_gone_and_the_last_ends_by_{_end}", "threads_main_gone", arguments=(*SHORT, "--end", _end), chain=THREE)
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES))
