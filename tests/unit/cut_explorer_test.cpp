@@ -36,6 +36,7 @@ Op compute() { return {Op::kCompute}; }
 struct Program {
   std::map<uint64_t, std::vector<uint32_t>> comms;  // identity (not 0) -> members
   std::vector<std::vector<Op>> scripts;
+  std::map<uint32_t, std::vector<Op>> second{};  // by rank: what a second thread does
 };
 
 // Faults put into the model on purpose, so that the search is seen to find what it looks for.
@@ -46,15 +47,23 @@ struct Faults {
   bool forget_a_message = false;  // draining stops one message short
   bool forget_at_once = false;    // a freed communicator's count is given up when its own rank has freed it
   bool meet_unheld = false;       // calls among some members ignore the hold
+  bool one_thread_hides_another = false;  // a rank says it is inside only when all its threads are
 };
 
 constexpr size_t kRanks = 4;  // at most
 constexpr size_t kComms = 4;  // at most; 0 is none
 
-struct ModelRank {  // bytes only: it goes into the state table as it is
+struct ModelThread {
   uint8_t pc = 0;
   bool in_call = false;  // inside a collective or a native send
   bool parked = false;
+};
+
+constexpr uint32_t kThreads = 2;  // of a rank, at most
+
+struct ModelRank {  // bytes only: it goes into the state table as it is
+  std::array<ModelThread, kThreads> threads{};
+  bool dead = false;
   bool wanted = false;  // parks as soon as it is outside of a call
   bool holding = false;
   bool writing = false;
@@ -81,6 +90,7 @@ struct World {
   bool finished = false;
   bool gave_up = false;
   int early_ticks = 0;
+  std::vector<bool> told_of_death;  // a rank: the coordinator of its own; all: of the coordinator's
 
   World(const Program& p, const Faults& f, const CutLimits& limits)
       : program(&p),
@@ -89,24 +99,35 @@ struct World {
         coordinator(static_cast<uint32_t>(p.scripts.size()), limits),
         participants(p.scripts.size()),
         down(p.scripts.size()),
-        up(p.scripts.size()) {
+        up(p.scripts.size()),
+        told_of_death(p.scripts.size()) {
     Actions none;
     for (uint32_t r = 0; r < ranks.size(); ++r) coordinator.joined(r, 0, &none);
   }
 
-  const Op* op(uint32_t r) const {
-    const auto& script = program->scripts[r];
-    return ranks[r].pc < script.size() ? &script[ranks[r].pc] : nullptr;
+  const std::vector<Op>& script(uint32_t r, uint32_t t) const {
+    static const std::vector<Op> none;
+    if (t == 0) return program->scripts[r];
+    const auto second = program->second.find(r);
+    return second == program->second.end() ? none : second->second;
   }
+  const Op* op(uint32_t r, uint32_t t) const {
+    const auto& all = script(r, t);
+    const uint8_t pc = ranks[r].threads[t].pc;
+    return pc < all.size() ? &all[pc] : nullptr;
+  }
+  bool program_over(uint32_t r) const { return op(r, 0) == nullptr && op(r, 1) == nullptr; }
+  bool parked(uint32_t r) const { return ranks[r].threads[0].parked && ranks[r].threads[1].parked; }
   bool member(uint32_t r, uint64_t comm) const {
     const auto c = program->comms.find(comm);
     return c != program->comms.end() && std::find(c->second.begin(), c->second.end(), r) != c->second.end();
   }
   bool collective(const Op& o) const { return o.kind <= Op::kMeeting; }
   bool meeting(uint64_t comm) const {
-    for (const auto& script : program->scripts)
-      for (const Op& o : script)
-        if (o.kind == Op::kMeeting && o.arg == comm) return true;
+    for (uint32_t r = 0; r < ranks.size(); ++r)
+      for (uint32_t t = 0; t < kThreads; ++t)
+        for (const Op& o : script(r, t))
+          if (o.kind == Op::kMeeting && o.arg == comm) return true;
     return false;
   }
   bool may_begin(uint32_t r, uint64_t comm) const {
@@ -124,46 +145,51 @@ struct World {
   // Rank r learns that the communicator's barrier is over: all members have begun to free it.
   bool forget(uint32_t r, uint64_t comm) {
     if (!member(r, comm) || ranks[r].forgotten[comm]) return false;
-    const auto frees = [&](uint32_t of, uint8_t until) {
-      const auto& script = program->scripts[of];
-      return std::any_of(script.begin(), script.begin() + until,
-                         [&](const Op& o) { return o.kind == Op::kFree && o.arg == comm; });
+    // Has freed it, or has begun to.
+    const auto frees = [&](uint32_t of, bool begun) {
+      for (uint32_t t = 0; t < kThreads; ++t) {
+        const ModelThread& thread = ranks[of].threads[t];
+        const auto& all = script(of, t);
+        const auto until = all.begin() + thread.pc + (begun && thread.in_call ? 1 : 0);
+        if (std::any_of(all.begin(), until,
+                        [&](const Op& o) { return o.kind == Op::kFree && o.arg == comm; }))
+          return true;
+      }
+      return false;
     };
-    if (!frees(r, ranks[r].pc)) return false;
-    for (const uint32_t peer : program->comms.at(comm)) {
-      const Op* o = op(peer);
-      const bool inside = o != nullptr && o->kind == Op::kFree && o->arg == comm && ranks[peer].in_call;
-      if (!inside && !frees(peer, ranks[peer].pc) && !faults.forget_at_once) return false;
-    }
+    if (!frees(r, false)) return false;
+    for (const uint32_t peer : program->comms.at(comm))
+      if (!frees(peer, true) && !faults.forget_at_once) return false;
     return ranks[r].forgotten[comm] = true;
   }
   uint64_t under_way(uint32_t from, uint32_t to) const {
     return ranks[from].sent[to] - ranks[to].received[from] - ranks[to].stored[from];
   }
 
-  // One step of rank r's program. False: it cannot take one now.
-  bool step(uint32_t r) {
+  // One step of a thread of rank r's program. False: it cannot take one now.
+  bool step(uint32_t r, uint32_t t) {
     ModelRank& m = ranks[r];
-    const Op* o = op(r);
-    if (o == nullptr || m.parked) return false;
-    if (!m.in_call) {
+    ModelThread& thread = m.threads[t];
+    const Op* o = op(r, t);
+    if (o == nullptr || thread.parked || m.dead) return false;
+    if (!thread.in_call) {
       if (m.wanted) return false;
       if (faults.park_at_targets && at_targets(r)) return false;
     }
     switch (o->kind) {
       case Op::kCompute:
-        return advance(m);
+        return advance(thread);
       case Op::kEager:
         ++m.sent[o->arg];
-        return advance(m);
+        return advance(thread);
       case Op::kRendezvous: {
         ModelRank& to = ranks[o->arg];
-        if (!m.in_call) {
+        if (!thread.in_call) {
           ++m.sent[o->arg];
-          return m.in_call = true;
+          return thread.in_call = true;
         }
         if (to.received[r] + to.stored[r] < m.sent[o->arg]) return false;
-        return advance(m);
+        return advance(thread);
       }
       case Op::kRecv:
         if (m.stored[o->arg] > 0)
@@ -171,28 +197,28 @@ struct World {
         else if (under_way(static_cast<uint32_t>(o->arg), r) == 0)
           return false;
         ++m.received[o->arg];
-        return advance(m);
+        return advance(thread);
       case Op::kCollective:
       case Op::kRooted:
       case Op::kFree:
       case Op::kMeeting:
-        if (!m.in_call) {
+        if (!thread.in_call) {
           if (!may_begin(r, o->arg)) return false;
           ++m.begun[o->arg];
-          return m.in_call = true;
+          return thread.in_call = true;
         }
-        if (o->kind == Op::kFree) return advance(m);
+        if (o->kind == Op::kFree) return advance(thread);
         for (const uint32_t peer : program->comms.at(o->arg)) {
           if (o->kind == Op::kRooted && (o->root == r || peer != o->root)) continue;
           if (ranks[peer].begun[o->arg] < m.begun[o->arg]) return false;
         }
-        return advance(m);
+        return advance(thread);
     }
     return false;
   }
-  static bool advance(ModelRank& m) {
-    m.in_call = false;
-    ++m.pc;
+  static bool advance(ModelThread& thread) {
+    thread.in_call = false;
+    ++thread.pc;
     return true;
   }
 
@@ -210,6 +236,7 @@ struct World {
     }
     *out += static_cast<char>('0' + requested + 2 * begin_asked + 4 * published + 8 * finished +
                               16 * gave_up + 32 * early_ticks);
+    for (const bool told : told_of_death) *out += told ? '+' : '-';
   }
 };
 
@@ -231,21 +258,24 @@ class Seen : public LocalRank {
     Standing s;
     for (size_t c = 1; c < kComms; ++c)
       if (w_->member(r_, c) && !m_.forgotten[c] && !w_->meeting(c)) s.counts.push_back({c, m_.begun[c]});
-    s.progress = m_.pc;
-    if (const Op* o = w_->op(r_); o != nullptr && w_->collective(*o)) {
-      if (m_.in_call)
-        s.inside.push_back(o->arg);
-      else if (!w_->may_begin(r_, o->arg))
-        s.held.push_back(o->arg);
-      if (o->kind == Op::kMeeting && !(s.inside.empty() && s.held.empty()))
-        s.counts.push_back({o->arg, m_.begun[o->arg]});
+    s.progress = m_.threads[0].pc + m_.threads[1].pc;
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      const Op* o = w_->op(r_, t);
+      if (o == nullptr || !w_->collective(*o)) continue;
+      const bool inside = m_.threads[t].in_call, held = !inside && !w_->may_begin(r_, o->arg);
+      if (inside) s.inside.push_back(o->arg);
+      if (held) s.held.push_back(o->arg);
+      if (o->kind == Op::kMeeting && (inside || held)) s.counts.push_back({o->arg, m_.begun[o->arg]});
     }
+    // One word for all threads: where one is outside, none is inside.
+    if (w_->faults.one_thread_hides_another && !(m_.threads[0].in_call && m_.threads[1].in_call))
+      s.inside.clear();
     return s;
   }
   bool try_stop() override {
     m_.wanted = true;
-    if (!m_.in_call) m_.parked = true;
-    return m_.parked;
+    for (ModelThread& t : m_.threads) t.parked = t.parked || !t.in_call;
+    return w_->parked(r_);
   }
   std::string refusal_when_stopped() override { return ""; }
   std::vector<PeerCount> sent() override {
@@ -276,7 +306,10 @@ class Seen : public LocalRank {
     m_.image = true;
     return true;
   }
-  void resume() override { m_.holding = m_.wanted = m_.parked = m_.writing = m_.image = false; }
+  void resume() override {
+    m_.holding = m_.wanted = m_.writing = m_.image = false;
+    for (ModelThread& t : m_.threads) t.parked = false;
+  }
 
  private:
   World* w_;
@@ -301,6 +334,7 @@ struct Search {
   bool prompt_reports =
       false;  // reports reach the coordinator at once: for four ranks, else they are too many
   bool first_failure = false;  // an attempt given up ends the search
+  bool a_death = false;        // one rank dies, at any moment
 };
 
 class Explorer {
@@ -370,25 +404,47 @@ class Explorer {
       push(std::move(next), k, stack);
     };
     const auto n = static_cast<uint32_t>(w.ranks.size());
-    if (!w.requested)
+    if (!w.requested && !w.ranks[0].dead)
       branch([&](World& x) {
         x.requested = true;
         return act(x, [&](Actions* out) { x.coordinator.request(x.now, out); });
       });
+    const bool death = std::any_of(w.ranks.begin(), w.ranks.end(), [](const ModelRank& m) { return m.dead; });
+    const bool hub_dead = w.ranks[0].dead;
     for (uint32_t r = 0; r < n; ++r) {
-      branch([&](World& x) { return x.step(r); });
+      if (search_.a_death && !death) {  // at any moment, beside whatever else may happen
+        World x = w;
+        x.down[r].clear();
+        x.ranks[r].dead = true;
+        const Key k = key(x);
+        push(std::move(x), k, stack);
+      }
+      // What it had sent arrives before its end is noticed; the hub's is noticed by each of the others.
+      if (w.ranks[r].dead && r != 0 && !w.told_of_death[r] && w.up[r].empty())
+        branch([&](World& x) {
+          x.told_of_death[r] = true;
+          return act(x, [&](Actions* out) { x.coordinator.lost(r, "is gone", x.now, out); });
+        });
+      if (hub_dead && r != 0 && !w.told_of_death[r] && w.down[r].empty())
+        branch([&](World& x) {
+          Seen rank(&x, r);
+          x.participants[r].abandon(rank);
+          return x.told_of_death[r] = true;
+        });
+      for (uint32_t t = 0; t < kThreads; ++t) branch([&](World& x) { return x.step(r, t); });
+      if (w.ranks[r].dead && !(r != 0 && !w.up[r].empty())) continue;
       for (const auto& [comm, members] : program_.comms) {
         const uint64_t c = comm;
         branch([&](World& x) { return x.forget(r, c); });
       }
-      if (w.participants[r].poll_period() != 0)
+      if (w.participants[r].poll_period() != 0 && !w.ranks[r].dead)
         branch([&](World& x) {
           Seen rank(&x, r);
           std::vector<Report> out;
           x.participants[r].poll(rank, &out);
           return send_up(x, r, std::move(out));
         });
-      if (!w.down[r].empty())
+      if (!w.down[r].empty() && !w.ranks[r].dead)
         branch([&](World& x) {
           Seen rank(&x, r);
           std::vector<Report> out;
@@ -397,14 +453,14 @@ class Explorer {
           x.participants[r].receive(rank, order, &out);
           return send_up(x, r, std::move(out));
         });
-      if (!w.up[r].empty())
+      if (!w.up[r].empty() && !hub_dead)
         branch([&](World& x) {
           const Report m = x.up[r].front();
           x.up[r].erase(x.up[r].begin());
           return act(x, [&](Actions* out) { x.coordinator.receive(r, m, x.now, out); });
         });
     }
-    const auto deadline = w.coordinator.deadline();
+    const auto deadline = hub_dead ? std::nullopt : w.coordinator.deadline();
     if (deadline && (!moved || w.early_ticks < search_.early_ticks) && !w.gave_up) {
       const bool early = moved;
       branch([&](World& x) {
@@ -415,15 +471,20 @@ class Explorer {
       });
     }
     if (moved) return;
-    bool over = w.finished;
-    for (uint32_t r = 0; r < n; ++r)
-      over = over && w.op(r) == nullptr && w.participants[r].poll_period() == 0;
+    // Who waits for a dead rank waits for ever; all others are held, stopped and asked by nobody any more.
+    bool over = w.finished || hub_dead;
+    for (uint32_t r = 0; r < n; ++r) {
+      if (w.ranks[r].dead) continue;
+      const bool free = !w.ranks[r].holding && !w.ranks[r].wanted && !w.ranks[r].threads[0].parked;
+      over = over && (w.program_over(r) || death) && w.participants[r].poll_period() == 0 && (free || !death);
+    }
     if (!over) {
       ++found_.wedged;
       return;
     }
     ++found_.ends;
     ++(w.published ? found_.cuts : found_.given_up);
+    if (death) return;
     for (uint32_t a = 0; a < n; ++a)
       for (uint32_t b = 0; b < n; ++b)
         if (w.ranks[b].stored[a] != 0 || w.under_way(a, b) != 0)
@@ -446,13 +507,13 @@ class Explorer {
     for (size_t i = 0; i < out.size(); ++i) {
       const Action a = out[i];
       if (const auto* send = std::get_if<SendOrder>(&a)) {
-        x.down[send->rank].push_back(send->order);
+        if (!x.ranks[send->rank].dead) x.down[send->rank].push_back(send->order);
       } else if (std::holds_alternative<BeginVersion>(a)) {
         check_cut(x);
         x.coordinator.version_begun("v", x.now, &out);
       } else if (std::holds_alternative<Publish>(a)) {
-        for (const ModelRank& m : x.ranks)
-          if (!m.image || !m.parked) violation(x, "published without every rank's image");
+        for (uint32_t r = 0; r < x.ranks.size(); ++r)
+          if (!x.ranks[r].image || !x.parked(r)) violation(x, "published without every rank's image");
         x.published = true;
         x.coordinator.published(1, x.now, &out);
       } else if (const auto* f = std::get_if<Finished>(&a)) {
@@ -469,8 +530,9 @@ class Explorer {
   // What a cut is.
   void check_cut(const World& x) {
     for (uint32_t r = 0; r < x.ranks.size(); ++r) {
-      if (!x.ranks[r].parked) violation(x, "a rank runs at the cut");
-      if (x.ranks[r].in_call) violation(x, "a rank is inside a call at the cut");
+      if (!x.parked(r)) violation(x, "a rank runs at the cut");
+      for (const ModelThread& t : x.ranks[r].threads)
+        if (t.in_call) violation(x, "a rank is inside a call at the cut");
       for (uint32_t from = 0; from < x.ranks.size(); ++from)
         if (x.under_way(from, r) != 0) violation(x, "a message is under way at the cut");
     }
@@ -593,7 +655,61 @@ TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {
                     {.prompt_reports = true});
 }
 
+// Thread 0 of both ranks shares X, thread 1 shares Y.
+TEST(CutExplorer, ThreadsInCollectivesOfTheirOwnReachACut) {
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}},
+                     {{coll(X), compute()}, {compute(), coll(X)}},
+                     {{0, {coll(Y)}}, {1, {coll(Y)}}}},
+                    {.prompt_reports = true});
+  // A thread is held before Y while the other is inside X, which the peer reaches behind Y.
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{coll(X)}, {coll(Y), coll(X)}}, {{0, {coll(Y)}}}},
+                    {.prompt_reports = true});
+}
+
+TEST(CutExplorer, AThreadThatSendsFreesOneThatIsShort) {
+  expect_always_cut({{{X, {0, 1}}}, {{recv(1), coll(X)}, {coll(X)}}, {{1, {compute(), eager(0)}}}},
+                    {.prompt_reports = true});
+  expect_always_cut({{{X, {0, 1}}}, {{coll(X)}, {coll(X)}}, {{0, {rendezvous(1)}}, {1, {recv(0)}}}},
+                    {.prompt_reports = true});
+}
+
+TEST(CutExplorer, OneThreadFreesACommunicatorWhileAnotherIsInACollective) {
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}},
+                     {{coll(X), leave(X)}, {coll(X), leave(X)}},
+                     {{0, {coll(Y)}}, {1, {coll(Y)}}}},
+                    {.prompt_reports = true});
+}
+
+// A rank dies: the attempt ends, no version is published without its image, and nobody stays held or stopped.
+void expect_nobody_left_behind(const Program& p, Search search = {}) {
+  search.a_death = true;
+  const Found f = Explorer(p, search).run();
+  EXPECT_TRUE(f.violations.empty()) << f.violations[0];
+  EXPECT_TRUE(f.complete) << f.states << " states";
+  EXPECT_EQ(f.wedged, 0u);
+  EXPECT_GT(f.cuts, 0u);
+  EXPECT_GT(f.given_up, 0u);
+  std::printf("    %zu states, %zu ends\n", f.states, f.ends);
+}
+
+TEST(CutExplorer, ARankMayDieAtEveryStep) {
+  expect_nobody_left_behind({{{W, {0, 1}}}, {{coll(W), compute()}, {compute(), coll(W)}}});
+  expect_nobody_left_behind({{}, {{rendezvous(1)}, {compute(), recv(0)}}});
+  expect_nobody_left_behind({{{X, {0, 2}}, {W, {0, 1}}}, {{coll(W), coll(X)}, {coll(W)}, {coll(X)}}},
+                            {.prompt_reports = true});
+}
+
 // --- The search finds what is wrong.
+
+TEST(CutExplorer, FindsThatOneThreadMustNotHideAnother) {
+  Faults faults;
+  faults.one_thread_hides_another = true;
+  // The other side comes to the meeting only if it is not stopped before.
+  const Program p = {{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X)}}, {{0, {compute(), compute()}}}};
+  expect_always_cut(p, {.prompt_reports = true});
+  const Found f = Explorer(p, {.prompt_reports = true, .first_failure = true}, faults).run();
+  EXPECT_GT(f.given_up, 0u);
+}
 
 TEST(CutExplorer, FindsThatForgettingAFreedCommunicatorAtOnceTearsTheCut) {
   Faults faults;
