@@ -30,11 +30,25 @@ for _program, _what in (
         ("threads_inherit", "mutexes_with_priority_inheritance"),
         ("threads_cancel", "that_are_cancelled"),
         ("threads_signals", "masks_pending_signals_and_alternate_stacks"),
+        ("threads_attributes", "attributes_and_times_of_work"),
+        ("threads_ids", "ids_in_calls_and_senders_of_signals"),
+        ("threads_many", "that_are_five_hundred_and_sleep"),
+        ("threads_cxx", "of_cxx"),
+        ("threads_deep", "deep_in_small_stacks"),
 ):
     promise(f"threads.alone.{_what}", _program, arguments=SHORT, chain=THREE)
 
 for _end in ("return", "exit", "group"):
     promise(f"threads.alone.main_is_gone_and_the_last_ends_by_{_end}", "threads_main_gone", arguments=(*SHORT, "--end", _end), chain=THREE)
+
+promise("threads.alone.openmp", "threads_openmp", arguments=SHORT, chain=THREE, environment={"OMP_WAIT_POLICY": "passive"})
+promise("threads.alone.that_change_the_process", "threads_process", arguments=(*SHORT, "--work", "@"), chain=THREE)
+# While a child lives the checkpoint is refused.
+promise("threads.alone.that_start_children", "threads_spawn", arguments=SHORT, chain=THREE, attempts=100)
+
+for _mpi in ("openmpi", "mpich"):
+    for _name, _arguments in (("that_compute_while_main_calls_mpi", SHORT), ("that_call_mpi_in_turn", (*SHORT, "--serialized"))):
+        promise(f"threads.{_mpi}.{_name}", "threads_pooled", _mpi, 2, _arguments, chain=("same", "other", "same"))
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES))
