@@ -17,12 +17,14 @@ namespace cropdl::coord {
 namespace {
 
 struct Op {
-  enum Kind { kCollective, kRooted, kFree, kMeeting, kEager, kRendezvous, kRecv, kCompute } kind;
+  enum Kind { kCollective, kRooted, kMake, kFree, kMeeting, kEager, kRendezvous, kRecv, kCompute } kind;
   uint64_t arg = 0;   // communicator, or peer
   uint32_t root = 0;  // of a rooted collective: the root leaves without waiting for the others
 };
 Op coll(uint64_t comm) { return {Op::kCollective, comm}; }
 Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
+// Makes communicator `made` by a collective on `comm`. (The root's field tells which.)
+Op make(uint64_t comm, uint32_t made) { return {Op::kMake, comm, made}; }
 // Frees the communicator: counted as its last collective, and waits for nobody.
 Op leave(uint64_t comm) { return {Op::kFree, comm}; }
 // A call among processes that no communicator names: its count is listed only while the call is begun or
@@ -47,6 +49,8 @@ struct Faults {
   bool forget_a_message = false;  // draining stops one message short
   bool forget_at_once = false;    // a freed communicator's count is given up when its own rank has freed it
   bool meet_unheld = false;       // calls among some members ignore the hold
+  bool list_late = false;         // a communicator is listed after the collective that made it has ended
+  bool death_unnoticed = false;   // nobody is told of a rank's end
   bool one_thread_hides_another = false;  // a rank says it is inside only when all its threads are
 };
 
@@ -64,13 +68,15 @@ constexpr uint32_t kThreads = 2;  // of a rank, at most
 struct ModelRank {  // bytes only: it goes into the state table as it is
   std::array<ModelThread, kThreads> threads{};
   bool dead = false;
+  uint8_t late = 0;     // the communicator that a fault lists late
   bool wanted = false;  // parks as soon as it is outside of a call
   bool holding = false;
   bool writing = false;
   bool image = false;
   bool told = false;                               // has targets
   std::array<uint8_t, kComms> begun{}, targets{};  // by communicator
-  std::array<bool, kComms> forgotten{};            // freed, and all members are known to have freed it
+  std::array<bool, kComms> made{};       // listed; those that no script makes are from the beginning
+  std::array<bool, kComms> forgotten{};  // freed, and all members are known to have freed it
   std::array<uint8_t, kRanks> sent{}, received{}, expected{};  // by peer
   std::array<uint8_t, kRanks> stored{};                        // drained, not yet received by the program
 };
@@ -103,6 +109,10 @@ struct World {
         told_of_death(p.scripts.size()) {
     Actions none;
     for (uint32_t r = 0; r < ranks.size(); ++r) coordinator.joined(r, 0, &none);
+    for (ModelRank& m : ranks) m.made.fill(true);
+    for (uint32_t r = 0; r < ranks.size(); ++r)
+      for (const Op& o : program->scripts[r])
+        if (o.kind == Op::kMake) ranks[r].made[o.root] = false;
   }
 
   const std::vector<Op>& script(uint32_t r, uint32_t t) const {
@@ -170,6 +180,7 @@ struct World {
   bool step(uint32_t r, uint32_t t) {
     ModelRank& m = ranks[r];
     ModelThread& thread = m.threads[t];
+    if (m.late != 0 && !m.made[m.late]) return m.made[m.late] = true;  // the fault's second step
     const Op* o = op(r, t);
     if (o == nullptr || thread.parked || m.dead) return false;
     if (!thread.in_call) {
@@ -200,6 +211,7 @@ struct World {
         return advance(thread);
       case Op::kCollective:
       case Op::kRooted:
+      case Op::kMake:
       case Op::kFree:
       case Op::kMeeting:
         if (!thread.in_call) {
@@ -208,10 +220,17 @@ struct World {
           return thread.in_call = true;
         }
         if (o->kind == Op::kFree) return advance(thread);
+        if (o->kind == Op::kMake && faults.list_late && m.late != o->root) {
+          for (const uint32_t peer : program->comms.at(o->arg))
+            if (ranks[peer].begun[o->arg] < m.begun[o->arg]) return false;
+          m.late = static_cast<uint8_t>(o->root);
+          return advance(thread);
+        }
         for (const uint32_t peer : program->comms.at(o->arg)) {
           if (o->kind == Op::kRooted && (o->root == r || peer != o->root)) continue;
           if (ranks[peer].begun[o->arg] < m.begun[o->arg]) return false;
         }
+        if (o->kind == Op::kMake) m.made[o->root] = true;
         return advance(thread);
     }
     return false;
@@ -257,7 +276,8 @@ class Seen : public LocalRank {
   Standing standing() override {
     Standing s;
     for (size_t c = 1; c < kComms; ++c)
-      if (w_->member(r_, c) && !m_.forgotten[c] && !w_->meeting(c)) s.counts.push_back({c, m_.begun[c]});
+      if (w_->member(r_, c) && m_.made[c] && !m_.forgotten[c] && !w_->meeting(c))
+        s.counts.push_back({c, m_.begun[c]});
     s.progress = m_.threads[0].pc + m_.threads[1].pc;
     for (uint32_t t = 0; t < kThreads; ++t) {
       const Op* o = w_->op(r_, t);
@@ -420,6 +440,7 @@ class Explorer {
         push(std::move(x), k, stack);
       }
       // What it had sent arrives before its end is noticed; the hub's is noticed by each of the others.
+      if (w.ranks[r].dead && faults_.death_unnoticed) continue;
       if (w.ranks[r].dead && r != 0 && !w.told_of_death[r] && w.up[r].empty())
         branch([&](World& x) {
           x.told_of_death[r] = true;
@@ -655,6 +676,19 @@ TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {
                     {.prompt_reports = true});
 }
 
+// X is made of W; its first collective has a root that leaves early.
+Program made_meanwhile() {
+  return {{{W, {0, 1}}, {X, {0, 1}}},
+          {{make(W, X), rooted(X, 0), compute()}, {make(W, X), compute(), rooted(X, 0)}}};
+}
+
+TEST(CutExplorer, ACommunicatorMayBeMadeAndFreedMeanwhile) {
+  expect_always_cut(made_meanwhile());
+  expect_always_cut({{{W, {0, 1}}, {X, {0, 1}}},
+                     {{make(W, X), rooted(X, 0), leave(X)}, {make(W, X), rooted(X, 0), leave(X)}}},
+                    {.prompt_reports = true});
+}
+
 // Thread 0 of both ranks shares X, thread 1 shares Y.
 TEST(CutExplorer, ThreadsInCollectivesOfTheirOwnReachACut) {
   expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}},
@@ -700,6 +734,22 @@ TEST(CutExplorer, ARankMayDieAtEveryStep) {
 }
 
 // --- The search finds what is wrong.
+
+TEST(CutExplorer, FindsThatANewCommunicatorMustBeListedInTime) {
+  Faults faults;
+  faults.list_late = true;
+  const Found f = Explorer(made_meanwhile(), {}, faults).run();
+  EXPECT_FALSE(f.violations.empty() && f.given_up == 0);
+}
+
+TEST(CutExplorer, FindsThatADeathMustBeNoticed) {
+  Faults faults;
+  faults.death_unnoticed = true;
+  const Found f =
+      Explorer({{{W, {0, 1}}}, {{coll(W), compute()}, {compute(), coll(W)}}}, {.a_death = true}, faults)
+          .run();
+  EXPECT_GT(f.wedged + f.violations.size(), 0u);
+}
 
 TEST(CutExplorer, FindsThatOneThreadMustNotHideAnother) {
   Faults faults;
