@@ -79,6 +79,8 @@ def is_zombie(pid):
 class Job:
     """One launched command and all that descends from it."""
 
+    standard_input = subprocess.DEVNULL
+
     def __init__(self, command, log, environment=None, cwd=None, output=None):
         self.command = command
         self.log = log
@@ -91,7 +93,7 @@ class Job:
         self.output_path = output
         with open(output, "wb") as out:
             self.started = time.time()
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            self.process = subprocess.Popen(command, stdin=self.standard_input, stdout=out, stderr=subprocess.STDOUT,
                                             env=environ, cwd=cwd, start_new_session=True)
 
     def processes(self):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Promises about programs with several threads: checkpointed at random moments, killed and restarted, in chains."""
 
+import os
 import sys
 
-from driver import promise_main
+from driver import Job, promise_main
 from restart_promises import survives
 
 SHORT = ("--steps", "48", "--pace", "25000")
@@ -14,6 +15,14 @@ PROMISES = {}
 def promise(name, *args, **kwargs):
     PROMISES[name] = lambda: survives(*args, **kwargs)
 
+
+def input_from_nobody():
+    """Standard input is a pipe, open for writing as long as this runs; nobody writes."""
+    Job.standard_input, _ = os.pipe()
+    survives("threads_input", arguments=SHORT, chain=THREE)
+
+
+PROMISES["threads.alone.that_wait_for_input"] = input_from_nobody
 
 for _program, _what in (
         ("threads_compute", "that_compute_and_take_turns"),
@@ -35,6 +44,7 @@ for _program, _what in (
         ("threads_many", "that_are_five_hundred_and_sleep"),
         ("threads_cxx", "of_cxx"),
         ("threads_deep", "deep_in_small_stacks"),
+        ("threads_once", "pthread_once_under_way"),
 ):
     promise(f"threads.alone.{_what}", _program, arguments=SHORT, chain=THREE)
 
