@@ -19,7 +19,6 @@ namespace {
 // the kernel's: the frames of our signals need room that a program with the smallest limit does not have.
 constexpr uint64_t kFirstPart = 512ull << 10;
 constexpr uint64_t kRoom = 256ull << 30;
-constexpr unsigned long kAtRseqFeatureSize = 27, kAtRseqAlign = 28;  // rseq does not exist in the UH
 
 std::vector<Elf64_auxv_t> own_auxv() {
   std::vector<Elf64_auxv_t> all;
@@ -96,8 +95,6 @@ Result<uint64_t> build_stack(const InitialStack& what) {
       case AT_SYSINFO_EHDR:
         value = what.vdso;
         break;
-      case kAtRseqFeatureSize:
-      case kAtRseqAlign:
       case AT_BASE_PLATFORM:
         continue;
       default:

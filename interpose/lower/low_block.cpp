@@ -106,10 +106,13 @@ int start_lender(void* (*run)(void*), void* argument) {
   return start_thread(run, argument);
 }
 
-int32_t* lend_block_to(int32_t borrower) {
-  // Else sched_getcpu() in the borrower tells on which processor this thread went to sleep.
+void let_go_of_rseq() {
   syscall(SYS_rseq, reinterpret_cast<char*>(seam::fs_base()) + __rseq_offset, sizeof(struct rseq),
           RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+}
+
+int32_t* lend_block_to(int32_t borrower) {
+  let_go_of_rseq();
   // Where the kernel clears the id at the thread's end is where the C library keeps it (man 2
   // set_tid_address).
   int32_t* id = nullptr;

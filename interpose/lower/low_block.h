@@ -26,6 +26,11 @@ int start_lender(void* (*run)(void*), void* argument);
 // thread then.
 int32_t* lend_block_to(int32_t borrower);
 
+// The kernel lets go of the calling thread's area of restartable sequences (man 2 rseq), which is in its
+// block: a thread has one at most, and the block, or the thread, will be another's. sched_getcpu() asks the
+// vDSO from then on.
+void let_go_of_rseq();
+
 // What such a thread ends with. Its stack and its block may be another's already, so it calls nothing: even
 // pause(), when it is first called, has ld.so find it, on that stack.
 [[noreturn]] __attribute__((always_inline)) inline void rest_for_ever() {

@@ -130,6 +130,7 @@ void continue_program(const std::vector<SavedThread>& threads) {
   if (auto s = make_threads(threads, &note); !s) die(s.error().message);
   if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
   p.rank->ready();
+  register_rseq(&main);
   go_on_with_threads();
   if (main.gone != 0) p.rank->stay();
   cropdl_continue(main.context, main.stopped_fs, &main);
@@ -198,6 +199,7 @@ namespace {
   p.boot = *boot;
   // Its shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
   if (p.boot.sanitizer == "AddressSanitizer") leave_low_memory_alone();
+  let_go_of_rseq();  // it will be the program's
   continue_on_low_block();
   settled_in(p.boot);
   unsetenv(kBootVariable);

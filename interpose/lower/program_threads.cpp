@@ -49,12 +49,11 @@ void wake(ThreadRecord& t) {
 
 bool is_gone(const ThreadRecord& t) { return syscall(SYS_tgkill, getpid(), t.tid, 0) != 0 && errno == ESRCH; }
 
-bool ask(ThreadRecord& t, uint32_t stop) {
+bool queue_suspend_signal(pid_t tid) {
   siginfo_t info{};
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
-  __atomic_store_n(&t.asked, stop, __ATOMIC_SEQ_CST);
-  return syscall(SYS_rt_tgsigqueueinfo, getpid(), t.tid, seam::kSuspendSignal, &info) == 0;
+  return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, seam::kSuspendSignal, &info) == 0;
 }
 
 std::string name_of(const ThreadRecord& t, const std::string& comm) {
@@ -172,6 +171,7 @@ enum Gate : uint32_t { kShut, kOpen, kEnd };
 uint32_t gate;
 
 __attribute__((optimize("no-stack-protector"))) void begin_thread(ThreadRecord* t) {
+  register_rseq(t);
   if (t->clear_tid != 0) upper::raw(SYS_set_tid_address, static_cast<long>(t->clear_tid));
   if (t->robust_list != 0)
     upper::raw(SYS_set_robust_list, static_cast<long>(t->robust_list), static_cast<long>(t->robust_size));
@@ -236,13 +236,37 @@ bool stop_threads() {
       continue;
     }
     all = false;
-    // Without a number it is only being made; and one signal is enough for each that can take it.
-    if (use == seam::kLive && tid != 0 && __atomic_load_n(&t.asked, __ATOMIC_SEQ_CST) != stop &&
-        !ask(t, stop))
-      t.asked = 0;
+    // Without a number it is only being made.
+    if (use == seam::kLive && tid != 0) ask_to_stop(t);
   }
   // A thread that was made meanwhile may have a record that was looked at before.
   return all && made == __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
+}
+
+// One signal is enough: a thread that cannot take it in the LH parks when it leaves, and else the core asks
+// for another one.
+void ask_to_stop(ThreadRecord& t) {
+  const uint32_t stop = seam::control()->stop;
+  if (__atomic_load_n(&t.asked, __ATOMIC_SEQ_CST) == stop) return;
+  __atomic_store_n(&t.asked, stop, __ATOMIC_SEQ_CST);
+  if (!queue_suspend_signal(t.tid)) t.asked = 0;  // the queue is full (RLIMIT_SIGPENDING)
+}
+
+void forget_suspend_signals() {
+  constexpr uint64_t kOnly = 1ull << (seam::kSuspendSignal - 1);
+  const timespec now{};
+  std::vector<siginfo_t> programs;
+  for (;;) {
+    siginfo_t info{};
+    if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
+                   reinterpret_cast<long>(&now), 8) <= 0)
+      break;
+    const bool ours = info.si_code == SI_QUEUE &&
+                      reinterpret_cast<uint64_t>(info.si_value.sival_ptr) == seam::kSuspendMagic;
+    if (!ours) programs.push_back(info);
+  }
+  for (siginfo_t& info : programs)
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), seam::kSuspendSignal, &info);
 }
 
 void release_threads() {
@@ -341,6 +365,13 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     *note = "not put back of the program's threads, which have what the main thread has: " + example +
             (lost > 1 ? ", and likewise of " + std::to_string(lost - 1) + " more" : "");
   return {};
+}
+
+__attribute__((optimize("no-stack-protector"))) void register_rseq(const ThreadRecord* t) {
+  if (t->rseq == 0) return;
+  if (upper::raw(SYS_rseq, static_cast<long>(t->rseq), t->rseq_length, 0, t->rseq_signature) == 0) return;
+  constexpr size_t kCpu = 4;  // offset of cpu_id in struct rseq (include/uapi/linux/rseq.h)
+  *reinterpret_cast<volatile int32_t*>(t->rseq + kCpu) = -1;
 }
 
 void go_on_with_threads() {

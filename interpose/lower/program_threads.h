@@ -23,6 +23,12 @@ void begin_thread_stop();
 bool stop_threads();
 // Ends the stop. Idempotent.
 void release_threads();
+// Sends a thread the suspend signal, unless it was sent for this stop already.
+void ask_to_stop(seam::ThreadRecord& t);
+
+// MAIN, in its suspend handler: a second one that is pending would, if a library opened the mask, begin on
+// the frame of the first.
+void forget_suspend_signals();
 
 // --- While all are stopped. MAIN.
 
@@ -52,5 +58,10 @@ Status try_threads(const std::vector<SavedThread>& threads);
 // or "".
 Status make_threads(const std::vector<SavedThread>& threads, std::string* note);
 void go_on_with_threads();
+
+// The calling thread's area of restartable sequences becomes the record's. Any FS base; no C library. A
+// kernel that has no such areas is told to the program in the area, as man 2 rseq has it:
+// RSEQ_CPU_ID_UNINITIALIZED.
+void register_rseq(const seam::ThreadRecord* t);
 
 }  // namespace cropdl::lower

@@ -72,11 +72,7 @@ bool Rank::try_stop() {
     if (gone_) wake_.notify_one();
     if (here_ || gone_) return serving_;
   }
-  auto* main = &seam::state()->threads[0];
-  siginfo_t info{};
-  info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
-  syscall(SYS_rt_tgsigqueueinfo, getpid(), main->tid, seam::kSuspendSignal, &info);
+  ask_to_stop(seam::state()->threads[0]);
   return false;
 }
 
@@ -151,6 +147,7 @@ void Rank::stay() {
 // before this thread has noticed finds it here again only after the receives of the former cut have been
 // posted.
 void Rank::serve() {
+  forget_suspend_signals();
   std::unique_lock lock(mutex_);
   here_ = true;
   while (stop_) {

@@ -88,11 +88,13 @@ struct ThreadRecord {
   uint64_t task_argument;
   int64_t cpu_before;        // CPU time of former runs, ns; other threads only
   int64_t usage_before[18];  // and struct rusage of them (man 2 getrusage)
+  uint64_t rseq;             // man 2 rseq: the registered area, 0: none
+  uint32_t rseq_length, rseq_signature;
   // MPI in the LH (interpose/mpi/lower/counting.h): gid of the communicator whose collective the thread is
   // inside of, and of that whose next collective it waits to begin. 0: none, always so outside the LH.
   volatile uint64_t inside, held;
   volatile uint64_t untold;  // a signal's sender is not yet as the program is to see it (core only)
-  uint64_t reserved[13];
+  uint64_t reserved[11];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

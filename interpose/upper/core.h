@@ -81,7 +81,8 @@ struct TrappedCall;
 int prepare_clone(TrappedCall* call, uint64_t mask);
 long leave_process(const Call& call);
 long leave_thread(const Call& call);
-long gs_call(const Call& call);                  // arch_prctl for GS
+long gs_call(const Call& call);  // arch_prctl for GS
+long rseq_call(const Call& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
 enum Line : uint8_t { kTooManyThreads, kGsIsTaken };
 void say_once(Line which, const char* line);  // to people

@@ -54,6 +54,7 @@ bool made_in_one_piece(long nr) {
     case __NR_exit:
     case __NR_exit_group:
     case __NR_set_tid_address:
+    case __NR_rseq:
     case __NR_timer_create:
     case __NR_timer_delete:
     case __NR_io_setup:
@@ -97,6 +98,8 @@ long emulate(const Call& c) {
       return pass_on(c);
     case __NR_arch_prctl:  // the filter sends those about GS
       return gs_call(c);
+    case __NR_rseq:
+      return rseq_call(c);
     case __NR_mremap:
       return place_mremap(c);
     case __NR_brk:

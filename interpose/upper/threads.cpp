@@ -79,6 +79,7 @@ seam::ThreadRecord* new_record() {
     record->untold = 0;
     record->tid = 0;
     record->vdso_frame = 0;
+    record->rseq = 0;
     record->alternate_sp = record->alternate_size = 0;
     record->alternate_flags = seam::kNoAlternateStack;
     record->pending[0] = record->pending[1] = 0;
@@ -127,6 +128,18 @@ long gs_call(const Call& c) {
   }
   const uint64_t none = 0;  // ARCH_GET_GS
   return copy_out(c.a[1], none) ? 0 : kBadAddress;
+}
+
+// man 2 rseq: where the kernel keeps the number of the processor, and looks for a sequence to be restarted.
+long rseq_call(const Call& c) {
+  const long result = pass_on(c);
+  if (failed(result) || is_child()) return result;
+  constexpr long kUnregister = 1;
+  auto* t = seam::current_thread();
+  t->rseq = (c.a[2] & kUnregister) != 0 ? 0 : static_cast<uint64_t>(c.a[0]);
+  t->rseq_length = static_cast<uint32_t>(c.a[1]);
+  t->rseq_signature = static_cast<uint32_t>(c.a[3]);
+  return result;
 }
 
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }

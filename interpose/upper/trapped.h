@@ -42,7 +42,7 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_semop,          __NR_semtimedop,
                                    __NR_io_setup,       __NR_io_destroy,
                                    __NR_msgrcv,         __NR_msgsnd,
-                                   __NR_rt_sigreturn};
+                                   __NR_rt_sigreturn,   __NR_rseq};
 
 // Further ways to a descriptor. ioctl, fcntl and reads of the standard input are looked at in the filter.
 inline constexpr int kMakesDescriptors[] = {__NR_recvmsg,
@@ -79,8 +79,7 @@ inline constexpr int kTrappedAfterRestart[] = {
     __NR_stat, __NR_lstat, __NR_newfstatat, __NR_statx, __NR_access, __NR_faccessat, __NR_faccessat2,
     __NR_chdir, __NR_statfs, __NR_inotify_add_watch};
 
-// Told not to exist, which glibc knows how to live with. clone3 hides its arguments in memory; rseq keeps an
-// address in the thread that the kernel writes to at any time.
-inline constexpr int kAbsent[] = {__NR_clone3, __NR_rseq};
+// Told not to exist, which glibc knows how to live with: clone3 hides its arguments in memory.
+inline constexpr int kAbsent[] = {__NR_clone3};
 
 }  // namespace cropdl::upper

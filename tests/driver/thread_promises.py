@@ -46,6 +46,7 @@ for _program, _what in (
         ("threads_cxx", "of_cxx"),
         ("threads_deep", "deep_in_small_stacks"),
         ("threads_once", "pthread_once_under_way"),
+        ("threads_rseq", "that_know_their_processor"),
 ):
     promise(f"threads.alone.{_what}", _program, arguments=SHORT, chain=THREE, latest=EARLY)
 
