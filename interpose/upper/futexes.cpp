@@ -39,7 +39,12 @@ long take(uint32_t* word, bool waited, uint32_t* due) {
       if (replace(word, seen, mine)) return 0;
       continue;
     }
-    if (!is_thread(owner)) return kNoSuchProcess;
+    if (!is_thread(owner)) {  // or it has let go and ended meanwhile
+      const uint32_t again = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+      if (again == seen) return kNoSuchProcess;
+      seen = again;
+      continue;
+    }
     *due = seen | kWaiters;
     if ((seen & kWaiters) != 0 || replace(word, seen, seen | kWaiters)) return kWouldBlock;
   }

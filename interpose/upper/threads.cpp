@@ -241,7 +241,9 @@ long leave_thread(const Call& c) {
   auto* t = seam::current_thread();
   if (is_child()) return raw(__NR_exit, c.a[0]);
   if (t->kind == seam::kMainThread) leave_main_thread(t, c.a[0]);
-  if (t->upper_tid != t->tid) {  // the kernel looks for its own number in what the thread holds
+  // The kernel looks for its own number in what the thread holds; and who asks whether an owner lives
+  // (futexes.cpp) must not find one that has left and still holds.
+  if (seam::control()->restarted != 0) {
     raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
         reinterpret_cast<long>(&t->robust_size));
     release_held_futexes(t);
