@@ -123,9 +123,6 @@ def interrupted(mpi):
 
 for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.handlers_run_in_blocking_calls", interrupted, _mpi)
-    promise(f"hazard.{_mpi}.threads_that_call_mpi_are_refused_until_joined", refused, "threads", "thread",
-            "MPI_Init_thread: more than one thread may call MPI at a time (MPI_THREAD_MULTIPLE), which cannot be saved "
-            "yet while there is more than one", _mpi, 2)
     promise(f"hazard.{_mpi}.before_init_and_after_finalize", survives, "lifecycle", _mpi, 2,
             ("--steps", "60", "--pace", "25000", "--level", "funneled"), chain=("same", "same", "same"))
     promise(f"hazard.{_mpi}.other_mpi_before_init_and_after_finalize", survives, "lifecycle", _mpi, 2,

@@ -59,6 +59,8 @@ promise("threads.alone.that_change_the_process", "threads_process", arguments=(*
 promise("threads.alone.that_start_children", "threads_spawn", arguments=SHORT, chain=THREE, latest=EARLY, attempts=100)
 
 for _mpi in ("openmpi", "mpich"):
+    promise(f"threads.{_mpi}.that_call_mpi_at_the_same_time", "threads", _mpi, 2, ("--steps", "60", "--pace", "20000"),
+            chain=("same", "other", "same"), latest=0.4)
     for _name, _arguments in (("that_compute_while_main_calls_mpi", SHORT), ("that_call_mpi_in_turn", (*SHORT, "--serialized"))):
         promise(f"threads.{_mpi}.{_name}", "threads_pooled", _mpi, 2, _arguments,
                 chain=("same", "other", "same"), latest=EARLY)

@@ -117,11 +117,6 @@ class Runtime final : public lower::Library {
 
   std::string refusal() override {
     if (!state) return {};
-    // One word says what collective the process is inside of.
-    if (state->provided == seam::kThreadMultiple && seam::has_more_threads())
-      return "MPI_Init_thread: more than one thread may call MPI at a time (MPI_THREAD_MULTIPLE), which "
-             "cannot be saved "
-             "yet while there is more than one";
     if (state->unsaved_function) {
       return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
     }
