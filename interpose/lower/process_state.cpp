@@ -22,8 +22,8 @@ namespace cropdl::lower {
 namespace {
 
 std::string futexes() {
-  if (seam::state()->uses_requeue_pi == 0) return "";
-  return "the program has used FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI, which cannot be saved yet";
+  if (seam::state()->requeue_waits == 0) return "";
+  return "a thread waits by FUTEX_WAIT_REQUEUE_PI, which cannot be saved yet";
 }
 
 std::string children() {

@@ -122,7 +122,7 @@ struct PersistentState {
   uint64_t map_first;              // the main stack and the room that it grows into lie below; 0: not known
   volatile uint32_t threads_made;  // records ever given to a new thread, counted when it can be seen
   volatile uint32_t threads_high;  // one past the highest record that was ever used
-  uint32_t uses_requeue_pi;        // FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI was called
+  uint32_t requeue_waits;          // threads inside FUTEX_WAIT_REQUEUE_PI
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

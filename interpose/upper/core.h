@@ -74,6 +74,8 @@ long futex_wait(const Call& call);
 // Futexes whose words hold thread ids (futexes.cpp)
 bool has_owner(long command);                      // of FUTEX_LOCK_PI and its kin
 long owned_futex(const Call& call);                // one of those
+bool requeues(long command);                       // FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI
+long requeue_call(const Call& call);               // one of those
 void release_held_futexes(seam::ThreadRecord* t);  // the thread's robust list, as the kernel does at its end
 
 // Threads and processes (threads.cpp)
@@ -84,7 +86,7 @@ long leave_thread(const Call& call);
 long gs_call(const Call& call);  // arch_prctl for GS
 long rseq_call(const Call& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
-enum Line : uint8_t { kTooManyThreads, kGsIsTaken };
+enum Line : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue };
 void say_once(Line which, const char* line);  // to people
 bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table
                     // there

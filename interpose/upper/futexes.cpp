@@ -5,6 +5,7 @@
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
+#include "interpose/upper/clocks.h"
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
@@ -60,8 +61,15 @@ long wait_for(uint32_t* word, uint32_t due, const Call& c) {
   return c.a[3] != 0 ? futex_wait(wait) : pass_on(wait);
 }
 
+// A time that the kernel refuses before it looks at anything else.
+bool has_bad_time(const Call& c) {
+  Time given;
+  return c.a[3] != 0 && (!copy_in(&given, c.a[3]) || !is_valid(given));
+}
+
 long lock(const Call& c) {
   constexpr long kTimedOut = -110;
+  if (has_bad_time(c)) return pass_on(c);
   auto* word = reinterpret_cast<uint32_t*>(c.a[0]);
   for (bool waited = false;; waited = true) {
     uint32_t due = 0;
@@ -112,6 +120,34 @@ bool has_owner(long command) {
     default:
       return false;
   }
+}
+
+bool requeues(long command) {
+  return (command & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE_PI ||
+         (command & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
+}
+
+// The kernel gives an owned futex to a waiter itself, by its own number; no C library asks for that any more.
+long requeue_call(const Call& c) {
+  const bool waits = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
+  uint32_t word;
+  const bool refused_anyhow =
+      (waits && (has_bad_time(c) || !copy_in(&word, c.a[0]) || word != static_cast<uint32_t>(c.a[2]))) ||
+      !can_be_written(reinterpret_cast<const void*>(c.a[4] & ~3l), sizeof(uint32_t));
+  if (is_child() || refused_anyhow) return pass_on(c);
+  if (seam::control()->restarted != 0) {
+    say_once(kNoRequeue,
+             "cropdl: the program uses FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI after a restart, where "
+             "it is told "
+             "ENOSYS\n");
+    constexpr long kNoSuchCall = -38;
+    return kNoSuchCall;
+  }
+  if (!waits) return pass_on(c);
+  __atomic_fetch_add(&seam::state()->requeue_waits, 1, __ATOMIC_RELAXED);
+  const long result = c.a[3] != 0 ? futex_wait(c) : pass_on(c);
+  __atomic_fetch_sub(&seam::state()->requeue_waits, 1, __ATOMIC_RELAXED);
+  return result;
 }
 
 long owned_futex(const Call& c) {

@@ -1,7 +1,6 @@
 // The one table of what the filter traps and who performs it. interpose/lower/filter.cpp must trap the same
 // numbers.
 #include <asm/unistd.h>
-#include <linux/futex.h>
 
 #include "interpose/upper/core.h"
 
@@ -131,11 +130,7 @@ long emulate(const Call& c) {
     case __NR_clock_nanosleep:
       return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
     case __NR_futex:
-      if ((c.a[1] & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE_PI ||
-          (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI) {
-        if (!is_child()) seam::state()->uses_requeue_pi = 1;
-        return pass_on(c);
-      }
+      if (requeues(c.a[1])) return requeue_call(c);
       return seam::control()->restarted != 0 && has_owner(c.a[1]) ? owned_futex(c) : futex_wait(c);
 
     case __NR_exit:
