@@ -120,9 +120,9 @@ Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sin
 }
 
 Result<coord::ImageSummary> save_image(const std::string& directory) {
-  const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);  // as above
   auto snapshot = take_snapshot(directory);
   if (!snapshot) return snapshot.error();
+  const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);  // only now: the program's own is in the snapshot
   coord::ImageSummary summary;
   summary.file = restart::image_name(process().launch.rank);
   auto sink = restart::ImageWriter::create(directory + "/" + summary.file, seam::kSeamVersion,
