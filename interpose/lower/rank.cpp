@@ -59,12 +59,15 @@ std::string Rank::place_refusal() const {
 
 bool Rank::try_stop() {
   if (!holding_) return false;
-  begin_thread_stop();
+  {
+    const std::lock_guard lock(mutex_);  // the main thread may be about to end a former stop
+    begin_thread_stop();
+    stop_ = true;
+  }
   set_attention(seam::kAttentionStop);
   const bool others = stop_threads();
   {
     const std::lock_guard lock(mutex_);
-    stop_ = true;
     if (others && !others_stopped_) {
       others_stopped_ = true;
       wake_.notify_one();
@@ -126,9 +129,13 @@ void Rank::resume() {
     stop_ = false;
     others_stopped_ = false;
     serving_ = false;
-    wake_.notify_one();
+    // While the main thread serves, it may be looking at the others, writing their memory, or be about to
+    // post what they have begun before: it lets them go when it is done.
+    if (here_)
+      wake_.notify_one();
+    else
+      release_threads();
   }
-  release_threads();
 }
 
 void Rank::stay() {
@@ -183,6 +190,7 @@ void Rank::serve() {
     }
   }
   here_ = false;
+  release_threads();
 }
 
 void Rank::drain_some(std::unique_lock<std::mutex>& lock) {

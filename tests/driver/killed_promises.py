@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Promises about single ranks that are killed (SIGKILL to exactly one process) in the middle of each phase of a checkpoint, or of a
+restart; about ranks that are stopped, and about a `cropdl checkpoint` that is killed. Whatever was killed: nothing of a torn
+version is visible, older versions are whole, the job ends as a native one, nothing is left over, and a restart from the last
+whole version ends with the undisturbed native run's digest.
+
+`killed_promises.py --random MPI KILLS [SEED]` kills at random, in chains of restarts (docs/testing.md)."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from driver import (Failure, Log, PATIENCE, Place, app, check_whole, describe, expect, launcher, logs_of, native, promise_main, read_proc,
+                    tail, take_checkpoint, tool)
+
+# Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
+PHASES = {"holding": "holding", "stopping": "stopping", "draining": "draining", "writing": "writing", "publishing": "writing"}
+RANKS = 3
+CRASH = re.compile(r"terminate called|Segmentation|Assertion|self check failed|signal 11|signal 6\b")
+PROMISES = {}
+
+
+def promise(name, function, *args):
+    PROMISES[name] = lambda: function(*args)
+
+
+# --- Processes ---------------------------------------------------------------------------------------------------
+
+def rank_of(pid):
+    found = re.search(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)\0", read_proc(pid, "environ"))
+    return int(found.group(1)) if found else -1
+
+
+def by_rank(job):
+    return {rank_of(pid): pid for pid in job.ranks()}
+
+
+def states(pid):
+    try:
+        return [read_proc(f"{pid}/task/{task}", "stat").rpartition(b")")[2].split()[:1] for task in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
+def send(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def freeze(pids):
+    """All threads of the ranks stand still, or will do so when the kernel has done what they wait for."""
+    send(pids, signal.SIGSTOP)
+    end = time.monotonic() + 0.2
+    while any(s not in ([b"T"], [b"D"]) for pid in pids for s in states(pid)) and time.monotonic() < end:
+        pass
+
+
+def wait_until(condition, text, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not condition():
+        expect(time.monotonic() < end, text() if callable(text) else text)
+        time.sleep(0.005)
+
+
+# --- A run, and its kills ----------------------------------------------------------------------------------------
+
+class Run:
+    """One run of tests/apps/mpi/phases.c, killed and restarted as often as one likes."""
+
+    def __init__(self, place, mpi, what, steps=24, pace=10000, rng=random):
+        self.place, self.mpi, self.rng = place, mpi, rng
+        self.arguments = (what, "--steps", str(steps), "--pace", str(pace))
+        self.program = f"{mpi}/phases"
+        self.reference = native(place, self.program, self.arguments, mpi, RANKS)
+        self.natively = {}
+        self.environment = {"CROPDL_TRACE_PHASE": "1"}
+        self.job = place.run(self.program, self.arguments, mpi, RANKS, environment=self.environment, log=place.path("log"))
+
+    def over(self):
+        return any(log.digest is not None for log in logs_of(self.job.log, RANKS))
+
+    def native_end(self, victim):
+        """The launcher's exit status when that rank of a native job is killed."""
+        if victim not in self.natively:
+            log = self.place.path(f"natively-{victim}")
+            job = self.place.start(launcher(self.mpi, RANKS) + [app(self.program), *self.arguments, "--log", log], log)
+            job.wait_for_step(1)
+            os.kill(by_rank(job)[victim], signal.SIGKILL)
+            self.natively[victim] = job.process.wait(timeout=PATIENCE)
+            job.kill_all()
+        return self.natively[victim]
+
+    def a_version(self):
+        self.job.wait_for_step(Log(self.job.log).last_step() + 1)
+        take_checkpoint(self.place, self.job)
+
+    def ask(self):
+        return subprocess.Popen([tool("cropdl"), "checkpoint", self.place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+
+    def find(self, phase):
+        """Asks for checkpoints until the ranks are found in that phase; leaves them frozen. The request, or None if the run ended."""
+        end = time.monotonic() + PATIENCE
+        asked = None
+        while not self.over() and self.job.alive():
+            expect(time.monotonic() < end, f"never found {phase}: {describe(self.job)}")
+            if asked is None or asked.poll() is not None:
+                wait_until(lambda: self.place.phase() == "idle" or not self.job.alive(), "no end of a checkpoint that was reported")
+                asked = self.ask()
+            if self.place.phase() != phase:
+                continue
+            pids = self.job.ranks()
+            freeze(pids)
+            if self.place.phase() == phase and asked.poll() is None:
+                return asked
+            send(pids, signal.SIGCONT)
+        return None
+
+    def kill(self, victim, asked=None):
+        """Kills that rank, alone, lets the others go on, and checks what becomes of the job and of the request."""
+        expected = self.native_end(victim)
+        before = self.place.versions()
+        with open(os.path.join(self.place.store, "job")) as f:
+            address = re.search(r"cropdl-[0-9a-f]+", f.read()).group(0)
+        pids = self.job.ranks()
+        os.kill(by_rank(self.job)[victim], signal.SIGKILL)
+        send(pids, signal.SIGCONT)
+        self.ends(victim, expected)
+        with open("/proc/net/unix") as f:
+            expect(address not in f.read(), f"the socket {address} is left over")
+        if asked:
+            text = asked.communicate(timeout=PATIENCE)[0].strip()
+            words = (rf"cropdl: checkpoint refused: rank {victim} is gone: its process \(pid \d+\) died( or left the job)?",
+                     rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
+                     r"version \d+: .*")
+            expect(any(re.fullmatch(w, text) for w in words), f"`cropdl checkpoint` says: {text!r}")
+            expect(asked.returncode == 0 or not text.startswith("version"), text)
+            if asked.returncode == 0:
+                expect(int(text.split(":")[0].split()[1]) in self.place.versions(), f"{text}, and it is not there")
+        # Of the images that were being written none, or all, is a version.
+        now = self.place.versions()
+        expect(set(before) <= set(now) and len(now) <= len(before) + 1, f"versions {before}, then {now}")
+        status, text, _ = self.place.ask([tool("cropdl"), "verify", self.place.store])
+        expect(status == 0 and len(text.splitlines()) == len(now), f"verify: {status}: {text}")
+        return len(now) > len(before)
+
+    def ends(self, victim, expected):
+        try:
+            status = self.job.process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"rank {victim} was killed, and the job still runs\n{describe(self.job)}")
+        expect(status == expected, f"rank {victim} was killed: the launcher ends with {status}, natively {expected}\n{tail(self.job.output())}")
+        wait_until(lambda: not self.job.processes(), lambda: f"left over: {describe(self.job)}", 20)
+        output = self.job.output()
+        own = [line for line in output.splitlines() if line.startswith("cropdl") and "continues from version" not in line]
+        expect(len(own) <= 1 and not CRASH.search(output), f"not one clear line:\n{output}")
+
+    def restart(self, wait=True):
+        self.before = logs_of(self.job.log, RANKS)
+        self.newest = self.place.versions()[-1]
+        self.job = self.place.restart(self.mpi, RANKS, environment=self.environment, log=self.job.log)
+        if wait:
+            self.goes_on()
+
+    def goes_on(self):
+        """From the newest version, with the same memory; what a killed job left in the store is gone."""
+        line = f"cropdl-restart: continues from version {self.newest}"
+        wait_until(lambda: line in self.job.output() or not self.job.alive(), lambda: f"does not go on: {describe(self.job)}")
+        expect(line in self.job.output(), f"no line {line!r}: {self.job.output()}")
+        left = [name for name in os.listdir(self.place.store) if name.startswith(("tmp-", "apart-"))]
+        expect(not left, f"left in the store: {left}")
+        for old in self.before:
+            expect(Log(old.path).nonces == old.nonces, f"{old.path}: started over")
+
+    def finish(self):
+        self.job.finish()
+        names = set(os.listdir(self.place.store))
+        expect(not [n for n in names if not re.fullmatch(r"v\d+|store\.json|lock|phase", n)], f"left in the store: {sorted(names)}")
+        for rank, (one, undisturbed) in enumerate(zip(logs_of(self.job.log, RANKS), self.reference, strict=True)):
+            check_whole(one)
+            expect(one.digest == undisturbed.digest, f"rank {rank}: digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
+
+
+def killed_while(mpi, phase):
+    """The hub's rank, and then another one."""
+    with Place("killed") as place:
+        run = Run(place, mpi, PHASES[phase])
+        run.a_version()
+        for victim in (0, RANKS - 1):
+            asked = run.find(phase)
+            expect(asked, "the run was over before it could be killed")
+            torn = "all of it" if run.kill(victim, asked) else "nothing"
+            print(f"rank {victim} killed while {phase}: {torn} of the version is there")
+            run.restart()
+        run.finish()
+
+
+for _mpi in ("openmpi", "mpich"):
+    for _phase in PHASES:
+        promise(f"killed.{_mpi}.rank_while_{_phase}", killed_while, _mpi, _phase)
+
+
+def refused_meanwhile(mpi):
+    """Another rank refuses the checkpoint while this one still looks at its many threads, again and again: no harm is done."""
+    with Place("refused") as place:
+        arguments = ("--steps", "100", "--pace", "20000")
+        reference = native(place, f"{mpi}/threads_refused", arguments, mpi, 2)
+        job = place.run(f"{mpi}/threads_refused", arguments, mpi, 2)
+        job.wait_for_step(2)
+        asked = 0
+        while asked < 10 and min(log.last_step() for log in logs_of(job.log, 2)) < 40:
+            status, text, seconds = place.checkpoint(20)
+            expect(status != 0 and re.fullmatch(r"cropdl: checkpoint refused: rank 1: a pipe \(descriptor \d+\) cannot be saved yet", text), text)
+            expect(seconds < 8, f"refused after {seconds:.1f} s")
+            asked += 1
+        print(f"refused {asked} times")
+        expect(asked > 3, f"only {asked} requests")
+        job.wait_for_step(60)
+        take_checkpoint(place, job)
+        job.kill_ranks()
+        job = place.restart(mpi, 2)
+        job.finish()
+        for one, undisturbed in zip(logs_of(job.log, 2), reference, strict=True):
+            check_whole(one)
+            expect(one.digest == undisturbed.digest, f"digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"killed.{_mpi}.attempt_that_ends_while_many_threads_are_looked_at", refused_meanwhile, _mpi)
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES))
