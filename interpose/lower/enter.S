@@ -54,24 +54,4 @@ cropdl_clone_thread:
 	mov %r8, %rdi
 	call *%r9
 	ud2
-
-/* void cropdl_run_on(fn rdi, argument rsi, uint64_t fs rdx, uint64_t stack rcx): fn(argument) on another stack with
-   another FS base, and back. */
-	.globl cropdl_run_on
-	.type cropdl_run_on, @function
-cropdl_run_on:
-	push %rbp
-	push %rbx
-	mov %rsp, %rbp
-	rdfsbase %rbx
-	mov %rcx, %rsp
-	wrfsbase %rdx
-	mov %rdi, %rax
-	mov %rsi, %rdi
-	call *%rax
-	wrfsbase %rbx
-	mov %rbp, %rsp
-	pop %rbx
-	pop %rbp
-	ret
 	.section .note.GNU-stack, "", @progbits

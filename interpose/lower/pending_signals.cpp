@@ -26,14 +26,6 @@ struct Taken {
   }
 };
 
-// The masks of /proc/thread-self/status: what is pending for this thread alone.
-uint64_t pending_for_thread() {
-  std::ifstream in("/proc/thread-self/status");
-  for (std::string line; std::getline(in, line);)
-    if (line.rfind("SigPnd:", 0) == 0) return strtoull(line.c_str() + 7, nullptr, 16);
-  return 0;
-}
-
 bool queue(const Taken& t) {
   const pid_t pid = getpid();
   const auto info = reinterpret_cast<long>(&t.info);
@@ -74,6 +66,13 @@ bool parse(const std::string& text, siginfo_t* info) {
 }
 
 }  // namespace
+
+uint64_t pending_for_thread() {
+  std::ifstream in("/proc/thread-self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("SigPnd:", 0) == 0) return strtoull(line.c_str() + 7, nullptr, 16);
+  return 0;
+}
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   const uint64_t set = ~seam::kReservedSignals;

@@ -3,6 +3,7 @@
 // blocked, or START.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct PendingSignal {
 // while it was being stopped, what the kernel or the program itself has sent. What others sent then, such as
 // a scheduler's SIGTERM, comes after the cut. They stay pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
+
+// The mask of signals that are pending for the calling thread alone.
+uint64_t pending_for_thread();
 
 // Makes them pending again, in another process.
 Status queue_again(const std::vector<PendingSignal>& signals);

@@ -26,7 +26,6 @@
 extern "C" {
 long cropdl_clone_thread(uint64_t flags, uint64_t stack, int32_t* tid, void (*)(cropdl::seam::ThreadRecord*),
                          cropdl::seam::ThreadRecord*);
-void cropdl_run_on(void (*)(void*), void* argument, uint64_t fs, uint64_t stack);
 [[noreturn]] void cropdl_continue(uint64_t context, uint64_t fs, cropdl::seam::ThreadRecord*);
 }
 
@@ -90,12 +89,12 @@ struct Work {
   uint32_t done;
 };
 
-void run_work(void* argument) { (*static_cast<Work*>(argument)->run)(); }
+void run_work(void* argument, long) { (*static_cast<Work*>(argument)->run)(); }
 
 // With the thread's own FS base, on its signal stack: no C library.
 __attribute__((optimize("no-stack-protector"))) void begin_work(ThreadRecord* t) {
   auto* work = reinterpret_cast<Work*>(t->task_argument);
-  cropdl_run_on(run_work, work, borrowed.fs, borrowed.stack);
+  seam::call_on_stack(reinterpret_cast<void*>(run_work), work, 0, borrowed.fs, borrowed.stack);
   __atomic_store_n(&work->done, 1u, __ATOMIC_SEQ_CST);
   upper::raw(SYS_futex, reinterpret_cast<long>(&work->done), FUTEX_WAKE_PRIVATE, INT_MAX);
 }
@@ -108,16 +107,6 @@ void run_on(ThreadRecord& t, const std::function<void()>& run) {
   while (__atomic_load_n(&work.done, __ATOMIC_SEQ_CST) == 0)
     syscall(SYS_futex, &work.done, FUTEX_WAIT_PRIVATE, 0, nullptr);
   while (__atomic_load_n(&t.task, __ATOMIC_SEQ_CST) != nullptr) sched_yield();  // `work` is not used any more
-}
-
-uint64_t pending_mask() {
-  char text[4096];
-  FILE* f = fopen("/proc/thread-self/status", "re");
-  uint64_t mask = 0;
-  while (f != nullptr && fgets(text, sizeof text, f) != nullptr)
-    if (sscanf(text, "SigPnd: %lx", &mask) == 1) break;
-  if (f != nullptr) fclose(f);
-  return mask;
 }
 
 struct Seen {
@@ -149,7 +138,7 @@ Seen look(const ThreadRecord& t, const AttributeValues& mains, pid_t main) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
   s.cpu = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec + t.cpu_before;
   s.usage = usage_of_thread(t.usage_before);
-  if (pending_mask() != 0) {
+  if (pending_for_thread() != 0) {
     const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
     for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
       if (!p.process) s.pending.push_back(std::move(p));
@@ -310,14 +299,13 @@ Status try_threads(const std::vector<SavedThread>& threads) {
   size_t made = 0;
   long result = 0;
   for (; made < threads.size(); ++made) {
-    // CLEARTID: the kernel says when it does not use the stack any more.
     result = cropdl_clone_thread(kThread | CLONE_PARENT_SETTID, *stacks + (made + 1) * kFirstStack,
                                  &tids[made], end_thread, nullptr);
     if (upper::failed(result)) break;
   }
   __atomic_store_n(&gate, kEnd, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &gate, FUTEX_WAKE_PRIVATE, INT_MAX);
-  for (size_t i = 0; i < made; ++i)
+  for (size_t i = 0; i < made; ++i)  // a number that is gone uses its stack no more
     while (syscall(SYS_tgkill, getpid(), tids[i], 0) == 0) sched_yield();
   gate = kShut;
   munmap(reinterpret_cast<void*>(*stacks), threads.size() * kFirstStack);

@@ -64,7 +64,8 @@ std::string look_at_stopped_program() {
 }
 
 Result<Snapshot> take_snapshot(const std::string& directory) {
-  // Once more: when this rank had stopped, others still ran, and wrote to files that both have open.
+  // Once more: when this rank had stopped, others still ran, wrote to files that both have open, and may have
+  // sent signals to its threads.
   auto seen = look();
   if (!seen) return seen.error();
   note_ids();

@@ -50,7 +50,7 @@ struct ThreadRecord {
   ThreadRecord* self;  // for `mov %gs:0, reg`
   uint64_t upper_fs;   // FS base of the thread in the UH; true when it is in the LH or stopped
   uint64_t lower_fs;   // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
-  uint64_t lower_sp;   // stack on which serve() runs, main thread only
+  uint64_t lower_sp;   // stack of the LH: serve() and stay() run on main's, leave() on that of who calls it
   int32_t used;        // ThreadUse
   int32_t tid;         // kernel's id in this run
   int32_t upper_tid;   // the id the UH was told when the thread began

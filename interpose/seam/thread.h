@@ -34,6 +34,28 @@ inline void set_gs_base(uint64_t v) { __asm__ volatile("wrgsbase %0" ::"r"(v) : 
 // The calling UH thread's record. Not for threads of the LH: they inherit a GS base that is not theirs.
 inline ThreadRecord* current_thread() { return reinterpret_cast<ThreadRecord*>(gs_base()); }
 
+// Calls fn(first, second) on another stack with another FS base, and comes back. What it needs of the caller
+// it keeps in registers: a thread is not saved meanwhile, or never comes back.
+__attribute__((naked, noinline)) inline void call_on_stack(void* /*fn*/, void* /*first*/, long /*second*/,
+                                                           uint64_t /*fs*/, uint64_t /*stack*/) {
+  __asm__(R"(
+    push %rbp
+    push %rbx
+    mov %rsp, %rbp
+    rdfsbase %rbx
+    mov %r8, %rsp
+    wrfsbase %rcx
+    mov %rdi, %rax
+    mov %rsi, %rdi
+    mov %rdx, %rsi
+    call *%rax
+    wrfsbase %rbx
+    mov %rbp, %rsp
+    pop %rbx
+    pop %rbp
+    ret)");
+}
+
 // Runs `fn(args...)`, a function of the program, with the thread's UH FS base. Called in the LH (FS base ==
 // lower_fs) on a UH thread; no checkpoint is taken before it returns: the gate pinned the thread.
 // noinline and no stack protector: the compiler must not read TLS across the switch.

@@ -59,16 +59,20 @@ long read_clock(const Call& c) {
   return result;
 }
 
+// Of former runs, for whom getrusage(2) is asked.
+const int64_t* former_usage(int who) {
+  constexpr int kSelf = 0, kChildren = -1;
+  const auto& usage = seam::control()->clocks.usage;
+  if (who == kSelf) return usage[0];
+  if (who == kChildren) return usage[1];
+  const auto& t = *seam::current_thread();
+  return t.kind == seam::kMainThread ? usage[2] : t.usage_before;
+}
+
 long usage_call(const Call& c) {
   const long result = raw(c.nr, c.a[0], c.a[1]);
   if (result != 0 || is_child()) return result;
-  const int who = static_cast<int>(c.a[0]);  // RUSAGE_SELF 0, RUSAGE_CHILDREN -1, RUSAGE_THREAD 1
-  const auto& t = *seam::current_thread();
-  const int64_t* more = who == 1 && t.kind != seam::kMainThread
-                            ? t.usage_before
-                            : seam::control()->clocks.usage[who == 0    ? 0
-                                                            : who == -1 ? 1
-                                                                        : 2];
+  const int64_t* more = former_usage(static_cast<int>(c.a[0]));
   auto* usage = reinterpret_cast<Usage*>(c.a[1]);
   add_times(usage->user, more);
   add_times(usage->system, more + 2);

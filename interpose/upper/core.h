@@ -16,6 +16,11 @@ inline void set_signal_mask(uint64_t mask, uint64_t* former = nullptr) {
   raw(14 /* rt_sigprocmask */, kSetMask, reinterpret_cast<long>(&mask), reinterpret_cast<long>(former), 8);
 }
 
+// Calls `fn(t, argument)`, a function of the control page, with the thread's LH stack and FS base.
+inline void call_on_lower(void* fn, seam::ThreadRecord* t, long argument = 0) {
+  seam::call_on_stack(fn, t, argument, t->lower_fs, t->lower_sp);
+}
+
 // Nothing interrupts the thread meanwhile: between a system call and the note of what it did, or while ids
 // and times of this run are in registers, it must not be saved, and no handler may leave by longjmp. Not
 // around calls that wait.

@@ -202,28 +202,6 @@ cropdl_return:
 	lea 8(%rsp), %rsp               /* as if it had returned to the restorer */
 	jmp cropdl_core_restorer
 
-/* long cropdl_on_lower(fn rdi, record rsi, argument rdx): runs fn(record, argument) on the record's LH stack with
-   its LH FS base and comes back. */
-	.globl cropdl_on_lower
-	.type cropdl_on_lower, @function
-cropdl_on_lower:
-	push %rbp
-	push %rbx
-	mov %rsp, %rbp
-	rdfsbase %rbx
-	mov THREAD_LOWER_SP(%rsi), %rsp
-	mov THREAD_LOWER_FS(%rsi), %rax
-	wrfsbase %rax
-	mov %rdi, %rax
-	mov %rsi, %rdi
-	mov %rdx, %rsi
-	call *%rax
-	wrfsbase %rbx
-	mov %rbp, %rsp
-	pop %rbx
-	pop %rbp
-	ret
-
 /* The proxy vDSO. The real one lies elsewhere in every run, so a context within it can be neither saved nor left below a
    handler: whoever interrupts such a call finds this frame (ThreadRecord::vdso_frame) and sends the thread back to its
    beginning (begin_vdso_call_anew); reading a clock twice does no harm. */

@@ -16,7 +16,6 @@ void cropdl_core_masked_entry();
 void cropdl_core_int80();
 void cropdl_return();
 extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[], cropdl_core_trampoline_decides[];
-long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 }
 #pragma GCC visibility pop
 
@@ -338,7 +337,7 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
     t->upper_fs = fs;
     seam::control()->lend_lower_fs(t);
   }
-  cropdl_on_lower(reinterpret_cast<void*>(seam::control()->serve), t, 0);
+  upper::call_on_lower(reinterpret_cast<void*>(seam::control()->serve), t);
 }
 
 // At the exit from the LH: stops here if the rank is wanted. All signals are blocked while ids of this run

@@ -5,16 +5,12 @@
 #include "interpose/upper/core.h"
 #include "interpose/upper/offsets.h"
 
-static_assert(offsetof(cropdl::seam::ThreadRecord, lower_fs) == THREAD_LOWER_FS);
-static_assert(offsetof(cropdl::seam::ThreadRecord, lower_sp) == THREAD_LOWER_SP);
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_return) == THREAD_CLONE_RETURN);
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_record) == THREAD_CLONE_RECORD);
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_mask) == THREAD_CLONE_MASK);
 static_assert(offsetof(cropdl::seam::ThreadRecord, vdso_frame) == THREAD_VDSO_FRAME);
 static_assert(cropdl::seam::kState + offsetof(cropdl::seam::PersistentState, files) == STATE_FILES);
 static_assert(cropdl::seam::kMaxDescriptors == STATE_MAX_FILES);
-
-extern "C" long cropdl_on_lower(void* fn, cropdl::seam::ThreadRecord*, long argument);
 
 namespace cropdl::upper {
 namespace {
@@ -231,7 +227,7 @@ namespace {
     raw(__NR_futex, static_cast<long>(t->clear_tid), kWake, 1);
   if (!seam::has_more_threads()) raw(__NR_exit_group, code);
   t->pinned = t->pinned + 1;
-  cropdl_on_lower(reinterpret_cast<void*>(seam::control()->stay), t, code);
+  call_on_lower(reinterpret_cast<void*>(seam::control()->stay), t, code);
   for (;;) raw(__NR_exit_group, code);
 }
 
@@ -258,7 +254,7 @@ long leave_process(const Call& c) {
   if (!is_child()) {
     t->pinned = t->pinned + 1;
     if (t->lower_fs == 0) seam::control()->lend_lower_fs(t);
-    cropdl_on_lower(reinterpret_cast<void*>(seam::control()->leave), t, c.a[0]);
+    call_on_lower(reinterpret_cast<void*>(seam::control()->leave), t, c.a[0]);
   }
   return raw(__NR_exit_group, c.a[0]);
 }
