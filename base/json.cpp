@@ -42,7 +42,7 @@ bool too_deep(const std::string& text) {
 
 }  // namespace
 
-void wrong_type(const std::string& expected) {
+void throw_wrong_json_type(const std::string& expected) {
   throw json::type_error::create(302, "expected " + expected, static_cast<const json*>(nullptr));
 }
 
@@ -57,17 +57,17 @@ json json_bytes(const std::vector<std::string>& list) {
   return array;
 }
 
-std::string bytes_of(const json& value) {
+std::string bytes_from_json(const json& value) {
   if (!value.is_object()) return value.get<std::string>();
   std::optional<std::string> bytes = bytes_of_hex(value.at("hex").get<std::string>());
-  if (!bytes) wrong_type("hexadecimal digits");
+  if (!bytes) throw_wrong_json_type("hexadecimal digits");
   return *bytes;
 }
 
-std::vector<std::string> list_of(const json& value) {
-  if (!value.is_array()) wrong_type("a list");
+std::vector<std::string> list_from_json(const json& value) {
+  if (!value.is_array()) throw_wrong_json_type("a list");
   std::vector<std::string> list;
-  for (const json& item : value) list.push_back(bytes_of(item));
+  for (const json& item : value) list.push_back(bytes_from_json(item));
   return list;
 }
 
@@ -77,11 +77,11 @@ std::string hex_text(uint64_t value) {
   return text;
 }
 
-uint64_t hex_of(const json& value) {
+uint64_t hex_from_json(const json& value) {
   std::string text = value.get<std::string>();
   if (text.size() != 18 || text.compare(0, 2, "0x") != 0 ||
       text.find_first_not_of("0123456789abcdef", 2) != std::string::npos)
-    wrong_type("0x and 16 hexadecimal digits");
+    throw_wrong_json_type("0x and 16 hexadecimal digits");
   return std::stoull(text.substr(2), nullptr, 16);
 }
 
@@ -96,10 +96,10 @@ Result<json> unsealed(const std::string& text, const std::string& where, uint32_
     json object = too_deep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
     if (object.is_discarded() || !object.is_object())
       return Error{where + ": damaged: it is not a JSON object"};
-    uint64_t recorded = hex_of(object.at("checksum"));
+    uint64_t recorded = hex_from_json(object.at("checksum"));
     object.erase("checksum");
     if (checksum(object.dump()) != recorded) return Error{where + ": damaged: its checksum differs"};
-    uint64_t format = integer_of<uint64_t>(object.at("format"));
+    uint64_t format = integer_from_json<uint64_t>(object.at("format"));
     if (format > newest_format)
       return Error{where + ": was written by a newer CropDL (format " + std::to_string(format) +
                    ", this one reads " + std::to_string(newest_format) + ")"};

@@ -14,28 +14,28 @@
 
 namespace cropdl {
 
-[[noreturn]] void wrong_type(const std::string& expected);  // throws nlohmann::json::type_error
+[[noreturn]] void throw_wrong_json_type(const std::string& expected);  // throws nlohmann::json::type_error
 
 // A string that is valid UTF-8 stands as it is, any other (paths and arguments may be) as {"hex": "…"}.
 nlohmann::json json_bytes(const std::string& bytes);
 nlohmann::json json_bytes(const std::vector<std::string>& list);
-std::string bytes_of(const nlohmann::json& value);              // throws nlohmann::json::exception
-std::vector<std::string> list_of(const nlohmann::json& value);  // likewise
+std::string bytes_from_json(const nlohmann::json& value);              // throws nlohmann::json::exception
+std::vector<std::string> list_from_json(const nlohmann::json& value);  // likewise
 
 // A whole number that T can hold: nlohmann's own conversions wrap and cut without a word. Throws likewise.
 template <class T>
-T integer_of(const nlohmann::json& value) {
+T integer_from_json(const nlohmann::json& value) {
   if (value.is_number_unsigned() && std::in_range<T>(value.get<uint64_t>()))
     return static_cast<T>(value.get<uint64_t>());
   if (value.is_number_integer() && !value.is_number_unsigned() && std::in_range<T>(value.get<int64_t>()))
     return static_cast<T>(value.get<int64_t>());
-  wrong_type("a whole number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
-             std::to_string(std::numeric_limits<T>::max()));
+  throw_wrong_json_type("a whole number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
+                        std::to_string(std::numeric_limits<T>::max()));
 }
 
 // 64-bit numbers that must survive tools which know only doubles: "0x…", 16 digits.
 std::string hex_text(uint64_t value);
-uint64_t hex_of(const nlohmann::json& value);
+uint64_t hex_from_json(const nlohmann::json& value);
 
 // The object as text, with "checksum": XXH3-64 of its compact form without that member.
 std::string sealed_text(nlohmann::json object);

@@ -48,14 +48,14 @@ class Call {
   void wait_without_limit() { deadline_ = -1; }
 
   Status send(const Message& message) {
-    if (!channel_.send(to_bytes(message))) return died();
+    if (!channel_.send(message_bytes(message))) return died();
     return {};
   }
 
   Result<Message> receive() {
     for (;;) {
       while (!arrived_.empty()) {
-        const std::optional<Message> m = from_bytes(arrived_.front());
+        const std::optional<Message> m = message_from_bytes(arrived_.front());
         arrived_.erase(arrived_.begin());
         if (!m) return Error{"the job on " + directory_ + " was started by another version of CropDL"};
         return *m;
@@ -91,7 +91,7 @@ class Call {
   }
 
   Status greet() {
-    const Peer peer = channel_.stream().peer();
+    const PeerProcess peer = channel_.stream().peer();
     if (peer.other_user && geteuid() != 0)
       return Error{"the job on " + directory_ + " belongs to another user"};
     process_ = channel_.stream().watch();

@@ -97,7 +97,7 @@ void Hub::accept_all(int64_t now) {
   for (;;) {
     std::unique_ptr<Stream> stream = listener_->accept();
     if (!stream) return;
-    const Peer peer = stream->peer();
+    const PeerProcess peer = stream->peer();
     if (peer.other_user && !peer.administrator) continue;  // root may ask for anyone's checkpoint
     Connection& c = connections_.emplace_back(std::move(stream));
     c.pid = peer.pid;
@@ -111,7 +111,7 @@ void Hub::serve(Connection& c, short events, int64_t now) {
   const bool open = c.channel.receive(&messages);
   for (const std::string& bytes : messages) {
     if (c.broken) break;
-    if (const std::optional<Message> m = from_bytes(bytes))
+    if (const std::optional<Message> m = message_from_bytes(bytes))
       on_message(c, *m, now);
     else
       c.broken = true;
@@ -137,9 +137,9 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     look_for_apart(now);
     if (coordinator_.request(now, &out)) {
       c.waits = asked_by_client_ = true;
-      c.broken = !c.channel.send(to_bytes(Accepted{}));
+      c.broken = !c.channel.send(message_bytes(Accepted{}));
     } else {
-      c.broken = !c.channel.send(to_bytes(Rejected{"a checkpoint of this job is already being taken"}));
+      c.broken = !c.channel.send(message_bytes(Rejected{"a checkpoint of this job is already being taken"}));
     }
   } else if (std::holds_alternative<AskStatus>(message)) {
     StatusIs status;
@@ -148,7 +148,7 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     status.joined = static_cast<uint32_t>(std::count(joined_.begin(), joined_.end(), true));
     status.last_version = last_version_;
     status.last_line = last_line_;
-    c.broken = !c.channel.send(to_bytes(status));
+    c.broken = !c.channel.send(message_bytes(status));
   }
   carry_out(std::move(out), now);
 }
@@ -166,13 +166,13 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   else if (hello.rank != kNoRank && joined_[hello.rank])
     why = "there is such a rank already";
   if (!why.empty()) {
-    c.channel.send(to_bytes(Rejected{why}));
+    c.channel.send(message_bytes(Rejected{why}));
     c.broken = true;
     return;
   }
   c.known = true;
   c.rank = hello.rank;
-  c.broken = !c.channel.send(to_bytes(Welcome{}));
+  c.broken = !c.channel.send(message_bytes(Welcome{}));
   if (c.rank == kNoRank) return;
   c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;
@@ -253,7 +253,7 @@ void Hub::to_rank(uint32_t rank, const Message& message) {
   if (rank == 0) {
     for_own_rank_.push_back(message);
   } else if (Connection* c = ranks_[rank]; c != nullptr && !c->broken) {
-    c->broken = !c->channel.send(to_bytes(message));
+    c->broken = !c->channel.send(message_bytes(message));
   }
 }
 
@@ -288,7 +288,7 @@ void Hub::finished(const Outcome& outcome, int64_t now) {
   for (Connection& c : connections_)
     if (c.waits) {
       c.waits = false;
-      c.broken = !c.channel.send(to_bytes(Done{outcome}));
+      c.broken = !c.channel.send(message_bytes(Done{outcome}));
     }
   if (!asked_by_client_ && outcome.too_early) {  // nobody asked at this moment: it comes when they are ready
     if (next_interval_ != 0) next_interval_ = std::min(next_interval_, now + kTooEarlyPause);

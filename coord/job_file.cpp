@@ -78,14 +78,15 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
   if (!text) return text.error();
   try {
     const nlohmann::json j = nlohmann::json::parse(*text);
-    if (integer_of<uint64_t>(j.at("format")) != 1) return Error{path + ": made by another version of CropDL"};
+    if (integer_from_json<uint64_t>(j.at("format")) != 1)
+      return Error{path + ": made by another version of CropDL"};
     JobFile job;
     job.address = j.at("address").get<std::string>();
     job.token = j.at("token").get<std::string>();
     job.run_id = j.at("run_id").get<std::string>();
-    job.pid = integer_of<int>(j.at("pid"));
+    job.pid = integer_from_json<int>(j.at("pid"));
     job.host = j.at("host").get<std::string>();
-    job.ranks = integer_of<uint32_t>(j.at("ranks"));
+    job.ranks = integer_from_json<uint32_t>(j.at("ranks"));
     job.started = j.at("started").get<std::string>();
     return job;
   } catch (const nlohmann::json::exception&) {

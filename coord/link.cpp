@@ -29,7 +29,7 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Mess
   if ((fds[first].revents & POLLOUT) != 0) open = channel_->flush();
   if (fds[first].revents != 0) open = channel_->receive(&messages) && open;
   for (const std::string& bytes : messages) {
-    const std::optional<Message> m = from_bytes(bytes);
+    const std::optional<Message> m = message_from_bytes(bytes);
     if (!m) return leave("rank 0 sent what is no message of this version of CropDL");
     if (const auto* rejected = std::get_if<Rejected>(&*m))
       return leave("rank 0 refuses it: " + rejected->reason);
@@ -86,7 +86,7 @@ std::optional<int64_t> Link::deadline() const {
 }
 
 void Link::send(const Message& message) {
-  if (channel_ && !channel_->send(to_bytes(message))) leave("rank 0 is gone");
+  if (channel_ && !channel_->send(message_bytes(message))) leave("rank 0 is gone");
 }
 
 void Link::leave(const std::string& why) {

@@ -37,7 +37,7 @@ class LocalStream final : public Stream {
   ssize_t read(char* to, size_t bytes) override { return ::recv(socket_.fd(), to, bytes, 0); }
 
   // As the kernel saw the process when it connected or listened.
-  Peer peer() const override {
+  PeerProcess peer() const override {
     ucred c{};
     socklen_t n = sizeof c;
     if (::getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return {0, true, false};

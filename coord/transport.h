@@ -17,7 +17,7 @@ namespace cropdl::coord {
 
 // The process at the other end, as the transport can vouch for it: who knows the job's token is a question
 // for later.
-struct Peer {
+struct PeerProcess {
   int pid = 0;              // 0: not known, or not on this host
   bool other_user = false;  // for certain
   bool administrator = false;
@@ -30,7 +30,7 @@ class Stream {
   // As write(2) and read(2) on a nonblocking socket; writing to an end that is gone raises no signal.
   virtual ssize_t write(const char* from, size_t bytes) = 0;
   virtual ssize_t read(char* to, size_t bytes) = 0;
-  virtual Peer peer() const = 0;
+  virtual PeerProcess peer() const = 0;
   // Becomes readable when the process at the other end has ended, also while a child of it holds the stream.
   // Empty where that cannot be told: then the stream's own end must do.
   virtual Descriptor watch() const = 0;

@@ -122,13 +122,13 @@ std::optional<V> unpack_variant(Unpacker& u, uint8_t index) {
 
 }  // namespace
 
-std::string to_bytes(const Message& message) {
+std::string message_bytes(const Message& message) {
   Packer p;
   pack_variant(p, message);
   return std::move(p.bytes);
 }
 
-std::optional<Message> from_bytes(const std::string& bytes) {
+std::optional<Message> message_from_bytes(const std::string& bytes) {
   Unpacker u(bytes);
   uint8_t index = 0xff;
   u(index);

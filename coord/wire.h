@@ -55,7 +55,7 @@ struct StatusIs {
 using Message = std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint,
                              AskStatus, Accepted, Done, StatusIs, Order, Report>;
 
-std::string to_bytes(const Message& message);
-std::optional<Message> from_bytes(const std::string& bytes);  // empty: not a message
+std::string message_bytes(const Message& message);
+std::optional<Message> message_from_bytes(const std::string& bytes);  // empty: not a message
 
 }  // namespace cropdl::coord

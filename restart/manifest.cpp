@@ -82,28 +82,28 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
   const json& object = *unsealed_object;
   try {
     Manifest m;
-    m.format = integer_of<uint32_t>(object.at("format"));
-    m.seam = integer_of<uint32_t>(object.at("seam"));
-    m.version = integer_of<uint64_t>(object.at("version"));
-    m.parent = integer_of<uint64_t>(object.at("parent"));
-    m.created = bytes_of(object.at("created"));
-    m.job = bytes_of(object.at("job"));
-    m.ranks = integer_of<uint32_t>(object.at("ranks"));
-    m.program = bytes_of(object.at("program"));
-    m.args = list_of(object.at("args"));
-    m.cwd = bytes_of(object.at("cwd"));
-    m.mpi_name = bytes_of(object.at("mpi").at("name"));
-    m.mpi_version = bytes_of(object.at("mpi").at("version"));
-    m.launcher = bytes_of(object.at("launcher").at("path"));
-    m.launcher_options = list_of(object.at("launcher").at("options"));
-    m.glibc = bytes_of(object.at("host").at("glibc"));
-    m.kernel = bytes_of(object.at("host").at("kernel"));
-    m.cpu_features = list_of(object.at("cpu_features"));
+    m.format = integer_from_json<uint32_t>(object.at("format"));
+    m.seam = integer_from_json<uint32_t>(object.at("seam"));
+    m.version = integer_from_json<uint64_t>(object.at("version"));
+    m.parent = integer_from_json<uint64_t>(object.at("parent"));
+    m.created = bytes_from_json(object.at("created"));
+    m.job = bytes_from_json(object.at("job"));
+    m.ranks = integer_from_json<uint32_t>(object.at("ranks"));
+    m.program = bytes_from_json(object.at("program"));
+    m.args = list_from_json(object.at("args"));
+    m.cwd = bytes_from_json(object.at("cwd"));
+    m.mpi_name = bytes_from_json(object.at("mpi").at("name"));
+    m.mpi_version = bytes_from_json(object.at("mpi").at("version"));
+    m.launcher = bytes_from_json(object.at("launcher").at("path"));
+    m.launcher_options = list_from_json(object.at("launcher").at("options"));
+    m.glibc = bytes_from_json(object.at("host").at("glibc"));
+    m.kernel = bytes_from_json(object.at("host").at("kernel"));
+    m.cpu_features = list_from_json(object.at("cpu_features"));
     m.stall_seconds = object.at("stall_seconds").get<double>();
     for (const json& image : object.at("images"))
-      m.images.push_back({bytes_of(image.at("file")), integer_of<uint64_t>(image.at("bytes")),
-                          integer_of<uint64_t>(image.at("memory")), hex_of(image.at("checksum")),
-                          bytes_of(image.at("host"))});
+      m.images.push_back({bytes_from_json(image.at("file")), integer_from_json<uint64_t>(image.at("bytes")),
+                          integer_from_json<uint64_t>(image.at("memory")),
+                          hex_from_json(image.at("checksum")), bytes_from_json(image.at("host"))});
     if (std::string why = contradiction(m); !why.empty()) return Error{where + ": damaged: " + why};
     return m;
   } catch (const std::exception& e) {

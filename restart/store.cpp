@@ -189,9 +189,9 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
     Result<nlohmann::json> object = unsealed(*text, path, kStoreFormat);
     if (!object) return object.error();
     try {
-      std::string program = bytes_of(object->at("program"));
-      std::vector<std::string> args = list_of(object->at("args"));
-      auto ranks = integer_of<uint32_t>(object->at("ranks"));
+      std::string program = bytes_from_json(object->at("program"));
+      std::vector<std::string> args = list_from_json(object->at("args"));
+      auto ranks = integer_from_json<uint32_t>(object->at("ranks"));
       if (!same_job(identity, program, args, ranks)) return of_another_job(directory(), program, args, ranks);
     } catch (const std::exception& e) {
       return Error{path + ": damaged: " + e.what()};

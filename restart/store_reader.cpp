@@ -166,10 +166,11 @@ Status verify_contents(const std::string& directory, const std::string& metadata
       const std::string path = directory + "/" + stored;
       const Descriptor file = open_high(path, O_RDONLY);
       if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
-      const auto bytes = integer_of<uint64_t>(content.at("identity").at("size"));
+      const auto bytes = integer_from_json<uint64_t>(content.at("identity").at("size"));
       const Result<uint64_t> sum = content_checksum(file.fd(), 0, bytes, path);
       if (!sum) return sum.error();
-      if (*sum != hex_of(content.at("checksum"))) return Error{path + ": its content is damaged (checksum)"};
+      if (*sum != hex_from_json(content.at("checksum")))
+        return Error{path + ": its content is damaged (checksum)"};
     }
   } catch (const nlohmann::json::exception& e) {
     return Error{image + ": its metadata cannot be read (" + std::string(e.what()) + ")"};
@@ -186,13 +187,13 @@ Status verify_references(const ImageReader& image) {
       if (region.referenced.empty()) continue;
       const auto& all = memory.at("regions");
       const auto one = std::find_if(all.begin(), all.end(), [&region](const nlohmann::json& r) {
-        return integer_of<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
+        return integer_from_json<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
       });
       if (one == all.end())
         return Error{image.path() + ": its metadata names no file for the region " + region.name};
       const nlohmann::json& mapped = one->at("file");
-      FilePages original(bytes_of(mapped.at("path")), region.begin,
-                         integer_of<uint64_t>(mapped.at("offset")));
+      FilePages original(bytes_from_json(mapped.at("path")), region.begin,
+                         integer_from_json<uint64_t>(mapped.at("offset")));
       if (Status good = image.verify_referenced(i, original); !good) return good;
     }
   } catch (const nlohmann::json::exception& e) {

@@ -392,7 +392,7 @@ constexpr const char* kOfThread[] = {"scheduling policy",
                                      "session keyring"};
 
 std::vector<Attribute> make_table() {
-  using S = Stage;
+  using S = AttributeStage;
   std::vector<Attribute> t = {
       // Limits are first raised as far as is needed: what follows may give up the right to.
       {"session", "stat:session", S::kFirst, read_session, lead_session, 0, is_leader},

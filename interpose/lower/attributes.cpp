@@ -75,8 +75,8 @@ Result<AttributeValues> changed_attributes() {
     const std::string now = a.read(a.parameter), &then = at_start[a.name];
     const bool own = own_names.count(a.name) != 0;
     if (now == then && !own) continue;
-    const bool can_be_saved = (a.write != nullptr || a.stage == Stage::kCredentials) && !now.empty() &&
-                              (a.savable == nullptr || a.savable(now));
+    const bool can_be_saved = (a.write != nullptr || a.stage == AttributeStage::kCredentials) &&
+                              !now.empty() && (a.savable == nullptr || a.savable(now));
     if (!can_be_saved)
       return Error{"the program has changed its " + a.name + " (from " + (then.empty() ? "none" : then) +
                    " to " + (now.empty() ? "none" : now) + "), which cannot be saved yet"};
@@ -88,8 +88,9 @@ Result<AttributeValues> changed_attributes() {
 Status restore_attributes(const AttributeValues& saved) {
   for (const auto& [name, value] : saved) own_names.insert(name);
   last_values = saved;
-  for (const Stage stage : {Stage::kFirst, Stage::kLast, Stage::kCredentials, Stage::kAfterCredentials}) {
-    if (stage == Stage::kCredentials) {
+  for (const AttributeStage stage : {AttributeStage::kFirst, AttributeStage::kLast,
+                                     AttributeStage::kCredentials, AttributeStage::kAfterCredentials}) {
+    if (stage == AttributeStage::kCredentials) {
       errno = 0;
       const bool done = restore_credentials(saved);
       const int error = errno;
@@ -104,7 +105,8 @@ Status restore_attributes(const AttributeValues& saved) {
       const auto found = saved.find(a.name);
       if (a.stage != stage || found == saved.end()) continue;
       // Of the last stage now only what needs a right: a limit is raised.
-      if (stage == Stage::kLast && (!is_limit(a) || !is_more(found->second, a.read(a.parameter)))) continue;
+      if (stage == AttributeStage::kLast && (!is_limit(a) || !is_more(found->second, a.read(a.parameter))))
+        continue;
       if (auto s = put_back(a, found->second); !s) return s;
     }
   }
@@ -145,7 +147,7 @@ std::string put_back_differing(const AttributeValues& saved) {
 Status restore_last_attributes() {
   for (const Attribute& a : attributes()) {
     const auto found = last_values.find(a.name);
-    if (a.stage != Stage::kLast || found == last_values.end()) continue;
+    if (a.stage != AttributeStage::kLast || found == last_values.end()) continue;
     if (auto s = put_back(a, found->second); !s) return s;
   }
   return {};

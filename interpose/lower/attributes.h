@@ -17,12 +17,12 @@ using AttributeValues = std::map<std::string, std::string>;  // by name
 
 // When a changed one is put back. Credentials come after all that may need them; what hinders the LH itself
 // at the very last.
-enum class Stage { kFirst, kCredentials, kAfterCredentials, kLast };
+enum class AttributeStage { kFirst, kCredentials, kAfterCredentials, kLast };
 
 struct Attribute {
   std::string name;   // for people, and in images
   std::string shown;  // where the kernel shows it: `status:Groups limits:Max_cpu_time prctl:PR_GET_TSC`
-  Stage stage = Stage::kFirst;
+  AttributeStage stage = AttributeStage::kFirst;
   std::string (*read)(int) = nullptr;                      // "": this kernel has no such thing
   bool (*write)(int, const std::string& value) = nullptr;  // errno when false; null: cannot be put back
   int parameter = 0;

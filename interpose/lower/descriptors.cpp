@@ -29,7 +29,7 @@ Key key_of(const struct stat& st) { return {st.st_dev, st.st_ino, st.st_rdev}; }
 
 std::map<int, Key> given_to_program;
 std::map<int, Key> ours;  // since remember_our_descriptors()
-Stream streams[3];
+StandardStream streams[3];
 
 bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
@@ -80,7 +80,7 @@ std::vector<int> open_descriptors() {
   return found;
 }
 
-std::string link_of(int fd) {
+std::string descriptor_link(int fd) {
   char path[4096];
   const ssize_t n = readlink(("/proc/thread-self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
   return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
@@ -96,8 +96,8 @@ int choose_first_descriptor() {
   return static_cast<int>(end - kOwnDescriptors);
 }
 
-Inherited inherited_descriptors(const std::vector<int>& given, bool under_launcher) {
-  Inherited found;
+InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool under_launcher) {
+  InheritedDescriptors found;
   for (const int fd : given) {
     struct stat st {};
     const int flags = fcntl(fd, F_GETFD);
@@ -111,7 +111,7 @@ Inherited inherited_descriptors(const std::vector<int>& given, bool under_launch
   return found;
 }
 
-bool was_given(int fd) { return given_to_program.count(fd) != 0; }
+bool descriptor_was_given(int fd) { return given_to_program.count(fd) != 0; }
 
 std::string advice_on_given(int fd) {
   struct stat st {};
@@ -135,7 +135,7 @@ std::string unknown_descriptor(bool mpi) {
       struct stat st {};
       if (seam::owns_file(seam::state(), fd) || is_own_descriptor(fd) || fstat(fd, &st) != 0) continue;
       if (const auto it = ours.find(fd); it != ours.end() && it->second == key_of(st)) continue;
-      const std::string link = link_of(fd);
+      const std::string link = descriptor_link(fd);
       if (link.empty() || (mpi && may_be_the_mpis(st, link))) continue;
       return "descriptor " + std::to_string(fd) + " (" + link +
              ") was not seen when it was made (by code outside the window, a child, or the kernel): whose it "
@@ -169,15 +169,15 @@ int find_description(std::vector<int>& known, int fd) {
   return -1;
 }
 
-const Stream& stream_at_start(int s) { return streams[s]; }
+const StandardStream& stream_at_start(int s) { return streams[s]; }
 
 void remember_standard_streams() {
   for (int s = 0; s < 3; ++s) {
-    Stream& stream = streams[s];
+    StandardStream& stream = streams[s];
     stream.open = fstat(s, &stream.is) == 0;
     if (!stream.open) continue;
-    stream.locked = has_lock(s);
-    stream.owned = has_owner(s);
+    stream.locked = has_file_lock(s);
+    stream.owned = has_signal_owner(s);
   }
 }
 
@@ -185,7 +185,7 @@ bool input_is_a_stream() {
   return streams[0].open && (S_ISFIFO(streams[0].is.st_mode) || S_ISSOCK(streams[0].is.st_mode));
 }
 
-bool has_lock(int fd) {
+bool has_file_lock(int fd) {
   const auto text = [&] {
     std::string all;
     char part[4096];
@@ -198,7 +198,7 @@ bool has_lock(int fd) {
   return text.find("\nlock:") != std::string::npos;
 }
 
-bool has_owner(int fd) {
+bool has_signal_owner(int fd) {
   f_owner_ex owner{};
   if (fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.pid != 0) return true;
   return fcntl(fd, F_GETSIG) > 0;

@@ -14,7 +14,7 @@ namespace cropdl::lower {
 std::vector<int> open_descriptors();
 
 // What the link in /proc says: a path, "pipe:[7]", ...; "" if it is not open.
-std::string link_of(int fd);
+std::string descriptor_link(int fd);
 
 inline constexpr int kOwnDescriptors = 124;  // that the LH needs for itself above the program's
 
@@ -23,15 +23,15 @@ int choose_first_descriptor();
 
 // What came with the process at its start. Under a launcher, pipes and sockets beyond the standard streams
 // are between it and us. START; `given` is what was open before we opened any.
-struct Inherited {
+struct InheritedDescriptors {
   std::vector<int> programs;
   std::vector<int> launchers;
 };
-Inherited inherited_descriptors(const std::vector<int>& given, bool under_launcher);
+InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool under_launcher);
 
 // "; the program was started with it, ..." for what was given to it and is still that; else "".
 std::string advice_on_given(int fd);
-bool was_given(int fd);  // or a former descriptor of that number
+bool descriptor_was_given(int fd);  // or a former descriptor of that number
 
 // All that is open now and is not the program's is ours or the launcher's. Just before the program runs.
 void remember_our_descriptors();
@@ -46,19 +46,19 @@ std::string unknown_descriptor(bool mpi);
 int find_description(std::vector<int>& known, int fd);
 
 // What a standard stream was when the process began.
-struct Stream {
+struct StandardStream {
   bool open = false;
   struct stat is {};
   bool locked = false, owned = false;  // already then: has a file lock, a receiver of SIGIO
 };
-const Stream& stream_at_start(int s);
+const StandardStream& stream_at_start(int s);
 void remember_standard_streams();
 
 // The standard input is a pipe or a socket: what is read from it is gone.
 bool input_is_a_stream();
 
 // The description has a lock or lease, or one who is told by SIGIO.
-bool has_lock(int fd);
-bool has_owner(int fd);
+bool has_file_lock(int fd);
+bool has_signal_owner(int fd);
 
 }  // namespace cropdl::lower

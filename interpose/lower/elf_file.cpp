@@ -115,7 +115,7 @@ Result<ElfFile> read_elf(const std::string& path) {
   return elf;
 }
 
-Result<Mapped> map_elf(const ElfFile& elf, uint64_t at) {
+Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   const File file(elf.path);
   if (file.fd < 0) return Error{elf.path + ": cannot open: " + errno_text(errno)};
   uint64_t low = ~0ull, high = 0;
@@ -125,7 +125,7 @@ Result<Mapped> map_elf(const ElfFile& elf, uint64_t at) {
     high = std::max(high, up(s.p_vaddr + s.p_memsz));
   }
   if (low >= high) return Error{elf.path + ": has nothing to load"};
-  Mapped m;
+  MappedElf m;
   m.begin = elf.position_independent() ? at : low;
   m.bias = m.begin - low;
   m.end = m.begin + (high - low);

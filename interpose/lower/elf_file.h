@@ -26,7 +26,7 @@ struct ElfFile {
 // Refuses what is not an x86-64 ELF program, saying what it is.
 Result<ElfFile> read_elf(const std::string& path);
 
-struct Mapped {
+struct MappedElf {
   uint64_t begin = 0, end = 0;  // addresses covered
   uint64_t bias = 0;            // added to p_vaddr
   uint64_t entry = 0;
@@ -35,6 +35,6 @@ struct Mapped {
 
 // Maps the segments; position-independent files at `at` (page-aligned), others where they were linked.
 // Refuses to replace anything that is there.
-Result<Mapped> map_elf(const ElfFile& elf, uint64_t at);
+Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at);
 
 }  // namespace cropdl::lower

@@ -135,39 +135,40 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   return contents;
 }
 
-Verdict check_content(const FileContent& c, const std::string& directory, FilesPolicy policy) {
+FileVerdict check_content(const FileContent& c, const std::string& directory, FilesPolicy policy) {
   const auto size = static_cast<uint64_t>(c.identity.size);
   if (!c.stored.empty()) {
     const std::string path = directory + "/" + c.stored;
     const Descriptor copy = open_high(path, O_RDONLY);
-    if (!copy) return {Verdict::kDamaged, path + ": " + errno_text(errno)};
+    if (!copy) return {FileVerdict::kDamaged, path + ": " + errno_text(errno)};
     const auto sum = restart::content_checksum(copy.fd(), 0, size, path);
-    if (!sum) return {Verdict::kDamaged, sum.error().message};
-    if (*sum != c.checksum) return {Verdict::kDamaged, path + ": its content is damaged (checksum)"};
+    if (!sum) return {FileVerdict::kDamaged, sum.error().message};
+    if (*sum != c.checksum) return {FileVerdict::kDamaged, path + ": its content is damaged (checksum)"};
   }
   struct stat there {};
   if (!c.stored.empty() && policy != FilesPolicy::kKeep && lstat(c.path.c_str(), &there) == 0 &&
       S_ISLNK(there.st_mode))
-    return {Verdict::kRefused,
+    return {FileVerdict::kRefused,
             own(c.path) + ": is a symbolic link now, and is not written through; put the file back"};
   if (stat(c.path.c_str(), &there) != 0) {
     const std::string why = errno_text(errno);
     if (c.stored.empty() || errno != ENOENT || policy != FilesPolicy::kTruncate)
-      return {Verdict::kMissing, own(c.path) + ": " + why + "; put it back and try again"};
+      return {FileVerdict::kMissing, own(c.path) + ": " + why + "; put it back and try again"};
     const std::string parent = c.path.substr(0, std::max<size_t>(1, c.path.rfind('/')));
     if (access(parent.c_str(), W_OK) != 0)
-      return {Verdict::kMissing,
+      return {FileVerdict::kMissing,
               own(c.path) + ": is gone, and cannot be made again: " + parent + ": " + errno_text(errno)};
     return {};  // it will be made again
   }
-  if (!S_ISREG(there.st_mode)) return {Verdict::kRefused, own(c.path) + ": is not a regular file any more"};
+  if (!S_ISREG(there.st_mode))
+    return {FileVerdict::kRefused, own(c.path) + ": is not a regular file any more"};
   if (policy == FilesPolicy::kKeep) return {};
-  const auto now = identify(-1, c.path);
-  if (!now) return {Verdict::kMissing, own(c.path) + ": " + now.error().message};
+  const auto now = identify_file(-1, c.path);
+  if (!now) return {FileVerdict::kMissing, own(c.path) + ": " + now.error().message};
   const bool same = is_same_file(c.identity, *now);
   if (same && looks_the_same(c.identity, *now)) return {};
   const Descriptor file = open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file) return {Verdict::kRefused, own(c.path) + ": cannot be read: " + errno_text(errno)};
+  if (!file) return {FileVerdict::kRefused, own(c.path) + ": cannot be read: " + errno_text(errno)};
   const bool long_enough = now->size >= c.identity.size;
   const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
                    : c.stored.empty() ? mark_of(file.fd(), c.identity.size, c.path)
@@ -175,21 +176,22 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
   const bool equal = sum && *sum == c.checksum;
   if (equal && now->size == c.identity.size) return {};  // whichever file it is, it is as it was
   if (!same)
-    return {Verdict::kRefused,
+    return {FileVerdict::kRefused,
             own(c.path) +
                 ": is not the file of the checkpoint but another one of that name, and is left as it "
                 "is; move it away and put the former one back" +
                 kChoices};
   if (policy == FilesPolicy::kFail)
-    return {Verdict::kRefused, own(c.path) + ": is not as it was when the checkpoint was taken (" +
-                                   bytes_text(now->size) + ", then " + bytes_text(size) +
-                                   "), and --files=fail leaves it so; --files=truncate makes it as it was"};
+    return {FileVerdict::kRefused,
+            own(c.path) + ": is not as it was when the checkpoint was taken (" + bytes_text(now->size) +
+                ", then " + bytes_text(size) +
+                "), and --files=fail leaves it so; --files=truncate makes it as it was"};
   if (!c.stored.empty() || equal) return {};
   if (!long_enough)
-    return {Verdict::kRefused, own(c.path) + ": has " + bytes_text(now->size) + ", but had " +
-                                   bytes_text(size) +
-                                   " when the checkpoint was taken; put it back and try again" + kChoices};
-  return {Verdict::kRefused,
+    return {FileVerdict::kRefused,
+            own(c.path) + ": has " + bytes_text(now->size) + ", but had " + bytes_text(size) +
+                " when the checkpoint was taken; put it back and try again" + kChoices};
+  return {FileVerdict::kRefused,
           own(c.path) + ": its first " + bytes_text(size) +
               " are not what they were when the checkpoint was taken; put it back and try again" + kChoices};
 }
@@ -197,7 +199,7 @@ Verdict check_content(const FileContent& c, const std::string& directory, FilesP
 Status apply_content(const FileContent& c, const std::string& directory, FilesPolicy policy,
                      std::string* done) {
   // It was looked at before the image was loaded and the MPI started: somebody may have moved it since.
-  if (const Verdict now = check_content(c, directory, policy); now.kind != Verdict::kFine)
+  if (const FileVerdict now = check_content(c, directory, policy); now.kind != FileVerdict::kFine)
     return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };

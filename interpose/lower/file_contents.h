@@ -30,12 +30,12 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
 enum class FilesPolicy { kTruncate, kKeep, kFail };
 Result<FilesPolicy> files_policy(const std::string& word);  // "" is truncate
 
-struct Verdict {
+struct FileVerdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
 };
 // Changes nothing. `directory`: the version's.
-Verdict check_content(const FileContent& content, const std::string& directory, FilesPolicy policy);
+FileVerdict check_content(const FileContent& content, const std::string& directory, FilesPolicy policy);
 
 // The contents as they were; says in `done` what was changed.
 Status apply_content(const FileContent& content, const std::string& directory, FilesPolicy policy,

@@ -19,7 +19,7 @@ int64_t nanoseconds(const statx_timestamp& t) { return t.tv_sec * 1'000'000'000 
 
 }  // namespace
 
-Result<FileIdentity> identify(int fd, const std::string& path) {
+Result<FileIdentity> identify_file(int fd, const std::string& path) {
   struct statx x {};
   const int at = fd >= 0 ? statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x)
                          : statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &x);
@@ -59,12 +59,12 @@ json to_json(const FileIdentity& id) {
 
 FileIdentity file_identity_from(const json& j) {
   FileIdentity id;
-  id.device = integer_of<uint64_t>(j.at("device"));
-  id.inode = integer_of<uint64_t>(j.at("inode"));
-  id.born = integer_of<int64_t>(j.at("born"));
-  id.modified = integer_of<int64_t>(j.at("modified"));
-  id.size = integer_of<int64_t>(j.at("size"));
-  id.mode = integer_of<uint32_t>(j.at("mode"));
+  id.device = integer_from_json<uint64_t>(j.at("device"));
+  id.inode = integer_from_json<uint64_t>(j.at("inode"));
+  id.born = integer_from_json<int64_t>(j.at("born"));
+  id.modified = integer_from_json<int64_t>(j.at("modified"));
+  id.size = integer_from_json<int64_t>(j.at("size"));
+  id.mode = integer_from_json<uint32_t>(j.at("mode"));
   id.handle = j.at("handle").get<std::string>();
   return id;
 }

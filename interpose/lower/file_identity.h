@@ -20,7 +20,7 @@ struct FileIdentity {
 };
 
 // Of what `fd` or, if fd < 0, `path` leads to.
-Result<FileIdentity> identify(int fd, const std::string& path);
+Result<FileIdentity> identify_file(int fd, const std::string& path);
 
 // Whether it is the saved file, whatever has been written to it, and not one that took its place.
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now);

@@ -13,7 +13,7 @@ struct InitialStack {
   std::vector<std::string> arguments;    // with the program's name
   std::vector<std::string> environment;  // without anything of ours
   std::string program;                   // AT_EXECFN
-  Mapped image, interpreter;
+  MappedElf image, interpreter;
   size_t segments = 0;      // AT_PHNUM
   uint64_t vdso = 0;        // AT_SYSINFO_EHDR
   bool executable = false;  // PT_GNU_STACK asks for it

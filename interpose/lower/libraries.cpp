@@ -6,7 +6,7 @@
 
 namespace cropdl::lower {
 
-Library* Libraries::with(uint32_t number) const {
+Library* Libraries::by_number(uint32_t number) const {
   for (Library* l : all_)
     if (l->number() == number) return l;
   return nullptr;

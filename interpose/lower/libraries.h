@@ -19,7 +19,7 @@ class Libraries {
   // Ascending numbers.
   explicit Libraries(std::vector<Library*> all) : all_(std::move(all)) {}
 
-  Library* with(uint32_t number) const;  // nullptr: this process has none
+  Library* by_number(uint32_t number) const;  // nullptr: this process has none
   std::span<Library* const> all() const { return all_; }
 
   // START.

@@ -33,20 +33,20 @@ extern "C" {
 
 namespace cropdl::lower {
 
-Process& process() {
+Process& this_process() {
   static Process* const p = new Process;  // never destroyed: other threads use it until the end
   return *p;
 }
 
 namespace {
 std::string rank_prefix() {
-  const Launch& launch = process().launch;
+  const Launch& launch = this_process().launch;
   return launch.ranks > 1 ? "rank " + std::to_string(launch.rank) + ": " : "";
 }
 }  // namespace
 
 void die(const std::string& line) {
-  const Process& p = process();
+  const Process& p = this_process();
   const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
   say(std::string(what) + ": " + rank_prefix() + line);
   // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a
@@ -60,17 +60,17 @@ void die(const std::string& line) {
 
 namespace {
 
-void serve(seam::ThreadRecord*) { process().rank->serve(); }
+void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
   static std::atomic<bool> leaving{false};
   if (leaving.exchange(true))
     for (;;) pause();  // another thread ends the process
-  if (process().agent) process().agent->stop();
+  if (this_process().agent) this_process().agent->stop();
   _exit(code);
 }
 
-[[noreturn]] void stay(seam::ThreadRecord*, int) { process().rank->stay(); }
+[[noreturn]] void stay(seam::ThreadRecord*, int) { this_process().rank->stay(); }
 
 // Everything above this frame stays alive; serve() and leave() run below it.
 __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
@@ -80,7 +80,7 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
 // From here on the core's handlers may run on this thread: GS base is its record, and its FS base is the
 // LH's.
 void ready_to_run(seam::ThreadRecord& main) {
-  Process& p = process();
+  Process& p = this_process();
   main.lower_fs = seam::fs_base();
   make_segments(&main);
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
@@ -115,12 +115,12 @@ void enter_program(uint64_t stack, uint64_t entry) {
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
   ready_to_run(main);
-  process().rank->ready();
+  this_process().rank->ready();
   cropdl_enter(stack, entry, &main);
 }
 
 void continue_program(const std::vector<SavedThread>& threads) {
-  const Process& p = process();
+  const Process& p = this_process();
   show_program();
   auto& main = seam::state()->threads[0];
   seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
@@ -143,7 +143,7 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   };
   auto store = open_store(p.boot.directory, identity, wait);
   if (!store) return store.error();
-  Library* const mpi = p.libraries.with(seam::kLibraryMpi);
+  Library* const mpi = p.libraries.by_number(seam::kLibraryMpi);
   auto manifest =
       manifest_of_run(p.launch, p.program, p.arguments, mpi != nullptr ? mpi->implementation() : "none",
                       mpi != nullptr ? mpi->version() : "");
@@ -193,7 +193,7 @@ namespace {
   // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
   cropdl::open_high("/", O_PATH);
   const char* text = getenv(kBootVariable);
-  Process& p = process();
+  Process& p = this_process();
   auto boot = parse_boot(text != nullptr ? text : "");
   if (!boot) die(boot.error().message);
   p.boot = *boot;

@@ -86,7 +86,7 @@ MappedFile examine_file(const Mapping& m) {
   file.shared = m.shared;
   file.executable = (m.prot & PROT_EXEC) != 0;
   file.offset = m.offset;
-  if (auto now = identify(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
+  if (auto now = identify_file(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
     file.identity = std::move(*now);
   return file;
 }
@@ -97,7 +97,7 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   if (then.inode == 0) return Remapped::kOtherFile;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!fd) return Remapped::kOtherFile;
-  const auto now = identify(fd.fd(), "");
+  const auto now = identify_file(fd.fd(), "");
   if (!now || !S_ISREG(now->mode)) return Remapped::kOtherFile;
   const bool itself = is_same_file(then, *now);
   if (!itself && !looks_the_same(then, *now)) return Remapped::kOtherFile;

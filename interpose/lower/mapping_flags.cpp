@@ -136,7 +136,7 @@ int flags_for_mmap(const std::string& kept) {
   return flags;
 }
 
-Status advise(uint64_t begin, uint64_t end, const std::string& kept) {
+Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
   std::string trouble;
   each_flag(kept, [&](const char* name) {
     const Flag* flag = find(name);

@@ -25,6 +25,6 @@ std::string flags_to_keep(const Mapping& mapping);
 int flags_for_mmap(const std::string& kept);
 
 // Advises the kernel as `kept` says.
-Status advise(uint64_t begin, uint64_t end, const std::string& kept);
+Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept);
 
 }  // namespace cropdl::lower

@@ -210,7 +210,7 @@ bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from)
 std::unique_ptr<restart::PageSource> pages_of_file(const MappedFile& mapped, uint64_t begin) {
   auto pages = std::make_unique<restart::FilePages>(mapped.path, begin, mapped.offset);
   if (pages->fd() < 0 || mapped.identity.inode == 0) return nullptr;
-  const auto now = identify(pages->fd(), "");
+  const auto now = identify_file(pages->fd(), "");
   if (!now || !is_same_file(mapped.identity, *now) || !looks_the_same(mapped.identity, *now)) return nullptr;
   return pages;
 }
@@ -238,7 +238,7 @@ Making making(const restart::Region& r, const RegionState& s) {
 }
 
 Status decorate(const restart::Region& r, const RegionState& s) {
-  if (Status done = advise(r.begin, r.end, s.flags); !done) return done;
+  if (Status done = advise_mapping(r.begin, r.end, s.flags); !done) return done;
   constexpr int kSetName = 0x53564d41, kAnonymousName = 0;  // PR_SET_VMA, Linux 5.17; only for people
   if (r.name.starts_with("[anon:") && r.name.size() > 7)
     prctl(kSetName, kAnonymousName, r.begin, r.end - r.begin, r.name.substr(6, r.name.size() - 7).c_str());
@@ -320,7 +320,7 @@ Result<ProgramMemory> examine_memory() {
   return memory;
 }
 
-uint64_t bytes_of(const ProgramMemory& memory) {
+uint64_t memory_bytes(const ProgramMemory& memory) {
   uint64_t bytes = 0;
   for (const restart::Region& region : memory.regions)
     for (const auto& extent : region.present) bytes += extent.end - extent.begin;

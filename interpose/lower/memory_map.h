@@ -34,7 +34,7 @@ Result<ProgramMemory> examine_memory();
 // Files for which `may_refer` says so are not saved where the memory is as in them.
 Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
                   restart::ChunkSink& sink);
-uint64_t bytes_of(const ProgramMemory& memory);  // at most so many
+uint64_t memory_bytes(const ProgramMemory& memory);  // at most so many
 
 // The files that the program runs code of: itself and its libraries.
 std::set<std::string> files_with_code(const MemoryState& state);

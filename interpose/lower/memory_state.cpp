@@ -29,9 +29,9 @@ json file_json(const MappedFile& f) {
 
 MappedFile file_from(const json& j) {
   MappedFile f;
-  f.path = bytes_of(j.at("path"));
+  f.path = bytes_from_json(j.at("path"));
   j.at("shared").get_to(f.shared);
-  f.offset = integer_of<uint64_t>(j.at("offset"));
+  f.offset = integer_from_json<uint64_t>(j.at("offset"));
   f.identity = file_identity_from(j.at("identity"));
   return f;
 }
@@ -58,11 +58,11 @@ json to_json(const MemoryState& state) {
 
 MemoryState memory_state_from(const json& j) {
   MemoryState state;
-  state.lock_future = integer_of<int>(j.at("lock_future"));
+  state.lock_future = integer_from_json<int>(j.at("lock_future"));
   for (const json& one : j.at("regions")) {
     RegionState r;
-    r.begin = integer_of<uint64_t>(one.at("begin"));
-    r.end = integer_of<uint64_t>(one.at("end"));
+    r.begin = integer_from_json<uint64_t>(one.at("begin"));
+    r.end = integer_from_json<uint64_t>(one.at("end"));
     one.at("flags").get_to(r.flags);
     if (one.contains("file")) r.file = file_from(one.at("file"));
     if (one.contains("guards"))

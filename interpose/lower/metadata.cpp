@@ -60,16 +60,17 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
   if (!j.is_object()) return Error{where + ": its metadata is not JSON"};
   try {
     Metadata m;
-    m.rank = integer_of<uint32_t>(j.at("rank"));
-    m.ranks = integer_of<uint32_t>(j.at("ranks"));
-    m.program = bytes_of(j.at("program"));
-    m.cwd = bytes_of(j.at("cwd"));
-    m.name = bytes_of(j.at("name"));
-    m.arguments = list_of(j.at("arguments"));
-    m.umask = integer_of<uint32_t>(j.at("umask"));
+    m.rank = integer_from_json<uint32_t>(j.at("rank"));
+    m.ranks = integer_from_json<uint32_t>(j.at("ranks"));
+    m.program = bytes_from_json(j.at("program"));
+    m.cwd = bytes_from_json(j.at("cwd"));
+    m.name = bytes_from_json(j.at("name"));
+    m.arguments = list_from_json(j.at("arguments"));
+    m.umask = integer_from_json<uint32_t>(j.at("umask"));
     j.at("interval").get_to(m.interval);
     for (const json& l : j.at("libraries"))
-      m.libraries.push_back({integer_of<uint32_t>(l.at("number")), l.at("implementation").get<std::string>(),
+      m.libraries.push_back({integer_from_json<uint32_t>(l.at("number")),
+                             l.at("implementation").get<std::string>(),
                              l.at("only_functions").get<std::vector<std::string>>()});
     j.at("cpu_features").get_to(m.cpu_features);
     for (const json& s : j.at("pending_signals"))
@@ -77,26 +78,26 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.memory = memory_state_from(j.at("memory"));
     for (const json& f : j.at("files")) {
       OpenFile file;
-      file.fd = integer_of<int>(f.at("fd"));
-      file.standard = integer_of<int>(f.at("standard"));
-      file.same_as = integer_of<int>(f.at("same_as"));
-      file.path = bytes_of(f.at("path"));
-      file.flags = integer_of<int>(f.at("flags"));
-      file.descriptor_flags = integer_of<int>(f.at("descriptor_flags"));
-      file.offset = integer_of<int64_t>(f.at("offset"));
-      file.size = integer_of<int64_t>(f.at("size"));
+      file.fd = integer_from_json<int>(f.at("fd"));
+      file.standard = integer_from_json<int>(f.at("standard"));
+      file.same_as = integer_from_json<int>(f.at("same_as"));
+      file.path = bytes_from_json(f.at("path"));
+      file.flags = integer_from_json<int>(f.at("flags"));
+      file.descriptor_flags = integer_from_json<int>(f.at("descriptor_flags"));
+      file.offset = integer_from_json<int64_t>(f.at("offset"));
+      file.size = integer_from_json<int64_t>(f.at("size"));
       file.ended = f.at("ended").get<bool>();
       file.identity = file_identity_from(f.at("identity"));
-      file.content = integer_of<int>(f.at("content"));
+      file.content = integer_from_json<int>(f.at("content"));
       m.files.push_back(std::move(file));
     }
     for (const json& c : j.at("contents"))
-      m.contents.push_back({bytes_of(c.at("path")), file_identity_from(c.at("identity")),
-                            c.at("stored").get<std::string>(), hex_of(c.at("checksum"))});
+      m.contents.push_back({bytes_from_json(c.at("path")), file_identity_from(c.at("identity")),
+                            c.at("stored").get<std::string>(), hex_from_json(c.at("checksum"))});
     for (const OpenFile& f : m.files)
       if (f.content < -1 || f.content >= static_cast<int>(m.contents.size()))
         return Error{where + ": its metadata names a content that is not there"};
-    m.save_files = integer_of<uint64_t>(j.at("save_files"));
+    m.save_files = integer_from_json<uint64_t>(j.at("save_files"));
     j.at("by_reference").get_to(m.by_reference);
     j.at("clocks").get_to(m.clocks);
     j.at("attributes").get_to(m.attributes);

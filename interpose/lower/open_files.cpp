@@ -108,7 +108,7 @@ std::string interrupted_by_a_stop() {
   const auto* state = seam::state();
   for (int fd = 0; fd < static_cast<int>(seam::kMaxDescriptors); ++fd) {
     if (fd % 64 == 0 && state->files[fd / 64] == 0) fd += 63;
-    if (!seam::owns_file(state, fd) || was_given(fd)) continue;
+    if (!seam::owns_file(state, fd) || descriptor_was_given(fd)) continue;
     if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
     // The agent's thread has a table of its own; the names of the program's are those of the main thread.
     char link[64];
@@ -142,7 +142,7 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
     f.flags = fcntl(fd, F_GETFL);
     f.descriptor_flags = fcntl(fd, F_GETFD);
     const int s = fd < static_cast<int>(seam::kStreamFiles) ? state->streams[fd] - 1 : -1;
-    const Stream* stream = s >= 0 ? &stream_at_start(s) : nullptr;
+    const StandardStream* stream = s >= 0 ? &stream_at_start(s) : nullptr;
     if (s > 0 || (s == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
       f.standard = s;
     if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
@@ -152,10 +152,10 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
                      "instead (< FILE)"};
       f.ended = true;
     }
-    const std::string link = link_of(fd);
-    if (has_lock(fd) && (stream == nullptr || !stream->locked))
+    const std::string link = descriptor_link(fd);
+    if (has_file_lock(fd) && (stream == nullptr || !stream->locked))
       return Error{"a file lock or lease on " + link + number + " cannot be saved yet"};
-    if (has_owner(fd) && (stream == nullptr || !stream->owned))
+    if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
       return Error{"SIGIO or SIGURG for " + link + number +
                    " (fcntl F_SETOWN or F_SETSIG) cannot be saved yet"};
     if (f.standard < 0) {
@@ -164,7 +164,7 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
       if (std::string line = why_not(fd, st, link); !line.empty()) return Error{line};
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
       if (S_ISREG(st.st_mode)) {
-        auto id = identify(fd, "");
+        auto id = identify_file(fd, "");
         if (!id) return Error{link + number + ": " + id.error().message};
         f.identity = *id;
         if ((f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;

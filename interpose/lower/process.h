@@ -22,13 +22,13 @@ struct Process {
   Libraries libraries{libraries_of_this_lower_half()};
   std::string program;
   std::vector<std::string> arguments;  // without the program's name
-  Inherited inherited;                 // descriptors that this process was started with
+  InheritedDescriptors inherited;      // descriptors that this process was started with
   std::unique_ptr<Rank> rank;
   std::unique_ptr<VersionStore> versions;  // rank 0 only
   std::unique_ptr<coord::Agent> agent;
 };
 
-Process& process();
+Process& this_process();
 
 // Prints one line for people and ends the process. Rank 0 is enough where all ranks would say the same.
 [[noreturn]] void die(const std::string& line);

@@ -375,10 +375,10 @@ void to_json(nlohmann::json& j, const SavedThread& t) {
 }
 
 void from_json(const nlohmann::json& j, SavedThread& t) {
-  t.record = integer_of<uint32_t>(j.at("record"));
-  t.name = bytes_of(j.at("name"));
+  t.record = integer_from_json<uint32_t>(j.at("record"));
+  t.name = bytes_from_json(j.at("name"));
   j.at("attributes").get_to(t.attributes);
-  t.cpu = integer_of<int64_t>(j.at("cpu"));
+  t.cpu = integer_from_json<int64_t>(j.at("cpu"));
   j.at("usage").get_to(t.usage);
   for (const auto& info : j.at("pending")) t.pending.push_back({false, info.get<std::string>()});
 }

@@ -78,33 +78,33 @@ std::string sizes(const FileIdentity& now, const FileIdentity& then) {
 }
 
 // The contents are looked at by one of the names that the program had opened the file by.
-Verdict check_other_name(const OpenFile& f, const FileContent& content, FilesPolicy policy) {
+FileVerdict check_other_name(const OpenFile& f, const FileContent& content, FilesPolicy policy) {
   if (f.path == content.path) return {};
-  const auto first = identify(-1, content.path), now = identify(-1, f.path);
+  const auto first = identify_file(-1, content.path), now = identify_file(-1, f.path);
   for (const auto& [name, found] : {std::pair{&content.path, &first}, {&f.path, &now}})
     if (!*found)
-      return {Verdict::kMissing,
+      return {FileVerdict::kMissing,
               refuse(f, "was the same file as " + content.path + " when the checkpoint was taken, and " +
                             *name + " is gone; put it back (ln) and try again")
                   .message};
   if (policy == FilesPolicy::kKeep || (first->device == now->device && first->inode == now->inode)) return {};
-  return {Verdict::kRefused,
+  return {FileVerdict::kRefused,
           refuse(f, "was the same file as " + content.path +
                         " when the checkpoint was taken (a hard link), and is another one now; put it back "
                         "(ln) and try again")
               .message};
 }
 
-Verdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
+FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
   if (!is_real_file(f) || policy == FilesPolicy::kKeep || looks_the_same(f.identity, now)) return {};
   if (!is_same_file(f.identity, now))
-    return {Verdict::kRefused,
+    return {FileVerdict::kRefused,
             refuse(f,
                    "is not the file of the checkpoint but another one of that name; put the former one back "
                    "and try again (or read on in this one: cropdl-restart --files=keep)")
                 .message};
   if (policy != FilesPolicy::kFail) return {};  // and files_left_alone() says it
-  return {Verdict::kRefused,
+  return {FileVerdict::kRefused,
           refuse(f, "is not as it was when the checkpoint was taken " + sizes(now, f.identity) +
                         ", and --files=fail accepts no difference; put it back, or read on in it as it is "
                         "without that option")
@@ -134,20 +134,21 @@ Status make_room_for(int highest, const std::vector<int>& inherited) {
   return {};
 }
 
-Verdict check_files(const SavedFiles& saved) {
+FileVerdict check_files(const SavedFiles& saved) {
   for (const FileContent& c : saved.contents)
-    if (Verdict v = check_content(c, saved.directory, saved.policy); v.kind != Verdict::kFine) return v;
+    if (FileVerdict v = check_content(c, saved.directory, saved.policy); v.kind != FileVerdict::kFine)
+      return v;
   for (const OpenFile& f : saved.files) {
     if (f.standard >= 0 || f.same_as >= 0) continue;
     if (f.content >= 0) {
       const auto& content = saved.contents[static_cast<size_t>(f.content)];
-      if (Verdict v = check_other_name(f, content, saved.policy); v.kind != Verdict::kFine) return v;
+      if (FileVerdict v = check_other_name(f, content, saved.policy); v.kind != FileVerdict::kFine) return v;
       continue;
     }
-    const auto now = identify(-1, f.path);
+    const auto now = identify_file(-1, f.path);
     if (!now)
-      return {Verdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
-    if (Verdict v = check_read_only(f, *now, saved.policy); v.kind != Verdict::kFine) return v;
+      return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
+    if (FileVerdict v = check_read_only(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
   }
   return {};
 }
@@ -225,7 +226,7 @@ std::string files_left_alone(const SavedFiles& saved) {
   for (const OpenFile& f : saved.files) {
     if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f)) continue;
     if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it is as it was
-    const auto now = identify(f.fd, "");
+    const auto now = identify_file(f.fd, "");
     if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;
     text += (text.empty() ? "" : ", ") + f.path + " is not as it was at the checkpoint" +
             (now ? " " + sizes(*now, f.identity) : "") + " and is used as it is";

@@ -23,7 +23,7 @@ struct SavedFiles {
 };
 
 // Whether all can be opened again, and be as they were.
-Verdict check_files(const SavedFiles& saved);
+FileVerdict check_files(const SavedFiles& saved);
 
 Status place_files(const SavedFiles& saved);
 

@@ -39,7 +39,7 @@ struct Candidate {
 // "" or why the libraries of this process are not enough for the program.
 std::string missing_library(const Process& p, const Metadata& m) {
   for (const SavedLibrary& saved : m.libraries) {
-    Library* const here = p.libraries.with(saved.number);
+    Library* const here = p.libraries.by_number(saved.number);
     if (here == nullptr && saved.number == seam::kLibraryMpi)
       return "the program needs an MPI; start cropdl-restart with mpirun";
     if (here == nullptr)
@@ -112,8 +112,9 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
   const SavedFiles saved{metadata.files, metadata.contents, version.directory, policy};
   // A file that is gone may not have been open when an older version was taken.
-  if (const Verdict v = check_files(saved); v.kind != Verdict::kFine)
-    return (v.kind == Verdict::kRefused || (v.kind == Verdict::kMissing && policy == FilesPolicy::kFail)
+  if (const FileVerdict v = check_files(saved); v.kind != FileVerdict::kFine)
+    return (v.kind == FileVerdict::kRefused ||
+                    (v.kind == FileVerdict::kMissing && policy == FilesPolicy::kFail)
                 ? kRefused
                 : kDamaged) +
            v.line;
@@ -292,7 +293,7 @@ void restart_program(Process& p) {
     if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
   say(p, "continues from version " + std::to_string(chosen->version.number));
   for (const SavedLibrary& saved : m.libraries) {
-    const std::string here = p.libraries.with(saved.number)->implementation();
+    const std::string here = p.libraries.by_number(saved.number)->implementation();
     if (saved.implementation != here)
       say(p, "saved under " + saved.implementation + ", continued under " + here +
                  ": the state is the same bit for bit, but floating-point reductions may now add in another "

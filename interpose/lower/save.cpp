@@ -36,7 +36,7 @@ Result<LookedAt> look() {
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();
   seen.attributes = std::move(*attributes);
-  auto files = list_open_files(!process().libraries.all().empty());
+  auto files = list_open_files(!this_process().libraries.all().empty());
   if (!files) return files.error();
   seen.files = std::move(*files);
   auto threads = saved_threads();
@@ -50,7 +50,7 @@ Result<LookedAt> look() {
 bool stays_as_it_is(const MappedFile& file, const std::set<std::string>& code,
                     const std::vector<FileContent>& written) {
   if (file.shared || file.identity.inode == 0 || code.count(file.path) == 0) return false;
-  if (file.path.starts_with(process().boot.installation + "/")) return false;
+  if (file.path.starts_with(this_process().boot.installation + "/")) return false;
   for (const FileContent& content : written)
     if (is_same_file(content.identity, file.identity)) return false;
   return true;
@@ -69,7 +69,7 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   auto seen = look();
   if (!seen) return seen.error();
   note_ids();
-  Process& p = process();
+  Process& p = this_process();
   Snapshot snapshot;
   Metadata& m = snapshot.metadata;
   m.rank = p.launch.rank;
@@ -125,9 +125,9 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   if (!snapshot) return snapshot.error();
   const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);  // only now: the program's own is in the snapshot
   coord::ImageSummary summary;
-  summary.file = restart::image_name(process().launch.rank);
+  summary.file = restart::image_name(this_process().launch.rank);
   auto sink = restart::ImageWriter::create(directory + "/" + summary.file, seam::kSeamVersion,
-                                           bytes_of(snapshot->memory));
+                                           memory_bytes(snapshot->memory));
   if (!sink) return sink.error();
   const auto totals = persist(*snapshot, *sink);
   if (!totals) return totals.error();

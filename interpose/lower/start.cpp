@@ -27,7 +27,7 @@ std::vector<std::string> program_environment(const Boot& boot) {
   return out;
 }
 
-Result<Mapped> map_at_next(const ElfFile& elf) {
+Result<MappedElf> map_at_next(const ElfFile& elf) {
   auto* state = seam::state();
   auto mapped = map_elf(elf, state->map_next);
   if (mapped && seam::in_window(mapped->begin))
@@ -59,7 +59,7 @@ bool looks_like_syscall(const uint8_t* text, uint64_t i) {
 // A position-dependent program lies below 4 GiB, where the filter cannot tell its system calls from those of
 // programs that its children exec. ld.so and the libraries are in the window; a `syscall` of its own text is
 // not.
-bool has_own_system_calls(const ElfFile& elf, const Mapped& image) {
+bool has_own_system_calls(const ElfFile& elf, const MappedElf& image) {
   if (elf.position_independent()) return false;
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_LOAD || (s.p_flags & PF_X) == 0) continue;

@@ -53,9 +53,9 @@ int64_t offset(long clock) {
   return wall != 0 ? wall : work_offset(clock);
 }
 
-long read_clock(const Call& c) {
+long read_clock(const SystemCall& c) {
   const long result = raw(c.nr, real_ids(c).a[0], c.a[1]);
-  if (result == 0) add(reinterpret_cast<Time*>(c.a[1]), offset(static_cast<int>(c.a[0])));
+  if (result == 0) add_nanoseconds(reinterpret_cast<TimeSpec*>(c.a[1]), offset(static_cast<int>(c.a[0])));
   return result;
 }
 
@@ -69,7 +69,7 @@ const int64_t* former_usage(int who) {
   return t.kind == seam::kMainThread ? usage[2] : t.usage_before;
 }
 
-long usage_call(const Call& c) {
+long usage_call(const SystemCall& c) {
   const long result = raw(c.nr, c.a[0], c.a[1]);
   if (result != 0 || is_child()) return result;
   const int64_t* more = former_usage(static_cast<int>(c.a[0]));
@@ -82,7 +82,7 @@ long usage_call(const Call& c) {
 }
 
 // times() counts in hundredths of a second (USER_HZ).
-long times_call(const Call& c) {
+long times_call(const SystemCall& c) {
   const long result = raw(c.nr, c.a[0]);
   if (failed(result)) return result;
   const auto& o = seam::control()->clocks;
@@ -98,9 +98,9 @@ long times_call(const Call& c) {
 
 }  // namespace
 
-int64_t now() {
+int64_t program_monotonic_now() {
   const Undisturbed undisturbed;
-  Time t;
+  TimeSpec t;
   raw(__NR_clock_gettime, kMonotonicClock, reinterpret_cast<long>(&t));
   return t.seconds * kSecond + t.nanoseconds + seam::control()->clocks.monotonic;
 }
@@ -112,28 +112,28 @@ bool is_own_clock(long clock) {
 }
 
 // From the first run on: a cut may fall into the wait, and its end be on another machine.
-long sleep_until(const Call& c) {
+long sleep_until(const SystemCall& c) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
-  Time until;
+  TimeSpec until;
   {  // the kernel judges clock, time and pointer: a wait for a time that is over
     const Undisturbed undisturbed;
-    const Call call = real_ids(c);
+    const SystemCall call = real_ids(c);
     if (!copy_in(&until, c.a[2])) return pass_on(call);
-    Time past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
+    TimeSpec past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
     const long judged = raw(c.nr, call.a[0], 1, reinterpret_cast<long>(&past), 0);
     if (judged != 0 && judged != kInterrupted) return judged;
   }
   for (;;) {
-    Time now{};
+    TimeSpec now{};
     {
       const Undisturbed undisturbed;
       read_clock({__NR_clock_gettime, {c.a[0], reinterpret_cast<long>(&now)}});
     }
     const int64_t seconds = until.seconds - now.seconds;
     if (seconds < 0 || (seconds == 0 && until.nanoseconds <= now.nanoseconds)) return 0;
-    Time left{seconds, 0};
-    add(&left, until.nanoseconds - now.nanoseconds);
+    TimeSpec left{seconds, 0};
+    add_nanoseconds(&left, until.nanoseconds - now.nanoseconds);
     const long result = raw(c.nr, real_ids(c).a[0], 0, reinterpret_cast<long>(&left), 0);
     if (result == kInterrupted && (is_child() || t->handlers != handlers)) return result;
     if (result != 0 && result != kInterrupted) return result;
@@ -142,7 +142,7 @@ long sleep_until(const Call& c) {
 
 bool takes_clock(long nr) { return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times; }
 
-long clock_call(const Call& c) {
+long clock_call(const SystemCall& c) {
   switch (c.nr) {
     case __NR_getrusage:
       return usage_call(c);

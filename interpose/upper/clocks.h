@@ -8,7 +8,7 @@
 
 namespace cropdl::upper {
 
-struct Time {  // struct timespec
+struct TimeSpec {  // struct timespec
   int64_t seconds, nanoseconds;
 };
 
@@ -19,16 +19,16 @@ inline constexpr long kMonotonicClock = 1, kProcessClock = 2, kThreadClock = 3, 
 inline constexpr int64_t kSecond = 1000000000;
 
 // What the kernel takes for a time (timespec64_valid, include/linux/time64.h).
-inline bool is_valid(const Time& t) {
+inline bool is_valid(const TimeSpec& t) {
   return t.seconds >= 0 && t.nanoseconds >= 0 && t.nanoseconds < kSecond;
 }
 // Of such a time, ns; one that is farther away than 292 years is never.
-inline int64_t nanoseconds(const Time& t) {
+inline int64_t nanoseconds(const TimeSpec& t) {
   constexpr int64_t kNever = INT64_MAX;
   return t.seconds >= kNever / kSecond ? kNever : t.seconds * kSecond + t.nanoseconds;
 }
 
-__attribute__((always_inline)) inline void add(Time* time, int64_t nanoseconds) {
+__attribute__((always_inline)) inline void add_nanoseconds(TimeSpec* time, int64_t nanoseconds) {
   const int64_t sum = time->nanoseconds + nanoseconds % kSecond;
   time->seconds += nanoseconds / kSecond + (sum >= kSecond ? 1 : sum < 0 ? -1 : 0);
   time->nanoseconds = sum >= kSecond ? sum - kSecond : sum < 0 ? sum + kSecond : sum;
@@ -42,6 +42,6 @@ __attribute__((always_inline)) inline int64_t wall_offset(const seam::ClockOffse
   return 0;
 }
 
-int64_t now();  // CLOCK_MONOTONIC as the program has it, ns
+int64_t program_monotonic_now();  // CLOCK_MONOTONIC as the program has it, ns
 
 }  // namespace cropdl::upper

@@ -35,72 +35,73 @@ class Undisturbed {
   uint64_t mask_;
 };
 
-struct Call {  // one system call of the program
+struct SystemCall {  // one system call of the program
   long nr;
   long a[6];
   uint64_t from = 0;  // the instruction behind it
 };
-inline long pass_on(const Call& c) { return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]); }
+inline long pass_on(const SystemCall& c) { return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]); }
 
 // Performs `call` for the program and returns what the kernel would. Runs on the program's stack, outside of
 // any signal handler (entry.S). The calls of made_in_one_piece() run with all signals blocked, so that
 // neither a handler nor a checkpoint sees the kernel's side done and ours not; the others may wait for long,
 // and may be interrupted, repeated, and left by longjmp anywhere.
-long emulate(const Call& call);
+long emulate_call(const SystemCall& call);
 bool made_in_one_piece(long nr);
 
 // Memory (memory.cpp)
-long place_mmap(const Call& call);
+long place_mmap(const SystemCall& call);
 long place_thread_block(
-    const Call& call);  // mmap by ld.so before the main thread has one: below 4 GiB if it can be
-long place_mremap(const Call& call);
-long place_shmat(const Call& call);
+    const SystemCall& call);  // mmap by ld.so before the main thread has one: below 4 GiB if it can be
+long place_mremap(const SystemCall& call);
+long place_shmat(const SystemCall& call);
 long move_brk(uint64_t wanted);
 
 // Descriptors (files.cpp)
-long open_call(const Call& call);
-long descriptor_call(const Call& call);
-long read_link(const Call& call);
-long execute(const Call& call);
+long open_call(const SystemCall& call);
+long descriptor_call(const SystemCall& call);
+long read_link(const SystemCall& call);
+long execute(const SystemCall& call);
 void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
 void close_lower_files();                       // in a child of fork
 
 // Signals (signals.cpp)
-long set_action(const Call& call);
-long set_mask(const Call& call);
-long set_alternate_stack(const Call& call);
+long set_action(const SystemCall& call);
+long set_mask(const SystemCall& call);
+long set_alternate_stack(const SystemCall& call);
 [[noreturn]] void die_of(int sig);  // by its default action
 
 // Calls that wait (waits.cpp)
-long masked_wait(const Call& call);
-long timed_wait(const Call& call);
-long futex_wait(const Call& call);
+long masked_wait(const SystemCall& call);
+long timed_wait(const SystemCall& call);
+long futex_wait(const SystemCall& call);
 
 // Futexes whose words hold thread ids (futexes.cpp)
-bool has_owner(long command);                      // of FUTEX_LOCK_PI and its kin
-long owned_futex(const Call& call);                // one of those
-bool requeues(long command);                       // FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI
-long requeue_call(const Call& call);               // one of those
+bool futex_has_owner(long command);                // of FUTEX_LOCK_PI and its kin
+long owned_futex(const SystemCall& call);          // one of those
+bool futex_requeues(long command);                 // FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI
+long requeue_call(const SystemCall& call);         // one of those
 void release_held_futexes(seam::ThreadRecord* t);  // the thread's robust list, as the kernel does at its end
 
 // Threads and processes (threads.cpp)
 struct TrappedCall;
 int prepare_clone(TrappedCall* call, uint64_t mask);
-long leave_process(const Call& call);
-long leave_thread(const Call& call);
-long gs_call(const Call& call);  // arch_prctl for GS
-long rseq_call(const Call& call);
+long leave_process(const SystemCall& call);
+long leave_thread(const SystemCall& call);
+long gs_call(const SystemCall& call);  // arch_prctl for GS
+long rseq_call(const SystemCall& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
-enum Line : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue };
-void say_once(Line which, const char* line);  // to people
+enum LineOnce : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue };
+void say_once(LineOnce which, const char* line);  // to people
 bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table
                     // there
 bool is_child();    // that, or a child of fork, which has its own copy: neither has an LH
 
 // Ids (ids.cpp)
 bool takes_ids(long nr);
-long id_call(const Call& call);     // one of those
-Call real_ids(const Call& call);    // with what the kernel calls the processes that the program names
+long id_call(const SystemCall& call);  // one of those
+SystemCall real_ids(
+    const SystemCall& call);        // with what the kernel calls the processes that the program names
 void tell_sender(siginfo_t* info);  // of a signal, as the program knows it
 long real_process(long upper);
 long told_process(long real);  // the number by which the program knows it
@@ -108,17 +109,17 @@ long own_process();            // what the program's getpid() says
 
 // Clocks (clocks.cpp)
 bool takes_clock(long nr);
-long clock_call(const Call& call);   // one of those
-long sleep_until(const Call& call);  // clock_nanosleep with TIMER_ABSTIME
+long clock_call(const SystemCall& call);   // one of those
+long sleep_until(const SystemCall& call);  // clock_nanosleep with TIMER_ABSTIME
 bool is_own_clock(
     long clock);  // not the machine's wall clock: over a restart it may be another than the kernel's
 
 // System V semaphores and message queues (system_v.cpp)
-long system_v_call(const Call& call);
+long system_v_call(const SystemCall& call);
 
 // Paths (proc_paths.cpp)
 bool takes_path(long nr);
-long path_call(const Call& call);  // one of those
+long path_call(const SystemCall& call);  // one of those
 
 // libc's hot placement sites (patch.cpp). `text` has just been mapped from the file `fd`.
 void patch_libc(uint64_t text, uint64_t length, int fd);
@@ -126,7 +127,7 @@ void patch_libc(uint64_t text, uint64_t length, int fd);
 struct TrappedCall {  // as entry.S lays it out
   long rax, rdi, rsi, rdx, r10, r8, r9, rbp;
   uint64_t rcx, r11, flags;
-  Call call() const { return {rax, {rdi, rsi, rdx, r10, r8, r9}, rcx}; }
+  SystemCall call() const { return {rax, {rdi, rsi, rdx, r10, r8, r9}, rcx}; }
 };
 
 inline bool from_loader(uint64_t ip) {

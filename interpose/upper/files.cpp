@@ -91,7 +91,7 @@ const char* stand_in(const char* path) {
 }
 
 // A call that may wait for long, such as opening a FIFO, and gives a descriptor.
-long make_slowly(const Call& c) {
+long make_slowly(const SystemCall& c) {
   if (is_child()) return pass_on(c);
   return cropdl_descriptor_call(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
 }
@@ -101,8 +101,8 @@ bool needs_note(long fd) { return fd >= static_cast<long>(seam::kMaxDescriptors)
 
 }  // namespace
 
-long open_call(const Call& c) {
-  Call call = c;
+long open_call(const SystemCall& c) {
+  SystemCall call = c;
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
@@ -124,7 +124,7 @@ long open_call(const Call& c) {
   return fd;
 }
 
-long descriptor_call(const Call& c) {
+long descriptor_call(const SystemCall& c) {
   switch (c.nr) {
     case __NR_accept:
     case __NR_accept4: {
@@ -254,13 +254,13 @@ void close_lower_files() {
   if (s->files[first / 64] >> (first % 64) == 0) raw(__NR_close_range, first, ~0u, 0);
 }
 
-long read_link(const Call& c) {
+long read_link(const SystemCall& c) {
   const bool at = c.nr == __NR_readlinkat;
   const int name = at ? 1 : 0;
   const int size = static_cast<int>(c.a[name + 2]);
   if (size <= 0) return pass_on(c);
   // The kernel looks at path and buffer first: what is wrong with them is its to say.
-  Call probe = c;
+  SystemCall probe = c;
   probe.a[name + 2] = 1;
   const long exists = pass_on(probe);
   if (failed(exists) || !names_own_exe(reinterpret_cast<const char*>(c.a[name]))) return pass_on(c);
@@ -271,9 +271,9 @@ long read_link(const Call& c) {
 }
 
 // A program that executes itself by /proc/self/exe gets itself and not the lower half.
-long execute(const Call& c) {
+long execute(const SystemCall& c) {
   const bool at = c.nr == __NR_execveat;
-  Call call = c;
+  SystemCall call = c;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   constexpr int kExists = 0;
   if (!failed(raw(__NR_faccessat, kAtFdcwd, reinterpret_cast<long>(path), kExists)) && path[0] == '/' &&

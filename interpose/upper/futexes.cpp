@@ -52,22 +52,23 @@ long take(uint32_t* word, bool waited, uint32_t* due) {
 }
 
 // What FUTEX_LOCK_PI's timeout is: absolute, of the wall clock, or FUTEX_LOCK_PI2's by its flag.
-long wait_for(uint32_t* word, uint32_t due, const Call& c) {
+long wait_for(uint32_t* word, uint32_t due, const SystemCall& c) {
   const bool wall = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_LOCK_PI || (c.a[1] & FUTEX_CLOCK_REALTIME) != 0;
-  const Call wait{__NR_futex,
-                  {reinterpret_cast<long>(word),
-                   FUTEX_WAIT_BITSET | (c.a[1] & FUTEX_PRIVATE_FLAG) | (wall ? FUTEX_CLOCK_REALTIME : 0),
-                   static_cast<long>(due), c.a[3], 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY)}};
+  const SystemCall wait{
+      __NR_futex,
+      {reinterpret_cast<long>(word),
+       FUTEX_WAIT_BITSET | (c.a[1] & FUTEX_PRIVATE_FLAG) | (wall ? FUTEX_CLOCK_REALTIME : 0),
+       static_cast<long>(due), c.a[3], 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY)}};
   return c.a[3] != 0 ? futex_wait(wait) : pass_on(wait);
 }
 
 // A time that the kernel refuses before it looks at anything else.
-bool has_bad_time(const Call& c) {
-  Time given;
+bool has_bad_time(const SystemCall& c) {
+  TimeSpec given;
   return c.a[3] != 0 && (!copy_in(&given, c.a[3]) || !is_valid(given));
 }
 
-long lock(const Call& c) {
+long lock(const SystemCall& c) {
   constexpr long kTimedOut = -110;
   if (has_bad_time(c)) return pass_on(c);
   auto* word = reinterpret_cast<uint32_t*>(c.a[0]);
@@ -80,7 +81,7 @@ long lock(const Call& c) {
   }
 }
 
-long unlock(const Call& c) {
+long unlock(const SystemCall& c) {
   auto* word = reinterpret_cast<uint32_t*>(c.a[0]);
   if ((__atomic_load_n(word, __ATOMIC_SEQ_CST) & kOwner) !=
       static_cast<uint32_t>(seam::current_thread()->upper_tid))
@@ -110,7 +111,7 @@ void let_go(uint64_t address, bool inherits, uint32_t own) {
 
 }  // namespace
 
-bool has_owner(long command) {
+bool futex_has_owner(long command) {
   switch (command & FUTEX_CMD_MASK) {
     case FUTEX_LOCK_PI:
     case 13:  // FUTEX_LOCK_PI2
@@ -122,13 +123,13 @@ bool has_owner(long command) {
   }
 }
 
-bool requeues(long command) {
+bool futex_requeues(long command) {
   return (command & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE_PI ||
          (command & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
 }
 
 // The kernel gives an owned futex to a waiter itself, by its own number; no C library asks for that any more.
-long requeue_call(const Call& c) {
+long requeue_call(const SystemCall& c) {
   const bool waits = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
   uint32_t word;
   const bool refused_anyhow =
@@ -150,7 +151,7 @@ long requeue_call(const Call& c) {
   return result;
 }
 
-long owned_futex(const Call& c) {
+long owned_futex(const SystemCall& c) {
   const auto* word = reinterpret_cast<const void*>(c.a[0]);
   if ((c.a[0] & 3) != 0 || !can_be_written(word, sizeof(uint32_t)))
     return pass_on(c);  // the kernel's to refuse

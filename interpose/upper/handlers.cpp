@@ -72,7 +72,7 @@ void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
 // know the owner by its number, so the core must look again (futexes.cpp).
 void leave_owned_futex(greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
-  if (ip - seam::kCore >= seam::kCoreSize || g[REG_RAX] != __NR_futex || !has_owner(g[REG_RSI])) return;
+  if (ip - seam::kCore >= seam::kCoreSize || g[REG_RAX] != __NR_futex || !futex_has_owner(g[REG_RSI])) return;
   constexpr uint16_t kSyscall = 0x050f;
   if (*reinterpret_cast<const uint16_t*>(ip) != kSyscall) return;
   g[REG_RAX] = kInterrupted;

@@ -131,7 +131,7 @@ long to_upper(long real, Role role) {
 }
 
 // Which processes the argument after this one selects.
-Role selection(const Call& c) {
+Role selection(const SystemCall& c) {
   const int which = static_cast<int>(c.a[0]);
   switch (c.nr) {
     case __NR_getpriority:
@@ -181,7 +181,7 @@ struct CapabilityHeader {
   int32_t process;
 };
 
-long capability_call(const Call& c) {
+long capability_call(const SystemCall& c) {
   CapabilityHeader header;
   if (!copy_in(&header, c.a[0])) return pass_on(c);
   CapabilityHeader own = header;
@@ -232,8 +232,8 @@ long own_process() { return to_upper(raw(__NR_getpid), kProcess); }
 
 bool takes_ids(long nr) { return find(nr) != nullptr; }
 
-Call real_ids(const Call& c) {
-  Call call = c;
+SystemCall real_ids(const SystemCall& c) {
+  SystemCall call = c;
   const IdCall* entry = seam::control()->restarted != 0 ? find(c.nr) : nullptr;
   if (entry == nullptr) return call;
   for (int i = 0; i < 3; ++i) {
@@ -243,12 +243,12 @@ Call real_ids(const Call& c) {
   return call;
 }
 
-long id_call(const Call& c) {
+long id_call(const SystemCall& c) {
   const IdCall* entry = find(c.nr);
   switch (c.nr) {
     case __NR_wait4:
     case __NR_waitid: {  // may last. Real ids in it are of children, which no image has
-      const Call call = real_ids(c);
+      const SystemCall call = real_ids(c);
       const long result = pass_on(call);
       if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
       return c.nr == __NR_wait4 && result > 0 ? to_upper(result, kProcess) : result;
@@ -257,7 +257,7 @@ long id_call(const Call& c) {
       break;
   }
   if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
-  const Call call = real_ids(c);
+  const SystemCall call = real_ids(c);
   const long result = pass_on(call);
   if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
   return entry->result != kNone && result > 0 ? to_upper(result, entry->result) : result;

@@ -104,7 +104,7 @@ void remember_outside(uint64_t begin, uint64_t end) {
 // A mapping at an address of the program's choice, and the note of it, in one piece: a checkpoint between
 // them would not know whose it is. Not noted before, since a call that fails (MAP_FIXED_NOREPLACE over memory
 // of the lower half) makes nothing the program's.
-long map_and_remember(const Call& c, uint64_t at, uint64_t length) {
+long map_and_remember(const SystemCall& c, uint64_t at, uint64_t length) {
   if (seam::in_window(at) || length == 0) return pass_on(c);
   const Undisturbed undisturbed;
   const long result = pass_on(c);
@@ -113,7 +113,7 @@ long map_and_remember(const Call& c, uint64_t at, uint64_t length) {
 }
 
 // Aligned for the largest there are, in one go: what the kernel says of it is what it says natively.
-long place_huge_pages(const Call& c) {
+long place_huge_pages(const SystemCall& c) {
   const uint64_t length = (page_up(c.a[1]) + kHugest - 1) & ~(kHugest - 1);
   for (int attempt = 0; length <= kMapArea && attempt < 65; ++attempt) {
     const uint64_t address = attempt < 64 ? next_range(length, kHugest) : find_gap(length, kHugest);
@@ -138,7 +138,7 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
 
 }  // namespace
 
-long place_mmap(const Call& c) {
+long place_mmap(const SystemCall& c) {
   const long flags = c.a[3];
   if (impossible(c.a[1])) return kNoMemory;
   const uint64_t length = page_up(c.a[1]);
@@ -191,7 +191,7 @@ long place_mmap(const Call& c) {
   return kNoMemory;
 }
 
-long place_thread_block(const Call& c) {
+long place_thread_block(const SystemCall& c) {
   if ((c.a[3] & MAP_ANONYMOUS) != 0) {
     const long result = place_mmap({c.nr, {c.a[0], c.a[1], c.a[2], c.a[3] | MAP_32BIT, c.a[4], c.a[5]}});
     if (!failed(result)) return result;
@@ -199,7 +199,7 @@ long place_thread_block(const Call& c) {
   return place_mmap(c);
 }
 
-long place_mremap(const Call& c) {
+long place_mremap(const SystemCall& c) {
   const long flags = c.a[3];
   if (impossible(c.a[1]) || impossible(c.a[2]))
     return raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE, c.a[4]);
@@ -222,9 +222,9 @@ long place_mremap(const Call& c) {
   return result;
 }
 
-long place_shmat(const Call& c) {
+long place_shmat(const SystemCall& c) {
   const Undisturbed undisturbed;  // the call and the note of it
-  Call call = c;
+  SystemCall call = c;
   if (c.a[1] == 0)  // the segment's size is not known here; shmat refuses an overlap
     call.a[1] = static_cast<long>(next_range(1ull << 36, kHugePage));
   const long result = pass_on(call);

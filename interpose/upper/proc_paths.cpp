@@ -93,7 +93,7 @@ const char* real_path(const char* path, char (&out)[kLongest]) {
 }
 
 // readlink("/proc/self"), and "/proc/thread-self" of the main thread.
-long own_number_call(const Call& c, int path) {
+long own_number_call(const SystemCall& c, int path) {
   const char* name = reinterpret_cast<const char*>(c.a[path]);
   const bool thread = equal(name, "/proc/thread-self");
   if (!thread && !equal(name, "/proc/self")) return 0;
@@ -106,7 +106,7 @@ long own_number_call(const Call& c, int path) {
   }
   // What is wrong with the path or the buffer is the kernel's to say.
   const int size = static_cast<int>(c.a[path + 2]);
-  Call probe = c;
+  SystemCall probe = c;
   if (size > 0) probe.a[path + 2] = 1;
   const long result = pass_on(probe);
   if (failed(result)) return result;
@@ -115,7 +115,7 @@ long own_number_call(const Call& c, int path) {
   return copy_out(c.a[path + 1], text, n) ? n : kBadAddress;
 }
 
-long perform(const Call& c) {
+long perform(const SystemCall& c) {
   switch (c.nr) {
     case __NR_open:
     case __NR_creat:
@@ -133,11 +133,11 @@ long perform(const Call& c) {
   }
 }
 
-__attribute__((noinline)) long proc_call(const Call& c, int path) {
+__attribute__((noinline)) long proc_call(const SystemCall& c, int path) {
   if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
     if (const long result = own_number_call(c, path); result != 0) return result;
   char text[kLongest];
-  Call call = c;
+  SystemCall call = c;
   const auto translate = [&] {
     call.a[path] = reinterpret_cast<long>(real_path(reinterpret_cast<const char*>(c.a[path]), text));
   };
@@ -163,7 +163,7 @@ const PathCall* find(long nr) {
 
 bool takes_path(long nr) { return find(nr) != nullptr; }
 
-long path_call(const Call& c) {
+long path_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
     const int path = find(c.nr)->path;
     if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) return proc_call(c, path);

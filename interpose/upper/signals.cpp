@@ -9,7 +9,7 @@ namespace cropdl::upper {
 
 // As in the kernel (kernel/signal.c): what is given is read before anything is judged, and the old one is
 // told when the new one holds; a place where it cannot be written does not undo that.
-long set_action(const Call& c) {
+long set_action(const SystemCall& c) {
   constexpr int kKill = 9, kStop = 19;
   const int sig = static_cast<int>(c.a[0]);
   seam::SignalAction wanted{};
@@ -43,7 +43,7 @@ long set_action(const Call& c) {
   return c.a[2] == 0 || copy_out(c.a[2], old) ? 0 : kBadAddress;
 }
 
-long set_mask(const Call& c) {
+long set_mask(const SystemCall& c) {
   constexpr int kBlock = 0, kSet = 2;
   uint64_t set;
   const int how = static_cast<int>(c.a[0]);
@@ -55,7 +55,7 @@ long set_mask(const Call& c) {
 
 // man 2 sigaltstack. The kernel has the core's stack, and the program's is where its handlers are moved to
 // (handlers.cpp).
-long set_alternate_stack(const Call& c) {
+long set_alternate_stack(const SystemCall& c) {
   constexpr uint64_t kOnStack = 1, kAutoDisarm = 1ull << 31,
                      kSmallest = 2048;  // SS_ONSTACK, SS_AUTODISARM, MINSIGSTKSZ
   auto* t = seam::current_thread();

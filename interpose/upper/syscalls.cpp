@@ -72,14 +72,14 @@ bool made_in_one_piece(long nr) {
 namespace {
 // A call that makes, or ends, something that lives in the kernel.
 template <class Count>
-long counted(const Call& c, Count* alive, int change) {
+long counted(const SystemCall& c, Count* alive, int change) {
   const long result = pass_on(c);
   if (!failed(result) && !is_child()) __atomic_fetch_add(alive, change, __ATOMIC_RELAXED);
   return result;
 }
 }  // namespace
 
-long emulate(const Call& c) {
+long emulate_call(const SystemCall& c) {
   switch (c.nr) {
     case __NR_mmap: {
       const long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
@@ -130,8 +130,8 @@ long emulate(const Call& c) {
     case __NR_clock_nanosleep:
       return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
     case __NR_futex:
-      if (requeues(c.a[1])) return requeue_call(c);
-      return seam::control()->restarted != 0 && has_owner(c.a[1]) ? owned_futex(c) : futex_wait(c);
+      if (futex_requeues(c.a[1])) return requeue_call(c);
+      return seam::control()->restarted != 0 && futex_has_owner(c.a[1]) ? owned_futex(c) : futex_wait(c);
 
     case __NR_exit:
       return leave_thread(c);
@@ -173,7 +173,9 @@ long emulate(const Call& c) {
 
 using cropdl::upper::TrappedCall;
 
-extern "C" void cropdl_trapped_call(TrappedCall* call) { call->rax = cropdl::upper::emulate(call->call()); }
+extern "C" void cropdl_trapped_call(TrappedCall* call) {
+  call->rax = cropdl::upper::emulate_call(call->call());
+}
 
 // All signals are blocked; r11 holds the mask that the program has. 0: done, with that mask again. Else
 // entry.S makes the clone.
@@ -182,7 +184,7 @@ extern "C" int cropdl_masked_call(TrappedCall* call) {
   const uint64_t mask = call->r11;
   if (call->rax == __NR_clone || call->rax == __NR_fork || call->rax == __NR_vfork)
     if (const int how = prepare_clone(call, mask); how != 0) return how;
-  if (call->rax >= 0) call->rax = emulate(call->call());
+  if (call->rax >= 0) call->rax = emulate_call(call->call());
   set_signal_mask(mask);
   return 0;
 }

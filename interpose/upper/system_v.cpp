@@ -18,7 +18,7 @@ void note(uint32_t* entries, int32_t* ids, long id) {
 
 }  // namespace
 
-long system_v_call(const Call& c) {
+long system_v_call(const SystemCall& c) {
   auto& known = seam::state()->system_v;
   if (c.nr == __NR_semop || c.nr == __NR_semtimedop) {
     // Before: SEM_UNDO leaves a debt of this process with the kernel (man 2 semop). A set got from elsewhere

@@ -105,7 +105,7 @@ seam::ThreadRecord* new_record() {
 
 }  // namespace
 
-void say_once(Line which, const char* line) {
+void say_once(LineOnce which, const char* line) {
   if ((__atomic_fetch_or(&seam::state()->said, 1u << which, __ATOMIC_RELAXED) >> which & 1) != 0) return;
   long length = 0;
   while (line[length] != 0) ++length;
@@ -114,7 +114,7 @@ void say_once(Line which, const char* line) {
 }
 
 // GS base is how the core and the gate find the thread's record.
-long gs_call(const Call& c) {
+long gs_call(const SystemCall& c) {
   constexpr int kSetGs = 0x1001;  // ARCH_SET_GS
   if (static_cast<int>(c.a[0]) == kSetGs) {
     say_once(kGsIsTaken,
@@ -127,7 +127,7 @@ long gs_call(const Call& c) {
 }
 
 // man 2 rseq: where the kernel keeps the number of the processor, and looks for a sequence to be restarted.
-long rseq_call(const Call& c) {
+long rseq_call(const SystemCall& c) {
   const long result = pass_on(c);
   if (failed(result) || is_child()) return result;
   constexpr long kUnregister = 1;
@@ -233,7 +233,7 @@ namespace {
 
 }  // namespace
 
-long leave_thread(const Call& c) {
+long leave_thread(const SystemCall& c) {
   auto* t = seam::current_thread();
   if (is_child()) return raw(__NR_exit, c.a[0]);
   if (t->kind == seam::kMainThread) leave_main_thread(t, c.a[0]);
@@ -249,7 +249,7 @@ long leave_thread(const Call& c) {
   return raw(__NR_exit, c.a[0]);
 }
 
-long leave_process(const Call& c) {
+long leave_process(const SystemCall& c) {
   auto* t = seam::current_thread();
   if (!is_child()) {
     t->pinned = t->pinned + 1;

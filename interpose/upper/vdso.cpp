@@ -21,8 +21,8 @@ extern "C" long cropdl_vdso_clock_gettime(int clock, long time) {
   const auto f = reinterpret_cast<Two>(control()->vdso[0]);
   const long result = f != nullptr ? f(clock, time) : raw(__NR_clock_gettime, clock, time);
   if (offsets.shifted != 0 && result == 0)  // of one run: whoever interrupts sends the thread back
-    cropdl::upper::add(reinterpret_cast<cropdl::upper::Time*>(time),
-                       cropdl::upper::wall_offset(offsets, clock));
+    cropdl::upper::add_nanoseconds(reinterpret_cast<cropdl::upper::TimeSpec*>(time),
+                                   cropdl::upper::wall_offset(offsets, clock));
   return result;
 }
 extern "C" long cropdl_vdso_gettimeofday(long time, long zone) {

@@ -11,8 +11,8 @@ namespace cropdl::upper {
 
 // Calls that take a temporary mask: SIGSYS and the suspend signal stay open in it. They end with EINTR when a
 // handler of the program ran, as natively, and go on when only the checkpoint interrupted them.
-long masked_wait(const Call& c) {
-  Call call = c;
+long masked_wait(const SystemCall& c) {
+  SystemCall call = c;
   uint64_t mask;
   struct {
     long set, size;
@@ -40,20 +40,20 @@ namespace {
 
 // What is left of `total` ns that began at `since`. Another boot's clock (after a restart) may say anything.
 int64_t left(int64_t total, int64_t since) {
-  const int64_t gone = now() - since;
+  const int64_t gone = program_monotonic_now() - since;
   if (gone < 0) return total;
   return gone >= total ? 0 : total - gone;
 }
 
-Time as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanoseconds % kSecond}; }
+TimeSpec as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanoseconds % kSecond}; }
 
 // nanosleep, clock_nanosleep: the kernel says what is left, and the program hears of it only if a handler
 // ended the sleep.
-long sleep_for(const Call& c, int request) {
+long sleep_for(const SystemCall& c, int request) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
-  Call call = c;
-  Time rest{};
+  SystemCall call = c;
+  TimeSpec rest{};
   call.a[request + 1] = reinterpret_cast<long>(&rest);
   for (;;) {
     const long result = pass_on(call);
@@ -68,13 +68,13 @@ long sleep_for(const Call& c, int request) {
 
 }  // namespace
 
-long timed_wait(const Call& c) {
+long timed_wait(const SystemCall& c) {
   constexpr long kAbsolute = 1;  // TIMER_ABSTIME
   if (c.nr == __NR_nanosleep) return sleep_for(c, 0);
   if (c.nr == __NR_clock_nanosleep && (c.a[1] & kAbsolute) == 0) return sleep_for(c, 2);
   const auto* t = seam::current_thread();
-  Call call = c;
-  Time time;
+  SystemCall call = c;
+  TimeSpec time;
   int64_t total = -1;  // ns; -1: no timeout, an absolute one, or one that the kernel counts down in place
   int timeout_argument = -1;  // of a struct timespec, or of milliseconds
   bool milliseconds = false;
@@ -106,7 +106,7 @@ long timed_wait(const Call& c) {
     total = nanoseconds(time);  // what is wrong is the kernel's to say, and it will not wait for it
   }
   const uint32_t handlers = t->handlers;
-  const int64_t since = total >= 0 ? now() : 0;
+  const int64_t since = total >= 0 ? program_monotonic_now() : 0;
   // Sets and results are untouched when such a call is interrupted, so it can be repeated as it stands.
   for (;;) {
     const long result = pass_on(call);
@@ -126,10 +126,10 @@ long timed_wait(const Call& c) {
 // others' are absolute (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Waits until a
 // time of the latter are made as waits for the rest where the kernel knows such, so that none is measured on
 // two machines.
-long futex_wait(const Call& c) {
+long futex_wait(const SystemCall& c) {
   const long command = c.a[1] & FUTEX_CMD_MASK;
   constexpr long kLock2 = 13;  // FUTEX_LOCK_PI2
-  Time given;
+  TimeSpec given;
   if (!copy_in(&given, c.a[3]) || !is_valid(given)) return pass_on(c);
   const bool relative = command == FUTEX_WAIT;
   const bool own_clock =
@@ -139,9 +139,9 @@ long futex_wait(const Call& c) {
                                          static_cast<uint32_t>(c.a[5]) == FUTEX_BITSET_MATCH_ANY);
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
-  const int64_t since = relative ? now() : 0;
-  Call call = c;
-  Time time = given;
+  const int64_t since = relative ? program_monotonic_now() : 0;
+  SystemCall call = c;
+  TimeSpec time = given;
   call.a[3] = reinterpret_cast<long>(&time);
   if (for_the_rest) call.a[1] = (c.a[1] & ~static_cast<long>(FUTEX_CMD_MASK)) | FUTEX_WAIT;
   for (bool first = true;; first = false) {
@@ -149,12 +149,12 @@ long futex_wait(const Call& c) {
       time = as_time(left(nanoseconds(given), since));
     } else if (own_clock) {
       time = given;
-      add(&time, -seam::control()->clocks.monotonic);
+      add_nanoseconds(&time, -seam::control()->clocks.monotonic);
       if (time.seconds < 0) time = {0, 0};
     }
     const long result = pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) return result;
-    if (has_owner(c.a[1]) && seam::control()->restarted != 0) return owned_futex(c);
+    if (futex_has_owner(c.a[1]) && seam::control()->restarted != 0) return owned_futex(c);
   }
 }
 

@@ -439,32 +439,63 @@ def mpi_not_reached():
                             r"rank 0 of 1; start it with a launcher of that MPI \(srun: --mpi=\.\.\.\)", text), text)
 
 
-@promise("documents.folders_use_only_those_above_them")
-def folders():
+def folder_table():
+    """[(folder, namespace)] of docs/architecture.md, in its order, and a function that says in which row a path is."""
     with open(os.path.join(SOURCE, "docs", "architecture.md")) as f:
         table = f.read().partition("## Folders")[2].partition("\n## ")[0]
-    folders = [name.rstrip("/") for name in re.findall(r"^\| `([a-z/]+/)` \|", table, re.MULTILINE)]
-    expect(len(folders) > 8, f"folders in docs/architecture.md: {folders}")
+    rows = re.findall(r"^\| `([a-z/]+)/` \| `?([a-z_]*)`? \|", table, re.MULTILINE)
+    expect(len(rows) > 8, f"folders in docs/architecture.md: {rows}")
 
-    def place_of(path):
-        of = [i for i, folder in enumerate(folders) if path.startswith(folder + "/")]
-        return max(of, key=lambda i: len(folders[i]), default=None)
+    def row_of(path):
+        of = [i for i, (folder, _) in enumerate(rows) if path.startswith(folder + "/")]
+        return max(of, key=lambda i: len(rows[i][0]), default=None)
 
-    seen, wrong = 0, []
+    return rows, row_of
+
+
+def own_sources():
+    """(path from the root, text) of every source of the product."""
     for top in ("base", "restart", "coord", "interpose"):
         for directory, _, names in os.walk(os.path.join(SOURCE, top)):
             for name in names:
-                path = os.path.relpath(os.path.join(directory, name), SOURCE)
-                if not name.endswith((".c", ".cpp", ".h", ".S", ".j2")):
-                    continue
-                own = place_of(path)
-                expect(own is not None, f"{path} is in no folder of docs/architecture.md")
-                with open(os.path.join(SOURCE, path)) as f:
-                    for include in re.findall(r'^#include "((?:base|restart|coord|interpose)/[^"]+)"', f.read(), re.MULTILINE):
-                        seen += 1
-                        if place_of(include) is None or place_of(include) > own:
-                            wrong.append(f"{path} includes {include}")
+                if name.endswith((".c", ".cpp", ".h", ".S", ".j2")):
+                    path = os.path.relpath(os.path.join(directory, name), SOURCE)
+                    with open(os.path.join(SOURCE, path)) as f:
+                        yield path, f.read()
+
+
+@promise("documents.folders_use_only_those_above_them")
+def folders():
+    _, row_of = folder_table()
+    seen, wrong = 0, []
+    for path, text in own_sources():
+        own = row_of(path)
+        expect(own is not None, f"{path} is in no folder of docs/architecture.md")
+        for include in re.findall(r'^#include "((?:base|restart|coord|interpose)/[^"]+)"', text, re.MULTILINE):
+            seen += 1
+            if row_of(include) is None or row_of(include) > own:
+                wrong.append(f"{path} includes {include}")
     expect(seen > 200, f"only {seen} includes found")
+    expect(not wrong, "\n".join(wrong))
+
+
+@promise("documents.folders_have_a_namespace_each")
+def namespaces():
+    """A component's names are in its namespace, and in no other's (of templates, what they generate is a library's)."""
+    rows, row_of = folder_table()
+    named = [namespace for _, namespace in rows if namespace]
+    expect(len(named) == len(set(named)), f"two folders with one namespace: {named}")
+    seen, wrong = 0, []
+    for path, text in own_sources():
+        if path.endswith(".j2"):
+            continue
+        own = rows[row_of(path)][1]
+        for namespace in re.findall(r"^(?:inline )?namespace (cropdl[a-z_:]*) \{", text, re.MULTILINE):
+            seen += 1
+            parts = namespace.split("::")
+            if (parts[1:2] != [own]) if own != "cropdl" else (parts[1:] and parts[1] in named):
+                wrong.append(f"{path} has names in {namespace}, its folder's is {own}")
+    expect(seen > 150, f"only {seen} namespaces found")
     expect(not wrong, "\n".join(wrong))
 
 

@@ -125,7 +125,7 @@ TEST(MappingFlags, AdviceComesBack) {
   madvise(memory.at, memory.bytes, MADV_RANDOM);
   const std::string kept = flags_to_keep(mapping_at(memory.begin()));
   EXPECT_TRUE(has_flag(kept, "dc") && has_flag(kept, "dd") && has_flag(kept, "rr")) << kept;
-  ASSERT_TRUE(advise(again.begin(), again.begin() + again.bytes, kept));
+  ASSERT_TRUE(advise_mapping(again.begin(), again.begin() + again.bytes, kept));
   EXPECT_EQ(flags_to_keep(mapping_at(again.begin())), kept);
 }
 

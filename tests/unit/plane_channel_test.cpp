@@ -72,7 +72,7 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
 
 TEST(PlaneWire, EachMembersValueArrives) {
   Outcome o{true, 9, 10, 0.5, 3, true, "line"};
-  const auto back = from_bytes(to_bytes(Done{o}));
+  const auto back = message_from_bytes(message_bytes(Done{o}));
   ASSERT_TRUE(back);
   const Outcome& got = std::get<Done>(*back).outcome;
   EXPECT_TRUE(got.published && got.too_early);
@@ -82,7 +82,7 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(got.attempts, 3u);
   EXPECT_EQ(got.line, "line");
   const ImageSummary image{"rank-0.img", 1, 2, 3};
-  const auto written = from_bytes(to_bytes(Report{Written{7, image}}));
+  const auto written = message_from_bytes(message_bytes(Report{Written{7, image}}));
   ASSERT_TRUE(written);
   const Written& w = std::get<Written>(std::get<Report>(*written));
   EXPECT_EQ(w.attempt, 7u);
@@ -91,7 +91,7 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(w.image.memory, 2u);
   EXPECT_EQ(w.image.checksum, 3u);
   const StatusIs status{"idle", 4, 3, 2, "why"};
-  const auto told = from_bytes(to_bytes(status));
+  const auto told = message_from_bytes(message_bytes(status));
   ASSERT_TRUE(told);
   EXPECT_EQ(std::get<StatusIs>(*told).joined, 3u);
   EXPECT_EQ(std::get<StatusIs>(*told).last_version, 2u);
@@ -100,27 +100,28 @@ TEST(PlaneWire, EachMembersValueArrives) {
 
 TEST(PlaneWire, EveryMessageComesBackAsItWas) {
   for (const Message& m : one_of_each()) {
-    const std::string bytes = to_bytes(m);
-    const std::optional<Message> back = from_bytes(bytes);
+    const std::string bytes = message_bytes(m);
+    const std::optional<Message> back = message_from_bytes(bytes);
     ASSERT_TRUE(back.has_value()) << m.index();
     EXPECT_EQ(back->index(), m.index());
-    EXPECT_EQ(to_bytes(*back), bytes);
+    EXPECT_EQ(message_bytes(*back), bytes);
   }
-  const auto back = from_bytes(to_bytes(Order{Targets{1, 2, {{3, ~0ull}}}}));
+  const auto back = message_from_bytes(message_bytes(Order{Targets{1, 2, {{3, ~0ull}}}}));
   EXPECT_EQ(std::get<Targets>(std::get<Order>(*back)).targets, (std::vector<CollectiveCount>{{3, ~0ull}}));
 }
 
 TEST(PlaneWire, DamagedMessagesAreNoMessages) {
-  EXPECT_FALSE(from_bytes("").has_value());
-  EXPECT_FALSE(from_bytes("\xff").has_value());
+  EXPECT_FALSE(message_from_bytes("").has_value());
+  EXPECT_FALSE(message_from_bytes("\xff").has_value());
   for (const Message& m : one_of_each()) {
-    const std::string bytes = to_bytes(m);
-    for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(from_bytes(bytes.substr(0, n)).has_value());
-    EXPECT_FALSE(from_bytes(bytes + "x").has_value());
+    const std::string bytes = message_bytes(m);
+    for (size_t n = 0; n < bytes.size(); ++n)
+      EXPECT_FALSE(message_from_bytes(bytes.substr(0, n)).has_value());
+    EXPECT_FALSE(message_from_bytes(bytes + "x").has_value());
     for (size_t i = 0; i < bytes.size(); ++i) {  // whatever comes of it, no crash and no huge allocation
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(~damaged[i]);
-      (void)from_bytes(damaged);
+      (void)message_from_bytes(damaged);
     }
   }
 }
@@ -175,7 +176,7 @@ class Trickle final : public Stream {
     pipe_->erase(0, 1);
     return 1;
   }
-  Peer peer() const override { return {}; }
+  PeerProcess peer() const override { return {}; }
   Descriptor watch() const override { return {}; }
 
  private:

@@ -49,7 +49,7 @@ H known(H handle, uint32_t function) {
   return handle_of<H>(known_word(word_of(handle), function));
 }
 template <class H>
-void forget(H handle) {
+void forget_object(H handle) {
   forget_word(word_of(handle));
 }
 

@@ -14,7 +14,7 @@ namespace cropdl::one_abi {
 void* const* const volatile* lower_table();
 
 template <class R, class... A>
-inline R call(unsigned function, A... arguments) {
+inline R call_library(unsigned function, A... arguments) {
   return seam::call_lower<R>(lower_table(), function, arguments...);
 }
 

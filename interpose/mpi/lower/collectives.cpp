@@ -44,8 +44,8 @@ void nap() {
 // `begun` counts what was announced.
 bool allowed(uint64_t gid, uint64_t begun) {
   const auto target = targets.find(gid);
-  const bool yes =
-      !hold.wanted.load(std::memory_order_relaxed) || (target != targets.end() && begun <= target->second);
+  const bool yes = !collective_hold.wanted.load(std::memory_order_relaxed) ||
+                   (target != targets.end() && begun <= target->second);
   if (!yes) stand_inside(0);
   stand_held(yes ? 0 : gid);
   return yes;
@@ -63,13 +63,13 @@ bool meeting_allowed(uint64_t gid) {
   const auto met = meetings.find(gid);
   const uint64_t begun = (met == meetings.end() ? 0 : met->second) + 1;
   if (!allowed(gid, begun)) return false;
-  if (hold.wanted.load(std::memory_order_relaxed)) meetings[gid] = begun;
+  if (collective_hold.wanted.load(std::memory_order_relaxed)) meetings[gid] = begun;
   return true;
 }
 
 // False: the thread must leave the LH, in which it is then not held.
 bool keep_waiting() {
-  if (wanted()) {
+  if (stop_wanted()) {
     handles::SpinGuard guard(hold_lock);
     stand_held(0);
     return false;
@@ -94,7 +94,7 @@ void order_all_threads() {
 
 }  // namespace
 
-Hold hold;
+CollectiveHold collective_hold;
 
 // Before there is a second thread: from then on the kernel waits for RCU, 5 to 25 ms
 // (sync_runqueues_membarrier_state, kernel/sched/membarrier.c).
@@ -127,10 +127,10 @@ bool begin_collective_or_meeting(Vid comm, uint64_t identity) {
 void hold_collectives() {
   {
     handles::SpinGuard guard(hold_lock);
-    if (hold.wanted) return;
+    if (collective_hold.wanted) return;
     targets.clear();
     meetings.clear();
-    hold.wanted = true;
+    collective_hold.wanted = true;
   }
   order_all_threads();
 }
@@ -144,7 +144,7 @@ void set_collective_targets(std::span<const coord::CollectiveCount> wanted_targe
 // Threads that are held notice by themselves.
 void release_collectives() {
   handles::SpinGuard guard(hold_lock);
-  hold.wanted = false;
+  collective_hold.wanted = false;
   targets.clear();
 }
 

@@ -76,7 +76,7 @@ bool is_listed(uint64_t gid) {
 // The opposite, of one that nobody has used.
 void unlist_comm(Vid vid) {
   CommRecord* c = comm_record(vid);
-  forget(vid);
+  forget_object(vid);
   if (!c) return;
   unlist_record(c);
   handles::heap_free(reinterpret_cast<void*>(c->members));
@@ -205,7 +205,7 @@ int remake_comms() {
     if (code != MPI_SUCCESS) return code;
     MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
     if (c->name[0]) MPI_Comm_set_name(made, c->name);
-    rebind(h, to_word(made));
+    rebind_handle(h, to_word(made));
     comm_records[h & kIndexMask] = c;
   }
   return MPI_SUCCESS;
@@ -275,7 +275,7 @@ int lower_MPI_Comm_free(Vid* comm) {
   const int code = free_comm(*comm);
   end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
-  forget(*comm);
+  forget_object(*comm);
   *comm = kNullComm;
   return seam::kSuccess;
 }
@@ -293,7 +293,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   if (code == MPI_SUCCESS) code = c && c->gid ? free_comm(*comm) : MPI_Comm_disconnect(&real);
   end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
-  forget(*comm);
+  forget_object(*comm);
   *comm = kNullComm;
   return seam::kSuccess;
 }

@@ -11,10 +11,10 @@
 namespace cropdl::mpi {
 
 // The agent wants to be asked before a collective begins.
-struct alignas(64) Hold {
+struct alignas(64) CollectiveHold {
   std::atomic<bool> wanted;
 };
-extern Hold hold;
+extern CollectiveHold collective_hold;
 
 // Where this thread stands, in its own record: several threads may be in different collectives, and the end
 // of one's says nothing of the others'.
@@ -25,7 +25,9 @@ inline void stand_held(uint64_t gid) {
   __asm__ volatile("movq %0, %%gs:%c1" ::"re"(gid), "i"(offsetof(seam::ThreadRecord, held)) : "memory");
 }
 
-inline void count_collective(CommRecord* c, uint64_t n) { add(const_cast<uint64_t*>(&c->begun), n); }
+inline void count_collective(CommRecord* c, uint64_t n) {
+  add_to_counter(const_cast<uint64_t*>(&c->begun), n);
+}
 
 inline void announce_collective(CommRecord* c) {
   stand_inside(c->counted);
@@ -38,7 +40,7 @@ inline bool begin_unheld(Vid comm) {
   CommRecord* c = comm_record(comm);
   if (__builtin_expect(!c || !c->counted, 0)) return true;
   announce_collective(c);
-  return __builtin_expect(!hold.wanted.load(std::memory_order_relaxed), 1);
+  return __builtin_expect(!collective_hold.wanted.load(std::memory_order_relaxed), 1);
 }
 // After begin_unheld said false. Waits as long as the collective is held; false: the thread must leave the
 // LH, return kAgain (nothing has been counted).
@@ -51,7 +53,7 @@ bool begin_held_meeting(uint64_t gid);
 inline bool begin_meeting(uint64_t identity) {
   stand_inside(kMeeting | identity);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  return __builtin_expect(!hold.wanted.load(std::memory_order_relaxed), 1) ||
+  return __builtin_expect(!collective_hold.wanted.load(std::memory_order_relaxed), 1) ||
          begin_held_meeting(kMeeting | identity);
 }
 // ... unless `comm`, over which it is collective, has other members.

@@ -34,7 +34,7 @@ int remake_datatype(Vid vid) {
     code = MPI_Type_commit(&made);
     word = to_word(made);
   }
-  rebind(vid, word);
+  rebind_handle(vid, word);
   return code;
 }
 
@@ -52,7 +52,7 @@ int lower_MPI_Type_commit(Vid* type) {
   if (code != MPI_SUCCESS) return error_out(code);
   if (handles::Slot* s = tables->slot(*type)) {
     s->flags |= kCommitted;
-    rebind(*type, to_word(real));
+    rebind_handle(*type, to_word(real));
   }
   return seam::kSuccess;
 }
@@ -62,7 +62,7 @@ int lower_MPI_Type_free(Vid* type) {
   std::vector<handles::Handle> gone;
   handles::SpinGuard guard(structure_lock, multiple);
   tables->free(*type, gone);
-  destroy(gone);
+  destroy_objects(gone);
   *type = kNullDatatype;
   return seam::kSuccess;
 }

@@ -128,7 +128,7 @@ void take_matched() {
     DrainedMessage* m = start_taking(&real, static_cast<Vid>(s->owner[1]), *status);
     if (!m) return;
     s->owner[0] = reinterpret_cast<uint64_t>(m);
-    rebind(h, to_word(MPI_MESSAGE_NULL));
+    rebind_handle(h, to_word(MPI_MESSAGE_NULL));
   }
 }
 
@@ -199,7 +199,7 @@ DrainedMessage* take_drained(Vid comm, int source, int tag) {
 
 seam::Status status_of(const DrainedMessage* m) { return {m->source, m->tag, seam::kSuccess, 0, m->bytes}; }
 
-int deliver(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
+int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
   if (!m->complete) wait_for(m);
   // A message to ourselves: the MPI itself puts the bytes into the program's datatype. One that is too long
   // is cut by us, since Open MPI 4.1 does not report truncation between a process and itself.

@@ -38,7 +38,7 @@ constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
 // Names the record from now on only in r->record, which is used when the operation completes or starts.
 bool needs_record(const RequestRecord* r) {
-  return r->state != kRequestFree && (r->state != kRequestDone || persistent(r));
+  return r->state != kRequestFree && (r->state != kRequestDone || is_persistent(r));
 }
 
 void give_back(CommRecord* c) {

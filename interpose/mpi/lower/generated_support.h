@@ -18,7 +18,7 @@ namespace cropdl::mpi::generated {
 
 // The program's MPI has the function, the one underneath does not. Once per process is enough to be
 // understood.
-inline int missing(const char* name) {
+inline int missing_function(const char* name) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
     cropdl::say(std::string("cropdl: ") + name +
@@ -82,7 +82,7 @@ struct KeptArray final : Kept {
   HandleArray<H> array;
 };
 template <class H>
-HandleArray<H>& keep(const seam::Vid* vids, int n) {
+HandleArray<H>& keep_array(const seam::Vid* vids, int n) {
   auto* kept = new KeptArray<H>(vids, n);
   keep_for_next_request(kept);
   return kept->array;

@@ -18,7 +18,7 @@ int remake_group(Vid vid) {
   MPI_Group made = MPI_GROUP_NULL;
   const int code =
       MPI_Group_incl(world_group, static_cast<int>(recipe->bytes / sizeof(uint32_t)), ranks, &made);
-  rebind(vid, to_word(made));
+  rebind_handle(vid, to_word(made));
   return code;
 }
 
@@ -35,7 +35,7 @@ int lower_MPI_Group_free(Vid* g) {
     MPI_Group real = group(*g);
     const int code = MPI_Group_free(&real);
     if (code != MPI_SUCCESS) return error_out(code);
-    forget(*g);
+    forget_object(*g);
   } else if (!seam::vid_index(*g)) {
     return seam::kErrGroup;
   }

@@ -229,7 +229,7 @@ class Runtime final : public lower::Library {
       }
     }
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
-      rebind(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
+      rebind_handle(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
     }
     code = remake_persistent_requests();
     if (code != MPI_SUCCESS)

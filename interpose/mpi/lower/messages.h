@@ -31,13 +31,13 @@ inline uint64_t* message_counter(uint64_t base, const Message& m) {
 // receiver's drain. Returns the counter, by which message_stays takes it back: less to keep over the call.
 inline uint64_t* message_leaves(const Message& m) {
   uint64_t* counter = message_counter(state->sent, m);
-  add(counter, 1);
+  add_to_counter(counter, 1);
   return counter;
 }
 // The send failed, or was taken back by MPI_Cancel.
-inline void message_stays(uint64_t* counter) { add(counter, ~uint64_t{0}); }
+inline void message_stays(uint64_t* counter) { add_to_counter(counter, ~uint64_t{0}); }
 inline void message_stays(const Message& m) { message_stays(message_counter(state->sent, m)); }
 // All of it is here.
-inline void message_came(const Message& m) { add(message_counter(state->received, m), 1); }
+inline void message_came(const Message& m) { add_to_counter(message_counter(state->received, m), 1); }
 
 }  // namespace cropdl::mpi

@@ -43,7 +43,7 @@ Vid adopt(Kind kind, uint64_t word, uint32_t maker, bool one_vid_per_object) {
   if (word == null_word(kind)) return seam::make_vid(kind, 0);
   if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
   if (one_vid_per_object) {
-    if (Vid v = find(kind, word); seam::vid_index(v)) return v;
+    if (Vid v = find_vid(kind, word); seam::vid_index(v)) return v;
   }
   return new_object(kind, word, maker);
 }
@@ -65,7 +65,7 @@ Vid predefined(Kind kind, uint64_t word) {
   return seam::make_vid(kind, 0);
 }
 
-Vid find(Kind kind, uint64_t word) {
+Vid find_vid(Kind kind, uint64_t word) {
   if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
   const uint64_t* words = real_handles[static_cast<unsigned>(kind)];
   for (uint32_t i = seam::kFirstDynamic; i < kCapacity; ++i) {
@@ -86,7 +86,7 @@ Vid create(Kind kind, uint64_t word, uint32_t maker) {
         kCapacity - seam::kFirstDynamic);
     return seam::make_vid(kind, 0);
   }
-  rebind(vid, word);
+  rebind_handle(vid, word);
   return vid;
 }
 
@@ -156,7 +156,7 @@ RequestKind kind_of_requests(uint32_t maker) {
 Vid adopt_request(MPI_Request h, uint32_t maker) {
   if (h == MPI_REQUEST_NULL) return kNullRequest;
   const RequestKind kind = kind_of_requests(maker);
-  const Vid v = track({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
+  const Vid v = track_request({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
   if (!seam::vid_index(v)) return v;
   if (kind == kPersistentOther) request_record(v)->state = kRequestInactive;
   request_record(v)->more[2] = reinterpret_cast<uint64_t>(std::exchange(kept, nullptr));
@@ -168,17 +168,17 @@ void keep_for_next_request(Kept* k) {
   kept = k;
 }
 
-void destroy(std::span<const handles::Handle> gone) {
+void destroy_objects(std::span<const handles::Handle> gone) {
   for (handles::Handle h : gone) {
     if (seam::vid_kind(h) == Kind::kDatatype) {
       MPI_Datatype real = datatype(h);
       if (real != MPI_DATATYPE_NULL && to_word(real)) MPI_Type_free(&real);
     }
-    rebind(h, 0);
+    rebind_handle(h, 0);
   }
 }
 
-void forget(Vid vid) {
+void forget_object(Vid vid) {
   if (is_predefined(vid)) return;
   if (seam::vid_kind(vid) == Kind::kRequest) {
     release_request(vid);
@@ -189,10 +189,10 @@ void forget(Vid vid) {
   handles::SpinGuard guard(structure_lock, multiple);
   tables->free(vid, gone);
   for (handles::Handle h : gone) {
-    if (h == vid) rebind(h, 0);  // the caller has freed this one itself
+    if (h == vid) rebind_handle(h, 0);  // the caller has freed this one itself
   }
   std::erase(gone, vid);
-  destroy(gone);
+  destroy_objects(gone);
 }
 
 void mark_unsaved(uint32_t function, const char* why) {

@@ -84,7 +84,7 @@ struct Gone {
 Gone destroy_op(Vid vid) {
   MPI_Op real = op(vid);
   if (to_word(real) && real != MPI_OP_NULL) MPI_Op_free(&real);
-  rebind(vid, 0);
+  rebind_handle(vid, 0);
   Thunk& t = thunks[tables->slot(vid)->owner[0]];
   const Gone gone{t.function, t.upper_call, tables->slot(vid)->owner[1] != 0};
   t.used = false;
@@ -135,7 +135,7 @@ int remake_op(Vid vid) {
   const auto* p = static_cast<const Payload*>(recipe->payload());
   const int code = make(*p, vid, &made);
   tables->slot(vid)->owner[1] = p->commute & seam::kOperationIsToldOfItsEnd;
-  rebind(vid, to_word(made));
+  rebind_handle(vid, to_word(made));
   return code;
 }
 
@@ -157,11 +157,11 @@ int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
   MPI_Op made = MPI_OP_NULL;
   const int code = make(p, vid, &made);
   if (code != MPI_SUCCESS) {
-    forget(vid);
+    forget_object(vid);
     return error_out(code);
   }
   tables->slot(vid)->owner[1] = p.commute & seam::kOperationIsToldOfItsEnd;
-  rebind(vid, to_word(made));
+  rebind_handle(vid, to_word(made));
   *op = vid;
   return seam::kSuccess;
 }

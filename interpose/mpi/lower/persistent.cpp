@@ -10,7 +10,7 @@
 namespace cropdl::mpi {
 namespace {
 
-int make_real(const Operation& o, MPI_Request* real) {
+int make_real(const RequestArguments& o, MPI_Request* real) {
   void* buffer = const_cast<void*>(o.buffer);
   const MPI_Datatype type = datatype(o.datatype);
   const int peer = rank_in(o.peer), tag = tag_in(o.tag);
@@ -37,14 +37,14 @@ int remake_persistent_requests() {
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     const RequestRecord* r = request_record(i);
     if (r->state == kRequestFree || (r->kind != kPersistentSend && r->kind != kPersistentReceive)) continue;
-    const Operation o = {static_cast<RequestKind>(r->kind),
-                         r->maker,
-                         reinterpret_cast<const void*>(r->buffer),
-                         static_cast<int>(r->count),
-                         r->datatype,
-                         r->peer,
-                         r->tag,
-                         r->comm};
+    const RequestArguments o = {static_cast<RequestKind>(r->kind),
+                                r->maker,
+                                reinterpret_cast<const void*>(r->buffer),
+                                static_cast<int>(r->count),
+                                r->datatype,
+                                r->peer,
+                                r->tag,
+                                r->comm};
     const int code = make_real(o, real_request(seam::make_vid(Kind::kRequest, i)));
     if (code != MPI_SUCCESS) return code;
   }
@@ -59,22 +59,22 @@ using seam::Vid;
 
 namespace {
 
-int make(const Operation& o, Vid* request) {
+int make_persistent(const RequestArguments& o, Vid* request) {
   *request = kNullRequest;
   MPI_Request real = MPI_REQUEST_NULL;
   if (const int code = make_real(o, &real); code != MPI_SUCCESS) return error_out(code);
-  *request = track(o, real);
+  *request = track_request(o, real);
   if (!seam::vid_index(*request)) return seam::kErrIntern;
   request_record(*request)->state = kRequestInactive;
   return seam::kSuccess;
 }
 
 bool may_be_started(Vid v) {
-  return is_request(v) && persistent(request_record(v)) && request_record(v)->state == kRequestInactive;
+  return is_request(v) && is_persistent(request_record(v)) && request_record(v)->state == kRequestInactive;
 }
 
 // Of one that may be started.
-int start(Vid v) {
+int start_persistent(Vid v) {
   RequestRecord* r = request_record(v);
   auto* buffer = reinterpret_cast<void*>(r->buffer);
   const int count = static_cast<int>(r->count);
@@ -82,14 +82,14 @@ int start(Vid v) {
   if (r->kind == kPersistentReceive) {
     if (DrainedMessage* m = state->drained ? take_drained(r->comm, r->peer, r->tag) : nullptr) {
       seam::Status s;
-      s.error = deliver(m, buffer, count, r->datatype, &s);
-      finish_with(r, s);
+      s.error = deliver_drained(m, buffer, count, r->datatype, &s);
+      finish_request_with(r, s);
       return seam::kSuccess;
     }
   } else if (r->maker == seam::kFn_MPI_Bsend_init) {
     seam::Status s = empty_status();
     s.error = lower_MPI_Bsend(buffer, count, r->datatype, r->peer, r->tag, r->comm);
-    finish_with(r, s);
+    finish_request_with(r, s);
     return s.error;
   } else if (r->kind == kPersistentSend) {
     counted = message_leaves({reinterpret_cast<CommRecord*>(r->record), r->peer, r->tag});
@@ -104,10 +104,10 @@ int start(Vid v) {
   return error_out(code);
 }
 
-int start_all(int count, const Vid* requests) {
+int start_all_persistent(int count, const Vid* requests) {
   for (int i = 0; i < count; ++i) {
     if (!may_be_started(requests[i])) return seam::kErrRequest;
-    const int r = start(requests[i]);
+    const int r = start_persistent(requests[i]);
     if (r != seam::kSuccess) return r;
   }
   return seam::kSuccess;
@@ -119,7 +119,7 @@ extern "C" {
 
 #define PERSISTENT(function, kind)                                                                        \
   int lower_##function(const void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* made) { \
-    return make({kind, seam::kFn_##function, buffer, count, type, peer, tag, comm}, made);                \
+    return make_persistent({kind, seam::kFn_##function, buffer, count, type, peer, tag, comm}, made);     \
   }
 PERSISTENT(MPI_Send_init, kPersistentSend)
 PERSISTENT(MPI_Ssend_init, kPersistentSend)
@@ -128,7 +128,8 @@ PERSISTENT(MPI_Bsend_init, kPersistentSend)
 #undef PERSISTENT
 
 int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vid comm, Vid* request) {
-  return make({kPersistentReceive, seam::kFn_MPI_Recv_init, buffer, count, type, peer, tag, comm}, request);
+  return make_persistent({kPersistentReceive, seam::kFn_MPI_Recv_init, buffer, count, type, peer, tag, comm},
+                         request);
 }
 
 int lower_MPI_Start(Vid* request) { return lower_MPI_Startall(1, request); }
@@ -139,11 +140,11 @@ int lower_MPI_Startall(int count, Vid requests[]) {
     if (is_request(requests[i]))
       synchronous |= request_record(requests[i])->maker == seam::kFn_MPI_Ssend_init;
   }
-  if (__builtin_expect(!synchronous, 1)) return start_all(count, requests);
+  if (__builtin_expect(!synchronous, 1)) return start_all_persistent(count, requests);
   // Held like MPI_Issend, before any is started: the call may be made again.
   if (!begin_alone(seam::kFn_MPI_Ssend_init)) return seam::kAgain;
   synchronous_sends.store(true, std::memory_order_relaxed);
-  const int result = start_all(count, requests);
+  const int result = start_all_persistent(count, requests);
   end_collective();
   return result;
 }

@@ -46,7 +46,7 @@ inline int nonblocking_send(uint32_t maker, const void* buffer, int count, Vid t
     *request = kNullRequest;
     return error_out(code);
   }
-  *request = track({kSendRequest, maker, buffer, count, type, dest, tag, comm}, real);
+  *request = track_request({kSendRequest, maker, buffer, count, type, dest, tag, comm}, real);
   return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;
 }
 
@@ -68,7 +68,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
     if (count < 0) return MPI_ERR_COUNT;  // as the MPI would say, and without taking the message
     if (DrainedMessage* m = take_drained(comm, source, tag)) {
       posted->done = true;
-      posted->status.error = deliver(m, buffer, count, type, &posted->status);
+      posted->status.error = deliver_drained(m, buffer, count, type, &posted->status);
       return MPI_SUCCESS;
     }
   }
@@ -95,15 +95,15 @@ int continue_pending(seam::Status* status) {
   for (Vid v : {t->pending[0], t->pending[1]}) {
     if (!v) continue;
     for (Spin spin; !test_request(v, request_record(v), true); spin.turn()) {
-      if (wanted()) return seam::kAgain;
+      if (stop_wanted()) return seam::kAgain;
     }
   }
   int result = seam::kSuccess;
   Vid receive = t->pending[0], send = t->pending[1];
   t->pending[0] = t->pending[1] = 0;
-  if (receive) result = hand_out(&receive, request_record(receive), status);
+  if (receive) result = hand_out_request(&receive, request_record(receive), status);
   if (send) {
-    const int error = hand_out(&send, request_record(send), nullptr);
+    const int error = hand_out_request(&send, request_record(send), nullptr);
     if (result == seam::kSuccess) result = error;
   }
   return result;
@@ -115,8 +115,8 @@ inline bool continues() {
 }
 
 // The two halves of MPI_Sendrecv have begun; `owned` is a copy that the send reads.
-int exchange(const Operation& receive, Posted& posted, const Operation& send, MPI_Request real_send,
-             void* owned, seam::Status* status) {
+int exchange(const RequestArguments& receive, Posted& posted, const RequestArguments& send,
+             MPI_Request real_send, void* owned, seam::Status* status) {
   bool send_done = false;
   int send_code = MPI_SUCCESS, flag = 0;
   const bool waits = only_sessions();
@@ -141,15 +141,15 @@ int exchange(const Operation& receive, Posted& posted, const Operation& send, MP
         message_stays(message_to(send.peer, send.tag, send.comm));
     }
     if (posted.done && send_done) break;
-    if (wanted()) {
-      const Vid r = track(receive, posted.real);
-      if (posted.done) finish_with(request_record(r), posted.status);
-      const Vid w = track(send, real_send);
+    if (stop_wanted()) {
+      const Vid r = track_request(receive, posted.real);
+      if (posted.done) finish_request_with(request_record(r), posted.status);
+      const Vid w = track_request(send, real_send);
       request_record(w)->owned = reinterpret_cast<uint64_t>(owned);
       if (send_done) {
         seam::Status over = empty_status();
         over.error = error_out(send_code);
-        finish_with(request_record(w), over);
+        finish_request_with(request_record(w), over);
       }
       return leave_with(r, w);
     }
@@ -233,7 +233,8 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
     cropdl::handles::heap_free(copy);
     return error_out(code);
   }
-  const Vid v = track({kSendRequest, maker, copy, bytes, seam::kVid_MPI_PACKED, dest, tag, comm}, real);
+  const Vid v =
+      track_request({kSendRequest, maker, copy, bytes, seam::kVid_MPI_PACKED, dest, tag, comm}, real);
   if (!seam::vid_index(v)) return seam::kErrIntern;
   RequestRecord* r = request_record(v);
   r->owned = reinterpret_cast<uint64_t>(copy);
@@ -247,10 +248,10 @@ int immediate_buffered(const void* buffer, int count, Vid type, int dest, int ta
   *request = kNullRequest;
   const int result = buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Ibsend);
   if (result != seam::kSuccess) return result;
-  *request =
-      track({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm}, MPI_REQUEST_NULL);
+  *request = track_request({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm},
+                           MPI_REQUEST_NULL);
   if (!seam::vid_index(*request)) return seam::kErrIntern;
-  finish_with(request_record(*request), empty_status());
+  finish_request_with(request_record(*request), empty_status());
   return seam::kSuccess;
 }
 
@@ -301,9 +302,10 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
   *request = kNullRequest;
   if (*message == seam::kVid_MPI_MESSAGE_NO_PROC) {
     *message = kNullMessage;
-    *request = track({kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
-                     MPI_REQUEST_NULL);
-    finish_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
+    *request = track_request(
+        {kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
+        MPI_REQUEST_NULL);
+    finish_request_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
     return seam::kSuccess;
   }
   cropdl::handles::Slot* s = tables->slot(*message);
@@ -316,16 +318,16 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
     const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
     if (code != MPI_SUCCESS) return error_out(code);
   }
-  *request =
-      track({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
+  *request = track_request(
+      {kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
   if (!seam::vid_index(*request)) return seam::kErrIntern;
   request_record(*request)->matched = 1;
   if (drained) {
     seam::Status status;
-    status.error = deliver(drained, buffer, count, type, &status);
-    finish_with(request_record(*request), status);
+    status.error = deliver_drained(drained, buffer, count, type, &status);
+    finish_request_with(request_record(*request), status);
   }
-  forget(*message);
+  forget_object(*message);
   *message = kNullMessage;
   return seam::kSuccess;
 }
@@ -390,7 +392,7 @@ int lower_MPI_Buffer_detach(void* buffer, int* size) {
       reap_buffered();
       if (!state->bsend.used) break;
     }
-    if (wanted()) return seam::kAgain;
+    if (stop_wanted()) return seam::kAgain;
   }
   *static_cast<void**>(buffer) = reinterpret_cast<void*>(state->bsend.buffer);
   *size = static_cast<int>(state->bsend.size);
@@ -417,9 +419,10 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
       if (status) status->error = error_out(code);
       return error_out(code);
     }
-    if (wanted()) {
+    if (stop_wanted()) {
       return leave_with(
-          track({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm}, posted.real),
+          track_request({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm},
+                        posted.real),
           0);
     }
   }
@@ -430,10 +433,10 @@ int lower_MPI_Irecv(void* buffer, int count, Vid type, int source, int tag, Vid 
   Posted posted;
   const int code = post(buffer, count, type, source, tag, comm, &posted);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) return error_out(code);
-  *request =
-      track({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm}, posted.real);
+  *request = track_request({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm},
+                           posted.real);
   if (!seam::vid_index(*request)) return seam::kErrIntern;
-  if (__builtin_expect(posted.done, 0)) finish_with(request_record(*request), posted.status);
+  if (__builtin_expect(posted.done, 0)) finish_request_with(request_record(*request), posted.status);
   return seam::kSuccess;
 }
 
@@ -495,7 +498,7 @@ int lower_MPI_Probe(int source, int tag, Vid comm, seam::Status* status) {
     int flag = 0;
     const int result = lower_MPI_Iprobe(source, tag, comm, &flag, status);
     if (flag || result != seam::kSuccess) return result;
-    if (wanted()) return seam::kAgain;
+    if (stop_wanted()) return seam::kAgain;
   }
 }
 
@@ -511,7 +514,7 @@ int lower_MPI_Mprobe(int source, int tag, Vid comm, Vid* message, seam::Status* 
     int flag = 0;
     const int result = matched_probe(source, tag, comm, &flag, message, status, seam::kFn_MPI_Mprobe);
     if (flag || result != seam::kSuccess) return result;
-    if (wanted()) return seam::kAgain;
+    if (stop_wanted()) return seam::kAgain;
   }
 }
 

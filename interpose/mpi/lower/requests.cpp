@@ -23,14 +23,14 @@ bool sends(const RequestRecord* r) { return r->kind == kSendRequest || r->kind =
 
 // Whether the record itself needs the datatype later: to post a receive again, or at every start.
 bool holds_type(const RequestRecord* r) {
-  return !is_predefined(r->datatype) && (r->kind == kReceiveRequest || persistent(r));
+  return !is_predefined(r->datatype) && (r->kind == kReceiveRequest || is_persistent(r));
 }
 
 void let_go_of_type(const RequestRecord* r) {
   handles::SpinGuard guard(structure_lock, multiple);
   std::vector<handles::Handle> gone;
   tables->let_go(r->datatype, gone);
-  destroy(gone);
+  destroy_objects(gone);
 }
 
 Vid take_record() {
@@ -63,7 +63,7 @@ void operation_over(RequestRecord* r) {
     r->owned = 0;
   }
   if (r->kind == kCollectiveRequest) end_of_what_is_kept(r);
-  if (__builtin_expect(holds_type(r), 0) && !persistent(r)) let_go_of_type(r);
+  if (__builtin_expect(holds_type(r), 0) && !is_persistent(r)) let_go_of_type(r);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ void Spin::yield() { sched_yield(); }
 
 seam::Status empty_status() { return {seam::kAnySource, seam::kAnyTag, seam::kSuccess, 0, 0}; }
 
-Vid track(const Operation& o, MPI_Request real) {
+Vid track_request(const RequestArguments& o, MPI_Request real) {
   const Vid v = take_record();
   if (!seam::vid_index(v)) return v;
   RequestRecord* r = request_record(v);
@@ -106,8 +106,8 @@ void release_request(Vid v) {
   if (__builtin_expect(without_recipe(r), 0))
     __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
   if (__builtin_expect((r->more[1] | r->more[2]) != 0, 0)) end_of_what_is_kept(r);
-  if (persistent(r) && holds_type(r)) let_go_of_type(r);
-  rebind(v, 0);
+  if (is_persistent(r) && holds_type(r)) let_go_of_type(r);
+  rebind_handle(v, 0);
   handles::SpinGuard guard(structure_lock, multiple);
   r->state = kRequestFree;
   r->next = state->request_free;
@@ -118,13 +118,13 @@ void free_inactive(Vid v) {
   if (*real_request(v) != MPI_REQUEST_NULL) MPI_Request_free(real_request(v));
 }
 
-void finish_with(RequestRecord* r, const seam::Status& status) {
+void finish_request_with(RequestRecord* r, const seam::Status& status) {
   r->status = status;
   r->state = kRequestDone;
   operation_over(r);
 }
 
-void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
+void finish_request(RequestRecord* r, const MPI_Status& real_status, int code) {
   seam::Status s;
   status_out(real_status, &s);
   s.error = error_out(code);
@@ -136,7 +136,7 @@ void finish(RequestRecord* r, const MPI_Status& real_status, int code) {
   } else if (sends(r) && s.cancelled) {
     message_stays(message_of(r));
   }
-  finish_with(r, s);
+  finish_request_with(r, s);
 }
 
 bool test_request(Vid v, RequestRecord* r, bool waits) {
@@ -145,7 +145,7 @@ bool test_request(Vid v, RequestRecord* r, bool waits) {
   MPI_Status s = no_message();
   const int code = flag ? MPI_Wait(real_request(v), &s) : MPI_Test(real_request(v), &flag, &s);
   if (code == MPI_SUCCESS && !flag) return false;
-  finish(r, s, code);
+  finish_request(r, s, code);
   return true;
 }
 
@@ -163,7 +163,7 @@ void note_failure(const RequestRecord* r) {
 
 }  // namespace
 
-int hand_out(Vid* v, RequestRecord* r, seam::Status* status) {
+int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status) {
   if (r->state == kRequestInactive) {
     if (status) *status = empty_status();
     return seam::kSuccess;
@@ -171,7 +171,7 @@ int hand_out(Vid* v, RequestRecord* r, seam::Status* status) {
   const int error = r->status.error;
   if (status) *status = r->status;
   if (__builtin_expect(error != seam::kSuccess, 0)) note_failure(r);
-  if (persistent(r)) {
+  if (is_persistent(r)) {
     r->state = kRequestInactive;
   } else {
     release_request(*v);
@@ -221,12 +221,12 @@ void park_receives() {
     int cancelled = 0;
     MPI_Test_cancelled(&s, &cancelled);
     // A persistent one that the program freed is posted again as an ordinary one.
-    if (!persistent(r)) free_inactive(v);
+    if (!is_persistent(r)) free_inactive(v);
     if (cancelled) {
       r->state = kRequestParked;
       continue;
     }
-    finish(r, s, code);
+    finish_request(r, s, code);
     if (r->orphan) release_request(v);
   }
 }
@@ -235,10 +235,11 @@ namespace {
 
 int post_again(Vid v) {
   RequestRecord* r = request_record(v);
-  const int code = persistent(r) ? MPI_Start(real_request(v))
-                                 : MPI_Irecv(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count),
-                                             datatype(r->datatype), rank_in(r->peer), tag_in(r->tag),
-                                             comm(r->comm), real_request(v));
+  const int code =
+      is_persistent(r)
+          ? MPI_Start(real_request(v))
+          : MPI_Irecv(reinterpret_cast<void*>(r->buffer), static_cast<int>(r->count), datatype(r->datatype),
+                      rank_in(r->peer), tag_in(r->tag), comm(r->comm), real_request(v));
   if (code == MPI_SUCCESS) r->state = kRequestActive;
   return code;
 }
@@ -284,7 +285,7 @@ int hand_out_all(int n, Vid* v, seam::Status* statuses) {
   for (int i = 0; i < n; ++i) {
     seam::Status s = empty_status();
     int error = seam::kSuccess;
-    if (!is_null(v[i])) error = hand_out(&v[i], request_record(v[i]), &s);
+    if (!is_null(v[i])) error = hand_out_request(&v[i], request_record(v[i]), &s);
     s.error = error;
     if (error != seam::kSuccess) result = seam::kErrInStatus;
     if (statuses) statuses[i] = s;
@@ -301,7 +302,7 @@ int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuse
     RequestRecord* r = request_record(v[i]);
     if (!test_request(v[i], r)) continue;
     seam::Status s;
-    const int error = hand_out(&v[i], r, &s);
+    const int error = hand_out_request(&v[i], r, &s);
     s.error = error;
     if (error != seam::kSuccess) result = seam::kErrInStatus;
     if (statuses) statuses[done] = s;
@@ -322,7 +323,7 @@ bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) 
     RequestRecord* r = request_record(v[i]);
     if (!test_request(v[i], r)) continue;
     *index = i;
-    *result = hand_out(&v[i], r, status);
+    *result = hand_out_request(&v[i], r, status);
     return true;
   }
   if (!candidates && status) *status = empty_status();
@@ -341,9 +342,9 @@ int lower_MPI_Wait(Vid* request, seam::Status* status) {
   if (!valid(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
   for (Spin spin; !test_request(*request, r, true); spin.turn()) {
-    if (wanted()) return seam::kAgain;
+    if (stop_wanted()) return seam::kAgain;
   }
-  return hand_out(request, r, status);
+  return hand_out_request(request, r, status);
 }
 
 int lower_MPI_Test(Vid* request, int* flag, seam::Status* status) {
@@ -358,7 +359,7 @@ int lower_MPI_Test(Vid* request, int* flag, seam::Status* status) {
     *flag = 0;
     return seam::kSuccess;
   }
-  return hand_out(request, r, status);
+  return hand_out_request(request, r, status);
 }
 
 int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
@@ -367,7 +368,7 @@ int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
     if (is_null(requests[i])) continue;
     RequestRecord* r = request_record(requests[i]);
     for (Spin spin; !test_request(requests[i], r, true); spin.turn()) {
-      if (wanted()) return seam::kAgain;
+      if (stop_wanted()) return seam::kAgain;
     }
   }
   return hand_out_all(count, requests, statuses);
@@ -386,7 +387,7 @@ int lower_MPI_Waitany(int count, Vid requests[], int* index, seam::Status* statu
   if (!valid(requests, count)) return seam::kErrRequest;
   int result = seam::kSuccess;
   for (Spin spin; !hand_out_any(count, requests, index, status, &result); spin.turn()) {
-    if (wanted()) return seam::kAgain;
+    if (stop_wanted()) return seam::kAgain;
   }
   return result;
 }
@@ -403,7 +404,7 @@ int lower_MPI_Waitsome(int count, Vid requests[], int* outcount, int indices[], 
   for (Spin spin;; spin.turn()) {
     const int result = hand_out_some(count, requests, outcount, indices, statuses);
     if (*outcount != 0) return result;
-    if (wanted()) return seam::kAgain;
+    if (stop_wanted()) return seam::kAgain;
   }
 }
 
@@ -430,7 +431,7 @@ int lower_MPI_Request_free(Vid* request) {
   }
 #endif
   int code = MPI_SUCCESS;
-  const bool real = r->state == kRequestActive || (persistent(r) && r->maker != seam::kFn_MPI_Bsend_init);
+  const bool real = r->state == kRequestActive || (is_persistent(r) && r->maker != seam::kFn_MPI_Bsend_init);
   if (real) code = MPI_Request_free(real_request(*request));
   if (code != MPI_SUCCESS && r->kind == kCollectiveRequest) return error_out(code);
   // A copy that a freed send still reads (MPI_Ibsend) is left to it.

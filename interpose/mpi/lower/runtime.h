@@ -112,21 +112,21 @@ struct Kept {
 void keep_for_next_request(Kept* kept);
 
 // The vid of a real handle that is known, or the kind's null vid. Linear in the number of handles.
-Vid find(Kind kind, uint64_t word);
-inline Vid find_comm(MPI_Comm real) { return find(Kind::kComm, to_word(real)); }
-inline Vid find_datatype(MPI_Datatype real) { return find(Kind::kDatatype, to_word(real)); }
-inline Vid find_group(MPI_Group real) { return find(Kind::kGroup, to_word(real)); }
-inline Vid find_op(MPI_Op real) { return find(Kind::kOp, to_word(real)); }
-inline Vid find_win(MPI_Win real) { return find(Kind::kWin, to_word(real)); }
-inline Vid find_info(MPI_Info real) { return find(Kind::kInfo, to_word(real)); }
-inline Vid find_errhandler(MPI_Errhandler real) { return find(Kind::kErrhandler, to_word(real)); }
-inline Vid find_file(MPI_File real) { return find(Kind::kFile, to_word(real)); }
+Vid find_vid(Kind kind, uint64_t word);
+inline Vid find_comm(MPI_Comm real) { return find_vid(Kind::kComm, to_word(real)); }
+inline Vid find_datatype(MPI_Datatype real) { return find_vid(Kind::kDatatype, to_word(real)); }
+inline Vid find_group(MPI_Group real) { return find_vid(Kind::kGroup, to_word(real)); }
+inline Vid find_op(MPI_Op real) { return find_vid(Kind::kOp, to_word(real)); }
+inline Vid find_win(MPI_Win real) { return find_vid(Kind::kWin, to_word(real)); }
+inline Vid find_info(MPI_Info real) { return find_vid(Kind::kInfo, to_word(real)); }
+inline Vid find_errhandler(MPI_Errhandler real) { return find_vid(Kind::kErrhandler, to_word(real)); }
+inline Vid find_file(MPI_File real) { return find_vid(Kind::kFile, to_word(real)); }
 
 // The object behind `vid` was freed by the MPI (called after the real call succeeded). Predefined and null:
 // no-op.
-void forget(Vid vid);
+void forget_object(Vid vid);
 // The real handle behind `vid` changed (an in/out parameter).
-inline void rebind(Vid vid, uint64_t word) { real_handles[(vid >> 24) & 15][vid & kIndexMask] = word; }
+inline void rebind_handle(Vid vid, uint64_t word) { real_handles[(vid >> 24) & 15][vid & kIndexMask] = word; }
 
 // An array of handles as the MPI wants it. `write_back` is for in/out arrays: entries that became null are
 // forgotten and null in `vids` too, others are rebound.
@@ -146,10 +146,10 @@ class HandleArray {
       const Kind kind = seam::vid_kind(vids[i]);
       if (to_word(from[i]) == real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]) continue;
       if (to_word(from[i]) == real_handles[static_cast<unsigned>(kind) & 15][0]) {
-        forget(vids[i]);
+        forget_object(vids[i]);
         vids[i] = seam::make_vid(kind, 0);
       } else {
-        rebind(vids[i], to_word(from[i]));
+        rebind_handle(vids[i], to_word(from[i]));
       }
     }
   }

@@ -81,7 +81,7 @@ struct RequestRecord {
   uint64_t more[4];
 };
 static_assert(sizeof(RequestRecord) == 128);
-inline bool persistent(const RequestRecord* r) { return r->kind >= kPersistentOther; }
+inline bool is_persistent(const RequestRecord* r) { return r->kind >= kPersistentOther; }
 inline bool without_recipe(const RequestRecord* r) {
   return r->kind == kOtherRequest || r->kind == kPersistentOther;
 }
@@ -139,7 +139,7 @@ extern MPI_Group world_group;
 inline CommRecord* comm_record(Vid v) { return comm_records[v & kIndexMask]; }
 
 extern uint64_t uncounted;  // counts messages that need not be (messages.h)
-inline void add(uint64_t* counter, uint64_t n) {
+inline void add_to_counter(uint64_t* counter, uint64_t n) {
   if (__builtin_expect(multiple, 0)) {
     __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
   } else {
@@ -155,7 +155,9 @@ inline constexpr Vid kNullRequest = seam::make_vid(Kind::kRequest, 0);
 inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 
 // A checkpoint wants the thread: a blocking call leaves the LH with kAgain.
-inline bool wanted() { return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0); }
+inline bool stop_wanted() {
+  return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0);
+}
 
 // The program has begun synchronous sends that do not block: those that are pending refuse a checkpoint.
 inline std::atomic<bool> synchronous_sends{false};
@@ -198,7 +200,7 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> de
                const void* payload, size_t bytes);
 // The real objects behind handles nobody needs any more. Still under the lock that freed them: their indices
 // are given out again.
-void destroy(std::span<const handles::Handle> gone);
+void destroy_objects(std::span<const handles::Handle> gone);
 
 // --- communicators.cpp
 // Registers a communicator that all its members have just made (the last step is a broadcast on it):
@@ -233,7 +235,7 @@ inline MPI_Request* real_request(Vid v) {  // both MPIs' handles lie in the firs
 inline uint64_t next_serial() {
   return multiple ? __atomic_add_fetch(&state->request_serial, 1, __ATOMIC_RELAXED) : ++state->request_serial;
 }
-struct Operation {
+struct RequestArguments {
   RequestKind kind;
   uint32_t maker;
   const void* buffer;
@@ -251,14 +253,14 @@ inline MPI_Status no_message() {
 }
 // A record for an operation that has begun (real != null) or is done already (then set its status). Null vid:
 // none left.
-Vid track(const Operation& operation, MPI_Request real);
-void finish(RequestRecord* r, const MPI_Status& real_status, int code);
-void finish_with(RequestRecord* r, const seam::Status& status);  // status.error is the result
+Vid track_request(const RequestArguments& operation, MPI_Request real);
+void finish_request(RequestRecord* r, const MPI_Status& real_status, int code);
+void finish_request_with(RequestRecord* r, const seam::Status& status);  // status.error is the result
 // Makes progress on one request; true: it is complete (or inactive). `waits`: the caller asks until it is.
 bool test_request(Vid v, RequestRecord* r, bool waits = false);
 // Hands a completed request to the program: its status, its error class; the vid becomes null unless
 // persistent.
-int hand_out(Vid* v, RequestRecord* r, seam::Status* status);
+int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
 // Ends a real request that is inactive now but was made persistent.
 void free_inactive(Vid v);
@@ -283,7 +285,7 @@ bool probe_drained(Vid comm, int source, int tag, seam::Status* status);
 DrainedMessage* take_drained(Vid comm, int source, int tag);
 // Puts a drained message into the program's buffer with the MPI's own rules (types, truncation), frees it,
 // and returns an error class. Complete when it returns.
-int deliver(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
+int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
 seam::Status status_of(const DrainedMessage* message);
 void drop_drained(Vid comm);
 void drain_begin(std::span<const uint64_t> expected_by_rank);

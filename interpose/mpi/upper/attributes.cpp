@@ -7,7 +7,7 @@
 
 #include "interpose/mpi/upper/errors.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 struct Keyval {
@@ -81,7 +81,7 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
     }
     const int i = numbered(constants::to_seam_comm_attribute(keyval), kWorldValues);
     if (i < 0) return 0;
-    call<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
+    call_library<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
     if (keyval == MPI_HOST || keyval == MPI_IO) value = constants::from_seam_rank(static_cast<int>(value));
     world_values[i] = static_cast<int>(value);
     *pointer = &world_values[i];
@@ -92,7 +92,7 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
                     ? numbered(constants::to_seam_win_attribute(keyval), kWindowValues)
                     : -1;
   if (i < 0) return 0;
-  call<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
+  call_library<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
   if (!*flag) return 1;
   if (keyval == MPI_WIN_MODEL) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
   int64_t* slot = window_slot(vid, i);
@@ -286,12 +286,13 @@ void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)()) {
 
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn) {
   Keyval k;
-  if (!exists(vid)) return fail(vid, invalid_object(vid), fn);
-  if (!copy_of(keyval, &k) || k.freed || k.kind != seam::vid_kind(vid)) return fail(vid, kWrongKeyval, fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!copy_of(keyval, &k) || k.freed || k.kind != seam::vid_kind(vid))
+    return fail_mpi_call(vid, kWrongKeyval, fn);
   Object* o = object(vid, true);
   if (Attribute* old = *find(o, keyval)) {
     const int r = run_remove(k, keyval, vid, *old);
-    if (r != MPI_SUCCESS) return fail_with(vid, r, fn);
+    if (r != MPI_SUCCESS) return fail_mpi_call_with(vid, r, fn);
     old->value = value;
     old->language = language;
     return MPI_SUCCESS;
@@ -309,14 +310,14 @@ int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::F
 int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, seam::Fn fn) {
   void* pointer = nullptr;
   int64_t number = 0;
-  if (!exists(vid)) return fail(vid, invalid_object(vid), fn);
-  if (!out || !flag) return fail(vid, seam::kErrArg, fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!out || !flag) return fail_mpi_call(vid, seam::kErrArg, fn);
   *flag = 0;
   const int predefined = get_predefined(vid, keyval, &pointer, &number, flag);
   if (predefined == 0) {
     Keyval k;
     if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) {
-      return fail(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);
+      return fail_mpi_call(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);
     }
     Object* o = object(vid, false);
     Attribute* a = o ? *find(o, keyval) : nullptr;
@@ -342,19 +343,19 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
 }
 
 static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
-  if (!exists(vid)) return fail(vid, invalid_object(vid), fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
   Object* o = object(vid, false);
   Keyval k;
-  if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail(vid, kWrongKeyval, fn);
+  if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail_mpi_call(vid, kWrongKeyval, fn);
   if (!o || !*find(o, keyval)) {
 #if defined(CROPDL_ABI_MPICH)
     return MPI_SUCCESS;
 #else
-    return fail(vid, kWrongKeyval, fn);
+    return fail_mpi_call(vid, kWrongKeyval, fn);
 #endif
   }
   const int r = run_remove(k, keyval, vid, **find(o, keyval));
-  if (r != MPI_SUCCESS) return fail_with(vid, r, fn);
+  if (r != MPI_SUCCESS) return fail_mpi_call_with(vid, r, fn);
   Attribute** a = find(o, keyval);
   if (Attribute* gone = *a) {
     *a = gone->next;
@@ -435,19 +436,19 @@ void forget_window(Vid win) {
   }
 }
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Win_free, MPI_Win* win) {
-  if (!win) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Win_free);
+  if (!win) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Win_free);
   Vid vid = handle_in<Kind::kWin>(*win);
   const Vid freed = vid;
   const int deleted = delete_attributes(vid);
-  if (deleted != MPI_SUCCESS) return fail_with(vid, deleted, seam::kFn_MPI_Win_free);
-  const int r = call<int>(seam::kFn_MPI_Win_free, &vid);
-  if (r) return fail(freed, r, seam::kFn_MPI_Win_free);
+  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, seam::kFn_MPI_Win_free);
+  const int r = call_library<int>(seam::kFn_MPI_Win_free, &vid);
+  if (r) return fail_mpi_call(freed, r, seam::kFn_MPI_Win_free);
   forget_window(freed);
   drop_object(freed);
   *win = handle_out<Kind::kWin>(vid);
@@ -457,13 +458,13 @@ MPI_FUNCTION(int, Win_free, MPI_Win* win) {
 #define ATTRIBUTES(Type, Handle, kind)                                                                  \
   MPI_FUNCTION(int, Type##_create_keyval, MPI_##Type##_copy_attr_function* copy,                        \
                MPI_##Type##_delete_attr_function* remove, int* keyval, void* extra) {                   \
-    if (!keyval) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_##Type##_create_keyval);           \
+    if (!keyval) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_##Type##_create_keyval);  \
     return create_keyval(Kind::kind, reinterpret_cast<void (*)()>(copy),                                \
                          reinterpret_cast<void (*)()>(remove), extra, Language::kC, keyval);            \
   }                                                                                                     \
   MPI_FUNCTION(int, Type##_free_keyval, int* keyval) {                                                  \
     const int r = keyval ? free_keyval(Kind::kind, keyval) : seam::kErrArg;                             \
-    return r ? fail(kNoObject, r, seam::kFn_MPI_##Type##_free_keyval) : MPI_SUCCESS;                    \
+    return r ? fail_mpi_call(kNoObject, r, seam::kFn_MPI_##Type##_free_keyval) : MPI_SUCCESS;           \
   }                                                                                                     \
   MPI_FUNCTION(int, Type##_set_attr, Handle object, int keyval, void* value) {                          \
     return set_attribute(handle_in<Kind::kind>(object), keyval, reinterpret_cast<int64_t>(value),       \

@@ -4,7 +4,7 @@
 
 #include "interpose/mpi/upper/objects.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 
 // The attributes of a duplicate that is not made yet: a callback that fails means that there will be none.
 struct CopiedAttributes {
@@ -26,4 +26,4 @@ void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)());
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn);
 int get_attribute(Vid vid, int keyval, void* value, int* flag, Language language, seam::Fn fn);
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim

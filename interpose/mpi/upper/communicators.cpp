@@ -4,7 +4,7 @@
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/errors.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 // Rank and size of a communicator never change while it lives, over restarts neither. One word per entry, so
@@ -24,9 +24,9 @@ bool cached(Vid comm, int* rank, int* size) {
 
 int ask(Vid comm, int* rank, int* size, seam::Fn fn) {
   int r = 0, n = 0;
-  int error = call<int>(seam::kFn_MPI_Comm_rank, comm, &r);
-  if (!error) error = call<int>(seam::kFn_MPI_Comm_size, comm, &n);
-  if (error) return fail(comm, error, fn);
+  int error = call_library<int>(seam::kFn_MPI_Comm_rank, comm, &r);
+  if (!error) error = call_library<int>(seam::kFn_MPI_Comm_size, comm, &n);
+  if (error) return fail_mpi_call(comm, error, fn);
   if (vid_index(comm) != 0 && static_cast<uint64_t>(n) < kLimit) {
     const uint64_t e = static_cast<uint64_t>(vid_index(comm)) << 40 | static_cast<uint64_t>(r) << 20 |
                        static_cast<uint64_t>(n);
@@ -41,12 +41,12 @@ int ask(Vid comm, int* rank, int* size, seam::Fn fn) {
 template <class Make>
 int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (!newcomm) return fail(vid, seam::kErrArg, fn);
+  if (!newcomm) return fail_mpi_call(vid, seam::kErrArg, fn);
   *newcomm = MPI_COMM_NULL;
   CopiedAttributes copies;
-  if (const int r = copy_attributes(vid, &copies)) return fail_with(vid, r, fn);
+  if (const int r = copy_attributes(vid, &copies)) return fail_mpi_call_with(vid, r, fn);
   Vid made = make_vid(Kind::kComm, 0);
-  if (const int r = make(vid, &made)) return fail(vid, r, fn);
+  if (const int r = make(vid, &made)) return fail_mpi_call(vid, r, fn);
   inherit_errhandler(vid, made);
   attach_attributes(made, &copies);
   *newcomm = handle_out<Kind::kComm>(made);
@@ -54,14 +54,14 @@ int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
 }
 
 int release(MPI_Comm* comm, seam::Fn fn) {
-  if (!comm) return fail(kNoObject, seam::kErrArg, fn);
+  if (!comm) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   Vid vid = handle_in<Kind::kComm>(*comm);
   const Vid freed = vid;
   // Predefined ones cannot be freed: their attributes stay.
   const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
-  if (deleted != MPI_SUCCESS) return fail_with(vid, deleted, fn);
-  const int r = call<int>(fn, &vid);
-  if (r) return fail(freed, r, fn);
+  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, fn);
+  const int r = call_library<int>(fn, &vid);
+  if (r) return fail_mpi_call(freed, r, fn);
   forget_rank(freed);
   drop_object(freed);
   *comm = handle_out<Kind::kComm>(vid);
@@ -107,41 +107,41 @@ int neighbors_out(MPI_Comm comm) {
   return out;
 }
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (__builtin_expect(!rank, 0)) return fail(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
+  if (__builtin_expect(!rank, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
   return __builtin_expect(cached(vid, rank, nullptr), 1) ? MPI_SUCCESS
                                                          : ask(vid, rank, nullptr, seam::kFn_MPI_Comm_rank);
 }
 MPI_FUNCTION(int, Comm_size, MPI_Comm comm, int* size) {
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (__builtin_expect(!size, 0)) return fail(vid, seam::kErrArg, seam::kFn_MPI_Comm_size);
+  if (__builtin_expect(!size, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_size);
   return __builtin_expect(cached(vid, nullptr, size), 1) ? MPI_SUCCESS
                                                          : ask(vid, nullptr, size, seam::kFn_MPI_Comm_size);
 }
 
 MPI_FUNCTION(int, Comm_dup, MPI_Comm comm, MPI_Comm* newcomm) {
   return duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup,
-                   [](Vid from, Vid* made) { return call<int>(seam::kFn_MPI_Comm_dup, from, made); });
+                   [](Vid from, Vid* made) { return call_library<int>(seam::kFn_MPI_Comm_dup, from, made); });
 }
 MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   const int r = duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [](Vid from, Vid* made) {
-    return call<int>(seam::kFn_MPI_Comm_dup_with_info, from, make_vid(Kind::kInfo, 0), made);
+    return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, make_vid(Kind::kInfo, 0), made);
   });
   return r == MPI_SUCCESS && info != MPI_INFO_NULL ? PMPI_Comm_set_info(*newcomm, info) : r;
 }
 MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
   if (!request)
-    return fail(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, seam::kFn_MPI_Comm_idup),
-                seam::kFn_MPI_Comm_idup);
+    return fail_mpi_call(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, seam::kFn_MPI_Comm_idup),
+                         seam::kFn_MPI_Comm_idup);
   return duplicate(comm, newcomm, seam::kFn_MPI_Comm_idup, [request](Vid from, Vid* made) {
     Vid pending = make_vid(Kind::kRequest, 0);
-    const int r = call<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);
+    const int r = call_library<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);
     if (r == seam::kSuccess) *request = handle_out<Kind::kRequest>(pending);
     return r;
   });

@@ -3,9 +3,9 @@
 
 #include "interpose/mpi/upper/objects.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 
 void forget_rank(Vid comm);
 void forget_ranks();
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim

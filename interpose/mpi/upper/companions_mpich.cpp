@@ -4,7 +4,7 @@
 #include "interpose/mpi/upper/errors.h"
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 

@@ -6,7 +6,7 @@
 #include "interpose/mpi/upper/errors.h"
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -104,7 +104,7 @@ EXPORTED void* ompi_errhandler_create(int type, void (*function)(), int language
 // communicator's own is meant.
 EXPORTED int ompi_errhandler_invoke(void* errhandler, void*, int, int code, const char* message) {
   const Vid handler = errhandler ? *static_cast<Vid*>(errhandler) : seam::kVid_MPI_ERRORS_ARE_FATAL;
-  return invoke(handler, seam::kVid_MPI_COMM_WORLD, code, message ? message : "an MPI function");
+  return invoke_errhandler(handler, seam::kVid_MPI_COMM_WORLD, code, message ? message : "an MPI function");
 }
 EXPORTED void ompi_op_set_cxx_callback(void* op, void (*function)()) {
   static_cast<Callback*>(op)->proxy = function;
@@ -234,6 +234,7 @@ EXPORTED int OMPI_Affinity_str(ompi_affinity_fmt_t, char* a, char* b, char* c) {
 // The function behind MPI_ERRORS_ARE_FATAL; the Fortran library compares handlers with it, and calls it at
 // need.
 EXPORTED void ompi_mpi_errors_are_fatal_comm_handler(MPI_Comm* comm, int* code, ...) {
-  invoke(seam::kVid_MPI_ERRORS_ARE_FATAL, comm ? handle_in<Kind::kComm>(*comm) : seam::kVid_MPI_COMM_WORLD,
-         code ? *code : MPI_ERR_UNKNOWN, "an MPI function");
+  invoke_errhandler(seam::kVid_MPI_ERRORS_ARE_FATAL,
+                    comm ? handle_in<Kind::kComm>(*comm) : seam::kVid_MPI_COMM_WORLD,
+                    code ? *code : MPI_ERR_UNKNOWN, "an MPI function");
 }

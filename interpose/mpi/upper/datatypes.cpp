@@ -7,35 +7,38 @@
 #include "interpose/seam/type_contents.h"
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
   if (!newtype)
-    return fail(kNoObject, null_result(Kind::kDatatype, seam::kFn_MPI_Type_dup), seam::kFn_MPI_Type_dup);
+    return fail_mpi_call(kNoObject, null_result(Kind::kDatatype, seam::kFn_MPI_Type_dup),
+                         seam::kFn_MPI_Type_dup);
   CopiedAttributes copies;  // see duplicate() in communicators.cpp
 #if defined(CROPDL_ABI_OPENMPI)
-  if (copy_attributes(vid, &copies)) return fail(kNoObject, seam::kErrIntern, seam::kFn_MPI_Type_dup);
+  if (copy_attributes(vid, &copies))
+    return fail_mpi_call(kNoObject, seam::kErrIntern, seam::kFn_MPI_Type_dup);
 #else
   *newtype = MPI_DATATYPE_NULL;
-  if (const int r = copy_attributes(vid, &copies)) return fail_with(kNoObject, r, seam::kFn_MPI_Type_dup);
+  if (const int r = copy_attributes(vid, &copies))
+    return fail_mpi_call_with(kNoObject, r, seam::kFn_MPI_Type_dup);
 #endif
   Vid made = make_vid(Kind::kDatatype, 0);
-  if (const int r = call<int>(seam::kFn_MPI_Type_dup, vid, &made))
-    return fail(kNoObject, r, seam::kFn_MPI_Type_dup);
+  if (const int r = call_library<int>(seam::kFn_MPI_Type_dup, vid, &made))
+    return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_dup);
   attach_attributes(made, &copies);
   *newtype = handle_out<Kind::kDatatype>(made);
   return MPI_SUCCESS;
 }
 
 MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
-  if (!type) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_free);
+  if (!type) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_free);
   Vid vid = handle_in<Kind::kDatatype>(*type);
   const Vid freed = vid;
   const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
-  if (deleted != MPI_SUCCESS) return fail_with(kNoObject, deleted, seam::kFn_MPI_Type_free);
-  const int r = call<int>(seam::kFn_MPI_Type_free, &vid);
-  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_free);
+  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(kNoObject, deleted, seam::kFn_MPI_Type_free);
+  const int r = call_library<int>(seam::kFn_MPI_Type_free, &vid);
+  if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_free);
   drop_object(freed);
   *type = handle_out<Kind::kDatatype>(vid);
   return MPI_SUCCESS;
@@ -43,8 +46,8 @@ MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
 
 MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
-  if (!exists(vid)) return fail(kNoObject, seam::kErrType, seam::kFn_MPI_Type_set_name);
-  if (!name) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_set_name);
+  if (!handle_exists(vid)) return fail_mpi_call(kNoObject, seam::kErrType, seam::kFn_MPI_Type_set_name);
+  if (!name) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_set_name);
   Object* o = object(vid, true);
   free(o->name);
   o->name = strndup(name, MPI_MAX_OBJECT_NAME - 1);
@@ -52,15 +55,15 @@ MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
 }
 MPI_FUNCTION(int, Type_get_name, MPI_Datatype type, char* name, int* length) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
-  if (!name || !length) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_get_name);
+  if (!name || !length) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_get_name);
   const Object* o = object(vid, false);
   if (o && o->name) {
     text_out(name, o->name, MPI_MAX_OBJECT_NAME, length);
     return MPI_SUCCESS;
   }
   char text[kTextCapacity] = "";
-  const int r = call<int>(seam::kFn_MPI_Type_get_name, vid, text, length);
-  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_get_name);
+  const int r = call_library<int>(seam::kFn_MPI_Type_get_name, vid, text, length);
+  if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_get_name);
   text_out(name, text, MPI_MAX_OBJECT_NAME, length);
   return MPI_SUCCESS;
 }
@@ -71,9 +74,10 @@ MPI_FUNCTION(int, Type_get_contents, MPI_Datatype type, int max_integers, int ma
   int n = 0, na = 0, nt = 0, combiner = MPI_COMBINER_NAMED;
   if (const int r = PMPI_Type_get_envelope(type, &n, &na, &nt, &combiner)) return r;
   Handles<Kind::kDatatype> made(max_datatypes);
-  const int r = call<int>(seam::kFn_MPI_Type_get_contents, vid, max_integers, max_addresses, max_datatypes,
-                          integers, reinterpret_cast<int64_t*>(addresses), made.vids());
-  if (r) return fail(kNoObject, r, seam::kFn_MPI_Type_get_contents);
+  const int r =
+      call_library<int>(seam::kFn_MPI_Type_get_contents, vid, max_integers, max_addresses, max_datatypes,
+                        integers, reinterpret_cast<int64_t*>(addresses), made.vids());
+  if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_get_contents);
   seam::translate_contents(constants::to_seam_combiner(combiner), n, integers,
                            constants::from_seam_order<int>, constants::from_seam_distribution<int>,
                            constants::from_seam_distribution_argument<int>);
@@ -95,17 +99,17 @@ MPI_FUNCTION(int, Type_struct, int count, int* lengths, MPI_Aint* displacements,
   return PMPI_Type_create_struct(count, lengths, displacements, types, made);
 }
 MPI_FUNCTION(int, Type_extent, MPI_Datatype type, MPI_Aint* extent) {
-  if (!extent) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_extent);
+  if (!extent) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_extent);
   MPI_Aint lower;
   return PMPI_Type_get_extent(type, &lower, extent);
 }
 MPI_FUNCTION(int, Type_lb, MPI_Datatype type, MPI_Aint* lower) {
-  if (!lower) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_lb);
+  if (!lower) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_lb);
   MPI_Aint extent;
   return PMPI_Type_get_extent(type, lower, &extent);
 }
 MPI_FUNCTION(int, Type_ub, MPI_Datatype type, MPI_Aint* upper) {
-  if (!upper) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_ub);
+  if (!upper) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_ub);
   MPI_Aint lower, extent;
   const int r = PMPI_Type_get_extent(type, &lower, &extent);
   if (r == MPI_SUCCESS) *upper = lower + extent;

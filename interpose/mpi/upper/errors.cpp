@@ -8,7 +8,7 @@
 #include "interpose/mpi/upper/errors.h"
 #include "interpose/mpi/upper/objects.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 // What MPI_Error_string of Open MPI 4.1 and of MPICH 4.0 says of a class: programs print it.
@@ -207,7 +207,7 @@ Vid errhandler_of(Vid object_vid) {
 
 [[noreturn]] void abort_job(Vid comm, int code, const char* function, const char* on, const char* what) {
   int rank = -1;
-  call<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
+  call_library<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
   char line[512];
   const int n =
       snprintf(line, sizeof line,
@@ -222,7 +222,7 @@ Vid errhandler_of(Vid object_vid) {
   // line.
   constexpr useconds_t kReadWithin = 50'000;
   usleep(kReadWithin);
-  call<int>(seam::kFn_MPI_Abort, comm, code);
+  call_library<int>(seam::kFn_MPI_Abort, comm, code);
   _exit(1);
 }
 
@@ -241,7 +241,7 @@ const char* describe(Vid vid) {
 
 }  // namespace
 
-int invoke(Vid handler, Vid on, int code, const char* function) {
+int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
   if (handler == seam::kVid_MPI_ERRORS_RETURN) return code;
   if (Callback* c = callback_of(handler)) {
     int out = code;
@@ -286,7 +286,7 @@ int invoke(Vid handler, Vid on, int code, const char* function) {
             what);
 }
 
-int fail(Vid object_vid, int neutral, seam::Fn fn) {
+int fail_mpi_call(Vid object_vid, int neutral, seam::Fn fn) {
   seam::current_thread()->failed[0] = 0;
   const int code = constants::from_seam_error(neutral);
   if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0)
@@ -295,22 +295,22 @@ int fail(Vid object_vid, int neutral, seam::Fn fn) {
   const Kind kind = seam::vid_kind(object_vid);
   const bool none =
       (kind == Kind::kComm && neutral == seam::kErrComm) || (kind == Kind::kWin && neutral == seam::kErrWin);
-  return fail_with(none ? seam::kVid_MPI_COMM_WORLD : object_vid, code, fn);
+  return fail_mpi_call_with(none ? seam::kVid_MPI_COMM_WORLD : object_vid, code, fn);
 }
 
-int fail_with(Vid object_vid, int code, seam::Fn fn) {
+int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
   Vid on = object_vid;
   // A datatype, group, ... has no handler, nor has an invalid or null communicator or window.
   const Kind kind = seam::vid_kind(on);
   const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
-  if (kind != Kind::kFile && !(has_handler && exists(on))) on = seam::kVid_MPI_COMM_WORLD;
+  if (kind != Kind::kFile && !(has_handler && handle_exists(on))) on = seam::kVid_MPI_COMM_WORLD;
 #if defined(CROPDL_ABI_MPICH)
   // Without a handler of its own a communicator or window has that which MPI_COMM_WORLD has now (errutil.c of
   // MPICH 4.0).
   const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
-  return invoke(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
+  return invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
 }
 
 int fail_completion(int neutral, seam::Fn fn) {
@@ -320,11 +320,11 @@ int fail_completion(int neutral, seam::Fn fn) {
   auto& failed = seam::current_thread()->failed;
   const Vid on = std::exchange(failed[0], 0);
   if (on) {
-    const int code = fail(on, static_cast<int>(failed[1]), fn);
+    const int code = fail_mpi_call(on, static_cast<int>(failed[1]), fn);
     return neutral == seam::kErrInStatus ? MPI_ERR_IN_STATUS : code;
   }
 #endif
-  return fail(kNoObject, neutral, fn);
+  return fail_mpi_call(kNoObject, neutral, fn);
 }
 
 void inherit_errhandler(Vid parent, Vid child) {
@@ -358,7 +358,7 @@ namespace {
 // The null file has a handler: that of files not yet open.
 template <Kind K>
 bool carries_handler(Vid on) {
-  return exists(on) || (K == Kind::kFile && vid_index(on) == 0);
+  return handle_exists(on) || (K == Kind::kFile && vid_index(on) == 0);
 }
 template <Kind K>
 constexpr int kInvalid = K == Kind::kComm   ? seam::kErrComm
@@ -368,8 +368,8 @@ constexpr int kInvalid = K == Kind::kComm   ? seam::kErrComm
 
 template <Kind K>
 int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
-  if (!carries_handler<K>(on)) return fail(on, kInvalid<K>, fn);
-  if (!errhandler) return fail(on, seam::kErrArg, fn);
+  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+  if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
   const Vid handler = errhandler_of(on);
   if (Callback* c = callback_of(handler)) ++c->references;  // MPI-3.1, 8.3.1: the program frees what it got
   *errhandler = handle_out<Kind::kErrhandler>(handler);
@@ -377,34 +377,34 @@ int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
 }
 template <Kind K, class F>
 int create(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
-  if (!function || !errhandler) return fail(kNoObject, seam::kErrArg, fn);
+  if (!function || !errhandler) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   *errhandler =
       handle_out<Kind::kErrhandler>(make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC));
   return MPI_SUCCESS;
 }
 template <Kind K>
 int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
-  if (!carries_handler<K>(on)) return fail(on, kInvalid<K>, fn);
+  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   const Vid handler = handle_in<Kind::kErrhandler>(errhandler);
   const Callback* own = callback_of(handler);
-  if (!exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K))) {
-    return fail(on, seam::kErrArg, fn);
+  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K))) {
+    return fail_mpi_call(on, seam::kErrArg, fn);
   }
   set_errhandler(on, handler);
   return MPI_SUCCESS;
 }
 template <Kind K>
 int call_handler(Vid on, int code, seam::Fn fn) {
-  if (!carries_handler<K>(on)) return fail(on, kInvalid<K>, fn);
-  invoke(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
+  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+  invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
   return MPI_SUCCESS;
 }
 
 }  // namespace
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 #define ERRHANDLERS(Type, Handle, kind)                                                              \
   MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
@@ -429,8 +429,8 @@ ERRHANDLERS(Session, MPI_Session, kSession)
 #endif
 
 MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
-  if (!errhandler || !exists(handle_in<Kind::kErrhandler>(*errhandler))) {
-    return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Errhandler_free);
+  if (!errhandler || !handle_exists(handle_in<Kind::kErrhandler>(*errhandler))) {
+    return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Errhandler_free);
   }
   free_callback(handle_in<Kind::kErrhandler>(*errhandler));
   *errhandler = MPI_ERRHANDLER_NULL;
@@ -453,7 +453,7 @@ MPI_FUNCTION(int, Error_class, int code, int* error_class) {
 #else
   const Added* a = find_added(code);
   if (!a && (code < 0 || code > MPI_ERR_LASTCODE))
-    return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
+    return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
   *error_class = a ? a->error_class : code;
 #endif
   return MPI_SUCCESS;
@@ -462,31 +462,32 @@ MPI_FUNCTION(int, Error_string, int code, char* string, int* length) {
   const Added* a = find_added(code);
 #if defined(CROPDL_ABI_OPENMPI)
   if (!a && (code < 0 || code > MPI_ERR_LASTCODE))
-    return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_string);
+    return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_string);
 #endif
   text_out(string, a ? (a->text ? a->text : "") : text_of(constants::to_seam_error(code)),
            MPI_MAX_ERROR_STRING, length);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Add_error_class, int* error_class) {
-  if (!error_class) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_class);
+  if (!error_class) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_class);
   int made;
   {
     Locked locked(added_lock);
     made = add_class();
   }
-  if (!made) return fail(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_class);
+  if (!made) return fail_mpi_call(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_class);
   *error_class = made;
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Add_error_code, int error_class, int* code) {
-  if (!code || !is_class(error_class)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_code);
+  if (!code || !is_class(error_class))
+    return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_code);
   int made;
   {
     Locked locked(added_lock);
     made = add_code(error_class);
   }
-  if (!made) return fail(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_code);
+  if (!made) return fail_mpi_call(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_code);
   *code = made;
   return MPI_SUCCESS;
 }
@@ -501,7 +502,7 @@ MPI_FUNCTION(int, Add_error_string, int code, const char* string) {
     }
   }
   free(copy);
-  return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_string);
+  return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_string);
 }
 #if defined(CROPDL_ABI_MPICH)
 extern "C" {

@@ -3,7 +3,7 @@
 // number reaches. UH, any thread.
 #include "interpose/mpi/upper/errors.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 template <Kind K>
@@ -49,10 +49,10 @@ MPI_Fint handle_to_fortran(Vid vid) {
   }
 }
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 // MPICH defines all but the file's as macros that cast.
 #define FORTRAN(Name, Handle, kind)                               \
@@ -75,12 +75,12 @@ FORTRAN(Errhandler, MPI_Errhandler, kErrhandler)
 
 // A Fortran status has the C status's words (mpif.h of both: as many integers as the structure has).
 MPI_FUNCTION(int, Status_c2f, const MPI_Status* from, MPI_Fint* to) {
-  if (!status_wanted(from)) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Status_c2f);
+  if (!status_wanted(from)) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Status_c2f);
   __builtin_memcpy(to, from, sizeof *from);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Status_f2c, const MPI_Fint* from, MPI_Status* to) {
-  if (!from) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Status_f2c);
+  if (!from) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Status_f2c);
   __builtin_memcpy(to, from, sizeof *to);
   return MPI_SUCCESS;
 }

@@ -8,7 +8,7 @@
 
 #include "interpose/mpi/upper/objects.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 struct Generalized {
@@ -73,24 +73,24 @@ bool called_by_fortran([[maybe_unused]] const void* caller) {
 }
 
 }  // namespace
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Grequest_free_function* released,
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;
-  if (!request) return fail(kNoObject, null_result(Kind::kRequest, kFn), kFn);
+  if (!request) return fail_mpi_call(kNoObject, null_result(Kind::kRequest, kFn), kFn);
   if (called_by_fortran(__builtin_return_address(0)))
-    return fail(kNoObject, seam::kErrUnsupportedOperation, kFn);
+    return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, kFn);
   auto* g = static_cast<Generalized*>(calloc(1, sizeof(Generalized)));
   if (!g) abort();
   *g = {{run}, query, released, cancel, extra, 0, false, nullptr};
   Vid vid = make_vid(Kind::kRequest, 0);
-  if (const int r = call<int>(kFn, static_cast<void*>(g), &vid)) {
+  if (const int r = call_library<int>(kFn, static_cast<void*>(g), &vid)) {
     free(g);
-    return fail(kNoObject, r, kFn);
+    return fail_mpi_call(kNoObject, r, kFn);
   }
   g->request = vid;
   {
@@ -103,8 +103,8 @@ MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Greque
 }
 
 MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
-  const int r = call<int>(seam::kFn_MPI_Grequest_complete, handle_in<Kind::kRequest>(request));
-  return r ? fail(kNoObject, r, seam::kFn_MPI_Grequest_complete) : MPI_SUCCESS;
+  const int r = call_library<int>(seam::kFn_MPI_Grequest_complete, handle_in<Kind::kRequest>(request));
+  return r ? fail_mpi_call(kNoObject, r, seam::kFn_MPI_Grequest_complete) : MPI_SUCCESS;
 }
 
 #if defined(CROPDL_ABI_MPICH)

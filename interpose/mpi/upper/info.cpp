@@ -5,7 +5,7 @@
 
 #include "interpose/mpi/upper/objects.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 struct Entry {
@@ -23,7 +23,7 @@ SpinLock lock;
 List** lists = nullptr;  // by index - kFirstDynamic
 uint32_t lists_size = 0;
 
-List* list_of(Vid vid) {
+List* list_from_json(Vid vid) {
   const uint32_t slot = vid_index(vid) - seam::kFirstDynamic;
   return vid_index(vid) >= seam::kFirstDynamic && slot < lists_size && lists[slot] && lists[slot]->used
              ? lists[slot]
@@ -78,7 +78,7 @@ constexpr int kNullInfo = seam::kErrArg, kNoSuchIndex = seam::kErrArg, kNullValu
 #else
 constexpr int kNullInfo = seam::kErrInfo, kNoSuchIndex = seam::kErrInfoKey, kNullValue = seam::kErrInfoValue;
 #endif
-int bad(seam::Fn fn, int neutral) { return fail(kNoObject, neutral, fn); }
+int bad(seam::Fn fn, int neutral) { return fail_mpi_call(kNoObject, neutral, fn); }
 int wrong_key(const char* key) {
   constexpr size_t kLongest = kNullInfo == seam::kErrArg ? MPI_MAX_INFO_KEY : MPI_MAX_INFO_KEY - 1;
   return key && *key && strlen(key) <= kLongest ? seam::kSuccess : seam::kErrInfoKey;
@@ -88,20 +88,20 @@ int wrong_key(const char* key) {
 
 LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(false) {
   if (vid_index(vid_) < seam::kFirstDynamic) return;
-  List* list = list_of(vid_);
+  List* list = list_from_json(vid_);
   vid_ = make_vid(Kind::kInfo, 0);
   if (!list) return;
-  made_ = call<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
+  made_ = call_library<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
   for (Entry* e = list->first; made_ && e; e = e->next)
-    call<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
+    call_library<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
 }
 LowerInfo::~LowerInfo() {
-  if (made_) call<int>(seam::kFn_MPI_Info_free, &vid_);
+  if (made_) call_library<int>(seam::kFn_MPI_Info_free, &vid_);
 }
 
 void drop_info(Vid vid) {
   Locked locked(lock);
-  if (List* list = list_of(vid)) {
+  if (List* list = list_from_json(vid)) {
     while (list->first) erase(&list->first);
     list->used = false;
   }
@@ -114,24 +114,24 @@ MPI_Info info_from_lower(Vid lower) {
     vid = make_list();
   }
   int n = 0;
-  if (vid_index(lower) != 0 && call<int>(seam::kFn_MPI_Info_get_nkeys, lower, &n) == seam::kSuccess) {
+  if (vid_index(lower) != 0 && call_library<int>(seam::kFn_MPI_Info_get_nkeys, lower, &n) == seam::kSuccess) {
     for (int i = 0; i < n; ++i) {
       char key[512], value[2048];
       int flag = 0;
-      call<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
-      call<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
+      call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
+      call_library<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
       Locked locked(lock);
-      if (flag) put(list_of(vid), key, value);
+      if (flag) put(list_from_json(vid), key, value);
     }
-    call<int>(seam::kFn_MPI_Info_free, &lower);
+    call_library<int>(seam::kFn_MPI_Info_free, &lower);
   }
   return handle_out<Kind::kInfo>(vid);
 }
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Info_create, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_create, kNullInfo);
@@ -143,7 +143,7 @@ MPI_FUNCTION(int, Info_free, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_free, kNullInfo);
   {
     Locked locked(lock);
-    if (List* list = list_of(handle_in<Kind::kInfo>(*info))) {
+    if (List* list = list_from_json(handle_in<Kind::kInfo>(*info))) {
       while (list->first) erase(&list->first);
       list->used = false;
       *info = MPI_INFO_NULL;
@@ -159,7 +159,7 @@ MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
   if (strlen(value) > MPI_MAX_INFO_VAL) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoValue);
   {
     Locked locked(lock);
-    if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
+    if (List* list = list_from_json(handle_in<Kind::kInfo>(info))) {
       put(list, key, value);
       return MPI_SUCCESS;
     }
@@ -172,7 +172,7 @@ MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
   int neutral = seam::kErrInfo;
   {
     Locked locked(lock);
-    if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
+    if (List* list = list_from_json(handle_in<Kind::kInfo>(info))) {
       Entry** e = find(list, key);
       if (*e) {
         erase(e);
@@ -189,10 +189,10 @@ MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* 
   if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_get, wrong);
   if (!value) return bad(seam::kFn_MPI_Info_get, kNullValue);
   if (valuelen < 0 || !flag) return bad(seam::kFn_MPI_Info_get, seam::kErrArg);
-  if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get, vid, key, valuelen, value, flag);
+  if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get, vid, key, valuelen, value, flag);
   {
     Locked locked(lock);
-    if (List* list = list_of(vid)) {
+    if (List* list = list_from_json(vid)) {
       const Entry* e = *find(list, key);
       *flag = e != nullptr;
       if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen does not count the final zero
@@ -208,13 +208,13 @@ MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuel
   if (!valuelen || !flag) return bad(seam::kFn_MPI_Info_get_valuelen, seam::kErrArg);
   if (is_env(vid)) {
     char value[2048];
-    const int r = call<int>(seam::kFn_MPI_Info_get, vid, key, MPI_MAX_INFO_VAL, value, flag);
+    const int r = call_library<int>(seam::kFn_MPI_Info_get, vid, key, MPI_MAX_INFO_VAL, value, flag);
     if (r == seam::kSuccess && *flag) *valuelen = static_cast<int>(strlen(value));
     return r;
   }
   {
     Locked locked(lock);
-    if (List* list = list_of(vid)) {
+    if (List* list = list_from_json(vid)) {
       const Entry* e = *find(list, key);
       *flag = e != nullptr;
       if (e) *valuelen = static_cast<int>(strlen(e->value));
@@ -227,10 +227,10 @@ MPI_FUNCTION(int, Info_get_nkeys, MPI_Info info, int* nkeys) {
   const Vid vid = handle_in<Kind::kInfo>(info);
   if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_nkeys, kNullInfo);
   if (!nkeys) return bad(seam::kFn_MPI_Info_get_nkeys, seam::kErrArg);
-  if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get_nkeys, vid, nkeys);
+  if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get_nkeys, vid, nkeys);
   {
     Locked locked(lock);
-    if (List* list = list_of(vid)) {
+    if (List* list = list_from_json(vid)) {
       *nkeys = 0;
       for (const Entry* e = list->first; e; e = e->next) ++*nkeys;
       return MPI_SUCCESS;
@@ -242,11 +242,11 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
   const Vid vid = handle_in<Kind::kInfo>(info);
   if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_nthkey, kNullInfo);
   if (!key || n < 0) return bad(seam::kFn_MPI_Info_get_nthkey, seam::kErrArg);
-  if (is_env(vid)) return call<int>(seam::kFn_MPI_Info_get_nthkey, vid, n, key);
+  if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get_nthkey, vid, n, key);
   int neutral = seam::kErrInfo;
   {
     Locked locked(lock);
-    if (List* list = list_of(vid)) {
+    if (List* list = list_from_json(vid)) {
       const Entry* e = list->first;
       while (e && n-- > 0) e = e->next;
       if (e) {
@@ -263,9 +263,10 @@ MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
   if (info == MPI_INFO_NULL || !newinfo) return bad(seam::kFn_MPI_Info_dup, kNullInfo);
   {
     Locked locked(lock);
-    if (list_of(vid)) {
+    if (list_from_json(vid)) {
       const Vid copy = make_list();
-      for (const Entry* e = list_of(vid)->first; e; e = e->next) put(list_of(copy), e->key, e->value);
+      for (const Entry* e = list_from_json(vid)->first; e; e = e->next)
+        put(list_from_json(copy), e->key, e->value);
       *newinfo = handle_out<Kind::kInfo>(copy);
       return MPI_SUCCESS;
     }
@@ -291,12 +292,12 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   {
     const LowerInfo lower(info);
-    const int r = call<int>(seam::kFn_MPI_Comm_set_info, vid, lower.vid());
-    if (r) return fail(vid, r, seam::kFn_MPI_Comm_set_info);
+    const int r = call_library<int>(seam::kFn_MPI_Comm_set_info, vid, lower.vid());
+    if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
   }
   Vid known = make_vid(Kind::kInfo, 0);
-  const int r = call<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
-  if (r) return fail(vid, r, seam::kFn_MPI_Comm_set_info);
+  const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
+  if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
   Object* o = object(vid, true);
   drop_info(o->hints);
   o->hints = handle_in<Kind::kInfo>(info_from_lower(known));
@@ -305,12 +306,13 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (!info)
-    return fail(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info), seam::kFn_MPI_Comm_get_info);
+    return fail_mpi_call(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info),
+                         seam::kFn_MPI_Comm_get_info);
   const Object* o = object(vid, false);
   if (o && o->hints) return PMPI_Info_dup(handle_out<Kind::kInfo>(o->hints), info);
   Vid known = make_vid(Kind::kInfo, 0);
-  const int r = call<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
-  if (r) return fail(vid, r, seam::kFn_MPI_Comm_get_info);
+  const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
+  if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);
   *info = info_from_lower(known);
   return MPI_SUCCESS;
 }

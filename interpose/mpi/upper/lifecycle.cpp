@@ -11,7 +11,7 @@
 extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;
 #endif
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 int init(int required, int* provided, seam::Fn fn) {
@@ -26,8 +26,8 @@ int init(int required, int* provided, seam::Fn fn) {
     _exit(1);
   }
   int level = seam::kThreadSingle;
-  const int r = call<int>(seam::kFn_MPI_Init_thread, required, &level);
-  if (r) return fail(kNoObject, r, fn);
+  const int r = call_library<int>(seam::kFn_MPI_Init_thread, required, &level);
+  if (r) return fail_mpi_call(kNoObject, r, fn);
   if (provided) *provided = constants::from_seam_thread_level(level);
 #if defined(CROPDL_ABI_OPENMPI)
   ompi_mpi_state = 2;
@@ -36,10 +36,10 @@ int init(int required, int* provided, seam::Fn fn) {
 }
 
 }  // namespace
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 // The arguments of main are left as they are: no MPI has taken any out of them for twenty years.
 MPI_FUNCTION(int, Init, int*, char***) { return init(seam::kThreadSingle, nullptr, seam::kFn_MPI_Init); }
@@ -50,9 +50,10 @@ MPI_FUNCTION(int, Init_thread, int*, char***, int required, int* provided) {
 MPI_FUNCTION(int, Finalize, void) {
   // MPI-3.1, 8.7.1: the callbacks of MPI_COMM_SELF's attributes run first, while MPI still works.
   const int deleted = delete_attributes(seam::kVid_MPI_COMM_SELF);
-  if (deleted != MPI_SUCCESS) return fail_with(seam::kVid_MPI_COMM_SELF, deleted, seam::kFn_MPI_Finalize);
-  const int r = call<int>(seam::kFn_MPI_Finalize);
-  if (r) return fail(kNoObject, r, seam::kFn_MPI_Finalize);
+  if (deleted != MPI_SUCCESS)
+    return fail_mpi_call_with(seam::kVid_MPI_COMM_SELF, deleted, seam::kFn_MPI_Finalize);
+  const int r = call_library<int>(seam::kFn_MPI_Finalize);
+  if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Finalize);
   forget_ranks();
 #if defined(CROPDL_ABI_OPENMPI)
   ompi_mpi_state = 5;

@@ -6,14 +6,14 @@
 #include "interpose/mpi/upper/shim.h"
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 // Upper-half memory by definition, so that images hold it. Page-aligned from a page on, as MPIs give it.
 MPI_FUNCTION(int, Alloc_mem, MPI_Aint size, MPI_Info, void* base) {
   void* memory = nullptr;
-  if (size < 0 || !base) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Alloc_mem);
+  if (size < 0 || !base) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Alloc_mem);
   if (posix_memalign(&memory, size >= 4096 ? 4096 : 64, size ? static_cast<size_t>(size) : 1) != 0) {
-    return fail(kNoObject, seam::kErrNoMem, seam::kFn_MPI_Alloc_mem);
+    return fail_mpi_call(kNoObject, seam::kErrNoMem, seam::kFn_MPI_Alloc_mem);
   }
   *static_cast<void**>(base) = memory;
   return MPI_SUCCESS;
@@ -24,12 +24,12 @@ MPI_FUNCTION(int, Free_mem, void* base) {
 }
 
 MPI_FUNCTION(int, Get_address, const void* location, MPI_Aint* address) {
-  if (!address) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_address);
+  if (!address) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_address);
   *address = reinterpret_cast<MPI_Aint>(location);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Address, void* location, MPI_Aint* address) {
-  if (!address) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_address);
+  if (!address) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_address);
   *address = reinterpret_cast<MPI_Aint>(location);
   return MPI_SUCCESS;
 }
@@ -39,14 +39,14 @@ MPI_FUNCTION(MPI_Aint, Aint_diff, MPI_Aint a, MPI_Aint b) { return a - b; }
 MPI_FUNCTION(int, Pcontrol, const int, ...) { return MPI_SUCCESS; }
 
 MPI_FUNCTION(int, Get_version, int* version, int* subversion) {
-  if (!version || !subversion) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_version);
+  if (!version || !subversion) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_version);
   *version = MPI_VERSION;
   *subversion = MPI_SUBVERSION;
   return MPI_SUCCESS;
 }
 // The version of the program's own MPI: programs parse it, and it must not change over a restart.
 MPI_FUNCTION(int, Get_library_version, char* version, int* length) {
-  if (!version || !length) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_library_version);
+  if (!version || !length) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_library_version);
 #if defined(CROPDL_ABI_OPENMPI)
   const int n =
       snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "Open MPI v%d.%d.%d (its ABI, by CropDL %s)",

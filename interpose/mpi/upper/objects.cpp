@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 // Open addressing over pointers, so that records stay where they are while the table grows.
@@ -190,4 +190,4 @@ void text_out(char* to, const char* from, int capacity, int* length) {
   if (length) *length = static_cast<int>(n);
 }
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim

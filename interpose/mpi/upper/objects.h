@@ -5,7 +5,7 @@
 
 #include "interpose/mpi/upper/shim.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 
 class SpinLock {
  public:
@@ -89,4 +89,4 @@ Callback* callback_of(Vid vid);
 void free_callback(Vid vid);
 void drop_callback(Callback* callback);  // an operation's, whose vid another one may have by now
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim

@@ -5,7 +5,7 @@
 
 #include "interpose/mpi/upper/errors.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 // Open MPI's Fortran library marks the operation after it was made (ompi/op/op.h:
@@ -38,15 +38,15 @@ void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) 
 }
 
 int create(void (*function)(), Language language, int commute, MPI_Op* op, seam::Fn fn) {
-  if (!function || !op) return fail(kNoObject, seam::kErrArg, fn);
+  if (!function || !op) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   Callback* callback = new_callback(Kind::kOp, function, language);
   Vid vid = make_vid(Kind::kOp, 0);
-  const int r = call<int>(seam::kFn_MPI_Op_create, static_cast<void*>(callback),
-                          (commute != 0) | seam::kOperationIsToldOfItsEnd, &vid,
-                          reinterpret_cast<void*>(upper_op_call));
+  const int r = call_library<int>(seam::kFn_MPI_Op_create, static_cast<void*>(callback),
+                                  (commute != 0) | seam::kOperationIsToldOfItsEnd, &vid,
+                                  reinterpret_cast<void*>(upper_op_call));
   if (r) {
     free(callback);
-    return fail(kNoObject, r, fn);
+    return fail_mpi_call(kNoObject, r, fn);
   }
   bind_callback(vid, callback);
   *op = handle_out<Kind::kOp>(vid);
@@ -54,10 +54,10 @@ int create(void (*function)(), Language language, int commute, MPI_Op* op, seam:
 }
 
 }  // namespace
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Op_create, MPI_User_function* function, int commute, MPI_Op* op) {
   return create(reinterpret_cast<void (*)()>(function), Language::kC, commute, op, seam::kFn_MPI_Op_create);
@@ -69,10 +69,10 @@ MPI_FUNCTION(int, Op_create_c, MPI_User_function_c* function, int commute, MPI_O
 }
 #endif
 MPI_FUNCTION(int, Op_free, MPI_Op* op) {
-  if (!op) return fail(kNoObject, seam::kErrArg, seam::kFn_MPI_Op_free);
+  if (!op) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Op_free);
   Vid vid = handle_in<Kind::kOp>(*op);
-  const int r = call<int>(seam::kFn_MPI_Op_free, &vid);  // drops the callback when no request uses it
-  if (r) return fail(kNoObject, r, seam::kFn_MPI_Op_free);
+  const int r = call_library<int>(seam::kFn_MPI_Op_free, &vid);  // drops the callback when no request uses it
+  if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Op_free);
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
 }

@@ -22,7 +22,7 @@
   CROPDL_PRAGMA(weak MPI_##name = PMPI_##name) \
   extern "C" __attribute__((visibility("default"))) result PMPI_##name(__VA_ARGS__)
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 
 using seam::Kind;
 using seam::kUnknownIndex;
@@ -45,7 +45,7 @@ __attribute__((cold, noinline)) int call_again(seam::Fn fn, A... arguments) {
 }
 
 template <class R, class... A>
-inline R call(seam::Fn fn, A... arguments) {
+inline R call_library(seam::Fn fn, A... arguments) {
   const R r = seam::call_lower<R>(&seam::control()->libraries[seam::kLibraryMpi].table, fn, arguments...);
   if constexpr (std::is_same_v<R, int>) {
     if (__builtin_expect(r == seam::kAgain, 0)) return call_again(fn, arguments...);
@@ -246,7 +246,7 @@ class NarrowArray {
     data_ = static_cast<int*>(malloc(static_cast<size_t>(n) * sizeof(int)));
     if (!data_) abort();
     for (int64_t i = 0; i < n; ++i) {
-      fits_ = fits_ && upper::fits(from[i]);
+      fits_ = fits_ && shim::fits(from[i]);
       data_[i] = static_cast<int>(from[i]);
     }
   }
@@ -277,11 +277,11 @@ int neighbors_out(MPI_Comm comm);
 
 inline constexpr Vid kNoObject = 0;  // errors go to MPI_COMM_WORLD's handler
 // Calls the error handler of `object` (a communicator, window or file) and returns the program's error code.
-int fail(Vid object, int neutral, seam::Fn fn);
-int fail_with(Vid object, int code, seam::Fn fn);  // the same with a code of the program's
-int fail_completion(int neutral, seam::Fn fn);     // the same for a call that completes requests
+int fail_mpi_call(Vid object, int neutral, seam::Fn fn);
+int fail_mpi_call_with(Vid object, int code, seam::Fn fn);  // the same with a code of the program's
+int fail_completion(int neutral, seam::Fn fn);              // the same for a call that completes requests
 // Neither a null handle nor one that stands for nothing.
-inline bool exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
+inline bool handle_exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
 // Which class the program's own MPI gives a null pointer to a handle of a kind, and a negative number of
 // requests.
 #if defined(CROPDL_ABI_OPENMPI)
@@ -319,4 +319,4 @@ class LowerInfo {
 };
 MPI_Info info_from_lower(Vid lower);
 
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim

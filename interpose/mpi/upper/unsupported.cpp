@@ -6,7 +6,7 @@
 
 #include "interpose/mpi/upper/shim.h"
 
-namespace cropdl::upper {
+namespace cropdl::shim {
 namespace {
 
 int refuse(seam::Fn fn) {
@@ -20,14 +20,14 @@ int refuse(seam::Fn fn) {
       // standard error is closed: the error code still says it
     }
   }
-  return fail(kNoObject, seam::kErrUnsupportedOperation, fn);
+  return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, fn);
 }
 
 }  // namespace
-}  // namespace cropdl::upper
+}  // namespace cropdl::shim
 
 using namespace cropdl;
-using namespace cropdl::upper;
+using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Register_datarep, const char*, MPI_Datarep_conversion_function*,
              MPI_Datarep_conversion_function*, MPI_Datarep_extent_function*, void*) {
