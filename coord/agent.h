@@ -33,7 +33,8 @@ class Agent {
 
   // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called the same
   // number of times on every rank, by one thread at a time, not by the agent's. Blocks for as long as all
-  // ranks live; one that has not joined within AgentConfig::rendezvous_seconds, or dies, ends it.
+  // ranks live; one that has not joined within AgentConfig::rendezvous_seconds, or dies, ends it. Its error
+  // is the same on all ranks, or begins with the number of the one that it is told to.
   Result<std::vector<std::string>> exchange(const std::string& mine);
 
   // Writes DIR/phase (rank 0 with trace_phase; else does nothing): for phases that the agreement does not

@@ -38,7 +38,7 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Mess
     else
       in->push_back(*m);
   }
-  if (!open || fds[first + 1].revents != 0) leave("rank 0 is gone");
+  if (!open || fds[first + 1].revents != 0) leave(kHubIsGone);
 }
 
 void Link::tick(int64_t now) {
@@ -86,7 +86,7 @@ std::optional<int64_t> Link::deadline() const {
 }
 
 void Link::send(const Message& message) {
-  if (channel_ && !channel_->send(message_bytes(message))) leave("rank 0 is gone");
+  if (channel_ && !channel_->send(message_bytes(message))) leave(kHubIsGone);
 }
 
 void Link::leave(const std::string& why) {

@@ -16,6 +16,8 @@
 
 namespace cropdl::coord {
 
+inline constexpr char kHubIsGone[] = "rank 0 is gone";  // what all other ranks then know
+
 class Link {
  public:
   Link(const AgentConfig& config, int64_t now);

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/say.h"
+#include "coord/link.h"
 #include "interpose/lower/layout.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -126,10 +127,28 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
   return kFine;
 }
 
+// For what every rank finds out by itself: rank 0 says it, and the others stay until the launcher ends them,
+// because it ends rank 0, and its line, as soon as any other exits.
+[[noreturn]] void die_together(const Process& p, const std::string& line, uint32_t speaker = 0) {
+  constexpr unsigned kLongEnough = 3;  // seconds
+  if (p.launch.rank == speaker)
+    cropdl::say("cropdl-restart: " + line);
+  else
+    sleep(kLongEnough);
+  _exit(1);
+}
+
+// A rank has died, or did not come. Where all know that, the first one that is left says it.
+[[noreturn]] void die_of_loss(const Process& p, const std::string& why) {
+  const std::string line = "the ranks of this restart did not find each other: " + why;
+  if (why.starts_with("rank " + std::to_string(p.launch.rank) + ": ")) die(line);
+  die_together(p, line, why == coord::kHubIsGone ? 1 : 0);
+}
+
 // All ranks' verdicts; "" if all are fine, else the first other one.
 std::string agree(Process& p, const std::string& mine) {
   auto all = p.agent->exchange(mine);
-  if (!all) die("the ranks of this restart did not find each other: " + all.error().message);
+  if (!all) die_of_loss(p, all.error().message);
   for (size_t r = 0; r < all->size(); ++r)
     if ((*all)[r] != kFine)
       return (*all)[r].substr(0, 1) + "rank " + std::to_string(r) + ": " + (*all)[r].substr(1);
@@ -139,24 +158,13 @@ std::string agree(Process& p, const std::string& mine) {
 // What the ranks have to say, as one line.
 std::string gather(Process& p, const std::string& mine) {
   const auto all = p.agent->exchange(mine);
-  if (!all) die("the ranks of this restart lost each other: " + all.error().message);
+  if (!all) die_of_loss(p, all.error().message);
   std::string line;
   for (size_t r = 0; r < all->size(); ++r)
     if (!(*all)[r].empty())
       line += (line.empty() ? "" : "; ") + (all->size() > 1 ? "rank " + std::to_string(r) + ": " : "") +
               (*all)[r];
   return line;
-}
-
-// For what every rank finds out by itself: rank 0 says it, and the others stay until the launcher ends them,
-// because it ends rank 0, and its line, as soon as any other exits.
-[[noreturn]] void die_together(const Process& p, const std::string& line) {
-  constexpr unsigned kLongEnough = 3;  // seconds
-  if (p.launch.rank == 0)
-    cropdl::say("cropdl-restart: " + line);
-  else
-    sleep(kLongEnough);
-  _exit(1);
 }
 
 void say(const Process& p, const std::string& line) {

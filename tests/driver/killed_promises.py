@@ -74,12 +74,13 @@ def wait_until(condition, text, seconds=PATIENCE):
 class Run:
     """One run of tests/apps/mpi/phases.c, killed and restarted as often as one likes."""
 
-    def __init__(self, place, mpi, what, steps=24, pace=10000, rng=random):
-        self.place, self.mpi, self.rng = place, mpi, rng
+    def __init__(self, place, mpi, what, steps=0):
+        self.place, self.mpi = place, mpi
+        steps, pace = (steps or 60, 20000) if what == "writing" else (steps or 24, 10000)
         self.arguments = (what, "--steps", str(steps), "--pace", str(pace))
         self.program = f"{mpi}/phases"
         self.reference = native(place, self.program, self.arguments, mpi, RANKS)
-        self.natively = {}
+        self.natively = {victim: self.native_end(victim) for victim in (0, RANKS - 1)}
         self.environment = {"CROPDL_TRACE_PHASE": "1"}
         self.job = place.run(self.program, self.arguments, mpi, RANKS, environment=self.environment, log=place.path("log"))
 
@@ -88,14 +89,20 @@ class Run:
 
     def native_end(self, victim):
         """The launcher's exit status when that rank of a native job is killed."""
-        if victim not in self.natively:
-            log = self.place.path(f"natively-{victim}")
-            job = self.place.start(launcher(self.mpi, RANKS) + [app(self.program), *self.arguments, "--log", log], log)
-            job.wait_for_step(1)
-            os.kill(by_rank(job)[victim], signal.SIGKILL)
-            self.natively[victim] = job.process.wait(timeout=PATIENCE)
-            job.kill_all()
-        return self.natively[victim]
+        log = self.place.path(f"natively-{victim}")
+        job = self.place.start(launcher(self.mpi, RANKS) + [app(self.program), *self.arguments, "--log", log], log)
+        job.wait_for_step(1)
+        os.kill(by_rank(job)[victim], signal.SIGKILL)
+        status = job.process.wait(timeout=PATIENCE)
+        job.kill_all()
+        return status
+
+    def address(self):
+        try:
+            with open(os.path.join(self.place.store, "job")) as f:
+                return re.search(r"cropdl-[0-9a-f]+", f.read()).group(0)
+        except OSError:
+            return ""  # a restart that has not come so far
 
     def a_version(self):
         self.job.wait_for_step(Log(self.job.log).last_step() + 1)
@@ -125,16 +132,14 @@ class Run:
 
     def kill(self, victim, asked=None):
         """Kills that rank, alone, lets the others go on, and checks what becomes of the job and of the request."""
-        expected = self.native_end(victim)
         before = self.place.versions()
-        with open(os.path.join(self.place.store, "job")) as f:
-            address = re.search(r"cropdl-[0-9a-f]+", f.read()).group(0)
+        address = self.address()
         pids = self.job.ranks()
         os.kill(by_rank(self.job)[victim], signal.SIGKILL)
         send(pids, signal.SIGCONT)
-        self.ends(victim, expected)
+        self.ends(victim, self.natively[victim])
         with open("/proc/net/unix") as f:
-            expect(address not in f.read(), f"the socket {address} is left over")
+            expect(not address or address not in f.read(), f"the socket {address} is left over")
         if asked:
             text = asked.communicate(timeout=PATIENCE)[0].strip()
             words = (rf"cropdl: checkpoint refused: rank {victim} is gone: its process \(pid \d+\) died( or left the job)?",
@@ -146,10 +151,10 @@ class Run:
                 expect(int(text.split(":")[0].split()[1]) in self.place.versions(), f"{text}, and it is not there")
         # Of the images that were being written none, or all, is a version.
         now = self.place.versions()
-        expect(set(before) <= set(now) and len(now) <= len(before) + 1, f"versions {before}, then {now}")
+        expect(now[-1] >= before[-1] and len(set(now) - set(before)) <= 1, f"versions {before}, then {now}")
         status, text, _ = self.place.ask([tool("cropdl"), "verify", self.place.store])
         expect(status == 0 and len(text.splitlines()) == len(now), f"verify: {status}: {text}")
-        return len(now) > len(before)
+        return now[-1] > before[-1]
 
     def ends(self, victim, expected):
         try:
@@ -205,6 +210,93 @@ def killed_while(mpi, phase):
 for _mpi in ("openmpi", "mpich"):
     for _phase in PHASES:
         promise(f"killed.{_mpi}.rank_while_{_phase}", killed_while, _mpi, _phase)
+
+
+# --- Restarts ----------------------------------------------------------------------------------------------------
+
+MEMORY = 96 << 20  # of a rank of `phases writing`
+
+
+def memory_of(pid):
+    found = re.search(rb"RssAnon:\s+(\d+)", read_proc(pid, "status"))
+    return int(found.group(1)) << 10 if found else 0
+
+
+# As the ranks go through them. The names are seen from outside: memory that is there, and shared memory of the MPI.
+MOMENTS = ("starting", "loading", "before MPI is up", "right after")
+
+
+def moment(run):
+    ranks = by_rank(run.job)
+    if len(ranks) < RANKS:
+        return ""
+    if "continues from version" in run.job.output():
+        return "right after"
+    memory = [memory_of(pid) for pid in ranks.values()]
+    if max(memory) < MEMORY // 8:
+        return "starting"
+    if min(memory) < MEMORY:
+        return "loading"
+    return "" if any(b"/dev/shm/" in read_proc(pid, "maps") for pid in ranks.values()) else "before MPI is up"
+
+
+def find_moment(run, wanted):
+    """Restarts until all ranks are found there, frozen."""
+    for _ in range(12):
+        run.restart(wait=False)
+        while run.job.alive():
+            now = moment(run)
+            if now == wanted:
+                pids = run.job.ranks()
+                freeze(pids)
+                if moment(run) == wanted:
+                    return
+                send(pids, signal.SIGCONT)
+            elif now == "right after":
+                break
+        run.job.kill_ranks()
+    raise Failure(f"never found the ranks {wanted}")
+
+
+def killed_in_restart(mpi):
+    with Place("killed") as place:
+        run = Run(place, mpi, "writing")
+        run.a_version()
+        run.kill(0)
+        for victim in (RANKS - 1, 0):
+            for wanted in MOMENTS:
+                find_moment(run, wanted)
+                run.kill(victim)
+                print(f"rank {victim} killed in a restart: {wanted}")
+        run.restart()
+        run.finish()
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"killed.{_mpi}.rank_while_restarting", killed_in_restart, _mpi)
+
+
+def client_killed(mpi):
+    """A `cropdl checkpoint` that is killed, or stands still, is nobody's loss: the attempt goes on, and the next one is taken."""
+    with Place("client") as place:
+        run = Run(place, mpi, "writing", 40)
+        run.a_version()
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            had = run.place.versions()[-1]
+            asked = run.find("writing")
+            expect(asked, "the run was over before the command could be killed")
+            asked.send_signal(number)
+            send(run.job.ranks(), signal.SIGCONT)
+            wait_until(lambda: run.place.versions()[-1] > had, lambda: f"the version does not come\n{describe(run.job)}")
+            run.a_version()
+            asked.kill()
+            asked.communicate()
+        run.kill(0)
+        run.restart()
+        run.finish()
+
+
+promise("killed.mpich.checkpoint_command", client_killed, "mpich")
 
 
 def refused_meanwhile(mpi):
