@@ -2,14 +2,19 @@
 """Kills all ranks, or one, at random and at chosen moments and restarts each time from the newest complete version, restarts of
 restarts included. In the end the digest of every rank must be the undisturbed native run's.
 
-  torture.py [--mpi openmpi|mpich|alternate] [--kills 50] [--ranks 2] [--interval 0.3] [--seed N] [--short]
+  torture.py [--mpi openmpi|mpich|alternate] [--program plain|openmp|serialized|multiple] [--kills 50] [--ranks 2]
+             [--interval 0.3] [--seed N] [--short]
 
 Half of the kills fall at random moments; the other half are aimed at the phase that was hit least so far: the ranks are
 frozen (SIGSTOP), and killed if they are in that phase, else let go on. Half of the kills take one rank alone, the hub's
 (rank 0) or another, and the launcher has to end the rest; between kills one rank is stopped for a moment, often in the middle
 of a checkpoint, and goes on. Prints how many kills fell into each phase and
 fails if one was never hit; with --short (the form that ctest runs) phases may be missed. Where the program ends before
-all kills are spent, it is started anew in a new store, and compared again."""
+all kills are spent, it is started anew in a new store, and compared again.
+
+Programs with threads are OpenMP with MPI from the main thread (openmp) or from all in turn (serialized), and four threads a
+rank that call MPI at the same time (multiple). For them it also tells what the threads were doing that were killed, as the
+kernel saw them; every other aimed kill is aimed at that, and nothing of it may be missed either."""
 
 import argparse
 import os
@@ -27,20 +32,59 @@ PHASES = ("before the first version", "computing", "blocked in a collective", "b
           "draining", "writing", "between sync and rename", "restarting")
 TRACED = {"holding": "cutting", "stopping": "cutting", "draining": "draining", "writing": "writing",
           "publishing": "between sync and rename", "restarting": "restarting"}
+PROGRAMS = {"plain": ("torture", (), 500), "openmp": ("torture_openmp", (), 300),  # and the steps of a round
+            "serialized": ("torture_openmp", ("--serialized",), 300), "multiple": ("torture_multiple", (), 120)}
+DOING = ("computing", "waiting for another thread", "in another system call", "inside MPI", "held by the engine")
+SEVERAL = "several of a rank at once inside MPI"  # MPI_THREAD_MULTIPLE only
 VICTIMS = ("all ranks", "rank 0, the hub", "another rank")
 BLOCKED_AFTER = 0.001  # seconds at a call before it counts as blocked in it
+WINDOW = range(0x4000_0000_0000, 0x5000_0000_0000)  # the program's addresses
+STATE = range(0x4000_0020_0000, 0x4000_0100_0000)  # what the core keeps there: on a word in it a stopped thread waits
+FUTEX = 202
+
+
+def doing(pid):
+    """What each thread of the program is doing, one of DOING: a list, of a rank that stands still (SIGSTOP)."""
+    found, clock = [], range(0)
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for begin, end in re.findall(rb"^(\w+)-(\w+) .*\[vdso\]$", read_proc(pid, "maps"), re.MULTILINE):
+        clock = range(int(begin, 16), int(end, 16))  # read by a program that computes
+    for thread in threads:
+        end = time.monotonic() + 1
+        words = ["running"]
+        while words == ["running"] and time.monotonic() < end:  # it has not come to a stop yet
+            words = read_proc(pid, f"task/{thread}/syscall").decode().split()
+        if len(words) < 3:
+            continue
+        call, pointers = int(words[0]), [int(word, 16) for word in words[1:]]
+        stack, at = pointers[-2:]
+        if stack not in WINDOW:  # a thread of the lower half, or the main thread while it serves the engine
+            found += ["held by the engine"] if int(thread) == pid else []
+        elif at not in WINDOW and at not in clock:
+            found.append("inside MPI")
+        elif call == FUTEX:
+            found.append("held by the engine" if pointers[0] in STATE else "waiting for another thread")
+        else:
+            found.append("computing" if call < 0 else "in another system call")
+    return found
 
 
 class Torture:
     def __init__(self, options, place):
         self.options, self.place = options, place
         self.rng = random.Random(options.seed)
+        self.program, arguments, _ = PROGRAMS[options.program]
         self.hits = dict.fromkeys(PHASES, 0)
+        activities = DOING + (SEVERAL,) if options.program == "multiple" else DOING
+        self.doing = dict.fromkeys(activities if options.program != "plain" else (), 0)
         self.victims = dict.fromkeys(VICTIMS, 0)
         self.stops = 0
         self.mpi = "openmpi" if options.mpi == "alternate" else options.mpi
         self.first_mpi = self.mpi
-        self.arguments = ("--steps", str(options.steps), "--pace", str(options.pace))
+        self.arguments = ("--steps", str(options.steps), "--pace", str(options.pace), *arguments)
         self.kills = self.round = self.deepest = self.depth = 0
         self.job = self.asked = None
 
@@ -52,7 +96,7 @@ class Torture:
         self.launch_new()
 
     def launch_new(self):
-        self.job = self.place.run(f"{self.first_mpi}/torture", self.arguments, self.mpi, self.options.ranks,
+        self.job = self.place.run(f"{self.first_mpi}/{self.program}", self.arguments, self.mpi, self.options.ranks,
                                   options=("--interval", str(self.options.interval)),
                                   environment={"CROPDL_TRACE_PHASE": "1"}, log=self.place.path(f"log-{self.round}"))
         self.restarted_from = None
@@ -104,20 +148,26 @@ class Torture:
             return
         self.stops += 1
 
-    def strike(self, pids):
-        """Kills the frozen ranks, or one of them; in the end the job is dead. Says who was killed, or "" if nobody."""
+    def choose(self, pids):
+        """Who of the frozen ranks is to be killed: in words, and their process ids."""
         who = VICTIMS[0] if self.kills % 4 < 2 else min(VICTIMS[1:], key=lambda v: self.victims[v])
         wanted = [pid for pid in pids if (self.rank_of(pid) == 0) == (who == VICTIMS[1])]
         if who == VICTIMS[0] or len(wanted) == 0:
-            return VICTIMS[0] if self.job.kill_ranks() else ""
-        os.kill(self.rng.choice(wanted), signal.SIGKILL)
+            return VICTIMS[0], pids
+        return who, [self.rng.choice(wanted)]
+
+    def strike(self, pids, who, victims):
+        """Kills the frozen ranks, or one of them; in the end the job is dead. False: there was nobody to kill."""
+        if who == VICTIMS[0]:
+            return self.job.kill_ranks() > 0
+        os.kill(victims[0], signal.SIGKILL)
         self.thaw(pids)
         try:
             self.job.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise Failure(f"{who} was killed, and {PATIENCE:.0f} s later the launcher and the others still run")
         self.job.kill_all()
-        return who
+        return True
 
     def phase_now(self):
         """Of frozen or dead ranks."""
@@ -138,6 +188,16 @@ class Torture:
         if blocked:
             return min(blocked, key=lambda phase: self.hits[phase])
         return "computing"
+
+    def doing_now(self, pids):
+        """How many threads of these frozen ranks do what."""
+        if not self.doing:
+            return {}
+        by_rank = [doing(pid) for pid in pids]
+        counts = {what: sum(rank.count(what) for rank in by_rank) for what in self.doing}
+        if SEVERAL in counts:
+            counts[SEVERAL] = sum(rank.count("inside MPI") > 1 for rank in by_rank)
+        return {what: count for what, count in counts.items() if count}
 
     # --- Kills ---------------------------------------------------------------------------------------------------
 
@@ -165,7 +225,7 @@ class Torture:
             elif target != "restarting":
                 time.sleep(self.rng.random() * 0.02)
             pids = self.freeze()
-            if len(pids) >= self.options.ranks and self.phase_now() == target:
+            if len(pids) >= self.options.ranks and (self.phase_now() == target or target in self.doing_now(pids)):
                 return True
             self.thaw(pids)
         return False
@@ -180,6 +240,9 @@ class Torture:
             time.sleep(self.rng.random() * self.options.interval * 0.7)  # no later moment is before the first version
         elif at_random:
             time.sleep(self.rng.random() * self.options.interval * 4)
+        elif self.doing and self.kills % 8 in (1, 7):  # of either kind of victims
+            target = min(self.doing, key=lambda what: self.doing[what])
+            self.aim(target)
         else:
             reachable = [phase for phase in PHASES if phase != "restarting" or self.restarted_from is not None]
             if self.place.versions():
@@ -196,15 +259,21 @@ class Torture:
             self.thaw(self.job.ranks())
             return False
         phase = self.phase_now()
-        killed = self.strike(frozen)
-        if not killed:
+        killed, victims = self.choose(frozen)
+        threads = self.doing_now(victims)
+        if not self.strike(frozen, killed, victims):
             return False
         self.hits[phase] += 1
         self.victims[killed] += 1
+        for what in threads:
+            self.doing[what] += 1
         self.kills += 1
         print(f"kill {self.kills:3d} {'at random' if at_random else 'aimed at ' + target:38s} fell: {phase:26s} {killed:15s}"
               f" {self.mpi} step {Log(self.job.log).last_step()} of {self.options.steps}, version "
               f"{self.place.versions()[-1:] or 'none'}", flush=True)
+        if threads:
+            print("         threads: " + ", ".join(f"{count} {what}" if what in DOING else what for what, count in threads.items()),
+                  flush=True)
         return True
 
     def after_kill(self):
@@ -248,7 +317,7 @@ class Torture:
         print(f"round {self.round}: digest {reference[0].digest} equal after {self.depth} restarts in a chain", flush=True)
 
     def run(self):
-        reference = native(self.place, f"{self.first_mpi}/torture", self.arguments, self.first_mpi, self.options.ranks)
+        reference = native(self.place, f"{self.first_mpi}/{self.program}", self.arguments, self.first_mpi, self.options.ranks)
         self.start()
         while self.kills < self.options.kills:
             if self.kill():
@@ -258,13 +327,15 @@ class Torture:
                 self.finish_round(reference)
                 self.start()
         self.finish_round(reference)
-        print(f"\n{self.kills} kills, longest chain {self.deepest} restarts, {self.round} rounds, {self.options.mpi}")
+        print(f"\n{self.kills} kills, longest chain {self.deepest} restarts, {self.round} rounds, {self.options.mpi}, {self.program}")
         for phase in PHASES:
             print(f"  {self.hits[phase]:4d}  {phase}")
         for who in VICTIMS:
             print(f"  {self.victims[who]:4d}  {who} killed")
         print(f"  {self.stops:4d}  ranks stopped and continued")
-        missed = [phase for phase in PHASES if not self.hits[phase]]
+        for what, count in self.doing.items():
+            print(f"  {count:4d}  kills of threads {what}")
+        missed = [what for what, count in (self.hits | self.doing).items() if not count]
         expect(self.options.short or not missed, f"never hit: {', '.join(missed)}")
         expect(all(self.victims.values()) or self.kills < 6, f"never killed: {self.victims}")
         expect(self.stops or self.kills < 6, "no rank was ever stopped")
@@ -273,6 +344,7 @@ class Torture:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mpi", choices=("openmpi", "mpich", "alternate"), default="openmpi")
+    parser.add_argument("--program", choices=PROGRAMS, default="plain")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--interval", type=float, default=0.3)
@@ -281,9 +353,9 @@ def main():
     parser.add_argument("--pace", type=int, default=20000)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
-    options.steps = options.steps or (150 if options.short else 500)
+    options.steps = options.steps or PROGRAMS[options.program][2] * 3 // (10 if options.short else 3)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    print(f"torture: {options.mpi}, {options.ranks} ranks, {options.kills} kills, seed {options.seed}", flush=True)
+    print(f"torture: {options.mpi}, {options.program}, {options.ranks} ranks, {options.kills} kills, seed {options.seed}", flush=True)
     try:
         with Place("torture") as place:
             Torture(options, place).run()

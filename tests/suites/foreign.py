@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Programs with threads on libraries that nobody here wrote: each runs twice natively, which must give the same results, and once
+through CropDL: at a random moment a checkpoint is asked for, a moment later all ranks are killed, and the run is restarted; three
+times. In the end its results must be the native ones.
+
+    python3 tests/suites/foreign.py                      # all of them
+    python3 tests/suites/foreign.py numpy tbb --kills 5
+    python3 tests/suites/foreign.py --list               # what there is, and the Debian packages it needs
+
+Installs nothing: a program whose packages are missing counts as failed, with the command that installs them. What it builds is
+left in build/suites/foreign. Every program of ours (tests/suites/foreign) writes a random number to a file when it begins, keeps it in memory,
+and ends only if the two are the same: it cannot have begun anew."""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import suite  # noqa: E402
+from driver import Failure, Place, expect, launcher, read_proc  # noqa: E402
+
+SOURCES = os.path.join(suite.HERE, "foreign")
+WORK = os.path.join(suite.BUILD, "suites", "foreign")
+PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))
+EARLY = "only just being started or restarted|has not joined"
+BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # threaded OpenBLAS, whatever Debian's alternatives say
+
+
+class Program:
+    """What is run, with what it needs. `result`: a regular expression; the lines that match it are the result, from standard
+    output, or from the file `output` in the directory of the run."""
+
+    def __init__(self, what, packages, command, mpi="none", ranks=1, build=None, environment=None, inputs=None,
+                 result=r"result.*", output=None):
+        self.what, self.packages, self.command, self.mpi, self.ranks = what, packages, command, mpi, ranks
+        self.build, self.environment, self.inputs = build, environment or {}, inputs or {}
+        self.result, self.output = re.compile(result), output
+
+    def missing(self):
+        known = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *self.packages],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+        return [name for name in self.packages if f"{name} installed" not in known.splitlines()]
+
+
+def ours(name):
+    return os.path.join(SOURCES, name)
+
+
+def built(name):
+    return os.path.join(WORK, name)
+
+
+def compiled(name, source, *compiler, libraries=()):
+    """A build of one of our sources. The environment chooses a compiler beneath an MPI's wrapper."""
+    def build():
+        subprocess.run(["env", *compiler, "-O2", "-g", "-o", built(name), ours(source), *libraries], check=True)
+    return build
+
+
+PROGRAMS = {
+    "torch": Program("PyTorch, two intra-op threads; gradients averaged by mpi4py", ["python3-torch", "python3-mpi4py", "python3-numpy"],
+                     ["/usr/bin/python3", ours("gradients.py")], "openmpi", 2, environment={"OMP_NUM_THREADS": "2"}),
+    "numpy": Program("numpy with threaded OpenBLAS, four threads", ["python3-numpy", "libopenblas0-pthread"],
+                     ["/usr/bin/python3", ours("matmul.py")], environment={"LD_LIBRARY_PATH": BLAS}),
+    "tbb": Program("Threading Building Blocks, four threads", ["libtbb-dev"], [built("tbb")],
+                   build=compiled("tbb", "tbb.cpp", "g++", "-std=c++20", libraries=["-ltbb"])),
+    "cg-libgomp": Program("OpenMP (GCC's libgomp) and Open MPI: conjugate gradients of HPCG's kind", ["libopenmpi-dev"], [built("cg-libgomp")],
+                          "openmpi", 2, compiled("cg-libgomp", "cg.c", "mpicc.openmpi", "-fopenmp", libraries=["-lm"]),
+                          {"OMP_NUM_THREADS": "4"}),
+    "cg-libomp": Program("OpenMP (LLVM's libomp) and MPICH: conjugate gradients of HPCG's kind", ["libmpich-dev", "clang", "libomp-dev"],
+                         [built("cg-libomp")], "mpich", 2,
+                         compiled("cg-libomp", "cg.c", "MPICH_CC=clang", "mpicc.mpich", "-fopenmp", libraries=["-lm"]),
+                         {"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}),
+}
+
+
+def results(program, place, job):
+    """The lines that count."""
+    text = job.output()
+    if program.output:
+        with open(place.path(program.output), errors="replace") as f:
+            text = f.read()
+    return [line for line in text.splitlines() if program.result.fullmatch(line)]
+
+
+def settle(program, place):
+    for name, text in program.inputs.items():
+        with open(place.path(name), "w") as f:
+            f.write(text)
+
+
+def native(program):
+    """One undisturbed run: its results, how long it took, and the most threads that a rank was seen to have."""
+    with Place("foreign") as place:
+        settle(program, place)
+        job = place.start(launcher(program.mpi, program.ranks) + program.command, environment=program.environment)
+        began, most = time.monotonic(), 0
+        while job.alive():
+            expect(time.monotonic() - began < 10 * PATIENCE, "the native run does not end")
+            most = max([most] + [len(os.listdir(f"/proc/{pid}/task")) for pid in job.ranks() if os.path.isdir(f"/proc/{pid}/task")])
+            time.sleep(0.05)
+        seconds = time.monotonic() - began
+        expect(job.process.returncode == 0, f"the native run ended with {job.process.returncode}:\n{job.output()[-2000:]}")
+        found = results(program, place, job)
+        expect(found, f"the native run has no result:\n{job.output()[-2000:]}")
+        return found, seconds, most
+
+
+def take(place, job):
+    """A checkpoint, at the next moment that it may be taken. Returns what `cropdl checkpoint` says."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        expect(job.alive(), f"the job ended before its checkpoint, with {job.process.returncode}:\n{job.output()[-2000:]}")
+        status, text, _ = place.checkpoint()
+        if status == 0:
+            return text
+        expect(re.search(EARLY, text) and time.monotonic() < end, text)
+        time.sleep(0.05)
+
+
+def through(program, seconds, kills, rng):
+    """The run through CropDL. Returns its results and a line per kill."""
+    with Place("foreign") as place:
+        settle(program, place)
+        launch, told = launcher(program.mpi, program.ranks), []
+        job = place.start(launch + [suite.tool("cropdl-run"), "--dir", place.store, "--"] + program.command, environment=program.environment)
+        for kill in range(kills):
+            time.sleep(seconds * rng.uniform(0.03, 0.8 / kills))
+            text = take(place, job)
+            time.sleep(seconds * rng.uniform(0, 0.05))
+            expect(job.alive(), f"the job ended before kill {kill + 1}")
+            expect(job.kill_ranks() >= program.ranks, "found fewer ranks than were started")
+            told.append(f"kill {kill + 1}: {text}")
+            print("    " + told[-1], flush=True)
+            job = place.start(launch + [suite.tool("cropdl-restart"), place.store], environment=program.environment)
+        job.finish(timeout=10 * PATIENCE)
+        return results(program, place, job), len(place.versions())
+
+
+def prove(name, program, options, rng):
+    """Returns a row of the table: what was seen."""
+    missing = program.missing()
+    expect(not missing, f"packages are missing: apt-get install -y --no-install-recommends {' '.join(missing)}")
+    if program.build:
+        os.makedirs(WORK, exist_ok=True)
+        program.build()
+    one, seconds, threads = native(program)
+    two, again, _ = native(program)
+    expect(one == two, "two native runs differ; nothing can be shown:\n" + "\n".join(one + two))
+    print(f"{name}: natively twice the same, {seconds:.1f} s and {again:.1f} s; up to {threads} threads a process", flush=True)
+    print("\n".join("    " + line for line in one[:4]), flush=True)
+    mine, versions = through(program, min(seconds, again), options.kills, rng)
+    expect(mine == one, "DIFFERENT from natively:\n" + "\n".join(mine))
+    return [name, program.ranks, threads, versions, options.kills, "yes"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="these programs")
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--list", action="store_true", help="print the programs and what they need")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in PROGRAMS]
+    if unknown:
+        parser.error(f"no such program: {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
+    if options.list:
+        print(suite.table([["program", "what", "ranks", "packages"]] +
+                          [[name, p.what, p.ranks, " ".join(p.packages)] for name, p in PROGRAMS.items()]))
+        return 0
+    rng, rows, failed = random.Random(options.seed), [["program", "ranks", "threads", "versions", "kills", "equal"]], 0
+    print(f"seed {options.seed}", flush=True)
+    for name in options.names or PROGRAMS:
+        try:
+            rows.append(prove(name, PROGRAMS[name], options, rng))
+        except (Failure, subprocess.CalledProcessError) as failure:
+            failed += 1
+            print(f"FAILED {name}: {failure}", flush=True)
+            rows.append([name, PROGRAMS[name].ranks, "", "", "", "NO"])
+    print("\n" + suite.table(rows))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
