@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include "base/format.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,37 +100,38 @@ int read_all(int fd, std::span<iovec> pieces, uint64_t offset) {
 Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
   Descriptor file =
       open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
-  if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
+  if (!file) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
   struct stat info;
-  if (::fstat(file.fd(), &info) != 0) return Error{path + ": cannot be examined: " + errno_text(errno)};
+  if (::fstat(file.fd(), &info) != 0)
+    return Error{formatted("{}: cannot be examined: {}", path, errno_text(errno))};
   if (!S_ISREG(info.st_mode)) return Error{path + ": is not a regular file"};
   if (static_cast<uint64_t>(info.st_size) > limit)
-    return Error{path + ": is implausibly large (" + std::to_string(info.st_size) + " bytes)"};
+    return Error{formatted("{}: is implausibly large ({} bytes)", path, info.st_size)};
   std::string text(static_cast<size_t>(info.st_size), '\0');
   iovec piece{text.data(), text.size()};
   int failure = read_all(file.fd(), {&piece, 1}, 0);
   if (failure == kEndOfFile) return Error{path + ": became shorter while it was read"};
-  if (failure != 0) return Error{path + ": cannot be read: " + errno_text(failure)};
+  if (failure != 0) return Error{formatted("{}: cannot be read: {}", path, errno_text(failure))};
   return text;
 }
 
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = open_high(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!file) return Error{path + ": cannot be created: " + errno_text(errno)};
+  if (!file) return Error{formatted("{}: cannot be created: {}", path, errno_text(errno))};
   iovec piece{const_cast<char*>(text.data()), text.size()};
   int failure = write_all(file.fd(), {&piece, 1}, 0);
   if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
   if (int at_close = file.close(); failure == 0) failure = at_close;
   if (failure == 0) return {};
   ::unlink(path.c_str());
-  return Error{path + ": cannot be written: " + errno_text(failure)};
+  return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
 }
 
 Status sync_directory(const std::string& path) {
   Descriptor directory = open_high(path, O_RDONLY | O_DIRECTORY);
-  if (!directory) return Error{path + ": cannot be opened: " + errno_text(errno)};
+  if (!directory) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
   if (::fsync(directory.fd()) != 0 && errno != EINVAL)  // EINVAL: a file system without directory fsync
-    return Error{path + ": cannot be made durable: " + errno_text(errno)};
+    return Error{formatted("{}: cannot be made durable: {}", path, errno_text(errno))};
   return {};
 }
 

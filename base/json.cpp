@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/checksum.h"
+#include "base/format.h"
 #include "base/hex.h"
 
 namespace cropdl {
@@ -101,11 +102,11 @@ Result<json> unsealed(const std::string& text, const std::string& where, uint32_
     if (checksum(object.dump()) != recorded) return Error{where + ": damaged: its checksum differs"};
     uint64_t format = integer_from_json<uint64_t>(object.at("format"));
     if (format > newest_format)
-      return Error{where + ": was written by a newer CropDL (format " + std::to_string(format) +
-                   ", this one reads " + std::to_string(newest_format) + ")"};
+      return Error{formatted("{}: was written by a newer CropDL (format {}, this one reads {})", where,
+                             format, newest_format)};
     return object;
   } catch (const std::exception& e) {
-    return Error{where + ": damaged: " + e.what()};
+    return Error{formatted("{}: damaged: {}", where, e.what())};
   }
 }
 

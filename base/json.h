@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "base/result.h"
 
 namespace cropdl {
@@ -29,8 +30,8 @@ T integer_from_json(const nlohmann::json& value) {
     return static_cast<T>(value.get<uint64_t>());
   if (value.is_number_integer() && !value.is_number_unsigned() && std::in_range<T>(value.get<int64_t>()))
     return static_cast<T>(value.get<int64_t>());
-  throw_wrong_json_type("a whole number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
-                        std::to_string(std::numeric_limits<T>::max()));
+  throw_wrong_json_type(formatted("a whole number from {} to {}", std::numeric_limits<T>::min(),
+                                  std::numeric_limits<T>::max()));
 }
 
 // 64-bit numbers that must survive tools which know only doubles: "0x…", 16 digits.

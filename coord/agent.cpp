@@ -17,6 +17,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/format.h"
 #include "base/host.h"
 #include "base/say.h"
 #include "base/time.h"
@@ -83,7 +84,7 @@ class Agent::Loop {
     const auto over = [&] { return exchanged_.has_value() || !alone_.empty(); };
     arrived_.wait(lock, over);  // the hub ends it; a rank that loses the hub, or does not find it, is alone
     if (!exchanged_ && alone_ == kHubIsGone) return Error{alone_};
-    if (!exchanged_) return Error{"rank " + std::to_string(config_.rank) + ": " + alone_};
+    if (!exchanged_) return Error{formatted("rank {}: {}", config_.rank, alone_)};
     if (!exchanged_->failure.empty()) return Error{exchanged_->failure};
     return std::move(exchanged_->texts);
   }
@@ -228,8 +229,7 @@ class Agent::Loop {
     }
     participant_.abandon(rank_);
     // Rank 0 that is gone is no news: the launcher says so, or the program is ending.
-    if (alone_ != kHubIsGone)
-      config_.report("no checkpoints: rank " + std::to_string(config_.rank) + ": " + alone_);
+    if (alone_ != kHubIsGone) config_.report(formatted("no checkpoints: rank {}: {}", config_.rank, alone_));
   }
 
   AgentConfig config_;

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <ctime>
 
+#include "base/format.h"
 #include "base/host.h"
 #include "base/time.h"
 #include "coord/channel.h"
@@ -36,8 +37,8 @@ class Call {
         return call;
       }
       if (refused && job->host != host_name() && !transport_of(job->address)->reaches_other_hosts())
-        return Error{"no job is running on " + directory + " on this node (" + host_name() +
-                     "); the last one ran on " + job->host + ": ask there"};
+        return Error{formatted("no job is running on {} on this node ({}); the last one ran on {}: ask there",
+                               directory, host_name(), job->host)};
       if (refused) return nobody(directory);
       if (now_seconds() >= deadline) return stream.error();
       usleep(10'000);  // its queue of callers is full
@@ -57,7 +58,7 @@ class Call {
       while (!arrived_.empty()) {
         const std::optional<Message> m = message_from_bytes(arrived_.front());
         arrived_.erase(arrived_.begin());
-        if (!m) return Error{"the job on " + directory_ + " was started by another version of CropDL"};
+        if (!m) return Error{formatted("the job on {} was started by another version of CropDL", directory_)};
         return *m;
       }
       if (!open_) return died();
@@ -66,8 +67,8 @@ class Call {
       if (deadline_ >= 0) {
         const double left = deadline_ - now_seconds();
         if (left <= 0)
-          return Error{"the job on " + directory_ + " (pid " + std::to_string(job_.pid) +
-                       ") does not answer; is it stopped?"};
+          return Error{
+              formatted("the job on {} (pid {}) does not answer; is it stopped?", directory_, job_.pid)};
         timeout = static_cast<int>(left * 1000) + 1;
       }
       if (poll(fds, 2, timeout) < 0 && errno != EINTR) return Error{"cannot wait: " + errno_text(errno)};
@@ -86,14 +87,14 @@ class Call {
 
   static Error nobody(const std::string& directory) { return Error{"no job is running on " + directory}; }
   Error died() const {
-    return accepted_ ? Error{"the job on " + directory_ + " ended before the checkpoint was complete"}
+    return accepted_ ? Error{formatted("the job on {} ended before the checkpoint was complete", directory_)}
                      : nobody(directory_);
   }
 
   Status greet() {
     const PeerProcess peer = channel_.stream().peer();
     if (peer.other_user && geteuid() != 0)
-      return Error{"the job on " + directory_ + " belongs to another user"};
+      return Error{formatted("the job on {} belongs to another user", directory_)};
     process_ = channel_.stream().watch();
     if (!process_ && peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
     Hello hello;
@@ -103,7 +104,7 @@ class Call {
     const Result<Message> answer = receive();
     if (!answer) return answer.error();
     if (const auto* r = std::get_if<Rejected>(&*answer))
-      return Error{"the job on " + directory_ + " does not take this command: " + r->reason};
+      return Error{formatted("the job on {} does not take this command: {}", directory_, r->reason)};
     accepted_ = true;
     return {};
   }

@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/format.h"
 #include "coord/cut.h"
 
 namespace cropdl::coord {
 
 namespace {
 
-std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }
+std::string rank_name(uint32_t rank) { return formatted("rank {}", rank); }
 
 uint64_t begun_on(const Standing& s, uint64_t comm) {
   for (const CollectiveCount& c : s.counts)
@@ -50,7 +51,7 @@ void Coordinator::start(int64_t now, Actions* out) {
   bool all_here = true;
   for (uint32_t r = 0; r < seats_.size(); ++r) {
     if (!seats_[r].gone.empty())
-      return fail("checkpoint refused: " + rank_name(r) + " " + seats_[r].gone, now, out);
+      return fail(formatted("checkpoint refused: {} {}", rank_name(r), seats_[r].gone), now, out);
     all_here = all_here && seats_[r].joined;
   }
   if (all_here) return begin_attempt(now, out);
@@ -91,7 +92,7 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
   Seat& s = seats_[rank];
   if (!s.gone.empty()) return;
   s.gone = why;
-  const std::string line = "checkpoint refused: " + rank_name(rank) + " " + why;
+  const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kPublishing:  // every image is complete already
@@ -141,7 +142,7 @@ bool Coordinator::all_current() const {
 void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kHolding) return;
   if (!m.standing.refusal.empty())
-    return fail("checkpoint refused: " + rank_name(rank) + ": " + m.standing.refusal, now, out,
+    return fail(formatted("checkpoint refused: {}: {}", rank_name(rank), m.standing.refusal), now, out,
                 m.standing.starting);
   Seat& s = seats_[rank];
   const bool was_behind = s.reported && behind(s);
@@ -270,11 +271,11 @@ void Coordinator::on(uint32_t rank, const Written& m, int64_t now, Actions* out)
 
 void Coordinator::on(uint32_t rank, const Refused& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kStopping) return;  // another rank's refusal came before: that was the outcome
-  fail("checkpoint refused: " + rank_name(rank) + ": " + m.reason, now, out);
+  fail(formatted("checkpoint refused: {}: {}", rank_name(rank), m.reason), now, out);
 }
 
 void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) {
-  const std::string line = "checkpoint failed: " + rank_name(rank) + ": " + m.reason;
+  const std::string line = formatted("checkpoint failed: {}: {}", rank_name(rank), m.reason);
   if (stage_ == Stage::kStopping) return fail(line, now, out);
   if (stage_ != Stage::kWriting) return;
   seats_[rank].write_over = true;
@@ -321,7 +322,7 @@ void Coordinator::tick(int64_t now, Actions* out) {
       if (now < started_ + limits_.join_bound) return;
       for (uint32_t r = 0; r < seats_.size(); ++r)
         if (!seats_[r].joined)
-          return fail("checkpoint refused: " + rank_name(r) + " has not joined", now, out, true);
+          return fail(formatted("checkpoint refused: {} has not joined", rank_name(r)), now, out, true);
       return;
     case Stage::kPausing:
       if (now >= started_ + limits_.retry_pause) start(now, out);
@@ -406,8 +407,9 @@ std::string Coordinator::what_is_missing() const {
   while (outside < seats_.size() && !(behind(seats_[outside]) && seats_[outside].standing.inside.empty()))
     ++outside;
   if (inside < seats_.size() && outside < seats_.size())
-    return rank_name(inside) + " is inside a collective that " + rank_name(outside) +
-           " has not reached (it computes, or waits for a message)";
+    return formatted(
+        "{} is inside a collective that {} has not reached (it computes, or waits for a message)",
+        rank_name(inside), rank_name(outside));
   if (inside < seats_.size())
     return rank_name(inside) + " is inside a collective or synchronous send that does not end";
   if (outside < seats_.size())
@@ -426,7 +428,7 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
   char times[80];
   std::snprintf(times, sizeof times, "checkpoint given up after %u attempt%s of %.3g s: ", tries_,
                 tries_ == 1 ? "" : "s", static_cast<double>(limits_.attempt_bound) * 1e-6);
-  fail(times + what_is_missing() + "; try again later", now, out);
+  fail(formatted("{}{}; try again later", times, what_is_missing()), now, out);
 }
 
 void Coordinator::fail(const std::string& line, int64_t, Actions* out, bool too_early) {

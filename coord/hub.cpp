@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/format.h"
 #include "base/random.h"
 #include "base/time.h"
 #include "coord/hub.h"
@@ -77,7 +78,7 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
     if (events != 0) serve(c, events, now);
     if (ended != 0 && !c.broken) {
       c.broken = true;
-      c.why_broken = "is gone: its process (pid " + std::to_string(c.pid) + ") died";
+      c.why_broken = formatted("is gone: its process (pid {}) died", c.pid);
     }
   }
   if (fds[first].revents != 0) accept_all(now);
@@ -188,14 +189,14 @@ void Hub::drop_broken(int64_t now) {
     for (auto c = connections_.begin(); c != connections_.end(); ++c) {
       if (!c->broken) continue;
       const uint32_t rank = c->rank;
-      const std::string why = c->why_broken.empty() ? "is gone: its process (pid " + std::to_string(c->pid) +
-                                                          ") died or left the job"
-                                                    : c->why_broken;
+      const std::string why = c->why_broken.empty()
+                                  ? formatted("is gone: its process (pid {}) died or left the job", c->pid)
+                                  : c->why_broken;
       connections_.erase(c);
       again = true;
       if (rank == kNoRank) break;
       ranks_[rank] = nullptr;
-      fail_exchanges("rank " + std::to_string(rank) + " " + why);
+      fail_exchanges(formatted("rank {} {}", rank, why));
       Actions out;
       coordinator_.lost(rank, why, now, &out);
       carry_out(std::move(out), now);
@@ -307,8 +308,9 @@ void Hub::look_for_apart(int64_t now) {
     if (host.empty()) continue;
     Actions out;
     coordinator_.lost(r,
-                      "runs on " + host + " and rank 0 on " + config_.host +
-                          "; checkpoints need all ranks on one node in this version; the program runs",
+                      formatted("runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this "
+                                "version; the program runs",
+                                host, config_.host),
                       now, &out);
     carry_out(std::move(out), now);
   }
@@ -351,7 +353,7 @@ void Hub::look_after_exchanges(int64_t now) {
     uint32_t first = config_.ranks, missing = 0;
     for (uint32_t r = 0; r < config_.ranks; ++r)
       if (gathering.texts.count(r) == 0 && missing++ == 0) first = r;
-    const std::string others = missing > 1 ? " and " + std::to_string(missing - 1) + " more" : "";
+    const std::string others = missing > 1 ? formatted(" and {} more", missing - 1) : "";
     const Connection* c = ranks_[first];
     std::snprintf(text, sizeof text,
                   "waiting for rank %u (pid %d)%s for %.0f s: still loading or starting its MPI", first,

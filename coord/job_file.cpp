@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "base/json.h"
 #include "coord/channel.h"
 
@@ -18,7 +19,7 @@ namespace cropdl::coord {
 namespace {
 
 std::string apart_path(const std::string& directory, uint32_t rank) {
-  return directory + "/apart-" + std::to_string(rank);
+  return formatted("{}/apart-{}", directory, rank);
 }
 
 Result<std::string> read_small_file(const std::string& path, bool* missing) {
@@ -48,18 +49,18 @@ Status replace_file(const std::string& path, const std::string& content) {
   const std::string fresh = path + ".new";  // each of these files has one writer
   unlink(fresh.c_str());                    // what a killed run left, whatever it is
   Descriptor fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) return Error{fresh + ": cannot be written: " + errno_text(errno)};
+  if (!fd) return Error{formatted("{}: cannot be written: {}", fresh, errno_text(errno))};
   const ssize_t n = write(fd.fd(), content.data(), content.size());
   const int why = n < 0 ? errno : ENOSPC;
   fd.close();
   if (n != static_cast<ssize_t>(content.size())) {
     unlink(fresh.c_str());
-    return Error{fresh + ": cannot be written: " + errno_text(why)};
+    return Error{formatted("{}: cannot be written: {}", fresh, errno_text(why))};
   }
   if (rename(fresh.c_str(), path.c_str()) != 0) {
     const int renaming = errno;
     unlink(fresh.c_str());
-    return Error{path + ": cannot be replaced: " + errno_text(renaming)};
+    return Error{formatted("{}: cannot be replaced: {}", path, errno_text(renaming))};
   }
   return {};
 }
@@ -98,7 +99,7 @@ void remove_job_file(const std::string& directory) { unlink((directory + "/job")
 
 Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank,
                    const std::string& host) {
-  return replace_file(apart_path(directory, rank), run_id + "\n" + host + "\n");
+  return replace_file(apart_path(directory, rank), formatted("{}\n{}\n", run_id, host));
 }
 
 std::string apart_host(const std::string& directory, const std::string& run_id, uint32_t rank) {

@@ -1,6 +1,8 @@
 // See link.h.
 #include "coord/link.h"
 
+#include "base/format.h"
+
 #include <algorithm>
 
 namespace cropdl::coord {
@@ -58,8 +60,10 @@ void Link::try_to_connect(int64_t now) {
     if (refused && job->host != config_.host && !transport_of(job->address)->reaches_other_hosts()) {
       [[maybe_unused]] const Status s =
           leave_apart(config_.directory, config_.run_id, config_.rank, config_.host);
-      return leave("it runs on " + config_.host + " and rank 0 on " + job->host +
-                   "; checkpoints need all ranks on one node in this version; the program runs");
+      return leave(
+          formatted("it runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this version; "
+                    "the program runs",
+                    config_.host, job->host));
     }
     return search_again(now, stream.error().message);
   }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/format.h"
 #include "base/random.h"
 #include "coord/transport.h"
 
@@ -82,7 +83,7 @@ class LocalTransport final : public Transport {
     sockaddr_un address;
     const socklen_t n = address_of(name, &address);
     if (::bind(s.fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0 || ::listen(s.fd(), 1024) != 0)
-      return Error{"control plane: cannot listen at " + name + ": " + errno_text(errno)};
+      return Error{formatted("control plane: cannot listen at {}: {}", name, errno_text(errno))};
     return std::unique_ptr<Listener>(
         std::make_unique<LocalListener>(move_high(std::move(s)), std::string(kKind) + ":" + name));
   }
@@ -96,7 +97,7 @@ class LocalTransport final : public Transport {
     const socklen_t n = address_of(name, &address);
     if (::connect(s.fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0) {
       *refused = errno == ECONNREFUSED;
-      return Error{"control plane: cannot connect to " + name + ": " + errno_text(errno)};
+      return Error{formatted("control plane: cannot connect to {}: {}", name, errno_text(errno))};
     }
     return std::unique_ptr<Stream>(std::make_unique<LocalStream>(move_high(std::move(s))));
   }

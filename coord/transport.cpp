@@ -1,5 +1,7 @@
 #include "coord/transport.h"
 
+#include "base/format.h"
+
 namespace cropdl::coord {
 
 const Transport* transport_of(const std::string& address) {
@@ -11,7 +13,8 @@ const Transport* transport_of(const std::string& address) {
 Result<std::unique_ptr<Stream>> connect_to(const std::string& address, bool* refused) {
   *refused = false;
   if (const Transport* transport = transport_of(address)) return transport->connect(address, refused);
-  return Error{"control plane: " + address + " is no address that this version of CropDL can connect to"};
+  return Error{
+      formatted("control plane: {} is no address that this version of CropDL can connect to", address)};
 }
 
 }  // namespace cropdl::coord

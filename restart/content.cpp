@@ -12,6 +12,7 @@
 
 #include "base/checksum.h"
 #include "base/file.h"
+#include "base/format.h"
 
 namespace cropdl::restart {
 
@@ -40,8 +41,8 @@ int write_block(int fd, std::vector<char>& block, size_t n, uint64_t at) {
 }
 
 Error cannot(const std::string& name, const char* what, int failure) {
-  return Error{name + ": " + what + ": " +
-               (failure == kEndOfFile ? "it has become shorter" : errno_text(failure))};
+  return Error{formatted("{}: {}: {}", name, what,
+                         failure == kEndOfFile ? "it has become shorter" : errno_text(failure))};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/checksum.h"
+#include "base/format.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -18,9 +19,7 @@ namespace {
 
 constexpr uint64_t kChunkLimit = 64 << 20;  // of any format: bounds the buffer verify() needs
 
-std::string offsets(uint64_t begin, uint64_t end) {
-  return "file offset " + std::to_string(begin) + " to " + std::to_string(end);
-}
+std::string offsets(uint64_t begin, uint64_t end) { return formatted("file offset {} to {}", begin, end); }
 
 std::string address(uint64_t value) {
   char text[24];
@@ -100,25 +99,28 @@ constexpr uint64_t kWorthPopulating = 64 << 10;
 
 }  // namespace
 
-Error ImageReader::refusal(const std::string& why) const { return Error{"rank image " + path_ + ": " + why}; }
+Error ImageReader::refusal(const std::string& why) const {
+  return Error{formatted("rank image {}: {}", path_, why)};
+}
 
 Error ImageReader::damaged(const std::string& what, uint64_t begin, uint64_t end) const {
-  return refusal("damaged in " + what + " (" + offsets(begin, end) + "): its checksum differs");
+  return refusal(formatted("damaged in {} ({}): its checksum differs", what, offsets(begin, end)));
 }
 
 Error ImageReader::damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const {
-  return damaged("region " + (regions_[region].name.empty() ? "(unnamed)" : regions_[region].name) +
-                     ", memory from " + address(memory),
-                 offset, offset + bytes);
+  return damaged(
+      formatted("region {}, memory from {}",
+                regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, address(memory)),
+      offset, offset + bytes);
 }
 
 Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* what) const {
   iovec piece{to, bytes};
   int error = read_all(file_.fd(), {&piece, 1}, offset);
   if (error == 0) return {};
-  std::string place = std::string(what) + " (" + offsets(offset, offset + bytes) + ")";
+  std::string place = formatted("{} ({})", what, offsets(offset, offset + bytes));
   if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-  return refusal(place + " cannot be read: " + errno_text(error));
+  return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
 }
 
 Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
@@ -132,8 +134,8 @@ Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_s
   reader.totals_.bytes = static_cast<uint64_t>(info.st_size);
   constexpr uint64_t least = sizeof(ImageHeader) + sizeof(uint64_t) + sizeof(ImageTrailer);
   if (reader.totals_.bytes < least)
-    return reader.refusal("truncated: it has only " + std::to_string(reader.totals_.bytes) + " bytes (" +
-                          offsets(reader.totals_.bytes, least) + " is missing)");
+    return reader.refusal(formatted("truncated: it has only {} bytes ({} is missing)", reader.totals_.bytes,
+                                    offsets(reader.totals_.bytes, least)));
 
   if (Status good = reader.read_header(newest_seam); !good) return good.error();
   if (Status good = reader.read_trailer(); !good) return good.error();
@@ -146,22 +148,25 @@ Status ImageReader::read_header(uint32_t newest_seam) {
   ImageHeader header;
   if (Status good = read(&header, sizeof header, 0, "the header"); !good) return good;
   if (std::memcmp(header.magic, kImageMagic, sizeof header.magic) != 0)
-    return refusal("is not a CropDL image, or is damaged in its first bytes (" +
-                   offsets(0, sizeof header.magic) + ")");
+    return refusal(formatted("is not a CropDL image, or is damaged in its first bytes ({})",
+                             offsets(0, sizeof header.magic)));
   if (header.checksum != checksum(&header, offsetof(ImageHeader, checksum)))
     return damaged("the header", 0, sizeof header);
   if (header.format > kImageFormat)
-    return refusal("was written by a newer CropDL (image format " + std::to_string(header.format) +
-                   ", this one reads " + std::to_string(kImageFormat) + "): restart it with that CropDL");
+    return refusal(formatted(
+        "was written by a newer CropDL (image format {}, this one reads {}): restart it with that CropDL",
+        header.format, kImageFormat));
   if (header.format != 0 && header.format < kImageFormat)
-    return refusal("was written by an older CropDL (image format " + std::to_string(header.format) +
-                   ", this one reads " + std::to_string(kImageFormat) + "): restart it with that CropDL");
+    return refusal(formatted(
+        "was written by an older CropDL (image format {}, this one reads {}): restart it with that CropDL",
+        header.format, kImageFormat));
   if (header.seam > newest_seam)
-    return refusal("was written by a newer CropDL (seam version " + std::to_string(header.seam) +
-                   ", this one has " + std::to_string(newest_seam) + "): restart it with that CropDL");
+    return refusal(formatted(
+        "was written by a newer CropDL (seam version {}, this one has {}): restart it with that CropDL",
+        header.seam, newest_seam));
   if (header.format == 0 || header.page_bytes != kImagePage || header.chunk_bytes == 0 ||
       header.chunk_bytes % kImagePage != 0 || header.chunk_bytes > kChunkLimit)
-    return refusal("has a header of no known format (" + offsets(0, sizeof header) + ")");
+    return refusal(formatted("has a header of no known format ({})", offsets(0, sizeof header)));
   seam_version_ = header.seam;
   chunk_ = header.chunk_bytes;
   header_checksum_ = header.checksum;
@@ -174,7 +179,7 @@ Status ImageReader::read_trailer() {
   if (Status good = read(&trailer, sizeof trailer, begin, "the trailer"); !good) return good;
   if (std::memcmp(trailer.magic, kTrailerMagic, sizeof trailer.magic) != 0 ||
       trailer.checksum != checksum(&trailer, offsetof(ImageTrailer, checksum)))
-    return refusal("truncated, or damaged in the trailer (" + offsets(begin, totals_.bytes) + ")");
+    return refusal(formatted("truncated, or damaged in the trailer ({})", offsets(begin, totals_.bytes)));
 
   // The parts must follow each other and fill the file. No sum can overflow: each term is checked first.
   bool fits = trailer.file_bytes == totals_.bytes && trailer.header_checksum == header_checksum_ &&
@@ -183,8 +188,8 @@ Status ImageReader::read_trailer() {
               trailer.metadata_offset == trailer.index_offset + trailer.index_bytes &&
               trailer.metadata_bytes == begin - trailer.metadata_offset;
   if (!fits)
-    return refusal("is put together of parts that do not belong together (trailer at " +
-                   offsets(begin, totals_.bytes) + ")");
+    return refusal(formatted("is put together of parts that do not belong together (trailer at {})",
+                             offsets(begin, totals_.bytes)));
 
   metadata_.resize(trailer.metadata_bytes);
   if (Status good = read(metadata_.data(), metadata_.size(), trailer.metadata_offset, "the metadata"); !good)
@@ -204,7 +209,7 @@ Status ImageReader::read_index() {
   if (Status good = read(index.data(), index.size(), index_offset_, "the index"); !good) return good;
   if (checksum(index) != index_checksum_) return damaged("the index", index_offset_, index_end);
 
-  Error malformed = refusal("has a malformed index (" + offsets(index_offset_, index_end) + ")");
+  Error malformed = refusal(formatted("has a malformed index ({})", offsets(index_offset_, index_end)));
   Fields fields(index);
   uint64_t count = 0;
   if (!fields.take(&count, sizeof count) || count > fields.left() / sizeof(IndexEntry)) return malformed;
@@ -218,8 +223,10 @@ Status ImageReader::read_index() {
     if (!fields.take(&fixed, sizeof fixed) || fixed.name_bytes > kImageNameLimit || fixed.reserved != 0)
       return malformed;
     if (fixed.kind != static_cast<uint32_t>(RegionKind::kHostMemory))
-      return refusal("was written by a newer CropDL (it has memory of kind " + std::to_string(fixed.kind) +
-                     ", which this one does not know): restart it with that CropDL");
+      return refusal(
+          formatted("was written by a newer CropDL (it has memory of kind {}, which this one does not know): "
+                    "restart it with that CropDL",
+                    fixed.kind));
     if (!fields.take_text(region.name, fixed.name_bytes) ||
         !fields.take_array(region.present, fixed.stored) ||
         !fields.take_array(region.referenced, fixed.referenced))
@@ -249,8 +256,8 @@ Status ImageReader::check_regions() const {
   std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i - 1].end > all[i].begin)
-      return refusal("has overlapping regions at " + address(all[i].begin) + " in its index (" +
-                     offsets(index_offset_, index_offset_ + index_bytes_) + ")");
+      return refusal(formatted("has overlapping regions at {} in its index ({})", address(all[i].begin),
+                               offsets(index_offset_, index_offset_ + index_bytes_)));
   }
   return {};
 }
@@ -271,9 +278,9 @@ Status ImageReader::load_region(size_t i) const {
     }
     consumed = pieces;
     const int error = read_all(file_.fd(), consumed, offset);
-    const std::string place = "region " + regions_[i].name + " (" + offsets(offset, offset + bytes) + ")";
+    const std::string place = formatted("region {} ({})", regions_[i].name, offsets(offset, offset + bytes));
     if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-    if (error != 0) return refusal(place + " cannot be read: " + errno_text(error));
+    if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
     if (checksum(pieces) != placement.stored[chunk++])
       return damaged_chunk(i, runs.front().begin, offset, bytes);
     offset += bytes;
@@ -318,8 +325,9 @@ Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) 
   return each_chunk(region.referenced, chunk_, [&](std::span<const Extent> runs) -> Status {
     bytes.clear();
     if (Status read_it = original.read(runs, &bytes); !read_it)
-      return Error{region.name + " cannot be read, and the image has its contents by reference: " +
-                   read_it.error().message + "; put it back and try again"};
+      return Error{formatted(
+          "{} cannot be read, and the image has its contents by reference: {}; put it back and try again",
+          region.name, read_it.error().message)};
     if (checksum(bytes) != placements_[i].referenced[chunk++])
       return Error{region.name +
                    " was changed after the checkpoint, and the image has its contents by reference; put it "

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/checksum.h"
+#include "base/format.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -26,8 +27,8 @@ Status check_region(const Region& region) {
     last = extent.end;
   }
   if (good) return {};
-  return Error{"region " + region.name +
-               " is malformed: addresses must be page-aligned, ascending and within it"};
+  return Error{formatted("region {} is malformed: addresses must be page-aligned, ascending and within it",
+                         region.name)};
 }
 
 void add_extents(std::vector<Extent>& to, const std::vector<Extent>& more) {
@@ -45,13 +46,13 @@ void append_bytes(std::string& to, const void* from, size_t bytes) {
 }  // namespace
 
 Error ImageWriter::failure(int error_number) const {
-  std::string line = "rank image " + path_ + ": " + errno_text(error_number);
+  std::string line = formatted("rank image {}: {}", path_, errno_text(error_number));
   if (error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG) {
     // What is still to come, less the share of zero pages seen so far.
     double left = static_cast<double>(std::max(expected_, present_) -
                                       std::min(considered_, std::max(expected_, present_)));
     double share = considered_ > 0 ? static_cast<double>(memory_) / static_cast<double>(considered_) : 1.0;
-    line += " (needed about " + std::to_string(static_cast<uint64_t>(left * share / 1e6) + 1) + " more MB)";
+    line += formatted(" (needed about {} more MB)", static_cast<uint64_t>(left * share / 1e6) + 1);
   }
   return Error{line};
 }
@@ -64,7 +65,7 @@ Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_v
                                         uint64_t expected_memory) {
   ImageWriter writer(path);
   writer.file_ = open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!writer.file_) return Error{"rank image " + path + ": cannot be created: " + errno_text(errno)};
+  if (!writer.file_) return Error{formatted("rank image {}: cannot be created: {}", path, errno_text(errno))};
   writer.expected_ = expected_memory;
 
   ImageHeader header{};
@@ -97,7 +98,7 @@ Status ImageWriter::append(std::vector<iovec>& pieces) {
 
 Status ImageWriter::begin_region(const Region& region) {
   if (Status good = check_region(region); !good)
-    return Error{"rank image " + path_ + ": " + good.error().message};
+    return Error{formatted("rank image {}: {}", path_, good.error().message)};
   for (const Extent& extent : region.present) present_ += extent.end - extent.begin;
   entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}});
   return {};
@@ -124,8 +125,8 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
   std::sort(by_address.begin(), by_address.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
   for (size_t i = 1; i < by_address.size(); ++i) {
     if (by_address[i - 1]->end > by_address[i]->begin)
-      return Error{"rank image " + path_ + ": regions " + by_address[i - 1]->name + " and " +
-                   by_address[i]->name + " overlap"};
+      return Error{formatted("rank image {}: regions {} and {} overlap", path_, by_address[i - 1]->name,
+                             by_address[i]->name)};
   }
 
   std::string index;

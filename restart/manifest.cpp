@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/format.h"
 #include "base/json.h"
 
 namespace cropdl::restart {
@@ -25,8 +26,7 @@ bool plain_file_name(const std::string& name) {
 std::string contradiction(const Manifest& manifest) {
   if (manifest.ranks == 0 || manifest.ranks > kRankLimit) return "impossible number of ranks";
   if (manifest.images.size() != manifest.ranks)
-    return "it lists " + std::to_string(manifest.images.size()) + " images for " +
-           std::to_string(manifest.ranks) + " ranks";
+    return formatted("it lists {} images for {} ranks", manifest.images.size(), manifest.ranks);
   for (const ManifestImage& image : manifest.images)
     if (!plain_file_name(image.file)) return "an image's name is not a plain file name";
   if (manifest.program.empty()) return "it names no program";
@@ -104,10 +104,11 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
       m.images.push_back({bytes_from_json(image.at("file")), integer_from_json<uint64_t>(image.at("bytes")),
                           integer_from_json<uint64_t>(image.at("memory")),
                           hex_from_json(image.at("checksum")), bytes_from_json(image.at("host"))});
-    if (std::string why = contradiction(m); !why.empty()) return Error{where + ": damaged: " + why};
+    if (std::string why = contradiction(m); !why.empty())
+      return Error{formatted("{}: damaged: {}", where, why)};
     return m;
   } catch (const std::exception& e) {
-    return Error{where + ": damaged: " + e.what()};
+    return Error{formatted("{}: damaged: {}", where, e.what())};
   }
 }
 

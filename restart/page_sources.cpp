@@ -1,5 +1,7 @@
 #include "restart/page_sources.h"
 
+#include "base/format.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,8 +21,9 @@ Status CopiedPages::read(std::span<const Extent> runs, std::vector<iovec>* bytes
   for (const Extent& run : runs) {
     const char* copy = memory_.copy(run.begin, run.end - run.begin, offset);
     if (copy == nullptr)
-      return Error{"the memory of " + name_ +
-                   " cannot be read any more (the file was made shorter meanwhile, or its disk fails)"};
+      return Error{formatted(
+          "the memory of {} cannot be read any more (the file was made shorter meanwhile, or its disk fails)",
+          name_)};
     bytes->push_back({const_cast<char*>(copy), run.end - run.begin});
     offset += run.end - run.begin;
   }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
 #include "base/time.h"
@@ -36,13 +37,14 @@ std::set<LockedStore> locked_stores;  // under locked_stores_mutex
 
 Result<LockedStore> key_of(const std::string& directory) {
   struct stat info;
-  if (::stat(directory.c_str(), &info) != 0) return Error{"store " + directory + ": " + errno_text(errno)};
+  if (::stat(directory.c_str(), &info) != 0)
+    return Error{formatted("store {}: {}", directory, errno_text(errno))};
   return LockedStore{::getpid(), info.st_dev, info.st_ino};
 }
 
 std::string used_by(const std::string& directory, const StoreReader::LiveJob& job) {
-  return "store " + directory + ": is used by a running job (pid " + std::to_string(job.pid) +
-         (job.host.empty() ? "" : " on " + job.host) + ")";
+  return formatted("store {}: is used by a running job (pid {}{})", directory, job.pid,
+                   job.host.empty() ? "" : " on " + job.host);
 }
 
 std::string parent_of(const std::string& directory) {
@@ -56,7 +58,7 @@ std::string job_text(const std::string& program, const std::vector<std::string>&
   std::string text = program;
   for (const std::string& arg : args) text += " " + arg;
   if (text.size() > 200) text = text.substr(0, 200) + "…";
-  return "`" + text + "` on " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+  return formatted("`{}` on {}{}", text, ranks, ranks == 1 ? " rank" : " ranks");
 }
 
 bool same_job(const StoreIdentity& identity, const std::string& program, const std::vector<std::string>& args,
@@ -66,8 +68,8 @@ bool same_job(const StoreIdentity& identity, const std::string& program, const s
 
 Error of_another_job(const std::string& directory, const std::string& program,
                      const std::vector<std::string>& args, uint32_t ranks) {
-  return Error{"store " + directory + ": belongs to another job, " + job_text(program, args, ranks) +
-               "; choose another directory"};
+  return Error{formatted("store {}: belongs to another job, {}; choose another directory", directory,
+                         job_text(program, args, ranks))};
 }
 
 bool is_ours(const std::string& name) {
@@ -76,15 +78,15 @@ bool is_ours(const std::string& name) {
 
 // What can be said without changing anything.
 Status check_directory(const std::string& directory) {
-  std::string store = "store " + directory + ": ";
+  std::string store = formatted("store {}: ", directory);
   struct stat info;
   if (::stat(directory.c_str(), &info) != 0) return Error{store + errno_text(errno)};
   if (!S_ISDIR(info.st_mode)) return Error{store + "is not a directory"};
   if (info.st_uid != ::geteuid())
-    return Error{store + "belongs to user id " + std::to_string(info.st_uid) + ", not to yours (" +
-                 std::to_string(::geteuid()) + "); choose another directory"};
+    return Error{formatted("{}belongs to user id {}, not to yours ({}); choose another directory", store,
+                           info.st_uid, ::geteuid())};
   if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0)
-    return Error{store + "is not writable: " + errno_text(errno)};
+    return Error{formatted("{}is not writable: {}", store, errno_text(errno))};
   Result<std::vector<std::string>> names = directory_names(directory);
   if (!names) return names.error();
   bool foreign = false;
@@ -131,7 +133,7 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   if (::mkdir(directory.c_str(), 0700) == 0) {
     if (Status synced = sync_directory(parent_of(directory)); !synced) return synced.error();
   } else if (errno != EEXIST) {
-    return Error{"store " + directory + ": cannot be created: " + errno_text(errno)};
+    return Error{formatted("store {}: cannot be created: {}", directory, errno_text(errno))};
   }
   if (Status good = check_directory(directory); !good) return good.error();
 
@@ -154,7 +156,8 @@ Status Store::take_lock(bool* in_use) {
   if (*in_use) return Error{used_by(directory(), *reader_.live_job())};
   std::string path = directory() + "/" + kLockFile;
   Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
-  if (!file) return Error{"store " + directory() + ": its lock cannot be opened: " + errno_text(errno)};
+  if (!file)
+    return Error{formatted("store {}: its lock cannot be opened: {}", directory(), errno_text(errno))};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   // A POSIX lock, since the others (flock, open file description locks) pass to forked children: a killed
   // rank's surviving child would keep the store from being restarted.
@@ -164,15 +167,15 @@ Status Store::take_lock(bool* in_use) {
   if (::fcntl(file.fd(), F_SETLK, &lock) != 0) {
     int error = errno;
     if (error != EAGAIN && error != EACCES)
-      return Error{"store " + directory() + ": cannot be locked: " + errno_text(error)};
+      return Error{formatted("store {}: cannot be locked: {}", directory(), errno_text(error))};
     *in_use = true;
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
   }
-  std::string owner = std::to_string(::getpid()) + " " + host_name() + "\n";
+  std::string owner = formatted("{} {}\n", ::getpid(), host_name());
   iovec piece{owner.data(), owner.size()};
   int error = ::ftruncate(file.fd(), 0) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
-  if (error != 0) return Error{path + ": cannot be written: " + errno_text(error)};
+  if (error != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(error))};
   Result<LockedStore> key = key_of(directory());
   if (!key) return key.error();
   std::lock_guard guard(locked_stores_mutex);
@@ -194,7 +197,7 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
       auto ranks = integer_from_json<uint32_t>(object->at("ranks"));
       if (!same_job(identity, program, args, ranks)) return of_another_job(directory(), program, args, ranks);
     } catch (const std::exception& e) {
-      return Error{path + ": damaged: " + e.what()};
+      return Error{formatted("{}: damaged: {}", path, e.what())};
     }
     return {};
   }
@@ -211,11 +214,11 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
                         {"args", json_bytes(identity.args)},
                         {"ranks", identity.ranks},
                         {"created", utc_now()}};
-  std::string draft = directory() + "/" + kTemporaryPrefix + kIdentityFile;
+  std::string draft = formatted("{}/{}{}", directory(), kTemporaryPrefix, kIdentityFile);
   ::unlink(draft.c_str());
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
   if (::rename(draft.c_str(), path.c_str()) != 0)
-    return Error{path + ": cannot be written: " + errno_text(errno)};
+    return Error{formatted("{}: cannot be written: {}", path, errno_text(errno))};
   return sync_directory(directory());
 }
 
@@ -237,17 +240,17 @@ Result<Store::Draft> Store::begin_version() {
   for (const std::string& name : *names) newest = std::max(newest, version_number(name));
   Draft draft{newest + 1, ""};
   draft.directory =
-      directory() + "/" + kTemporaryPrefix + version_name(draft.number) + "-" + std::to_string(::getpid());
+      formatted("{}/{}{}-{}", directory(), kTemporaryPrefix, version_name(draft.number), ::getpid());
   if (::mkdir(draft.directory.c_str(), 0700) != 0)
-    return Error{"store " + directory() + ": version " + std::to_string(draft.number) +
-                 " cannot be begun: " + errno_text(errno)};
+    return Error{
+        formatted("store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno))};
   draft_ = draft;
   return draft;
 }
 
 Result<uint64_t> Store::publish(Manifest manifest) {
-  if (draft_.directory.empty()) return Error{"store " + directory() + ": no version was begun"};
-  std::string name = "version " + std::to_string(draft_.number) + " is given up: ";
+  if (draft_.directory.empty()) return Error{formatted("store {}: no version was begun", directory())};
+  std::string name = formatted("version {} is given up: ", draft_.number);
   auto give_up = [&](const std::string& why) {
     discard();
     return Error{name + why};
@@ -266,7 +269,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
 
   std::string published = directory() + "/" + version_name(draft_.number);
   if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
-    return give_up("it cannot be renamed to " + published + ": " + errno_text(errno));
+    return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
   phase("renamed");
   if (Status synced = sync_directory(directory()); !synced) {
     // Visible but perhaps not durable: taken back, since the caller will say that it failed.
@@ -285,7 +288,8 @@ void Store::remove_old_versions(const std::string& job) {
   for (const Version& version : reader_.versions()) {  // newest first
     if (version.manifest.job != job || ++seen <= options_.keep) continue;
     // Renamed first: a version that is half removed must never be taken for one.
-    doomed.push_back(directory() + "/" + kTemporaryPrefix + version_name(version.number) + "-removed");
+    doomed.push_back(
+        formatted("{}/{}{}-removed", directory(), kTemporaryPrefix, version_name(version.number)));
     if (::rename(version.directory.c_str(), doomed.back().c_str()) != 0) doomed.pop_back();
   }
   // And durably so: after a crash the old name could be back, without what was removed.

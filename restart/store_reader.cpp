@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
 #include "restart/content.h"
@@ -18,7 +19,7 @@
 
 namespace cropdl::restart {
 
-std::string image_name(uint32_t rank) { return "rank-" + std::to_string(rank) + ".img"; }
+std::string image_name(uint32_t rank) { return formatted("rank-{}.img", rank); }
 
 std::string version_name(uint64_t version) {
   char text[32];
@@ -36,7 +37,8 @@ uint64_t version_number(const std::string& name) {
 
 Result<std::vector<std::string>> directory_names(const std::string& directory) {
   DIR* stream = ::opendir(directory.c_str());
-  if (stream == nullptr) return Error{"store " + directory + ": cannot be read: " + errno_text(errno)};
+  if (stream == nullptr)
+    return Error{formatted("store {}: cannot be read: {}", directory, errno_text(errno))};
   std::vector<std::string> names;
   while (dirent* entry = ::readdir(stream)) {
     std::string name = entry->d_name;
@@ -51,12 +53,12 @@ namespace {
 Status check_image_file(const std::string& directory, const ManifestImage& image) {
   std::string path = directory + "/" + image.file;
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return Error{"rank image " + path + ": " + errno_text(errno)};
-  if (!S_ISREG(info.st_mode)) return Error{"rank image " + path + ": is not a regular file"};
+  if (::stat(path.c_str(), &info) != 0) return Error{formatted("rank image {}: {}", path, errno_text(errno))};
+  if (!S_ISREG(info.st_mode)) return Error{formatted("rank image {}: is not a regular file", path)};
   uint64_t size = static_cast<uint64_t>(info.st_size);
   if (size == image.bytes) return {};
-  return Error{"rank image " + path + ": " + (size < image.bytes ? "truncated" : "too long") + ": has " +
-               std::to_string(size) + " bytes, the manifest says " + std::to_string(image.bytes)};
+  return Error{formatted("rank image {}: {}: has {} bytes, the manifest says {}", path,
+                         size < image.bytes ? "truncated" : "too long", size, image.bytes)};
 }
 
 Version read_version(const std::string& store, const std::string& name) {
@@ -74,7 +76,7 @@ Version read_version(const std::string& store, const std::string& name) {
   }
   version.manifest = std::move(*manifest);
   if (version.manifest.version != version.number)
-    version.damage = path + ": is of version " + std::to_string(version.manifest.version);
+    version.damage = formatted("{}: is of version {}", path, version.manifest.version);
   if (version.damage.empty())
     if (Status good = check_image_files(version.directory, version.manifest); !good)
       version.damage = good.error().message;
@@ -91,14 +93,15 @@ Status check_image_files(const std::string& directory, const Manifest& manifest)
 
 Result<StoreReader> StoreReader::open(const std::string& directory) {
   struct stat info;
-  if (::stat(directory.c_str(), &info) != 0) return Error{"store " + directory + ": " + errno_text(errno)};
-  if (!S_ISDIR(info.st_mode)) return Error{"store " + directory + ": is not a directory"};
+  if (::stat(directory.c_str(), &info) != 0)
+    return Error{formatted("store {}: {}", directory, errno_text(errno))};
+  if (!S_ISDIR(info.st_mode)) return Error{formatted("store {}: is not a directory", directory)};
   Result<std::vector<std::string>> names = directory_names(directory);
   if (!names) return names.error();
   for (const std::string& name : *names)
     if (name == kIdentityFile || version_number(name) != 0) return StoreReader(directory);
-  return Error{"store " + directory + ": is not a CropDL store (it holds neither " + kIdentityFile +
-               " nor any version)"};
+  return Error{formatted("store {}: is not a CropDL store (it holds neither {} nor any version)", directory,
+                         kIdentityFile)};
 }
 
 std::vector<Version> StoreReader::all_versions() const {
@@ -122,11 +125,11 @@ Result<Version> StoreReader::version(uint64_t number) const {
   for (Version& version : all_versions()) {
     if (number != 0 && version.number != number) continue;
     if (version.damage.empty()) return std::move(version);
-    if (number != 0) return Error{"version " + std::to_string(number) + " cannot be used: " + version.damage};
-    if (damaged.empty()) damaged = " (the newest is damaged: " + version.damage + ")";
+    if (number != 0) return Error{formatted("version {} cannot be used: {}", number, version.damage)};
+    if (damaged.empty()) damaged = formatted(" (the newest is damaged: {})", version.damage);
   }
-  if (number != 0) return Error{"store " + directory_ + ": has no version " + std::to_string(number)};
-  return Error{"store " + directory_ + ": holds no complete version" + damaged};
+  if (number != 0) return Error{formatted("store {}: has no version {}", directory_, number)};
+  return Error{formatted("store {}: holds no complete version{}", directory_, damaged)};
 }
 
 Result<StoreReader::LiveJob> StoreReader::live_job() const {
@@ -135,13 +138,13 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   if (locked_by_this_process(directory_)) return LiveJob{::getpid(), host_name()};
   Descriptor file = open_high(path, O_RDONLY | O_NONBLOCK);
   if (!file && errno == ENOENT) return LiveJob{};
-  if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
+  if (!file) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (::fcntl(file.fd(), F_GETLK, &lock) != 0)
-    return Error{path + ": cannot be examined: " + errno_text(errno)};
+    return Error{formatted("{}: cannot be examined: {}", path, errno_text(errno))};
   if (lock.l_type == F_UNLCK) return LiveJob{};
   // Whom the lock's owner says it is: the kernel's answer has no host, and means nothing across hosts.
   char host[256] = "";
@@ -165,7 +168,7 @@ Status verify_contents(const std::string& directory, const std::string& metadata
       if (stored.empty()) continue;
       const std::string path = directory + "/" + stored;
       const Descriptor file = open_high(path, O_RDONLY);
-      if (!file) return Error{path + ": cannot be opened: " + errno_text(errno)};
+      if (!file) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
       const auto bytes = integer_from_json<uint64_t>(content.at("identity").at("size"));
       const Result<uint64_t> sum = content_checksum(file.fd(), 0, bytes, path);
       if (!sum) return sum.error();
@@ -173,7 +176,7 @@ Status verify_contents(const std::string& directory, const std::string& metadata
         return Error{path + ": its content is damaged (checksum)"};
     }
   } catch (const nlohmann::json::exception& e) {
-    return Error{image + ": its metadata cannot be read (" + std::string(e.what()) + ")"};
+    return Error{formatted("{}: its metadata cannot be read ({})", image, e.what())};
   }
   return {};
 }
@@ -190,14 +193,15 @@ Status verify_references(const ImageReader& image) {
         return integer_from_json<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
       });
       if (one == all.end())
-        return Error{image.path() + ": its metadata names no file for the region " + region.name};
+        return Error{
+            formatted("{}: its metadata names no file for the region {}", image.path(), region.name)};
       const nlohmann::json& mapped = one->at("file");
       FilePages original(bytes_from_json(mapped.at("path")), region.begin,
                          integer_from_json<uint64_t>(mapped.at("offset")));
       if (Status good = image.verify_referenced(i, original); !good) return good;
     }
   } catch (const nlohmann::json::exception& e) {
-    return Error{image.path() + ": its metadata cannot be read (" + std::string(e.what()) + ")"};
+    return Error{formatted("{}: its metadata cannot be read ({})", image.path(), e.what())};
   }
   return {};
 }
@@ -212,7 +216,8 @@ Status verify_version(const Version& version) {
     Result<ImageReader> reader = ImageReader::open(path);
     if (!reader) return reader.error();
     if (reader->totals().checksum != image.checksum)
-      return Error{"rank image " + path + ": is not the one that the manifest lists (its checksum differs)"};
+      return Error{
+          formatted("rank image {}: is not the one that the manifest lists (its checksum differs)", path)};
     if (Status good = reader->verify(); !good) return good;
     if (Status good = verify_references(*reader); !good) return good;
     if (Status good = verify_contents(version.directory, reader->metadata(), path); !good) return good;

@@ -1,5 +1,7 @@
 #include "interpose/entry/options.h"
 
+#include "base/format.h"
+
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +16,7 @@ std::string shown(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
   if (text.size() > 40) text = text.substr(0, 40) + "...";
-  return "`" + text + "`";
+  return formatted("`{}`", text);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "base/format.h"
 #include "interpose/lower/elf_file.h"
 
 namespace cropdl::entry {
@@ -141,7 +142,7 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
   facts.mpi = "none";
   char head[256] = {};
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return Error{path + ": cannot open: " + errno_text(errno)};
+  if (fd < 0) return Error{formatted("{}: cannot open: {}", path, errno_text(errno))};
   const ssize_t n = read(fd, head, sizeof head - 1);
   close(fd);
   if (is_debugger(path)) {
@@ -157,9 +158,9 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
     const std::string text = head + 2;
     const std::vector<std::string> words = interpreter_of(text.substr(0, text.find('\n')));
     const auto interpreter = find_program(words[0]);
-    if (!interpreter) return Error{path + ": its interpreter: " + interpreter.error().message};
+    if (!interpreter) return Error{formatted("{}: its interpreter: {}", path, interpreter.error().message)};
     auto inner = inspect_program(*interpreter);
-    if (!inner) return Error{path + ": its interpreter: " + inner.error().message};
+    if (!inner) return Error{formatted("{}: its interpreter: {}", path, inner.error().message)};
     if (inner->kind == ProgramKind::kStarter || !inner->before.empty()) {  // execve finds out by itself
       facts.kind = ProgramKind::kStarter;
       return facts;
@@ -176,7 +177,8 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
   facts.sanitizer = sanitizer_of(*elf);
   if (facts.sanitizer == "ThreadSanitizer" || facts.sanitizer == "MemorySanitizer") {
     facts.kind = ProgramKind::kNative;
-    facts.why = "it was built with " + facts.sanitizer + ", which wants the addresses that CropDL needs";
+    facts.why =
+        formatted("it was built with {}, which wants the addresses that CropDL needs", facts.sanitizer);
   }
   if (needs(*elf, "libmpi.so") || needs(*elf, "libmpi_"))
     facts.mpi = "openmpi";
@@ -223,7 +225,7 @@ Error become(const std::string& path, std::vector<std::string> words) {
   for (auto& w : words) pointers.push_back(w.data());
   pointers.push_back(nullptr);
   execv(path.c_str(), pointers.data());
-  return {path + ": cannot run it: " + errno_text(errno)};
+  return {formatted("{}: cannot run it: {}", path, errno_text(errno))};
 }
 
 // What the launcher provides wins over what the program is linked with: the shims translate.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
 #include "interpose/lower/boot.h"
@@ -83,7 +84,7 @@ int main(int argc, char** argv) {
   const Result<lower::Launch> launch = lower::read_launch(facts->path);
   const std::string ours = boot.installation + "/libcropdl.so";
   if (facts->kind == entry::ProgramKind::kNative) {
-    say(launch, facts->path + " runs natively and unprotected: " + facts->why);
+    say(launch, formatted("{} runs natively and unprotected: {}", facts->path, facts->why));
     setenv("LD_PRELOAD", entry::without(boot.preload, ours).c_str(), 1);
     return fail(entry::become(*path, words).message);  // a script as such: the kernel reads its first line
   }

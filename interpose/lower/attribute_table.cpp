@@ -21,6 +21,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/format.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/credentials.h"
 #include "interpose/lower/process_stat.h"
@@ -78,7 +79,7 @@ std::string read_root(int) {
   char text[4096] = {};
   struct stat st {};
   if (readlink("/proc/thread-self/root", text, sizeof text - 1) <= 0 || stat("/", &st) != 0) return "";
-  return std::string(text) + " (" + std::to_string(st.st_dev) + ":" + std::to_string(st.st_ino) + ")";
+  return formatted("{} ({}:{})", text, st.st_dev, st.st_ino);
 }
 
 std::string stat_field(int which) { return process_stat("self", static_cast<size_t>(which)); }
@@ -242,7 +243,7 @@ bool write_scheduling(int, const std::string& value) {
 std::string read_clamp(int) {
   SchedulingAttributes a;
   if (!get_scheduling(a) || a.size < sizeof a) return "";
-  return std::to_string(a.least) + " " + std::to_string(a.most);
+  return formatted("{} {}", a.least, a.most);
 }
 bool write_clamp(int, const std::string& value) {
   SchedulingAttributes a;
@@ -273,7 +274,7 @@ std::string list(const Words& mask) {  // "0-3,8", as people and the kernel writ
     size_t last = i;
     while (has(last + 1)) ++last;
     out += (out.empty() ? "" : ",") + std::to_string(i);
-    if (last != i) out += "-" + std::to_string(last);
+    if (last != i) out += formatted("-{}", last);
     i = last;
   }
   return out;
@@ -312,7 +313,7 @@ std::string read_memory_policy(int) {
   int mode = 0;
   Words nodes(kNodeWords);
   if (syscall(SYS_get_mempolicy, &mode, nodes.data(), nodes.size() * 64, 0, 0) != 0) return "";
-  return std::to_string(mode) + " " + list(nodes);
+  return formatted("{} {}", mode, list(nodes));
 }
 bool write_memory_policy(int, const std::string& value) {
   const Words nodes = mask_of(value.substr(value.find(' ') + 1), kNodeWords);

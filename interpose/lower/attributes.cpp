@@ -1,5 +1,7 @@
 #include "interpose/lower/attributes.h"
 
+#include "base/format.h"
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,8 +24,9 @@ bool is_more(const std::string& a, const std::string& b) {
 }
 
 Error cannot(const Attribute& a, const std::string& value, const std::string& why) {
-  return Error{"the program had set its " + a.name + " to " + value + ", which cannot be put back here (" +
-               why + "); restart it where it may"};
+  return Error{formatted(
+      "the program had set its {} to {}, which cannot be put back here ({}); restart it where it may", a.name,
+      value, why)};
 }
 
 bool stands(const Attribute& a, const std::string& value) {
@@ -38,7 +41,7 @@ Status put_back(const Attribute& a, const std::string& value) {
   errno = 0;
   if (a.write == nullptr || !a.write(a.parameter, value))
     return cannot(a, value, errno != 0 ? errno_text(errno) : "not possible");
-  if (!stands(a, value)) return cannot(a, value, "it is " + a.read(a.parameter) + " here");
+  if (!stands(a, value)) return cannot(a, value, formatted("it is {} here", a.read(a.parameter)));
   return {};
 }
 
@@ -68,8 +71,10 @@ std::string root_refusal() {
 Result<AttributeValues> changed_attributes() {
   // Its images would be that user's, in a store of the other's (mode 0700).
   if (geteuid() != user)
-    return Error{"the program runs as user " + std::to_string(geteuid()) + " now and was started as user " +
-                 std::to_string(user) + ", whose store it may not write; that cannot be saved yet"};
+    return Error{
+        formatted("the program runs as user {} now and was started as user {}, whose store it may not write; "
+                  "that cannot be saved yet",
+                  geteuid(), user)};
   AttributeValues changed;
   for (const Attribute& a : attributes()) {
     const std::string now = a.read(a.parameter), &then = at_start[a.name];
@@ -78,8 +83,8 @@ Result<AttributeValues> changed_attributes() {
     const bool can_be_saved = (a.write != nullptr || a.stage == AttributeStage::kCredentials) &&
                               !now.empty() && (a.savable == nullptr || a.savable(now));
     if (!can_be_saved)
-      return Error{"the program has changed its " + a.name + " (from " + (then.empty() ? "none" : then) +
-                   " to " + (now.empty() ? "none" : now) + "), which cannot be saved yet"};
+      return Error{formatted("the program has changed its {} (from {} to {}), which cannot be saved yet",
+                             a.name, then.empty() ? "none" : then, now.empty() ? "none" : now)};
     changed[a.name] = now;
   }
   return changed;
@@ -97,8 +102,9 @@ Status restore_attributes(const AttributeValues& saved) {
       for (const Attribute& a : attributes())
         if (const auto found = saved.find(a.name);
             a.stage == stage && found != saved.end() && !stands(a, found->second))
-          return cannot(a, found->second,
-                        !done && error != 0 ? errno_text(error) : "it is " + a.read(a.parameter) + " here");
+          return cannot(
+              a, found->second,
+              !done && error != 0 ? errno_text(error) : formatted("it is {} here", a.read(a.parameter)));
       continue;
     }
     for (const Attribute& a : attributes()) {
@@ -127,8 +133,8 @@ Result<AttributeValues> differing_attributes(const AttributeValues& mains) {
     if (mine == main) continue;
     const Attribute& a = attributes_by_name().at(name);
     if (a.write == nullptr || mine.empty() || (a.savable != nullptr && !a.savable(mine)))
-      return Error{"has another " + name + " than the main thread (" + (mine.empty() ? "none" : mine) +
-                   ", not " + (main.empty() ? "none" : main) + "), which cannot be saved yet"};
+      return Error{formatted("has another {} than the main thread ({}, not {}), which cannot be saved yet",
+                             name, mine.empty() ? "none" : mine, main.empty() ? "none" : main)};
     differing[name] = mine;
   }
   return differing;

@@ -1,5 +1,7 @@
 #include "interpose/lower/credentials.h"
 
+#include "base/format.h"
+
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -102,7 +104,7 @@ std::string read_groups(int) {
   const int n = getgroups(static_cast<int>(all.size()), all.data());
   if (n < 0) return "";
   std::string out = std::to_string(n);
-  for (int i = 0; i < n; ++i) out += " " + std::to_string(all[static_cast<size_t>(i)]);
+  for (int i = 0; i < n; ++i) out += formatted(" {}", all[static_cast<size_t>(i)]);
   return out;
 }
 

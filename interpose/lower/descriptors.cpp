@@ -14,6 +14,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -82,7 +83,7 @@ std::vector<int> open_descriptors() {
 
 std::string descriptor_link(int fd) {
   char path[4096];
-  const ssize_t n = readlink(("/proc/thread-self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
+  const ssize_t n = readlink(formatted("/proc/thread-self/fd/{}", fd).c_str(), path, sizeof path);
   return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
 }
 
@@ -118,7 +119,8 @@ std::string advice_on_given(int fd) {
   const auto it = given_to_program.find(fd);
   if (it == given_to_program.end() || fstat(fd, &st) != 0 || it->second != key_of(st)) return "";
   const std::string number = std::to_string(fd);
-  return "; the program was started with it, and if it has no use for it, start it with " + number + ">&-";
+  return formatted("; the program was started with it, and if it has no use for it, start it with {}>&-",
+                   number);
 }
 
 void remember_our_descriptors() {
@@ -137,9 +139,10 @@ std::string unknown_descriptor(bool mpi) {
       if (const auto it = ours.find(fd); it != ours.end() && it->second == key_of(st)) continue;
       const std::string link = descriptor_link(fd);
       if (link.empty() || (mpi && may_be_the_mpis(st, link))) continue;
-      return "descriptor " + std::to_string(fd) + " (" + link +
-             ") was not seen when it was made (by code outside the window, a child, or the kernel): whose it "
-             "is cannot be known; close it and ask again";
+      return formatted(
+          "descriptor {} ({}) was not seen when it was made (by code outside the window, a child, or the "
+          "kernel): whose it is cannot be known; close it and ask again",
+          fd, link);
     }
     return "";
   };
@@ -189,7 +192,7 @@ bool has_file_lock(int fd) {
   const auto text = [&] {
     std::string all;
     char part[4096];
-    const int info = open(("/proc/thread-self/fdinfo/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC);
+    const int info = open(formatted("/proc/thread-self/fdinfo/{}", fd).c_str(), O_RDONLY | O_CLOEXEC);
     for (ssize_t n; info >= 0 && (n = read(info, part, sizeof part)) > 0;)
       all.append(part, static_cast<size_t>(n));
     if (info >= 0) close(info);

@@ -1,5 +1,7 @@
 #include "interpose/lower/elf_file.h"
 
+#include "base/format.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -72,8 +74,8 @@ void read_needed(const File& file, const Elf64_Phdr& dynamic, ElfFile* elf) {
 std::string why_not(const File& file, const Elf64_Phdr& s) {
   constexpr uint64_t kAddresses = 1ull << 47;  // of user space (Linux Documentation/arch/x86/x86_64/mm.rst)
   if (!file.holds(s.p_offset, s.p_filesz))
-    return "is cut short: it has " + std::to_string(file.size) + " bytes and should have " +
-           (s.p_filesz <= ~0ull - s.p_offset ? std::to_string(s.p_offset + s.p_filesz) : "more");
+    return formatted("is cut short: it has {} bytes and should have {}", file.size,
+                     s.p_filesz <= ~0ull - s.p_offset ? std::to_string(s.p_offset + s.p_filesz) : "more");
   if (s.p_filesz > s.p_memsz || s.p_vaddr >= kAddresses || s.p_memsz >= kAddresses ||
       s.p_vaddr % kPage != s.p_offset % kPage)
     return "damaged ELF header";
@@ -88,7 +90,7 @@ bool ElfFile::knows(const std::string& symbol) const {
 
 Result<ElfFile> read_elf(const std::string& path) {
   const File file(path);
-  if (file.fd < 0) return Error{path + ": cannot open: " + errno_text(errno)};
+  if (file.fd < 0) return Error{formatted("{}: cannot open: {}", path, errno_text(errno))};
   ElfFile elf;
   elf.path = path;
   if (!file.read(&elf.header, sizeof elf.header, 0) || memcmp(elf.header.e_ident, ELFMAG, SELFMAG) != 0)
@@ -117,7 +119,7 @@ Result<ElfFile> read_elf(const std::string& path) {
 
 Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   const File file(elf.path);
-  if (file.fd < 0) return Error{elf.path + ": cannot open: " + errno_text(errno)};
+  if (file.fd < 0) return Error{formatted("{}: cannot open: {}", elf.path, errno_text(errno))};
   uint64_t low = ~0ull, high = 0;
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_LOAD) continue;
@@ -129,7 +131,9 @@ Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   m.begin = elf.position_independent() ? at : low;
   m.bias = m.begin - low;
   m.end = m.begin + (high - low);
-  auto fail = [&](const char* what) { return Error{elf.path + ": " + what + ": " + errno_text(errno)}; };
+  auto fail = [&](const char* what) {
+    return Error{formatted("{}: {}: {}", elf.path, what, errno_text(errno))};
+  };
   // One reservation first, so that nothing else can be hit by the MAP_FIXED below.
   void* reserved = mmap(reinterpret_cast<void*>(m.begin), m.end - m.begin, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "restart/content.h"
 
 namespace cropdl::lower {
@@ -26,7 +27,7 @@ Result<uint64_t> mark_of(int fd, int64_t size, const std::string& path) {
   return *begin ^ (*end << 1 | *end >> 63);
 }
 
-std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
+std::string bytes_text(uint64_t n) { return formatted("{} bytes", n); }
 
 std::string own(const std::string& path) { return "the program's file " + path; }
 
@@ -48,7 +49,7 @@ class Copies {
   Status sync() {
     for (auto& [copy, path] : open_) {
       const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
-      if (failure != 0) return Error{path + ": cannot be made durable: " + errno_text(failure)};
+      if (failure != 0) return Error{formatted("{}: cannot be made durable: {}", path, errno_text(failure))};
     }
     open_.clear();
     return {};
@@ -89,15 +90,15 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     if (const auto it = by_inode.find({f.identity.device, f.identity.inode});
         it != by_inode.end() && f.identity.inode != 0)
       f.content = it->second.content;
-  const std::string folder = "rank-" + std::to_string(rank) + ".files";
+  const std::string folder = formatted("rank-{}.files", rank);
   uint64_t total = 0;
   bool made = false;
   Copies copies;
   for (const auto& [key, writers] : by_inode) {
     FileContent& c = contents[static_cast<size_t>(writers.content)];
-    const Descriptor file =
-        open_high("/proc/thread-self/fd/" + std::to_string(writers.fd), O_RDONLY | O_NOCTTY);
-    if (!file) return Error{own(c.path) + ": cannot be read, and so not saved: " + errno_text(errno)};
+    const Descriptor file = open_high(formatted("/proc/thread-self/fd/{}", writers.fd), O_RDONLY | O_NOCTTY);
+    if (!file)
+      return Error{formatted("{}: cannot be read, and so not saved: {}", own(c.path), errno_text(errno))};
     if (!writers.in_place) {
       const auto mark = mark_of(file.fd(), c.identity.size, c.path);
       if (!mark) return mark.error();
@@ -108,13 +109,14 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     if (fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     total += std::min<uint64_t>(static_cast<uint64_t>(st.st_size), static_cast<uint64_t>(st.st_blocks) * 512);
     if (total > limit)
-      return Error{own(c.path) + " is open for writing in place, and with it " + bytes_text(total) +
-                   " would have to be saved, more than " + bytes_text(limit) +
-                   "; raise that (cropdl-run --save-files BYTES), or open it with O_APPEND"};
+      return Error{
+          formatted("{} is open for writing in place, and with it {} would have to be saved, more than {}; "
+                    "raise that (cropdl-run --save-files BYTES), or open it with O_APPEND",
+                    own(c.path), bytes_text(total), bytes_text(limit))};
     if (!made && mkdir((directory + "/" + folder).c_str(), 0700) != 0)
-      return Error{directory + "/" + folder + ": cannot be made: " + errno_text(errno)};
+      return Error{formatted("{}/{}: cannot be made: {}", directory, folder, errno_text(errno))};
     made = true;
-    c.stored = folder + "/" + std::to_string(writers.content);
+    c.stored = formatted("{}/{}", folder, writers.content);
     const std::string path = directory + "/" + c.stored;
     const auto make = [&path] { return open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600); };
     Descriptor copy = make();
@@ -122,7 +124,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
       if (auto s = copies.sync(); !s) return s.error();
       copy = make();
     }
-    if (!copy) return Error{path + ": cannot be made: " + errno_text(errno)};
+    if (!copy) return Error{formatted("{}: cannot be made: {}", path, errno_text(errno))};
     const auto size = static_cast<uint64_t>(c.identity.size);
     const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
     if (!checksum) return checksum.error();
@@ -153,11 +155,11 @@ FileVerdict check_content(const FileContent& c, const std::string& directory, Fi
   if (stat(c.path.c_str(), &there) != 0) {
     const std::string why = errno_text(errno);
     if (c.stored.empty() || errno != ENOENT || policy != FilesPolicy::kTruncate)
-      return {FileVerdict::kMissing, own(c.path) + ": " + why + "; put it back and try again"};
+      return {FileVerdict::kMissing, formatted("{}: {}; put it back and try again", own(c.path), why)};
     const std::string parent = c.path.substr(0, std::max<size_t>(1, c.path.rfind('/')));
     if (access(parent.c_str(), W_OK) != 0)
-      return {FileVerdict::kMissing,
-              own(c.path) + ": is gone, and cannot be made again: " + parent + ": " + errno_text(errno)};
+      return {FileVerdict::kMissing, formatted("{}: is gone, and cannot be made again: {}: {}", own(c.path),
+                                               parent, errno_text(errno))};
     return {};  // it will be made again
   }
   if (!S_ISREG(there.st_mode))
@@ -168,7 +170,8 @@ FileVerdict check_content(const FileContent& c, const std::string& directory, Fi
   const bool same = is_same_file(c.identity, *now);
   if (same && looks_the_same(c.identity, *now)) return {};
   const Descriptor file = open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file) return {FileVerdict::kRefused, own(c.path) + ": cannot be read: " + errno_text(errno)};
+  if (!file)
+    return {FileVerdict::kRefused, formatted("{}: cannot be read: {}", own(c.path), errno_text(errno))};
   const bool long_enough = now->size >= c.identity.size;
   const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
                    : c.stored.empty() ? mark_of(file.fd(), c.identity.size, c.path)
@@ -177,23 +180,22 @@ FileVerdict check_content(const FileContent& c, const std::string& directory, Fi
   if (equal && now->size == c.identity.size) return {};  // whichever file it is, it is as it was
   if (!same)
     return {FileVerdict::kRefused,
-            own(c.path) +
-                ": is not the file of the checkpoint but another one of that name, and is left as it "
-                "is; move it away and put the former one back" +
-                kChoices};
+            formatted("{}: is not the file of the checkpoint but another one of that name, and is left as it "
+                      "is; move it away and put the former one back{}",
+                      own(c.path), kChoices)};
   if (policy == FilesPolicy::kFail)
     return {FileVerdict::kRefused,
-            own(c.path) + ": is not as it was when the checkpoint was taken (" + bytes_text(now->size) +
-                ", then " + bytes_text(size) +
-                "), and --files=fail leaves it so; --files=truncate makes it as it was"};
+            formatted("{}: is not as it was when the checkpoint was taken ({}, then {}), and --files=fail "
+                      "leaves it so; --files=truncate makes it as it was",
+                      own(c.path), bytes_text(now->size), bytes_text(size))};
   if (!c.stored.empty() || equal) return {};
   if (!long_enough)
     return {FileVerdict::kRefused,
-            own(c.path) + ": has " + bytes_text(now->size) + ", but had " + bytes_text(size) +
-                " when the checkpoint was taken; put it back and try again" + kChoices};
-  return {FileVerdict::kRefused,
-          own(c.path) + ": its first " + bytes_text(size) +
-              " are not what they were when the checkpoint was taken; put it back and try again" + kChoices};
+            formatted("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",
+                      own(c.path), bytes_text(now->size), bytes_text(size), kChoices)};
+  return {FileVerdict::kRefused, formatted("{}: its first {} are not what they were when the checkpoint was "
+                                           "taken; put it back and try again{}",
+                                           own(c.path), bytes_text(size), kChoices)};
 }
 
 Status apply_content(const FileContent& c, const std::string& directory, FilesPolicy policy,
@@ -209,19 +211,19 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
     if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     if (st.st_size == c.identity.size) return {};
     if (ftruncate(file.fd(), c.identity.size) != 0)
-      return Error{own(c.path) + ": cannot be cut back: " + errno_text(errno)};
-    note(" was cut back from " + std::to_string(st.st_size) + " to " + bytes_text(size));
+      return Error{formatted("{}: cannot be cut back: {}", own(c.path), errno_text(errno))};
+    note(formatted(" was cut back from {} to {}", st.st_size, bytes_text(size)));
     return set_modified(file.fd(), c.identity.modified);
   }
   const Descriptor copy = open_high(directory + "/" + c.stored, O_RDONLY);
-  if (!copy) return Error{directory + "/" + c.stored + ": " + errno_text(errno)};
+  if (!copy) return Error{formatted("{}/{}: {}", directory, c.stored, errno_text(errno))};
   bool changed = false;
   Descriptor file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
     // Made aside and linked when it is whole; another rank may have been first.
-    const std::string aside = c.path + ".cropdl-" + std::to_string(getpid());
+    const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
     Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-    if (!made) return Error{own(c.path) + ": cannot be made again: " + errno_text(errno)};
+    if (!made) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(errno))};
     Status s = restart::put_back_content(copy.fd(), made.fd(), size, own(c.path), &changed);
     // Not the bits that give rights: the owner may be another one.
     if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
@@ -236,10 +238,10 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
       note(" was made again");
       return {};
     }
-    if (why != EEXIST) return Error{own(c.path) + ": cannot be made again: " + errno_text(why)};
+    if (why != EEXIST) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(why))};
     file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
-  if (!file) return Error{own(c.path) + ": cannot be written: " + errno_text(errno)};
+  if (!file) return Error{formatted("{}: cannot be written: {}", own(c.path), errno_text(errno))};
   if (auto s = restart::put_back_content(copy.fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
   note(" was put back");

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/format.h"
 #include "interpose/lower/process_stat.h"
 
 namespace cropdl::lower {
@@ -100,12 +101,12 @@ void find_launcher(const std::string& program, Launch* launch) {
   pid_t pid = getppid();
   for (int up = 0; pid > 1 && up < 16; ++up, pid = parent_of(pid)) {
     char exe[4096];
-    const ssize_t n = readlink(("/proc/" + std::to_string(pid) + "/exe").c_str(), exe, sizeof exe);
+    const ssize_t n = readlink(formatted("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
     if (n <= 0) continue;
     const std::string path(exe, static_cast<size_t>(n));
     if (!is_launcher(path)) continue;
     launch->launcher = path;
-    const std::string line = read_all("/proc/" + std::to_string(pid) + "/cmdline");
+    const std::string line = read_all(formatted("/proc/{}/cmdline", pid));
     std::vector<std::string> words;
     for (size_t at = 0; at < line.size();) {
       words.emplace_back(line.c_str() + at);
@@ -131,23 +132,22 @@ bool slurm_tells_the_same(const Launch& launch) {
 
 Status read_place(const Launcher& l, Launch* launch) {
   const auto unclear = [&l](const std::string& what) {
-    return Error{"started by " + std::string(l.who) + ", " + what +
-                 "; start it with a launcher that tells its ranks their place, as mpirun does"};
+    return Error{formatted(
+        "started by {}, {}; start it with a launcher that tells its ranks their place, as mpirun does", l.who,
+        what)};
   };
   if (getenv(l.rank) == nullptr)
     return unclear(std::string("which rank this is is not told (") + l.rank + ")");
   const int64_t rank = number_of(text_of(l.rank));
-  if (rank < 0)
-    return unclear(std::string("which rank this is is not told: ") + l.rank + "=" + text_of(l.rank));
+  if (rank < 0) return unclear(formatted("which rank this is is not told: {}={}", l.rank, text_of(l.rank)));
   const char* size = size_variable(l);
   if (size == nullptr)
-    return unclear(
-        "how many ranks there are is not told" +
-        (l.sizes.empty() ? std::string(" by any variable") : " (" + std::string(l.sizes.front()) + ")"));
+    return unclear("how many ranks there are is not told" +
+                   (l.sizes.empty() ? std::string(" by any variable") : formatted(" ({})", l.sizes.front())));
   const int64_t ranks = number_of(text_of(size));
   if (ranks <= rank)
-    return unclear("which rank this is is not told: " + std::string(l.rank) + "=" + text_of(l.rank) +
-                   " and " + size + "=" + text_of(size));
+    return unclear(formatted("which rank this is is not told: {}={} and {}={}", l.rank, text_of(l.rank), size,
+                             text_of(size)));
   launch->rank = static_cast<uint32_t>(rank);
   launch->ranks = static_cast<uint32_t>(ranks);
   launch->launched = true;

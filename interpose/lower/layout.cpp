@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/format.h"
 #include "interpose/lower/memory_map.h"
 
 namespace cropdl::lower {
@@ -82,8 +83,9 @@ Status settle_addresses(Process& p, const restart::Version& version) {
   if (kept) return {};
   if (p.boot.layout < kLayouts) start_over(p.boot);
   return Error{
-      kept.error().message + ", in " + std::to_string(p.boot.layout + 1) +
-      " layouts one after the other: the program had placed memory there itself (MAP_FIXED). Try again"};
+      formatted("{}, in {} layouts one after the other: the program had placed memory there itself "
+                "(MAP_FIXED). Try again",
+                kept.error().message, p.boot.layout + 1)};
 }
 
 void settled_in(const Boot& boot) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/format.h"
 #include "base/host.h"
 #include "interpose/lower/process_stat.h"
 
@@ -42,7 +43,7 @@ bool killed(const std::string& status) {
 
 bool is_ending(long pid) {
   const std::string process = std::to_string(pid);
-  return stat_says_ending(process) || killed(read_text("/proc/" + process + "/status"));
+  return stat_says_ending(process) || killed(read_text(formatted("/proc/{}/status", process)));
 }
 
 }  // namespace
@@ -63,14 +64,15 @@ Result<restart::Store> open_store(const std::string& directory, const restart::S
     const bool ending = job->pid != 0 && job->host == host_name() && is_ending(job->pid);
     if (waited() > (ending ? wait.ending_seconds : wait.grace_seconds)) {
       if (!ending) return store;
-      return Error{"store " + directory + ": the former job's process " + std::to_string(job->pid) +
-                   " has been killed, but has not ended within " +
-                   std::to_string(static_cast<int>(wait.ending_seconds)) + " s; try again when it is gone"};
+      return Error{
+          formatted("store {}: the former job's process {} has been killed, but has not ended within {} s; "
+                    "try again when it is gone",
+                    directory, job->pid, static_cast<int>(wait.ending_seconds))};
     }
     if (ending && !said && waited() > wait.say_after_seconds) {
       said = true;
-      wait.say("store " + directory + ": waiting for the former job's process " + std::to_string(job->pid) +
-               ", which has been killed, to end");
+      wait.say(formatted("store {}: waiting for the former job's process {}, which has been killed, to end",
+                         directory, job->pid));
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "base/say.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/donor.h"
@@ -41,14 +42,14 @@ Process& this_process() {
 namespace {
 std::string rank_prefix() {
   const Launch& launch = this_process().launch;
-  return launch.ranks > 1 ? "rank " + std::to_string(launch.rank) + ": " : "";
+  return launch.ranks > 1 ? formatted("rank {}: ", launch.rank) : "";
 }
 }  // namespace
 
 void die(const std::string& line) {
   const Process& p = this_process();
   const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
-  say(std::string(what) + ": " + rank_prefix() + line);
+  say(formatted("{}: {}{}", what, rank_prefix(), line));
   // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a
   // signal.
   if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
@@ -157,12 +158,13 @@ Status start_agent(Process& p) {
   // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
   // laid out already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-  p.rank = std::make_unique<Rank>(p.libraries, Rank::Saving{look_at_stopped_program, save_image},
-                                  p.boot.sanitizer.empty()
-                                      ? ""
-                                      : "programs built with " + p.boot.sanitizer +
-                                            " cannot be saved: their shadow memory spans terabytes",
-                                  p.launch.rank, p.launch.ranks);
+  p.rank = std::make_unique<Rank>(
+      p.libraries, Rank::Saving{look_at_stopped_program, save_image},
+      p.boot.sanitizer.empty()
+          ? ""
+          : formatted("programs built with {} cannot be saved: their shadow memory spans terabytes",
+                      p.boot.sanitizer),
+      p.launch.rank, p.launch.ranks);
   coord::AgentConfig config;
   config.directory = p.boot.directory;
   config.rank = p.launch.rank;

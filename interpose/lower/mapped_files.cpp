@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "interpose/lower/mapping_flags.h"
 
 namespace cropdl::lower {
@@ -73,9 +74,9 @@ std::string file_refusal(const Mapping& m) {
     const bool regular =
         m.inode != 0 && stat(m.path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode;
     if (m.has("mw") || (m.prot & PROT_WRITE) != 0 || !regular)
-      return "the shared mapping of " + name + " cannot be saved yet";
+      return formatted("the shared mapping of {} cannot be saved yet", name);
   } else if (is_device(m, &st) && !is_anonymous(m)) {
-    return "the mapping of the device " + name + " cannot be saved";
+    return formatted("the mapping of the device {} cannot be saved", name);
   }
   return "";
 }

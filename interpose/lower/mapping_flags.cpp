@@ -1,5 +1,7 @@
 #include "interpose/lower/mapping_flags.h"
 
+#include "base/format.h"
+
 #include <cpuid.h>
 #include <sys/mman.h>
 
@@ -88,19 +90,20 @@ std::string flags_refusal(const Mapping& m) {
   const auto place = [&m] {
     char text[64];
     snprintf(text, sizeof text, " at %" PRIx64 "-%" PRIx64, m.begin, m.end);
-    return text + (m.path.empty() ? std::string() : " (" + m.path + ")");
+    return text + (m.path.empty() ? std::string() : formatted(" ({})", m.path));
   };
   if (m.protection_key != 0 && m.prot != PROT_EXEC)  // the kernel gives that one a key of its own accord
-    return "memory with a protection key (pkey_mprotect)" + place() + " cannot be saved yet";
+    return formatted("memory with a protection key (pkey_mprotect){} cannot be saved yet", place());
   if (m.flags.empty()) return "this kernel does not tell the flags of mappings (VmFlags of /proc/self/smaps)";
   each_flag(m.flags, [&](const char* name) {
     if (!line.empty()) return;
     const Flag* flag = find(name);
     if (flag == nullptr)
-      line = "memory with the unknown flag '" + std::string(name, 2) + "' in /proc/self/smaps" + place() +
-             " cannot be saved by this CropDL";
+      line =
+          formatted("memory with the unknown flag '{}' in /proc/self/smaps{} cannot be saved by this CropDL",
+                    std::string(name, 2), place());
     else if (flag->what == kRefused)
-      line = flag->words + place() + " cannot be saved yet";
+      line = formatted("{}{} cannot be saved yet", flag->words, place());
   });
   return line;
 }
@@ -147,8 +150,8 @@ Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
     const bool matters =
         flag->advice == MADV_DONTFORK || flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP;
     if (madvise(reinterpret_cast<void*>(begin), end - begin, flag->advice) != 0 && matters)
-      trouble = std::string("this kernel refuses ") + flag->words +
-                ", which the program uses: " + errno_text(errno);
+      trouble =
+          formatted("this kernel refuses {}, which the program uses: {}", flag->words, errno_text(errno));
   });
   if (!trouble.empty()) return Error{trouble};
   return {};

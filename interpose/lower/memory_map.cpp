@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/format.h"
 #include "interpose/lower/mapping_flags.h"
 #include "interpose/lower/memory_policy.h"
 #include "interpose/seam/state.h"
@@ -21,8 +22,8 @@ namespace cropdl::lower {
 namespace {
 
 Error unknown_memory(int why) {
-  return {"cannot find out which memory is readable: " + errno_text(why) +
-          (why == EFBIG ? " (the program's hard limit of file sizes, RLIMIT_FSIZE)" : "")};
+  return {formatted("cannot find out which memory is readable: {}{}", errno_text(why),
+                    why == EFBIG ? " (the program's hard limit of file sizes, RLIMIT_FSIZE)" : "")};
 }
 
 constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
@@ -83,7 +84,8 @@ class OpenedUp {
   OpenedUp& operator=(const OpenedUp&) = delete;
   Status status() const {
     if (error_ == 0) return {};
-    return Error{"cannot read the program's memory " + range(begin_, end_) + ": " + errno_text(error_)};
+    return Error{
+        formatted("cannot read the program's memory {}: {}", range(begin_, end_), errno_text(error_))};
   }
 
  private:
@@ -112,9 +114,9 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
     if (!readable_pages(memory, r.begin, r.end, &readable)) return unknown_memory(errno);
     if (readable != std::vector<PageRun>{r})
       return Error{
-          "the program's memory at " + range(r.begin, r.end) +
-          " cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel that does not tell them from "
-          "others, or broken memory"};
+          formatted("the program's memory at {} cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel "
+                    "that does not tell them from others, or broken memory",
+                    range(r.begin, r.end))};
     region.present.push_back({r.begin, r.end});
   }
   std::sort(region.present.begin(), region.present.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
@@ -152,8 +154,9 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
   const FileIdentity& id = file.identity;
   const bool beyond = id.inode == 0 || m.offset + (missing - m.begin) >= static_cast<uint64_t>(id.size);
   if (tail && beyond) return {};
-  return Error{"the program's memory " + range(m.begin, m.end) + " (" + m.path +
-               ") cannot be read: its file has become shorter, or its disk fails"};
+  return Error{
+      formatted("the program's memory {} ({}) cannot be read: its file has become shorter, or its disk fails",
+                range(m.begin, m.end), m.path)};
 }
 
 // Whether mlockall(MCL_FUTURE) holds shows in a mapping that is made now.
@@ -247,7 +250,7 @@ Status decorate(const restart::Region& r, const RegionState& s) {
 
 Status protect(const restart::Region& r) {
   if (mprotect(pointer(r.begin), r.end - r.begin, static_cast<int>(r.prot)) == 0) return {};
-  return Error{"cannot protect " + range(r.begin, r.end) + ": " + errno_text(errno)};
+  return Error{formatted("cannot protect {}: {}", range(r.begin, r.end), errno_text(errno))};
 }
 
 Status lock_and_seal(const restart::Region& r, const RegionState& s) {
@@ -256,8 +259,9 @@ Status lock_and_seal(const restart::Region& r, const RegionState& s) {
     const bool partly =
         r.prot == PROT_NONE || !s.guards.empty() || s.file.has_value();  // not all can be there
     if (syscall(SYS_mlock2, r.begin, r.end - r.begin, on_fault) != 0 && !(partly && errno == ENOMEM))
-      return Error{"cannot lock the memory that the program had locked (mlock): " + errno_text(errno) +
-                   "; raise ulimit -l"};
+      return Error{
+          formatted("cannot lock the memory that the program had locked (mlock): {}; raise ulimit -l",
+                    errno_text(errno))};
   }
   if (has_flag(s.flags, "sl") && syscall(kSeal, r.begin, r.end - r.begin, 0) != 0)
     return Error{"cannot seal the memory that the program had sealed (mseal, Linux 6.10): " +
@@ -364,7 +368,7 @@ Status reserve_addresses(const restart::ImageReader& image) {
       continue;
     }
     release_addresses();
-    return Error{"the program's addresses " + range(r.begin, r.end) + " are taken in this process"};
+    return Error{formatted("the program's addresses {} are taken in this process", range(r.begin, r.end))};
   }
   return {};
 }
@@ -373,7 +377,8 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
   const auto& regions = image.regions();
   for (const auto& r : regions)
     if (state.of(r.begin, r.end) == nullptr)
-      return Error{image.path() + ": its metadata says nothing of the memory " + range(r.begin, r.end)};
+      return Error{
+          formatted("{}: its metadata says nothing of the memory {}", image.path(), range(r.begin, r.end))};
   for (size_t i = 0; i < regions.size(); ++i) {
     const auto& r = regions[i];
     const RegionState& s = *state.of(r.begin, r.end);
@@ -383,10 +388,11 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
     Status done;
     if (p != pointer(r.begin)) {
       const int why = errno;
-      done = Error{"the program's memory " + range(r.begin, r.end) +
-                   (why == EEXIST ? " is taken in this process"
-                                  : " cannot be mapped: " + errno_text(why) +
-                                        (why == ENOMEM ? " (ulimit -v or -d, or too little memory)" : ""))};
+      done = Error{formatted(
+          "the program's memory {}{}", range(r.begin, r.end),
+          why == EEXIST ? " is taken in this process"
+                        : formatted(" cannot be mapped: {}{}", errno_text(why),
+                                    why == ENOMEM ? " (ulimit -v or -d, or too little memory)" : ""))};
     } else {
       done = decorate(r, s);
     }
@@ -422,7 +428,8 @@ Status load_references(const restart::ImageReader& image, const MemoryState& sta
       restart::FilePages original(s.file->path, r.begin, s.file->offset);
       done = image.load_referenced(i, original);
     } else {
-      done = Error{image.path() + ": its metadata names no file for the memory " + range(r.begin, r.end)};
+      done = Error{
+          formatted("{}: its metadata names no file for the memory {}", image.path(), range(r.begin, r.end))};
     }
     if (done) continue;
     unmap_memory(image);
@@ -464,13 +471,15 @@ Status finish_memory(const restart::ImageReader& image, const MemoryState& state
     if (Status done = lock_and_seal(r, s); !done) return done;
   }
   if (state.lock_future != 0 && mlockall(state.lock_future) != 0)
-    return Error{"cannot lock future memory as the program had asked for (mlockall): " + errno_text(errno) +
-                 "; raise ulimit -l"};
+    return Error{
+        formatted("cannot lock future memory as the program had asked for (mlockall): {}; raise ulimit -l",
+                  errno_text(errno))};
   if (!gone.empty())
-    *note = gone.front() +
-            (gone.size() > 1 ? " and " + std::to_string(gone.size() - 1) + " more files that" : " that") +
-            " the program had mapped " + (gone.size() > 1 ? "are" : "is") +
-            " gone or changed: the contents come from the image, the memory belongs to no file any more";
+    *note = formatted(
+        "{}{} the program had mapped {} gone or changed: the contents come from the image, the memory "
+        "belongs to no file any more",
+        gone.front(), gone.size() > 1 ? formatted(" and {} more files that", gone.size() - 1) : " that",
+        gone.size() > 1 ? "are" : "is");
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "interpose/lower/metadata.h"
 
+#include "base/format.h"
 #include "base/json.h"
 
 namespace cropdl::lower {
@@ -104,7 +105,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("threads").get_to(m.threads);
     return m;
   } catch (const json::exception& e) {
-    return Error{where + ": its metadata lacks a field (" + e.what() + ")"};
+    return Error{formatted("{}: its metadata lacks a field ({})", where, e.what())};
   }
 }
 

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/format.h"
 #include "interpose/lower/descriptors.h"
 #include "interpose/seam/state.h"
 
@@ -55,34 +56,36 @@ bool is_at_its_end(int fd, const struct stat& st) {
 
 // What no restart could open again, or would open as something else; "" if there is nothing to say.
 std::string why_not(int fd, const struct stat& st, const std::string& path) {
-  const std::string number = " (descriptor " + std::to_string(fd) + ")";
+  const std::string number = formatted(" (descriptor {})", fd);
   if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISCHR(st.st_mode))
-    return kind_of(st, path) + number + " cannot be saved yet" + advice_on_given(fd);
+    return formatted("{}{} cannot be saved yet{}", kind_of(st, path), number, advice_on_given(fd));
   if (S_ISCHR(st.st_mode) && !is_stateless_device(st))
-    return "the device " + path + number + " cannot be saved yet: it has a state of its own";
+    return formatted("the device {}{} cannot be saved yet: it has a state of its own", path, number);
   struct statfs fs {};
   if (fstatfs(fd, &fs) == 0 && fs.f_type == 0x19800202 /* MQUEUE_MAGIC, ipc/mqueue.c */)
-    return "the POSIX message queue " + path + number + " cannot be saved yet";
+    return formatted("the POSIX message queue {}{} cannot be saved yet", path, number);
   if (fs.f_type == PROC_SUPER_MAGIC && path.rfind("/proc/", 0) == 0 && path[6] >= '0' && path[6] <= '9')
-    return path + number + " cannot be saved: it is of this very process; close it before the checkpoint";
+    return formatted("{}{} cannot be saved: it is of this very process; close it before the checkpoint", path,
+                     number);
   struct stat there {};
   if (path.empty())
-    return "the file of " + number.substr(2, number.size() - 3) +
-           " has a path that is too long to be opened again";
+    return formatted("the file of {} has a path that is too long to be opened again",
+                     number.substr(2, number.size() - 3));
   if (path[0] == '/' && stat(path.c_str(), &there) != 0 && errno != ENOENT && errno != ENOTDIR)
-    return "the program's file " + path + number + " cannot be looked at by its name: " + errno_text(errno);
+    return formatted("the program's file {}{} cannot be looked at by its name: {}", path, number,
+                     errno_text(errno));
   if (path[0] != '/' || stat(path.c_str(), &there) != 0 || there.st_dev != st.st_dev ||
       there.st_ino != st.st_ino)
-    return std::string(S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ") + path + number +
-           " cannot be saved yet: no restart could open it by its name";
+    return formatted("{}{}{} cannot be saved yet: no restart could open it by its name",
+                     S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ", path, number);
   return "";
 }
 
 std::string unseen_ways(bool mpi) {
   const uint32_t unseen = seam::state()->unseen;
   if ((unseen & seam::kUnseenTooHigh) != 0)
-    return "the program has used a descriptor above " + std::to_string(seam::kMaxDescriptors - 1) +
-           ", which cannot be saved";
+    return formatted("the program has used a descriptor above {}, which cannot be saved",
+                     seam::kMaxDescriptors - 1);
   if ((unseen & seam::kUnseenSharedTable) != 0)
     return "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed "
            "is not known";
@@ -112,7 +115,7 @@ std::string interrupted_by_a_stop() {
     if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
     // The agent's thread has a table of its own; the names of the program's are those of the main thread.
     char link[64];
-    const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), link, sizeof link - 1);
+    const ssize_t n = readlink(formatted("/proc/self/fd/{}", fd).c_str(), link, sizeof link - 1);
     if (n <= 0) continue;
     link[n] = 0;
     struct stat st {};
@@ -136,7 +139,7 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
     if (!seam::owns_file(state, fd)) continue;
     struct stat st {};
     if (fstat(fd, &st) != 0) continue;
-    const std::string number = " (descriptor " + std::to_string(fd) + ")";
+    const std::string number = formatted(" (descriptor {})", fd);
     OpenFile f;
     f.fd = fd;
     f.flags = fcntl(fd, F_GETFL);
@@ -147,17 +150,18 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
       f.standard = s;
     if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
       if (!is_at_its_end(fd, st))
-        return Error{"the standard input is " + kind_of(st, "") +
-                     " of which the program has read, and what was read cannot be had again; give it a file "
-                     "instead (< FILE)"};
+        return Error{
+            formatted("the standard input is {} of which the program has read, and what was read cannot be "
+                      "had again; give it a file instead (< FILE)",
+                      kind_of(st, ""))};
       f.ended = true;
     }
     const std::string link = descriptor_link(fd);
     if (has_file_lock(fd) && (stream == nullptr || !stream->locked))
-      return Error{"a file lock or lease on " + link + number + " cannot be saved yet"};
+      return Error{formatted("a file lock or lease on {}{} cannot be saved yet", link, number)};
     if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
-      return Error{"SIGIO or SIGURG for " + link + number +
-                   " (fcntl F_SETOWN or F_SETSIG) cannot be saved yet"};
+      return Error{formatted("SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet",
+                             link, number)};
     if (f.standard < 0) {
       f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
       f.path = link;
@@ -165,7 +169,7 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
       if (S_ISREG(st.st_mode)) {
         auto id = identify_file(fd, "");
-        if (!id) return Error{link + number + ": " + id.error().message};
+        if (!id) return Error{formatted("{}{}: {}", link, number, id.error().message)};
         f.identity = *id;
         if ((f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
       }
@@ -174,9 +178,10 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
   }
   // A restart needs descriptors of its own above the program's.
   if (!files.empty() && static_cast<rlim_t>(files.back().fd) + kOwnDescriptors >= hard_limit_at_start)
-    return Error{"the program's descriptor " + std::to_string(files.back().fd) +
-                 " leaves no room above it for a restart below the hard limit (ulimit -Hn " +
-                 std::to_string(hard_limit_at_start) + "); use lower numbers or raise that"};
+    return Error{
+        formatted("the program's descriptor {} leaves no room above it for a restart below the hard limit "
+                  "(ulimit -Hn {}); use lower numbers or raise that",
+                  files.back().fd, hard_limit_at_start)};
   return files;
 }
 

@@ -1,5 +1,7 @@
 #include "interpose/lower/process_stat.h"
 
+#include "base/format.h"
+
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -7,7 +9,7 @@
 namespace cropdl::lower {
 
 std::vector<std::string> process_stat(const std::string& process) {
-  std::ifstream in("/proc/" + process + "/stat");
+  std::ifstream in(formatted("/proc/{}/stat", process));
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   const size_t end = text.rfind(')');  // the name before it may contain anything
   if (end == std::string::npos) return {};

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/format.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/lower/memory_map.h"
@@ -50,7 +51,7 @@ std::string timers() {
   for (const auto& t : all) {
     itimerval value{};
     if (getitimer(t.which, &value) == 0 && (value.it_value.tv_sec != 0 || value.it_value.tv_usec != 0))
-      return std::string("the running timer ") + t.name + " cannot be saved yet";
+      return formatted("the running timer {} cannot be saved yet", t.name);
   }
   return "";
 }
@@ -61,17 +62,15 @@ std::string system_v() {
   for (uint32_t i = 0; i < std::min(known.semaphores, known.kMax); ++i) {
     semid_ds status{};
     if (semctl(known.semaphore[i], 0, IPC_STAT, &status) == 0 || errno == EACCES)
-      return "the System V semaphore set " + std::to_string(known.semaphore[i]) + " (semget)" + cannot +
-             "IPC_RMID)";
+      return formatted("the System V semaphore set {} (semget){}IPC_RMID)", known.semaphore[i], cannot);
   }
   for (uint32_t i = 0; i < std::min(known.queues, known.kMax); ++i) {
     msqid_ds status{};
     if (msgctl(known.queue[i], IPC_STAT, &status) == 0 || errno == EACCES)
-      return "the System V message queue " + std::to_string(known.queue[i]) + " (msgget)" + cannot +
-             "IPC_RMID)";
+      return formatted("the System V message queue {} (msgget){}IPC_RMID)", known.queue[i], cannot);
   }
   if (std::max(known.semaphores, known.queues) > known.kMax)
-    return "more than " + std::to_string(known.kMax) + " System V semaphore sets or message queues were used";
+    return formatted("more than {} System V semaphore sets or message queues were used", known.kMax);
   return "";
 }
 

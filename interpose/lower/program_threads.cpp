@@ -17,6 +17,7 @@
 #include <ctime>
 #include <functional>
 
+#include "base/format.h"
 #include "base/json.h"
 #include "interpose/lower/clocks.h"
 #include "interpose/lower/low_block.h"
@@ -56,7 +57,7 @@ bool queue_suspend_signal(pid_t tid) {
 }
 
 std::string name_of(const ThreadRecord& t, const std::string& comm) {
-  return "thread " + std::to_string(t.upper_tid) + " (" + comm + ")";
+  return formatted("thread {} ({})", t.upper_tid, comm);
 }
 
 // --- Work of the LH on a thread of the program that is parked, or has just been made: what the kernel tells
@@ -196,9 +197,10 @@ Result<uint64_t> first_stacks(size_t count) {
 constexpr uint64_t kThread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 
 Error cannot_make(size_t made, size_t count, long error) {
-  return Error{"the program has " + std::to_string(count + 1) + " threads, and no more than " +
-               std::to_string(made + 1) + " can be had here: " + errno_text(static_cast<int>(-error)) +
-               " (ulimit -u, or the pids limit of a batch system)"};
+  return Error{
+      formatted("the program has {} threads, and no more than {} can be had here: {} (ulimit -u, or the pids "
+                "limit of a batch system)",
+                count + 1, made + 1, errno_text(static_cast<int>(-error)))};
 }
 
 }  // namespace
@@ -350,8 +352,8 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     if (!differs.empty() && ++lost == 1) example = name_of(t, saved.name) + ": " + differs;
   }
   if (lost != 0)
-    *note = "not put back of the program's threads, which have what the main thread has: " + example +
-            (lost > 1 ? ", and likewise of " + std::to_string(lost - 1) + " more" : "");
+    *note = formatted("not put back of the program's threads, which have what the main thread has: {}{}",
+                      example, lost > 1 ? formatted(", and likewise of {} more", lost - 1) : "");
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "base/format.h"
 #include "interpose/lower/process_state.h"
 #include "interpose/lower/program_threads.h"
 
@@ -52,9 +53,10 @@ std::string Rank::place_refusal() const {
   if (ranks_ == 0 || !place) return "";
   const auto [rank, size] = *place;
   if (rank == static_cast<int>(rank_) && size == static_cast<int>(ranks_)) return "";
-  return "the launcher started rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) +
-         ", but to its MPI it is rank " + std::to_string(rank) + " of " + std::to_string(size) +
-         "; start it with a launcher of that MPI (srun: --mpi=...)";
+  return formatted(
+      "the launcher started rank {} of {}, but to its MPI it is rank {} of {}; start it with a launcher of "
+      "that MPI (srun: --mpi=...)",
+      rank_, ranks_, rank, size);
 }
 
 bool Rank::try_stop() {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "base/say.h"
 #include "interpose/lower/descriptors.h"
 #include "interpose/lower/raised_limit.h"
@@ -21,7 +22,7 @@ namespace cropdl::lower {
 namespace {
 
 Error refuse(const OpenFile& f, const std::string& why) {
-  return {"the program's file " + f.path + " (descriptor " + std::to_string(f.fd) + "): " + why};
+  return {formatted("the program's file {} (descriptor {}): {}", f.path, f.fd, why)};
 }
 
 std::optional<RaisedLimit> raised;  // of descriptors, until the program's are in place
@@ -74,7 +75,7 @@ bool is_real_file(const OpenFile& f) {
 }
 
 std::string sizes(const FileIdentity& now, const FileIdentity& then) {
-  return "(" + std::to_string(now.size) + " bytes, then " + std::to_string(then.size) + " bytes)";
+  return formatted("({} bytes, then {} bytes)", now.size, then.size);
 }
 
 // The contents are looked at by one of the names that the program had opened the file by.
@@ -84,14 +85,15 @@ FileVerdict check_other_name(const OpenFile& f, const FileContent& content, File
   for (const auto& [name, found] : {std::pair{&content.path, &first}, {&f.path, &now}})
     if (!*found)
       return {FileVerdict::kMissing,
-              refuse(f, "was the same file as " + content.path + " when the checkpoint was taken, and " +
-                            *name + " is gone; put it back (ln) and try again")
+              refuse(f, formatted("was the same file as {} when the checkpoint was taken, and {} is gone; "
+                                  "put it back (ln) and try again",
+                                  content.path, *name))
                   .message};
   if (policy == FilesPolicy::kKeep || (first->device == now->device && first->inode == now->inode)) return {};
   return {FileVerdict::kRefused,
-          refuse(f, "was the same file as " + content.path +
-                        " when the checkpoint was taken (a hard link), and is another one now; put it back "
-                        "(ln) and try again")
+          refuse(f, formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
+                              "another one now; put it back (ln) and try again",
+                              content.path))
               .message};
 }
 
@@ -105,9 +107,9 @@ FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPol
                 .message};
   if (policy != FilesPolicy::kFail) return {};  // and files_left_alone() says it
   return {FileVerdict::kRefused,
-          refuse(f, "is not as it was when the checkpoint was taken " + sizes(now, f.identity) +
-                        ", and --files=fail accepts no difference; put it back, or read on in it as it is "
-                        "without that option")
+          refuse(f, formatted("is not as it was when the checkpoint was taken {}, and --files=fail accepts "
+                              "no difference; put it back, or read on in it as it is without that option",
+                              sizes(now, f.identity)))
               .message};
 }
 
@@ -129,8 +131,10 @@ Status make_room_for(int highest, const std::vector<int>& inherited) {
   }
   for (const int fd : open_descriptors())
     if (fd > 2 && fd <= highest && is_own_descriptor(fd))
-      return Error{"the program has descriptors up to " + std::to_string(highest) +
-                   ", and there is no room above them; raise the limit (ulimit -n)"};
+      return Error{
+          formatted("the program has descriptors up to {}, and there is no room above them; raise the limit "
+                    "(ulimit -n)",
+                    highest)};
   return {};
 }
 
@@ -228,8 +232,8 @@ std::string files_left_alone(const SavedFiles& saved) {
     if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it is as it was
     const auto now = identify_file(f.fd, "");
     if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;
-    text += (text.empty() ? "" : ", ") + f.path + " is not as it was at the checkpoint" +
-            (now ? " " + sizes(*now, f.identity) : "") + " and is used as it is";
+    text += formatted("{}{} is not as it was at the checkpoint{} and is used as it is",
+                      text.empty() ? "" : ", ", f.path, now ? " " + sizes(*now, f.identity) : "");
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "base/say.h"
 #include "coord/link.h"
 #include "interpose/lower/layout.h"
@@ -44,10 +45,10 @@ std::string missing_library(const Process& p, const Metadata& m) {
     if (here == nullptr && saved.number == seam::kLibraryMpi)
       return "the program needs an MPI; start cropdl-restart with mpirun";
     if (here == nullptr)
-      return "the program needs " + saved.implementation + ", which this lower half does not have";
+      return formatted("the program needs {}, which this lower half does not have", saved.implementation);
     if (saved.implementation != here->implementation() && !saved.only_functions.empty())
-      return "the program uses " + saved.only_functions.front() + ", which only " + saved.implementation +
-             " has; restart it under that one";
+      return formatted("the program uses {}, which only {} has; restart it under that one",
+                       saved.only_functions.front(), saved.implementation);
   }
   return "";
 }
@@ -55,11 +56,11 @@ std::string missing_library(const Process& p, const Metadata& m) {
 // Refuses for reasons that no older version would heal.
 std::string why_not_here(const Process& p, const Metadata& m) {
   if (m.ranks != p.launch.ranks)
-    return "the version has " + std::to_string(m.ranks) + " ranks, but " + std::to_string(p.launch.ranks) +
-           " were started; use mpirun -n " + std::to_string(m.ranks);
-  if (m.rank != p.launch.rank) return "its image is of rank " + std::to_string(m.rank);
+    return formatted("the version has {} ranks, but {} were started; use mpirun -n {}", m.ranks,
+                     p.launch.ranks, m.ranks);
+  if (m.rank != p.launch.rank) return formatted("its image is of rank {}", m.rank);
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
-    return "this CPU lacks " + missing.front() + ", which the program was started with";
+    return formatted("this CPU lacks {}, which the program was started with", missing.front());
   if (auto line = missing_library(p, m); !line.empty()) return line;
   return "";
 }
@@ -93,23 +94,21 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
   if (!version.damage.empty()) return kDamaged + version.damage;
   if (version.manifest.ranks != p.launch.ranks)
     return kRefused +
-           ("version " + std::to_string(version.number) + " has " + std::to_string(version.manifest.ranks) +
-            " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
-            std::to_string(version.manifest.ranks));
+           (formatted("version {} has {} ranks, but {} were started; use mpirun -n {}", version.number,
+                      version.manifest.ranks, p.launch.ranks, version.manifest.ranks));
   if (version.manifest.seam > seam::kSeamVersion)
-    return kRefused + ("version " + std::to_string(version.number) + " was written by a newer CropDL (seam " +
-                       std::to_string(version.manifest.seam) + ", this one knows " +
-                       std::to_string(seam::kSeamVersion) + "); restart it with that one");
+    return kRefused + (formatted("version {} was written by a newer CropDL (seam {}, this one knows {}); "
+                                 "restart it with that one",
+                                 version.number, version.manifest.seam, seam::kSeamVersion));
   if (version.manifest.seam < seam::kOldestSeam)
-    return kRefused +
-           ("version " + std::to_string(version.number) + " was written by an older CropDL (seam " +
-            std::to_string(version.manifest.seam) + ", this one needs at least " +
-            std::to_string(seam::kOldestSeam) + "); restart it with that one");
+    return kRefused + (formatted("version {} was written by an older CropDL (seam {}, this one needs at "
+                                 "least {}); restart it with that one",
+                                 version.number, version.manifest.seam, seam::kOldestSeam));
   if (!candidate.damage.empty()) return kDamaged + candidate.damage;
   auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
-    return kDamaged + image->path() + ": is not the image that the manifest names";
+    return formatted("{}{}: is not the image that the manifest names", kDamaged, image->path());
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
   const SavedFiles saved{metadata.files, metadata.contents, version.directory, policy};
   // A file that is gone may not have been open when an older version was taken.
@@ -150,8 +149,7 @@ std::string agree(Process& p, const std::string& mine) {
   auto all = p.agent->exchange(mine);
   if (!all) die_of_loss(p, all.error().message);
   for (size_t r = 0; r < all->size(); ++r)
-    if ((*all)[r] != kFine)
-      return (*all)[r].substr(0, 1) + "rank " + std::to_string(r) + ": " + (*all)[r].substr(1);
+    if ((*all)[r] != kFine) return formatted("{}rank {}: {}", (*all)[r].substr(0, 1), r, (*all)[r].substr(1));
   return "";
 }
 
@@ -162,8 +160,7 @@ std::string gather(Process& p, const std::string& mine) {
   std::string line;
   for (size_t r = 0; r < all->size(); ++r)
     if (!(*all)[r].empty())
-      line += (line.empty() ? "" : "; ") + (all->size() > 1 ? "rank " + std::to_string(r) + ": " : "") +
-              (*all)[r];
+      line += (line.empty() ? "" : "; ") + (all->size() > 1 ? formatted("rank {}: ", r) : "") + (*all)[r];
   return line;
 }
 
@@ -222,18 +219,17 @@ void restart_program(Process& p) {
   if (!policy) die_together(p, policy.error().message);
   const std::vector<Candidate> candidates = read_candidates(p, reader->all_versions());
   if (candidates.empty())
-    die_together(
-        p, p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
-                                                   : ": has no version " + std::to_string(p.boot.version)));
+    die_together(p,
+                 p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
+                                                         : formatted(": has no version {}", p.boot.version)));
   const auto newest = std::find_if(candidates.begin(), candidates.end(),
                                    [](const Candidate& c) { return c.version.damage.empty(); });
   if (newest == candidates.end())
-    die_together(p, p.boot.directory + ": no version is whole: " + candidates.front().damage);
+    die_together(p, formatted("{}: no version is whole: {}", p.boot.directory, candidates.front().damage));
   const restart::Manifest* const known = &newest->version.manifest;
   if (known->ranks != p.launch.ranks)
-    die_together(p, "the versions in " + p.boot.directory + " have " + std::to_string(known->ranks) +
-                        " ranks, but " + std::to_string(p.launch.ranks) + " were started; use mpirun -n " +
-                        std::to_string(known->ranks));
+    die_together(p, formatted("the versions in {} have {} ranks, but {} were started; use mpirun -n {}",
+                              p.boot.directory, known->ranks, p.launch.ranks, known->ranks));
   p.program = known->program;
   p.arguments = known->args;
   if (auto s = settle_addresses(p, newest->version); !s) die(s.error().message);
@@ -265,9 +261,9 @@ void restart_program(Process& p) {
     else
       release_addresses();
     if (verdict[0] == kRefused) die_together(p, verdict.substr(1));
-    say(p, "version " + std::to_string(candidate.version.number) + " cannot be used: " + verdict.substr(1));
+    say(p, formatted("version {} cannot be used: {}", candidate.version.number, verdict.substr(1)));
   }
-  if (chosen == nullptr) die_together(p, "no version in " + p.boot.directory + " could be loaded");
+  if (chosen == nullptr) die_together(p, formatted("no version in {} could be loaded", p.boot.directory));
   if (p.versions) p.versions->set_parent(chosen->version.number);
 
   const Metadata& m = chosen->metadata;
@@ -275,7 +271,7 @@ void restart_program(Process& p) {
   if (p.boot.save_files == 0) p.boot.save_files = m.save_files;
   p.boot.by_reference = m.by_reference;
   std::string trouble;
-  if (chdir(m.cwd.c_str()) != 0) trouble = "the program's directory " + m.cwd + " is gone";
+  if (chdir(m.cwd.c_str()) != 0) trouble = formatted("the program's directory {} is gone", m.cwd);
   if (trouble.empty())
     if (auto s = place_files(saved); !s) trouble = s.error().message;
   std::string note;
@@ -299,13 +295,13 @@ void restart_program(Process& p) {
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   for (const std::string& mine : {done, files_left_alone(saved), note})
     if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
-  say(p, "continues from version " + std::to_string(chosen->version.number));
+  say(p, formatted("continues from version {}", chosen->version.number));
   for (const SavedLibrary& saved : m.libraries) {
     const std::string here = p.libraries.by_number(saved.number)->implementation();
     if (saved.implementation != here)
-      say(p, "saved under " + saved.implementation + ", continued under " + here +
-                 ": the state is the same bit for bit, but floating-point reductions may now add in another "
-                 "order");
+      say(p, formatted("saved under {}, continued under {}: the state is the same bit for bit, but "
+                       "floating-point reductions may now add in another order",
+                       saved.implementation, here));
   }
   continue_program(m.threads);
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/format.h"
 #include "base/random.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/initial_stack.h"
@@ -93,8 +94,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   if (!interpreter) die(interpreter.error().message);
   auto* state = seam::state();
   for (const int fd : p.inherited.programs) {
-    if (fd >= static_cast<int>(seam::kMaxDescriptors))
-      die("descriptor " + std::to_string(fd) + " is too high");
+    if (fd >= static_cast<int>(seam::kMaxDescriptors)) die(formatted("descriptor {} is too high", fd));
     seam::set_owned(state, static_cast<uint64_t>(fd), true);
     if (fd < 3) state->streams[fd] = static_cast<uint8_t>(fd + 1);
   }

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/format.h"
 #include "interpose/handles/heap_step.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/libraries.h"
@@ -27,8 +28,8 @@ Status map_at(uint64_t address, size_t size, int prot, const char* what) {
   void* p = mmap(reinterpret_cast<void*>(address), size, prot,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(address))
-    return Error{std::string("cannot map ") + what +
-                 " of the upper half at its fixed address: " + errno_text(errno)};
+    return Error{
+        formatted("cannot map {} of the upper half at its fixed address: {}", what, errno_text(errno))};
   return {};
 }
 

@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <string>
 
+#include "base/format.h"
 #include "coord/client.h"
 #include "restart/store.h"
 
 namespace {
 
+using cropdl::formatted;
 using namespace cropdl::restart;
 
 // A request is answered with a refusal within this time when no checkpoint can begin (job dead, or busy).
@@ -108,15 +110,15 @@ int verify(const std::string& directory, uint64_t number) {
     found = true;
     if (cropdl::Status whole = verify_version(version); !whole) {
       good = false;
-      fail(cropdl::Error{"version " + std::to_string(version.number) + ": " + whole.error().message});
+      fail(cropdl::Error{formatted("version {}: {}", version.number, whole.error().message)});
       continue;
     }
     std::printf("version %lu: good, %zu image%s, %s\n", version.number, version.manifest.images.size(),
                 version.manifest.images.size() == 1 ? "" : "s", amount(version.manifest.bytes()).c_str());
   }
   if (found) return good ? 0 : 1;
-  return fail(cropdl::Error{"store " + directory + ": holds no version" +
-                            (number != 0 ? " " + std::to_string(number) : "")});
+  return fail(cropdl::Error{
+      formatted("store {}: holds no version{}", directory, number != 0 ? formatted(" {}", number) : "")});
 }
 
 int checkpoint(const std::string& directory) {
@@ -136,7 +138,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return "cropdl: " + std::string(error.what()) + " (see cropdl --help)\n";
+    return cropdl::formatted("cropdl: {} (see cropdl --help)\n", error.what());
   });
   std::string directory;
   uint64_t number = 0;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <string>
 
+#include "base/format.h"
 #include "base/say.h"
 #include "interpose/mpi/lower/runtime.h"
 #include "interpose/seam/type_contents.h"
@@ -21,9 +22,10 @@ namespace cropdl::mpi::generated {
 inline int missing_function(const char* name) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
-    cropdl::say(std::string("cropdl: ") + name +
-                " is not offered by the MPI underneath; the call returns an error. Run "
-                "under the program's own MPI to use it.");
+    cropdl::say(
+        formatted("cropdl: {} is not offered by the MPI underneath; the call returns an error. Run under the "
+                  "program's own MPI to use it.",
+                  name));
   }
   return seam::kErrUnsupportedOperation;
 }

@@ -1,4 +1,5 @@
 // MPI as a library of the lower half (interpose/lower/library.h says who calls what when).
+#include "base/format.h"
 #include "interpose/lower/libraries.h"
 
 #include <algorithm>
@@ -72,8 +73,9 @@ class Runtime final : public lower::Library {
     if (state->version > kStateVersion) return Error{"cannot restart: the image was made by a newer CropDL"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
       if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
-        return Error{std::string("cannot restart under this MPI (") + kName + "): the program uses " +
-                     function_name(f) + ", which it does not have; restart under the MPI the job began with"};
+        return Error{formatted(
+            "{}{}): the program uses {}, which it does not have; restart under the MPI the job began with",
+            "cannot restart under this MPI (", kName, function_name(f))};
       }
     }
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
@@ -152,7 +154,7 @@ class Runtime final : public lower::Library {
 
   void resume() override {
     if (const int code = post_parked(); code != MPI_SUCCESS)
-      say("a pending receive cannot be posted again: %s", mpi_error(code).c_str());
+      say_of_rank("a pending receive cannot be posted again: " + mpi_error(code));
   }
 
  private:
@@ -195,7 +197,7 @@ class Runtime final : public lower::Library {
       default:
         break;
     }
-    return std::string(function_name(maker)) + ": " + what + " is alive that cannot be saved";
+    return formatted("{}: {} is alive that cannot be saved", function_name(maker), what);
   }
 
   Status replay() {
@@ -206,9 +208,10 @@ class Runtime final : public lower::Library {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (rank != saved_rank || size != saved_size) {
-      return Error{"cannot restart: the image is of rank " + std::to_string(saved_rank) + " of " +
-                   std::to_string(saved_size) + ", this process is rank " + std::to_string(rank) + " of " +
-                   std::to_string(size) + "; start as many processes as the job had"};
+      return Error{
+          formatted("cannot restart: the image is of rank {} of {}, this process is rank {} of {}; start as "
+                    "many processes as the job had",
+                    saved_rank, saved_size, rank, size)};
     }
     state->wtime_offset = state->wtime_at_save - MPI_Wtime();
     if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
@@ -224,8 +227,8 @@ class Runtime final : public lower::Library {
       for (handles::Handle h : tables->in_order(static_cast<uint32_t>(c.kind))) {
         code = c.remake(h);
         if (code == MPI_SUCCESS) continue;
-        return Error{std::string("cannot restart: ") + function_name(tables->slot(h)->maker) +
-                     " fails when it is made again: " + mpi_error(code)};
+        return Error{formatted("cannot restart: {} fails when it is made again: {}",
+                               function_name(tables->slot(h)->maker), mpi_error(code))};
       }
     }
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/format.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -82,8 +83,8 @@ namespace {
 Vid create(Kind kind, uint64_t word, uint32_t maker) {
   const Vid vid = tables->create(static_cast<uint32_t>(kind), maker);
   if (!vid) {
-    say("%s: more than %u objects of one kind are alive", function_name(maker),
-        kCapacity - seam::kFirstDynamic);
+    say_of_rank(formatted("{}: more than {} objects of one kind are alive", function_name(maker),
+                          kCapacity - seam::kFirstDynamic));
     return seam::make_vid(kind, 0);
   }
   rebind_handle(vid, word);

@@ -4,6 +4,7 @@
 // checkpoint meanwhile).
 #include <utility>
 
+#include "base/format.h"
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
@@ -63,7 +64,8 @@ size_t take_thunk(const Payload& p, Vid vid) {
 int make(const Payload& p, Vid vid, MPI_Op* made) {
   const size_t n = take_thunk(p, vid);
   if (n == kThunks) {
-    say("MPI_Op_create: more than %zu operations are alive; free those no longer needed", kThunks);
+    say_of_rank(
+        formatted("MPI_Op_create: more than {} operations are alive; free those no longer needed", kThunks));
     return MPI_ERR_INTERN;
   }
   const int code = MPI_Op_create(kPool[n], static_cast<int>(p.commute & 1), made);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/format.h"
 #include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
@@ -40,7 +41,7 @@ Vid take_record() {
     state->request_free = request_record(index)->next;
   } else {
     if (state->request_top >= kCapacity) {
-      say("more than %u requests are alive", kCapacity - seam::kFirstDynamic);
+      say_of_rank(formatted("more than {} requests are alive", kCapacity - seam::kFirstDynamic));
       return kNullRequest;
     }
     index = state->request_top++;
@@ -203,9 +204,8 @@ std::string request_trouble() {
     if (!(pending || started_again) || r->comm == kNullComm) continue;
     // The handle may be another communicator's by now.
     if (reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm)) continue;
-    return function_name(r->maker) +
-           std::string(started_again ? ": a persistent request exists" : ": a receive is pending") +
-           " on a communicator that was freed";
+    return formatted("{}{} on a communicator that was freed", function_name(r->maker),
+                     started_again ? ": a persistent request exists" : ": a receive is pending");
   }
   return {};
 }

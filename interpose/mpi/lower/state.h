@@ -186,7 +186,7 @@ inline const char* function_name(uint32_t index) {
 }
 
 // A line on stderr, with the rank: why a call fails.
-void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void say_of_rank(const std::string& line);
 
 // --- objects.cpp
 void fill_predefined();  // real_handles of null and predefined objects

@@ -1,8 +1,6 @@
 // Values of the seam into those of the MPI and back; the rare cases of runtime.h's inline functions. LH, any
 // thread.
-#include <cstdarg>
-#include <cstdio>
-
+#include "base/format.h"
 #include "base/say.h"
 #include "interpose/mpi/lower/state.h"
 
@@ -35,13 +33,8 @@ MPI_Status status_in(const seam::Status& from) {
   return to;
 }
 
-void say(const char* format, ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  cropdl::say("cropdl: rank " + std::to_string(state ? state->rank : -1) + ": " + line);
+void say_of_rank(const std::string& line) {
+  cropdl::say(formatted("cropdl: rank {}: {}", state ? state->rank : -1, line));
 }
 
 }  // namespace cropdl::mpi
