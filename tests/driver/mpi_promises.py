@@ -83,6 +83,18 @@ def synchronous(mpi):
         expect(len(place.versions()) > 0, f"no version was taken: {job.output()}")
 
 
+def duplicates(mpi):
+    """Ranks that are held while MPI_Comm_idup is under way come to the same duplicate on every rank."""
+    with Place("duplicates") as place:
+        command = launcher(mpi, 3) + [tool("cropdl-run"), "--dir", place.store, "--interval", "0.005", "--", app(f"{mpi}/idup_beside")]
+        job = place.start(command)
+        job.finish()
+        lines = [line for line in job.output().splitlines() if not line.startswith("cropdl")]
+        expect(lines == ["done"], f"{lines[:4]}")
+        attempts = len(place.versions()) + job.output().count("checkpoint refused")
+        expect(attempts > 2, f"only {attempts} attempts: {job.output()}")
+
+
 def cut_again_and_again(mpi, what, ranks, times):
     """Checkpoints as fast as they come while the program makes such calls: each one is taken or refused by the name of
     what lives (an inter-communicator), none hangs, none harms the program."""
@@ -117,6 +129,7 @@ for _mpi in ("openmpi", "mpich"):
         PROMISES[f"mpi.{_mpi}.{_name}_leave_nothing_behind"] = (
             lambda mpi=_mpi, what=_what, count=_count: leaves_nothing(mpi, what, count))
     PROMISES[f"mpi.{_mpi}.synchronous_sends_wait_for_their_receives"] = lambda mpi=_mpi: synchronous(mpi)
+    PROMISES[f"mpi.{_mpi}.duplicates_beside_collectives_are_the_same_everywhere"] = lambda mpi=_mpi: duplicates(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
                                  latest=0.4))

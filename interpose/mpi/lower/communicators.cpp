@@ -246,6 +246,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
     const int code = MPI_Comm_idup(mpi::comm(comm), to, &real);
     if (code == MPI_SUCCESS) {
       *request = adopt_request(real, seam::kFn_MPI_Comm_idup);
+      if (seam::vid_index(*request)) ++duplicates_under_way;
     } else {
       result = error_out(code);
       unlist_comm(*newcomm);

@@ -16,6 +16,7 @@ struct Leaving {
   CommRecord* record;
   MPI_Comm comm;  // freed when the barrier is over: Open MPI's does not hold on to its communicator
   MPI_Request all_came;
+  bool begun;  // not while it must wait for a duplicate of the communicator: see may_drive
 };
 
 handles::SpinLock freed_lock;  // nobody waits for it: who comes second leaves the work to the first
@@ -70,12 +71,19 @@ void unlist(CommRecord* c) {
   }
 }
 
+int begin_leaving(Leaving& l) {
+  l.begun = true;
+  return MPI_Ibarrier(l.comm, &l.all_came);
+}
+
 // Tests at most `n` barriers. Under freed_lock.
 void test_leaving(size_t n) {
+  if (!may_drive()) return;
   for (n = std::min(n, leaving.size()); n > 0; --n) {
     if (next_to_test >= leaving.size()) next_to_test = 0;
     Leaving& l = leaving[next_to_test];
     int over = 0;
+    if (!l.begun && begin_leaving(l) != MPI_SUCCESS) l.all_came = MPI_REQUEST_NULL;
     if (MPI_Test(&l.all_came, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || !over) {
       ++next_to_test;
       continue;
@@ -107,9 +115,10 @@ int free_comm(Vid vid) {
   MPI_Comm real = comm(vid);
   CommRecord* c = comm_record(vid);
   if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
-  MPI_Request all_came = MPI_REQUEST_NULL;
+  Leaving left{c, real, MPI_REQUEST_NULL, false};
   if (c->counted) {
-    if (const int code = MPI_Ibarrier(real, &all_came); code != MPI_SUCCESS) return code;
+    if (may_drive())
+      if (const int code = begin_leaving(left); code != MPI_SUCCESS) return code;
   } else if (const int code = MPI_Comm_free(&real); code != MPI_SUCCESS) {  // one member
     return code;
   }
@@ -119,7 +128,7 @@ int free_comm(Vid vid) {
   {
     const handles::SpinGuard guard(freed_lock);
     if (c->counted) {
-      leaving.push_back({c, real, all_came});
+      leaving.push_back(left);
     } else {
       unlist(c);
     }

@@ -26,7 +26,7 @@ int initialize_mpi(int required) {
 }
 
 void progress_once() {
-  if (!state->initialized || state->finalized) return;
+  if (!state->initialized || state->finalized || !may_drive()) return;
   int flag = 0;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }

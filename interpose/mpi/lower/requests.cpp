@@ -64,10 +64,13 @@ void operation_over(RequestRecord* r) {
     r->owned = 0;
   }
   if (r->kind == kCollectiveRequest) end_of_what_is_kept(r);
+  if (r->kind == kOtherRequest && r->maker == seam::kFn_MPI_Comm_idup) --duplicates_under_way;
   if (__builtin_expect(holds_type(r), 0) && !is_persistent(r)) let_go_of_type(r);
 }
 
 }  // namespace
+
+std::atomic<uint32_t> duplicates_under_way;
 
 void Spin::yield() { sched_yield(); }
 

@@ -232,6 +232,19 @@ inline bool is_request(Vid v) {  // one that is alive
 inline MPI_Request* real_request(Vid v) {  // both MPIs' handles lie in the first bytes of the word
   return reinterpret_cast<MPI_Request*>(&real_handles[static_cast<unsigned>(Kind::kRequest)][v & kIndexMask]);
 }
+// Communicators that MPI_Comm_idup is still making.
+extern std::atomic<uint32_t> duplicates_under_way;
+// Whether the MPI may be called on our own account between two calls of the program. Open MPI agrees on the
+// identity of such a duplicate by nonblocking collectives on its parent that it begins whenever it is called,
+// in one sequence with the program's own: called between two of these on one rank only, it mixes them up
+// (natively with an MPI_Iprobe there), and the duplicate differs between ranks.
+inline bool may_drive() {
+#if defined(OPEN_MPI)
+  return duplicates_under_way.load(std::memory_order_relaxed) == 0;
+#else
+  return true;
+#endif
+}
 inline uint64_t next_serial() {
   return multiple ? __atomic_add_fetch(&state->request_serial, 1, __ATOMIC_RELAXED) : ++state->request_serial;
 }
