@@ -113,6 +113,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   stack.vdso = seam::kCore;
   for (const auto& s : program->segments)
     if (s.p_type == PT_GNU_STACK && (s.p_flags & PF_X) != 0) stack.executable = true;
+  state->executable_stacks = stack.executable ? 1 : 0;
   const auto sp = build_stack(stack);
   if (!sp) die(sp.error().message);
 

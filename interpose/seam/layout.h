@@ -41,6 +41,8 @@ inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;  // a guard of 
 // The LH's own below 4 GiB, where everything else is the UH's: thread blocks (docs/architecture.md, "Entering
 // and leaving"). Above what position-dependent programs and MAP_32BIT reach (2 GiB).
 inline constexpr uintptr_t kLowBegin = 0xfc00'0000, kLowEnd = 0x1'0000'0000;
+// Up to there, stacks of the program's threads, with their blocks.
+inline constexpr uintptr_t kLowStacks = 0x8000'0000;
 
 constexpr bool in_window(uintptr_t a) { return a >= kWindowBegin && a < kWindowEnd; }
 

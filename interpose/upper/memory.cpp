@@ -136,6 +136,32 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
+// Stacks as the C library asks for them (glibc nptl/allocatestack.c). Code that may be put on one must stay
+// in the window.
+bool is_thread_stack(const SystemCall& c, uint64_t length) {
+  constexpr uint64_t kLargest = 64ull << 20;  // leaves room for others
+  const auto* s = seam::state();
+  return c.a[0] == 0 && c.a[3] == (MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK) && (c.a[2] & PROT_EXEC) == 0 &&
+         length <= kLargest && s->executable_stacks == 0 && s->no_lower_half_below_4gib == 0;
+}
+
+// Below 4 GiB, where the thread's block, which lies at the stack's upper end, can be a segment's base. There
+// is room for some hundred of the usual size; the others are as good elsewhere.
+long place_low_stack(const SystemCall& c, uint64_t length) {
+  auto* s = seam::state();
+  constexpr int kFewAttempts = 4;  // each in vain is a system call
+  for (int attempt = 0; attempt < kFewAttempts; ++attempt) {
+    uint64_t old = __atomic_load_n(&s->low_stack_next, __ATOMIC_RELAXED), begin;
+    do {
+      begin = old >= seam::kLowStacks && old + length <= seam::kLowBegin ? old : seam::kLowStacks;
+    } while (!__atomic_compare_exchange_n(&s->low_stack_next, &old, begin + length, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+    const long result = raw(c.nr, begin, c.a[1], c.a[2], c.a[3] | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
+    if (result != kExists) return result;
+  }
+  return kExists;
+}
+
 }  // namespace
 
 long place_mmap(const SystemCall& c) {
@@ -148,6 +174,10 @@ long place_mmap(const SystemCall& c) {
   }
   // Of hugetlbfs: the kernel takes whole pages, of which it says EINVAL if they do not begin where one can.
   if ((flags & (MAP_HUGETLB | MAP_ANONYMOUS)) == (MAP_HUGETLB | MAP_ANONYMOUS)) return place_huge_pages(c);
+  if (is_thread_stack(c, length)) {
+    const long result = place_low_stack(c, length);
+    if (!failed(result)) return result;
+  }
   auto at = [&](uint64_t address) {
     return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
   };

@@ -4,7 +4,7 @@
 import os
 import sys
 
-from driver import Job, promise_main
+from driver import Job, Place, app, expect, promise_main, tool
 from restart_promises import survives
 
 SHORT = ("--steps", "48", "--pace", "25000")
@@ -24,6 +24,18 @@ def input_from_nobody():
 
 
 PROMISES["threads.alone.that_wait_for_input"] = input_from_nobody
+
+def blocks_in_low_memory():
+    """A call into MPI costs a thread what it costs main if its block lies below 4 GiB; there is room for some hundred."""
+    with Place("blocks") as place:
+        for count, least in ((3, 3), (400, 200)):
+            status, text, _ = place.ask([tool("cropdl-run"), "--dir", f"{place.store}-{count}", "--", app("plain/threads_blocks"), str(count)])
+            expect(status == 0, f"{status}: {text}")
+            found = [int(line.split()[0]) for line in text.splitlines()]
+            expect(len(found) == 3 and min(found) >= least, f"of {count} threads, blocks below 4 GiB: {found}")
+
+
+PROMISES["threads.alone.have_their_blocks_in_low_memory"] = blocks_in_low_memory
 
 for _program, _what in (
         ("threads_compute", "that_compute_and_take_turns"),
