@@ -222,7 +222,8 @@ long place_mmap(const SystemCall& c) {
 }
 
 long place_thread_block(const SystemCall& c) {
-  if ((c.a[3] & MAP_ANONYMOUS) != 0) {
+  // Not what ld.so reserves for a library of a larger alignment: its code would come to lie below 4 GiB.
+  if ((c.a[3] & MAP_ANONYMOUS) != 0 && c.a[2] == (PROT_READ | PROT_WRITE)) {
     const long result = place_mmap({c.nr, {c.a[0], c.a[1], c.a[2], c.a[3] | MAP_32BIT, c.a[4], c.a[5]}});
     if (!failed(result)) return result;
   }

@@ -2,11 +2,12 @@
 """Promises about the program's memory: whatever a mapping is, holds or was advised, it is so again after a restart, or the
 checkpoint is refused by name."""
 
+import os
 import resource
 import sys
 
 from command_promises import refused
-from driver import promise_main
+from driver import BUILD, promise_main
 from restart_promises import survives
 
 PROMISES = {}
@@ -22,6 +23,8 @@ promise("memory.impossible_lengths_fail_as_natively", survives, "impossible_leng
 promise("memory.huge_pages_fail_as_natively", survives, "huge_pages", arguments=STEPS, chain=("same",))
 promise("memory.stack_grows_after_all_addresses_were_given_out_once", survives, "wraps_around", arguments=STEPS, chain=("same",))
 promise("memory.flags_of_every_kind_of_mapping", survives, "mapping_flags", arguments=STEPS, attempts=20)
+promise("memory.libraries_that_want_a_larger_alignment", survives, "plain", arguments=STEPS,
+        environment={"LD_PRELOAD": os.path.join(BUILD, "tests", "apps", "plain", "aligned_library.so")})
 promise("memory.locks_on_future_memory", survives, "mapping_flags", arguments=("--future", "1") + STEPS, attempts=20)
 promise("memory.what_grows_down_goes_on_growing", survives, "grows_down", arguments=STEPS)
 promise("memory.guard_pages", survives, "guard_pages", arguments=STEPS)

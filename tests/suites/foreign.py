@@ -6,6 +6,7 @@ times. In the end its results must be the native ones.
     python3 tests/suites/foreign.py                      # all of them
     python3 tests/suites/foreign.py numpy tbb --kills 5
     python3 tests/suites/foreign.py --list               # what there is, and the Debian packages it needs
+    apt-get source hpcc; python3 tests/suites/foreign.py hpcc-openmp --hpcc hpcc-1.5.0
 
 Installs nothing: a program whose packages are missing counts as failed, with the command that installs them. What it builds is
 left in build/suites/foreign. Every program of ours (tests/suites/foreign) writes a random number to a file when it begins, keeps it in memory,
@@ -28,18 +29,19 @@ from driver import Failure, Place, expect, launcher, read_proc  # noqa: E402
 SOURCES = os.path.join(suite.HERE, "foreign")
 WORK = os.path.join(suite.BUILD, "suites", "foreign")
 PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))
+OPTIONS = argparse.Namespace(hpcc=None)
 EARLY = "only just being started or restarted|has not joined"
 BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # threaded OpenBLAS, whatever Debian's alternatives say
 
 
 class Program:
-    """What is run, with what it needs. `result`: a regular expression; the lines that match it are the result, from standard
+    """What is run, with what it needs. `inputs`: returns the files in the directory of the run. `result`: a regular expression; the lines that match it are the result, from standard
     output, or from the file `output` in the directory of the run."""
 
     def __init__(self, what, packages, command, mpi="none", ranks=1, build=None, environment=None, inputs=None,
                  result=r"result.*", output=None):
         self.what, self.packages, self.command, self.mpi, self.ranks = what, packages, command, mpi, ranks
-        self.build, self.environment, self.inputs = build, environment or {}, inputs or {}
+        self.build, self.environment, self.inputs = build, environment or {}, inputs or dict
         self.result, self.output = re.compile(result), output
 
     def missing(self):
@@ -63,6 +65,39 @@ def compiled(name, source, *compiler, libraries=()):
     return build
 
 
+def hpcc_input():
+    """hpccinf.txt for two ranks: the example of Debian's package, with a larger system of equations and without lookahead, which
+    cuts the updates of the matrix where messages happen to arrive, and rounds accordingly."""
+    with open("/usr/share/doc/hpcc/examples/_hpccinf.txt") as f:
+        text = f.read()
+    text = re.sub(r"(?m)^1000( +Ns)", r"2000\1", text)
+    text = re.sub(r"(?m)^1( +DEPTHs)", r"0\1", text)
+    return {"hpccinf.txt": re.sub(r"(?m)^2( +Ps)", r"1\1", text)}
+
+
+def hpcc_openmp():
+    """HPCC from its source with OpenMP, under MPICH (Open MPI's mpi.h has no MPI_Address any more) and with threaded OpenBLAS."""
+    source = OPTIONS.hpcc
+    expect(source and os.path.isdir(os.path.join(source, "RandomAccess")), "--hpcc FOLDER: HPCC's source (apt-get source hpcc)")
+    tree = built("hpcc-source")
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(source, tree)
+    with open(os.path.join(source, "hpl", "setup", "Make.Linux_PII_FBLAS")) as f:
+        text = f.read()
+    for name, value in (("MPinc", ""), ("MPlib", ""), ("LAlib", f"{BLAS}/libblas.so.3"), ("F2CDEFS", "-DAdd__ -DF77_INTEGER=int -DStringSunStyle"),
+                        ("CC", "mpicc.mpich"), ("LINKER", "mpicc.mpich"), ("CCFLAGS", "$(HPL_DEFS) -w -O2 -fopenmp")):
+        text = re.sub(rf"(?m)^{name} *=.*(\\\n.*)*", f"{name} = {value}", text)
+    with open(os.path.join(tree, "hpl", "Make.threads"), "w") as f:
+        f.write(text)
+    with open(built("hpcc.log"), "w") as log:
+        subprocess.run(["make", "arch=threads"], cwd=tree, stdout=log, stderr=subprocess.STDOUT, check=True)
+
+
+# What does not depend on time: norms, residuals, errors, and with how many threads. With OpenMP the updates of the one-process
+# RandomAccess race with each other, as its rules allow.
+HPCC = (r"HPL_(RnormI|[AX]norm[1I]|BnormI|N)=.*|PTRANS_residual=.*|MPIRandomAccess_(LCG_)?Errors=.*|MPIFFT_(maxErr|N)=.*|"
+        r"Success=.*|.*(PASSED|FAILED) *|omp_get_max_threads=.*|STREAM_Threads=.*")
+
 PROGRAMS = {
     "torch": Program("PyTorch, two intra-op threads; gradients averaged by mpi4py", ["python3-torch", "python3-mpi4py", "python3-numpy"],
                      ["/usr/bin/python3", ours("gradients.py")], "openmpi", 2, environment={"OMP_NUM_THREADS": "2"}),
@@ -77,20 +112,26 @@ PROGRAMS = {
                          [built("cg-libomp")], "mpich", 2,
                          compiled("cg-libomp", "cg.c", "MPICH_CC=clang", "mpicc.mpich", "-fopenmp", libraries=["-lm"]),
                          {"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}),
+    "hpcc": Program("HPC Challenge as Debian has it, on threaded OpenBLAS", ["hpcc", "libopenblas0-pthread"], ["/usr/bin/hpcc"], "openmpi", 2,
+                    environment={"LD_LIBRARY_PATH": BLAS}, inputs=hpcc_input, result=HPCC, output="hpccoutf.txt"),
+    "hpcc-openmp": Program("HPC Challenge from its source (--hpcc), with OpenMP, MPICH and threaded OpenBLAS",
+                           ["hpcc", "libopenblas0-pthread", "libmpich-dev", "make", "gcc"], [built("hpcc-source/hpcc")], "mpich", 2,
+                           hpcc_openmp, {"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}, hpcc_input, HPCC, "hpccoutf.txt"),
 }
 
 
 def results(program, place, job):
-    """The lines that count."""
+    """The lines that count. A file that a program opens anew for every addition may hold what was added between a version and the
+    kill, and then the same again: a line counts once."""
     text = job.output()
     if program.output:
         with open(place.path(program.output), errors="replace") as f:
             text = f.read()
-    return [line for line in text.splitlines() if program.result.fullmatch(line)]
+    return list(dict.fromkeys(line for line in text.splitlines() if program.result.fullmatch(line)))
 
 
 def settle(program, place):
-    for name, text in program.inputs.items():
+    for name, text in program.inputs().items():
         with open(place.path(name), "w") as f:
             f.write(text)
 
@@ -166,7 +207,8 @@ def main():
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--list", action="store_true", help="print the programs and what they need")
-    options = parser.parse_args()
+    parser.add_argument("--hpcc", metavar="FOLDER", type=os.path.abspath, help="HPCC's source, for hpcc-openmp")
+    options = parser.parse_args(namespace=OPTIONS)
     unknown = [name for name in options.names if name not in PROGRAMS]
     if unknown:
         parser.error(f"no such program: {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
