@@ -73,6 +73,21 @@ std::string Libraries::refusal() const {
   return "";
 }
 
+bool Libraries::drains_early() const {
+  for (Library* l : all_)
+    if (l->active() && l->drains_early()) return true;
+  return false;
+}
+
+void Libraries::begin_early_drain() const {
+  for (Library* l : all_)
+    if (l->active() && l->drains_early()) l->begin_early_drain();
+}
+
+void Libraries::end_early_drain() const {
+  for (Library* l : all_) l->end_early_drain();
+}
+
 void Libraries::progress() const {
   for (Library* l : all_)
     if (l->active()) l->progress();

@@ -36,6 +36,10 @@ class Libraries {
   std::string drain_trouble() const;
   std::optional<Library::Place> place() const;  // of the first that knows
 
+  bool drains_early() const;  // whether one does
+  void begin_early_drain() const;
+  void end_early_drain() const;  // AGENT or MAIN
+
   std::string refusal() const;  // AGENT or MAIN
 
   // MAIN, while the rank is stopped: of those that are active.

@@ -65,6 +65,13 @@ class Library {
   // alive"). AGENT or MAIN.
   virtual std::string refusal() = 0;
 
+  // --- The drain of a rank some of whose threads cannot stop before others are drained (docs/cut.md,
+  // "Senders"). Begun by the AGENT when each thread is parked, or inside a call from which it goes on to park
+  // (ThreadRecord::sending); ended by AGENT or MAIN, after which nothing of it touches the library.
+  virtual bool drains_early() { return false; }  // AGENT
+  virtual void begin_early_drain() {}
+  virtual void end_early_drain() {}
+
   // --- While the rank is stopped. MAIN.
   virtual void progress() = 0;  // moves what others may wait for; often, and only while active()
   virtual void begin_drain(

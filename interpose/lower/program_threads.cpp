@@ -234,6 +234,20 @@ bool stop_threads() {
   return all && made == __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
 }
 
+bool threads_only_send(bool main_serves) {
+  const auto* s = seam::state();
+  const uint32_t stop = seam::control()->stop;
+  const uint32_t made = __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
+  if (!main_serves && s->threads[0].sending == 0) return false;
+  for (uint32_t i = 1; i < s->threads_high; ++i) {
+    const ThreadRecord& t = s->threads[i];
+    const int32_t use = __atomic_load_n(&t.used, __ATOMIC_SEQ_CST);
+    if (use != seam::kLive || t.kind == seam::kSpawnedChild) continue;  // one that is leaving calls nobody
+    if (t.sending == 0 && __atomic_load_n(&t.parked, __ATOMIC_SEQ_CST) != stop) return false;
+  }
+  return made == __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
+}
+
 // One signal is enough: a thread that cannot take it in the LH parks when it leaves, and else the core asks
 // for another one.
 void ask_to_stop(ThreadRecord& t) {

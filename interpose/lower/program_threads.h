@@ -21,6 +21,10 @@ namespace cropdl::lower {
 void begin_thread_stop();
 // Asks those that run to park. True: all have, and no new one can come. To be called again until then.
 bool stop_threads();
+// Whether no thread runs any more but those that are inside a blocking send (ThreadRecord::sending), and park
+// when they leave it. `main_serves`: the main thread is parked. Only after order_all_threads(), with
+// attention set.
+bool threads_only_send(bool main_serves);
 // Ends the stop. Idempotent.
 void release_threads();
 // Sends a thread the suspend signal, unless it was sent for this stop already.

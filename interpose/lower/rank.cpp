@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/format.h"
 #include "interpose/lower/process_state.h"
 #include "interpose/lower/program_threads.h"
+#include "interpose/lower/thread_order.h"
 
 namespace cropdl::lower {
 namespace {
@@ -61,12 +63,15 @@ std::string Rank::place_refusal() const {
 
 bool Rank::try_stop() {
   if (!holding_) return false;
+  bool first;
   {
     const std::lock_guard lock(mutex_);  // the main thread may be about to end a former stop
     begin_thread_stop();
+    first = !stop_;
     stop_ = true;
   }
   set_attention(seam::kAttentionStop);
+  if (first && libraries_.drains_early()) order_all_threads();
   const bool others = stop_threads();
   {
     const std::lock_guard lock(mutex_);
@@ -75,10 +80,19 @@ bool Rank::try_stop() {
       wake_.notify_one();
     }
     if (gone_) wake_.notify_one();
+    if (!(others && here_)) drain_early();
     if (here_ || gone_) return serving_;
   }
   ask_to_stop(seam::state()->threads[0]);
   return false;
+}
+
+// Under mutex_. What a thread does after a send that was seen behind order_all_threads() is to park: so
+// nothing of the program receives, or makes or frees what messages are sent on, until the stop is over.
+void Rank::drain_early() {
+  if (draining_early_ || !libraries_.drains_early() || !threads_only_send(here_)) return;
+  draining_early_ = true;
+  libraries_.begin_early_drain();
 }
 
 std::string Rank::refusal_when_stopped() {
@@ -123,6 +137,12 @@ bool Rank::written(Status* failure, coord::ImageSummary* summary) {
 
 void Rank::resume() {
   if (!holding_) return;
+  bool early;
+  {
+    const std::lock_guard lock(mutex_);
+    early = std::exchange(draining_early_, false);
+  }
+  if (early) libraries_.end_early_drain();  // before any thread goes on
   libraries_.release();
   holding_ = false;
   clear_attention();
@@ -164,7 +184,9 @@ void Rank::serve() {
     // that is inside.
     wake_.wait(lock, [this] { return others_stopped_ || !stop_; });
     if (!stop_) break;
+    draining_early_ = false;  // and will not be begun again in this stop
     lock.unlock();
+    libraries_.end_early_drain();
     std::string refusal = saving_.look();
     lock.lock();
     stopped_refusal_ = std::move(refusal);

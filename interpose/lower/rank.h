@@ -56,6 +56,7 @@ class Rank final : public coord::LocalRank {
  private:
   enum class Drain { kNone, kAsked, kRunning, kDone };
   std::string place_refusal() const;
+  void drain_early();
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);
 
@@ -73,6 +74,7 @@ class Rank final : public coord::LocalRank {
   bool stop_ = false;             // the agent wants the main thread here
   bool others_stopped_ = false;   // and all other threads of the program have stopped
   bool here_ = false;             // it is in serve()
+  bool draining_early_ = false;   // messages are taken before all have stopped
   bool gone_ = false;             // the program's main thread has ended: stay()
   bool serving_ = false;          // and has looked at everything
   std::string stopped_refusal_;   // what it saw before it served

@@ -96,7 +96,10 @@ struct ThreadRecord {
   // inside of, and of that whose next collective it waits to begin. 0: none, always so outside the LH.
   volatile uint64_t inside, held;
   volatile uint64_t untold;  // a signal's sender is not yet as the program is to see it (core only)
-  uint64_t reserved[11];
+  // MPI in the LH: 1 inside a blocking send from which the thread returns to the program, where it parks.
+  // Only where several threads may call MPI; 0 outside the LH.
+  volatile uint64_t sending;
+  uint64_t reserved[10];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

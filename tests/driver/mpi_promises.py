@@ -121,6 +121,34 @@ def cut_again_and_again(mpi, what, ranks, times):
             check_whole(log)
 
 
+def crossing(mpi, times=3):
+    """Versions while threads of both ranks are inside sends to one another: each is cut at the first attempt. Attempts that
+    another rank ends in the middle of that do no harm. Then kills."""
+    with Place("crossing") as place:
+        job = place.run(f"{mpi}/threads_cross", ["refuse", "--steps", "150", "--pace", "5000"], mpi, 2)
+        job.wait_for_step(1)
+        outcomes = []
+        while job.alive() and Log(job.log).last_step() < 140:
+            status, text, _ = place.checkpoint()
+            outcomes.append(status)
+            expect(status == 0 or "rank 1: a pipe" in text or not job.alive(), text)
+        job.finish()
+        for log in logs_of(job.log, 2):
+            check_whole(log)
+        print(f"{outcomes.count(0)} versions, {len(outcomes) - outcomes.count(0)} refused")
+        expect(0 < outcomes.count(0) < len(outcomes), "none was taken, or none refused")
+    with Place("crossing") as place:
+        job = place.run(f"{mpi}/threads_cross", ["--steps", "1000", "--pace", "20000"], mpi, 2)
+        job.wait_for_step(3)
+        for _ in range(times):
+            _, text, _ = take_checkpoint(place, job)
+            expect(float(re.search(r"stall ([\d.]+) s", text).group(1)) < 5, text)
+            status, text, seconds = place.checkpoint()
+            expect(status == 0 and seconds < 8, f"{status}: {text}: took {seconds:.1f} s: it was given up and tried again")
+        print(f"{2 * times} versions")
+    survives("threads_cross", mpi, 2, ("--steps", "60", "--pace", "20000"), chain=("same", "other"), latest=0.5)
+
+
 PROMISES = {}
 for _mpi in ("openmpi", "mpich"):
     for _what, _count in (("comm", 20000), ("op", 20000), ("type", 20000), ("tags", 30000), ("early", 4000)):
@@ -130,6 +158,7 @@ for _mpi in ("openmpi", "mpich"):
             lambda mpi=_mpi, what=_what, count=_count: leaves_nothing(mpi, what, count))
     PROMISES[f"mpi.{_mpi}.synchronous_sends_wait_for_their_receives"] = lambda mpi=_mpi: synchronous(mpi)
     PROMISES[f"mpi.{_mpi}.duplicates_beside_collectives_are_the_same_everywhere"] = lambda mpi=_mpi: duplicates(mpi)
+    PROMISES[f"mpi.{_mpi}.sends_of_threads_that_cross_are_cut_at_once"] = lambda mpi=_mpi: crossing(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
                                  latest=0.4))

@@ -52,6 +52,7 @@ struct Faults {
   bool list_late = false;         // a communicator is listed after the collective that made it has ended
   bool death_unnoticed = false;   // nobody is told of a rank's end
   bool one_thread_hides_another = false;  // a rank says it is inside only when all its threads are
+  bool drain_late = false;                // a rank takes no message before all its threads have stopped
 };
 
 constexpr size_t kRanks = 4;  // at most
@@ -295,6 +296,10 @@ class Seen : public LocalRank {
   bool try_stop() override {
     m_.wanted = true;
     for (ModelThread& t : m_.threads) t.parked = t.parked || !t.in_call;
+    if (!w_->faults.drain_late && !w_->parked(r_) && only_sends()) {
+      for (uint32_t from = 0; from < w_->ranks.size(); ++from)
+        m_.stored[from] = static_cast<uint8_t>(m_.stored[from] + w_->under_way(from, r_));
+    }
     return w_->parked(r_);
   }
   std::string refusal_when_stopped() override { return ""; }
@@ -332,6 +337,15 @@ class Seen : public LocalRank {
   }
 
  private:
+  // No thread runs but those inside a native send.
+  bool only_sends() const {
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      const Op* o = w_->op(r_, t);
+      if (!m_.threads[t].parked && (o == nullptr || o->kind != Op::kRendezvous)) return false;
+    }
+    return true;
+  }
+
   World* w_;
   uint32_t r_;
   ModelRank& m_;
@@ -707,6 +721,25 @@ TEST(CutExplorer, AThreadThatSendsFreesOneThatIsShort) {
                     {.prompt_reports = true});
 }
 
+// A thread of each rank sends to the other rank, whose receiver may have stopped before.
+Program crossing_sends() {
+  return {{}, {{rendezvous(1)}, {rendezvous(0)}}, {{0, {compute(), recv(1)}}, {1, {compute(), recv(0)}}}};
+}
+
+TEST(CutExplorer, SendsOfThreadsThatCrossComeFree) {
+  expect_always_cut(crossing_sends(), {.prompt_reports = true});
+  // In a circle, and to a rank whose only thread has stopped.
+  expect_always_cut({{},
+                     {{rendezvous(1)}, {rendezvous(2)}, {rendezvous(0)}},
+                     {{0, {recv(2)}}, {1, {recv(0)}}, {2, {recv(1)}}}},
+                    {.prompt_reports = true});
+  // Both threads of a rank send, and the other rank's second one.
+  expect_always_cut({{},
+                     {{rendezvous(1), recv(1)}, {compute(), recv(0), recv(0)}},
+                     {{0, {rendezvous(1)}}, {1, {rendezvous(0)}}}},
+                    {.prompt_reports = true});
+}
+
 TEST(CutExplorer, OneThreadFreesACommunicatorWhileAnotherIsInACollective) {
   expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}},
                      {{coll(X), leave(X)}, {coll(X), leave(X)}},
@@ -758,6 +791,13 @@ TEST(CutExplorer, FindsThatOneThreadMustNotHideAnother) {
   const Program p = {{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X)}}, {{0, {compute(), compute()}}}};
   expect_always_cut(p, {.prompt_reports = true});
   const Found f = Explorer(p, {.prompt_reports = true, .first_failure = true}, faults).run();
+  EXPECT_GT(f.given_up, 0u);
+}
+
+TEST(CutExplorer, FindsThatARankMustDrainWhileItsThreadsStillSend) {
+  Faults faults;
+  faults.drain_late = true;
+  const Found f = Explorer(crossing_sends(), {.prompt_reports = true, .first_failure = true}, faults).run();
   EXPECT_GT(f.given_up, 0u);
 }
 

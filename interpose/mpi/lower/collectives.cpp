@@ -15,6 +15,7 @@
 #include <atomic>
 #include <unordered_map>
 
+#include "interpose/lower/thread_order.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/seam/state.h"
 
@@ -85,13 +86,6 @@ void each_thread(F look) {
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) look(s->threads[i]);
 }
 
-void order_all_threads() {
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
-    // Not registered, or a kernel without it: the slow form orders all threads of the machine.
-    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-  }
-}
-
 }  // namespace
 
 CollectiveHold collective_hold;
@@ -132,7 +126,7 @@ void hold_collectives() {
     meetings.clear();
     collective_hold.wanted = true;
   }
-  order_all_threads();
+  lower::order_all_threads();
 }
 
 void set_collective_targets(std::span<const coord::CollectiveCount> wanted_targets) {

@@ -25,6 +25,14 @@ inline void stand_held(uint64_t gid) {
   __asm__ volatile("movq %0, %%gs:%c1" ::"re"(gid), "i"(offsetof(seam::ThreadRecord, held)) : "memory");
 }
 
+// Around a blocking send, if several threads may call MPI: while no others run, messages are drained for it
+// (early_drain.h). Not if the program lies below too (a callback of an MPI call): the thread would not park.
+inline void stand_sending(bool yes) {
+  seam::ThreadRecord* t = seam::current_thread();
+  t->sending = yes && t->pinned == 1 ? 1 : 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 inline void count_collective(CommRecord* c, uint64_t n) {
   add_to_counter(const_cast<uint64_t*>(&c->begun), n);
 }

@@ -234,8 +234,7 @@ void drop_drained(Vid comm) {
   }
 }
 
-void drain_begin(std::span<const uint64_t> expected_by_rank) {
-  expected.assign(expected_by_rank.begin(), expected_by_rank.end());
+void early_drain_begin() {
   trouble = nullptr;
   probed.clear();
   for (Vid v : {seam::kVid_MPI_COMM_WORLD, seam::kVid_MPI_COMM_SELF}) probed.push_back(v);
@@ -245,11 +244,9 @@ void drain_begin(std::span<const uint64_t> expected_by_rank) {
   }
 }
 
-bool drain_step() {
-  take_matched();
-  bool done = test_own_requests();
+void early_drain_step() {
   for (Vid c : probed) {
-    while (take_arrived(c)) {
+    while (!trouble && take_arrived(c)) {
     }
   }
   std::erase_if(in_flight, [](InFlight& f) {
@@ -258,6 +255,17 @@ bool drain_step() {
     if (flag) complete(f);
     return flag != 0;
   });
+}
+
+void drain_begin(std::span<const uint64_t> expected_by_rank) {
+  expected.assign(expected_by_rank.begin(), expected_by_rank.end());
+  early_drain_begin();
+}
+
+bool drain_step() {
+  take_matched();
+  bool done = test_own_requests();
+  early_drain_step();
   const auto* received = reinterpret_cast<const uint64_t*>(state->received);
   for (size_t rank = 0; rank < expected.size(); ++rank) done = done && received[rank] >= expected[rank];
   done = freed_comms_are_gone() && done;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "interpose/mpi/lower/collectives.h"
+#include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/state.h"
 #include "interpose/seam/state.h"
@@ -128,6 +129,10 @@ class Runtime final : public lower::Library {
     }
     return refusing_request();
   }
+
+  bool drains_early() override { return multiple; }
+  void begin_early_drain() override { mpi::begin_early_drain(); }
+  void end_early_drain() override { mpi::end_early_drain(); }
 
   void progress() override { progress_once(); }
 

@@ -4,6 +4,7 @@
 
 #include "interpose/mpi/lower/collectives.h"
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/signal_actions.h"
 #include "lower_functions.h"
@@ -22,6 +23,7 @@ int initialize_mpi(int required) {
   if (code != MPI_SUCCESS) return code;
   state->provided = constants::to_seam_thread_level(provided);
   multiple = state->provided == seam::kThreadMultiple;
+  start_early_drain();
   return code;
 }
 

@@ -2,9 +2,9 @@
 // took out of the network. LH, LH FS base, threads of the program.
 //
 // A blocking send is the MPI's own: a rank that waits in it is freed by its receiver, which takes the message
-// or drains it. A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns of MPI_Recv on both
-// MPIs), so that it can be left; what it has begun then waits in the thread's `pending` and is continued by
-// the next call.
+// or drains it, before its own threads have all stopped if need be (early_drain.h). A blocking receive is
+// MPI_Irecv and MPI_Test (measured: within 4 ns of MPI_Recv on both MPIs), so that it can be left; what it
+// has begun then waits in the thread's `pending` and is continued by the next call.
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"
 #include "lower_functions.h"
@@ -22,7 +22,9 @@ inline Message message_to(int dest, int tag, Vid comm) { return {comm_record(com
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
 inline int blocking_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   uint64_t* counted = message_leaves(message_to(dest, tag, comm));
+  if (__builtin_expect(multiple, 0)) stand_sending(true);
   const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm));
+  if (__builtin_expect(multiple, 0)) stand_sending(false);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays(counted);
   return error_out(code);
 }

@@ -303,6 +303,10 @@ seam::Status status_of(const DrainedMessage* message);
 void drop_drained(Vid comm);
 void drain_begin(std::span<const uint64_t> expected_by_rank);
 bool drain_step();
+// Takes what has arrived, and nothing else, while threads of the program are inside blocking sends
+// (early_drain.h).
+void early_drain_begin();
+void early_drain_step();
 const char* drain_trouble();  // nullptr: none. Any thread
 bool ready_to_deliver();      // after a restart, before the program runs
 

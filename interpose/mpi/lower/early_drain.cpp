@@ -1,0 +1,57 @@
+#include "interpose/mpi/lower/early_drain.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "interpose/mpi/lower/state.h"
+
+namespace cropdl::mpi {
+namespace {
+
+// Between looks: as a stopped rank does (interpose/lower/rank.cpp).
+constexpr std::chrono::microseconds kNap{200};
+
+// Held by the thread for each step. Who ends the drain waits for the step's end.
+std::mutex step;
+std::condition_variable wake;
+bool wanted = false;   // under `step`
+bool started = false;  // START, or the program's main thread
+
+[[noreturn]] void drain_when_wanted() {
+  std::unique_lock lock(step);
+  for (;;) {
+    wake.wait(lock, [] { return wanted; });
+    early_drain_begin();
+    while (wanted) {
+      early_drain_step();
+      wake.wait_for(lock, kNap);
+    }
+  }
+}
+
+}  // namespace
+
+void start_early_drain() {
+  if (started || !multiple) return;
+  try {
+    std::thread(drain_when_wanted).detach();
+    started = true;
+  } catch (const std::system_error&) {
+  }
+}
+
+void begin_early_drain() {
+  const std::lock_guard lock(step);
+  wanted = true;
+  wake.notify_one();
+}
+
+void end_early_drain() {
+  const std::lock_guard lock(step);
+  wanted = false;
+}
+
+}  // namespace cropdl::mpi
