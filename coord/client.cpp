@@ -18,6 +18,9 @@ namespace cropdl::coord {
 
 namespace {
 
+constexpr int kLookForStopped = 500;  // ms
+constexpr double kStoppedBound = 5;   // s
+
 double now_seconds() { return static_cast<double>(monotonic_us()) * 1e-6; }
 
 // One conversation with a job's hub.
@@ -63,7 +66,17 @@ class Call {
       }
       if (!open_) return died();
       pollfd fds[2] = {{channel_.fd(), POLLIN, 0}, {process_.fd(), POLLIN, 0}};
-      int timeout = -1;
+      int timeout = kLookForStopped;
+      if (deadline_ < 0 && channel_.stream().peer_is_stopped()) {
+        if (stopped_since_ == 0) stopped_since_ = now_seconds();
+        if (now_seconds() > stopped_since_ + kStoppedBound)
+          return Error{
+              formatted("rank 0 of the job on {} has been stopped (SIGSTOP, or a debugger); the checkpoint "
+                        "goes on when its process does (kill -CONT {})",
+                        directory_, job_.pid)};
+      } else {
+        stopped_since_ = 0;
+      }
       if (deadline_ >= 0) {
         const double left = deadline_ - now_seconds();
         if (left <= 0)
@@ -111,7 +124,8 @@ class Call {
 
   std::string directory_;
   JobFile job_;
-  double deadline_;  // < 0: none
+  double deadline_;           // < 0: none
+  double stopped_since_ = 0;  // the job's process was seen stopped since; 0: it was not
   Channel channel_;
   Descriptor process_;
   std::vector<std::string> arrived_;

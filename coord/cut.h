@@ -89,6 +89,7 @@ struct CutLimits {
       2'000;  // a rank still not stopped then may sit in a send that waits for its receiver
   int64_t attempt_bound = 10'000'000;  // from Hold to Write; then everyone goes on
   int64_t retry_pause = 1'000'000;     // between attempts, so that the program gets ahead
+  int64_t stopped_bound = 5'000'000;   // for a rank whose process has been stopped
   int64_t join_bound = 3'000'000;      // for ranks that are still starting when a checkpoint is asked for
   uint32_t attempts = 20;              // then the request is given up
 };
@@ -133,6 +134,8 @@ class Coordinator {
   void joined(uint32_t rank, int64_t now, Actions* out);
   // The rank's process ended or its connection broke; `why` completes "rank R ...".
   void lost(uint32_t rank, const std::string& why, int64_t now, Actions* out);
+  // Its process has been stopped for stopped_bound, and may be for ever: it is not waited for any longer.
+  void stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out);
   void receive(uint32_t rank, const Report& report, int64_t now, Actions* out);
   void version_begun(const std::string& directory, int64_t now, Actions* out);
   void published(uint64_t version, int64_t now, Actions* out);

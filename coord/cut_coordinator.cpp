@@ -105,6 +105,19 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
   }
 }
 
+// Whoever is left in the middle of its image ends with that when its process goes on, and finds that it is to
+// resume; the image is void, and no other version is begun before.
+void Coordinator::stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
+  Seat& s = seats_[rank];
+  const std::string line = "checkpoint refused: " + rank_name(rank) + " " + why;
+  if (!busy() || stage_ == Stage::kPublishing || !s.gone.empty()) return;
+  if (stage_ != Stage::kWriting) return fail(line, now, out);
+  if (s.write_over) return;
+  s.write_over = true;
+  if (failure_.empty()) failure_ = line;
+  consider_publish(now, out);
+}
+
 void Coordinator::receive(uint32_t rank, const Report& report, int64_t now, Actions* out) {
   std::visit(
       [&](const auto& m) {

@@ -15,8 +15,9 @@ namespace cropdl::coord {
 namespace {
 
 // When the interval falls into a start or restart: a restart may take minutes, and its end is the moment.
-constexpr int64_t kTooEarlyPause = 500'000;  // us
-constexpr int64_t kHelloWithin = 5'000'000;  // us; a connection that says nothing is no rank and no command
+constexpr int64_t kTooEarlyPause = 500'000;   // us
+constexpr int64_t kLookForStopped = 500'000;  // us
+constexpr int64_t kHelloWithin = 5'000'000;   // us; a connection that says nothing is no rank and no command
 
 }  // namespace
 
@@ -216,6 +217,7 @@ void Hub::tick(int64_t now) {
   Actions out;
   coordinator_.tick(now, &out);
   carry_out(std::move(out), now);
+  look_for_stopped(now);
   look_after_exchanges(now);
   drop_broken(now);
 }
@@ -224,6 +226,7 @@ std::optional<int64_t> Hub::deadline() const {
   std::optional<int64_t> first = coordinator_.deadline();
   const auto consider = [&](int64_t t) { first = std::min(first.value_or(t), t); };
   if (next_interval_ != 0) consider(next_interval_);
+  if (coordinator_.busy()) consider(next_look_);
   for (const auto& [round, gathering] : exchanges_) {
     if (std::count(joined_.begin(), joined_.end(), false) != 0) consider(gathering.give_up_at);
     consider(gathering.say_at);
@@ -312,6 +315,34 @@ void Hub::look_for_apart(int64_t now) {
                                 "version; the program runs",
                                 host, config_.host),
                       now, &out);
+    carry_out(std::move(out), now);
+  }
+}
+
+// The attempt has bounds of its own, but not while images are written, which may take as long as they need.
+void Hub::look_for_stopped(int64_t now) {
+  if (!coordinator_.busy()) {
+    next_look_ = 0;
+    for (Connection& c : connections_) c.stopped_since = 0;
+    return;
+  }
+  if (now < next_look_) return;
+  next_look_ = now + kLookForStopped;
+  for (Connection& c : connections_) {
+    if (c.rank == kNoRank || c.broken) continue;
+    if (!c.channel.stream().peer_is_stopped()) {
+      c.stopped_since = 0;
+      continue;
+    }
+    if (c.stopped_since == 0) c.stopped_since = now;
+    if (now < c.stopped_since + config_.limits.stopped_bound) continue;
+    Actions out;
+    coordinator_.stands_still(
+        c.rank,
+        formatted("has been stopped for {:.3g} s (SIGSTOP, or a debugger); let its process "
+                  "go on (kill -CONT {}) and try again",
+                  static_cast<double>(now - c.stopped_since) * 1e-6, c.pid),
+        now, &out);
     carry_out(std::move(out), now);
   }
 }

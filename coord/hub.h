@@ -50,7 +50,8 @@ class Hub {
     uint32_t rank = kNoRank;  // kNoRank: a cropdl command
     bool waits = false;       // for Done
     bool broken = false;
-    std::string why_broken;  // completes "rank R ..."
+    std::string why_broken;     // completes "rank R ..."
+    int64_t stopped_since = 0;  // its process was seen stopped since; 0: it was not
     int64_t since = 0;
   };
 
@@ -65,6 +66,7 @@ class Hub {
   void carry_out(Actions actions, int64_t now);
   void finished(const Outcome& outcome, int64_t now);
   void look_for_apart(int64_t now);
+  void look_for_stopped(int64_t now);
   void gather(uint32_t rank, const ExchangeMine& m, int64_t now);
   void fail_exchanges(const std::string& why);
   void look_after_exchanges(int64_t now);
@@ -89,6 +91,7 @@ class Hub {
   std::map<uint64_t, Gathering> exchanges_;  // by round
   std::string someone_lost_;                 // a rank that cannot take part in exchanges any more, or ""
   int64_t next_interval_ = 0;
+  int64_t next_look_ = 0;  // for ranks that have been stopped, while a checkpoint is being taken; 0: none is
   bool asked_by_client_ = false;
   uint64_t last_version_ = 0;
   std::string last_line_;

@@ -1,4 +1,5 @@
 // Stream sockets in the abstract namespace (unix(7)): within one host, or one network namespace of it.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/random.h"
 #include "coord/transport.h"
@@ -25,6 +27,17 @@ socklen_t address_of(const std::string& name, sockaddr_un* address) {
   const size_t n = std::min(name.size(), sizeof address->sun_path - 1);
   std::memcpy(address->sun_path + 1, name.data(), n);  // a leading zero byte: unix(7), abstract
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
+}
+
+// The state stands behind the name, which may hold anything (man 5 proc_pid_stat).
+bool is_stopped(int pid) {
+  const Descriptor file = open_high(formatted("/proc/{}/stat", pid), O_RDONLY);
+  char text[256];
+  const ssize_t n = ::read(file.fd(), text, sizeof text);
+  const std::string stat(text, n > 0 ? static_cast<size_t>(n) : 0);
+  const size_t name_ends = stat.rfind(')');
+  if (name_ends == std::string::npos || name_ends + 2 >= stat.size()) return false;
+  return stat[name_ends + 2] == 'T' || stat[name_ends + 2] == 't';
 }
 
 class LocalStream final : public Stream {
@@ -48,6 +61,10 @@ class LocalStream final : public Stream {
     const int pid = peer().pid;
     if (pid <= 0) return {};  // of another pid namespace
     return move_high(Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+  }
+  bool peer_is_stopped() const override {
+    const int pid = peer().pid;
+    return pid > 0 && is_stopped(pid);
   }
 
  private:

@@ -34,6 +34,8 @@ class Stream {
   // Becomes readable when the process at the other end has ended, also while a child of it holds the stream.
   // Empty where that cannot be told: then the stream's own end must do.
   virtual Descriptor watch() const = 0;
+  // That process has been stopped, by a signal or a debugger. False where that cannot be told.
+  virtual bool peer_is_stopped() const = 0;
 };
 
 class Listener {

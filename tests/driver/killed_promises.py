@@ -80,7 +80,7 @@ class Run:
         self.arguments = (what, "--steps", str(steps), "--pace", str(pace))
         self.program = f"{mpi}/phases"
         self.reference = native(place, self.program, self.arguments, mpi, RANKS)
-        self.natively = {victim: self.native_end(victim) for victim in (0, RANKS - 1)}
+        self.natively = {victim: self.native_end(victim) for victim in range(RANKS)}
         self.environment = {"CROPDL_TRACE_PHASE": "1"}
         self.job = place.run(self.program, self.arguments, mpi, RANKS, environment=self.environment, log=place.path("log"))
 
@@ -144,6 +144,7 @@ class Run:
             text = asked.communicate(timeout=PATIENCE)[0].strip()
             words = (rf"cropdl: checkpoint refused: rank {victim} is gone: its process \(pid \d+\) died( or left the job)?",
                      rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
+                     rf"cropdl: no job is running on {re.escape(self.place.store)}",  # it came too late to ask
                      r"version \d+: .*")
             expect(any(re.fullmatch(w, text) for w in words), f"`cropdl checkpoint` says: {text!r}")
             expect(asked.returncode == 0 or not text.startswith("version"), text)
@@ -299,6 +300,41 @@ def client_killed(mpi):
 promise("killed.mpich.checkpoint_command", client_killed, "mpich")
 
 
+def stopped(mpi, where):
+    """A rank that stands still is named within seconds, in every stage; when it goes on all goes on, and the next checkpoint is taken."""
+    with Place("stopped") as place:
+        run = Run(place, mpi, "writing", 80)
+        run.a_version()
+        for phase, victim in where:
+            pid = by_rank(run.job)[victim]
+            if phase == "before":
+                os.kill(pid, signal.SIGSTOP)
+                asked = run.ask()
+            else:
+                asked = run.find(phase)
+                expect(asked, "the run was over before a rank could be stopped")
+                send([p for p in run.job.ranks() if p != pid], signal.SIGCONT)
+            began, before = time.monotonic(), run.place.versions()
+            text = asked.communicate(timeout=20)[0].strip()
+            words = (rf"checkpoint refused: rank {victim} has been stopped for [\d.]+ s \(SIGSTOP, or a debugger\); let its process go on "
+                     rf"\(kill -CONT {pid}\) and try again" if victim else
+                     rf"rank 0 of the job on {re.escape(place.store)} has been stopped \(SIGSTOP, or a debugger\); the checkpoint goes on when its "
+                     rf"process does \(kill -CONT {pid}\)")
+            expect(asked.returncode != 0 and re.fullmatch("cropdl: " + words, text), text)
+            expect(before == run.place.versions(), f"versions {before}, then {run.place.versions()}")
+            print(f"{phase}: {text} (after {time.monotonic() - began:.1f} s)")
+            os.kill(pid, signal.SIGCONT)
+            wait_until(lambda: run.place.phase() == "idle", "the checkpoint does not end")
+            run.a_version()
+        run.kill(0)
+        run.restart()
+        run.finish()
+
+
+promise("killed.openmpi.stopped_rank_is_named_while_writing", stopped, "openmpi", (("writing", RANKS - 1),))
+promise("killed.mpich.stopped_rank_is_named_before_and_rank_0_while_writing", stopped, "mpich", (("before", 1), ("writing", 0)))
+
+
 def refused_meanwhile(mpi):
     """Another rank refuses the checkpoint while this one still looks at its many threads, again and again: no harm is done."""
     with Place("refused") as place:
@@ -327,5 +363,67 @@ def refused_meanwhile(mpi):
 for _mpi in ("openmpi", "mpich"):
     promise(f"killed.{_mpi}.attempt_that_ends_while_many_threads_are_looked_at", refused_meanwhile, _mpi)
 
+# --- At random ---------------------------------------------------------------------------------------------------
+
+def at_random(mpi, kills, seed):
+    """Any rank, in any phase, after any time, and in restarts, of one program after the other. Prints what was hit."""
+    rng = random.Random(seed)
+    hits, torn, done = {}, 0, 0
+
+    def struck(run, where, victim, asked=None):
+        nonlocal done, torn
+        published = run.kill(victim, asked)
+        torn += asked is not None and not published
+        done += 1
+        key = (where, "the hub's" if victim == 0 else "another")
+        hits[key] = hits.get(key, 0) + 1
+        print(f"kill {done:3d}: rank {victim} while {where}; versions {run.place.versions()}", flush=True)
+
+    while done < kills:
+        with Place("random") as place:
+            what = rng.choice(sorted(set(PHASES.values())))
+            run = Run(place, mpi, what, 80)
+            run.a_version()
+            while done < kills and not run.over():
+                victim = rng.randrange(RANKS)
+                phases = [phase for phase, needs in PHASES.items() if needs == what] + ["computing", "any"]
+                phase = rng.choice(phases)
+                asked = None
+                if phase == "any":
+                    asked = run.ask()
+                    time.sleep(rng.random() * 0.4)
+                    freeze(run.job.ranks())
+                    phase = f"{place.phase()}, by chance"
+                elif phase == "computing":
+                    time.sleep(rng.random() * 0.2)
+                else:
+                    asked = run.find(phase)
+                    if asked is None:
+                        break
+                if run.over():
+                    send(run.job.ranks(), signal.SIGCONT)
+                    if asked:
+                        asked.communicate()
+                    break
+                struck(run, phase, victim, asked)
+                while done < kills and what == "writing" and rng.random() < 0.4:
+                    wanted = rng.choice(MOMENTS)
+                    find_moment(run, wanted)
+                    struck(run, f"restarting, {wanted}", rng.randrange(RANKS))
+                run.restart()
+            run.finish()
+            print(f"`phases {what}` ended with the undisturbed run's digest", flush=True)
+    print(f"\n{mpi}, seed {seed}: {done} kills, {torn} versions that were under way are not there, and nothing of them")
+    for (where, whose), count in sorted(hits.items()):
+        print(f"  {count:4d}  {where}: {whose}")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--random"] and len(sys.argv) in (4, 5):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        try:
+            at_random(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) == 5 else random.randrange(1 << 30))
+        except Failure as failure:
+            sys.exit(f"FAILED: {failure}")
+        sys.exit(0)
     sys.exit(promise_main(PROMISES))

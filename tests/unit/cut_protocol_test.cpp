@@ -213,6 +213,29 @@ TEST_F(CutProtocol, ALostRankEndsTheAttemptInEveryStage) {
   }
 }
 
+TEST_F(CutProtocol, ARankThatStandsStillEndsTheAttemptInEveryStage) {
+  for (int stage = 0; stage < 3; ++stage) {
+    SetUp();
+    outcomes_.clear();
+    dead_ = -1;
+    discarded_ = 0;
+    for (FakeRank& r : ranks_) r.holds = r.resumes = 0;
+    ranks_[1].stands.inside.assign(stage == 0, kX);
+    ranks_[1].unstoppable = stage == 1;
+    ranks_[1].slow_write = stage == 2;
+    request();
+    ASSERT_TRUE(outcomes_.empty()) << stage;
+    dead_ = 1;
+    act([&](Actions* o) { coordinator_.stands_still(1, "has been stopped", now_, o); });
+    settle();
+    EXPECT_EQ(line(), "checkpoint refused: rank 1 has been stopped") << stage;
+    EXPECT_EQ(discarded_, stage == 2 ? 1 : 0);
+    EXPECT_FALSE(publishing_);
+    expect_all_resumed();
+    participants_[1] = {};
+  }
+}
+
 TEST_F(CutProtocol, ARankThatHasEndedIsNamedAtOnce) {
   act([&](Actions* o) { coordinator_.lost(2, "has ended its program", now_, o); });
   request();

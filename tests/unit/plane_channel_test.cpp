@@ -178,6 +178,7 @@ class Trickle final : public Stream {
   }
   PeerProcess peer() const override { return {}; }
   Descriptor watch() const override { return {}; }
+  bool peer_is_stopped() const override { return false; }
 
  private:
   bool interrupt() {
