@@ -60,7 +60,12 @@ uint64_t capabilities_that(int option, unsigned long second) {
   return all;
 }
 uint64_t bounding() { return capabilities_that(PR_CAPBSET_READ, 0); }
-uint64_t ambient() { return capabilities_that(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET); }
+// None that is not inheritable (man 7 capabilities).
+uint64_t ambient() {
+  Capabilities c;
+  if (get(c) && c.inheritable == 0) return 0;
+  return capabilities_that(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET);
+}
 
 template <class T>
 std::vector<T> words(const std::string& text, int base = 10) {

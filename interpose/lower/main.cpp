@@ -158,8 +158,9 @@ Status start_agent(Process& p) {
   // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
   // laid out already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  const bool trace = getenv("CROPDL_TRACE_PHASE") != nullptr;
   p.rank = std::make_unique<Rank>(
-      p.libraries, Rank::Saving{look_at_stopped_program, save_image},
+      p.libraries, Rank::Saving{look_at_stopped_program, save_image, trace},
       p.boot.sanitizer.empty()
           ? ""
           : formatted("programs built with {} cannot be saved: their shadow memory spans terabytes",
@@ -174,7 +175,7 @@ Status start_agent(Process& p) {
   config.rendezvous_seconds = 300;
   config.own_descriptors = true;
   config.run_id = p.launch.run;
-  config.trace_phase = getenv("CROPDL_TRACE_PHASE") != nullptr;
+  config.trace_phase = trace;
   auto agent = coord::Agent::start(config, *p.rank, p.versions.get());
   if (!agent) return agent.error();
   p.agent = std::move(*agent);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/format.h"
 #include "base/hex.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
@@ -67,8 +68,8 @@ bool parse(const std::string& text, siginfo_t* info) {
 
 }  // namespace
 
-uint64_t pending_for_thread() {
-  std::ifstream in("/proc/thread-self/status");
+uint64_t pending_for_thread(int32_t tid) {
+  std::ifstream in(tid == 0 ? "/proc/thread-self/status" : formatted("/proc/self/task/{}/status", tid));
   for (std::string line; std::getline(in, line);)
     if (line.rfind("SigPnd:", 0) == 0) return strtoull(line.c_str() + 7, nullptr, 16);
   return 0;

@@ -21,8 +21,8 @@ struct PendingSignal {
 // a scheduler's SIGTERM, comes after the cut. They stay pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
-// The mask of signals that are pending for the calling thread alone.
-uint64_t pending_for_thread();
+// The mask of signals that are pending for a thread of this process alone; 0: the calling one.
+uint64_t pending_for_thread(int32_t tid = 0);
 
 // Makes them pending again, in another process.
 Status queue_again(const std::vector<PendingSignal>& signals);

@@ -139,11 +139,6 @@ Seen look(const ThreadRecord& t, const AttributeValues& mains, pid_t main) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
   s.cpu = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec + t.cpu_before;
   s.usage = usage_of_thread(t.usage_before);
-  if (pending_for_thread() != 0) {
-    const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
-    for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
-      if (!p.process) s.pending.push_back(std::move(p));
-  }
   return seen;
 }
 
@@ -304,6 +299,18 @@ Result<std::vector<SavedThread>> saved_threads() {
   });
   if (!refusal.empty()) return Error{refusal};
   return all;
+}
+
+void read_pending_signals(std::vector<SavedThread>& threads) {
+  for (SavedThread& saved : threads) {
+    ThreadRecord& t = seam::state()->threads[saved.record];
+    if (pending_for_thread(t.tid) == 0) continue;
+    run_on(t, [&] {
+      const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
+      for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
+        if (!p.process) saved.pending.push_back(std::move(p));
+    });
+  }
 }
 
 Status try_threads(const std::vector<SavedThread>& threads) {

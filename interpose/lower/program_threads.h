@@ -48,9 +48,10 @@ struct SavedThread {
 void to_json(nlohmann::json& j, const SavedThread& t);
 void from_json(const nlohmann::json& j, SavedThread& t);
 
-// An error names a thread, and what of it cannot be saved. Gives back the signal stacks of threads that have
-// ended.
+// All of it but the pending signals, which others may still send. An error names a thread, and what of it
+// cannot be saved. Gives back the signal stacks of threads that have ended.
 Result<std::vector<SavedThread>> saved_threads();
+void read_pending_signals(std::vector<SavedThread>& threads);
 
 // --- Restart. MAIN.
 

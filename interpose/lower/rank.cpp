@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/say.h"
+#include "base/time.h"
 #include "interpose/lower/process_state.h"
 #include "interpose/lower/program_threads.h"
 #include "interpose/lower/thread_order.h"
@@ -70,6 +72,7 @@ bool Rank::try_stop() {
     first = !stop_;
     stop_ = true;
   }
+  if (first && saving_.trace) stop_asked_ = monotonic_us();
   set_attention(seam::kAttentionStop);
   if (first && libraries_.drains_early()) order_all_threads();
   const bool others = stop_threads();
@@ -80,11 +83,18 @@ bool Rank::try_stop() {
       wake_.notify_one();
     }
     if (gone_) wake_.notify_one();
+    if (others && (here_ || gone_)) trace_stop();
     if (!(others && here_)) drain_early();
     if (here_ || gone_) return serving_;
   }
   ask_to_stop(seam::state()->threads[0]);
   return false;
+}
+
+void Rank::trace_stop() {
+  if (stop_asked_ == 0) return;
+  say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_,
+                monotonic_us() - std::exchange(stop_asked_, 0)));
 }
 
 // Under mutex_. What a thread does after a send that was seen behind order_all_threads() is to park: so

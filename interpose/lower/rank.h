@@ -21,6 +21,7 @@ class Rank final : public coord::LocalRank {
   struct Saving {
     std::function<std::string()> look;  // "" or why the checkpoint is refused
     std::function<Result<coord::ImageSummary>(const std::string& directory)> write;
+    bool trace = false;  // says how long it took to stop
   };
   // `rank` of `ranks`: as the launcher said; 0 ranks: nobody did.
   Rank(Libraries libraries, Saving saving, std::string refusal = "", uint32_t rank = 0, uint32_t ranks = 0)
@@ -57,6 +58,7 @@ class Rank final : public coord::LocalRank {
   enum class Drain { kNone, kAsked, kRunning, kDone };
   std::string place_refusal() const;
   void drain_early();
+  void trace_stop();
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);
 
@@ -68,6 +70,7 @@ class Rank final : public coord::LocalRank {
   std::atomic<bool> ready_{false};
   std::string process_refusal_;  // agent only: of the attempt under way
   bool holding_ = false;         // agent only
+  int64_t stop_asked_ = 0;       // agent only: us, monotonic; 0: has been told of
 
   std::mutex mutex_;              // guards everything below
   std::condition_variable wake_;  // the main thread waits on it while it serves

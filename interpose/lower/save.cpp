@@ -24,7 +24,6 @@ struct LookedAt {
   std::string directory;
   AttributeValues attributes;
   std::vector<OpenFile> files;
-  std::vector<SavedThread> threads;
 };
 
 Result<LookedAt> look() {
@@ -39,11 +38,11 @@ Result<LookedAt> look() {
   auto files = list_open_files(!this_process().libraries.all().empty());
   if (!files) return files.error();
   seen.files = std::move(*files);
-  auto threads = saved_threads();
-  if (!threads) return threads.error();
-  seen.threads = std::move(*threads);
   return seen;
 }
+
+// Of this stop, since nothing but a signal comes to a thread that is parked; most of what a look costs.
+std::vector<SavedThread> stopped_threads;
 
 // Whether the memory may name the file instead of being saved: one that the program runs code of, that none
 // of its descriptors can write to, and that does not come and go with CropDL's own version.
@@ -59,8 +58,11 @@ bool stays_as_it_is(const MappedFile& file, const std::set<std::string>& code,
 }  // namespace
 
 std::string look_at_stopped_program() {
-  const auto seen = look();
-  return seen ? refusal_of_stopped_memory() : seen.error().message;
+  if (const auto seen = look(); !seen) return seen.error().message;
+  auto threads = saved_threads();
+  if (!threads) return threads.error().message;
+  stopped_threads = std::move(*threads);
+  return refusal_of_stopped_memory();
 }
 
 Result<Snapshot> take_snapshot(const std::string& directory) {
@@ -91,7 +93,8 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   const auto& main = seam::state()->threads[0];
   const auto* context = reinterpret_cast<const ucontext_t*>(main.context);
   m.pending_signals = pending_signals(main.gone != 0 ? ~0ull : context->uc_sigmask.__val[0]);
-  m.threads = std::move(seen->threads);
+  m.threads = std::move(stopped_threads);
+  read_pending_signals(m.threads);
   m.clocks = read_clocks();
   m.attributes = std::move(seen->attributes);
   m.files = std::move(seen->files);

@@ -1,6 +1,7 @@
-/* What HPCG does, in small: conjugate gradients with a Gauss-Seidel preconditioner in eight colours on a 27-point stencil, a slab of
-   the grid per rank, OpenMP in the rank. Sums are made plane by plane and rank by rank, so that they do not depend on who did what.
-   Ends with the norm of the residual and a digest of the solution. */
+/* What HPCG does, in small: conjugate gradients with a Gauss-Seidel preconditioner in eight colours on a
+   27-point stencil, a slab of the grid per rank, OpenMP in the rank. Sums are made plane by plane and rank by
+   rank, so that they do not depend on who did what. Ends with the norm of the residual and a digest of the
+   solution. */
 #include <math.h>
 #include <mpi.h>
 #include <omp.h>
@@ -12,7 +13,7 @@ enum { kN = 48, kPlane = kN * kN, kIterations = 60 };
 static int rank, ranks;
 static double *b, *x, *r, *z, *p, *ap;
 
-#define AT(v, i, j, k) (v)[((i) + 1) * kPlane + (j) * kN + (k)]
+#define AT(v, i, j, k) (v)[((i) + 1) * kPlane + (j)*kN + (k)]
 
 static double* vector(void) { return calloc((kN + 2) * kPlane, sizeof(double)); }
 
@@ -50,7 +51,8 @@ static void smooth(const double* right, double* v) {
 #pragma omp parallel for schedule(static)
     for (int i = colour / 4; i < kN; i += 2)
       for (int j = colour / 2 % 2; j < kN; j += 2)
-        for (int k = colour % 2; k < kN; k += 2) AT(v, i, j, k) = (AT(right, i, j, k) + neighbours(v, i, j, k)) / 26;
+        for (int k = colour % 2; k < kN; k += 2)
+          AT(v, i, j, k) = (AT(right, i, j, k) + neighbours(v, i, j, k)) / 26;
   }
 }
 
@@ -126,7 +128,9 @@ int main(int argc, char** argv) {
   for (int turn = 0; turn < ranks; turn++) {
     uint64_t theirs = digest;
     MPI_Bcast(&theirs, 1, MPI_UINT64_T, turn, MPI_COMM_WORLD);
-    if (rank == 0) printf("result rank %d: %016llx residual %a threads %d\n", turn, (unsigned long long)theirs, residual, threads);
+    if (rank == 0)
+      printf("result rank %d: %016llx residual %a threads %d\n", turn, (unsigned long long)theirs, residual,
+             threads);
   }
   MPI_Finalize();
   return 0;

@@ -1,5 +1,6 @@
-// Threading Building Blocks: parallel_for, parallel_deterministic_reduce, parallel_sort, parallel_invoke, a flow graph,
-// concurrent containers and an arena of its own. Ends with a digest that does not depend on who did what.
+// Threading Building Blocks: parallel_for, parallel_deterministic_reduce, parallel_sort, parallel_invoke, a
+// flow graph, concurrent containers and an arena of its own. Ends with a digest that does not depend on who
+// did what.
 #include <tbb/blocked_range.h>
 #include <tbb/concurrent_hash_map.h>
 #include <tbb/flow_graph.h>
@@ -44,7 +45,8 @@ int main() {
   arena.execute([&] {
     for (int step = 0; step < kSteps; step++) {
       tbb::parallel_for(tbb::blocked_range<size_t>(0, kWords, 1000), [&](const auto& range) {
-        for (size_t i = range.begin(); i < range.end(); i++) values[i] = std::cos(values[i] * 1.1 + 1e-6 * static_cast<double>(i));
+        for (size_t i = range.begin(); i < range.end(); i++)
+          values[i] = std::cos(values[i] * 1.1 + 1e-6 * static_cast<double>(i));
       });
       const double sum = tbb::parallel_deterministic_reduce(
           tbb::blocked_range<size_t>(0, kWords, 1000), 0.0,
@@ -79,7 +81,10 @@ int main() {
       std::atomic<long> total = 0;
       tbb::flow::graph graph;
       tbb::flow::function_node<long, long> square(graph, tbb::flow::unlimited, [](long v) { return v * v; });
-      tbb::flow::function_node<long> add(graph, tbb::flow::serial, [&](long v) { total += v; return tbb::flow::continue_msg(); });
+      tbb::flow::function_node<long> add(graph, tbb::flow::serial, [&](long v) {
+        total += v;
+        return tbb::flow::continue_msg();
+      });
       tbb::flow::make_edge(square, add);
       for (long i = 0; i < 200; i++) square.try_put(i + step);
       graph.wait_for_all();
