@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "restart/content.h"
 
 namespace cropdl::lower {
@@ -246,6 +247,20 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
   if (!changed) return {};
   note(" was put back");
   return set_modified(file.fd(), c.identity.modified);
+}
+
+void to_json(nlohmann::json& j, const FileContent& c) {
+  j = {{"path", json_bytes(c.path)},
+       {"identity", to_json(c.identity)},
+       {"stored", c.stored},
+       {"checksum", hex_text(c.checksum)}};
+}
+
+void from_json(const nlohmann::json& j, FileContent& c) {
+  c.path = bytes_from_json(j.at("path"));
+  c.identity = file_identity_from(j.at("identity"));
+  j.at("stored").get_to(c.stored);
+  c.checksum = hex_from_json(j.at("checksum"));
 }
 
 }  // namespace cropdl::lower

@@ -21,6 +21,8 @@ struct FileContent {  // one per inode
   std::string stored;     // name within the version's directory; "": only appended to
   uint64_t checksum = 0;  // of all of it, or of the mark
 };
+void to_json(nlohmann::json& j, const FileContent& c);
+void from_json(const nlohmann::json& j, FileContent& c);  // throws json::exception
 
 // Fills in OpenFile::content. More than `limit` bytes to save are refused by name.
 Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,

@@ -58,7 +58,6 @@ Result<uint64_t> build_stack(const InitialStack& what) {
   // The last one first, so that they stand in memory as the kernel would have put them (and shows them in
   // /proc).
   auto& view = state->view;
-  view.environment_end = reinterpret_cast<uint64_t>(top);
   for (auto e = what.environment.rbegin(); e != what.environment.rend(); ++e)
     environment.push_back(push_text(*e));
   view.environment = reinterpret_cast<uint64_t>(top);

@@ -8,28 +8,6 @@ namespace cropdl::lower {
 using nlohmann::json;
 
 std::string metadata_text(const Metadata& m) {
-  json pending = json::array();
-  for (const PendingSignal& s : m.pending_signals)
-    pending.push_back({{"process", s.process}, {"info", s.info}});
-  json files = json::array();
-  for (const OpenFile& f : m.files)
-    files.push_back({{"fd", f.fd},
-                     {"standard", f.standard},
-                     {"same_as", f.same_as},
-                     {"path", json_bytes(f.path)},
-                     {"flags", f.flags},
-                     {"descriptor_flags", f.descriptor_flags},
-                     {"offset", f.offset},
-                     {"size", f.size},
-                     {"ended", f.ended},
-                     {"identity", to_json(f.identity)},
-                     {"content", f.content}});
-  json contents = json::array();
-  for (const FileContent& c : m.contents)
-    contents.push_back({{"path", json_bytes(c.path)},
-                        {"identity", to_json(c.identity)},
-                        {"stored", c.stored},
-                        {"checksum", hex_text(c.checksum)}});
   json libraries = json::array();
   for (const SavedLibrary& l : m.libraries)
     libraries.push_back(
@@ -44,15 +22,15 @@ std::string metadata_text(const Metadata& m) {
               {"interval", m.interval},
               {"libraries", libraries},
               {"cpu_features", m.cpu_features},
-              {"pending_signals", pending},
+              {"pending_signals", m.pending_signals},
               {"clocks", m.clocks},
               {"attributes", m.attributes},
               {"threads", m.threads},
               {"memory", to_json(m.memory)},
-              {"contents", contents},
+              {"contents", m.contents},
               {"save_files", m.save_files},
               {"by_reference", m.by_reference},
-              {"files", files}}
+              {"files", m.files}}
       .dump();
 }
 
@@ -74,27 +52,10 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
                              l.at("implementation").get<std::string>(),
                              l.at("only_functions").get<std::vector<std::string>>()});
     j.at("cpu_features").get_to(m.cpu_features);
-    for (const json& s : j.at("pending_signals"))
-      m.pending_signals.push_back({s.at("process").get<bool>(), s.at("info").get<std::string>()});
+    j.at("pending_signals").get_to(m.pending_signals);
     m.memory = memory_state_from(j.at("memory"));
-    for (const json& f : j.at("files")) {
-      OpenFile file;
-      file.fd = integer_from_json<int>(f.at("fd"));
-      file.standard = integer_from_json<int>(f.at("standard"));
-      file.same_as = integer_from_json<int>(f.at("same_as"));
-      file.path = bytes_from_json(f.at("path"));
-      file.flags = integer_from_json<int>(f.at("flags"));
-      file.descriptor_flags = integer_from_json<int>(f.at("descriptor_flags"));
-      file.offset = integer_from_json<int64_t>(f.at("offset"));
-      file.size = integer_from_json<int64_t>(f.at("size"));
-      file.ended = f.at("ended").get<bool>();
-      file.identity = file_identity_from(f.at("identity"));
-      file.content = integer_from_json<int>(f.at("content"));
-      m.files.push_back(std::move(file));
-    }
-    for (const json& c : j.at("contents"))
-      m.contents.push_back({bytes_from_json(c.at("path")), file_identity_from(c.at("identity")),
-                            c.at("stored").get<std::string>(), hex_from_json(c.at("checksum"))});
+    j.at("files").get_to(m.files);
+    j.at("contents").get_to(m.contents);
     for (const OpenFile& f : m.files)
       if (f.content < -1 || f.content >= static_cast<int>(m.contents.size()))
         return Error{where + ": its metadata names a content that is not there"};

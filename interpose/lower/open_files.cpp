@@ -16,6 +16,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/json.h"
 #include "interpose/lower/descriptors.h"
 #include "interpose/seam/state.h"
 
@@ -183,6 +184,29 @@ Result<std::vector<OpenFile>> list_open_files(bool mpi) {
                   "(ulimit -Hn {}); use lower numbers or raise that",
                   files.back().fd, hard_limit_at_start)};
   return files;
+}
+
+void to_json(nlohmann::json& j, const OpenFile& f) {
+  j = {{"fd", f.fd},           {"standard", f.standard},
+       {"same_as", f.same_as}, {"path", json_bytes(f.path)},
+       {"flags", f.flags},     {"descriptor_flags", f.descriptor_flags},
+       {"offset", f.offset},   {"size", f.size},
+       {"ended", f.ended},     {"identity", to_json(f.identity)},
+       {"content", f.content}};
+}
+
+void from_json(const nlohmann::json& j, OpenFile& f) {
+  f.fd = integer_from_json<int>(j.at("fd"));
+  f.standard = integer_from_json<int>(j.at("standard"));
+  f.same_as = integer_from_json<int>(j.at("same_as"));
+  f.path = bytes_from_json(j.at("path"));
+  f.flags = integer_from_json<int>(j.at("flags"));
+  f.descriptor_flags = integer_from_json<int>(j.at("descriptor_flags"));
+  f.offset = integer_from_json<int64_t>(j.at("offset"));
+  f.size = integer_from_json<int64_t>(j.at("size"));
+  j.at("ended").get_to(f.ended);
+  f.identity = file_identity_from(j.at("identity"));
+  f.content = integer_from_json<int>(j.at("content"));
 }
 
 }  // namespace cropdl::lower

@@ -24,6 +24,8 @@ struct OpenFile {
   FileIdentity identity;  // of a regular file
   int content = -1;       // of a regular file that some descriptor can write to: index of its FileContent
 };
+void to_json(nlohmann::json& j, const OpenFile& f);
+void from_json(const nlohmann::json& j, OpenFile& f);  // throws json::exception
 
 // "" or the refusal for the sake of a descriptor on which calls may end with EINTR when a stop interrupts
 // them (man 7 signal: sockets with a time limit; io_uring_enter): found out before the program is stopped.

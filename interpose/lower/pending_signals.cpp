@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/format.h"
 #include "base/hex.h"
@@ -127,6 +128,13 @@ Status queue_again(const std::vector<PendingSignal>& signals) {
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }
   return {};
+}
+
+void to_json(nlohmann::json& j, const PendingSignal& s) { j = {{"process", s.process}, {"info", s.info}}; }
+
+void from_json(const nlohmann::json& j, PendingSignal& s) {
+  j.at("process").get_to(s.process);
+  j.at("info").get_to(s.info);
 }
 
 }  // namespace cropdl::lower

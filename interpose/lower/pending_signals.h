@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/result.h"
 
 namespace cropdl::lower {
@@ -15,6 +17,8 @@ struct PendingSignal {
   bool process = false;  // sent to the process (kill), not to the thread (tgkill, raise)
   std::string info;      // siginfo_t, in hexadecimal
 };
+void to_json(nlohmann::json& j, const PendingSignal& s);
+void from_json(const nlohmann::json& j, PendingSignal& s);  // throws json::exception
 
 // What is pending: all that the program blocks (`blocked`, as in rt_sigprocmask), and of the rest, which came
 // while it was being stopped, what the kernel or the program itself has sent. What others sent then, such as

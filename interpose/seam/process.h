@@ -41,7 +41,8 @@ struct ClockOffsets {
 // Where the program's arguments, environment and auxiliary vector lie in its stack: what /proc shows of it
 // (not the environment).
 struct ProcessView {
-  uint64_t arguments, environment, environment_end;  // strings, one after the other
+  uint64_t arguments, environment;  // strings, one after the other
+  uint64_t reserved;                //
   uint64_t auxiliary, auxiliary_bytes;
 };
 

@@ -1,5 +1,5 @@
-// The system calls that the filter takes from the program to the core's `emulate`. Included by both halves,
-// so that the filter and the core agree.
+// The system calls that the filter takes from the program to the core's `emulate_call`. Included by both
+// halves, so that the filter and the core agree.
 #pragma once
 
 #include <asm/unistd.h>

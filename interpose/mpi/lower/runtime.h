@@ -113,14 +113,7 @@ void keep_for_next_request(Kept* kept);
 
 // The vid of a real handle that is known, or the kind's null vid. Linear in the number of handles.
 Vid find_vid(Kind kind, uint64_t word);
-inline Vid find_comm(MPI_Comm real) { return find_vid(Kind::kComm, to_word(real)); }
 inline Vid find_datatype(MPI_Datatype real) { return find_vid(Kind::kDatatype, to_word(real)); }
-inline Vid find_group(MPI_Group real) { return find_vid(Kind::kGroup, to_word(real)); }
-inline Vid find_op(MPI_Op real) { return find_vid(Kind::kOp, to_word(real)); }
-inline Vid find_win(MPI_Win real) { return find_vid(Kind::kWin, to_word(real)); }
-inline Vid find_info(MPI_Info real) { return find_vid(Kind::kInfo, to_word(real)); }
-inline Vid find_errhandler(MPI_Errhandler real) { return find_vid(Kind::kErrhandler, to_word(real)); }
-inline Vid find_file(MPI_File real) { return find_vid(Kind::kFile, to_word(real)); }
 
 // The object behind `vid` was freed by the MPI (called after the real call succeeded). Predefined and null:
 // no-op.
@@ -177,7 +170,6 @@ inline int rank_in(int rank) { return constants::from_seam_rank(rank); }
 inline int rank_out(int rank) { return constants::to_seam_rank(rank); }
 inline int tag_in(int tag) { return constants::from_seam_tag(tag); }
 inline int tag_out(int tag) { return constants::to_seam_tag(tag); }
-inline int undefined_in(int value) { return constants::from_seam_undefined(value); }
 inline void* buffer_in(const void* p) {
   return __builtin_expect(p == seam::in_place(), 0) ? MPI_IN_PLACE : const_cast<void*>(p);
 }

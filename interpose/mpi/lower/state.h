@@ -107,7 +107,7 @@ struct State {
   int32_t rank, size;          // of MPI_COMM_WORLD; size 0: never initialised
   int32_t required, provided;  // seam::ThreadLevel
   uint32_t initialized, finalized;
-  uint32_t own_level;       // MPI_Init_thread (1) or MPI_Init (0)
+  uint32_t reserved1;       //
   uint64_t sent, received;  // addresses of uint64_t[size]: point-to-point messages per world rank
   uint64_t comms;           // list of CommRecords
   uint64_t comm_serial;     // for gids
