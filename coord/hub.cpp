@@ -29,7 +29,7 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   job.host = config.host;
   job.ranks = config.ranks;
   job.started = utc_now();
-  Result<std::unique_ptr<Listener>> listener = local_transport().listen();
+  Result<std::unique_ptr<Listener>> listener = transport_of_hubs().listen();
   if (!listener) return listener.error();
   job.address = (*listener)->address();
   for (uint32_t r = 0; r < config.ranks; ++r) remove_apart(config.directory, r);

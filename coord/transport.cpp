@@ -4,6 +4,8 @@
 
 namespace cropdl::coord {
 
+const Transport& transport_of_hubs() { return local_transport(); }
+
 const Transport* transport_of(const std::string& address) {
   for (const Transport* transport : {&local_transport()})
     if (address.starts_with(std::string(transport->kind()) + ":")) return transport;

@@ -57,6 +57,8 @@ class Transport {
 };
 
 const Transport& local_transport();
+// By which a hub can be reached: rank 0 listens there.
+const Transport& transport_of_hubs();
 // The one whose address that is; null: no kind that this CropDL knows.
 const Transport* transport_of(const std::string& address);
 // By the transport whose address that is.

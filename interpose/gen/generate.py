@@ -33,7 +33,6 @@ def arguments():
                         help="Fortran headers with the integers of predefined handles")
     for name, file in TABLES.items():
         parser.add_argument(f"--{name}", type=Path, help=f"instead of LIBRARY_FOLDER/{file}")
-    parser.add_argument("--hand", type=Path, help="list of functions whose lower side is written by hand")
     parser.add_argument("--list", action="store_true", help="print what was decided for each function")
     return parser.parse_args()
 
@@ -51,7 +50,7 @@ def main():
     symbols = {name: dynamic_symbols(Path(file)) for name, (file,) in by_name(options.library).items()}
     headers = {name: Header(Path(file), flags, library["names"], symbols.get(name, {}), library["twins"])
                for name, (file, *flags) in by_name(options.header).items()}
-    model = Model(headers, {**files, "hand": options.hand})
+    model = Model(headers, files)
     if library["explicit"]:
         model.check_exports(symbols)
     fortran = by_name(options.fortran)

@@ -97,13 +97,12 @@ def read_list(path: Path):
 
 CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set-state", "sticky", "refuse"}
 # What a library's table may leave out of [library].
-DEFAULTS = {"weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
+DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
             "table": "lower_table", "unused_entry": "unwritten"}
 
 
 class Model:
-    """`files`: the library's annotations, roles, functions, predefined and frozen, and `hand`, the list of functions whose
-    lower side is written by hand (or None)."""
+    """`files`: the library's annotations, roles, functions, predefined and frozen."""
 
     def __init__(self, headers: dict, files: dict):
         self.headers = headers
@@ -115,8 +114,6 @@ class Model:
         self.handles = self.table.get("handles", {})
         self.order = read_list(files["functions"])
         self.predefined = self._read_predefined(files["predefined"])
-        hand = files.get("hand")
-        self.hand = set(read_list(hand)) if hand and hand.exists() else None
         self._check_frozen(files["frozen"])
         self._rules = [(re.compile(r["match"]), r) for r in self.table.get("rule", [])]
         self._optional = self._patterns("optional_results")
@@ -213,12 +210,6 @@ class Model:
         f.facts = {key: entry.get(key, "") for key in self.table.get("facts", {})}
         f.optional_results = any(pattern.search(name) for pattern in self._optional)
         f.pending = any(pattern.search(name) for pattern in self._pending)
-        if self.hand is not None:
-            if name in self.hand:
-                f.lower = "hand"
-            elif f.lower == "hand":
-                raise TableError(f"{self.files['annotations'].name} says that the lower side of {name} is written by hand, "
-                                 f"but {self.files['hand']} does not list it")
         if f.refuse:
             f.lower = "none"
         if not prototypes:

@@ -92,7 +92,7 @@ std::string memory() {
   const auto* state = seam::state();
   if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
   if (state->extents > seam::kMaxExtents)
-    return "more than 1024 separate mappings outside the window (MAP_FIXED)";
+    return formatted("more than {} separate mappings outside the window (MAP_FIXED)", seam::kMaxExtents);
   return "";
 }
 

@@ -499,6 +499,28 @@ def namespaces():
     expect(not wrong, "\n".join(wrong))
 
 
+@promise("documents.name_files_that_there_are")
+def files_named():
+    """By their paths, or, where a folder was named before, by their names. (Of what is generated, and of the MPI, the page about
+    the generator speaks.)"""
+    paths = set()
+    for directory, folders, names in os.walk(SOURCE):
+        folders[:] = [name for name in folders if name not in (".git", "build")]
+        paths.update(os.path.relpath(os.path.join(directory, name), SOURCE) for name in names)
+    known = {os.path.basename(path) for path in paths}
+    seen, missing = 0, []
+    for document in sorted(path for path in paths if re.fullmatch(r"README\.md|docs/[^/]+\.md", path)):
+        with open(os.path.join(SOURCE, document)) as f:
+            words = re.findall(r"`([A-Za-z0-9_./]+\.(?:h|c|cpp|S|py|j2|toml|txt|md))`", f.read())
+        for word in words:
+            seen += 1
+            elsewhere = word in ("mpi.h", "mpi_constants.h") or any(path == f"interpose/gen/{word}" for path in paths)
+            if not (word in paths or "/" not in word and word in known or document == "docs/generator.md" and elsewhere):
+                missing.append(f"{document}: {word}")
+    expect(seen > 150, f"only {seen} files named")
+    expect(not missing, "\n".join(missing))
+
+
 @promise("documents.sources_are_formatted")
 def formatted():
     """As clang-format 14 does it, the one of Debian 12: others differ in details."""
