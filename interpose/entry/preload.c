@@ -12,6 +12,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/launch_variables.h"
+
 extern char** environ;
 
 static int has_mpi;
@@ -21,6 +23,13 @@ static int look(struct dl_phdr_info* info, size_t size, void* unused) {
   name = name ? name + 1 : info->dlpi_name;
   if (!strncmp(name, "libmpi.so", 9) || !strncmp(name, "libmpich.so", 11)) has_mpi = 1;
   return has_mpi;
+}
+
+/* Whether one of these variables is there. */
+static int any(const char* const* variables, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (getenv(variables[i])) return 1;
+  return 0;
 }
 
 static const char* base_name(const char* path) {
@@ -65,9 +74,21 @@ __attribute__((constructor)) static void enter(int argc, char** argv, char** env
     if (!strcmp(name, helpers[i])) return;
   if (!strncmp(name, "cropdl-lower-", 13)) return;
   dl_iterate_phdr(look, NULL);
-  const int launched = getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK");
-  const int python = !strncmp(name, "python", 6);
-  if (!has_mpi && !(python && launched)) return;
+  static const char* const told[] = {CROPDL_RANK_OPEN_MPI, CROPDL_RANK_MVAPICH2, CROPDL_RANK_MVAPICH,
+                                     CROPDL_RANK_HYDRA,    CROPDL_STEP_SLURM,    CROPDL_RANK_FLUX};
+  static const char* const untold[] = {CROPDL_RANK_ALPS, CROPDL_RANK_PALS, CROPDL_RANK_PMIX};
+  if (!has_mpi) {
+    if (strncmp(name, "python", 6)) return;
+    if (!any(told, sizeof told / sizeof *told)) {
+      if (any(untold, sizeof untold / sizeof *untold))
+        fprintf(
+            stderr,
+            "libcropdl.so: %s has a launcher that does not tell how many ranks there are; it runs without "
+            "checkpoints\n",
+            name);
+      return;
+    }
+  }
   char runner[4096];
   if (!find_runner(runner, sizeof runner)) {
     fprintf(stderr, "libcropdl.so: cropdl-run is not beside it; %s runs without checkpoints\n", name);

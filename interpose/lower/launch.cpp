@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/format.h"
+#include "base/launch_variables.h"
 #include "interpose/lower/process_stat.h"
 
 namespace cropdl::lower {
@@ -27,25 +28,25 @@ struct Launcher {
 
 const Launcher kLaunchers[] = {
     // man 1 mpirun, "Exported Environment Variables"; PRRTE sets the same for Open MPI 5.
-    {"Open MPI's mpirun", "openmpi", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, {"PMIX_NAMESPACE"}},
+    {"Open MPI's mpirun", "openmpi", CROPDL_RANK_OPEN_MPI, {"OMPI_COMM_WORLD_SIZE"}, {"PMIX_NAMESPACE"}},
     // MVAPICH2 user guide, "MPIRUN_RSH Parameters"; MVAPICH 3 has dropped the 2.
-    {"MVAPICH2's mpirun_rsh", "mpich", "MV2_COMM_WORLD_RANK", {"MV2_COMM_WORLD_SIZE"}, {}},
-    {"MVAPICH's mpirun_rsh", "mpich", "MVP_COMM_WORLD_RANK", {"MVP_COMM_WORLD_SIZE"}, {}},
+    {"MVAPICH2's mpirun_rsh", "mpich", CROPDL_RANK_MVAPICH2, {"MV2_COMM_WORLD_SIZE"}, {}},
+    {"MVAPICH's mpirun_rsh", "mpich", CROPDL_RANK_MVAPICH, {"MVP_COMM_WORLD_SIZE"}, {}},
     // MPICH src/pm/hydra; the proxy is the parent. Intel MPI's and MVAPICH's mpiexec are Hydra, too.
-    {"Hydra (mpiexec of MPICH, Intel MPI or MVAPICH)", "mpich", "PMI_RANK", {"PMI_SIZE"}, {}},
+    {"Hydra (mpiexec of MPICH, Intel MPI or MVAPICH)", "mpich", CROPDL_RANK_HYDRA, {"PMI_SIZE"}, {}},
     // man 1 srun, "OUTPUT ENVIRONMENT VARIABLES". SLURM_NTASKS may be the allocation's, hence second. A batch
     // script is no step: it has SLURM_PROCID=0 and SLURM_NTASKS, and is one process nevertheless.
     {"Slurm's srun",
      "none",
-     "SLURM_PROCID",
+     CROPDL_RANK_SLURM,
      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
      {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
-     "SLURM_STEP_ID"},
-    {"Flux", "none", "FLUX_TASK_RANK", {"FLUX_JOB_SIZE"}, {"FLUX_JOB_ID"}},  // man 7 flux-environment
+     CROPDL_STEP_SLURM},
+    {"Flux", "none", CROPDL_RANK_FLUX, {"FLUX_JOB_SIZE"}, {"FLUX_JOB_ID"}},  // man 7 flux-environment
     // These have a library that tells the number of ranks, and no variable.
-    {"Cray's aprun", "none", "ALPS_APP_PE", {}, {}},
-    {"Cray's PALS", "none", "PALS_RANKID", {}, {}},
-    {"a PMIx server", "none", "PMIX_RANK", {}, {}},
+    {"Cray's aprun", "none", CROPDL_RANK_ALPS, {}, {}},
+    {"Cray's PALS", "none", CROPDL_RANK_PALS, {}, {}},
+    {"a PMIx server", "none", CROPDL_RANK_PMIX, {}, {}},
 };
 
 constexpr uint32_t kMostRanks = 1 << 20;  // as in a manifest

@@ -353,6 +353,21 @@ def running_job():
         job.kill_ranks()
 
 
+@promise("preload.alone.python_of_other_launchers_is_protected_or_says_so")
+def python_by_other_launchers():
+    with Place("launchers") as place:
+        library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store}
+        program = ["/usr/bin/python3", "-c", "print(open('/proc/self/cmdline').read().split('\\0')[0])"]
+        step = {"SLURM_PROCID": "0", "SLURM_STEP_ID": "3", "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "9"}
+        status, _, _ = place.ask(program, environment={**library, **step})
+        expect(status == 0 and os.path.exists(os.path.join(place.store, "store.json")), f"{status}: not protected")
+        status, text, _ = place.ask(program, environment={**library, "PMIX_RANK": "0"})
+        expect(status == 0 and re.search(r"libcropdl.so: python\S* has a launcher that does not tell how many ranks there are; it runs without checkpoints", text),
+               f"{status}: {text}")
+        status, text, _ = place.ask(program, environment={**library, "SLURM_PROCID": "0", "SLURM_JOB_ID": "9"})
+        expect(status == 0 and text == "/usr/bin/python3", f"in a batch script: {status}: {text}")
+
+
 @promise("trigger.interval_that_falls_into_the_start_waits_without_a_word")
 def early_interval():
     with Place("early") as place:

@@ -52,6 +52,20 @@ def tests(options, folder, name, ranks, store):
         return found, outcome
 
 
+UNFINISHED = ("begun", "not run", "does not come to the end")
+
+
+def differences(native, mine):
+    """Tests that end in another way, as {(rank, test): (natively, through CropDL)}. What a native run that was out of time did
+    not come to may end anyhow."""
+    found = {}
+    for key in set(native) | set(mine):
+        theirs, ours = native.get(key, "not run"), mine.get(key, "not run")
+        if theirs != ours and not (theirs in UNFINISHED and native.get((key[0], "end")) == UNFINISHED[2]):
+            found[key] = (theirs, ours)
+    return found
+
+
 def main():
     options = arguments()
     folder = os.path.abspath(options.source)
@@ -68,13 +82,19 @@ def main():
     rows, refusals = {}, {}
     for ranks in options.ranks or (1, 2, 4):
         head = f"{ranks} rank{'s' if ranks > 1 else ''}"
-        row = rows[head] = dict.fromkeys(("files", "tests", "natively ok", "equal", "explained", "unexplained", "versions"), 0)
+        row = rows[head] = dict.fromkeys(("files", "tests", "natively ok", "natively out of time", "equal", "explained", "unexplained", "versions"), 0)
         for name in names:
-            native, _ = tests(options, folder, name, ranks, None)
             store = os.path.join(options.stores or options.work, f"store-{os.getpid()}")
-            mine, outcome = tests(options, folder, name, ranks, store)
+            found = None
+            for _ in range(3):  # what is not so each time is a matter of load, or the MPI's own
+                native, _ = tests(options, folder, name, ranks, None)
+                mine, outcome = tests(options, folder, name, ranks, store)
+                row["versions"] += outcome.taken
+                again = differences(native, mine)
+                found = again if found is None else {key: again[key] for key in found if key in again}
+                if not found:
+                    break
             row["files"] += 1
-            row["versions"] += outcome.taken
             for line in outcome.refusals:
                 refusals[line] = refusals.get(line, 0) + 1
             if options.times:
@@ -83,9 +103,10 @@ def main():
                 theirs, ours = native.get(key, "not run"), mine.get(key, "not run")
                 row["tests"] += key[1] != "end"
                 row["natively ok"] += theirs == "ok"
-                reason = known.reason(f"{name}:{key[1]}", theirs != ours)
-                row["equal" if theirs == ours else "explained" if reason else "unexplained"] += key[1] != "end" or theirs != ours
-                if theirs != ours:
+                row["natively out of time"] += key[1] != "end" and theirs in UNFINISHED
+                reason = known.reason(f"{name}:{key[1]}", key in found)
+                row["equal" if key not in found else "explained" if reason else "unexplained"] += key[1] != "end" or key in found
+                if key in found:
                     print(f"{'explained' if reason else 'DIFFERENT'} {name} rank {key[0]} of {ranks}, {key[1]}: natively {theirs}; "
                           f"through CropDL {ours}", flush=True)
                     if key[1] == "end" or options.verbose:

@@ -1,0 +1,15 @@
+/* The variables by which launchers tell a process which rank it is: of those that tell the number of ranks as
+   well, and of the others. interpose/lower/launch.cpp has the sources and the rest; the preloaded entrance
+   (C) needs no more than the names. */
+#pragma once
+
+#define CROPDL_RANK_OPEN_MPI "OMPI_COMM_WORLD_RANK"
+#define CROPDL_RANK_MVAPICH2 "MV2_COMM_WORLD_RANK"
+#define CROPDL_RANK_MVAPICH "MVP_COMM_WORLD_RANK"
+#define CROPDL_RANK_HYDRA "PMI_RANK"
+#define CROPDL_RANK_SLURM "SLURM_PROCID"
+#define CROPDL_STEP_SLURM "SLURM_STEP_ID" /* a batch script has a SLURM_PROCID, too */
+#define CROPDL_RANK_FLUX "FLUX_TASK_RANK"
+#define CROPDL_RANK_ALPS "ALPS_APP_PE"
+#define CROPDL_RANK_PALS "PALS_RANKID"
+#define CROPDL_RANK_PMIX "PMIX_RANK"
