@@ -1,6 +1,6 @@
 /* The variables by which launchers tell a process which rank it is: of those that tell the number of ranks as
    well, and of the others. interpose/lower/launch.cpp has the sources and the rest; the preloaded entrance
-   (C) needs no more than the names. */
+   needs no more than the names. */
 #pragma once
 
 #define CROPDL_RANK_OPEN_MPI "OMPI_COMM_WORLD_RANK"

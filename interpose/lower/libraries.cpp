@@ -30,7 +30,6 @@ Status Libraries::restart() const {
 void Libraries::publish() const {
   for (Library* l : all_) {
     seam::LowerLibrary& entry = seam::control()->libraries[l->number()];
-    entry.functions = l->functions();
     snprintf(entry.implementation, sizeof entry.implementation, "%s", l->implementation());
     entry.table = l->table();
   }

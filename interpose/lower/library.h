@@ -27,7 +27,7 @@ class Library {
   virtual const char* implementation() = 0;  // of several with one seam: "openmpi", "mpich"
   virtual std::string version() = 0;         // of the implementation, one line for people
   virtual void* const* table() = 0;          // indexed by the library's append-only function index
-  virtual unsigned functions() = 0;          // entries in it
+  virtual uint32_t functions() = 0;  // entries in it; what is saved may call as many wherever it goes on
   virtual std::vector<std::string> functions_of_this_implementation_only() = 0;  // that the program used
 
   // --- A fresh process: lays out what the library keeps in the persistent heap (formatted, its roots zero).

@@ -10,8 +10,10 @@ using nlohmann::json;
 std::string metadata_text(const Metadata& m) {
   json libraries = json::array();
   for (const SavedLibrary& l : m.libraries)
-    libraries.push_back(
-        {{"number", l.number}, {"implementation", l.implementation}, {"only_functions", l.only_functions}});
+    libraries.push_back({{"number", l.number},
+                         {"functions", l.functions},
+                         {"implementation", l.implementation},
+                         {"only_functions", l.only_functions}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
               {"program", json_bytes(m.program)},
@@ -49,6 +51,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("interval").get_to(m.interval);
     for (const json& l : j.at("libraries"))
       m.libraries.push_back({integer_from_json<uint32_t>(l.at("number")),
+                             integer_from_json<uint32_t>(l.at("functions")),
                              l.at("implementation").get<std::string>(),
                              l.at("only_functions").get<std::vector<std::string>>()});
     j.at("cpu_features").get_to(m.cpu_features);

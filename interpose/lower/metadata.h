@@ -19,6 +19,7 @@ namespace cropdl::lower {
 // A library that the program called (library.h).
 struct SavedLibrary {
   uint32_t number = 0;                      // seam::LibraryNumber
+  uint32_t functions = 0;                   // in its table; the image's shim knows no more
   std::string implementation;               // "openmpi", "mpich"
   std::vector<std::string> only_functions;  // used, and unknown to its other implementations
 };

@@ -46,6 +46,11 @@ std::string missing_library(const Process& p, const Metadata& m) {
       return "the program needs an MPI; start cropdl-restart with mpirun";
     if (here == nullptr)
       return formatted("the program needs {}, which this lower half does not have", saved.implementation);
+    if (saved.functions > here->functions())
+      return formatted(
+          "the image was written by a newer CropDL (its {} has {} functions, this one's {}); restart it "
+          "with that one",
+          saved.implementation, saved.functions, here->functions());
     if (saved.implementation != here->implementation() && !saved.only_functions.empty())
       return formatted("the program uses {}, which only {} has; restart it under that one",
                        saved.only_functions.front(), saved.implementation);

@@ -86,7 +86,8 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   umask(m.umask);
   m.interval = p.boot.interval;
   for (Library* l : p.libraries.all())
-    m.libraries.push_back({l->number(), l->implementation(), l->functions_of_this_implementation_only()});
+    m.libraries.push_back(
+        {l->number(), l->functions(), l->implementation(), l->functions_of_this_implementation_only()});
   m.cpu_features = cpu_features();
   // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
   // own mask.

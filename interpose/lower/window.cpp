@@ -104,7 +104,6 @@ Status map_control_page(const std::string& installation) {
       !s)
     return s;
   auto* page = seam::control();
-  page->seam_version = seam::kSeamVersion;
   page->trigger_fd = -1;
   page->message_fd = -1;
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
@@ -139,7 +138,6 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
                       "the signal stack");
       !s)
     return s;
-  state->version = seam::kSeamVersion;
   state->real_pid = state->upper_pid = getpid();
   state->brk_current = state->brk_mapped = seam::kBrkBegin;
   state->map_next = seam::kMapBegin;

@@ -116,8 +116,8 @@ enum LibraryNumber : uint32_t { kLibraryMpi, kMaxLibraries = 8 };
 
 struct LowerLibrary {
   void* const* volatile table;  // indexed by the library's append-only function index; null: not in this LH
-  uint32_t functions;           // entries in it
-  char implementation[20];      // "openmpi", "mpich"
+  uint32_t reserved;
+  char implementation[20];  // "openmpi", "mpich"
 };
 
 // What ld.so opens instead of a file whose name begins so.
@@ -129,7 +129,7 @@ inline constexpr unsigned kMaxStandIns = 32;
 
 // Functions and flags of the LH of this run. The UH reads it at every call and keeps nothing of it.
 struct ControlPage {
-  uint32_t seam_version;
+  uint32_t reserved0;
   volatile uint32_t attention;            // kAttention bits
   LowerLibrary libraries[kMaxLibraries];  // by LibraryNumber
   uint32_t restarted;                     // this process continues an image: ids are translated

@@ -88,7 +88,7 @@ struct OutsideExtent {  // memory the UH placed outside the window and above 4 G
 };
 
 struct PersistentState {
-  uint32_t version;
+  uint32_t reserved0;
   uint32_t forked;  // this is a child of fork(): no LH behind it, exits raw
   CoreEntries core;
   int32_t upper_pid;  // the pid the program was told at its start

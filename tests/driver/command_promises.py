@@ -295,9 +295,9 @@ def two_requests():
 
 # --- The store ---------------------------------------------------------------------------------------------------
 
-def made_store(place, versions=2):
+def made_store(place, versions=2, program="plain/memory"):
     """A store with versions of a killed one-rank program."""
-    job = place.run("plain/memory", LONG)
+    job = place.run(program, LONG)
     job.wait_for_step(3)
     for _ in range(versions):
         take_checkpoint(place, job)
@@ -516,10 +516,10 @@ def refused_here(place, command, *words, environment=None, lines=1):
     print(f"says: {said[0]}")
 
 
-def forged(kind, value, *words, lines=1):
+def forged(kind, value, *words, lines=1, program="plain/memory"):
     """A version that another CropDL, or another machine, would have written."""
     with Place("forged") as place:
-        made_store(place, 1)
+        made_store(place, 1, program)
         forge = os.path.join(BUILD, "tests", "driver", "forge_version")
         subprocess.run([forge, place.version_path(place.versions()[0]), kind, value], check=True)
         refused_here(place, [tool("cropdl-restart"), place.store], *words, lines=lines)
@@ -532,6 +532,8 @@ promise("bad_input.image_of_a_newer_seam")(lambda: forged("image-seam", "77", "n
 promise("bad_input.manifest_of_a_newer_format")(lambda: forged("manifest-format", "77", "newer", "77"))
 promise("bad_input.manifest_of_a_newer_seam")(lambda: forged("manifest-seam", "77", "newer", "77"))
 promise("bad_input.manifest_of_an_older_seam")(lambda: forged("manifest-seam", "2", "older", "seam 2"))
+promise("bad_input.image_with_functions_that_are_unknown_here")(
+    lambda: forged("image-functions", "100000", "newer", "100000", program="mpich/collectives"))
 promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
 
 

@@ -1,7 +1,7 @@
 // forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a
 // CropDL of another kind or another machine would have written, all checksums being right:
 //   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
-//   image-cpu-feature NAME
+//   image-cpu-feature NAME | image-functions N
 // A tool of the tests alone.
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +57,13 @@ std::string forged(const std::string& image, const std::string& kind, const std:
     const size_t at = metadata.find(list);
     if (at == std::string::npos) fail("the image's metadata lists no CPU features");
     metadata.insert(at + list.size(), "\"" + value + "\"" + (metadata[at + list.size()] == ']' ? "" : ","));
+  }
+  if (kind == "image-functions") {  // of the first library's table
+    const std::string name = "\"functions\":";
+    const size_t at = metadata.find(name);
+    if (at == std::string::npos) fail("the image's metadata has no library");
+    const size_t begin = at + name.size();
+    metadata.replace(begin, metadata.find_first_not_of("0123456789", begin) - begin, value);
   }
   header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
   trailer.header_checksum = header.checksum;

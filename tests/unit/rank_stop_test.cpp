@@ -22,7 +22,7 @@ class SlowMpi : public lower::Library {
   std::atomic<bool> reposting{false}, may_end{false};
 
   void* const* table() override { return nullptr; }
-  unsigned functions() override { return 0; }
+  uint32_t functions() override { return 0; }
   seam::LibraryNumber number() override { return seam::kLibraryMpi; }
   const char* implementation() override { return "test"; }
   std::string version() override { return ""; }

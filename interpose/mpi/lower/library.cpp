@@ -36,7 +36,7 @@ class Runtime final : public lower::Library {
 
   seam::LibraryNumber number() override { return seam::kLibraryMpi; }
   void* const* table() override { return lower_table; }
-  unsigned functions() override { return seam::kFnCount; }
+  uint32_t functions() override { return seam::kFnCount; }
   const char* implementation() override { return kName; }
   std::string version() override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];

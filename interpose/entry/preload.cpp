@@ -1,8 +1,8 @@
 /* libcropdl.so: `LD_PRELOAD=libcropdl.so ./train` protects an MPI program that no command line of ours
    starts, such as the `exec ./train` of a wrapper script. The constructor re-executes a program that is
    linked with MPI, or is a Python started by an MPI launcher, through cropdl-run; in shells, launchers and
-   helpers it does nothing. C and libc only: it is loaded into everything the launcher starts. */
-#define _GNU_SOURCE
+   helpers it does nothing. libc only, no C++ run-time library: it is loaded into everything the launcher
+   starts. */
 #include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include "base/launch_variables.h"
+#include "interpose/seam/layout.h"
 
-extern char** environ;
+namespace {
 
-static int has_mpi;
-static int look(struct dl_phdr_info* info, size_t size, void* unused) {
+int has_mpi;
+int look(struct dl_phdr_info* info, size_t size, void* unused) {
   (void)size, (void)unused;
   const char* name = strrchr(info->dlpi_name, '/');
   name = name ? name + 1 : info->dlpi_name;
@@ -26,22 +27,22 @@ static int look(struct dl_phdr_info* info, size_t size, void* unused) {
 }
 
 /* Whether one of these variables is there. */
-static int any(const char* const* variables, size_t n) {
+int any(const char* const* variables, size_t n) {
   for (size_t i = 0; i < n; ++i)
     if (getenv(variables[i])) return 1;
   return 0;
 }
 
-static const char* base_name(const char* path) {
+const char* base_name(const char* path) {
   const char* slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
 /* Our own directory, from where this library lies: PREFIX/lib/libcropdl.so or
  * PREFIX/lib/.../cropdl/libcropdl.so. */
-static int find_runner(char* out, size_t size) {
+int find_runner(char* out, size_t size) {
   Dl_info info;
-  if (!dladdr((void*)&find_runner, &info)) return 0;
+  if (!dladdr(reinterpret_cast<void*>(&find_runner), &info)) return 0;
   char directory[3072];
   snprintf(directory, sizeof directory, "%s", info.dli_fname);
   char* slash = strrchr(directory, '/');
@@ -56,12 +57,11 @@ static int find_runner(char* out, size_t size) {
   return 0;
 }
 
-__attribute__((constructor)) static void enter(int argc, char** argv, char** envp) {
+__attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   (void)envp;
   if (argc < 1 || !argv || !argv[0] || getauxval(AT_SECURE)) return;
-  if ((getauxval(AT_ENTRY) >> 32) >= 0x4000 && (getauxval(AT_ENTRY) >> 32) < 0x5000)
-    return;                                                 /* in the window already */
-  if (getauxval(AT_SYSINFO_EHDR) == 0x400000100000) return; /* so is a non-PIE program */
+  if (cropdl::seam::in_window(getauxval(AT_ENTRY))) return;       // already
+  if (getauxval(AT_SYSINFO_EHDR) == cropdl::seam::kCore) return;  // a non-PIE program is, too
   char self[4096];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0) return;
@@ -96,7 +96,7 @@ __attribute__((constructor)) static void enter(int argc, char** argv, char** env
   }
   /* cropdl-run [--dir D] [--interval S] [--save-files N] [--by-reference] -- program args...; argv[0] is
    * passed on by path. */
-  char** words = calloc((size_t)argc + 11, sizeof *words);
+  char** words = static_cast<char**>(calloc((size_t)argc + 11, sizeof *words));
   int w = 0;
   words[w++] = runner;
   if (getenv("CROPDL_DIR")) words[w++] = (char*)"--dir", words[w++] = getenv("CROPDL_DIR");
@@ -111,3 +111,5 @@ __attribute__((constructor)) static void enter(int argc, char** argv, char** env
   fprintf(stderr, "libcropdl.so: cannot run %s; %s runs without checkpoints\n", runner, name);
   free(words);
 }
+
+}  // namespace
