@@ -124,6 +124,10 @@ void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
 }
 
 bool Rank::drained(Status* failure) {
+  {
+    const std::lock_guard lock(mutex_);  // before it runs, what is in its way is a former attempt's
+    if (drain_ != Drain::kRunning && drain_ != Drain::kDone) return false;
+  }
   if (std::string why = libraries_.drain_trouble(); !why.empty()) *failure = Error{why};
   const std::lock_guard lock(mutex_);
   return drain_ == Drain::kDone;
@@ -230,9 +234,15 @@ void Rank::serve() {
 void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
   const bool begin = drain_ == Drain::kAsked;
   const std::vector<coord::PeerCount> expected = expected_;
-  drain_ = Drain::kRunning;
+  if (begin) {
+    drain_ = Drain::kBeginning;
+    lock.unlock();
+    libraries_.begin_drain(expected);
+    lock.lock();
+    if (drain_ != Drain::kBeginning) return;  // asked again meanwhile
+    drain_ = Drain::kRunning;
+  }
   lock.unlock();
-  if (begin) libraries_.begin_drain(expected);
   const bool done = libraries_.drain_step();
   lock.lock();
   if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: once more

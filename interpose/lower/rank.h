@@ -55,7 +55,7 @@ class Rank final : public coord::LocalRank {
   void resume() override;
 
  private:
-  enum class Drain { kNone, kAsked, kRunning, kDone };
+  enum class Drain { kNone, kAsked, kBeginning, kRunning, kDone };
   std::string place_refusal() const;
   void drain_early();
   void trace_stop();

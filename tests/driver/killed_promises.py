@@ -145,6 +145,7 @@ class Run:
             words = (rf"cropdl: checkpoint refused: rank {victim} is gone: its process \(pid \d+\) died( or left the job)?",
                      rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
                      rf"cropdl: no job is running on {re.escape(self.place.store)}",  # it came too late to ask
+                     r"cropdl: checkpoint refused: rank \d+: the program is only just being started or restarted; ask again",
                      r"version \d+: .*")
             expect(any(re.fullmatch(w, text) for w in words), f"`cropdl checkpoint` says: {text!r}")
             expect(asked.returncode == 0 or not text.startswith("version"), text)
@@ -162,11 +163,15 @@ class Run:
             status = self.job.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise Failure(f"rank {victim} was killed, and the job still runs\n{describe(self.job)}")
-        expect(status == expected, f"rank {victim} was killed: the launcher ends with {status}, natively {expected}\n{tail(self.job.output())}")
+        # An MPI that was reading from the memory of the killed one says so and may abort.
+        # Hydra tells the signal of the killed rank, or of one that it then ended.
+        allowed = {expected, 9, 15} if self.mpi == "mpich" else {expected}
+        reading = re.search(r"process_vm_readv|Read -1, expected", self.job.output())
+        expect(status in allowed or reading, f"rank {victim} was killed: the launcher ends with {status}, natively {expected}\n{tail(self.job.output(), 60)}")
         wait_until(lambda: not self.job.processes(), lambda: f"left over: {describe(self.job)}", 20)
         output = self.job.output()
         own = [line for line in output.splitlines() if line.startswith("cropdl") and "continues from version" not in line]
-        expect(len(own) <= 1 and not CRASH.search(output), f"not one clear line:\n{output}")
+        expect(len(own) <= 1 and (reading or not CRASH.search(output)), f"not one clear line:\n{output}")
 
     def restart(self, wait=True):
         self.before = logs_of(self.job.log, RANKS)
@@ -363,12 +368,31 @@ def refused_meanwhile(mpi):
 for _mpi in ("openmpi", "mpich"):
     promise(f"killed.{_mpi}.attempt_that_ends_while_many_threads_are_looked_at", refused_meanwhile, _mpi)
 
+def no_room(mpi):
+    """A message for which a rank has no memory refuses the checkpoint, and is still there for the program."""
+    with Place("noroom") as place:
+        arguments = ("--steps", "80", "--pace", "20000")
+        job = place.run(f"{mpi}/no_room", arguments, mpi, 2)
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        expect(status != 0 and text == "cropdl: checkpoint failed: rank 1: messages under way do not fit into the persistent heap", text)
+        expect(Log(job.log).last_step() < 38, "too slow to tell")
+        job.wait_for_step(45)
+        take_checkpoint(place, job)
+        job.finish()
+        for log in logs_of(job.log, 2):
+            check_whole(log)
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"killed.{_mpi}.message_without_room_stays_with_the_program", no_room, _mpi)
+
 # --- At random ---------------------------------------------------------------------------------------------------
 
 def at_random(mpi, kills, seed):
     """Any rank, in any phase, after any time, and in restarts, of one program after the other. Prints what was hit."""
     rng = random.Random(seed)
-    hits, torn, done = {}, 0, 0
+    hits, torn, done, programs = {}, 0, 0, []
 
     def struck(run, where, victim, asked=None):
         nonlocal done, torn
@@ -381,10 +405,12 @@ def at_random(mpi, kills, seed):
 
     while done < kills:
         with Place("random") as place:
-            what = rng.choice(sorted(set(PHASES.values())))
+            programs = programs or rng.sample(sorted(set(PHASES.values())), 4)
+            what = programs.pop()
             run = Run(place, mpi, what, 80)
             run.a_version()
-            while done < kills and not run.over():
+            until = min(kills, done + 8)
+            while done < until and not run.over():
                 victim = rng.randrange(RANKS)
                 phases = [phase for phase, needs in PHASES.items() if needs == what] + ["computing", "any"]
                 phase = rng.choice(phases)
@@ -406,7 +432,7 @@ def at_random(mpi, kills, seed):
                         asked.communicate()
                     break
                 struck(run, phase, victim, asked)
-                while done < kills and what == "writing" and rng.random() < 0.4:
+                while done < until and what == "writing" and rng.random() < 0.4:
                     wanted = rng.choice(MOMENTS)
                     find_moment(run, wanted)
                     struck(run, f"restarting, {wanted}", rng.randrange(RANKS))

@@ -82,7 +82,7 @@ int make_self() {
   return code;
 }
 
-DrainedMessage* start_taking(MPI_Message* real, Vid comm, const seam::Status& status) {
+DrainedMessage* place_for(Vid comm, const seam::Status& status) {
   auto* m = static_cast<DrainedMessage*>(
       handles::heap_allocate(sizeof(DrainedMessage) + static_cast<size_t>(status.bytes)));
   if (!m) {
@@ -93,6 +93,11 @@ DrainedMessage* start_taking(MPI_Message* real, Vid comm, const seam::Status& st
   m->source = status.source;
   m->tag = status.tag;
   m->bytes = status.bytes;
+  return m;
+}
+
+// Receives a message into its place. False: the place is given back.
+bool start_taking(MPI_Message* real, DrainedMessage* m) {
   const Bytes as(m->bytes);
   MPI_Request request = MPI_REQUEST_NULL;
   int code = make_self();
@@ -100,10 +105,10 @@ DrainedMessage* start_taking(MPI_Message* real, Vid comm, const seam::Status& st
   if (code != MPI_SUCCESS) {
     trouble = "a message under way could not be received: the MPI reports an error";
     handles::heap_free(m);
-    return nullptr;
+    return false;
   }
-  in_flight.push_back({request, m, comm_record(comm)});
-  return m;
+  in_flight.push_back({request, m, comm_record(m->comm)});
+  return true;
 }
 
 void append(DrainedMessage* m) {
@@ -125,24 +130,29 @@ void take_matched() {
     const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
     const auto* status = static_cast<const seam::Status*>(recipe->payload());
     MPI_Message real = message(h);
-    DrainedMessage* m = start_taking(&real, static_cast<Vid>(s->owner[1]), *status);
-    if (!m) return;
+    DrainedMessage* m = place_for(static_cast<Vid>(s->owner[1]), *status);
+    if (!m || !start_taking(&real, m)) return;
     s->owner[0] = reinterpret_cast<uint64_t>(m);
     rebind_handle(h, to_word(MPI_MESSAGE_NULL));
   }
 }
 
+// Its place first: one that has been matched can only be received, and would be lost to a program that goes
+// on.
 bool take_arrived(Vid c) {
   int flag = 0;
-  MPI_Message real = MPI_MESSAGE_NULL;
   MPI_Status s = no_message();
-  if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm(c), &flag, &real, &s) != MPI_SUCCESS || !flag)
-    return false;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm(c), &flag, &s) != MPI_SUCCESS || !flag) return false;
   seam::Status status;
   status_out(s, &status);
-  DrainedMessage* m = start_taking(&real, c, status);
-  if (m) append(m);
-  return m != nullptr;
+  DrainedMessage* m = place_for(c, status);
+  if (!m) return false;
+  MPI_Message real = MPI_MESSAGE_NULL;
+  const bool matched = MPI_Improbe(s.MPI_SOURCE, s.MPI_TAG, comm(c), &flag, &real, &s) == MPI_SUCCESS && flag;
+  if (!matched) handles::heap_free(m);
+  if (!matched || !start_taking(&real, m)) return false;
+  append(m);
+  return true;
 }
 
 bool test_own_requests() {

@@ -1,9 +1,18 @@
-// phases WHAT: each step makes one phase of a checkpoint long, so that ranks can be found in it:
-//   holding   rank 0 is inside a collective that the last rank, which computes, joins late
-//   stopping  an operation of the program's own computes in the middle of a call, where no rank can be
-//   stopped draining  large messages are under way, and are received late writing   much memory has to be
-//   written (and loaded)
+// phases WHAT: each step makes one phase of a checkpoint long, so that ranks can be found in it.
+//
+// holding: rank 0 is inside a collective that the last rank, which computes, joins late.
+//
+// stopping: an operation of the program's own computes in the middle of a call, where no rank can be stopped.
+//
+// draining: large messages are under way, and are received late.
+//
+// writing: much memory has to be written (and loaded).
+//
+// Two more threads of each rank map and unmap memory all the time.
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <pthread.h>
+#include <sys/mman.h>
 
 #include "steplog.h"
 
@@ -16,9 +25,23 @@ static void slow_sum(void* in, void* inout, int* length, MPI_Datatype* type) {
   for (int i = 0; i < *length; i++) ((long*)inout)[i] += ((long*)in)[i];
 }
 
+static void* map_and_unmap(void* step) {
+  const size_t bytes = 1 << 20;
+  while (*(volatile long*)step < steplog_steps) {
+    long* p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    STEPLOG_CHECK(p != MAP_FAILED);
+    for (size_t i = 0; i < bytes / sizeof *p; i += 512) p[i] = (long)i;
+    const struct timespec nap = {0, 2000000};
+    nanosleep(&nap, NULL);
+    for (size_t i = 0; i < bytes / sizeof *p; i += 512) STEPLOG_CHECK(p[i] == (long)i);
+    munmap(p, bytes);
+  }
+  return step;
+}
+
 int main(int argc, char** argv) {
-  int rank, ranks;
-  MPI_Init(&argc, &argv);
+  int rank, ranks, provided;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   steplog_open(argc, argv, rank);
@@ -33,6 +56,8 @@ int main(int argc, char** argv) {
   long* out[kMessages] = {NULL};
   long* in = draining ? malloc(sizeof(long) * kLength) : NULL;
   for (int m = 0; draining && m < kMessages; m++) out[m] = malloc(sizeof(long) * kLength);
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) STEPLOG_CHECK(!pthread_create(&threads[i], NULL, map_and_unmap, &steplog_done));
   MPI_Op sum;
   MPI_Op_create(slow_sum, 1, &sum);
 
@@ -63,6 +88,7 @@ int main(int argc, char** argv) {
     steplog_step();
   }
   for (size_t i = 0; i < words; i++) steplog_mix(state[i]);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
   MPI_Op_free(&sum);
   steplog_ok();
   MPI_Finalize();
