@@ -34,7 +34,10 @@ static void look(long me) {
 }
 
 static void* work(void* argument) {
-  while (!over) look((long)argument);
+  while (!over) {
+    look((long)argument);
+    usleep(500);  // the driver wants to run, too
+  }
   return argument;
 }
 
