@@ -95,6 +95,14 @@ def duplicates(mpi):
         expect(attempts > 2, f"only {attempts} attempts: {job.output()}")
 
 
+def uneven_end(mpi):
+    """Nonblocking collectives that one rank alone has begun do not keep the others in MPI_Finalize."""
+    with Place("uneven") as place:
+        job = place.start(launcher(mpi, 3) + [tool("cropdl-run"), "--dir", place.store, "--", app(f"{mpi}/uneven_end")])
+        job.finish()
+        expect("done" in job.output().splitlines(), job.output())
+
+
 def cut_again_and_again(mpi, what, ranks, times):
     """Checkpoints as fast as they come while the program makes such calls: each one is taken or refused by the name of
     what lives (an inter-communicator), none hangs, none harms the program."""
@@ -159,6 +167,7 @@ for _mpi in ("openmpi", "mpich"):
     PROMISES[f"mpi.{_mpi}.synchronous_sends_wait_for_their_receives"] = lambda mpi=_mpi: synchronous(mpi)
     PROMISES[f"mpi.{_mpi}.duplicates_beside_collectives_are_the_same_everywhere"] = lambda mpi=_mpi: duplicates(mpi)
     PROMISES[f"mpi.{_mpi}.sends_of_threads_that_cross_are_cut_at_once"] = lambda mpi=_mpi: crossing(mpi)
+    PROMISES[f"mpi.{_mpi}.collectives_that_one_rank_began_alone_do_not_hold_up_the_end"] = lambda mpi=_mpi: uneven_end(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
                                  latest=0.4))

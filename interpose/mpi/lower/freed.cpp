@@ -19,6 +19,10 @@ struct Leaving {
   bool begun;  // not while it must wait for a duplicate of the communicator: see may_drive
 };
 
+// As MPI_COMM_WORLD, which is the program's: it may have begun more nonblocking collectives there on one rank
+// than on another, which no MPI minds at its end, and a barrier behind them is never over.
+MPI_Comm all_ranks = MPI_COMM_NULL;
+
 handles::SpinLock freed_lock;  // nobody waits for it: who comes second leaves the work to the first
 std::vector<Leaving> leaving;
 size_t next_to_test;
@@ -144,11 +148,13 @@ bool freed_comms_are_gone() {
   return leaving.empty();
 }
 
+int prepare_end() { return MPI_Comm_dup(MPI_COMM_WORLD, &all_ranks); }
+
 void finish_freed_comms() {
   // MPI_Finalize waits for all ranks anyway. MPICH does not like to be left with requests that are not
   // complete.
   MPI_Request all_came = MPI_REQUEST_NULL;
-  int over = MPI_Ibarrier(MPI_COMM_WORLD, &all_came) != MPI_SUCCESS;
+  int over = MPI_Ibarrier(all_ranks, &all_came) != MPI_SUCCESS;
   const double began = MPI_Wtime();
   for (Spin spin; !over && MPI_Test(&all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS; spin.turn()) {
     if (!over && MPI_Wtime() - began > kSpinAtTheEnd) nanosleep(&kNapAtTheEnd, nullptr);
@@ -156,6 +162,7 @@ void finish_freed_comms() {
   const double until = MPI_Wtime() + kPatienceAtTheEnd;
   for (Spin spin; !freed_comms_are_gone() && MPI_Wtime() < until; spin.turn()) {
   }
+  MPI_Comm_free(&all_ranks);
 }
 
 void give_back_freed_comms() { give_back_unnamed(); }

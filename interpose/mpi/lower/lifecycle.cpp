@@ -21,6 +21,7 @@ int initialize_mpi(int required) {
   const int code = MPI_Init_thread(nullptr, nullptr, thread_level_in(required), &provided);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code != MPI_SUCCESS) return code;
+  if (const int r = prepare_end(); r != MPI_SUCCESS) return r;
   state->provided = constants::to_seam_thread_level(provided);
   multiple = state->provided == seam::kThreadMultiple;
   start_early_drain();

@@ -219,6 +219,7 @@ int free_comm(Vid comm);
 // progress.
 bool freed_comms_are_gone();
 void give_back_freed_comms();  // ... and their records
+int prepare_end();             // collective over all ranks, once; a code of the MPI
 void finish_freed_comms();     // before MPI_Finalize
 
 // --- requests.cpp

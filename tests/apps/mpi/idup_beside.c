@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { kRounds = 150 };
+enum { kRounds = 45 };
 
 static int rank, ranks;
 
