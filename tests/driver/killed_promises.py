@@ -170,7 +170,7 @@ class Run:
         expect(status in allowed or reading, f"rank {victim} was killed: the launcher ends with {status}, natively {expected}\n{tail(self.job.output(), 60)}")
         wait_until(lambda: not self.job.processes(), lambda: f"left over: {describe(self.job)}", 20)
         output = self.job.output()
-        own = [line for line in output.splitlines() if line.startswith("cropdl") and "continues from version" not in line]
+        own = [line for line in output.splitlines() if line.startswith("cropdl") and not re.search("continues from version|all threads stopped after", line)]
         expect(len(own) <= 1 and (reading or not CRASH.search(output)), f"not one clear line:\n{output}")
 
     def restart(self, wait=True):
