@@ -39,6 +39,7 @@ SEVERAL = "several of a rank at once inside MPI"  # MPI_THREAD_MULTIPLE only
 VICTIMS = ("all ranks", "rank 0, the hub", "another rank")
 BLOCKED_AFTER = 0.001  # seconds at a call before it counts as blocked in it
 WINDOW = range(0x4000_0000_0000, 0x5000_0000_0000)  # the program's addresses
+LOW = range(0x1_0000, 0xfc00_0000)  # and below 4 GiB, where stacks of threads may be
 STATE = range(0x4000_0020_0000, 0x4000_0100_0000)  # what the core keeps there: on a word in it a stopped thread waits
 FUTEX = 202
 
@@ -61,9 +62,9 @@ def doing(pid):
             continue
         call, pointers = int(words[0]), [int(word, 16) for word in words[1:]]
         stack, at = pointers[-2:]
-        if stack not in WINDOW:  # a thread of the lower half, or the main thread while it serves the engine
+        if stack not in WINDOW and stack not in LOW:  # a thread of the lower half, or the main thread while it serves the engine
             found += ["held by the engine"] if int(thread) == pid else []
-        elif at not in WINDOW and at not in clock:
+        elif at not in WINDOW and at not in LOW and at not in clock:
             found.append("inside MPI")
         elif call == FUTEX:
             found.append("held by the engine" if pointers[0] in STATE else "waiting for another thread")
