@@ -36,6 +36,14 @@ bool stands(const Attribute& a, const std::string& value) {
   return (strtoull(now.c_str(), nullptr, 10) & bits) == bits;
 }
 
+// Whether a thread has such a value from its beginning, if the thread that makes it has it (kernel/fork.c).
+bool has_new_thread(const std::string& name, const std::string& value) {
+  if (name == "parent death signal") return value == "0";
+  if (name != "scheduling policy") return true;
+  const size_t flags = value.find(' ');  // SCHED_RESET_ON_FORK among them
+  return flags == std::string::npos || value[flags + 1] == '0';
+}
+
 Status put_back(const Attribute& a, const std::string& value) {
   if (stands(a, value)) return {};
   errno = 0;
@@ -130,7 +138,7 @@ Result<AttributeValues> differing_attributes(const AttributeValues& mains) {
   AttributeValues differing;
   for (const auto& [name, mine] : thread_attributes()) {
     const std::string& main = mains.at(name);
-    if (mine == main) continue;
+    if (mine == main && has_new_thread(name, mine)) continue;
     const Attribute& a = attributes_by_name().at(name);
     if (a.write == nullptr || mine.empty() || (a.savable != nullptr && !a.savable(mine)))
       return Error{formatted("has another {} than the main thread ({}, not {}), which cannot be saved yet",

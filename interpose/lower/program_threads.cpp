@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "interpose/lower/clocks.h"
 #include "interpose/lower/low_block.h"
+#include "interpose/lower/process_stat.h"
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
 
@@ -47,7 +48,14 @@ void wake(ThreadRecord& t) {
   syscall(SYS_futex, &t.wake, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-bool is_gone(const ThreadRecord& t) { return syscall(SYS_tgkill, getpid(), t.tid, 0) != 0 && errno == ESRCH; }
+// One that has left. Its number may be another thread's by now, of the program or of the LH: that one began
+// later (man 5 proc_pid_stat, starttime).
+bool is_gone(const ThreadRecord& t) {
+  if (syscall(SYS_tgkill, getpid(), t.tid, 0) != 0) return errno == ESRCH;
+  static const uint64_t tick = 1'000'000'000ull / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  const std::string began = process_stat(formatted("self/task/{}", t.tid), 22);
+  return !began.empty() && strtoull(began.c_str(), nullptr, 10) > t.left / tick;
+}
 
 bool queue_suspend_signal(pid_t tid) {
   siginfo_t info{};
@@ -147,7 +155,8 @@ void give_back_signal_stacks() {
   auto* s = seam::state();
   for (uint32_t i = 1; i < s->threads_high; ++i)
     if (s->threads[i].used == seam::kFree && s->threads[i].self != nullptr)
-      munmap(reinterpret_cast<void*>(seam::signal_stack(&s->threads[i])), seam::kSignalStackSize);
+      munmap(reinterpret_cast<void*>(seam::signal_stack(&s->threads[i])), seam::kSignalStackSize),
+          s->threads[i].self = nullptr;
 }
 
 // --- Threads that are made again. Until they go on they run here, without a C library.
@@ -202,7 +211,15 @@ Error cannot_make(size_t made, size_t count, long error) {
 
 void begin_thread_stop() {
   auto* page = seam::control();
-  if (page->stop == page->released) __atomic_store_n(&page->stop, page->stop + 1, __ATOMIC_SEQ_CST);
+  if (page->stop == page->released) {
+    __atomic_store_n(&page->stop, page->stop + 1, __ATOMIC_SEQ_CST);
+    return;
+  }
+  // The main thread has not let go of the last one yet. Who was asked in it may have left the LH while nobody
+  // was wanted.
+  auto* s = seam::state();
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i)
+    __atomic_store_n(&s->threads[i].asked, 0, __ATOMIC_SEQ_CST);
 }
 
 bool stop_threads() {
@@ -252,7 +269,7 @@ void ask_to_stop(ThreadRecord& t) {
   if (!queue_suspend_signal(t.tid)) t.asked = 0;  // the queue is full (RLIMIT_SIGPENDING)
 }
 
-void forget_suspend_signals() {
+bool forget_suspend_signals() {
   constexpr uint64_t kOnly = 1ull << (seam::kSuspendSignal - 1);
   const timespec now{};
   std::vector<siginfo_t> programs;
@@ -267,6 +284,7 @@ void forget_suspend_signals() {
   }
   for (siginfo_t& info : programs)
     syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), seam::kSuspendSignal, &info);
+  return programs.empty();
 }
 
 void release_threads() {
@@ -301,16 +319,31 @@ Result<std::vector<SavedThread>> saved_threads() {
   return all;
 }
 
-void read_pending_signals(std::vector<SavedThread>& threads) {
+uint64_t blocked_everywhere() {
+  const auto mask_of = [](const ThreadRecord& t) {
+    return reinterpret_cast<const ucontext_t*>(t.context)->uc_sigmask.__val[0];
+  };
+  const ThreadRecord& main = seam::state()->threads[0];
+  uint64_t blocked = main.gone != 0 ? ~uint64_t{0} : mask_of(main);
+  each_thread([&](const ThreadRecord& t) { blocked &= mask_of(t); });
+  return blocked;
+}
+
+Status read_pending_signals(std::vector<SavedThread>& threads) {
+  bool told = forget_suspend_signals();
   for (SavedThread& saved : threads) {
     ThreadRecord& t = seam::state()->threads[saved.record];
     if (pending_for_thread(t.tid) == 0) continue;
     run_on(t, [&] {
+      if (!forget_suspend_signals()) told = false;
       const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
       for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
         if (!p.process) saved.pending.push_back(std::move(p));
     });
   }
+  // The C library's own use of the signal, of which a thread that sent it waits for the answer.
+  if (!told) return Error{"a thread is just changing the ids of the process (setuid and its kin); ask again"};
+  return {};
 }
 
 Status try_threads(const std::vector<SavedThread>& threads) {

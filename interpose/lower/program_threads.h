@@ -31,8 +31,9 @@ void release_threads();
 void ask_to_stop(seam::ThreadRecord& t);
 
 // MAIN, in its suspend handler: a second one that is pending would, if a library opened the mask, begin on
-// the frame of the first.
-void forget_suspend_signals();
+// the frame of the first. False: one of the program's own is pending, and stays. Also on a thread that is
+// parked.
+bool forget_suspend_signals();
 
 // --- While all are stopped. MAIN.
 
@@ -51,7 +52,9 @@ void from_json(const nlohmann::json& j, SavedThread& t);
 // All of it but the pending signals, which others may still send. An error names a thread, and what of it
 // cannot be saved. Gives back the signal stacks of threads that have ended.
 Result<std::vector<SavedThread>> saved_threads();
-void read_pending_signals(std::vector<SavedThread>& threads);
+Status read_pending_signals(std::vector<SavedThread>& threads);
+// Signals that no thread of the program has open: one that is sent to the process waits.
+uint64_t blocked_everywhere();
 
 // --- Restart. MAIN.
 

@@ -65,17 +65,18 @@ std::string Rank::place_refusal() const {
 
 bool Rank::try_stop() {
   if (!holding_) return false;
-  bool first;
+  bool first, main_parked;
   {
     const std::lock_guard lock(mutex_);  // the main thread may be about to end a former stop
-    begin_thread_stop();
     first = !stop_;
+    if (first) begin_thread_stop();
     stop_ = true;
+    main_parked = here_ || gone_;  // and stays: only now can it make no thread that the look below misses
   }
   if (first && saving_.trace) stop_asked_ = monotonic_us();
   set_attention(seam::kAttentionStop);
   if (first && libraries_.drains_early()) order_all_threads();
-  const bool others = stop_threads();
+  const bool others = stop_threads() && main_parked;
   {
     const std::lock_guard lock(mutex_);
     if (others && !others_stopped_) {
@@ -100,7 +101,7 @@ void Rank::trace_stop() {
 // Under mutex_. What a thread does after a send that was seen behind order_all_threads() is to park: so
 // nothing of the program receives, or makes or frees what messages are sent on, until the stop is over.
 void Rank::drain_early() {
-  if (draining_early_ || !libraries_.drains_early() || !threads_only_send(here_)) return;
+  if (draining_early_ || others_stopped_ || !libraries_.drains_early() || !threads_only_send(here_)) return;
   draining_early_ = true;
   libraries_.begin_early_drain();
 }

@@ -91,11 +91,9 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   m.cpu_features = cpu_features();
   // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
   // own mask.
-  const auto& main = seam::state()->threads[0];
-  const auto* context = reinterpret_cast<const ucontext_t*>(main.context);
-  m.pending_signals = pending_signals(main.gone != 0 ? ~0ull : context->uc_sigmask.__val[0]);
+  m.pending_signals = pending_signals(blocked_everywhere());
   m.threads = std::move(stopped_threads);
-  read_pending_signals(m.threads);
+  if (Status read = read_pending_signals(m.threads); !read) return read.error();
   m.clocks = read_clocks();
   m.attributes = std::move(seen->attributes);
   m.files = std::move(seen->files);

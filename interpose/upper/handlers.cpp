@@ -333,6 +333,7 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
              reinterpret_cast<long>(&t->robust_size));
   if (t->kind != seam::kMainThread) return upper::wait_while_stopped(t);
+  __atomic_store_n(&t->parked, seam::control()->stop, __ATOMIC_SEQ_CST);
   if (t->upper_fs != fs) {  // has not been in the LH since
     t->upper_fs = fs;
     seam::control()->lend_lower_fs(t);
@@ -341,7 +342,8 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
 }
 
 // At the exit from the LH: stops here if the rank is wanted. All signals are blocked while ids of this run
-// are in registers; the suspend signal arrives when they are not.
+// are in registers; the suspend signal arrives when they are not. A handler of the program that comes first
+// puts the stop off, and so does a queue that is full (RLIMIT_SIGPENDING): then once more, but not for ever.
 extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
   if (upper::is_child()) return;
@@ -352,7 +354,15 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
-  const upper::Undisturbed undisturbed;
-  upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
-             reinterpret_cast<long>(&info));
+  constexpr int kAttempts = 64;
+  const auto* page = seam::control();
+  const auto is_wanted = [page, t] {
+    return (page->attention & seam::kAttentionStop) != 0 && t->parked != page->stop;
+  };
+  for (int attempt = 0; attempt < kAttempts && is_wanted(); ++attempt) {
+    if (attempt > 0) upper::raw(__NR_sched_yield);
+    const upper::Undisturbed undisturbed;
+    upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
+               reinterpret_cast<long>(&info));
+  }
 }

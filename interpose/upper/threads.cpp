@@ -244,6 +244,10 @@ long leave_thread(const SystemCall& c) {
         reinterpret_cast<long>(&t->robust_size));
     release_held_futexes(t);
   }
+  constexpr int kBoottime = 7;
+  int64_t now[2] = {};
+  raw(__NR_clock_gettime, kBoottime, reinterpret_cast<long>(now));
+  t->left = static_cast<uint64_t>(now[0]) * 1'000'000'000u + static_cast<uint64_t>(now[1]);
   __atomic_store_n(&t->used, seam::kLeaving, __ATOMIC_SEQ_CST);
   if (seam::state()->threads[0].gone != 0 && !seam::has_more_threads()) leave_process(c);
   return raw(__NR_exit, c.a[0]);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "interpose/lower/program_threads.h"
 #include "interpose/lower/rank.h"
 
 namespace {
@@ -158,6 +160,76 @@ TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
   rank.resume();
   ended = true;
   program.join();
+}
+
+// The main thread makes a thread after the agent has looked at the others, and before it is parked itself.
+TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
+  prepare();
+  SlowMpi mpi;
+  mpi.may_end = true;
+  std::atomic<bool> looked{false}, wanted{false}, ended{false};
+  lower::Rank rank(lower::Libraries({&mpi}),
+                   {[&] {
+                      looked = true;
+                      return std::string();
+                    },
+                    [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }});
+  rank.ready();
+  auto* state = seam::state();
+  state->threads[0].tid = 0;
+  std::thread program([&] {
+    state->threads[0].tid = static_cast<int32_t>(syscall(SYS_gettid));
+    while (!ended) {
+      if (wanted) rank.serve();
+      usleep(100);
+    }
+  });
+  while (state->threads[0].tid == 0) usleep(100);
+  rank.hold();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(rank.try_stop());
+
+  auto& made = state->threads[5];
+  made.kind = seam::kOtherThread;
+  made.tid = 0;
+  made.parked = 0;
+  made.used = seam::kLive;
+  state->threads_high = 6;
+  state->threads_made = state->threads_made + 1;
+  wanted = true;  // and only now is it parked
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(rank.try_stop());
+    usleep(500);
+  }
+  EXPECT_FALSE(looked);
+  made.parked = seam::control()->stop;
+  while (!rank.try_stop()) usleep(100);
+  EXPECT_TRUE(looked);
+  wanted = false;
+  made.used = seam::kFree;
+  rank.resume();
+  ended = true;
+  program.join();
+}
+
+// What one thread has open is not blocked, also when the main one has ended.
+TEST(Signals, AreBlockedIfAllThreadsBlockThem) {
+  prepare();
+  constexpr uint64_t kOne = 1 << 14, kOther = 1 << 11;
+  ucontext_t main{}, other{};
+  main.uc_sigmask.__val[0] = kOne;
+  other.uc_sigmask.__val[0] = kOther;
+  auto* state = seam::state();
+  state->threads[0].context = reinterpret_cast<uint64_t>(&main);
+  state->threads[5].context = reinterpret_cast<uint64_t>(&other);
+  EXPECT_EQ(lower::blocked_everywhere(), kOne);
+  state->threads[5].kind = seam::kOtherThread;
+  state->threads[5].used = seam::kLive;
+  state->threads_high = 6;
+  EXPECT_EQ(lower::blocked_everywhere(), 0u);
+  state->threads[0].gone = 1;
+  EXPECT_EQ(lower::blocked_everywhere(), kOther);
+  state->threads[0].gone = 0;
+  state->threads[5].used = seam::kFree;
 }
 
 TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {

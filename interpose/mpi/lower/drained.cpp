@@ -112,6 +112,7 @@ bool start_taking(MPI_Message* real, DrainedMessage* m) {
 }
 
 void append(DrainedMessage* m) {
+  const handles::SpinGuard guard(drained_lock, multiple);
   m->next = 0;
   if (state->drained_last) {
     reinterpret_cast<DrainedMessage*>(state->drained_last)->next = reinterpret_cast<uint64_t>(m);

@@ -207,8 +207,14 @@ class Runtime final : public lower::Library {
 
   Status replay() {
     const int saved_rank = state->rank, saved_size = state->size;
+    const int told = state->provided;
     int code = initialize_mpi(state->required);
     if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Init_thread fails: " + mpi_error(code)};
+    if (state->provided < told)
+      return Error{
+          "cannot restart: the program was told a higher level of thread support (MPI_Init_thread) than this "
+          "MPI "
+          "gives"};
     int rank = -1, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
