@@ -76,7 +76,7 @@ class Run:
 
     def __init__(self, place, mpi, what, steps=0):
         self.place, self.mpi = place, mpi
-        steps, pace = (steps or 60, 20000) if what == "writing" else (steps or 24, 10000)
+        steps, pace = (steps or 150, 20000) if what == "writing" else (steps or 24, 10000)
         self.arguments = (what, "--steps", str(steps), "--pace", str(pace))
         self.program = f"{mpi}/phases"
         self.reference = native(place, self.program, self.arguments, mpi, RANKS)
@@ -308,19 +308,23 @@ promise("killed.mpich.checkpoint_command", client_killed, "mpich")
 def stopped(mpi, where):
     """A rank that stands still is named within seconds, in every stage; when it goes on all goes on, and the next checkpoint is taken."""
     with Place("stopped") as place:
-        run = Run(place, mpi, "writing", 80)
+        run = Run(place, mpi, "writing", 120)
         run.a_version()
         for phase, victim in where:
             pid = by_rank(run.job)[victim]
-            if phase == "before":
-                os.kill(pid, signal.SIGSTOP)
-                asked = run.ask()
-            else:
-                asked = run.find(phase)
-                expect(asked, "the run was over before a rank could be stopped")
-                send([p for p in run.job.ranks() if p != pid], signal.SIGCONT)
-            began, before = time.monotonic(), run.place.versions()
-            text = asked.communicate(timeout=20)[0].strip()
+            while True:
+                if phase == "before":
+                    os.kill(pid, signal.SIGSTOP)
+                    asked = run.ask()
+                else:
+                    asked = run.find(phase)
+                    expect(asked, "the run was over before a rank could be stopped")
+                    send([p for p in run.job.ranks() if p != pid], signal.SIGCONT)
+                began, before = time.monotonic(), run.place.versions()
+                text = asked.communicate(timeout=PATIENCE)[0].strip()
+                if asked.returncode != 0:
+                    break
+                os.kill(pid, signal.SIGCONT)  # it had written its image already
             words = (rf"checkpoint refused: rank {victim} has been stopped for [\d.]+ s \(SIGSTOP, or a debugger\); let its process go on "
                      rf"\(kill -CONT {pid}\) and try again" if victim else
                      rf"rank 0 of the job on {re.escape(place.store)} has been stopped \(SIGSTOP, or a debugger\); the checkpoint goes on when its "
