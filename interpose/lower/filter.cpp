@@ -47,7 +47,8 @@ enum Label {
   kMprotect,
   kFutex,
   kFutexTime,
-  kArchPrctl
+  kArchPrctl,
+  kPrctl
 };
 
 struct Instruction {
@@ -140,6 +141,7 @@ Status install_filter(bool restarted, bool watch_input) {
   p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);
   p.jump(BPF_JEQ, __NR_futex, kFutex);
   p.jump(BPF_JEQ, __NR_arch_prctl, kArchPrctl);
+  p.jump(BPF_JEQ, __NR_prctl, kPrctl);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
   p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
   if (watch_input)
@@ -193,6 +195,10 @@ Status install_filter(bool restarted, bool watch_input) {
   p.jump(BPF_JEQ, 0, kNext, kTrap);
   p.load(high(argument(3)));
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
+
+  p.label(kPrctl);
+  p.load(low(argument(0)));
+  p.jump(BPF_JEQ, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, kTrap, kAllow);
 
   p.label(kArchPrctl);
   p.load(low(argument(0)));

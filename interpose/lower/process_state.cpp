@@ -91,6 +91,9 @@ std::string code() {
 std::string memory() {
   const auto* state = seam::state();
   if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
+  if (state->grows_outside != 0)
+    return "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be "
+           "saved yet";
   if (state->extents > seam::kMaxExtents)
     return formatted("more than {} separate mappings outside the window (MAP_FIXED)", seam::kMaxExtents);
   return "";

@@ -124,6 +124,7 @@ struct PersistentState {
   volatile uint32_t threads_high;  // one past the highest record that was ever used
   uint32_t requeue_waits;          // threads inside FUTEX_WAIT_REQUEUE_PI
   uint32_t executable_stacks;      // as the program's file wants them
+  uint32_t grows_outside;          // memory outside the window that grows down by itself
   uint64_t low_stack_next;         // where the search for a thread's stack below 4 GiB goes on
 };
 static_assert(sizeof(PersistentState) <= kStateSize);

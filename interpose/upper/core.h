@@ -91,7 +91,7 @@ long leave_thread(const SystemCall& call);
 long gs_call(const SystemCall& call);  // arch_prctl for GS
 long rseq_call(const SystemCall& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
-enum LineOnce : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue };
+enum LineOnce : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue, kLdtIsTaken, kNoDispatch };
 void say_once(LineOnce which, const char* line);  // to people
 bool is_spawned();  // a child of vfork or posix_spawn: it runs in its parent's memory and touches no table
                     // there
@@ -99,7 +99,8 @@ bool is_child();    // that, or a child of fork, which has its own copy: neither
 
 // Ids (ids.cpp)
 bool takes_ids(long nr);
-long id_call(const SystemCall& call);  // one of those
+long id_call(const SystemCall& call);       // one of those
+long create_timer(const SystemCall& call);  // the same of the thread that is to be told
 SystemCall real_ids(
     const SystemCall& call);        // with what the kernel calls the processes that the program names
 void tell_sender(siginfo_t* info);  // of a signal, as the program knows it

@@ -224,6 +224,20 @@ void tell_sender(siginfo_t* info) {
     info->si_pid = static_cast<pid_t>(to_upper(info->si_pid, kProcess));
 }
 
+long create_timer(const SystemCall& call) {
+  SystemCall c = real_ids(call);
+  struct {  // man 7 sigevent
+    uint64_t value;
+    int32_t signal, notify, thread, rest[11];
+  } event;
+  constexpr int kThread = 4;  // SIGEV_THREAD_ID
+  if (seam::control()->restarted == 0 || c.a[1] == 0 || !copy_in(&event, c.a[1])) return pass_on(c);
+  if ((event.notify & kThread) != 0)
+    event.thread = static_cast<int32_t>(real_argument(event.thread, kProcess));
+  c.a[1] = reinterpret_cast<long>(&event);
+  return pass_on(c);
+}
+
 long real_process(long upper) { return to_real(upper, kProcess); }
 long told_process(long real) {
   return seam::control()->restarted != 0 && real > 0 ? to_upper(real, kProcess) : real;

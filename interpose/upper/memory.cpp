@@ -108,7 +108,21 @@ long map_and_remember(const SystemCall& c, uint64_t at, uint64_t length) {
   if (seam::in_window(at) || length == 0) return pass_on(c);
   const Undisturbed undisturbed;
   const long result = pass_on(c);
-  if (!failed(result)) remember_outside(result, result + length);
+  if (failed(result)) return result;
+  remember_outside(result, result + length);
+  // The kernel would make it longer without a word.
+  if ((c.a[3] & MAP_GROWSDOWN) != 0 && static_cast<uint64_t>(result) >= seam::kLowEnd && !is_child())
+    seam::state()->grows_outside = 1;
+  return result;
+}
+
+// In one piece likewise.
+long resize_and_remember(const SystemCall& c) {
+  const long flags = c.a[3] & ~MREMAP_MAYMOVE;
+  if (seam::in_window(c.a[0])) return raw(c.nr, c.a[0], c.a[1], c.a[2], flags);
+  const Undisturbed undisturbed;
+  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags);
+  if (!failed(result)) remember_outside(result, result + page_up(c.a[2]));
   return result;
 }
 
@@ -239,7 +253,7 @@ long place_mremap(const SystemCall& c) {
     return map_and_remember(c, c.a[4], page_up(c.a[2]));
   }
   if ((flags & MREMAP_DONTUNMAP) == 0) {
-    const long in_place = raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE);
+    const long in_place = resize_and_remember(c);
     if (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0) return in_place;
   }
   const uint64_t length = page_up(c.a[2]);

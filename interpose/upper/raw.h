@@ -26,7 +26,7 @@ constexpr bool failed(long result) {
 }
 // What the core itself answers or looks for (include/uapi/asm-generic/errno-base.h).
 inline constexpr long kNotPermitted = -1, kNoSuchProcess = -3, kInterrupted = -4, kBadFile = -9, kAgain = -11,
-                      kNoMemory = -12, kBadAddress = -14, kExists = -17, kInvalid = -22;
+                      kNoMemory = -12, kBadAddress = -14, kExists = -17, kInvalid = -22, kNoSuchCall = -38;
 
 // Pointers of the program are the kernel's to judge: the core looks through one only when the kernel would,
 // and where the kernel fails so does the core.

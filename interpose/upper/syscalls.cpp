@@ -73,9 +73,15 @@ namespace {
 // A call that makes, or ends, something that lives in the kernel.
 template <class Count>
 long counted(const SystemCall& c, Count* alive, int change) {
-  const long result = pass_on(c);
+  const long result = c.nr == __NR_timer_create ? create_timer(c) : pass_on(c);
   if (!failed(result) && !is_child()) __atomic_fetch_add(alive, change, __ATOMIC_RELAXED);
   return result;
+}
+
+// What no later run would have, and where CropDL's own would be overwritten.
+long not_here(LineOnce which, const char* line, long error) {
+  if (!is_child()) say_once(which, line);
+  return error;
 }
 }  // namespace
 
@@ -95,6 +101,18 @@ long emulate_call(const SystemCall& c) {
     case __NR_pkey_mprotect:
       if (!is_child()) seam::state()->foreign_code = 1;
       return pass_on(c);
+    case __NR_modify_ldt:
+      return not_here(
+          kLdtIsTaken,
+          "cropdl: the program sets up segments (modify_ldt), which CropDL has for itself: it is told "
+          "that there are none\n",
+          kNoSuchCall);
+    case __NR_prctl:  // the filter sends this one option
+      return not_here(
+          kNoDispatch,
+          "cropdl: the program wants its system calls sent to itself (PR_SET_SYSCALL_USER_DISPATCH): "
+          "it is told that the kernel cannot\n",
+          kInvalid);
     case __NR_arch_prctl:  // the filter sends those about GS
       return gs_call(c);
     case __NR_rseq:
@@ -148,7 +166,7 @@ long emulate_call(const SystemCall& c) {
     case __NR_io_destroy:
       return counted(c, &seam::state()->io_contexts, -1);
     case __NR_timer_create:
-      return counted(real_ids(c), &seam::state()->posix_timers, 1);
+      return counted(c, &seam::state()->posix_timers, 1);
     case __NR_timer_delete:
       return counted(c, &seam::state()->posix_timers, -1);
     case __NR_semget:

@@ -42,7 +42,8 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_semop,          __NR_semtimedop,
                                    __NR_io_setup,       __NR_io_destroy,
                                    __NR_msgrcv,         __NR_msgsnd,
-                                   __NR_rt_sigreturn,   __NR_rseq};
+                                   __NR_rt_sigreturn,   __NR_rseq,
+                                   __NR_modify_ldt};
 
 // Further ways to a descriptor. ioctl, fcntl and reads of the standard input are looked at in the filter.
 inline constexpr int kMakesDescriptors[] = {__NR_recvmsg,

@@ -143,9 +143,11 @@ for _name in """separate_touched_pages five_hundred_and_twenty_pages many_small_
         executable_memory system_call_in_generated_code at_places_of_its_own moved_and_resized
         moved_and_left_behind replaced_in_the_middle unusual_lengths the_break freed_lazily named_memory
         huge_page_wanted protection_keys sealed view_of_itself auxiliary_vector vdso_function_found_by_hand
-        read_through_the_kernel residence memory_policy policy_of_the_process""".split():
+        read_through_the_kernel residence memory_policy policy_of_the_process
+        resized_at_a_place_of_its_own""".split():
     odd("memory", _name, attempts=50)
 for _name, _words in {
+        "grows_down_at_a_place_of_its_own": "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be saved yet",
         "two_views_of_one_memory": "the shared mapping of /memfd:ring (deleted) cannot be saved yet",
         }.items():
     odd("memory", _name, _words)
@@ -156,7 +158,7 @@ for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_f
         time_by_every_call waits_until_a_moment""".split():
     odd("signals", _name)
 for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child
-        suspended_in_sigsuspend jumps_out_of_handlers jump_out_of_a_blocking_open""".split():
+        suspended_in_sigsuspend jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_tell_a_thread""".split():
     odd("signals", _name, attempts=100)
 for _name, _words in {
         "interval_timer": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",

@@ -530,6 +530,24 @@ static void policy_of_the_process(void) {
     if (set) ODD_CHECK(syscall(SYS_get_mempolicy, &mode, &got, 64, NULL, 0) == 0 && mode == 3 && got == 1);
 }
 
+static void resized_at_a_place_of_its_own(void) {
+  unsigned char* const at = (unsigned char*)0x7000000000;
+  ODD_CHECK(mmap(at, 4 * page, RW, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
+  ODD_CHECK(mremap(at, 4 * page, 12 * page, 0) == at);
+  for (size_t i = 0; i < 12; i++) at[i * page + i] = (unsigned char)(i + 1);
+  while (odd_more())
+    for (size_t i = 0; i < 12; i++) ODD_CHECK(at[i * page + i] == (unsigned char)(i + 1));
+}
+
+static void grows_down_at_a_place_of_its_own(void) {
+  unsigned char* volatile place = (unsigned char*)0x7000000000;
+  unsigned char* const at = place;
+  ODD_CHECK(mmap(at, 4 * page, RW, ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN, -1, 0) == at);
+  for (size_t i = 1; i < 20; i++) at[0 - i * page] = (unsigned char)i;
+  while (odd_more())
+    for (size_t i = 1; i < 20; i++) ODD_CHECK(at[0 - i * page] == (unsigned char)i);
+}
+
 #define KIND(name) \
   { #name, name }
 static const struct oddity table[] = {
@@ -569,6 +587,8 @@ static const struct oddity table[] = {
     KIND(two_views_of_one_memory),
     KIND(memory_policy),
     KIND(policy_of_the_process),
+    KIND(resized_at_a_place_of_its_own),
+    KIND(grows_down_at_a_place_of_its_own),
 };
 
 ODD_MAIN(table)

@@ -467,6 +467,38 @@ static void waits_until_a_moment(void) {  // absolute times, also across a resta
   }
 }
 
+static volatile int told;
+
+static void tell(union sigval value) { told = value.sival_int; }
+
+// Timers that tell a thread, by its number or the C library's own, which it has had since the first one.
+static void timers_that_tell_a_thread(void) {
+  const struct itimerspec soon = {{0, 0}, {0, 100 * 1000}};
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, SIGRTMIN + 3);
+  pthread_sigmask(SIG_BLOCK, &own, NULL);
+  int number = 0;
+  while (odd_more()) {
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD};
+    timer_t timer;
+    event.sigev_value.sival_int = ++number;
+    event.sigev_notify_function = tell;
+    ODD_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
+              timer_settime(timer, 0, &soon, NULL) == 0);
+    while (told != number) odd_sleep(100);
+    ODD_CHECK(timer_delete(timer) == 0);
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGRTMIN + 3;
+    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    ODD_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
+              timer_settime(timer, 0, &soon, NULL) == 0);
+    ODD_CHECK(sigwaitinfo(&own, NULL) == SIGRTMIN + 3);
+    ODD_CHECK(timer_delete(timer) == 0);
+  }
+}
+
 #define KIND(name) \
   { #name, name }
 static const struct oddity table[] = {
@@ -496,6 +528,7 @@ static const struct oddity table[] = {
     KIND(clock_of_the_process_by_number),
     KIND(time_by_every_call),
     KIND(waits_until_a_moment),
+    KIND(timers_that_tell_a_thread),
 };
 
 ODD_MAIN(table)
