@@ -157,9 +157,9 @@ RequestKind kind_of_requests(uint32_t maker) {
 Vid adopt_request(MPI_Request h, uint32_t maker) {
   if (h == MPI_REQUEST_NULL) return kNullRequest;
   const RequestKind kind = kind_of_requests(maker);
-  const Vid v = track_request({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h);
+  const Vid v = track_request({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h,
+                              kind == kPersistentOther ? kRequestInactive : kRequestActive);
   if (!seam::vid_index(v)) return v;
-  if (kind == kPersistentOther) request_record(v)->state = kRequestInactive;
   request_record(v)->more[2] = reinterpret_cast<uint64_t>(std::exchange(kept, nullptr));
   return v;
 }

@@ -63,10 +63,8 @@ int make_persistent(const RequestArguments& o, Vid* request) {
   *request = kNullRequest;
   MPI_Request real = MPI_REQUEST_NULL;
   if (const int code = make_real(o, &real); code != MPI_SUCCESS) return error_out(code);
-  *request = track_request(o, real);
-  if (!seam::vid_index(*request)) return seam::kErrIntern;
-  request_record(*request)->state = kRequestInactive;
-  return seam::kSuccess;
+  *request = track_request(o, real, kRequestInactive);
+  return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;
 }
 
 bool may_be_started(Vid v) {

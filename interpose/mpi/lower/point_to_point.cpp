@@ -205,7 +205,8 @@ void reap_buffered() {
   uint64_t used = 0;
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     RequestRecord* r = request_record(i);
-    if (r->state != kRequestActive || r->kind != kSendRequest || !r->orphan) continue;
+    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != kRequestActive) continue;
+    if (r->kind != kSendRequest || !r->orphan) continue;
     const Vid v = seam::make_vid(seam::Kind::kRequest, i);
     if (test_request(v, r)) {
       release_request(v);

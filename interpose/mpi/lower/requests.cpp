@@ -76,11 +76,10 @@ void Spin::yield() { sched_yield(); }
 
 seam::Status empty_status() { return {seam::kAnySource, seam::kAnyTag, seam::kSuccess, 0, 0}; }
 
-Vid track_request(const RequestArguments& o, MPI_Request real) {
+Vid track_request(const RequestArguments& o, MPI_Request real, RequestState begins) {
   const Vid v = take_record();
   if (!seam::vid_index(v)) return v;
   RequestRecord* r = request_record(v);
-  r->state = kRequestActive;
   r->kind = o.kind;
   r->orphan = 0;
   r->matched = 0;
@@ -102,6 +101,9 @@ Vid track_request(const RequestArguments& o, MPI_Request real) {
     tables->retain(o.datatype);
   }
   *real_request(v) = real;
+  // Last: until then the record is free for the agent (refusing_request) and for other threads, which would
+  // find in it what the request was that had it before.
+  __atomic_store_n(&r->state, begins, __ATOMIC_RELEASE);
   return v;
 }
 
@@ -188,8 +190,9 @@ std::string refusing_request() {
   if (!state->unsaved_requests && !synchronous_sends.load(std::memory_order_relaxed)) return {};
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     const RequestRecord* r = request_record(i);
-    if (r->state == kRequestFree) continue;
-    if (!without_recipe(r) && !(is_synchronous(r) && r->state == kRequestActive)) continue;
+    const uint8_t present = __atomic_load_n(&r->state, __ATOMIC_ACQUIRE);
+    if (present == kRequestFree) continue;
+    if (!without_recipe(r) && !(is_synchronous(r) && present == kRequestActive)) continue;
     const std::string name = function_name(r->maker);
     if (r->more[1]) return name + ": a reduction by an operation of the program's own is not complete";
     return name +

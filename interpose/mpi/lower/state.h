@@ -265,9 +265,9 @@ inline MPI_Status no_message() {
   s.MPI_ERROR = MPI_SUCCESS;
   return s;
 }
-// A record for an operation that has begun (real != null) or is done already (then set its status). Null vid:
-// none left.
-Vid track_request(const RequestArguments& operation, MPI_Request real);
+// A record for an operation that has begun (real != null) or is done already (then set its status), or for a
+// persistent one (kRequestInactive). Null vid: none left.
+Vid track_request(const RequestArguments& operation, MPI_Request real, RequestState begins = kRequestActive);
 void finish_request(RequestRecord* r, const MPI_Status& real_status, int code);
 void finish_request_with(RequestRecord* r, const seam::Status& status);  // status.error is the result
 // Makes progress on one request; true: it is complete (or inactive). `waits`: the caller asks until it is.
