@@ -158,6 +158,17 @@ def crossing(mpi, times=3):
     survives("threads_cross", mpi, 2, ("--steps", "60", "--pace", "20000"), chain=("same", "other"), latest=0.5)
 
 
+def attributes_beside(mpi):
+    """Of what threads change on one communicator at the same time nothing is lost; a version is taken meanwhile."""
+    with Place("attributes") as place:
+        job = place.run(f"{mpi}/attributes_beside", ["--steps", "40", "--pace", "20000"], mpi, 1)
+        job.wait_for_step(3)
+        take_checkpoint(place, job)
+        job.finish()
+        for log in logs_of(job.log, 1):
+            check_whole(log)
+
+
 PROMISES = {}
 for _mpi in ("openmpi", "mpich"):
     for _what, _count in (("comm", 20000), ("op", 20000), ("type", 20000), ("tags", 30000), ("early", 4000)):
@@ -168,6 +179,7 @@ for _mpi in ("openmpi", "mpich"):
     PROMISES[f"mpi.{_mpi}.synchronous_sends_wait_for_their_receives"] = lambda mpi=_mpi: synchronous(mpi)
     PROMISES[f"mpi.{_mpi}.duplicates_beside_collectives_are_the_same_everywhere"] = lambda mpi=_mpi: duplicates(mpi)
     PROMISES[f"mpi.{_mpi}.sends_of_threads_that_cross_are_cut_at_once"] = lambda mpi=_mpi: crossing(mpi)
+    PROMISES[f"mpi.{_mpi}.attributes_that_threads_change_at_the_same_time"] = lambda mpi=_mpi: attributes_beside(mpi)
     PROMISES[f"mpi.{_mpi}.collectives_that_one_rank_began_alone_do_not_hold_up_the_end"] = lambda mpi=_mpi: uneven_end(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,

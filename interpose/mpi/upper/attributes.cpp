@@ -4,6 +4,7 @@
 #include "interpose/mpi/upper/attributes.h"
 
 #include <cstring>
+#include <utility>
 
 #include "interpose/mpi/upper/errors.h"
 
@@ -208,15 +209,121 @@ int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a) {
   });
 }
 
-void release_keyval(int keyval) {
-  Locked locked(lock);
-  if (Keyval* k = keyval_of(keyval)) --k->references;
-}
+// --- Lists of attributes: read and changed under the lock, and looked through anew after a callback.
 
-Attribute** find(Object* o, int keyval) {
+Attribute** find(Object* o, int keyval) {  // under the lock
   Attribute** a = &o->attributes;
   while (*a && (*a)->keyval != keyval) a = &(*a)->next;
   return a;
+}
+
+void release_keyval(int keyval) {  // under the lock
+  if (Keyval* k = keyval_of(keyval)) --k->references;
+}
+
+bool copy_of(Object* o, int keyval, Attribute* out) {
+  Locked locked(lock);
+  const Attribute* a = *find(o, keyval);
+  if (a) *out = *a;
+  return a != nullptr;
+}
+
+// A turn at one attribute while its delete callback runs and until it has changed: of threads that set or
+// delete the same one, one comes after the other, so that no value is deleted twice. A callback may have a
+// turn of its own inside.
+class Turn {
+ public:
+  Turn(Object* o, int keyval) : object_(o), keyval_(keyval) {
+    for (;; sched_yield()) {
+      Locked locked(lock);
+      Attribute* a = *find(o, keyval);
+      if (!a) return;
+      if (a->changing && a->changing != self_) continue;
+      ends_ = a->changing == nullptr;
+      a->changing = self_;
+      old = *a;
+      existed = true;
+      return;
+    }
+  }
+  ~Turn() {
+    Locked locked(lock);
+    Attribute* a = *find(object_, keyval_);
+    if (ends_ && a && a->changing == self_) a->changing = nullptr;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  bool existed = false;
+  Attribute old;
+
+ private:
+  Object* object_;
+  int keyval_;
+  const void* self_ = seam::current_thread();
+  bool ends_ = false;
+};
+
+// A new value, for an attribute that may have to be made. kThere: another thread has made it meanwhile.
+enum Put { kPut, kThere, kNoKey };
+Put put(Object* o, int keyval, Language language, int64_t value, bool existed) {
+  auto* fresh = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
+  if (!fresh) abort();
+  Put result = kPut;
+  {
+    Locked locked(lock);
+    if (Attribute* a = *find(o, keyval)) {
+      if (!existed || (a->changing && a->changing != seam::current_thread())) {
+        result = kThere;
+      } else {
+        a->value = value;
+        a->language = language;
+      }
+    } else if (Keyval* k = keyval_of(keyval)) {
+      ++k->references;
+      *fresh = {o->attributes, keyval, language, value, nullptr};
+      o->attributes = std::exchange(fresh, nullptr);
+    } else {
+      result = kNoKey;
+    }
+  }
+  free(fresh);
+  return result;
+}
+
+void take_out(Object* o, int keyval) {
+  Attribute* gone;
+  {
+    Locked locked(lock);
+    Attribute** a = find(o, keyval);
+    gone = *a;
+    if (!gone) return;
+    *a = gone->next;
+    release_keyval(keyval);
+  }
+  free(gone);
+}
+
+// All keys, newest first, and a 0. The caller frees it.
+int* keys_of(Object* o) {
+  for (size_t room = 16;; room *= 2) {
+    auto* keys = static_cast<int*>(calloc(room, sizeof(int)));
+    if (!keys) abort();
+    size_t n = 0;
+    {
+      Locked locked(lock);
+      for (const Attribute* a = o->attributes; a; a = a->next, ++n) {
+        if (n + 1 < room) keys[n] = a->keyval;
+      }
+    }
+    if (n < room) return keys;
+    free(keys);
+  }
+}
+
+int newest_key(Object* o) {  // 0: there is none
+  Locked locked(lock);
+  return o->attributes ? o->attributes->keyval : 0;
 }
 
 // Open MPI has no class for a key that is none or another kind's, but for MPI_KEYVAL_INVALID where it asks.
@@ -290,20 +397,15 @@ int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::F
   if (!copy_of(keyval, &k) || k.freed || k.kind != seam::vid_kind(vid))
     return fail_mpi_call(vid, kWrongKeyval, fn);
   Object* o = object(vid, true);
-  if (Attribute* old = *find(o, keyval)) {
-    const int r = run_remove(k, keyval, vid, *old);
-    if (r != MPI_SUCCESS) return fail_mpi_call_with(vid, r, fn);
-    old->value = value;
-    old->language = language;
-    return MPI_SUCCESS;
+  int removed = MPI_SUCCESS;
+  Put result = kThere;
+  while (removed == MPI_SUCCESS && result == kThere) {
+    const Turn turn(o, keyval);
+    if (turn.existed) removed = run_remove(k, keyval, vid, turn.old);
+    if (removed == MPI_SUCCESS) result = put(o, keyval, language, value, turn.existed);
   }
-  auto* a = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
-  if (!a) abort();
-  *a = {o->attributes, keyval, language, value};
-  o->attributes = a;
-  Locked locked(lock);
-  ++keyval_of(keyval)->references;
-  return MPI_SUCCESS;
+  if (removed != MPI_SUCCESS) return fail_mpi_call_with(vid, removed, fn);
+  return result == kPut ? MPI_SUCCESS : fail_mpi_call(vid, kWrongKeyval, fn);
 }
 
 // MPI-3.1, 17.2.7: what one language sets another one can get.
@@ -320,8 +422,8 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
       return fail_mpi_call(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);
     }
     Object* o = object(vid, false);
-    Attribute* a = o ? *find(o, keyval) : nullptr;
-    if (a) {
+    Locked locked(lock);
+    if (Attribute* a = o ? *find(o, keyval) : nullptr) {
       *flag = 1;
       const bool integer = a->language == Language::kFortranInt || a->language == Language::kFortranAddress;
       pointer = integer ? static_cast<void*>(&a->value) : reinterpret_cast<void*>(a->value);
@@ -347,80 +449,84 @@ static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
   Object* o = object(vid, false);
   Keyval k;
   if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail_mpi_call(vid, kWrongKeyval, fn);
-  if (!o || !*find(o, keyval)) {
+  int r = MPI_SUCCESS;
+  bool existed = false;
+  if (o) {
+    const Turn turn(o, keyval);
+    existed = turn.existed;
+    if (existed) r = run_remove(k, keyval, vid, turn.old);
+    if (existed && r == MPI_SUCCESS) take_out(o, keyval);
+  }
+  if (!existed) {
 #if defined(CROPDL_ABI_MPICH)
     return MPI_SUCCESS;
 #else
     return fail_mpi_call(vid, kWrongKeyval, fn);
 #endif
   }
-  const int r = run_remove(k, keyval, vid, **find(o, keyval));
-  if (r != MPI_SUCCESS) return fail_mpi_call_with(vid, r, fn);
-  Attribute** a = find(o, keyval);
-  if (Attribute* gone = *a) {
-    *a = gone->next;
-    free(gone);
-    release_keyval(keyval);
-  }
-  return MPI_SUCCESS;
+  return r == MPI_SUCCESS ? MPI_SUCCESS : fail_mpi_call_with(vid, r, fn);
 }
 
 CopiedAttributes::~CopiedAttributes() {
   while (Attribute* a = first) {
     first = a->next;
-    release_keyval(a->keyval);
+    {
+      Locked locked(lock);
+      release_keyval(a->keyval);
+    }
     free(a);
   }
 }
 
 int copy_attributes(Vid from, CopiedAttributes* to) {
   Object* o = object(from, false);
+  if (!o) return MPI_SUCCESS;
   Attribute** end = &to->first;
-  for (const Attribute* a = o ? o->attributes : nullptr; a; a = a->next) {
+  int result = MPI_SUCCESS;
+  int* keys = keys_of(o);
+  for (const int* key = keys; *key && result == MPI_SUCCESS; ++key) {
+    Attribute a;
     Keyval k;
     int64_t value = 0;
     int flag = 0;
-    if (!copy_of(a->keyval, &k)) continue;
-    const int r = run_copy(k, a->keyval, from, *a, &value, &flag);
-    if (r != MPI_SUCCESS) return r;
-    if (!flag) continue;
+    if (!copy_of(o, *key, &a) || !copy_of(*key, &k)) continue;
+    result = run_copy(k, *key, from, a, &value, &flag);
+    if (result != MPI_SUCCESS || !flag) continue;
     auto* added = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
     if (!added) abort();
-    *added = {nullptr, a->keyval, a->language, value};
+    *added = {nullptr, *key, a.language, value, nullptr};
     *end = added;
     end = &added->next;
     Locked locked(lock);
-    if (Keyval* shared = keyval_of(a->keyval)) ++shared->references;
+    if (Keyval* shared = keyval_of(*key)) ++shared->references;
   }
-  return MPI_SUCCESS;
+  free(keys);
+  return result;
 }
 
 void attach_attributes(Vid to, CopiedAttributes* copies) {
   if (!copies->first) return;
-  object(to, true)->attributes = copies->first;
-  copies->first = nullptr;
+  Object* o = object(to, true);
+  Locked locked(lock);
+  o->attributes = std::exchange(copies->first, nullptr);
 }
 
 int delete_attributes(Vid vid) {
   Object* o = object(vid, false);
   int result = MPI_SUCCESS;
-  while (o && o->attributes) {  // newest first, as MPI-3.1, 8.7.1 asks for MPI_COMM_SELF
-    Attribute a = *o->attributes;
+  for (int keyval; o && (keyval = newest_key(o)) != 0;) {  // as MPI-3.1, 8.7.1 asks for MPI_COMM_SELF
+    const Turn turn(o, keyval);
+    if (!turn.existed) continue;
     Keyval k;
-    if (copy_of(a.keyval, &k)) {
-      const int r = run_remove(k, a.keyval, vid, a);
+    if (copy_of(keyval, &k)) {
+      const int r = run_remove(k, keyval, vid, turn.old);
       // A callback that fails keeps the object. Open MPI keeps the attribute, too; MPICH goes on to the next.
 #if defined(CROPDL_ABI_OPENMPI)
       if (r != MPI_SUCCESS) return r;
 #endif
       result = r;
     }
-    Attribute** still = find(o, a.keyval);
-    if (Attribute* gone = *still) {
-      *still = gone->next;
-      free(gone);
-      release_keyval(a.keyval);
-    }
+    take_out(o, keyval);
   }
   return result;
 }

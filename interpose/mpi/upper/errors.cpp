@@ -243,7 +243,8 @@ const char* describe(Vid vid) {
 
 int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
   if (handler == seam::kVid_MPI_ERRORS_RETURN) return code;
-  if (Callback* c = callback_of(handler)) {
+  if (Callback own; copy_callback(handler, &own)) {
+    const Callback* c = &own;
     int out = code;
     // Handles cross in variables of the handle's own type, which the callback may change (MPI_Comm_free in
     // it).
@@ -334,10 +335,9 @@ void inherit_errhandler(Vid parent, Vid child) {
 }
 
 void set_errhandler(Vid vid, Vid handler) {
-  if (Callback* c = callback_of(handler)) ++c->references;
+  hold_callback(handler);
   Object* o = object(vid, true);
-  const Vid old = o->errhandler;
-  o->errhandler = handler;
+  const Vid old = __atomic_exchange_n(&o->errhandler, handler, __ATOMIC_ACQ_REL);
   if (old) free_callback(old);
 }
 
@@ -370,8 +370,10 @@ template <Kind K>
 int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
-  const Vid handler = errhandler_of(on);
-  if (Callback* c = callback_of(handler)) ++c->references;  // MPI-3.1, 8.3.1: the program frees what it got
+  // MPI-3.1, 8.3.1: the program frees what it got. Another thread may set another one meanwhile.
+  Vid handler = errhandler_of(on);
+  for (Vid seen = 0; !hold_callback(handler) && handler != seen;)
+    seen = std::exchange(handler, errhandler_of(on));
   *errhandler = handle_out<Kind::kErrhandler>(handler);
   return MPI_SUCCESS;
 }

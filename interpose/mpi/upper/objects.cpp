@@ -140,6 +140,20 @@ Callback* callback_of(Vid vid) {
   return callbacks.find(vid);
 }
 
+bool copy_callback(Vid vid, Callback* copy) {
+  Locked locked(lock);
+  const Callback* c = callbacks.find(vid);
+  if (c) *copy = *c;
+  return c != nullptr;
+}
+
+bool hold_callback(Vid vid) {
+  Locked locked(lock);
+  Callback* c = callbacks.find(vid);
+  if (c) ++c->references;
+  return c != nullptr;
+}
+
 void free_callback(Vid vid) {
   Callback* c;
   {

@@ -3,6 +3,8 @@
 // table's lock, none runs a function of the program under it.
 #pragma once
 
+#include <sched.h>
+
 #include "interpose/mpi/upper/shim.h"
 
 namespace cropdl::shim {
@@ -10,7 +12,13 @@ namespace cropdl::shim {
 class SpinLock {
  public:
   void lock() {
-    while (__atomic_exchange_n(&taken_, 1, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+    constexpr int kRounds = 100;  // longer than any holder takes that has a processor
+    for (int round = 0; __atomic_exchange_n(&taken_, 1, __ATOMIC_ACQUIRE); ++round) {
+      if (round < kRounds)
+        __builtin_ia32_pause();
+      else
+        sched_yield();
+    }
   }
   void unlock() { __atomic_store_n(&taken_, 0, __ATOMIC_RELEASE); }
 
@@ -35,8 +43,9 @@ enum class Language : int { kC, kCxx, kFortranInt, kFortranAddress };
 struct Attribute {
   Attribute* next;
   int keyval;
-  Language language;  // how the value was set
-  int64_t value;      // a pointer (C, C++) or an integer (Fortran)
+  Language language;     // how the value was set
+  int64_t value;         // a pointer (C, C++) or an integer (Fortran)
+  const void* changing;  // the thread that runs the delete callback for it: others that change it come after
 };
 
 struct Object {
@@ -86,6 +95,8 @@ static_assert(__builtin_offsetof(Callback, cxx_dispatch) == 120);
 Callback* new_callback(Kind kind, void (*function)(), Language language);  // gives it a vid of its own
 void bind_callback(Vid vid, Callback* callback);                           // ... or one the lower half gave
 Callback* callback_of(Vid vid);
+bool copy_callback(Vid vid, Callback* copy);  // to be used while another thread may free it; false: is none
+bool hold_callback(Vid vid);                  // one reference more, for free_callback; false: is none
 void free_callback(Vid vid);
 void drop_callback(Callback* callback);  // an operation's, whose vid another one may have by now
 

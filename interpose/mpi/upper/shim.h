@@ -2,7 +2,7 @@
 // the program's libmpi: it lives in the upper half and in images, so it keeps only what must survive there.
 //
 // UH, any thread, UH FS base. C++ without exceptions, RTTI or its run-time library; of libc: malloc, free,
-// string functions, snprintf, write. No constructor runs before main.
+// string functions, snprintf, write, sched_yield. No constructor runs before main.
 #pragma once
 
 #include <cstdint>
