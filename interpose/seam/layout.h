@@ -99,8 +99,9 @@ struct ThreadRecord {
   // MPI in the LH: 1 inside a blocking send from which the thread returns to the program, where it parks.
   // Only where several threads may call MPI; 0 outside the LH.
   volatile uint64_t sending;
-  uint64_t left;  // when it began to end, CLOCK_BOOTTIME of its run, ns
-  uint64_t reserved[9];
+  uint64_t left;              // when it began to end, CLOCK_BOOTTIME of its run, ns
+  uint64_t clone_parent_tid;  // where clone() tells the parent the thread's number (core only)
+  uint64_t reserved[8];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

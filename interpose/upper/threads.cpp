@@ -73,7 +73,10 @@ seam::ThreadRecord* new_record() {
     record->pinned = 0;
     record->handlers = 0;
     record->untold = 0;
-    record->tid = 0;
+    record->tid = record->upper_tid = 0;
+    record->inside = 0;
+    record->held = 0;
+    record->sending = 0;
     record->vdso_frame = 0;
     record->rseq = 0;
     record->alternate_sp = record->alternate_size = 0;
@@ -173,6 +176,7 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   parent->clone_mask = mask;
   parent->clone_flags = record->clone_flags = static_cast<int32_t>(clone ? flags : 0);
   record->clone_child_tid = static_cast<uint64_t>(call->r10);
+  record->clone_parent_tid = static_cast<uint64_t>(call->rdx);
   if (stack == 0) return 2;
   // The kernel does not care whether the child's stack is one. Where it is none, the words lie on a signal
   // stack, which nobody uses as long as all signals are blocked.
@@ -231,6 +235,16 @@ namespace {
   for (;;) raw(__NR_exit_group, code);
 }
 
+// The kernel has written `real` for the parent. A thread has corrected that by itself, if it has run
+// (cropdl_child_begins), and may have ended since, which is told at the same place: that stays.
+void tell_parent(long where, int flags, int32_t real, int32_t told) {
+  if ((flags & CLONE_THREAD) == 0) {
+    copy_out(where, told);
+  } else if (auto* word = reinterpret_cast<int32_t*>(where); can_be_written(word, sizeof *word)) {
+    __atomic_compare_exchange_n(word, &real, told, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  }
+}
+
 }  // namespace
 
 long leave_thread(const SystemCall& c) {
@@ -279,7 +293,8 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
   if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
     const auto told = static_cast<int32_t>(upper::told_process(call->rax));
-    if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0) upper::copy_out(call->rdx, told);
+    if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0)
+      upper::tell_parent(call->rdx, flags, static_cast<int32_t>(call->rax), told);
     call->rax = told;
   }
   upper::set_signal_mask(mask);
@@ -295,6 +310,10 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
   const auto told = static_cast<int32_t>(upper::told_process(id));
   if (told != id && (t->clone_flags & CLONE_CHILD_SETTID) != 0)
     upper::copy_out(static_cast<long>(t->clone_child_tid), told);
+  // glibc's threads read their own number there, and may run before the parent has come back.
+  constexpr int kThreadTold = CLONE_THREAD | CLONE_PARENT_SETTID;
+  if (told != id && (t->clone_flags & kThreadTold) == kThreadTold)
+    upper::copy_out(static_cast<long>(t->clone_parent_tid), told);
   if (t >= s->threads && t->kind != seam::kMainThread &&
       t->tid == 0) {  // new_record's; the kernel gave it no stack
     upper::use_signal_stack(t);
