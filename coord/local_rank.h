@@ -50,14 +50,15 @@ class LocalRank {
  public:
   virtual ~LocalRank() = default;
 
-  // --- Agreement. From hold() on, the main thread stops before it begins a collective beyond the targets
+  // --- Agreement. From hold() on, each thread stops before it begins a collective beyond the targets
   // (no target known for a communicator: before any collective on it).
   virtual void hold() = 0;
   virtual void set_targets(const std::vector<CollectiveCount>& targets) = 0;
   virtual Standing standing() = 0;
 
-  // --- Stop. Called again and again (every 100 us or so) until true: the main thread is outside the LH, its
-  // context is complete, it has looked for what refuses a checkpoint, and it now serves the functions below.
+  // --- Stop. Called again and again (every 100 us or so) until true: every thread of the program is
+  // outside the LH, its context complete; what refuses a checkpoint has been looked for, and the main thread
+  // now serves the functions below.
   virtual bool try_stop() = 0;
 
   // --- Only while stopped.

@@ -66,8 +66,9 @@ class Library {
   virtual std::string refusal() = 0;
 
   // --- The drain of a rank some of whose threads cannot stop before others are drained (docs/cut.md,
-  // "Senders"). Begun by the AGENT when each thread is parked, or inside a call from which it goes on to park
-  // (ThreadRecord::sending); ended by AGENT or MAIN, after which nothing of it touches the library.
+  // "Sends of threads that cross"). Begun by the AGENT when each thread is parked, or inside a call from
+  // which it goes on to park (ThreadRecord::sending); ended by AGENT or MAIN, after which nothing of it
+  // touches the library.
   virtual bool drains_early() { return false; }  // AGENT
   virtual void begin_early_drain() {}
   virtual void end_early_drain() {}

@@ -31,7 +31,7 @@ inline uint64_t gs_base() {
 }
 inline void set_gs_base(uint64_t v) { __asm__ volatile("wrgsbase %0" ::"r"(v) : "memory"); }
 
-// The calling UH thread's record. Not for threads of the LH: they inherit a GS base that is not theirs.
+// The calling UH thread's record. Not for threads of the LH, whose GS base is 0 (quiet_threads.cpp).
 inline ThreadRecord* current_thread() { return reinterpret_cast<ThreadRecord*>(gs_base()); }
 
 // Calls fn(first, second) on another stack with another FS base, and comes back. What it needs of the caller

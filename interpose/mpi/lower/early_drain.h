@@ -1,6 +1,7 @@
 // The drain of a rank some of whose threads cannot stop: they are inside blocking sends to ranks whose
-// receivers have stopped, perhaps likewise (docs/cut.md, "Senders"). A thread of the LH takes what has
-// arrived; which needs a level at which it may call the MPI while others do (MPI_THREAD_MULTIPLE).
+// receivers have stopped, perhaps likewise (docs/cut.md, "Sends of threads that cross"). A thread of the LH
+// takes what has arrived; which needs a level at which it may call the MPI while others do
+// (MPI_THREAD_MULTIPLE).
 #pragma once
 
 namespace cropdl::mpi {

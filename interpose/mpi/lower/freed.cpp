@@ -23,7 +23,7 @@ struct Leaving {
 // than on another, which no MPI minds at its end, and a barrier behind them is never over.
 MPI_Comm all_ranks = MPI_COMM_NULL;
 
-handles::SpinLock freed_lock;  // nobody waits for it: who comes second leaves the work to the first
+handles::SpinLock freed_lock;  // waited for to add one; who comes second to test leaves that to the first
 std::vector<Leaving> leaving;
 size_t next_to_test;
 std::vector<CommRecord*> unlisted;  // of the agreement's list no more; pending requests may still name them
