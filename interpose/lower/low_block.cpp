@@ -78,8 +78,9 @@ __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint
 }  // namespace
 
 int start_thread(void* (*run)(void*), void* argument, void* stack, size_t size) {
-  // Not by the C library: it would open signal 33, the suspend signal, and who calls this may be stopped by
-  // one, whose frame the next would overwrite.
+  // Not by the C library, which opens signal 33, the suspend signal (quiet_threads.cpp puts that right, but
+  // not in every program that this is linked with): who calls may be stopped by one, whose frame the next
+  // would overwrite.
   const uint64_t all = ~0ull;
   uint64_t old = 0;
   pthread_t thread;

@@ -74,12 +74,12 @@ class Rank final : public coord::LocalRank {
 
   std::mutex mutex_;              // guards everything below
   std::condition_variable wake_;  // the main thread waits on it while it serves
-  bool stop_ = false;             // the agent wants the main thread here
-  bool others_stopped_ = false;   // and all other threads of the program have stopped
-  bool here_ = false;             // it is in serve()
-  bool draining_early_ = false;   // messages are taken before all have stopped
-  bool gone_ = false;             // the program's main thread has ended: stay()
+  bool stop_ = false;             // the agent wants the main thread in serve()
+  bool here_ = false;             // the main thread is in serve(),
   bool serving_ = false;          // and has looked at everything
+  bool gone_ = false;             // the program's main thread has ended: its kernel thread is in stay()
+  bool others_stopped_ = false;   // all other threads of the program have stopped
+  bool draining_early_ = false;   // messages are taken before all have stopped
   std::string stopped_refusal_;   // what it saw before it served
   Drain drain_ = Drain::kNone;
   std::vector<coord::PeerCount> expected_;

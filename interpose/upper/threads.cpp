@@ -220,7 +220,7 @@ namespace {
 // What the kernel does at the end of a thread is done here (man 2 set_tid_address, get_robust_list), and its
 // thread stays as the LH's: MPI may be called by no other (MPI_THREAD_FUNNELED), and a process without its
 // first thread could not be made again.
-[[noreturn]] void leave_main_thread(seam::ThreadRecord* t, long code) {
+[[noreturn]] void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
   raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
       reinterpret_cast<long>(&t->robust_size));
   release_held_futexes(t);
@@ -229,10 +229,10 @@ namespace {
   constexpr int kWake = 1;  // not private: nobody says how the program waits
   if (t->clear_tid != 0 && copy_out(static_cast<long>(t->clear_tid), ended))
     raw(__NR_futex, static_cast<long>(t->clear_tid), kWake, 1);
-  if (!seam::has_more_threads()) raw(__NR_exit_group, code);
+  if (!seam::has_more_threads()) leave_process(c);
   t->pinned = t->pinned + 1;
-  call_on_lower(reinterpret_cast<void*>(seam::control()->stay), t, code);
-  for (;;) raw(__NR_exit_group, code);
+  call_on_lower(reinterpret_cast<void*>(seam::control()->stay), t, c.a[0]);
+  for (;;) raw(__NR_exit_group, c.a[0]);
 }
 
 // The kernel has written `real` for the parent. A thread has corrected that by itself, if it has run
@@ -250,7 +250,7 @@ void tell_parent(long where, int flags, int32_t real, int32_t told) {
 long leave_thread(const SystemCall& c) {
   auto* t = seam::current_thread();
   if (is_child()) return raw(__NR_exit, c.a[0]);
-  if (t->kind == seam::kMainThread) leave_main_thread(t, c.a[0]);
+  if (t->kind == seam::kMainThread) leave_main_thread(t, c);
   // The kernel looks for its own number in what the thread holds; and who asks whether an owner lives
   // (futexes.cpp) must not find one that has left and still holds.
   if (seam::control()->restarted != 0) {
