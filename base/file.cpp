@@ -2,12 +2,15 @@
 
 #include "base/format.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 
 namespace cropdl {
 
@@ -56,6 +59,20 @@ void note_own(int fd, bool own) {
 
 bool is_own_descriptor(int fd) {
   return fd >= 0 && fd < kRegistered && (own_descriptors[fd / 64] >> (fd % 64) & 1) != 0;
+}
+
+std::vector<int> open_descriptors() {
+  std::vector<int> found;
+  DIR* stream = opendir("/proc/thread-self/fd");
+  if (stream == nullptr) return found;
+  while (dirent* entry = readdir(stream))
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') {
+      const int fd = atoi(entry->d_name);
+      if (fd != dirfd(stream)) found.push_back(fd);
+    }
+  closedir(stream);
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 int first_high_descriptor() { return first_high; }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 
@@ -31,6 +32,10 @@ class Descriptor {
  private:
   int fd_ = -1;
 };
+
+// Numbers of all that are open in the calling thread's table, ascending, without the one that this look
+// needs. Empty where there is no /proc.
+std::vector<int> open_descriptors();
 
 // Descriptors of ours are numbered from here up where the limit allows it: the low numbers are the program's,
 // which counts on them, and a restart needs them free. At first 900, below the usual soft limit of 1024;

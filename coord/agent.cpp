@@ -109,8 +109,9 @@ class Agent::Loop {
   void leave_the_programs_descriptors() {
     if (!config_.own_descriptors || wake_.fd() < first_high_descriptor() || ::unshare(CLONE_FILES) != 0)
       return;
-    ::close_range(0, 1, 0);  // 2 stays, for reports
-    ::close_range(3, static_cast<unsigned>(first_high_descriptor()) - 1, 0);
+    // One by one: the kernel walks a whole range, and the table is a long one. 2 stays, for reports.
+    for (const int fd : open_descriptors())
+      if (fd != 2 && fd < first_high_descriptor()) ::close(fd);
   }
 
   void run() {

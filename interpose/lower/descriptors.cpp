@@ -1,6 +1,5 @@
 #include "interpose/lower/descriptors.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sys/resource.h>
@@ -66,20 +65,6 @@ bool have_common_mark(int a, int b) {
 }
 
 }  // namespace
-
-std::vector<int> open_descriptors() {
-  std::vector<int> found;
-  DIR* stream = opendir("/proc/thread-self/fd");
-  if (stream == nullptr) return found;
-  while (dirent* entry = readdir(stream))
-    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') {
-      const int fd = atoi(entry->d_name);
-      if (fd != dirfd(stream)) found.push_back(fd);
-    }
-  closedir(stream);
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 std::string descriptor_link(int fd) {
   char path[4096];

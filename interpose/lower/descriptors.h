@@ -10,9 +10,6 @@
 
 namespace cropdl::lower {
 
-// Numbers of all open descriptors, ascending, without the one that this look needs.
-std::vector<int> open_descriptors();
-
 // What the link in /proc says: a path, "pipe:[7]", ...; "" if it is not open.
 std::string descriptor_link(int fd);
 

@@ -189,7 +189,7 @@ namespace {
 
 [[noreturn]] void lower_main(int argc, char** argv) {
   using namespace cropdl::lower;
-  const std::vector<int> given = open_descriptors();
+  const std::vector<int> given = cropdl::open_descriptors();
   cropdl::set_first_high_descriptor(choose_first_descriptor());
   cropdl::keep_error_stream(choose_first_descriptor());
   // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors

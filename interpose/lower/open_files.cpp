@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "interpose/lower/descriptors.h"
