@@ -95,6 +95,14 @@ def duplicates(mpi):
         expect(attempts > 2, f"only {attempts} attempts: {job.output()}")
 
 
+def objects_beside(mpi):
+    """What threads make and free at the same time is each one's own, though numbers are used again."""
+    with Place("beside") as place:
+        job = place.start(launcher(mpi, 1) + [tool("cropdl-run"), "--dir", place.store, "--", app(f"{mpi}/objects_beside")])
+        job.finish()
+        expect(job.output().splitlines() == ["done"], job.output())
+
+
 def uneven_end(mpi):
     """Nonblocking collectives that one rank alone has begun do not keep the others in MPI_Finalize."""
     with Place("uneven") as place:
@@ -181,6 +189,7 @@ for _mpi in ("openmpi", "mpich"):
     PROMISES[f"mpi.{_mpi}.sends_of_threads_that_cross_are_cut_at_once"] = lambda mpi=_mpi: crossing(mpi)
     PROMISES[f"mpi.{_mpi}.attributes_that_threads_change_at_the_same_time"] = lambda mpi=_mpi: attributes_beside(mpi)
     PROMISES[f"mpi.{_mpi}.collectives_that_one_rank_began_alone_do_not_hold_up_the_end"] = lambda mpi=_mpi: uneven_end(mpi)
+    PROMISES[f"mpi.{_mpi}.objects_that_threads_make_at_the_same_time_are_their_own"] = lambda mpi=_mpi: objects_beside(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
                                  latest=0.4))

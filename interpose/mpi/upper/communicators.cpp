@@ -60,10 +60,14 @@ int release(MPI_Comm* comm, seam::Fn fn) {
   // Predefined ones cannot be freed: their attributes stay.
   const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
   if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, fn);
-  const int r = call_library<int>(fn, &vid);
-  if (r) return fail_mpi_call(freed, r, fn);
   forget_rank(freed);
-  drop_object(freed);
+  FreedObject kept(freed);
+  const int r = call_library<int>(fn, &vid);
+  if (r) {
+    kept.put_back();
+    return fail_mpi_call(freed, r, fn);
+  }
+  kept.drop();
   *comm = handle_out<Kind::kComm>(vid);
   return MPI_SUCCESS;
 }

@@ -37,9 +37,13 @@ MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
   const Vid freed = vid;
   const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
   if (deleted != MPI_SUCCESS) return fail_mpi_call_with(kNoObject, deleted, seam::kFn_MPI_Type_free);
+  FreedObject kept(freed);
   const int r = call_library<int>(seam::kFn_MPI_Type_free, &vid);
-  if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_free);
-  drop_object(freed);
+  if (r) {
+    kept.put_back();
+    return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_free);
+  }
+  kept.drop();
   *type = handle_out<Kind::kDatatype>(vid);
   return MPI_SUCCESS;
 }

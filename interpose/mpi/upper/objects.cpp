@@ -88,20 +88,33 @@ Object* object(Vid vid, bool create) {
   return o;
 }
 
-void drop_object(Vid vid) {
-  Object* o;
-  {
+FreedObject::FreedObject(Vid vid) {
+  Locked locked(lock);
+  object_ = objects.find(vid);
+  handle_ = handles.find(vid);
+  objects.remove(vid);
+  handles.remove(vid);
+}
+
+void FreedObject::put_back() {
+  Locked locked(lock);
+  if (object_) objects.insert(object_);
+  if (handle_) handles.insert(handle_);
+  object_ = nullptr;
+  handle_ = nullptr;
+}
+
+void FreedObject::drop() {
+  if (HandleObject* h = handle_) {
     Locked locked(lock);
-    o = objects.find(vid);
-    if (o) objects.remove(vid);
-    if (HandleObject* h = handles.find(vid)) {
-      handles.remove(vid);
-      // The memory stays readable, so that a handle used after it was freed is an error and not a crash.
-      h->vid = make_vid(seam::vid_kind(vid), kUnknownIndex);
-      h->next_free = free_handles;
-      free_handles = h;
-    }
+    // The memory stays readable, so that a handle used after it was freed is an error and not a crash.
+    h->vid = make_vid(seam::vid_kind(h->vid), kUnknownIndex);
+    h->next_free = free_handles;
+    free_handles = h;
   }
+  Object* o = object_;
+  object_ = nullptr;
+  handle_ = nullptr;
   if (!o) return;
   if (o->errhandler) free_callback(o->errhandler);
   if (o->hints) drop_info(o->hints);
@@ -132,6 +145,7 @@ Callback* new_callback(Kind kind, void (*function)(), Language language) {
 void bind_callback(Vid vid, Callback* callback) {
   Locked locked(lock);
   callback->vid = vid;
+  callbacks.remove(vid);  // of a freed one, which another thread is about to drop
   callbacks.insert(callback);
 }
 

@@ -69,7 +69,7 @@ struct alignas(16) HandleObject {
 inline constexpr size_t kFlagsOffset = 232;  // 1 between two groups, 0x100 cartesian, 0x200 graph
 inline constexpr size_t kHashOffsetComm = 272, kHashOffsetDatatype = 208, kHashOffsetWin = 240;
 
-// The record of `vid`, made if `create`; nullptr if there is none. Stays at its address until drop_object.
+// The record of `vid`, made if `create`; nullptr if there is none. Stays at its address until it is dropped.
 Object* object(Vid vid, bool create);
 
 // An error handler or operation of the program. It begins like the objects behind predefined handles, and the

@@ -67,8 +67,22 @@ inline constexpr uint32_t kIntegerTag = 0xc000'0000;
 
 inline constexpr Vid kUnsetVid = ~Vid{0};  // in a handle that the lower half has not written
 
-void* object_of(Vid vid);   // the object behind a handle of such a kind (objects.cpp)
-void drop_object(Vid vid);  // the MPI object is gone; what the shim kept for it too
+void* object_of(Vid vid);  // the object behind a handle of such a kind (objects.cpp)
+// What the shim keeps of an object that is being freed. It is taken away before, since behind it the number
+// may be another one's that another thread has made; and put back if the object could not be freed.
+class FreedObject {
+ public:
+  explicit FreedObject(Vid vid);
+  ~FreedObject() { put_back(); }
+  FreedObject(const FreedObject&) = delete;
+  FreedObject& operator=(const FreedObject&) = delete;
+  void put_back();
+  void drop();  // the MPI object is gone
+
+ private:
+  struct Object* object_;
+  struct HandleObject* handle_;
+};
 constexpr bool is_object(Kind k) {
   return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kOp ||
          k == Kind::kErrhandler;
