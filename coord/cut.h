@@ -179,9 +179,9 @@ class Coordinator {
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
   void consider_stop(int64_t now, Actions* out);
   bool behind(const Seat& seat) const;  // short of a target, or a thread is inside a collective
-  bool held_back(const Seat& seat, uint64_t comm) const;  // a thread is held there: the targets let none on
-  bool held_back(const Seat& seat) const;                 // a thread is held somewhere
-  bool all_current() const;                               // all reported under the current targets
+  struct HeldBack;
+  HeldBack held_back() const;
+  bool all_current() const;  // all reported under the current targets
   std::optional<int64_t> raise_at() const;
   void raise(int64_t now, Actions* out);
   void send_targets(int64_t now, Actions* out);

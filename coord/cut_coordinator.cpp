@@ -17,6 +17,10 @@ uint64_t begun_on(const Standing& s, uint64_t comm) {
   return 0;
 }
 
+bool contains(const std::vector<uint64_t>& all, uint64_t one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
 }  // namespace
 
 const char* phase_name(Phase phase) {
@@ -135,14 +139,28 @@ bool Coordinator::behind(const Seat& seat) const {
   return false;
 }
 
-bool Coordinator::held_back(const Seat& seat, uint64_t comm) const {
-  const auto target = targets_.find(comm);
-  return target == targets_.end() || begun_on(seat.standing, comm) >= target->second;
-}
+// Where threads are held and the targets let none on: communicator -> the largest count there. If another
+// rank is inside of such a meeting, who is held there is the one that it waits for: then only those.
+struct Coordinator::HeldBack {
+  std::map<uint64_t, uint64_t> begun;
+  bool awaited = false;
+};
 
-bool Coordinator::held_back(const Seat& seat) const {
-  return std::any_of(seat.standing.held.begin(), seat.standing.held.end(),
-                     [&](uint64_t comm) { return held_back(seat, comm); });
+Coordinator::HeldBack Coordinator::held_back() const {
+  HeldBack all, met;
+  met.awaited = true;
+  for (const Seat& s : seats_)
+    for (const uint64_t comm : s.standing.held) {
+      const uint64_t begun = begun_on(s.standing, comm);
+      if (const auto target = targets_.find(comm); target != targets_.end() && begun < target->second)
+        continue;
+      all.begun[comm] = std::max(all.begun[comm], begun);
+      if ((comm & kMeeting) != 0 && std::any_of(seats_.begin(), seats_.end(), [&](const Seat& other) {
+            return contains(other.standing.inside, comm);
+          }))
+        met.begun[comm] = all.begun[comm];
+    }
+  return met.begun.empty() ? all : met;
 }
 
 // A report under older targets proves nothing: under the present ones its rank may have begun a collective
@@ -194,8 +212,9 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
 
 std::optional<int64_t> Coordinator::raise_at() const {
   if (!all_current()) return std::nullopt;
-  if (std::none_of(seats_.begin(), seats_.end(), [&](const Seat& s) { return held_back(s); }))
-    return std::nullopt;
+  const HeldBack held = held_back();
+  if (held.begun.empty()) return std::nullopt;
+  if (held.awaited) return targets_told_;
   const int64_t still = raises_ == 0 ? limits_.raise_after : limits_.raise_again_after;
   return std::min(last_motion_ + still, targets_told_ + limits_.raise_anyway_after);
 }
@@ -203,14 +222,7 @@ std::optional<int64_t> Coordinator::raise_at() const {
 // By one only: a thread is about to begin that collective, so its other members will reach it too. A larger
 // step could ask for a collective that the program never makes.
 void Coordinator::raise(int64_t now, Actions* out) {
-  std::map<uint64_t, uint64_t> raised;
-  for (const Seat& s : seats_)
-    for (const uint64_t comm : s.standing.held)
-      if (held_back(s, comm)) {
-        uint64_t& target = raised[comm];
-        target = std::max(target, begun_on(s.standing, comm) + 1);
-      }
-  for (const auto& [comm, target] : raised) targets_[comm] = std::max(targets_[comm], target);
+  for (const auto& [comm, begun] : held_back().begun) targets_[comm] = begun + 1;
   ++raises_;
   send_targets(now, out);
 }

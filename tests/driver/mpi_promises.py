@@ -115,7 +115,8 @@ def cut_again_and_again(mpi, what, ranks, times):
     """Checkpoints as fast as they come while the program makes such calls: each one is taken or refused by the name of
     what lives (an inter-communicator), none hangs, none harms the program."""
     with Place("meetings") as place:
-        job = place.run(f"{mpi}/meetings", [what, "--steps", "200", "--pace", "0"], mpi, ranks)
+        steps = {"openmpi": 600, "mpich": 200}[mpi]  # a few seconds
+        job = place.run(f"{mpi}/meetings", [what, "--steps", str(steps), "--pace", "0"], mpi, ranks)
         job.wait_for_step(1)
         taken = refused = 0
         longest = 0.0

@@ -27,8 +27,8 @@ Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
 Op make(uint64_t comm, uint32_t made) { return {Op::kMake, comm, made}; }
 // Frees the communicator: counted as its last collective, and waits for nobody.
 Op leave(uint64_t comm) { return {Op::kFree, comm}; }
-// A call among processes that no communicator names: its count is listed only while the call is begun or
-// held.
+// A call among processes that no communicator names: it is listed only while a thread is inside or held
+// there.
 Op meet(uint64_t identity) { return {Op::kMeeting, identity}; }
 Op eager(uint64_t to) { return {Op::kEager, to}; }
 Op rendezvous(uint64_t to) { return {Op::kRendezvous, to}; }
@@ -49,6 +49,7 @@ struct Faults {
   bool forget_a_message = false;  // draining stops one message short
   bool forget_at_once = false;    // a freed communicator's count is given up when its own rank has freed it
   bool meet_unheld = false;       // calls among some members ignore the hold
+  bool count_meetings = false;    // their targets are counts, each rank's own since its hold
   bool list_late = false;         // a communicator is listed after the collective that made it has ended
   bool death_unnoticed = false;   // nobody is told of a rank's end
   bool one_thread_hides_another = false;  // a rank says it is inside only when all its threads are
@@ -62,6 +63,7 @@ struct ModelThread {
   uint8_t pc = 0;
   bool in_call = false;  // inside a collective or a native send
   bool parked = false;
+  bool let_in = false;  // to the meeting before which it is held
 };
 
 constexpr uint32_t kThreads = 2;  // of a rank, at most
@@ -76,6 +78,7 @@ struct ModelRank {  // bytes only: it goes into the state table as it is
   bool image = false;
   bool told = false;                               // has targets
   std::array<uint8_t, kComms> begun{}, targets{};  // by communicator
+  std::array<uint8_t, kComms> met{};               // meetings begun since the hold
   std::array<bool, kComms> made{};       // listed; those that no script makes are from the beginning
   std::array<bool, kComms> forgotten{};  // freed, and all members are known to have freed it
   std::array<uint8_t, kRanks> sent{}, received{}, expected{};  // by peer
@@ -141,10 +144,11 @@ struct World {
           if (o.kind == Op::kMeeting && o.arg == comm) return true;
     return false;
   }
-  bool may_begin(uint32_t r, uint64_t comm) const {
+  bool may_begin(uint32_t r, uint32_t t, uint64_t comm) const {
     const ModelRank& m = ranks[r];
     if (!m.holding || faults.ignore_targets || (faults.meet_unheld && meeting(comm))) return true;
-    return m.told && m.begun[comm] < m.targets[comm];
+    if (meeting(comm) && !faults.count_meetings) return m.threads[t].let_in;
+    return m.told && (meeting(comm) ? m.met[comm] : m.begun[comm]) < m.targets[comm];
   }
   bool at_targets(uint32_t r) const {
     const ModelRank& m = ranks[r];
@@ -216,8 +220,10 @@ struct World {
       case Op::kFree:
       case Op::kMeeting:
         if (!thread.in_call) {
-          if (!may_begin(r, o->arg)) return false;
+          if (!may_begin(r, t, o->arg)) return false;
           ++m.begun[o->arg];
+          if (m.holding) ++m.met[o->arg];
+          thread.let_in = false;
           return thread.in_call = true;
         }
         if (o->kind == Op::kFree) return advance(thread);
@@ -267,12 +273,19 @@ class Seen : public LocalRank {
   void hold() override {
     m_.holding = true;
     m_.told = false;
-    m_.targets = {};
+    m_.targets = m_.met = {};
   }
+  // As interpose/mpi/lower/collectives.cpp: a meeting's higher target lets in who is held there now.
   void set_targets(const std::vector<CollectiveCount>& targets) override {
     m_.told = true;
+    const auto before = m_.targets;
     m_.targets = {};
-    for (const CollectiveCount& t : targets) m_.targets[t.comm] = static_cast<uint8_t>(t.begun);
+    for (const CollectiveCount& t : targets) m_.targets[t.comm & ~kMeeting] = static_cast<uint8_t>(t.begun);
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      const Op* o = w_->op(r_, t);
+      if (o == nullptr || o->kind != Op::kMeeting || m_.threads[t].in_call) continue;
+      if (m_.targets[o->arg] > before[o->arg]) m_.threads[t].let_in = true;
+    }
   }
   Standing standing() override {
     Standing s;
@@ -283,10 +296,18 @@ class Seen : public LocalRank {
     for (uint32_t t = 0; t < kThreads; ++t) {
       const Op* o = w_->op(r_, t);
       if (o == nullptr || !w_->collective(*o)) continue;
-      const bool inside = m_.threads[t].in_call, held = !inside && !w_->may_begin(r_, o->arg);
-      if (inside) s.inside.push_back(o->arg);
-      if (held) s.held.push_back(o->arg);
-      if (o->kind == Op::kMeeting && (inside || held)) s.counts.push_back({o->arg, m_.begun[o->arg]});
+      const bool inside = m_.threads[t].in_call, held = !inside && !w_->may_begin(r_, t, o->arg);
+      const uint64_t identity = o->arg | (o->kind == Op::kMeeting ? kMeeting : 0);
+      if (inside) s.inside.push_back(identity);
+      if (held) s.held.push_back(identity);
+      if (o->kind != Op::kMeeting) continue;
+      const uint64_t target = m_.targets[o->arg];
+      uint64_t at = m_.threads[t].let_in ? target - 1 : std::max<uint64_t>(target, inside ? 1 : 0);
+      if (w_->faults.count_meetings) {
+        if (inside) m_.met[o->arg] = std::max<uint8_t>(m_.met[o->arg], 1);
+        at = m_.met[o->arg];
+      }
+      s.counts.push_back({identity, at});
     }
     // One word for all threads: where one is outside, none is inside.
     if (w_->faults.one_thread_hides_another && !(m_.threads[0].in_call && m_.threads[1].in_call))
@@ -333,7 +354,7 @@ class Seen : public LocalRank {
   }
   void resume() override {
     m_.holding = m_.wanted = m_.writing = m_.image = false;
-    for (ModelThread& t : m_.threads) t.parked = false;
+    for (ModelThread& t : m_.threads) t.parked = t.let_in = false;
   }
 
  private:
@@ -814,6 +835,16 @@ TEST(CutExplorer, FindsThatACallAmongSomeMembersMustBeHeld) {
   faults.meet_unheld = true;
   const Found f =
       Explorer({{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X)}}}, {.first_failure = true}, faults).run();
+  EXPECT_GT(f.given_up, 0u);
+}
+
+// One has left, before its own hold, the call in which the other is still seen inside.
+TEST(CutExplorer, FindsThatMeetingsCannotBeCountedByEachRankAlone) {
+  Faults faults;
+  faults.count_meetings = true;
+  const Program p = {{{X, {0, 1}}}, {{meet(X), compute(), meet(X)}, {meet(X), compute(), meet(X)}}};
+  expect_always_cut(p);
+  const Found f = Explorer(p, {.first_failure = true}, faults).run();
   EXPECT_GT(f.given_up, 0u);
 }
 

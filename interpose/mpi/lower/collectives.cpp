@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <atomic>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "interpose/lower/thread_order.h"
 #include "interpose/mpi/lower/counting.h"
@@ -27,13 +29,16 @@ namespace {
 constexpr long kNapNanoseconds = 50'000;
 
 handles::SpinLock hold_lock;  // guards the targets, and undoing a count against reading it
-std::unordered_map<uint64_t, uint64_t> targets;
+using Targets = std::unordered_map<uint64_t, uint64_t>;
+Targets targets;
 
 // Calls that communicate among processes of which no one communicator tells (a meeting of two groups'
-// leaders, of some members of a communicator) have an identity of their own, and are counted in this process
-// only, while a hold lasts. Nobody leaves one before all have begun, so they need not be listed but while a
-// thread is inside one or held there; that their counts differ between ranks costs a raise of targets.
-std::unordered_map<uint64_t, uint64_t> meetings;  // under hold_lock
+// leaders, of some members of a communicator) have an identity of their own. Nobody leaves one before all
+// have begun, so they need not be listed but while a thread is inside one or held there. Nobody counts them
+// across ranks: a member may have left, before its own hold, the one that another is seen inside of. So
+// their targets are no counts: a higher one lets in the threads that are held there when it comes, and who
+// comes later waits for a raise.
+std::unordered_set<const seam::ThreadRecord*> let_in;  // and have not begun yet; under hold_lock
 
 void nap() {
   progress_once();
@@ -41,42 +46,42 @@ void nap() {
   nanosleep(&t, nullptr);
 }
 
-// Announced while a hold is active: true if the targets allow it, else the announcement has been taken back.
-// `begun` counts what was announced.
-bool allowed(uint64_t gid, uint64_t begun) {
-  const auto target = targets.find(gid);
-  const bool yes = !collective_hold.wanted.load(std::memory_order_relaxed) ||
-                   (target != targets.end() && begun <= target->second);
+// Of what a thread announced while a hold is active: if it may not begin, the announcement is taken back.
+bool begin_if(bool allowed, uint64_t gid) {
+  const bool yes = allowed || !collective_hold.wanted.load(std::memory_order_relaxed);
   if (!yes) stand_inside(0);
   stand_held(yes ? 0 : gid);
   return yes;
 }
 
-bool allowed(CommRecord* c) {
+bool collective_allowed(CommRecord* c) {
   handles::SpinGuard guard(hold_lock);
-  if (allowed(c->counted, c->begun)) return true;
+  const auto target = targets.find(c->counted);
+  if (begin_if(target != targets.end() && c->begun <= target->second, c->counted)) return true;
   count_collective(c, ~uint64_t{0});
   return false;
 }
 
 bool meeting_allowed(uint64_t gid) {
   handles::SpinGuard guard(hold_lock);
-  const auto met = meetings.find(gid);
-  const uint64_t begun = (met == meetings.end() ? 0 : met->second) + 1;
-  if (!allowed(gid, begun)) return false;
-  if (collective_hold.wanted.load(std::memory_order_relaxed)) meetings[gid] = begun;
-  return true;
+  return begin_if(let_in.erase(seam::current_thread()) != 0, gid);
 }
 
 // False: the thread must leave the LH, in which it is then not held.
 bool keep_waiting() {
   if (stop_wanted()) {
     handles::SpinGuard guard(hold_lock);
+    let_in.erase(seam::current_thread());
     stand_held(0);
     return false;
   }
   nap();
   return true;
+}
+
+uint64_t target_in(const Targets& all, uint64_t gid) {
+  const auto found = all.find(gid);
+  return found == all.end() ? 0 : found->second;
 }
 
 // The records of all threads there ever were: one that has ended is inside of nothing.
@@ -98,7 +103,7 @@ __attribute__((constructor)) static void register_for_membarrier() {
 
 bool begin_held(Vid comm) {
   CommRecord* c = comm_record(comm);
-  while (!allowed(c)) {
+  while (!collective_allowed(c)) {
     if (!keep_waiting()) return false;
     announce_collective(c);
   }
@@ -123,7 +128,7 @@ void hold_collectives() {
     handles::SpinGuard guard(hold_lock);
     if (collective_hold.wanted) return;
     targets.clear();
-    meetings.clear();
+    let_in.clear();
     collective_hold.wanted = true;
   }
   lower::order_all_threads();
@@ -131,8 +136,13 @@ void hold_collectives() {
 
 void set_collective_targets(std::span<const coord::CollectiveCount> wanted_targets) {
   handles::SpinGuard guard(hold_lock);
-  targets.clear();
+  const auto before = std::exchange(targets, {});
   for (const coord::CollectiveCount& t : wanted_targets) targets[t.comm] = t.begun;
+  each_thread([&](const seam::ThreadRecord& t) {
+    if (const uint64_t gid = t.held;
+        (gid & kMeeting) != 0 && target_in(targets, gid) > target_in(before, gid))
+      let_in.insert(&t);
+  });
 }
 
 // Threads that are held notice by themselves.
@@ -140,6 +150,7 @@ void release_collectives() {
   handles::SpinGuard guard(hold_lock);
   collective_hold.wanted = false;
   targets.clear();
+  let_in.clear();
 }
 
 namespace {
@@ -172,18 +183,19 @@ void take_back(coord::Standing& s) {
   }
 }
 
+// Short of its target is a rank of which a thread has been let in; one without target that a thread is inside
+// of gets one, so that who is held there already need not wait for a raise.
 void add_meetings(coord::Standing& s) {
-  for (const uint64_t gid : s.inside) {
-    if ((gid & kMeeting) == 0) continue;
-    uint64_t& met = meetings[gid];
-    met = std::max<uint64_t>(met, 1);  // it may have begun before the hold
-    s.counts.push_back({gid, met});
+  std::unordered_map<uint64_t, uint64_t> at;
+  for (const uint64_t gid : s.inside)
+    if ((gid & kMeeting) != 0) at[gid] = std::max<uint64_t>(target_in(targets, gid), 1);
+  for (const uint64_t gid : s.held)
+    if ((gid & kMeeting) != 0) at.try_emplace(gid, target_in(targets, gid));
+  for (const seam::ThreadRecord* t : let_in) {
+    const uint64_t gid = t->held;
+    at[gid] = target_in(targets, gid) - 1;
   }
-  for (const uint64_t gid : s.held) {
-    if ((gid & kMeeting) == 0 || contains(s.inside, gid)) continue;
-    const auto met = meetings.find(gid);
-    s.counts.push_back({gid, met == meetings.end() ? 0 : met->second});
-  }
+  for (const auto& [gid, begun] : at) s.counts.push_back({gid, begun});
 }
 
 }  // namespace

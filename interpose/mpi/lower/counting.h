@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "coord/local_rank.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -56,7 +57,7 @@ bool begin_held(Vid comm);
 
 // For a call that communicates among processes of which no communicator it is given tells. `identity`: any
 // number below 2^63 that the others are likely to come to as well. Waits and is ended as a collective.
-inline constexpr uint64_t kMeeting = uint64_t{1} << 63;  // no communicator's gid has this bit
+using coord::kMeeting;
 bool begin_held_meeting(uint64_t gid);
 inline bool begin_meeting(uint64_t identity) {
   stand_inside(kMeeting | identity);
