@@ -113,7 +113,7 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
 // resume; the image is void, and no other version is begun before.
 void Coordinator::stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
   Seat& s = seats_[rank];
-  const std::string line = "checkpoint refused: " + rank_name(rank) + " " + why;
+  const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
   if (!busy() || stage_ == Stage::kPublishing || !s.gone.empty()) return;
   if (stage_ != Stage::kWriting) return fail(line, now, out);
   if (s.write_over) return;

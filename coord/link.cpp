@@ -1,9 +1,9 @@
 // See link.h.
 #include "coord/link.h"
 
-#include "base/format.h"
-
 #include <algorithm>
+
+#include "base/format.h"
 
 namespace cropdl::coord {
 

@@ -12,12 +12,13 @@
 
 namespace cropdl::coord {
 
-// Collectives begun by this rank on one communicator since the communicator exists. `comm` is the
-// communicator's identity, equal on all its members and over restarts; one with the bit kMeeting is that of a
-// call among processes of which no communicator tells. Of those nobody counts more than this: listed while a
-// thread is inside or held there, short of its target if a thread that was held when the target rose has not
-// begun yet, else at it.
+// In the identity of a call among processes of which no communicator tells.
 inline constexpr uint64_t kMeeting = uint64_t{1} << 63;
+
+// Collectives begun by this rank on one communicator since the communicator exists. `comm` is the
+// communicator's identity, equal on all its members and over restarts, or a meeting's. Nobody counts those:
+// one is listed while a thread is inside or held there, short of its target while a thread that was held when
+// the target rose has not begun yet, else at it.
 struct CollectiveCount {
   uint64_t comm;
   uint64_t begun;

@@ -141,7 +141,6 @@ long requeue_call(const SystemCall& c) {
              "cropdl: the program uses FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI after a restart, where "
              "it is told "
              "ENOSYS\n");
-    constexpr long kNoSuchCall = -38;
     return kNoSuchCall;
   }
   if (!waits) return pass_on(c);

@@ -70,10 +70,9 @@ bool made_in_one_piece(long nr) {
 }
 
 namespace {
-// A call that makes, or ends, something that lives in the kernel.
+// Of a call that makes, or ends, something that lives in the kernel.
 template <class Count>
-long counted(const SystemCall& c, Count* alive, int change) {
-  const long result = c.nr == __NR_timer_create ? create_timer(c) : pass_on(c);
+long counted(long result, Count* alive, int change) {
   if (!failed(result) && !is_child()) __atomic_fetch_add(alive, change, __ATOMIC_RELAXED);
   return result;
 }
@@ -162,13 +161,13 @@ long emulate_call(const SystemCall& c) {
                  : raw(c.nr, c.a[0]);
 
     case __NR_io_setup:
-      return counted(c, &seam::state()->io_contexts, 1);
+      return counted(pass_on(c), &seam::state()->io_contexts, 1);
     case __NR_io_destroy:
-      return counted(c, &seam::state()->io_contexts, -1);
+      return counted(pass_on(c), &seam::state()->io_contexts, -1);
     case __NR_timer_create:
-      return counted(c, &seam::state()->posix_timers, 1);
+      return counted(create_timer(c), &seam::state()->posix_timers, 1);
     case __NR_timer_delete:
-      return counted(c, &seam::state()->posix_timers, -1);
+      return counted(pass_on(c), &seam::state()->posix_timers, -1);
     case __NR_semget:
     case __NR_msgget:
     case __NR_semop:

@@ -87,6 +87,31 @@ class CutProtocol : public ::testing::Test {
       EXPECT_EQ(participants_[r].poll_period(), 0);
     }
   }
+  // Rank 1 is taken away by `end` while it is inside of a collective, while it does not stop, while it
+  // writes.
+  template <class F>
+  void expect_end_in_every_stage(const std::string& expected, F end) {
+    for (int stage = 0; stage < 3; ++stage) {
+      SetUp();
+      outcomes_.clear();
+      dead_ = -1;
+      discarded_ = 0;
+      for (FakeRank& r : ranks_) r.holds = r.resumes = 0;
+      ranks_[1].stands.inside.assign(stage == 0, kX);
+      ranks_[1].unstoppable = stage == 1;
+      ranks_[1].slow_write = stage == 2;
+      request();
+      ASSERT_TRUE(outcomes_.empty()) << stage;
+      dead_ = 1;
+      act(end);
+      settle();
+      EXPECT_EQ(line(), expected) << stage;
+      EXPECT_EQ(discarded_, stage == 2 ? 1 : 0);
+      EXPECT_FALSE(publishing_);
+      expect_all_resumed();
+      participants_[1] = {};
+    }
+  }
 
   static constexpr uint32_t kRanks = 3;
   CutLimits limits_;
@@ -193,47 +218,14 @@ TEST_F(CutProtocol, AFailedDrainIsReported) {
 }
 
 TEST_F(CutProtocol, ALostRankEndsTheAttemptInEveryStage) {
-  for (const int stage : {0, 1, 2}) {
-    SetUp();
-    outcomes_.clear();
-    dead_ = -1;
-    for (FakeRank& r : ranks_) r.holds = r.resumes = 0;
-    ranks_[1].stands.inside.assign(stage == 0, kX);
-    ranks_[1].unstoppable = stage == 1;
-    ranks_[1].slow_write = stage == 2;
-    request();
-    ASSERT_TRUE(outcomes_.empty()) << stage;
-    dead_ = 1;
-    act([&](Actions* o) { coordinator_.lost(1, "is gone: its process (pid 5) died", now_, o); });
-    settle();
-    EXPECT_EQ(line(), "checkpoint refused: rank 1 is gone: its process (pid 5) died") << stage;
-    EXPECT_EQ(discarded_, stage == 2 ? 1 : 0);
-    expect_all_resumed();
-    participants_[1] = {};
-  }
+  expect_end_in_every_stage("checkpoint refused: rank 1 is gone: its process (pid 5) died", [&](Actions* o) {
+    coordinator_.lost(1, "is gone: its process (pid 5) died", now_, o);
+  });
 }
 
 TEST_F(CutProtocol, ARankThatStandsStillEndsTheAttemptInEveryStage) {
-  for (int stage = 0; stage < 3; ++stage) {
-    SetUp();
-    outcomes_.clear();
-    dead_ = -1;
-    discarded_ = 0;
-    for (FakeRank& r : ranks_) r.holds = r.resumes = 0;
-    ranks_[1].stands.inside.assign(stage == 0, kX);
-    ranks_[1].unstoppable = stage == 1;
-    ranks_[1].slow_write = stage == 2;
-    request();
-    ASSERT_TRUE(outcomes_.empty()) << stage;
-    dead_ = 1;
-    act([&](Actions* o) { coordinator_.stands_still(1, "has been stopped", now_, o); });
-    settle();
-    EXPECT_EQ(line(), "checkpoint refused: rank 1 has been stopped") << stage;
-    EXPECT_EQ(discarded_, stage == 2 ? 1 : 0);
-    EXPECT_FALSE(publishing_);
-    expect_all_resumed();
-    participants_[1] = {};
-  }
+  expect_end_in_every_stage("checkpoint refused: rank 1 has been stopped",
+                            [&](Actions* o) { coordinator_.stands_still(1, "has been stopped", now_, o); });
 }
 
 TEST_F(CutProtocol, ARankThatHasEndedIsNamedAtOnce) {
@@ -275,8 +267,7 @@ TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
   wait();
   EXPECT_EQ(line(),
             "checkpoint given up after 2 attempts of 10 s: rank 0 is inside a collective that rank 1 has not "
-            "reached "
-            "(it computes, or waits for a message); try again later");
+            "reached (it computes, or waits for a message); try again later");
   expect_all_resumed();
 }
 
@@ -289,6 +280,22 @@ TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
   publish();
   EXPECT_TRUE(outcomes_.back().published);
   EXPECT_EQ(outcomes_.back().attempts, 2u);
+}
+
+TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInAtOnceAndAlone) {
+  constexpr uint64_t kMet = kMeeting | 5;
+  ranks_[0].stands.counts = {{kMet, 1}};
+  ranks_[0].stands.inside = {kMet};
+  request();
+  ranks_[1].stands.counts = {{kMet, 1}};  // comes later, and is held
+  ranks_[1].stands.held = {kMet};
+  ranks_[2].stands.counts = {{kX, 0}};
+  ranks_[2].stands.held = {kX};
+  settle();
+  EXPECT_EQ(*coordinator_.deadline(), now_);
+  wait();
+  EXPECT_EQ(coordinator_.raises(), 1u);
+  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kMet, 2}}));
 }
 
 TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {

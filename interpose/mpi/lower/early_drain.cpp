@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "interpose/mpi/lower/state.h"
 
@@ -18,17 +20,18 @@ constexpr std::chrono::microseconds kNap{200};
 std::mutex step;
 std::condition_variable wake;
 bool wanted = false;   // under `step`
+uint64_t drains = 0;   // begun; under `step`
 bool started = false;  // START, or the program's main thread
 
 [[noreturn]] void drain_when_wanted() {
   std::unique_lock lock(step);
-  for (;;) {
+  for (uint64_t present = 0;;) {
     wake.wait(lock, [] { return wanted; });
-    early_drain_begin();
-    while (wanted) {
-      early_drain_step();
-      wake.wait_for(lock, kNap);
-    }
+    // It may have slept through the end of one and the beginning of the next, and knows communicators that
+    // are gone.
+    if (std::exchange(present, drains) != drains) early_drain_begin();
+    early_drain_step();
+    wake.wait_for(lock, kNap);
   }
 }
 
@@ -46,6 +49,7 @@ void start_early_drain() {
 void begin_early_drain() {
   const std::lock_guard lock(step);
   wanted = true;
+  ++drains;
   wake.notify_one();
 }
 

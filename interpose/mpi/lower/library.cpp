@@ -1,10 +1,10 @@
 // MPI as a library of the lower half (interpose/lower/library.h says who calls what when).
-#include "base/format.h"
 #include "interpose/lower/libraries.h"
 
 #include <algorithm>
 #include <string>
 
+#include "base/format.h"
 #include "interpose/mpi/lower/collectives.h"
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/lifecycle.h"
@@ -74,9 +74,10 @@ class Runtime final : public lower::Library {
     if (state->version > kStateVersion) return Error{"cannot restart: the image was made by a newer CropDL"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
       if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
-        return Error{formatted(
-            "{}{}): the program uses {}, which it does not have; restart under the MPI the job began with",
-            "cannot restart under this MPI (", kName, function_name(f))};
+        return Error{
+            formatted("cannot restart under this MPI ({}): the program uses {}, which it does not have; "
+                      "restart under the MPI the job began with",
+                      kName, function_name(f))};
       }
     }
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
@@ -213,8 +214,7 @@ class Runtime final : public lower::Library {
     if (state->provided < told)
       return Error{
           "cannot restart: the program was told a higher level of thread support (MPI_Init_thread) than this "
-          "MPI "
-          "gives"};
+          "MPI gives"};
     int rank = -1, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
