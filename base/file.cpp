@@ -1,7 +1,5 @@
 #include "base/file.h"
 
-#include "base/format.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,6 +9,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+
+#include "base/format.h"
 
 namespace cropdl {
 
@@ -130,6 +130,19 @@ Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
   if (failure == kEndOfFile) return Error{path + ": became shorter while it was read"};
   if (failure != 0) return Error{formatted("{}: cannot be read: {}", path, errno_text(failure))};
   return text;
+}
+
+std::string kernel_text(const std::string& path) {
+  constexpr size_t kMost = 1 << 18;  // of /proc/self/smaps; the kernel gives as many whole lines as fit
+  const Descriptor file = open_high(path, O_RDONLY);
+  std::string text;
+  for (size_t room = 4096;; room = std::min(2 * room, kMost)) {
+    const size_t had = text.size();
+    text.resize(had + room);
+    const ssize_t n = ::read(file.fd(), text.data() + had, room);
+    text.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    if (n <= 0) return text;
+  }
 }
 
 Status write_durable_file(const std::string& path, const std::string& text) {

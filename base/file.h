@@ -65,6 +65,9 @@ int read_all(int fd, std::span<iovec> pieces, uint64_t offset);
 // The file's text, if it is a regular file of at most `limit` bytes.
 Result<std::string> read_small_file(const std::string& path, uint64_t limit);
 
+// What the kernel tells in a file of /proc or /sys, whose size is not known before; "" if it cannot be read.
+std::string kernel_text(const std::string& path);
+
 // Creates `path` (0600, must not exist), writes and fsyncs it. On failure the file is removed.
 Status write_durable_file(const std::string& path, const std::string& text);
 

@@ -22,7 +22,7 @@ std::string apart_path(const std::string& directory, uint32_t rank) {
   return formatted("{}/apart-{}", directory, rank);
 }
 
-Result<std::string> read_small_file(const std::string& path, bool* missing) {
+Result<std::string> read_own_file(const std::string& path, bool* missing) {
   *missing = false;
   Descriptor fd(
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // a FIFO must not hang us
@@ -75,7 +75,7 @@ Status write_job_file(const std::string& directory, const JobFile& job) {
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
   const std::string path = directory + "/job";
-  const Result<std::string> text = read_small_file(path, missing);
+  const Result<std::string> text = read_own_file(path, missing);
   if (!text) return text.error();
   try {
     const nlohmann::json j = nlohmann::json::parse(*text);
@@ -104,7 +104,7 @@ Status leave_apart(const std::string& directory, const std::string& run_id, uint
 
 std::string apart_host(const std::string& directory, const std::string& run_id, uint32_t rank) {
   bool missing;
-  const Result<std::string> text = read_small_file(apart_path(directory, rank), &missing);
+  const Result<std::string> text = read_own_file(apart_path(directory, rank), &missing);
   if (!text || text->rfind(run_id + "\n", 0) != 0) return "";
   const std::string host = text->substr(run_id.size() + 1);
   return host.substr(0, host.find('\n'));

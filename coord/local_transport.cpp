@@ -1,5 +1,4 @@
 // Stream sockets in the abstract namespace (unix(7)): within one host, or one network namespace of it.
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -31,10 +30,7 @@ socklen_t address_of(const std::string& name, sockaddr_un* address) {
 
 // The state stands behind the name, which may hold anything (man 5 proc_pid_stat).
 bool is_stopped(int pid) {
-  const Descriptor file = open_high(formatted("/proc/{}/stat", pid), O_RDONLY);
-  char text[256];
-  const ssize_t n = ::read(file.fd(), text, sizeof text);
-  const std::string stat(text, n > 0 ? static_cast<size_t>(n) : 0);
+  const std::string stat = kernel_text(formatted("/proc/{}/stat", pid));
   const size_t name_ends = stat.rfind(')');
   if (name_ends == std::string::npos || name_ends + 2 >= stat.size()) return false;
   return stat[name_ends + 2] == 'T' || stat[name_ends + 2] == 't';

@@ -1,12 +1,12 @@
 #include "restart/page_sources.h"
 
-#include "base/format.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "base/format.h"
 
 namespace cropdl::restart {
 

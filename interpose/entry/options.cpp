@@ -1,10 +1,10 @@
 #include "interpose/entry/options.h"
 
-#include "base/format.h"
-
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+
+#include "base/format.h"
 
 namespace cropdl::entry {
 namespace {

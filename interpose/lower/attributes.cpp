@@ -1,12 +1,12 @@
 #include "interpose/lower/attributes.h"
 
-#include "base/format.h"
-
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <set>
+
+#include "base/format.h"
 
 namespace cropdl::lower {
 namespace {

@@ -1,7 +1,5 @@
 #include "interpose/lower/credentials.h"
 
-#include "base/format.h"
-
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -14,6 +12,8 @@
 #include <cstdlib>
 #include <sstream>
 #include <vector>
+
+#include "base/format.h"
 
 namespace cropdl::lower {
 namespace {

@@ -1,7 +1,5 @@
 #include "interpose/lower/elf_file.h"
 
-#include "base/format.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+
+#include "base/format.h"
 
 namespace cropdl::lower {
 namespace {

@@ -5,20 +5,14 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "interpose/lower/process_stat.h"
 
 namespace cropdl::lower {
 namespace {
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // Field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h), field 3 is Z or X for what is left
 // afterwards.
@@ -43,7 +37,7 @@ bool killed(const std::string& status) {
 
 bool is_ending(long pid) {
   const std::string process = std::to_string(pid);
-  return stat_says_ending(process) || killed(read_text(formatted("/proc/{}/status", process)));
+  return stat_says_ending(process) || killed(kernel_text(formatted("/proc/{}/status", process)));
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "interpose/lower/mapping_flags.h"
 
-#include "base/format.h"
-
 #include <cpuid.h>
 #include <sys/mman.h>
 
@@ -9,6 +7,8 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+
+#include "base/format.h"
 
 namespace cropdl::lower {
 namespace {

@@ -11,21 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/file.h"
+
 namespace cropdl::lower {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-
-std::string read_text(const char* path) {
-  std::string text;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return text;
-  std::vector<char> buffer(1 << 18);
-  for (ssize_t n; (n = read(fd, buffer.data(), buffer.size())) > 0;)
-    text.append(buffer.data(), static_cast<size_t>(n));
-  close(fd);
-  return text;
-}
 
 void append(std::vector<PageRun>& runs, uint64_t begin, uint64_t end) {
   if (!runs.empty() && runs.back().end == begin)
@@ -138,9 +129,9 @@ bool has_flag(const std::string& flags, const char* name) {
   return false;
 }
 
-std::vector<Mapping> read_mappings() { return parse_mappings(read_text("/proc/self/maps")); }
+std::vector<Mapping> read_mappings() { return parse_mappings(kernel_text("/proc/self/maps")); }
 
-std::vector<Mapping> read_mappings_and_flags() { return parse_mappings(read_text("/proc/self/smaps")); }
+std::vector<Mapping> read_mappings_and_flags() { return parse_mappings(kernel_text("/proc/self/smaps")); }
 
 Pages pages_of(uint64_t begin, uint64_t end) {
   Pages pages;

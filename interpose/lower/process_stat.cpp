@@ -1,16 +1,14 @@
 #include "interpose/lower/process_stat.h"
 
-#include "base/format.h"
-
-#include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "base/file.h"
+#include "base/format.h"
 
 namespace cropdl::lower {
 
 std::vector<std::string> process_stat(const std::string& process) {
-  std::ifstream in(formatted("/proc/{}/stat", process));
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string text = kernel_text(formatted("/proc/{}/stat", process));
   const size_t end = text.rfind(')');  // the name before it may contain anything
   if (end == std::string::npos) return {};
   std::istringstream words(text.substr(end + 1));

@@ -72,14 +72,15 @@ def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
     expect(after[2] < before[2] + growth, f"memory grew from {before[2]} to {after[2]} bytes")
 
 
-def says_done(mpi, program, ranks, interval=0):
+def says_done(mpi, program, ranks, interval=None):
     """Runs a program that prints what it finds wrong, or else only "done", to its end. Returns what came of the attempts at
     a checkpoint: versions, refusals."""
     with Place(program) as place:
-        job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", place.store, "--interval", str(interval), "--",
-                                                  app(f"{mpi}/{program}")])
+        often = ["--interval", str(interval)] if interval else []
+        job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", place.store] + often + ["--", app(f"{mpi}/{program}")])
         job.finish()
-        lines = [line for line in job.output().splitlines() if not line.startswith("cropdl")]
+        # MPICH says of collectives that are pending at the end that it leaks them, natively too.
+        lines = [line for line in job.output().splitlines() if not line.startswith(("cropdl", "[WARNING] yaksa"))]
         expect(set(lines) == {"done"}, f"{lines[:4]}")
         return len(place.versions()), job.output().count("checkpoint refused")
 

@@ -553,14 +553,9 @@ MPI_FUNCTION(int, Win_free, MPI_Win* win) {
   const Vid freed = vid;
   const int deleted = delete_attributes(vid);
   if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, seam::kFn_MPI_Win_free);
-  FreedObject kept(freed);
-  const int r = call_library<int>(seam::kFn_MPI_Win_free, &vid);
-  if (r) {
-    kept.put_back();
-    return fail_mpi_call(freed, r, seam::kFn_MPI_Win_free);
-  }
   forget_window(freed);
-  kept.drop();
+  if (const int r = free_object(seam::kFn_MPI_Win_free, &vid))
+    return fail_mpi_call(freed, r, seam::kFn_MPI_Win_free);
   *win = handle_out<Kind::kWin>(vid);
   return MPI_SUCCESS;
 }

@@ -61,13 +61,7 @@ int release(MPI_Comm* comm, seam::Fn fn) {
   const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
   if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, fn);
   forget_rank(freed);
-  FreedObject kept(freed);
-  const int r = call_library<int>(fn, &vid);
-  if (r) {
-    kept.put_back();
-    return fail_mpi_call(freed, r, fn);
-  }
-  kept.drop();
+  if (const int r = free_object(fn, &vid)) return fail_mpi_call(freed, r, fn);
   *comm = handle_out<Kind::kComm>(vid);
   return MPI_SUCCESS;
 }

@@ -34,16 +34,10 @@ MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
 MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
   if (!type) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_free);
   Vid vid = handle_in<Kind::kDatatype>(*type);
-  const Vid freed = vid;
   const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
   if (deleted != MPI_SUCCESS) return fail_mpi_call_with(kNoObject, deleted, seam::kFn_MPI_Type_free);
-  FreedObject kept(freed);
-  const int r = call_library<int>(seam::kFn_MPI_Type_free, &vid);
-  if (r) {
-    kept.put_back();
+  if (const int r = free_object(seam::kFn_MPI_Type_free, &vid))
     return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_free);
-  }
-  kept.drop();
   *type = handle_out<Kind::kDatatype>(vid);
   return MPI_SUCCESS;
 }
@@ -52,19 +46,13 @@ MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
   if (!handle_exists(vid)) return fail_mpi_call(kNoObject, seam::kErrType, seam::kFn_MPI_Type_set_name);
   if (!name) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_set_name);
-  Object* o = object(vid, true);
-  free(o->name);
-  o->name = strndup(name, MPI_MAX_OBJECT_NAME - 1);
+  set_object_name(vid, name);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Type_get_name, MPI_Datatype type, char* name, int* length) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
   if (!name || !length) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_get_name);
-  const Object* o = object(vid, false);
-  if (o && o->name) {
-    text_out(name, o->name, MPI_MAX_OBJECT_NAME, length);
-    return MPI_SUCCESS;
-  }
+  if (object_name(vid, name, length)) return MPI_SUCCESS;
   char text[kTextCapacity] = "";
   const int r = call_library<int>(seam::kFn_MPI_Type_get_name, vid, text, length);
   if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_get_name);

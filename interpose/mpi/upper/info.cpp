@@ -2,6 +2,7 @@
 // program that holds one stays checkpointable; a call that wants one gets a lower half's copy for its
 // duration. MPI_INFO_ENV is the lower half's: it describes the launch of this run. UH, any thread.
 #include <cstring>
+#include <utility>
 
 #include "interpose/mpi/upper/objects.h"
 
@@ -23,7 +24,7 @@ SpinLock lock;
 List** lists = nullptr;  // by index - kFirstDynamic
 uint32_t lists_size = 0;
 
-List* list_from_json(Vid vid) {
+List* list_of(Vid vid) {
   const uint32_t slot = vid_index(vid) - seam::kFirstDynamic;
   return vid_index(vid) >= seam::kFirstDynamic && slot < lists_size && lists[slot] && lists[slot]->used
              ? lists[slot]
@@ -63,6 +64,12 @@ void put(List* list, const char* key, const char* value) {
   free((*e)->value);
   (*e)->value = strdup(value);
 }
+// Of a list that is one. Under the lock.
+Vid copy_list(Vid from) {
+  const Vid copy = make_list();
+  for (const Entry* e = list_of(from)->first; e; e = e->next) put(list_of(copy), e->key, e->value);
+  return copy;
+}
 void erase(Entry** e) {
   Entry* gone = *e;
   *e = gone->next;
@@ -88,12 +95,21 @@ int wrong_key(const char* key) {
 
 LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(false) {
   if (vid_index(vid_) < seam::kFirstDynamic) return;
-  List* list = list_from_json(vid_);
+  Vid copy = make_vid(Kind::kInfo, 0);  // another thread may change the program's meanwhile
+  List* list = nullptr;
+  {
+    Locked locked(lock);
+    if (list_of(vid_)) {
+      copy = copy_list(vid_);
+      list = list_of(copy);
+    }
+  }
   vid_ = make_vid(Kind::kInfo, 0);
   if (!list) return;
   made_ = call_library<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
-  for (Entry* e = list->first; made_ && e; e = e->next)
+  for (const Entry* e = list->first; made_ && e; e = e->next)
     call_library<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
+  drop_info(copy);
 }
 LowerInfo::~LowerInfo() {
   if (made_) call_library<int>(seam::kFn_MPI_Info_free, &vid_);
@@ -101,7 +117,7 @@ LowerInfo::~LowerInfo() {
 
 void drop_info(Vid vid) {
   Locked locked(lock);
-  if (List* list = list_from_json(vid)) {
+  if (List* list = list_of(vid)) {
     while (list->first) erase(&list->first);
     list->used = false;
   }
@@ -121,7 +137,7 @@ MPI_Info info_from_lower(Vid lower) {
       call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
       call_library<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
       Locked locked(lock);
-      if (flag) put(list_from_json(vid), key, value);
+      if (flag) put(list_of(vid), key, value);
     }
     call_library<int>(seam::kFn_MPI_Info_free, &lower);
   }
@@ -143,7 +159,7 @@ MPI_FUNCTION(int, Info_free, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_free, kNullInfo);
   {
     Locked locked(lock);
-    if (List* list = list_from_json(handle_in<Kind::kInfo>(*info))) {
+    if (List* list = list_of(handle_in<Kind::kInfo>(*info))) {
       while (list->first) erase(&list->first);
       list->used = false;
       *info = MPI_INFO_NULL;
@@ -159,7 +175,7 @@ MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
   if (strlen(value) > MPI_MAX_INFO_VAL) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoValue);
   {
     Locked locked(lock);
-    if (List* list = list_from_json(handle_in<Kind::kInfo>(info))) {
+    if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
       put(list, key, value);
       return MPI_SUCCESS;
     }
@@ -172,7 +188,7 @@ MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
   int neutral = seam::kErrInfo;
   {
     Locked locked(lock);
-    if (List* list = list_from_json(handle_in<Kind::kInfo>(info))) {
+    if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
       Entry** e = find(list, key);
       if (*e) {
         erase(e);
@@ -192,7 +208,7 @@ MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* 
   if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get, vid, key, valuelen, value, flag);
   {
     Locked locked(lock);
-    if (List* list = list_from_json(vid)) {
+    if (List* list = list_of(vid)) {
       const Entry* e = *find(list, key);
       *flag = e != nullptr;
       if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen does not count the final zero
@@ -214,7 +230,7 @@ MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuel
   }
   {
     Locked locked(lock);
-    if (List* list = list_from_json(vid)) {
+    if (List* list = list_of(vid)) {
       const Entry* e = *find(list, key);
       *flag = e != nullptr;
       if (e) *valuelen = static_cast<int>(strlen(e->value));
@@ -230,7 +246,7 @@ MPI_FUNCTION(int, Info_get_nkeys, MPI_Info info, int* nkeys) {
   if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get_nkeys, vid, nkeys);
   {
     Locked locked(lock);
-    if (List* list = list_from_json(vid)) {
+    if (List* list = list_of(vid)) {
       *nkeys = 0;
       for (const Entry* e = list->first; e; e = e->next) ++*nkeys;
       return MPI_SUCCESS;
@@ -246,7 +262,7 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
   int neutral = seam::kErrInfo;
   {
     Locked locked(lock);
-    if (List* list = list_from_json(vid)) {
+    if (List* list = list_of(vid)) {
       const Entry* e = list->first;
       while (e && n-- > 0) e = e->next;
       if (e) {
@@ -263,11 +279,8 @@ MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
   if (info == MPI_INFO_NULL || !newinfo) return bad(seam::kFn_MPI_Info_dup, kNullInfo);
   {
     Locked locked(lock);
-    if (list_from_json(vid)) {
-      const Vid copy = make_list();
-      for (const Entry* e = list_from_json(vid)->first; e; e = e->next)
-        put(list_from_json(copy), e->key, e->value);
-      *newinfo = handle_out<Kind::kInfo>(copy);
+    if (list_of(vid)) {
+      *newinfo = handle_out<Kind::kInfo>(copy_list(vid));
       return MPI_SUCCESS;
     }
   }
@@ -298,9 +311,13 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   Vid known = make_vid(Kind::kInfo, 0);
   const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
   if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
+  Vid hints = handle_in<Kind::kInfo>(info_from_lower(known));
   Object* o = object(vid, true);
-  drop_info(o->hints);
-  o->hints = handle_in<Kind::kInfo>(info_from_lower(known));
+  {
+    Locked locked(lock);
+    std::swap(o->hints, hints);
+  }
+  drop_info(hints);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
@@ -308,8 +325,13 @@ MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   if (!info)
     return fail_mpi_call(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info),
                          seam::kFn_MPI_Comm_get_info);
-  const Object* o = object(vid, false);
-  if (o && o->hints) return PMPI_Info_dup(handle_out<Kind::kInfo>(o->hints), info);
+  if (const Object* o = object(vid, false)) {
+    Locked locked(lock);
+    if (o->hints) {
+      *info = handle_out<Kind::kInfo>(copy_list(o->hints));
+      return MPI_SUCCESS;
+    }
+  }
   Vid known = make_vid(Kind::kInfo, 0);
   const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
   if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);

@@ -3,6 +3,7 @@
 #include "interpose/mpi/upper/objects.h"
 
 #include <cstring>
+#include <utility>
 
 namespace cropdl::shim {
 namespace {
@@ -125,6 +126,32 @@ void FreedObject::drop() {
   }
   free(o->name);
   free(o);
+}
+
+int free_object(seam::Fn fn, Vid* vid) {
+  FreedObject kept(*vid);
+  const int r = call_library<int>(fn, vid);
+  if (r == seam::kSuccess) kept.drop();
+  return r;
+}
+
+void set_object_name(Vid vid, const char* name) {
+  Object* o = object(vid, true);
+  char* copy = strndup(name, MPI_MAX_OBJECT_NAME - 1);
+  if (!copy) abort();
+  {
+    Locked locked(lock);
+    std::swap(o->name, copy);
+  }
+  free(copy);
+}
+
+bool object_name(Vid vid, char* to, int* length) {
+  Locked locked(lock);
+  const Object* o = objects.find(vid);
+  if (!o || !o->name) return false;
+  text_out(to, o->name, MPI_MAX_OBJECT_NAME, length);
+  return true;
 }
 
 Callback* new_callback(Kind kind, void (*function)(), Language language) {

@@ -72,6 +72,10 @@ inline constexpr size_t kHashOffsetComm = 272, kHashOffsetDatatype = 208, kHashO
 // The record of `vid`, made if `create`; nullptr if there is none. Stays at its address until it is dropped.
 Object* object(Vid vid, bool create);
 
+// The name the program gave it, of at most MPI_MAX_OBJECT_NAME - 1 characters. False: none.
+void set_object_name(Vid vid, const char* name);
+bool object_name(Vid vid, char* to, int* length);
+
 // An error handler or operation of the program. It begins like the objects behind predefined handles, and the
 // fields at fixed offsets are those that Open MPI's companion libraries write into
 // (ompi/errhandler/errhandler.h, ompi/op/op.h of Open MPI 4.1): the C++ dispatcher of an error handler, the

@@ -83,6 +83,8 @@ class FreedObject {
   struct Object* object_;
   struct HandleObject* handle_;
 };
+// Calls `fn`, which frees *vid, in between. Returns its neutral error; the object is then as it was.
+int free_object(seam::Fn fn, Vid* vid);
 constexpr bool is_object(Kind k) {
   return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kOp ||
          k == Kind::kErrhandler;
