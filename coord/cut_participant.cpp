@@ -45,7 +45,14 @@ void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
     case Stage::kHolding:
       return report_standing(rank, false, out);
     case Stage::kStopping: {
-      if (!rank.try_stop()) return report_sent(rank, false, out);
+      Status failure;
+      const bool stopped = rank.try_stop(&failure);
+      if (!failure) {
+        stage_ = Stage::kOver;
+        out->push_back(Failed{attempt_, failure.error().message});
+        return;
+      }
+      if (!stopped) return report_sent(rank, false, out);
       if (const std::string why = rank.refusal_when_stopped(); !why.empty()) {
         stage_ = Stage::kOver;
         out->push_back(Refused{attempt_, why});

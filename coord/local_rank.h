@@ -63,8 +63,8 @@ class LocalRank {
 
   // --- Stop. Called again and again (every 100 us or so) until true: every thread of the program is
   // outside the LH, its context complete; what refuses a checkpoint has been looked for, and the main thread
-  // now serves the functions below.
-  virtual bool try_stop() = 0;
+  // now serves the functions below. A failure: it cannot come to that in this attempt.
+  virtual bool try_stop(Status* failure) = 0;
 
   // --- Only while stopped.
   virtual std::string refusal_when_stopped() = 0;  // "" or why the state cannot be saved

@@ -63,7 +63,7 @@ std::string Rank::place_refusal() const {
       rank_, ranks_, rank, size);
 }
 
-bool Rank::try_stop() {
+bool Rank::try_stop(Status* failure) {
   if (!holding_) return false;
   bool first, main_parked;
   {
@@ -85,7 +85,8 @@ bool Rank::try_stop() {
     }
     if (gone_) wake_.notify_one();
     if (others && (here_ || gone_)) trace_stop();
-    if (!(others && here_)) drain_early();
+    if (!(others && here_))
+      if (std::string why = drain_early(); !why.empty()) *failure = Error{why};
     if (here_ || gone_) return serving_;
   }
   ask_to_stop(seam::state()->threads[0]);
@@ -100,10 +101,13 @@ void Rank::trace_stop() {
 
 // Under mutex_. What a thread does after a send that was seen behind order_all_threads() is to park: so
 // nothing of the program receives, or makes or frees what messages are sent on, until the stop is over.
-void Rank::drain_early() {
-  if (draining_early_ || others_stopped_ || !libraries_.drains_early() || !threads_only_send(here_)) return;
+// Returns why it does not succeed, or "".
+std::string Rank::drain_early() {
+  if (draining_early_) return libraries_.drain_trouble();
+  if (others_stopped_ || !libraries_.drains_early() || !threads_only_send(here_)) return "";
   draining_early_ = true;
   libraries_.begin_early_drain();
+  return "";
 }
 
 std::string Rank::refusal_when_stopped() {

@@ -45,7 +45,7 @@ class Rank final : public coord::LocalRank {
   void hold() override;
   void set_targets(const std::vector<coord::CollectiveCount>& targets) override;
   coord::Standing standing() override;
-  bool try_stop() override;
+  bool try_stop(Status* failure) override;
   std::string refusal_when_stopped() override;
   std::vector<coord::PeerCount> sent() override;
   void begin_drain(const std::vector<coord::PeerCount>& expected) override;
@@ -57,7 +57,7 @@ class Rank final : public coord::LocalRank {
  private:
   enum class Drain { kNone, kAsked, kBeginning, kRunning, kDone };
   std::string place_refusal() const;
-  void drain_early();
+  std::string drain_early();
   void trace_stop();
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);

@@ -376,16 +376,20 @@ def refused_meanwhile(mpi):
 for _mpi in ("openmpi", "mpich"):
     promise(f"killed.{_mpi}.attempt_that_ends_while_many_threads_are_looked_at", refused_meanwhile, _mpi)
 
-def no_room(mpi):
-    """A message for which a rank has no memory refuses the checkpoint, and is still there for the program."""
+def no_room(mpi, *how):
+    """A message for which a rank has no memory refuses the checkpoint at once, and is still there for the program. With
+    `threads`, before the ranks have stopped."""
     with Place("noroom") as place:
-        arguments = ("--steps", "80", "--pace", "20000")
+        arguments = (*how, "--steps", "80", "--pace", "20000")
         job = place.run(f"{mpi}/no_room", arguments, mpi, 2)
         job.wait_for_step(3)
         status, text, _ = place.checkpoint()
-        expect(status != 0 and text == "cropdl: checkpoint failed: rank 1: messages under way do not fit into the persistent heap", text)
+        expect(status != 0 and re.fullmatch("cropdl: checkpoint failed: rank [01]: messages under way do not fit into the "
+                                            "persistent heap", text), text)
         expect(Log(job.log).last_step() < 38, "too slow to tell")
-        job.wait_for_step(45)
+        while min(log.last_step() for log in logs_of(job.log, 2)) < 45:  # they step each by itself
+            expect(job.alive(), job.output())
+            time.sleep(0.05)
         take_checkpoint(place, job)
         job.finish()
         for log in logs_of(job.log, 2):
@@ -394,6 +398,7 @@ def no_room(mpi):
 
 for _mpi in ("openmpi", "mpich"):
     promise(f"killed.{_mpi}.message_without_room_stays_with_the_program", no_room, _mpi)
+    promise(f"killed.{_mpi}.messages_without_room_of_threads_that_cross_stay_too", no_room, _mpi, "threads")
 
 # --- At random ---------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class RunningRank : public LocalRank {
     s.progress = begun_;
     return s;
   }
-  bool try_stop() override {
+  bool try_stop(Status*) override {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     return !inside_;

@@ -27,7 +27,11 @@ class FakeRank : public LocalRank {
     const std::lock_guard lock(mutex);
     return stands;
   }
-  bool try_stop() override { return !unstoppable; }
+  bool try_stop(Status* failure) override {
+    const std::lock_guard lock(mutex);
+    if (!stop_failure.empty()) *failure = Error{stop_failure};
+    return !unstoppable;
+  }
   std::string refusal_when_stopped() override {
     const std::lock_guard lock(mutex);
     return stopped_refusal;
@@ -63,7 +67,7 @@ class FakeRank : public LocalRank {
   std::atomic<bool> unstoppable{false}, slow_write{false};
   std::mutex mutex;  // guards what follows
   Standing stands;
-  std::string stopped_refusal, drain_failure, write_failure, directory;
+  std::string stopped_refusal, stop_failure, drain_failure, write_failure, directory;
   std::vector<CollectiveCount> targets;
   std::vector<PeerCount> sends, expected;
 };

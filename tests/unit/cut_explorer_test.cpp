@@ -314,7 +314,7 @@ class Seen : public LocalRank {
       s.inside.clear();
     return s;
   }
-  bool try_stop() override {
+  bool try_stop(Status*) override {
     m_.wanted = true;
     for (ModelThread& t : m_.threads) t.parked = t.parked || !t.in_call;
     if (!w_->faults.drain_late && !w_->parked(r_) && only_sends()) {

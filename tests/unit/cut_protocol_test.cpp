@@ -169,6 +169,16 @@ TEST_F(CutProtocol, ARefusalOfTheStoppedStateDoesToo) {
   expect_all_resumed();
 }
 
+TEST_F(CutProtocol, ARankThatCannotStopSaysWhyAtOnce) {
+  ranks_[1].unstoppable = true;
+  request();
+  EXPECT_TRUE(coordinator_.busy());
+  ranks_[1].stop_failure = "messages under way do not fit";
+  settle();
+  EXPECT_EQ(line(), "checkpoint failed: rank 1: messages under way do not fit");
+  expect_all_resumed();
+}
+
 TEST_F(CutProtocol, SeveralRefusalsAreOneOutcome) {
   for (FakeRank& r : ranks_) r.stopped_refusal = "a second thread is running";
   request();

@@ -63,6 +63,13 @@ void prepare() {
   signal(seam::kSuspendSignal, [](int) {});
 }
 
+bool try_stop(lower::Rank& rank) {
+  Status failure;
+  const bool stopped = rank.try_stop(&failure);
+  EXPECT_TRUE(failure);
+  return stopped;
+}
+
 lower::Rank::Saving saving() {
   return {[] { return std::string(); },
           [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }};
@@ -86,9 +93,9 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   while (seam::state()->threads[0].tid == 0) usleep(100);
 
   rank.hold();
-  EXPECT_FALSE(rank.try_stop());
+  EXPECT_FALSE(try_stop(rank));
   wanted = true;
-  while (!rank.try_stop()) usleep(100);
+  while (!try_stop(rank)) usleep(100);
   rank.begin_drain({});
   Status failure;
   coord::ImageSummary summary;
@@ -100,14 +107,14 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   // The next attempt comes before the thread has noticed, and while it posts its receives again: it is not
   // stopped, for it may send before it is.
   rank.hold();
-  EXPECT_FALSE(rank.try_stop());
+  EXPECT_FALSE(try_stop(rank));
   while (!mpi.reposting) usleep(100);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_FALSE(rank.try_stop());
+    EXPECT_FALSE(try_stop(rank));
     usleep(500);
   }
   mpi.may_end = true;
-  while (!rank.try_stop()) usleep(100);  // here again, with its receives posted
+  while (!try_stop(rank)) usleep(100);  // here again, with its receives posted
   EXPECT_FALSE(mpi.reposting);
   EXPECT_EQ(returned, 0);
   rank.resume();
@@ -142,15 +149,15 @@ TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
   });
   const auto stop = [&] {
     rank.hold();
-    while (!rank.try_stop()) usleep(1000);
+    while (!try_stop(rank)) usleep(1000);
     return rank.refusal_when_stopped();
   };
   rank.hold();
   while (!looking) {
-    EXPECT_FALSE(rank.try_stop());
+    EXPECT_FALSE(try_stop(rank));
     usleep(1000);
   }
-  for (int i = 0; i < 20; ++i) EXPECT_FALSE(rank.try_stop());
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(try_stop(rank));
   rank.resume();  // given up while it looks; the next attempt looks anew
   may_look = true;
   EXPECT_EQ(stop(), seen);
@@ -186,7 +193,7 @@ TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
   });
   while (state->threads[0].tid == 0) usleep(100);
   rank.hold();
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(rank.try_stop());
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(try_stop(rank));
 
   auto& made = state->threads[5];
   made.kind = seam::kOtherThread;
@@ -197,12 +204,12 @@ TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
   state->threads_made = state->threads_made + 1;
   wanted = true;  // and only now is it parked
   for (int i = 0; i < 20; ++i) {
-    EXPECT_FALSE(rank.try_stop());
+    EXPECT_FALSE(try_stop(rank));
     usleep(500);
   }
   EXPECT_FALSE(looked);
   made.parked = seam::control()->stop;
-  while (!rank.try_stop()) usleep(100);
+  while (!try_stop(rank)) usleep(100);
   EXPECT_TRUE(looked);
   wanted = false;
   made.used = seam::kFree;
@@ -238,7 +245,7 @@ TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {
   rank.hold();   // too early: ignored
   rank.ready();  // and the program begins
   EXPECT_NE(rank.standing().refusal, "");
-  EXPECT_FALSE(rank.try_stop());
+  EXPECT_FALSE(try_stop(rank));
   rank.resume();
 }
 

@@ -2,11 +2,9 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "interpose/mpi/lower/state.h"
 
@@ -20,16 +18,12 @@ constexpr std::chrono::microseconds kNap{200};
 std::mutex step;
 std::condition_variable wake;
 bool wanted = false;   // under `step`
-uint64_t drains = 0;   // begun; under `step`
 bool started = false;  // START, or the program's main thread
 
 [[noreturn]] void drain_when_wanted() {
   std::unique_lock lock(step);
-  for (uint64_t present = 0;;) {
+  for (;;) {
     wake.wait(lock, [] { return wanted; });
-    // It may have slept through the end of one and the beginning of the next, and knows communicators that
-    // are gone.
-    if (std::exchange(present, drains) != drains) early_drain_begin();
     early_drain_step();
     wake.wait_for(lock, kNap);
   }
@@ -48,8 +42,8 @@ void start_early_drain() {
 
 void begin_early_drain() {
   const std::lock_guard lock(step);
+  early_drain_begin();
   wanted = true;
-  ++drains;
   wake.notify_one();
 }
 
