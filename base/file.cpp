@@ -133,15 +133,15 @@ Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
 }
 
 std::string kernel_text(const std::string& path) {
-  constexpr size_t kMost = 1 << 18;  // of /proc/self/smaps; the kernel gives as many whole lines as fit
   const Descriptor file = open_high(path, O_RDONLY);
   std::string text;
-  for (size_t room = 4096;; room = std::min(2 * room, kMost)) {
-    const size_t had = text.size();
-    text.resize(had + room);
-    const ssize_t n = ::read(file.fd(), text.data() + had, room);
-    text.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
-    if (n <= 0) return text;
+  char piece[4096];  // the kernel gives no more of a text that it makes at a time
+  for (;;) {
+    const ssize_t n = ::read(file.fd(), piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return "";
+    if (n == 0) return text;
+    text.append(piece, static_cast<size_t>(n));
   }
 }
 

@@ -7,9 +7,9 @@
 //   among its members. A rank short of a target goes on, and so does every other rank up to the first
 //   collective beyond a target, because its sends and receives may be what a short one waits for. Short ranks
 //   that make no progress while others are held: the held are let through that one collective, and the target
-//   rises. Once nobody is short or inside a collective -> Stop -> each rank, when it stopped, reports what it
-//   has sent -> Drain -> Write -> publish -> Resume. docs/cut.md says why this cannot deadlock and what it
-//   leaves to the bound.
+//   rises; at once, if one is held before a call among some members that another is inside of. Once nobody is
+//   short or inside a collective -> Stop -> each rank, when it stopped, reports what it has sent -> Drain ->
+//   Write -> publish -> Resume. docs/cut.md says why this cannot deadlock and what it leaves to the bound.
 #pragma once
 
 #include <cstdint>
@@ -85,6 +85,8 @@ struct CutLimits {
   int64_t raise_again_after = 5'000;  // later raises: the ranks are known to need several
   int64_t raise_anyway_after =
       300'000;  // a rank that polls looks like progress; letting the held ones on is always safe
+  int64_t raise_awaited_after =
+      2'000;  // so long a rank was seen held before the very call that another is inside of: no stale news
   int64_t interim_drain_after =
       2'000;  // a rank still not stopped then may sit in a send that waits for its receiver
   int64_t attempt_bound = 10'000'000;  // from Hold to Write; then everyone goes on
@@ -146,7 +148,7 @@ class Coordinator {
   std::optional<int64_t> deadline() const;
   bool busy() const { return stage_ != Stage::kIdle; }
   Phase phase() const;
-  uint64_t raises() const { return raises_; }  // targets raised in this attempt
+  uint64_t raises() const { return raises_; }  // of all that were held, in this attempt
 
   // Appends everything that decides future behaviour, times relative to `now`: for the explorer's state
   // table.
@@ -179,10 +181,11 @@ class Coordinator {
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
   void consider_stop(int64_t now, Actions* out);
   bool behind(const Seat& seat) const;  // short of a target, or a thread is inside a collective
-  struct HeldBack;
-  HeldBack held_back() const;
+  std::map<uint64_t, uint64_t> held_back() const;
+  void look_for_awaited(int64_t now);
   bool all_current() const;  // all reported under the current targets
   std::optional<int64_t> raise_at() const;
+  std::optional<int64_t> ordinary_raise_at() const;
   void raise(int64_t now, Actions* out);
   void send_targets(int64_t now, Actions* out);
   void send_drains(Actions* out);
@@ -208,7 +211,9 @@ class Coordinator {
   bool version_begun_ = false;
   std::string failure_;  // of the write stage, reported once every rank's write is over
   int64_t started_ = 0;  // this attempt; or, while joining or pausing, when that began
-  int64_t targets_told_ = 0;
+  int64_t raised_ = 0;   // the first targets, or the last raise of all that were held
+  std::map<uint64_t, int64_t>
+      awaited_;              // meetings that ranks are held before and another is inside of: since
   int64_t last_motion_ = 0;  // a rank that is behind did something
   int64_t last_drains_ = 0;
 };

@@ -17,10 +17,6 @@ uint64_t begun_on(const Standing& s, uint64_t comm) {
   return 0;
 }
 
-bool contains(const std::vector<uint64_t>& all, uint64_t one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
 }  // namespace
 
 const char* phase_name(Phase phase) {
@@ -75,7 +71,8 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
   raises_ = 0;
   version_begun_ = false;
   failure_.clear();
-  started_ = targets_told_ = last_motion_ = last_drains_ = now;
+  awaited_.clear();
+  started_ = raised_ = last_motion_ = last_drains_ = now;
   for (Seat& s : seats_) {
     s.reported = s.stopped = s.write_over = false;
     s.revision = s.drain_revision = s.drained_revision = 0;
@@ -139,28 +136,37 @@ bool Coordinator::behind(const Seat& seat) const {
   return false;
 }
 
-// Where threads are held and the targets let none on: communicator -> the largest count there. If another
-// rank is inside of such a meeting, who is held there is the one that it waits for: then only those.
-struct Coordinator::HeldBack {
-  std::map<uint64_t, uint64_t> begun;
-  bool awaited = false;
-};
-
-Coordinator::HeldBack Coordinator::held_back() const {
-  HeldBack all, met;
-  met.awaited = true;
+// Where threads are held and the targets let none on: communicator -> the largest count there.
+std::map<uint64_t, uint64_t> Coordinator::held_back() const {
+  std::map<uint64_t, uint64_t> all;
   for (const Seat& s : seats_)
     for (const uint64_t comm : s.standing.held) {
       const uint64_t begun = begun_on(s.standing, comm);
-      if (const auto target = targets_.find(comm); target != targets_.end() && begun < target->second)
-        continue;
-      all.begun[comm] = std::max(all.begun[comm], begun);
-      if ((comm & kMeeting) != 0 && std::any_of(seats_.begin(), seats_.end(), [&](const Seat& other) {
-            return contains(other.standing.inside, comm);
-          }))
-        met.begun[comm] = all.begun[comm];
+      const auto target = targets_.find(comm);
+      if (target != targets_.end() && begun < target->second) continue;
+      const auto at = all.try_emplace(comm, begun).first;
+      at->second = std::max(at->second, begun);
     }
-  return met.begun.empty() ? all : met;
+  return all;
+}
+
+// Who is held before a meeting that another rank is inside of is the one that it waits for.
+void Coordinator::look_for_awaited(int64_t now) {
+  std::map<uint64_t, std::pair<uint32_t, bool>> inside;  // meeting -> a rank inside; whether one more is
+  for (uint32_t r = 0; r < seats_.size(); ++r)
+    for (const uint64_t comm : seats_[r].standing.inside)
+      if ((comm & kMeeting) != 0 && !inside.try_emplace(comm, r, false).second) inside[comm].second = true;
+  std::map<uint64_t, int64_t> present;
+  for (uint32_t r = 0; r < seats_.size(); ++r)
+    for (const uint64_t comm : seats_[r].standing.held) {
+      const auto in = inside.find(comm);
+      if (in == inside.end() || (in->second.first == r && !in->second.second)) continue;
+      const auto target = targets_.find(comm);
+      if (target != targets_.end() && begun_on(seats_[r].standing, comm) < target->second) continue;
+      const auto before = awaited_.find(comm);
+      present[comm] = before == awaited_.end() ? now : before->second;
+    }
+  awaited_ = std::move(present);
 }
 
 // A report under older targets proves nothing: under the present ones its rank may have begun a collective
@@ -182,6 +188,7 @@ void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) 
   s.revision = m.revision;
   s.standing = m.standing;
   if (changed && (was_behind || behind(s))) last_motion_ = now;
+  look_for_awaited(now);
   if (revision_ == 0) {
     if (!std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.reported; })) return;
     for (const Seat& seat : seats_)
@@ -196,7 +203,7 @@ void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) 
 
 void Coordinator::send_targets(int64_t now, Actions* out) {
   ++revision_;
-  targets_told_ = last_motion_ = now;
+  raised_ = last_motion_ = now;
   Targets order{attempt_, revision_, {}};
   for (const auto& [comm, begun] : targets_) order.targets.push_back({comm, begun});
   broadcast(order, out);
@@ -212,19 +219,40 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
 
 std::optional<int64_t> Coordinator::raise_at() const {
   if (!all_current()) return std::nullopt;
-  const HeldBack held = held_back();
-  if (held.begun.empty()) return std::nullopt;
-  if (held.awaited) return targets_told_;
+  std::optional<int64_t> at = ordinary_raise_at();
+  for (const auto& [comm, since] : awaited_)
+    at = std::min(at.value_or(INT64_MAX), since + limits_.raise_awaited_after);
+  return at;
+}
+
+std::optional<int64_t> Coordinator::ordinary_raise_at() const {
+  if (held_back().empty()) return std::nullopt;
   const int64_t still = raises_ == 0 ? limits_.raise_after : limits_.raise_again_after;
-  return std::min(last_motion_ + still, targets_told_ + limits_.raise_anyway_after);
+  return std::min(last_motion_ + still, raised_ + limits_.raise_anyway_after);
 }
 
 // By one only: a thread is about to begin that collective, so its other members will reach it too. A larger
-// step could ask for a collective that the program never makes.
+// step could ask for a collective that the program never makes. Where ranks are awaited in meetings, only
+// those go on, and it leaves the time of the others' raise as it is: such calls may follow one another for
+// ever.
 void Coordinator::raise(int64_t now, Actions* out) {
-  for (const auto& [comm, begun] : held_back().begun) targets_[comm] = begun + 1;
-  ++raises_;
+  const auto ordinary = ordinary_raise_at();
+  const bool all = ordinary && now >= *ordinary;
+  const int64_t motion = last_motion_, raised = raised_;
+  for (const auto& [comm, begun] : held_back()) {
+    const auto since = awaited_.find(comm);
+    const bool awaited = since != awaited_.end() && now >= since->second + limits_.raise_awaited_after;
+    if (!all && !awaited) continue;
+    targets_[comm] = begun + 1;
+    awaited_.erase(comm);
+  }
   send_targets(now, out);
+  if (all) {
+    ++raises_;
+  } else {
+    last_motion_ = motion;
+    raised_ = raised;
+  }
 }
 
 void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {

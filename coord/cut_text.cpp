@@ -63,9 +63,10 @@ void Coordinator::describe(int64_t now, std::string* out) const {
   line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
        uint64_t{version_begun_});
   if (busy())
-    line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - targets_told_),
+    line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - raised_),
          static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_));
   for (const auto& [comm, begun] : targets_) line(out, "", comm, begun);
+  for (const auto& [comm, since] : awaited_) line(out, "a", comm, static_cast<uint64_t>(now - since));
   for (const Seat& s : seats_) {
     line(out, "S", uint64_t{s.joined}, uint64_t{s.gone.empty()}, uint64_t{s.reported}, s.revision,
          s.standing);

@@ -18,7 +18,7 @@ inline constexpr uint64_t kMeeting = uint64_t{1} << 63;
 // Collectives begun by this rank on one communicator since the communicator exists. `comm` is the
 // communicator's identity, equal on all its members and over restarts, or a meeting's. Nobody counts those:
 // one is listed while a thread is inside or held there, short of its target while a thread that was held when
-// the target rose has not begun yet, else at it.
+// the target rose has not begun yet, else at it (at 0 while it has none).
 struct CollectiveCount {
   uint64_t comm;
   uint64_t begun;
@@ -63,7 +63,7 @@ class LocalRank {
 
   // --- Stop. Called again and again (every 100 us or so) until true: every thread of the program is
   // outside the LH, its context complete; what refuses a checkpoint has been looked for, and the main thread
-  // now serves the functions below. A failure: it cannot come to that in this attempt.
+  // now serves the functions below. A failure: it cannot come to that; the request ends with it.
   virtual bool try_stop(Status* failure) = 0;
 
   // --- Only while stopped.

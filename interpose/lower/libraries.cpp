@@ -83,6 +83,12 @@ void Libraries::begin_early_drain() const {
     if (l->active() && l->drains_early()) l->begin_early_drain();
 }
 
+std::string Libraries::early_drain_trouble() const {
+  for (Library* l : all_)
+    if (std::string line = l->early_drain_trouble(); !line.empty()) return line;
+  return "";
+}
+
 void Libraries::end_early_drain() const {
   for (Library* l : all_) l->end_early_drain();
 }

@@ -38,6 +38,7 @@ class Libraries {
 
   bool drains_early() const;  // whether one does
   void begin_early_drain() const;
+  std::string early_drain_trouble() const;
   void end_early_drain() const;  // AGENT or MAIN
 
   std::string refusal() const;  // AGENT or MAIN

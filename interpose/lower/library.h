@@ -71,6 +71,7 @@ class Library {
   // touches the library.
   virtual bool drains_early() { return false; }  // AGENT
   virtual void begin_early_drain() {}
+  virtual std::string early_drain_trouble() { return ""; }  // AGENT. Why it cannot take what has come, or ""
   virtual void end_early_drain() {}
 
   // --- While the rank is stopped. MAIN.

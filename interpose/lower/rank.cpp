@@ -103,7 +103,7 @@ void Rank::trace_stop() {
 // nothing of the program receives, or makes or frees what messages are sent on, until the stop is over.
 // Returns why it does not succeed, or "".
 std::string Rank::drain_early() {
-  if (draining_early_) return libraries_.drain_trouble();
+  if (draining_early_) return libraries_.early_drain_trouble();
   if (others_stopped_ || !libraries_.drains_early() || !threads_only_send(here_)) return "";
   draining_early_ = true;
   libraries_.begin_early_drain();
@@ -245,11 +245,11 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
     libraries_.begin_drain(expected);
     lock.lock();
     if (drain_ != Drain::kBeginning) return;  // asked again meanwhile
-    drain_ = Drain::kRunning;
   }
   lock.unlock();
   const bool done = libraries_.drain_step();
   lock.lock();
+  if (drain_ == Drain::kBeginning) drain_ = Drain::kRunning;     // what a step cures is no trouble
   if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: once more
 }
 

@@ -384,11 +384,13 @@ def no_room(mpi, *how):
         job = place.run(f"{mpi}/no_room", arguments, mpi, 2)
         job.wait_for_step(3)
         status, text, _ = place.checkpoint()
-        expect(status != 0 and re.fullmatch("cropdl: checkpoint failed: rank [01]: messages under way do not fit into the "
+        who = "[01]" if how else "1"
+        expect(status != 0 and re.fullmatch(f"cropdl: checkpoint failed: rank {who}: messages under way do not fit into the "
                                             "persistent heap", text), text)
         expect(Log(job.log).last_step() < 38, "too slow to tell")
+        end = time.monotonic() + PATIENCE
         while min(log.last_step() for log in logs_of(job.log, 2)) < 45:  # they step each by itself
-            expect(job.alive(), job.output())
+            expect(job.alive() and time.monotonic() < end, job.output())
             time.sleep(0.05)
         take_checkpoint(place, job)
         job.finish()

@@ -302,7 +302,7 @@ class Seen : public LocalRank {
       if (held) s.held.push_back(identity);
       if (o->kind != Op::kMeeting) continue;
       const uint64_t target = m_.targets[o->arg];
-      uint64_t at = m_.threads[t].let_in ? target - 1 : std::max<uint64_t>(target, inside ? 1 : 0);
+      uint64_t at = m_.threads[t].let_in ? target - 1 : target;
       if (w_->faults.count_meetings) {
         if (inside) m_.met[o->arg] = std::max<uint8_t>(m_.met[o->arg], 1);
         at = m_.met[o->arg];
@@ -708,6 +708,11 @@ TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {
   expect_always_cut({{{X, {0, 1}}}, {{meet(X), compute(), meet(X)}, {compute(), meet(X), meet(X)}}});
   expect_always_cut({{{X, {0, 1}}}, {{eager(1), meet(X)}, {recv(0), meet(X), compute()}}});
   expect_always_cut({{{X, {0, 2}}, {W, {0, 1}}}, {{coll(W), meet(X)}, {coll(W)}, {meet(X)}}},
+                    {.prompt_reports = true});
+  // Also when somebody is let in before it is needed; and by two threads of a rank at once.
+  expect_always_cut({{{X, {0, 1}}}, {{meet(X), compute(), meet(X)}, {compute(), meet(X), meet(X)}}},
+                    {.early_ticks = 2, .prompt_reports = true});
+  expect_always_cut({{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X), meet(X)}}, {{0, {meet(X)}}}},
                     {.prompt_reports = true});
 }
 

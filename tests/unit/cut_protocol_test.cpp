@@ -292,20 +292,52 @@ TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
   EXPECT_EQ(outcomes_.back().attempts, 2u);
 }
 
-TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInAtOnceAndAlone) {
+TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInSoonAndAlone) {
   constexpr uint64_t kMet = kMeeting | 5;
-  ranks_[0].stands.counts = {{kMet, 1}};
+  ranks_[0].stands.counts = {{kMet, 0}};
   ranks_[0].stands.inside = {kMet};
   request();
-  ranks_[1].stands.counts = {{kMet, 1}};  // comes later, and is held
+  const int64_t told = now_;
+  ranks_[1].stands.counts = {{kMet, 0}};  // comes later, and is held
   ranks_[1].stands.held = {kMet};
   ranks_[2].stands.counts = {{kX, 0}};
   ranks_[2].stands.held = {kX};
   settle();
-  EXPECT_EQ(*coordinator_.deadline(), now_);
+  EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_awaited_after);
   wait();
-  EXPECT_EQ(coordinator_.raises(), 1u);
-  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kMet, 2}}));
+  EXPECT_EQ(coordinator_.raises(), 0u);
+  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kMet, 1}}));
+  // And so again and again: the other one's time does not begin anew.
+  for (uint64_t met = 1; coordinator_.raises() == 0; ++met) {
+    ranks_[0].stands.counts = ranks_[1].stands.counts = {{kMet, met}};
+    ranks_[1].stands.progress = met;
+    settle();
+    wait();
+    ASSERT_LE(now_, told + limits_.raise_anyway_after);
+  }
+  EXPECT_GE(ranks_[1].targets.size(), 2u);
+}
+
+TEST_F(CutProtocol, ARankIsNotAwaitedByItself) {
+  constexpr uint64_t kMet = kMeeting | 5;
+  ranks_[1].stands.counts = {{kMet, 0}};
+  ranks_[1].stands.inside = ranks_[1].stands.held = {kMet};
+  request();
+  EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_after);
+}
+
+TEST_F(CutProtocol, WhoIsAwaitedOnlyForAMomentIsNot) {
+  constexpr uint64_t kMet = kMeeting | 5;
+  for (FakeRank& r : ranks_) r.stands.counts = {{kMet, 0}};
+  ranks_[0].stands.inside = {kMet};
+  ranks_[1].stands.held = {kMet};
+  ranks_[2].stands.inside = {kX};  // else all would stop
+  request();
+  EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_awaited_after);
+  now_ += limits_.raise_awaited_after - 1;
+  ranks_[0].stands.inside.clear();
+  settle();
+  EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_after);
 }
 
 TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <atomic>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "interpose/lower/thread_order.h"
@@ -38,7 +37,8 @@ Targets targets;
 // across ranks: a member may have left, before its own hold, the one that another is seen inside of. So
 // their targets are no counts: a higher one lets in the threads that are held there when it comes, and who
 // comes later waits for a raise.
-std::unordered_set<const seam::ThreadRecord*> let_in;  // and have not begun yet; under hold_lock
+std::unordered_map<const seam::ThreadRecord*, uint64_t> let_in;  // and have not begun yet; under hold_lock
+bool told = false;                                               // targets, in this hold; likewise
 
 void nap() {
   progress_once();
@@ -64,7 +64,10 @@ bool collective_allowed(CommRecord* c) {
 
 bool meeting_allowed(uint64_t gid) {
   handles::SpinGuard guard(hold_lock);
-  return begin_if(let_in.erase(seam::current_thread()) != 0, gid);
+  const auto mine = let_in.find(seam::current_thread());
+  const bool allowed = mine != let_in.end() && mine->second == gid;
+  if (allowed) let_in.erase(mine);
+  return begin_if(allowed, gid);
 }
 
 // False: the thread must leave the LH, in which it is then not held.
@@ -126,9 +129,10 @@ bool begin_collective_or_meeting(Vid comm, uint64_t identity) {
 void hold_collectives() {
   {
     handles::SpinGuard guard(hold_lock);
-    if (collective_hold.wanted) return;
     targets.clear();
     let_in.clear();
+    told = false;
+    if (collective_hold.wanted) return;
     collective_hold.wanted = true;
   }
   lower::order_all_threads();
@@ -138,10 +142,11 @@ void set_collective_targets(std::span<const coord::CollectiveCount> wanted_targe
   handles::SpinGuard guard(hold_lock);
   const auto before = std::exchange(targets, {});
   for (const coord::CollectiveCount& t : wanted_targets) targets[t.comm] = t.begun;
+  told = true;
   each_thread([&](const seam::ThreadRecord& t) {
     if (const uint64_t gid = t.held;
         (gid & kMeeting) != 0 && target_in(targets, gid) > target_in(before, gid))
-      let_in.insert(&t);
+      let_in[&t] = gid;
   });
 }
 
@@ -151,6 +156,7 @@ void release_collectives() {
   collective_hold.wanted = false;
   targets.clear();
   let_in.clear();
+  told = false;
 }
 
 namespace {
@@ -175,26 +181,21 @@ bool contains(const std::vector<uint64_t>& all, uint64_t one) {
 void take_back(coord::Standing& s) {
   for (coord::CollectiveCount& c : s.counts) {
     if (!contains(s.inside, c.comm) && !contains(s.held, c.comm)) continue;
-    const auto target = targets.find(c.comm);
-    if (target == targets.end() || c.begun <= target->second) continue;
-    c.begun = target->second;
+    const uint64_t target = target_in(targets, c.comm);
+    if (!told || c.begun <= target) continue;
+    c.begun = target;
     std::erase(s.inside, c.comm);
     if (!contains(s.held, c.comm)) s.held.push_back(c.comm);
   }
 }
 
-// Short of its target is a rank of which a thread has been let in; one without target that a thread is inside
-// of gets one, so that who is held there already need not wait for a raise.
+// Short of its target is a rank of which a thread has been let in.
 void add_meetings(coord::Standing& s) {
   std::unordered_map<uint64_t, uint64_t> at;
-  for (const uint64_t gid : s.inside)
-    if ((gid & kMeeting) != 0) at[gid] = std::max<uint64_t>(target_in(targets, gid), 1);
-  for (const uint64_t gid : s.held)
-    if ((gid & kMeeting) != 0) at.try_emplace(gid, target_in(targets, gid));
-  for (const seam::ThreadRecord* t : let_in) {
-    const uint64_t gid = t->held;
-    at[gid] = target_in(targets, gid) - 1;
-  }
+  for (const auto* all : {&s.inside, &s.held})
+    for (const uint64_t gid : *all)
+      if ((gid & kMeeting) != 0) at[gid] = target_in(targets, gid);
+  for (const auto& [thread, gid] : let_in) at[gid] = target_in(targets, gid) - 1;
   for (const auto& [gid, begun] : at) s.counts.push_back({gid, begun});
 }
 
@@ -214,10 +215,12 @@ void fill_collectives(coord::Standing& standing) {
     {
       handles::SpinGuard guard(hold_lock);
       each_thread([&](const seam::ThreadRecord& t) {
-        if (const uint64_t gid = t.inside; gid != 0 && !contains(standing.inside, gid))
-          standing.inside.push_back(gid);
-        if (const uint64_t gid = t.held; gid != 0 && !contains(standing.held, gid))
-          standing.held.push_back(gid);
+        const uint64_t inside = t.inside, held = t.held;
+        if (held != 0 && !contains(standing.held, held)) standing.held.push_back(held);
+        // A thread that is held before a meeting only looks whether it may begin: when it does, it is not
+        // held any more. (A collective is counted by then, and the look is told by that: take_back.)
+        if (inside == 0 || ((inside & kMeeting) != 0 && held != 0)) return;
+        if (!contains(standing.inside, inside)) standing.inside.push_back(inside);
       });
       add_meetings(standing);
       take_back(standing);

@@ -145,9 +145,12 @@ class Runtime final : public lower::Library {
     drain_begin(expected);
   }
   bool drain_step() override { return !active() || mpi::drain_step(); }
+  std::string early_drain_trouble() override {
+    const char* t = state ? mpi::drain_trouble() : nullptr;
+    return t ? t : "";
+  }
   std::string drain_trouble() override {
-    if (!state) return {};
-    if (const char* t = mpi::drain_trouble()) return t;
+    if (std::string t = early_drain_trouble(); !t.empty() || !state) return t;
     return request_trouble();
   }
 

@@ -40,29 +40,17 @@ constexpr int kWorldValues = seam::comm_attribute::k_MPI_APPNUM + 1;
 constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
 int world_values[kWorldValues];
 int lastusedcode;
-struct WindowValues {
-  WindowValues* next;
-  Vid win;
-  int64_t values[kWindowValues];
-};
-WindowValues* windows = nullptr;
 
 // The number of a predefined attribute, -1: it is none. (What is none crosses unchanged, and never as a
 // number.)
 int numbered(int number, int numbers) { return number >= 0 && number < numbers ? number : -1; }
 
 int64_t* window_slot(Vid win, int i) {
+  Object* o = object(win, true);
   Locked locked(lock);
-  WindowValues* w = windows;
-  while (w && w->win != win) w = w->next;
-  if (!w) {
-    w = static_cast<WindowValues*>(calloc(1, sizeof *w));
-    if (!w) abort();
-    w->win = win;
-    w->next = windows;
-    windows = w;
-  }
-  return &w->values[i];
+  if (!o->window_values) o->window_values = static_cast<int64_t*>(calloc(kWindowValues, sizeof(int64_t)));
+  if (!o->window_values) abort();
+  return &o->window_values[i];
 }
 
 // 1: predefined and answered, 0: not predefined, else an error.
@@ -531,17 +519,6 @@ int delete_attributes(Vid vid) {
   return result;
 }
 
-void forget_window(Vid win) {
-  Locked locked(lock);
-  for (WindowValues** w = &windows; *w; w = &(*w)->next) {
-    if ((*w)->win != win) continue;
-    WindowValues* gone = *w;
-    *w = gone->next;
-    free(gone);
-    return;
-  }
-}
-
 }  // namespace cropdl::shim
 
 using namespace cropdl;
@@ -553,7 +530,6 @@ MPI_FUNCTION(int, Win_free, MPI_Win* win) {
   const Vid freed = vid;
   const int deleted = delete_attributes(vid);
   if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, seam::kFn_MPI_Win_free);
-  forget_window(freed);
   if (const int r = free_object(seam::kFn_MPI_Win_free, &vid))
     return fail_mpi_call(freed, r, seam::kFn_MPI_Win_free);
   *win = handle_out<Kind::kWin>(vid);

@@ -124,6 +124,7 @@ void FreedObject::drop() {
     free(a);
     a = next;
   }
+  free(o->window_values);
   free(o->name);
   free(o);
 }

@@ -53,7 +53,8 @@ struct Object {
   Vid errhandler;         // 0: the kind's default
   Attribute* attributes;  // newest first
   char* name;
-  Vid hints;  // an Info: what the MPI made of the program's
+  Vid hints;               // an Info: what the MPI made of the program's
+  int64_t* window_values;  // of predefined attributes, which programs keep pointers to (attributes.cpp)
 };
 void drop_info(Vid vid);  // info.cpp
 

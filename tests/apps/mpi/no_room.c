@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 && !strcmp(argv[1], "threads");
   int provided;
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  STEPLOG_CHECK(!threads || provided == MPI_THREAD_MULTIPLE);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   steplog_open(argc, argv, rank);
   long* buffer = malloc(sizeof *buffer * kLength);

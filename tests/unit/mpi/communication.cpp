@@ -4,6 +4,9 @@
 
 #include "interpose/mpi/lower/counting.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -716,15 +719,30 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     runtime->fill_standing(s);
     EXPECT_TRUE(s.held.empty());  // outside the LH
     EXPECT_TRUE(s.inside.empty());
+    std::vector<cropdl::coord::CollectiveCount> target;
     std::thread agent([&] {  // another is inside: the coordinator lets the held one through
       const cropdl::coord::Standing now = standing_once_held();
       ASSERT_EQ(now.held.size(), 1u);
       EXPECT_TRUE(now.inside.empty());
-      std::vector<cropdl::coord::CollectiveCount> one{{now.held[0], 1}};
-      runtime->set_targets(one);
+      target.push_back({now.held[0], 1});
+      runtime->set_targets(target);
     });
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kSuccess);
     agent.join();
+    // Once: who comes again is held, at the target, which is not told anew by another's raise.
+    std::thread later([&] {
+      const cropdl::coord::Standing now = standing_once_held();
+      ASSERT_EQ(now.held.size(), 1u);
+      EXPECT_EQ(now.held[0], target[0].comm);
+      EXPECT_TRUE(std::find(now.counts.begin(), now.counts.end(), target[0]) != now.counts.end());
+      runtime->set_targets(target);
+      usleep(20'000);
+      want(true);
+    });
+    Vid again = 0;
+    EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &again), kAgain);
+    later.join();
+    want(false);
     runtime->release();
   } else {
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kSuccess);
