@@ -85,6 +85,7 @@ struct CutLimits {
   int64_t raise_again_after = 5'000;  // later raises: the ranks are known to need several
   int64_t raise_anyway_after =
       300'000;  // a rank that polls looks like progress; letting the held ones on is always safe
+  int64_t raise_anyway_again_after = 60'000;
   int64_t raise_awaited_after =
       2'000;  // so long a rank was seen held before the very call that another is inside of: no stale news
   int64_t interim_drain_after =

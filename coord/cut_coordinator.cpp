@@ -227,8 +227,9 @@ std::optional<int64_t> Coordinator::raise_at() const {
 
 std::optional<int64_t> Coordinator::ordinary_raise_at() const {
   if (held_back().empty()) return std::nullopt;
-  const int64_t still = raises_ == 0 ? limits_.raise_after : limits_.raise_again_after;
-  return std::min(last_motion_ + still, raised_ + limits_.raise_anyway_after);
+  const bool first = raises_ == 0;
+  return std::min(last_motion_ + (first ? limits_.raise_after : limits_.raise_again_after),
+                  raised_ + (first ? limits_.raise_anyway_after : limits_.raise_anyway_again_after));
 }
 
 // By one only: a thread is about to begin that collective, so its other members will reach it too. A larger

@@ -363,7 +363,7 @@ TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
     settle();
     act([&](Actions* o) { coordinator_.tick(now_, o); });
   }
-  EXPECT_EQ(now_, told + limits_.raise_anyway_after);
+  EXPECT_EQ(now_, told + limits_.raise_anyway_again_after);
 }
 
 TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
