@@ -102,7 +102,7 @@ struct Outcome {
   bool published = false;
   uint64_t version = 0;
   uint64_t bytes = 0;        // of all images
-  double stall_seconds = 0;  // from Hold to Resume, of the attempt that succeeded
+  double stall_seconds = 0;  // from Stop to Resume: while ranks are held, the program goes on
   uint32_t attempts = 0;
   bool too_early = false;  // not published because a rank is still starting
   std::string line;        // for people, when not published
@@ -216,6 +216,7 @@ class Coordinator {
   std::map<uint64_t, int64_t>
       awaited_;              // meetings that ranks are held before and another is inside of: since
   int64_t last_motion_ = 0;  // a rank that is behind did something
+  int64_t stop_told_ = 0;
   int64_t last_drains_ = 0;
 };
 

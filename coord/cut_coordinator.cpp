@@ -213,7 +213,7 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
   if (!all_current()) return;
   if (std::any_of(seats_.begin(), seats_.end(), [&](const Seat& s) { return behind(s); })) return;
   stage_ = Stage::kStopping;
-  last_drains_ = now;
+  stop_told_ = last_drains_ = now;
   broadcast(Stop{attempt_}, out);
 }
 
@@ -346,7 +346,7 @@ void Coordinator::consider_publish(int64_t now, Actions* out) {
   stage_ = Stage::kPublishing;
   Publish action;
   for (const Seat& s : seats_) action.images.push_back(s.image);
-  action.stall_seconds = static_cast<double>(now - started_) * 1e-6;
+  action.stall_seconds = static_cast<double>(now - stop_told_) * 1e-6;
   out->push_back(action);
 }
 
@@ -356,7 +356,7 @@ void Coordinator::published(uint64_t version, int64_t now, Actions* out) {
   outcome.published = true;
   outcome.version = version;
   for (const Seat& s : seats_) outcome.bytes += s.image.bytes;
-  outcome.stall_seconds = static_cast<double>(now - started_) * 1e-6;
+  outcome.stall_seconds = static_cast<double>(now - stop_told_) * 1e-6;
   version_begun_ = false;
   end_attempt(out);
   finish(outcome, out);

@@ -17,7 +17,7 @@ namespace cropdl::coord {
 namespace {
 
 struct Op {
-  enum Kind { kCollective, kRooted, kMake, kFree, kMeeting, kEager, kRendezvous, kRecv, kCompute } kind;
+  enum Kind { kCollective, kRooted, kMake, kMeeting, kFree, kEager, kRendezvous, kRecv, kCompute } kind;
   uint64_t arg = 0;   // communicator, or peer
   uint32_t root = 0;  // of a rooted collective: the root leaves without waiting for the others
 };
@@ -25,7 +25,7 @@ Op coll(uint64_t comm) { return {Op::kCollective, comm}; }
 Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
 // Makes communicator `made` by a collective on `comm`. (The root's field tells which.)
 Op make(uint64_t comm, uint32_t made) { return {Op::kMake, comm, made}; }
-// Frees the communicator: counted as its last collective, and waits for nobody.
+// Frees the communicator: not counted, and waits for nobody.
 Op leave(uint64_t comm) { return {Op::kFree, comm}; }
 // A call among processes that no communicator names: it is listed only while a thread is inside or held
 // there.
@@ -157,24 +157,20 @@ struct World {
       if (member(r, c) && m.begun[c] < m.targets[c]) return false;
     return true;
   }
-  // Rank r learns that the communicator's barrier is over: all members have begun to free it.
+  bool has_freed(uint32_t r, uint64_t comm) const {
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      const auto& all = script(r, t);
+      if (std::any_of(all.begin(), all.begin() + ranks[r].threads[t].pc,
+                      [&](const Op& o) { return o.kind == Op::kFree && o.arg == comm; }))
+        return true;
+    }
+    return false;
+  }
+  // Rank r learns that the communicator's barrier is over: all members have freed it.
   bool forget(uint32_t r, uint64_t comm) {
-    if (!member(r, comm) || ranks[r].forgotten[comm]) return false;
-    // Has freed it, or has begun to.
-    const auto frees = [&](uint32_t of, bool begun) {
-      for (uint32_t t = 0; t < kThreads; ++t) {
-        const ModelThread& thread = ranks[of].threads[t];
-        const auto& all = script(of, t);
-        const auto until = all.begin() + thread.pc + (begun && thread.in_call ? 1 : 0);
-        if (std::any_of(all.begin(), until,
-                        [&](const Op& o) { return o.kind == Op::kFree && o.arg == comm; }))
-          return true;
-      }
-      return false;
-    };
-    if (!frees(r, false)) return false;
+    if (!member(r, comm) || ranks[r].forgotten[comm] || !has_freed(r, comm)) return false;
     for (const uint32_t peer : program->comms.at(comm))
-      if (!frees(peer, true) && !faults.forget_at_once) return false;
+      if (!has_freed(peer, comm) && !faults.forget_at_once) return false;
     return ranks[r].forgotten[comm] = true;
   }
   uint64_t under_way(uint32_t from, uint32_t to) const {
@@ -214,10 +210,11 @@ struct World {
           return false;
         ++m.received[o->arg];
         return advance(thread);
+      case Op::kFree:
+        return advance(thread);
       case Op::kCollective:
       case Op::kRooted:
       case Op::kMake:
-      case Op::kFree:
       case Op::kMeeting:
         if (!thread.in_call) {
           if (!may_begin(r, t, o->arg)) return false;
@@ -226,7 +223,6 @@ struct World {
           thread.let_in = false;
           return thread.in_call = true;
         }
-        if (o->kind == Op::kFree) return advance(thread);
         if (o->kind == Op::kMake && faults.list_late && m.late != o->root) {
           for (const uint32_t peer : program->comms.at(o->arg))
             if (ranks[peer].begun[o->arg] < m.begun[o->arg]) return false;
@@ -596,6 +592,12 @@ class Explorer {
       for (const uint32_t m : members)
         if (x.ranks[m].begun[comm] != x.ranks[members[0]].begun[comm])
           violation(x, "collective counts differ at the cut");
+    // At a restart it is made again by all of its members, or by none.
+    for (const auto& [comm, members] : program_.comms)
+      for (const uint32_t m : members)
+        for (const uint32_t other : members)
+          if (x.ranks[m].forgotten[comm] && !x.has_freed(other, comm))
+            violation(x, "a member has forgotten a communicator that another has");
   }
 
   void violation(const World& x, const char* what) {
@@ -697,6 +699,9 @@ Program freed_at_different_times() {
 
 TEST(CutExplorer, AFreedCommunicatorIsForgottenOnceAllHaveFreedIt) {
   expect_always_cut(freed_at_different_times());
+  // One never frees it, and nobody waits for that.
+  expect_always_cut(
+      {{{X, {0, 1}}}, {{coll(X), leave(X), eager(1), compute()}, {coll(X), recv(0), compute()}}});
   // In different order, as destructors and garbage collectors do it.
   expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{leave(X), leave(Y)}, {leave(Y), leave(X)}}},
                     {.prompt_reports = true});

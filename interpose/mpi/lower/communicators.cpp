@@ -188,11 +188,23 @@ int remake_comms() {
   register_world_and_self();
   // Ascending gids, the same order everywhere: the communicator with the least gid that is not yet made has
   // no member that waits for another one.
-  std::vector<handles::Handle> all = tables->in_order(static_cast<uint32_t>(Kind::kComm));
-  auto record = [](handles::Handle h) { return reinterpret_cast<CommRecord*>(tables->slot(h)->owner[0]); };
-  std::sort(all.begin(), all.end(), [&](auto a, auto b) { return record(a)->gid < record(b)->gid; });
-  for (handles::Handle h : all) {
-    CommRecord* c = record(h);
+  struct Again {
+    CommRecord* record;
+    handles::Handle handle;  // 0: the program has freed it, and another rank has not
+    std::span<const int> topology;
+  };
+  std::vector<Again> all;
+  std::vector<uint64_t> alive;
+  for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
+    all.push_back({reinterpret_cast<CommRecord*>(tables->slot(h)->owner[0]), h, topology_of(h)});
+    alive.push_back(all.back().record->gid);
+  }
+  std::vector<CommRecord*> freed;
+  if (const int code = freed_comms_to_remake(alive, &freed); code != MPI_SUCCESS) return code;
+  for (CommRecord* c : freed)
+    all.push_back({c, 0, {reinterpret_cast<const int*>(c->topology), c->topology_numbers}});
+  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.record->gid < b.record->gid; });
+  for (const auto& [c, handle, topology] : all) {
     std::vector<int> ranks(c->size);
     for (uint32_t i = 0; i < c->size; ++i) ranks[i] = static_cast<int>(c->world_rank(static_cast<int>(i)));
     MPI_Group g = MPI_GROUP_NULL;
@@ -201,12 +213,17 @@ int remake_comms() {
     if (code == MPI_SUCCESS) code = MPI_Comm_create_group(MPI_COMM_WORLD, g, kReplayTag, &made);
     if (code != MPI_SUCCESS) return code;
     MPI_Group_free(&g);
-    code = lay_topology(topology_of(h), &made);
+    code = lay_topology(topology, &made);
     if (code != MPI_SUCCESS) return code;
     MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
     if (c->name[0]) MPI_Comm_set_name(made, c->name);
-    rebind_handle(h, to_word(made));
-    comm_records[h & kIndexMask] = c;
+    if (!handle) {
+      code = leave_again(c, made);
+      if (code != MPI_SUCCESS) return code;
+      continue;
+    }
+    rebind_handle(handle, to_word(made));
+    comm_records[handle & kIndexMask] = c;
   }
   return MPI_SUCCESS;
 }
@@ -271,10 +288,9 @@ int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
   return r;
 }
 
+// Neither counted nor held: a member may do so much later than the others (freed.cpp).
 int lower_MPI_Comm_free(Vid* comm) {
-  if (!begin_collective(*comm)) return seam::kAgain;
   const int code = free_comm(*comm);
-  end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
   forget_object(*comm);
   *comm = kNullComm;

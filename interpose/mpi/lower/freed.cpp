@@ -1,11 +1,15 @@
 // Communicators that the program has freed. The agreement needs the count of one until every member has begun
-// its MPI_Comm_free: a member that has not is short of it. So the free begins a barrier on the communicator
-// that nobody waits for; once it is over, all members have come that far, each of them knows the final count
-// by itself, and the record goes. Nothing here blocks: freeing a communicator is a local matter in both MPIs,
-// and programs rely on it. LH, LH FS base, threads of the program.
+// its MPI_Comm_free: a member that has not may be short of it. So the free begins a barrier on the
+// communicator that nobody waits for; once it is over, all members have come that far, each of them knows the
+// final count by itself, and the record goes. Nothing here blocks: freeing a communicator is a local matter
+// in both MPIs, and programs rely on it. A cut neither: a member may free it much later, or never. The image
+// then has the record, and at a restart its rank helps to make the communicator again, and has left it at
+// once. LH, LH FS base, threads of the program.
 #include <time.h>
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 #include "interpose/mpi/lower/counting.h"
 
@@ -48,6 +52,7 @@ bool needs_record(const RequestRecord* r) {
 
 void give_back(CommRecord* c) {
   handles::heap_free(reinterpret_cast<void*>(c->members));
+  handles::heap_free(reinterpret_cast<void*>(c->topology));
   handles::heap_free(c);
 }
 
@@ -99,6 +104,18 @@ void test_leaving(size_t n) {
   }
 }
 
+bool keep_topology(Vid vid, CommRecord* c) {
+  const handles::Slot* s = tables->slot(vid);
+  const auto* recipe = s && s->recipe ? reinterpret_cast<const handles::Recipe*>(s->recipe) : nullptr;
+  if (!recipe || recipe->bytes == 0) return true;
+  void* copy = handles::heap_allocate(recipe->bytes);
+  if (!copy) return false;
+  std::memcpy(copy, recipe->payload(), recipe->bytes);
+  c->topology = reinterpret_cast<uint64_t>(copy);
+  c->topology_numbers = recipe->bytes / sizeof(int);
+  return true;
+}
+
 class Turn {
  public:
   Turn() : mine_(freed_lock.try_lock()) {}
@@ -121,6 +138,7 @@ int free_comm(Vid vid) {
   if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
   Leaving left{c, real, MPI_REQUEST_NULL, false};
   if (c->counted) {
+    if (!keep_topology(vid, c)) return MPI_ERR_NO_MEM;
     if (may_drive())
       if (const int code = begin_leaving(left); code != MPI_SUCCESS) return code;
   } else if (const int code = MPI_Comm_free(&real); code != MPI_SUCCESS) {  // one member
@@ -141,11 +159,49 @@ int free_comm(Vid vid) {
   return MPI_SUCCESS;
 }
 
-bool freed_comms_are_gone() {
-  const Turn turn;
-  if (!turn) return false;
-  test_leaving(leaving.size());
-  return leaving.empty();
+void test_freed_comms() {
+  if (const Turn turn; turn) test_leaving(leaving.size());
+}
+
+int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecord*>* freed) {
+  std::vector<CommRecord*> mine;
+  std::vector<uint64_t> gids;
+  for (uint64_t at = state->comms; at; at = reinterpret_cast<CommRecord*>(at)->next) {
+    auto* c = reinterpret_cast<CommRecord*>(at);
+    if (!c->freed) continue;
+    mine.push_back(c);
+    gids.push_back(c->gid);
+  }
+  // Whether any rank still has them: then all members are there, with a handle or as here. Else some members
+  // know already that all have freed it.
+  const auto ranks = static_cast<size_t>(state->size);
+  std::vector<int> counts(ranks), from(ranks);
+  const int n = static_cast<int>(gids.size());
+  int code = MPI_Allgather(&n, 1, MPI_INT, counts.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  if (code != MPI_SUCCESS) return code;
+  std::exclusive_scan(counts.begin(), counts.end(), from.begin(), 0);
+  std::vector<uint64_t> all(static_cast<size_t>(from.back() + counts.back()));
+  if (all.empty()) return MPI_SUCCESS;
+  code = MPI_Allgatherv(gids.data(), n, MPI_UINT64_T, all.data(), counts.data(), from.data(), MPI_UINT64_T,
+                        MPI_COMM_WORLD);
+  if (code != MPI_SUCCESS) return code;
+  std::vector<int> lives(all.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    lives[i] = std::find(alive.begin(), alive.end(), all[i]) != alive.end();
+  code = MPI_Allreduce(MPI_IN_PLACE, lives.data(), static_cast<int>(lives.size()), MPI_INT, MPI_MAX,
+                       MPI_COMM_WORLD);
+  for (size_t i = 0; i < mine.size() && code == MPI_SUCCESS; ++i) {
+    if (lives[static_cast<size_t>(from[static_cast<size_t>(state->rank)]) + i])
+      freed->push_back(mine[i]);
+    else
+      unlist(mine[i]);
+  }
+  return code;
+}
+
+int leave_again(CommRecord* c, MPI_Comm made) {
+  leaving.push_back({c, made, MPI_REQUEST_NULL, false});
+  return begin_leaving(leaving.back());
 }
 
 int prepare_end() { return MPI_Comm_dup(MPI_COMM_WORLD, &all_ranks); }
@@ -160,8 +216,7 @@ void finish_freed_comms() {
     if (!over && MPI_Wtime() - began > kSpinAtTheEnd) nanosleep(&kNapAtTheEnd, nullptr);
   }
   const double until = MPI_Wtime() + kPatienceAtTheEnd;
-  for (Spin spin; !freed_comms_are_gone() && MPI_Wtime() < until; spin.turn()) {
-  }
+  for (Spin spin; !leaving.empty() && MPI_Wtime() < until; spin.turn()) test_freed_comms();
   MPI_Comm_free(&all_ranks);
 }
 

@@ -71,7 +71,8 @@ class Runtime final : public lower::Library {
     if (why) return Error{std::string("cannot restart: ") + why};
     state = reinterpret_cast<State*>(handles::heap_root(seam::kLibraryMpi, handles::kRootState));
     if (!state) return Error{"cannot restart: the persistent heap holds no MPI state"};
-    if (state->version > kStateVersion) return Error{"cannot restart: the image was made by a newer CropDL"};
+    if (state->version != kStateVersion)
+      return Error{"cannot restart: the image was made by another version of CropDL"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
       if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
         return Error{

@@ -24,7 +24,7 @@
 
 namespace cropdl::mpi {
 
-inline constexpr uint32_t kStateVersion = 1;
+inline constexpr uint32_t kStateVersion = 2;
 inline constexpr uint64_t kWorldGid =
     1;  // others are (world rank of the leader + 1) << 32 | serial, so never 1
 
@@ -41,6 +41,7 @@ struct CommRecord {
   uint64_t next;      // list of all records
   char name[128];     // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
   uint64_t before;    // the list backwards; made anew at a restart
+  uint64_t topology, topology_numbers;  // address of int[]: if freed, what the recipe said
   uint32_t world_rank(int r) const { return reinterpret_cast<const uint32_t*>(members)[r]; }
 };
 
@@ -215,12 +216,16 @@ bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 // --- freed.cpp
 // MPI_Comm_free, never blocking; the handle is the caller's to forget. Returns a code of the MPI.
 int free_comm(Vid comm);
-// At a cut: whether all members of every freed communicator have freed it, which then needs only the MPI's
-// progress.
-bool freed_comms_are_gone();
-void give_back_freed_comms();  // ... and their records
-int prepare_end();             // collective over all ranks, once; a code of the MPI
-void finish_freed_comms();     // before MPI_Finalize
+// Lets go of the freed communicators that all members have freed. One that a member still has stays listed,
+// in images, too, for it must be made again.
+void test_freed_comms();
+void give_back_freed_comms();  // the records of those that are gone
+// At a restart: the records of those that some rank still has; the others are given back. Collective over all
+// ranks. Then the communicator made again of such a record.
+int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecord*>* freed);
+int leave_again(CommRecord* c, MPI_Comm made);
+int prepare_end();          // collective over all ranks, once; a code of the MPI
+void finish_freed_comms();  // before MPI_Finalize
 
 // --- requests.cpp
 inline RequestRecord* request_record(Vid v) {
