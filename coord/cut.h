@@ -182,13 +182,14 @@ class Coordinator {
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
   void consider_stop(int64_t now, Actions* out);
   bool behind(const Seat& seat) const;  // short of a target, or a thread is inside a collective
+  bool held_back(const Seat& seat, uint64_t comm) const;  // of one held there: the targets let none on
   std::map<uint64_t, uint64_t> held_back() const;
   void look_for_awaited(int64_t now);
   bool all_current() const;  // all reported under the current targets
   std::optional<int64_t> raise_at() const;
   std::optional<int64_t> ordinary_raise_at() const;
   void raise(int64_t now, Actions* out);
-  void send_targets(int64_t now, Actions* out);
+  void send_targets(Actions* out);
   void send_drains(Actions* out);
   bool all_stopped() const;
   void consider_write(int64_t now, Actions* out);

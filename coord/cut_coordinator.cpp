@@ -136,16 +136,19 @@ bool Coordinator::behind(const Seat& seat) const {
   return false;
 }
 
+bool Coordinator::held_back(const Seat& seat, uint64_t comm) const {
+  const auto target = targets_.find(comm);
+  return target == targets_.end() || begun_on(seat.standing, comm) >= target->second;
+}
+
 // Where threads are held and the targets let none on: communicator -> the largest count there.
 std::map<uint64_t, uint64_t> Coordinator::held_back() const {
   std::map<uint64_t, uint64_t> all;
   for (const Seat& s : seats_)
     for (const uint64_t comm : s.standing.held) {
-      const uint64_t begun = begun_on(s.standing, comm);
-      const auto target = targets_.find(comm);
-      if (target != targets_.end() && begun < target->second) continue;
-      const auto at = all.try_emplace(comm, begun).first;
-      at->second = std::max(at->second, begun);
+      if (!held_back(s, comm)) continue;
+      uint64_t& most = all[comm];
+      most = std::max(most, begun_on(s.standing, comm));
     }
   return all;
 }
@@ -161,8 +164,7 @@ void Coordinator::look_for_awaited(int64_t now) {
     for (const uint64_t comm : seats_[r].standing.held) {
       const auto in = inside.find(comm);
       if (in == inside.end() || (in->second.first == r && !in->second.second)) continue;
-      const auto target = targets_.find(comm);
-      if (target != targets_.end() && begun_on(seats_[r].standing, comm) < target->second) continue;
+      if (!held_back(seats_[r], comm)) continue;
       const auto before = awaited_.find(comm);
       present[comm] = before == awaited_.end() ? now : before->second;
     }
@@ -196,14 +198,14 @@ void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) 
         uint64_t& target = targets_[c.comm];
         target = std::max(target, c.begun);
       }
-    return send_targets(now, out);
+    raised_ = last_motion_ = now;
+    return send_targets(out);
   }
   consider_stop(now, out);
 }
 
-void Coordinator::send_targets(int64_t now, Actions* out) {
+void Coordinator::send_targets(Actions* out) {
   ++revision_;
-  raised_ = last_motion_ = now;
   Targets order{attempt_, revision_, {}};
   for (const auto& [comm, begun] : targets_) order.targets.push_back({comm, begun});
   broadcast(order, out);
@@ -239,7 +241,6 @@ std::optional<int64_t> Coordinator::ordinary_raise_at() const {
 void Coordinator::raise(int64_t now, Actions* out) {
   const auto ordinary = ordinary_raise_at();
   const bool all = ordinary && now >= *ordinary;
-  const int64_t motion = last_motion_, raised = raised_;
   for (const auto& [comm, begun] : held_back()) {
     const auto since = awaited_.find(comm);
     const bool awaited = since != awaited_.end() && now >= since->second + limits_.raise_awaited_after;
@@ -247,13 +248,11 @@ void Coordinator::raise(int64_t now, Actions* out) {
     targets_[comm] = begun + 1;
     awaited_.erase(comm);
   }
-  send_targets(now, out);
   if (all) {
     ++raises_;
-  } else {
-    last_motion_ = motion;
-    raised_ = raised;
+    raised_ = last_motion_ = now;
   }
+  send_targets(out);
 }
 
 void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {

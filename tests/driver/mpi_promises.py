@@ -72,24 +72,22 @@ def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
     expect(after[2] < before[2] + growth, f"memory grew from {before[2]} to {after[2]} bytes")
 
 
-def says_done(mpi, program, ranks, interval=None, attempts=0):
-    """Runs a program that prints what is wrong or early, or else "done", to its end, with so many attempts at
-    a checkpoint at least. Returns how many versions there are in the end."""
+def says_done(mpi, program, ranks, interval=None, attempts=0, versions=0, silent_mpi=True):
+    """Runs a program that prints what is wrong, or else only "done", to its end, with so many attempts at a checkpoint and
+    versions in the end at least. Not silent_mpi: MPICH and UCX may say what they think of how the program ended."""
     with Place(program) as place:
         often = ["--interval", str(interval)] if interval else []
         job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", place.store] + often + ["--", app(f"{mpi}/{program}")])
         job.finish()
-        ours = ("wrong", "early") if interval else ("wrong", "early", "cropdl")
-        said = [line for line in job.output().splitlines() if line == "done" or line.startswith(ours)]
-        expect(said == ["done"], job.output())
-        versions, refused = len(place.versions()), job.output().count("checkpoint refused")
-        expect(versions + refused >= attempts, f"{versions} versions, {refused} refused: {job.output()}")
-        return versions
+        lines = [line for line in job.output().splitlines() if not (interval and line.startswith("cropdl"))]
+        expect(lines == ["done"] or (not silent_mpi and "done" in lines), job.output())
+        there, refused = len(place.versions()), job.output().count("checkpoint refused")
+        expect(there >= versions and there + refused >= attempts, f"{there} versions, {refused} refused: {job.output()}")
 
 
 def synchronous(mpi):
     """No MPI_Ssend returns before its receive, though checkpoints are taken all the time."""
-    expect(says_done(mpi, "synchronous", 2, 0.05) > 0, "no version was taken")
+    says_done(mpi, "synchronous", 2, 0.05, versions=1)
 
 
 def duplicates(mpi):
@@ -104,7 +102,7 @@ def objects_beside(mpi):
 
 def uneven_end(mpi):
     """Nonblocking collectives that one rank alone has begun do not keep the others in MPI_Finalize."""
-    says_done(mpi, "uneven_end", 3)
+    says_done(mpi, "uneven_end", 3, silent_mpi=False)
 
 
 def cut_again_and_again(mpi, what, ranks, times):

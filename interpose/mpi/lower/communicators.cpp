@@ -83,14 +83,14 @@ void unlist_comm(Vid vid) {
   handles::heap_free(c);
 }
 
+}  // namespace
+
 std::span<const int> topology_of(Vid vid) {
   const handles::Slot* s = tables->slot(vid);
   if (!s || !s->recipe) return {};
   const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
   return {static_cast<const int*>(recipe->payload()), recipe->bytes / sizeof(int)};
 }
-
-}  // namespace
 
 bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
   if (world_group == MPI_GROUP_NULL) return false;  // a session's, without MPI_Init

@@ -105,14 +105,13 @@ void test_leaving(size_t n) {
 }
 
 bool keep_topology(Vid vid, CommRecord* c) {
-  const handles::Slot* s = tables->slot(vid);
-  const auto* recipe = s && s->recipe ? reinterpret_cast<const handles::Recipe*>(s->recipe) : nullptr;
-  if (!recipe || recipe->bytes == 0) return true;
-  void* copy = handles::heap_allocate(recipe->bytes);
+  const std::span<const int> topology = topology_of(vid);
+  if (topology.empty()) return true;
+  void* copy = handles::heap_allocate(topology.size_bytes());
   if (!copy) return false;
-  std::memcpy(copy, recipe->payload(), recipe->bytes);
+  std::memcpy(copy, topology.data(), topology.size_bytes());
   c->topology = reinterpret_cast<uint64_t>(copy);
-  c->topology_numbers = recipe->bytes / sizeof(int);
+  c->topology_numbers = topology.size();
   return true;
 }
 

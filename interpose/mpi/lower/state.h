@@ -204,6 +204,8 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> de
 void destroy_objects(std::span<const handles::Handle> gone);
 
 // --- communicators.cpp
+// What the communicator's recipe says (topologies.h); empty: none.
+std::span<const int> topology_of(Vid vid);
 // Registers a communicator that all its members have just made (the last step is a broadcast on it):
 // membership is its recipe. Null communicators give the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);

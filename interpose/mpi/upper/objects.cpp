@@ -97,12 +97,10 @@ FreedObject::FreedObject(Vid vid) {
   handles.remove(vid);
 }
 
-void FreedObject::put_back() {
+FreedObject::~FreedObject() {
   Locked locked(lock);
   if (object_) objects.insert(object_);
   if (handle_) handles.insert(handle_);
-  object_ = nullptr;
-  handle_ = nullptr;
 }
 
 void FreedObject::drop() {

@@ -73,10 +73,9 @@ void* object_of(Vid vid);  // the object behind a handle of such a kind (objects
 class FreedObject {
  public:
   explicit FreedObject(Vid vid);
-  ~FreedObject() { put_back(); }
+  ~FreedObject();  // puts back what has not been dropped
   FreedObject(const FreedObject&) = delete;
   FreedObject& operator=(const FreedObject&) = delete;
-  void put_back();
   void drop();  // the MPI object is gone
 
  private:
