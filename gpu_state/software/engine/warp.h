@@ -1,0 +1,23 @@
+// Registers of the warp that is running, for the functions in the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu_state/software/engine/instruction.h"
+
+namespace cropdl::engine {
+
+class Warp {
+ public:
+  template <class T>
+  T* lanes(Place place) {
+    return reinterpret_cast<T*>((place >= 0 ? frame : constants) + place);
+  }
+  uint32_t& predicate(Place place) { return *lanes<uint32_t>(place); }
+
+  std::byte* frame = nullptr;              // of the function that the active lanes are in
+  std::byte* constants = nullptr;          // one past the program's constants, whose places are below zero
+};
+
+}  // namespace cropdl::engine
