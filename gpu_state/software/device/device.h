@@ -1,4 +1,5 @@
-// The devices of this process. Made at the first cuInit, never taken down (as a driver's: a process that ends just ends).
+// The devices of this process. Made at the first cuInit, never taken down (as a driver's: a process that ends
+// just ends).
 #pragma once
 
 #include <cuda.h>

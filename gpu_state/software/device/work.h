@@ -1,5 +1,5 @@
-// What a stream does, one thing after another, and what a node of a graph is: the same list. Whatever a caller hands over is
-// copied here before his call returns (arguments of kernels above all).
+// What a stream does, one thing after another, and what a node of a graph is: the same list. Whatever a
+// caller hands over is copied here before his call returns (arguments of kernels above all).
 #pragma once
 
 #include <cuda.h>
@@ -25,8 +25,8 @@ struct KernelWork {
   std::vector<std::byte> parameters;
 };
 
-// Host and device memory are told apart by their addresses; `kind` is what the caller said, which memory.cpp checks. 1D copies are
-// one row. Width in bytes.
+// Host and device memory are told apart by their addresses; `kind` is what the caller said, which memory.cpp
+// checks. 1D copies are one row. Width in bytes.
 struct CopyWork {
   CUDA_MEMCPY3D copy{};
   // Pageable memory of the host that the caller may change when his call returns: its bytes, taken then.
@@ -43,33 +43,59 @@ struct MemsetWork {
 struct HostWork {
   CUhostFn function = nullptr;
   void* data = nullptr;
-  CUstreamCallback callback = nullptr;     // cuStreamAddCallback instead
+  CUstreamCallback callback = nullptr;  // cuStreamAddCallback instead
 };
 
-// Work of NCCL, cuBLAS, cuRAND: runs on the stream's own thread with the device's memory at hand, and may wait there.
+// Work of NCCL, cuBLAS, cuRAND: runs on the stream's own thread with the device's memory at hand, and may
+// wait there.
 struct LibraryWork {
   std::string name;
   std::function<CUresult()> run;
 };
 
-struct RecordWork { CUevent event = nullptr; bool external = false; };
-struct WaitWork { CUevent event = nullptr; bool external = false; };
-struct AllocateWork { CUmemoryPool pool = nullptr; size_t size = 0; CUdeviceptr address = 0; };
-struct ReleaseWork { CUdeviceptr address = 0; };
-struct ValueWork { CUdeviceptr address = 0; uint64_t value = 0; unsigned flags = 0; bool is_64 = false, is_wait = false; };
-struct PrefetchWork { CUdeviceptr address = 0; size_t size = 0; int device = 0; };
-struct ChildWork { CUgraph graph = nullptr; };
+struct RecordWork {
+  CUevent event = nullptr;
+  bool external = false;
+};
+struct WaitWork {
+  CUevent event = nullptr;
+  bool external = false;
+};
+struct AllocateWork {
+  CUmemoryPool pool = nullptr;
+  size_t size = 0;
+  CUdeviceptr address = 0;
+};
+struct ReleaseWork {
+  CUdeviceptr address = 0;
+};
+struct ValueWork {
+  CUdeviceptr address = 0;
+  uint64_t value = 0;
+  unsigned flags = 0;
+  bool is_64 = false, is_wait = false;
+};
+struct PrefetchWork {
+  CUdeviceptr address = 0;
+  size_t size = 0;
+  int device = 0;
+};
+struct ChildWork {
+  CUgraph graph = nullptr;
+};
 struct EmptyWork {};
 
-using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork, LibraryWork, RecordWork, WaitWork, AllocateWork,
-                          ReleaseWork, ValueWork, PrefetchWork, ChildWork>;
+using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork, LibraryWork, RecordWork,
+                          WaitWork, AllocateWork, ReleaseWork, ValueWork, PrefetchWork, ChildWork>;
 
-// Hands work to a stream (null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD and the caller's current context are understood), or adds
-// it as a node to the graph that the stream is captured into. Returns before it runs. An error of the kind "not there, not valid"
-// is the caller's answer; what goes wrong while it runs breaks the context. streams.cpp.
+// Hands work to a stream (null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD and the caller's current context are
+// understood), or adds it as a node to the graph that the stream is captured into. Returns before it runs. An
+// error of the kind "not there, not valid" is the caller's answer; what goes wrong while it runs breaks the
+// context. streams.cpp.
 CUresult submit(CUstream stream, Work work);
 
-// Waits until all that the stream was given so far is done; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while it is captured.
+// Waits until all that the stream was given so far is done; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while it is
+// captured.
 CUresult wait_for(CUstream stream);
 // For calls that wait for all of the device: frees, cuCtxSynchronize.
 CUresult wait_for_all(CUcontext context);

@@ -1,6 +1,6 @@
-// One instruction as it runs, and the table that says what there is. A warp executes an instruction for all its active lanes at
-// once: a register is an array of 32 values, one per lane, and what a lane does not do leaves its value alone. Runs on a
-// processor's thread (launch.h).
+// One instruction as it runs, and the table that says what there is. A warp executes an instruction for all
+// its active lanes at once: a register is an array of 32 values, one per lane, and what a lane does not do
+// leaves its value alone. Runs on a processor's thread (launch.h).
 #pragma once
 
 #include <cstddef>
@@ -16,35 +16,36 @@ constexpr uint32_t kAllLanes = 0xffffffffu;
 
 class Warp;
 
-// Where an operand's 32 values lie: an offset in bytes into the frame of the running function or, below zero, into the constants
-// of the program (literals, spread over 32 lanes when the kernel is lowered). Predicates are one uint32_t with a bit per lane.
+// Where an operand's 32 values lie: an offset in bytes into the frame of the running function or, below zero,
+// into the constants of the program (literals, spread over 32 lanes when the kernel is lowered). Predicates
+// are one uint32_t with a bit per lane.
 using Place = int32_t;
 
 struct Instruction {
   using Execute = void (*)(Warp& warp, const Instruction& instruction, uint32_t active);
   Execute execute = nullptr;
-  Place operands[9] = {};                  // destinations first, then sources, as in the row's signature
-  uint32_t flags = 0;                      // bit i: predicate operand i is negated (!p)
+  Place operands[9] = {};  // destinations first, then sources, as in the row's signature
+  uint32_t flags = 0;      // bit i: predicate operand i is negated (!p)
   // Of control, memory and warp instructions: what they need besides. The engine's own.
   uint32_t extra = 0;
   int64_t immediate = 0;
-  uint32_t line = 0;                       // of the PTX text
+  uint32_t line = 0;  // of the PTX text
 };
 
 // What a place holds: it says how wide the register is and how a literal is read.
 enum class Kind : uint8_t { kNone, kPred, k16, k32, k64, k128, kF16, kF32, kF64 };
 
-// One line of the table: "add.rn.ftz.f32" with what it takes and what it does. Vectors of registers are counted one by one. A row
-// for mov.b64 with a vector says so by its kinds: (32,32) -> 64.
+// One line of the table: "add.rn.ftz.f32" with what it takes and what it does. Vectors of registers are
+// counted one by one. A row for mov.b64 with a vector says so by its kinds: (32,32) -> 64.
 struct Row {
   std::string_view opcode;
   std::vector<Kind> destinations, sources;
   Instruction::Execute execute = nullptr;
-  std::string_view what;                   // class for the documentation: "integer", "conversion", …
+  std::string_view what;  // class for the documentation: "integer", "conversion", …
 };
 
-// All rows of data processing: one register value out of others, no memory, no other lane, except mma. Made once. (Control, memory,
-// barriers, shuffles and atomics are the engine's own, lower.cpp.)
+// All rows of data processing: one register value out of others, no memory, no other lane, except mma. Made
+// once. (Control, memory, barriers, shuffles and atomics are the engine's own, lower.cpp.)
 const std::vector<Row>& data_rows();
 
 }  // namespace cropdl::engine

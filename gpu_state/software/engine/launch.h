@@ -1,5 +1,5 @@
-// The engine as the device sees it: code that was loaded, and grids that run. Threads of the caller's own; nothing here is
-// called from a kernel.
+// The engine as the device sees it: code that was loaded, and grids that run. Threads of the caller's own;
+// nothing here is called from a kernel.
 #pragma once
 
 #include <cuda.h>
@@ -29,11 +29,11 @@ struct KernelFacts {
   std::string name;
   std::vector<std::pair<uint64_t, uint64_t>> parameters;  // offset and size of each, bytes
   uint64_t parameter_bytes = 0;
-  uint64_t static_shared = 0, local = 0, constant = 0;    // bytes; local per thread
-  int registers = 0;                                      // as the function's attribute shows
-  uint32_t max_threads = 1024;                            // per block; less by .maxntid or .reqntid
-  Dim3 required_threads{};                                // all zero: none required
-  std::string target;                                     // "sm_75"
+  uint64_t static_shared = 0, local = 0, constant = 0;  // bytes; local per thread
+  int registers = 0;                                    // as the function's attribute shows
+  uint32_t max_threads = 1024;                          // per block; less by .maxntid or .reqntid
+  Dim3 required_threads{};                              // all zero: none required
+  std::string target;                                   // "sm_75"
 };
 
 // The code of one module. `address` says where the module's .global and .const variables were put.
@@ -44,8 +44,8 @@ class Code {
   ~Code();
   // Lowers on first use. The error names the instruction, the kernel and the line when one is of no class.
   Result<std::shared_ptr<const Kernel>> kernel(const std::string& name);
-  // What a variable that holds a function's address, or a mov of one, contains: valid in all modules of the process until
-  // this code goes. 0: no such function.
+  // What a variable that holds a function's address, or a mov of one, contains: valid in all modules of the
+  // process until this code goes. 0: no such function.
   uint64_t function_address(const std::string& name);
 
  private:
@@ -59,32 +59,35 @@ struct Launch {
   std::shared_ptr<const Kernel> kernel;
   Dim3 grid{1, 1, 1}, block{1, 1, 1};
   uint32_t dynamic_shared = 0;
-  std::vector<std::byte> parameters;       // as laid out by the facts
-  bool cooperative = false;                // all blocks are resident at once; grid barriers work
+  std::vector<std::byte> parameters;  // as laid out by the facts
+  bool cooperative = false;           // all blocks are resident at once; grid barriers work
   const MemoryView* memory = nullptr;
-  uint64_t local_limit = 0;                // cuCtxSetLimit's stack size per thread: recursion beyond it is an error
-  // What the kernel prints, whole lines or not, in an order that keeps each call's text together. Called by a worker.
+  uint64_t local_limit = 0;  // cuCtxSetLimit's stack size per thread: recursion beyond it is an error
+  // What the kernel prints, whole lines or not, in an order that keeps each call's text together. Called by a
+  // worker.
   std::function<void(std::string_view)> print;
 };
 
-// CUDA_SUCCESS, or what the context then has for ever: CUDA_ERROR_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS, _ASSERT, _ILLEGAL_INSTRUCTION
-// (trap is CUDA_ERROR_LAUNCH_FAILED), _INVALID_PC, _HARDWARE_STACK_ERROR, _LAUNCH_FAILED. The text names kernel, block, thread,
-// instruction and line for people.
+// CUDA_SUCCESS, or what the context then has for ever: CUDA_ERROR_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS,
+// _ASSERT, _ILLEGAL_INSTRUCTION (trap is CUDA_ERROR_LAUNCH_FAILED), _INVALID_PC, _HARDWARE_STACK_ERROR,
+// _LAUNCH_FAILED. The text names kernel, block, thread, instruction and line for people.
 struct Outcome {
   CUresult error = CUDA_SUCCESS;
   std::string text;
 };
 
-// The host threads on which a device's blocks run. Grids of several callers share them; blocks of a grid begin in the order of
-// their numbers, those that have begun are interleaved (with a seed, at random).
+// The host threads on which a device's blocks run. Grids of several callers share them; blocks of a grid
+// begin in the order of their numbers, those that have begun are interleaved (with a seed, at random).
 class Processors {
  public:
   Processors(int multiprocessors, int cores, uint64_t who);
   ~Processors();
   Processors(const Processors&) = delete;
-  // Runs a grid to its end. Blocks the calling thread (a stream's worker), which is not one of the processors.
+  // Runs a grid to its end. Blocks the calling thread (a stream's worker), which is not one of the
+  // processors.
   Outcome run(const Launch& launch);
-  // How many blocks of that shape fit on one multiprocessor at once (occupancy): from threads, shared memory and 32 blocks.
+  // How many blocks of that shape fit on one multiprocessor at once (occupancy): from threads, shared memory
+  // and 32 blocks.
   int resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const;
 
  private:

@@ -1,7 +1,8 @@
-// What a grid may touch, as its kernels see it. All device, managed and pinned memory of a process lies in one reservation of
-// addresses, the area, and each 8 bytes of the area have a byte that says how many of them are allocated (the shadow), so that
-// an access costs one load to check and is checked to the byte. Device memory is ordinary memory of the process: a device
-// address is a host address. Any thread; the memory's owner keeps the shadow, kernels only read it.
+// What a grid may touch, as its kernels see it. All device, managed and pinned memory of a process lies in
+// one reservation of addresses, the area, and each 8 bytes of the area have a byte that says how many of them
+// are allocated (the shadow), so that an access costs one load to check and is checked to the byte. Device
+// memory is ordinary memory of the process: a device address is a host address. Any thread; the memory's
+// owner keeps the shadow, kernels only read it.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,13 @@
 namespace cropdl::engine {
 
 struct MemoryView {
-  struct Range { uint64_t begin = 0, end = 0; };
-  Range own;                               // this device's own memory
-  Range common;                            // managed and pinned memory: every device's
-  uint64_t area = 0;                       // address of the area's first byte
-  const uint8_t* shadow = nullptr;         // shadow[(address - area) / 8]: 0 … 8 of its bytes may be accessed
+  struct Range {
+    uint64_t begin = 0, end = 0;
+  };
+  Range own;                        // this device's own memory
+  Range common;                     // managed and pinned memory: every device's
+  uint64_t area = 0;                // address of the area's first byte
+  const uint8_t* shadow = nullptr;  // shadow[(address - area) / 8]: 0 … 8 of its bytes may be accessed
   // Everything else: peers' memory, mapped reservations outside the area, registered host memory. Slow.
   bool (*elsewhere)(void* owner, uint64_t address, size_t size, bool write) = nullptr;
   // The heap of in-kernel malloc and free; 0: no room.
@@ -23,8 +26,8 @@ struct MemoryView {
   bool (*heap_release)(void* owner, uint64_t address) = nullptr;
   void* owner = nullptr;
 
-  // Whether all of [address, address + size) may be accessed. The size is a power of two up to 16 and the address is aligned to
-  // it: of others, ask range().
+  // Whether all of [address, address + size) may be accessed. The size is a power of two up to 16 and the
+  // address is aligned to it: of others, ask range().
   bool allows(uint64_t address, size_t size, bool write) const {
     if (address - own.begin < own.end - own.begin || address - common.begin < common.end - common.begin) {
       const uint8_t* granule = shadow + ((address - area) >> 3);

@@ -16,8 +16,8 @@ class Warp {
   }
   uint32_t& predicate(Place place) { return *lanes<uint32_t>(place); }
 
-  std::byte* frame = nullptr;              // of the function that the active lanes are in
-  std::byte* constants = nullptr;          // one past the program's constants, whose places are below zero
+  std::byte* frame = nullptr;      // of the function that the active lanes are in
+  std::byte* constants = nullptr;  // one past the program's constants, whose places are below zero
 };
 
 }  // namespace cropdl::engine
