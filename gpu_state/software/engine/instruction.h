@@ -23,20 +23,31 @@ using Place = int32_t;
 
 struct Instruction {
   using Execute = void (*)(Warp& warp, const Instruction& instruction, uint32_t active);
+  static constexpr int kOperands = 9;
+  // Of `flags`: bit i (0 … 8): predicate operand i is negated (!p). Above them, the engine's own:
+  static constexpr uint32_t kGuarded = 1u << 31, kGuardNegated = 1u << 30, kControl = 1u << 29;
+
   Execute execute = nullptr;
-  Place operands[9] = {};  // destinations first, then sources, as in the row's signature
-  uint32_t flags = 0;      // bit i: predicate operand i is negated (!p)
-  // Of control, memory and warp instructions: what they need besides. The engine's own.
-  uint32_t extra = 0;
-  int64_t immediate = 0;
-  uint32_t line = 0;  // of the PTX text
+  Place operands[kOperands] = {};  // destinations first, then sources, as in the row's signature
+  uint32_t flags = 0;
+  Place guard = 0;     // @%p; `active` is already without the lanes that it leaves out
+  uint32_t extra = 0;  // of control, memory and warp instructions: what they need besides
+  union {
+    int64_t immediate = 0;
+    // Rows with more than nine operands (mma) have all of them here, and none in `operands`.
+    const Place* many;
+  };
 };
+static_assert(sizeof(Instruction) == 64, "one line of the cache");
 
 // What a place holds: it says how wide the register is and how a literal is read.
 enum class Kind : uint8_t { kNone, kPred, k16, k32, k64, k128, kF16, kF32, kF64 };
 
 // One line of the table: "add.rn.ftz.f32" with what it takes and what it does. Vectors of registers are
-// counted one by one. A row for mov.b64 with a vector says so by its kinds: (32,32) -> 64.
+// counted one by one. Several rows may have one opcode: the one is taken whose numbers of operands and widths
+// of registers are those of the text. So mov.b64 of a vector is a row (32,32) -> 64, setp with p|q one with
+// two destinations, and cvt.u16.u8 into a wider register one with a wider kind (PTX ISA, "Operand size
+// exceeding instruction-type size"). A destination `_` is a place that nobody reads.
 struct Row {
   std::string_view opcode;
   std::vector<Kind> destinations, sources;
