@@ -1,0 +1,43 @@
+# software_gpu_library(TARGET NAME cudart SONAME libcudart.so.13 LIBRARY path HEADERS cuda_runtime_api.h PREFIX "cuda|__cuda"
+#                      STATUS_TYPE cudaError_t STATUS 801 [NODE libcudart.so.13] [TYPEDEFS …] [ALSO …] [BY_HAND …] SOURCES …)
+# A shared library in build/software-gpu under NVIDIA's SONAME that exports exactly what NVIDIA's exports: what SOURCES
+# (and object libraries linked with it; a function in a static library is not found beside a weak one) do not define
+# says its name once and returns STATUS. make_table.py says more.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+set(CROPDL_MAKE_TABLE ${CMAKE_CURRENT_LIST_DIR}/make_table.py)
+function(software_gpu_library target)
+  cmake_parse_arguments(arg "" "NAME;SONAME;LIBRARY;PREFIX;STATUS_TYPE;STATUS;NODE" "HEADERS;TYPEDEFS;ALSO;BY_HAND;SOURCES" ${ARGN})
+  set(out ${CMAKE_CURRENT_BINARY_DIR})
+  set(made ${out}/${arg_NAME}_not_built.cpp)
+  set(options --include ${CROPDL_CUDA_INCLUDE} --prefix ${arg_PREFIX} --status-type ${arg_STATUS_TYPE} --status ${arg_STATUS}
+              --compiler ${CMAKE_CXX_COMPILER} --out ${out})
+  foreach(pair "header:HEADERS" "typedefs:TYPEDEFS" "also:ALSO" "by-hand:BY_HAND" "node:NODE" "library:LIBRARY")
+    string(REPLACE ":" ";" pair ${pair})
+    list(GET pair 0 option)
+    list(GET pair 1 variable)
+    foreach(value ${arg_${variable}})
+      list(APPEND options --${option} ${value})
+    endforeach()
+  endforeach()
+  if(arg_TYPEDEFS)
+    list(APPEND made ${out}/${arg_NAME}_procedures.cpp)
+  endif()
+  add_custom_command(
+    OUTPUT ${out}/${arg_NAME}.map ${made}
+    COMMAND ${Python3_EXECUTABLE} ${CROPDL_MAKE_TABLE} ${arg_NAME} ${options}
+    # What did not change keeps its time; without this the command would then run in every build.
+    COMMAND ${CMAKE_COMMAND} -E touch ${out}/${arg_NAME}.map ${made}
+    DEPENDS ${CROPDL_MAKE_TABLE}
+    COMMENT "The table of functions of ${arg_SONAME}"
+    VERBATIM)
+  add_library(${target} SHARED ${arg_SOURCES} ${made} ${out}/${arg_NAME}.map)
+  string(REGEX REPLACE "^lib(.*)\\.so\\.([0-9]+)$" "\\1;\\2" name_and_version ${arg_SONAME})
+  list(GET name_and_version 0 name)
+  list(GET name_and_version 1 version)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} SOVERSION ${version} VERSION ${version}
+    LIBRARY_OUTPUT_DIRECTORY ${CROPDL_SOFTWARE_GPU_DIRECTORY} LINK_DEPENDS ${out}/${arg_NAME}.map)
+  target_include_directories(${target} SYSTEM PRIVATE ${CROPDL_CUDA_INCLUDE})
+  target_link_libraries(${target} PRIVATE gpu_settings)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${out}/${arg_NAME}.map -Wl,-Bsymbolic-functions)
+  add_dependencies(software-gpu ${target})
+endfunction()
