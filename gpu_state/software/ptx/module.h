@@ -46,7 +46,7 @@ size_t size_of(Type type);  // bytes; 0 for none and predicates
 struct Operand;
 struct Register {
   std::string name;
-};  // also special registers (%tid.x, %laneid), and `_`
+};  // also special registers (%tid.x, %laneid), and `_`; elements of vector registers are v.x, v.y, …
 struct Integer {
   uint64_t bits;
   bool is_negative;
@@ -58,11 +58,12 @@ struct Float {
 struct Symbol {
   std::string name;
   int64_t offset = 0;
-};  // a variable, parameter, function or label
-struct Address {
+};                // a variable, parameter, function or label
+struct Address {  // [base+offset], and of textures and tensors [base, …]
   std::variant<Register, Symbol, Integer> base;
   int64_t offset = 0;
-};  // [base+offset]
+  std::vector<Operand> more;
+};
 struct Vector {
   std::vector<Operand> elements;
 };  // {a, b}
@@ -130,6 +131,7 @@ struct Function {
   std::string name;
   bool is_kernel = false, is_extern = false, is_visible = false, is_weak = false, is_noreturn = false;
   bool has_body = false;
+  // A parameter of Space::kReg is among the registers too.
   std::vector<Variable> returned, parameters;
   std::vector<uint32_t> max_threads, required_threads;  // .maxntid, .reqntid: up to three, or empty
   std::map<std::string, std::string>

@@ -1,0 +1,24 @@
+// Constants and constant expressions, evaluated as PTX says: integers in 64 bits, signed unless too large for
+// that or marked U. One thread. Source: PTX ISA 9.0, "Constants" and "Constant expressions".
+#pragma once
+
+#include <variant>
+
+#include "gpu_state/software/ptx/cursor.h"
+#include "gpu_state/software/ptx/module.h"
+
+namespace cropdl::ptx {
+
+using Constant = std::variant<Integer, Float>;
+
+// Whether a constant can begin at the cursor.
+bool constant_follows(const Cursor& cursor);
+Constant parse_constant(Cursor& cursor);
+// A register range's number, where > ends it.
+uint64_t parse_range_count(Cursor& cursor, uint64_t most);
+// One that must be an integer of at least `least` and at most `most`; `what` names it in the error.
+uint64_t parse_count(Cursor& cursor, uint64_t least, uint64_t most, std::string_view what);
+// What may follow a name or register: any number of `+ constant` and `- constant`; 0 for none.
+int64_t parse_offset(Cursor& cursor);
+
+}  // namespace cropdl::ptx

@@ -1,0 +1,53 @@
+// The names that a function's body declares, scope by scope. PTX lets { } declare a name again, and inlined
+// assembly does; a flat body needs each once, so names of inner scopes get a dot and the scope's number,
+// which no name of a text can have. One thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cropdl::ptx {
+
+class Names {
+ public:
+  enum class Kind { kRegister, kVectorRegister, kSymbol };
+  struct Name {
+    Kind kind;
+    std::string unique;
+    int vector = 1;  // elements of a vector register
+  };
+
+  void open();
+  void close() { scopes_.pop_back(); }
+  size_t depth() const { return scopes_.size(); }
+
+  // What the name shall be called in the flat body; empty if the scope has it already.
+  std::string declare(std::string_view name, Kind kind, int vector = 1);
+  // %r<35>: %r0 … %r34.
+  std::string declare_range(std::string_view prefix, int count);
+
+  // The innermost declaration; false: there is none.
+  bool find(std::string_view name, Name* found) const;
+
+ private:
+  struct Range {
+    std::string unique;
+    int count;
+  };
+  struct Scope {
+    int number;
+    std::map<std::string, Name, std::less<>> names;
+    std::map<std::string, Range, std::less<>> ranges;
+  };
+  static bool in_range(const Scope& scope, std::string_view name, Name* found);
+  std::string unique_of(std::string_view name) const;
+  std::vector<Scope> scopes_;
+  int opened_ = 0;
+};
+
+// Whether the name is a special register's (%tid, %laneid), without .x.
+bool is_special_register(std::string_view name);
+
+}  // namespace cropdl::ptx
