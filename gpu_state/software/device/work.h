@@ -44,6 +44,7 @@ struct HostWork {
   CUhostFn function = nullptr;
   void* data = nullptr;
   CUstreamCallback callback = nullptr;  // cuStreamAddCallback instead
+  CUstream stream = nullptr;            // what it is then told: the handle as it was given to submit()
 };
 
 // Work of NCCL, cuBLAS, cuRAND: runs on the stream's own thread with the device's memory at hand, and may
@@ -69,11 +70,15 @@ struct AllocateWork {
 struct ReleaseWork {
   CUdeviceptr address = 0;
 };
+// cuStreamWaitValue, cuStreamWriteValue, cuStreamBatchMemOp: one after another.
 struct ValueWork {
-  CUdeviceptr address = 0;
-  uint64_t value = 0;
-  unsigned flags = 0;
-  bool is_64 = false, is_wait = false;
+  struct One {
+    CUdeviceptr address = 0;
+    uint64_t value = 0;
+    unsigned flags = 0;
+    bool is_64 = false, is_wait = false;
+  };
+  std::vector<One> all;
 };
 struct PrefetchWork {
   CUdeviceptr address = 0;
@@ -94,6 +99,10 @@ using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork,
 // context. streams.cpp.
 CUresult submit(CUstream stream, Work work);
 
+// Whether what is given to the stream now becomes part of a graph: memory of the host is then read when the
+// graph runs, not taken at the call.
+bool is_captured(CUstream stream);
+
 // Waits until all that the stream was given so far is done; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while it is
 // captured.
 CUresult wait_for(CUstream stream);
@@ -110,5 +119,6 @@ CUresult perform(const MemsetWork& work, CUcontext context);
 CUresult perform(const AllocateWork& work, CUcontext context);
 CUresult perform(const ReleaseWork& work, CUcontext context);
 CUresult perform(const PrefetchWork& work, CUcontext context);
+CUresult perform(const ValueWork& work, CUcontext context);  // values.cpp
 
 }  // namespace cropdl::device

@@ -1,0 +1,207 @@
+// The queues of streams and the threads that work them off.
+#include "gpu_state/software/device/streams_queue.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "gpu_state/software/device/context.h"
+
+namespace cropdl::device {
+
+namespace {
+
+std::atomic<bool> ending{false};
+
+// When the library goes, nothing new is begun: a process that ends just ends. What still runs uses only what
+// is never taken down. Destructors of the program's own objects ran before.
+__attribute__((destructor)) void begin_nothing_more() { ending = true; }
+
+// Every stream that still has or may get work; guarded by scheduler_mutex().
+std::vector<std::shared_ptr<CUstream_st>>& everyone() {
+  static auto* streams = new std::vector<std::shared_ptr<CUstream_st>>;
+  return *streams;
+}
+
+// Callers that wait in wait_until_passed().
+std::condition_variable& somebody_passed() {
+  static auto* condition = new std::condition_variable;
+  return *condition;
+}
+int waiting_callers = 0;           // guarded by scheduler_mutex()
+size_t entries_everywhere = 0;     // queued or running; guarded by scheduler_mutex()
+std::atomic<int64_t> usual_ns{0};  // how long tasks take, the later ones counting more
+
+int64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1000000000} + now.tv_nsec;
+}
+
+bool is_pending(const MarkPointer& mark) { return mark && !mark->passed; }
+
+bool all_passed_locked(const std::vector<MarkPointer>& marks) {
+  return std::none_of(marks.begin(), marks.end(), is_pending);
+}
+
+void pass_locked(const MarkPointer& mark) {
+  if (mark->passed) return;
+  mark->passed = true;
+  mark->time = now_ns();
+  std::vector<std::shared_ptr<CUstream_st>> streams;
+  for (const auto& waiting : mark->waiting)
+    if (auto stream = waiting.lock()) streams.push_back(std::move(stream));
+  mark->waiting.clear();
+  // Who was given the higher priority (the lower number) is woken first.
+  std::stable_sort(streams.begin(), streams.end(),
+                   [](const auto& a, const auto& b) { return a->priority < b->priority; });
+  for (const auto& stream : streams) stream->wake.notify_one();
+  if (waiting_callers) somebody_passed().notify_all();
+}
+
+void forget(const std::shared_ptr<CUstream_st>& stream) {
+  auto& all = everyone();
+  all.erase(std::remove(all.begin(), all.end(), stream), all.end());
+}
+
+CUresult run(const Task& task, CUcontext context) {
+  if (!task.run) return CUDA_SUCCESS;
+  if (context->error.load() != CUDA_SUCCESS && !task.even_if_broken) return CUDA_SUCCESS;  // dropped
+  return task.run();
+}
+
+void work_off(std::shared_ptr<CUstream_st> stream) {
+  set_current(stream->context);
+  settings::Chooser chooser(stream->id);
+  std::unique_lock lock(scheduler_mutex());
+  for (;;) {
+    stream->wake.wait(lock, [&] {
+      if (ending) return false;
+      return stream->queue.empty() ? stream->is_leaving : all_passed_locked(stream->queue.front().after);
+    });
+    if (stream->queue.empty()) break;
+    CUstream_st::Entry entry = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    bool others_are_busy = entries_everywhere > stream->queue.size() + 1;
+    lock.unlock();
+    if (entry.task.run) {
+      hold(&chooser, others_are_busy);
+      int64_t begin = now_ns();
+      CUresult error = run(entry.task, stream->context);
+      if (error != CUDA_SUCCESS)
+        break_context(stream->context, error, std::string("a ") + std::string(entry.task.kind) + " failed");
+      usual_ns = (usual_ns * 7 + (now_ns() - begin)) / 8;
+    }
+    entry.task = {};  // what it owns goes before anybody hears that it is done
+    lock.lock();
+    --entries_everywhere;
+    pass_locked(entry.mark);
+  }
+  stream->has_worker = false;
+  forget(stream);
+}
+
+}  // namespace
+
+std::mutex& capture_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+std::mutex& scheduler_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+bool is_ending() { return ending; }
+
+void join_everyone(const std::shared_ptr<CUstream_st>& stream) { everyone().push_back(stream); }
+
+void leave(const std::shared_ptr<CUstream_st>& stream) {
+  stream->is_leaving = true;
+  if (stream->has_worker)
+    stream->wake.notify_one();
+  else
+    forget(stream);
+}
+
+MarkPointer enqueue(const std::shared_ptr<CUstream_st>& stream, Task task, std::vector<MarkPointer> after) {
+  auto mark = std::make_shared<Mark>();
+  std::lock_guard lock(scheduler_mutex());
+  for (const auto& other : everyone())
+    if (other != stream && other->context == stream->context &&
+        ((stream->is_legacy && other->blocks()) || (stream->blocks() && other->is_legacy)))
+      after.push_back(other->last);
+  after.erase(std::remove_if(after.begin(), after.end(), [](const auto& m) { return !is_pending(m); }),
+              after.end());
+  if (!task.run && after.empty() && !is_pending(stream->last)) {
+    stream->last = mark;
+    pass_locked(mark);
+    return mark;
+  }
+  for (const MarkPointer& other : after) other->waiting.push_back(stream);
+  stream->last = mark;
+  stream->queue.push_back({std::move(task), mark, std::move(after)});
+  ++entries_everywhere;
+  if (!stream->has_worker) {
+    stream->has_worker = true;
+    std::thread(work_off, stream).detach();
+  } else {
+    stream->wake.notify_one();
+  }
+  return mark;
+}
+
+std::vector<MarkPointer> marks_of(const std::shared_ptr<CUstream_st>& stream) {
+  std::vector<MarkPointer> marks;
+  std::lock_guard lock(scheduler_mutex());
+  if (is_pending(stream->last)) marks.push_back(stream->last);
+  if (stream->is_legacy)
+    for (const auto& other : everyone())
+      if (other->context == stream->context && other->blocks() && is_pending(other->last))
+        marks.push_back(other->last);
+  return marks;
+}
+
+std::vector<MarkPointer> marks_of_all(CUcontext context) {
+  std::vector<MarkPointer> marks;
+  std::lock_guard lock(scheduler_mutex());
+  for (const auto& stream : everyone())
+    if (stream->context == context && is_pending(stream->last)) marks.push_back(stream->last);
+  return marks;
+}
+
+bool all_passed(const std::vector<MarkPointer>& marks) {
+  std::lock_guard lock(scheduler_mutex());
+  return all_passed_locked(marks);
+}
+
+void pass(const MarkPointer& mark) {
+  std::lock_guard lock(scheduler_mutex());
+  pass_locked(mark);
+}
+
+void wait_until_passed(const std::vector<MarkPointer>& marks, CUcontext context) {
+  std::unique_lock lock(scheduler_mutex());
+  ++waiting_callers;
+  // Who breaks a context or ends the process does not know of the waiting: they look from time to time.
+  while (!all_passed_locked(marks) && context->error.load() == CUDA_SUCCESS && !ending)
+    somebody_passed().wait_for(lock, std::chrono::milliseconds(20));
+  --waiting_callers;
+}
+
+void hold(settings::Chooser* chooser, bool others_are_busy) {
+  if (!chooser->random()) return;
+  // Where others have work, every second task waits up to twice as long as tasks usually take here, so that
+  // one that ought to wait for another and does not is now earlier, now later than it. Else every fourth a
+  // little: the host is there too.
+  if (chooser->pick(others_are_busy ? 2 : 4) != 0) return;
+  constexpr int64_t kLittle = 300'000, kMost = 20'000'000;
+  int64_t most = others_are_busy ? std::min(2 * usual_ns.load() + kLittle, kMost) : kLittle;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(chooser->pick(static_cast<uint32_t>(most))));
+}
+
+}  // namespace cropdl::device
