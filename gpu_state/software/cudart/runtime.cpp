@@ -1,0 +1,183 @@
+// Which context a thread works in (runtime.h).
+#include "gpu_state/software/cudart/runtime.h"
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "gpu_state/software/cudart/devices.h"
+
+namespace cropdl::cudart {
+namespace {
+
+struct Primary {
+  CUcontext context = nullptr;
+  bool is_retained = false;
+};
+
+// Never taken down: other libraries' destructors call the runtime after ours would have run.
+std::mutex& mutex() {
+  static auto* made = new std::mutex;
+  return *made;
+}
+std::vector<Primary>& primaries() {
+  static auto* made = new std::vector<Primary>;
+  return *made;
+}
+
+std::atomic<unsigned> resets{0};
+
+struct Thread {
+  int device = -1;  // nobody has chosen one
+  std::vector<int> valid;
+  cudaError_t last = cudaSuccess;
+  CUcontext seen = nullptr;  // what was current and good when `resets` was `at`
+  unsigned at = 0;
+};
+thread_local Thread thread;
+
+cudaError_t make_current(int device) {
+  CUcontext context = nullptr;
+  const cudaError_t error = primary_context(device, &context);
+  if (error != cudaSuccess) return error;
+  return as_error(cuCtxSetCurrent(context));
+}
+
+// Whether `context` was a primary one that cudaDeviceReset has taken down; which is told by `device`.
+bool was_reset(CUcontext context, int* device) {
+  const std::lock_guard lock(mutex());
+  for (size_t i = 0; i < primaries().size(); i++)
+    if (primaries()[i].context == context && !primaries()[i].is_retained) {
+      *device = static_cast<int>(i);
+      return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+cudaError_t start() {
+  static const CUresult result = cuInit(0);
+  return as_error(result);
+}
+
+cudaError_t enter() {
+  if (const cudaError_t error = start(); error != cudaSuccess) return error;
+  CUcontext context = nullptr;
+  if (const CUresult result = cuCtxGetCurrent(&context); result != CUDA_SUCCESS) return as_error(result);
+  const unsigned now = resets.load(std::memory_order_acquire);
+  if (context && context == thread.seen && thread.at == now) return cudaSuccess;
+  int device = -1;
+  if (!context || was_reset(context, &device)) {
+    const cudaError_t error = make_current(context ? device : current_device());
+    if (error != cudaSuccess) return error;
+    cuCtxGetCurrent(&context);
+  }
+  thread.seen = context;
+  thread.at = now;
+  return cudaSuccess;
+}
+
+bool is_sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorExternalDevice:
+      return true;
+    default:
+      return false;
+  }
+}
+
+cudaError_t answer(cudaError_t error) {
+  if (error != cudaSuccess && error != cudaErrorNotReady) thread.last = error;
+  return error;
+}
+
+int current_device() {
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  if (cuCtxGetCurrent(&context) == CUDA_SUCCESS && context && cuCtxGetDevice(&device) == CUDA_SUCCESS)
+    return device;
+  if (thread.device >= 0) return thread.device;
+  return thread.valid.empty() ? 0 : thread.valid.front();
+}
+
+cudaError_t is_device(int ordinal) {
+  int count = 0;
+  if (const CUresult result = cuDeviceGetCount(&count); result != CUDA_SUCCESS) return as_error(result);
+  return ordinal >= 0 && ordinal < count ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t primary_context(int device, CUcontext* context) {
+  if (const cudaError_t error = is_device(device); error != cudaSuccess) return error;
+  const std::lock_guard lock(mutex());
+  if (primaries().size() <= static_cast<size_t>(device)) primaries().resize(device + 1);
+  Primary& primary = primaries()[device];
+  if (!primary.is_retained) {
+    const CUresult result = cuDevicePrimaryCtxRetain(&primary.context, device);
+    if (result != CUDA_SUCCESS) return as_error(result);
+    primary.is_retained = true;
+  }
+  *context = primary.context;
+  return cudaSuccess;
+}
+
+OnDevice::OnDevice(int device) {
+  CUcontext context = nullptr;
+  error_ = start();
+  if (error_ == cudaSuccess) error_ = primary_context(device, &context);
+  if (error_ == cudaSuccess) error_ = as_error(cuCtxPushCurrent(context));
+}
+
+OnDevice::~OnDevice() {
+  CUcontext context = nullptr;
+  if (error_ == cudaSuccess) cuCtxPopCurrent(&context);
+}
+
+cudaError_t choose_device(int device) {
+  if (const cudaError_t error = is_device(device); error != cudaSuccess) return error;
+  thread.device = device;
+  return make_current(device);
+}
+
+void prefer_devices(const int* devices, int count) { thread.valid.assign(devices, devices + count); }
+
+cudaError_t reset_device(int device) {
+  // The current context, if it is the one that goes, is no longer usable; the next call makes another.
+  CUcontext context = nullptr;
+  cuCtxGetCurrent(&context);
+  const cudaError_t error = as_error(cuDevicePrimaryCtxReset(device));
+  const std::lock_guard lock(mutex());
+  thread.device = device;
+  if (primaries().size() > static_cast<size_t>(device)) {
+    if (primaries()[device].context == context) cuCtxSetCurrent(nullptr);
+    primaries()[device].is_retained = false;
+  }
+  resets.fetch_add(1, std::memory_order_release);
+  thread.last = cudaSuccess;
+  return error;
+}
+
+}  // namespace cropdl::cudart
+
+using namespace cropdl::cudart;
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t last = thread.last;
+  if (!is_sticky(last)) thread.last = cudaSuccess;
+  return last;
+}
+
+cudaError_t cudaPeekAtLastError() { return thread.last; }
+}

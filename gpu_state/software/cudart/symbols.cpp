@@ -1,0 +1,221 @@
+// Registration and look-up (symbols.h). The exports with two underscores are called by code that nvcc makes;
+// no header of the toolkit's public part declares them.
+#include "gpu_state/software/cudart/symbols.h"
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "gpu_state/software/cudart/runtime.h"
+
+namespace cropdl::cudart {
+namespace {
+
+struct Managed {
+  void** slot;  // where the host's code keeps the address of the variable
+  std::string name;
+};
+
+// One __cudaRegisterFatBinary: its handle is this structure's address.
+struct FatBinary {
+  const void* wrapper = nullptr;  // __fatBinC_Wrapper_t, which the driver understands
+  std::mutex mutex;               // loads it once
+  CUlibrary library = nullptr;
+  std::vector<Managed> managed;
+};
+
+struct Kernel {
+  FatBinary* binary;
+  std::string name;
+  CUkernel kernel = nullptr;
+};
+
+struct Variable {
+  FatBinary* binary;
+  std::string name;
+  bool is_managed = false;
+  size_t size = 0;
+};
+
+// A host address may be registered by several fat binaries (a template's kernel in several objects): the
+// first one counts, as NVIDIA's runtime says.
+struct Registry {
+  std::mutex mutex;
+  std::list<FatBinary> binaries;
+  std::unordered_map<const void*, std::deque<Kernel>> kernels;
+  std::unordered_map<const void*, std::deque<Variable>> variables;
+  std::unordered_map<CUfunction, const void*> symbols;
+};
+
+// Made by the first constructor of the program that registers something, never taken down.
+Registry& registry() {
+  static auto* made = new Registry;
+  return *made;
+}
+
+CUresult fill_slots(const FatBinary& binary) {
+  for (const Managed& variable : binary.managed) {
+    CUdeviceptr address = 0;
+    size_t size = 0;
+    const CUresult result = cuLibraryGetManaged(&address, &size, binary.library, variable.name.c_str());
+    if (result != CUDA_SUCCESS) return result;
+    *variable.slot = as_pointer(address);
+  }
+  return CUDA_SUCCESS;
+}
+
+cudaError_t load(FatBinary& binary) {
+  const std::lock_guard lock(binary.mutex);
+  if (binary.library) return cudaSuccess;
+  CUlibrary library = nullptr;
+  CUresult result = cuLibraryLoadData(&library, binary.wrapper, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (result != CUDA_SUCCESS) return as_error(result);
+  binary.library = library;
+  return as_error(fill_slots(binary));
+}
+
+// Entries stay where they are until their fat binary goes; a program that unloads code that runs is lost on a
+// device too.
+template <class Entry>
+Entry* find(std::unordered_map<const void*, std::deque<Entry>>& map, const void* symbol) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = map.find(symbol);
+  return found == map.end() || found->second.empty() ? nullptr : &found->second.front();
+}
+
+cudaError_t resolve(Kernel& kernel) {
+  if (const cudaError_t error = load(*kernel.binary); error != cudaSuccess) return error;
+  const std::lock_guard lock(kernel.binary->mutex);
+  if (kernel.kernel) return cudaSuccess;
+  const CUresult result = cuLibraryGetKernel(&kernel.kernel, kernel.binary->library, kernel.name.c_str());
+  return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : as_error(result);
+}
+
+template <class Entry>
+void forget(std::unordered_map<const void*, std::deque<Entry>>& map, const FatBinary* binary) {
+  for (auto entry = map.begin(); entry != map.end();) {
+    std::erase_if(entry->second, [&](const Entry& one) { return one.binary == binary; });
+    entry = entry->second.empty() ? map.erase(entry) : std::next(entry);
+  }
+}
+
+FatBinary* binary_of(void** handle) { return reinterpret_cast<FatBinary*>(handle); }
+
+}  // namespace
+
+cudaError_t kernel_of(const void* symbol, CUkernel* kernel) {
+  if (Kernel* found = find(registry().kernels, symbol)) {
+    const cudaError_t error = resolve(*found);
+    *kernel = found->kernel;
+    return error;
+  }
+  // A handle: the driver knows which there are.
+  CUlibrary library = nullptr;
+  *kernel = static_cast<CUkernel>(const_cast<void*>(symbol));
+  return symbol && cuKernelGetLibrary(&library, *kernel) == CUDA_SUCCESS ? cudaSuccess
+                                                                         : cudaErrorInvalidDeviceFunction;
+}
+
+cudaError_t function_of(const void* symbol, CUfunction* function) {
+  CUkernel kernel = nullptr;
+  cudaError_t error = kernel_of(symbol, &kernel);
+  if (error == cudaSuccess) {
+    error = as_error(cuKernelGetFunction(function, kernel));
+    if (error == cudaSuccess) {
+      const std::lock_guard lock(registry().mutex);
+      registry().symbols[*function] = symbol;
+    }
+    return error;
+  }
+  if (error != cudaErrorInvalidDeviceFunction || find(registry().kernels, symbol)) return error;
+  CUfunctionLoadingState state;
+  *function = static_cast<CUfunction>(const_cast<void*>(symbol));
+  return symbol && cuFuncIsLoaded(&state, *function) == CUDA_SUCCESS ? cudaSuccess
+                                                                     : cudaErrorInvalidDeviceFunction;
+}
+
+const void* symbol_of(CUfunction function) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().symbols.find(function);
+  return found == registry().symbols.end() ? nullptr : found->second;
+}
+
+cudaError_t variable_of(const void* symbol, CUdeviceptr* address, size_t* size) {
+  Variable* variable = find(registry().variables, symbol);
+  if (!variable) return cudaErrorInvalidSymbol;
+  if (const cudaError_t error = load(*variable->binary); error != cudaSuccess) return error;
+  const char* name = variable->name.c_str();
+  const CUlibrary library = variable->binary->library;
+  const CUresult result = variable->is_managed ? cuLibraryGetManaged(address, size, library, name)
+                                               : cuLibraryGetGlobal(address, size, library, name);
+  return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidSymbol : as_error(result);
+}
+
+}  // namespace cropdl::cudart
+
+using namespace cropdl::cudart;
+
+extern "C" {
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  const std::lock_guard lock(registry().mutex);
+  FatBinary& binary = registry().binaries.emplace_back();
+  binary.wrapper = wrapper;
+  return reinterpret_cast<void**>(&binary);
+}
+
+void __cudaRegisterFatBinaryEnd(void**) {}
+
+void __cudaUnregisterFatBinary(void** handle) {
+  FatBinary* binary = binary_of(handle);
+  CUlibrary library = nullptr;
+  {
+    const std::lock_guard lock(registry().mutex);
+    library = binary->library;
+    forget(registry().kernels, binary);
+    forget(registry().variables, binary);
+    registry().binaries.remove_if([&](const FatBinary& one) { return &one == binary; });
+  }
+  if (library) cuLibraryUnload(library);
+}
+
+void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*,
+                            dim3*, dim3*, int*) {
+  const std::lock_guard lock(registry().mutex);
+  registry().kernels[host].push_back({binary_of(handle), name, nullptr});
+}
+
+void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t size, int, int) {
+  const std::lock_guard lock(registry().mutex);
+  registry().variables[host].push_back({binary_of(handle), name, false, size});
+}
+
+// The host's code reaches such a variable through a pointer of its own, whose address stands for it.
+void __cudaRegisterManagedVar(void** handle, void** slot, char*, const char* name, int, size_t size, int,
+                              int) {
+  const std::lock_guard lock(registry().mutex);
+  binary_of(handle)->managed.push_back({slot, name});
+  registry().variables[slot].push_back({binary_of(handle), name, true, size});
+}
+
+// Called before the host's code first touches a managed variable of that fat binary.
+char __cudaInitModule(void** handle) {
+  run([&] { return load(*binary_of(handle)); });
+  return 1;
+}
+
+// What a launch keeps in a static of its stub: valid in all contexts and after a reset. If the kernel cannot
+// be had, the launch itself is to say why, so its symbol is handed back then.
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* symbol) {
+  *kernel = static_cast<cudaKernel_t>(const_cast<void*>(symbol));
+  CUkernel found = nullptr;
+  const cudaError_t error = enter();
+  if (error != cudaSuccess || kernel_of(symbol, &found) != cudaSuccess) return cudaSuccess;
+  *kernel = found;
+  return cudaSuccess;
+}
+}
