@@ -39,20 +39,6 @@ cudaError_t between_hosts(void* destination, const void* source, size_t count, C
   return as_copy(destination, count, source, count, count, 1, cudaMemcpyHostToHost, copy);
 }
 
-cudaError_t copy_peers(void* destination, int to, const void* source, int from, size_t count, CUstream stream,
-                       bool waits) {
-  return run([&] {
-    CUcontext source_context = nullptr, destination_context = nullptr;
-    cudaError_t error = primary_context(from, &source_context);
-    if (error == cudaSuccess) error = primary_context(to, &destination_context);
-    if (error != cudaSuccess) return error;
-    return as_error(waits ? cuMemcpyPeer(as_device(destination), destination_context, as_device(source),
-                                         source_context, count)
-                          : cuMemcpyPeerAsync(as_device(destination), destination_context, as_device(source),
-                                              source_context, count, stream));
-  });
-}
-
 }  // namespace
 
 extern "C" {
@@ -80,15 +66,6 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t count,
     const cudaError_t error = between_hosts(destination, source, count, &copy);
     return error == cudaSuccess ? as_error(cuMemcpy2DAsync(&copy, stream)) : error;
   });
-}
-
-cudaError_t cudaMemcpyPeer(void* destination, int to, const void* source, int from, size_t count) {
-  return copy_peers(destination, to, source, from, count, nullptr, true);
-}
-
-cudaError_t cudaMemcpyPeerAsync(void* destination, int to, const void* source, int from, size_t count,
-                                cudaStream_t stream) {
-  return copy_peers(destination, to, source, from, count, stream, false);
 }
 
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, size_t count, size_t offset,
