@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "gpu_state/software/device/callbacks.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/settings/settings.h"
@@ -129,7 +130,10 @@ CUresult initialize() {
   return state.load() == State::kNoDevice ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
-CUresult initialized() { return state.load() == State::kReady ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED; }
+CUresult initialized() {
+  if (inside_callback()) return CUDA_ERROR_NOT_PERMITTED;  // cuLaunchHostFunc: its functions make no calls
+  return state.load() == State::kReady ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
 
 int count() { return state.load() == State::kReady ? static_cast<int>(devices().size()) : 0; }
 

@@ -66,6 +66,9 @@ CUresult own_stream(CUcontext context, std::shared_ptr<CUstream_st>* stream) {
   return error;
 }
 
+[[maybe_unused]] const bool kGoWithTheirContext =
+    when_a_context_ends(Keeper::kStreams, destroy_streams_and_events);
+
 CUresult staying_error(CUcontext context) { return static_cast<CUresult>(context->error.load()); }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct KernelWork {
   uint32_t shared = 0;
   bool cooperative = false;
   std::vector<std::byte> parameters;
+  std::vector<CUlaunchAttribute> attributes;  // as they were given, for those who ask a node
 };
 
 // Host and device memory are told apart by their addresses; `kind` is what the caller said, which memory.cpp
