@@ -40,8 +40,10 @@ struct Instruction {
 };
 static_assert(sizeof(Instruction) == 64, "one line of the cache");
 
-// What a place holds: it says how wide the register is and how a literal is read.
-enum class Kind : uint8_t { kNone, kPred, k16, k32, k64, k128, kF16, kF32, kF64 };
+// What a place holds: it says how wide the register is and how a literal is read. kCarry is no operand of the
+// text but the carry flag of add.cc and its like: one predicate per frame, whose place the lowering puts into
+// operands[] where the row names it (a destination, a source or both).
+enum class Kind : uint8_t { kNone, kPred, k16, k32, k64, k128, kF16, kF32, kF64, kCarry };
 
 // One line of the table: "add.rn.ftz.f32" with what it takes and what it does. Vectors of registers are
 // counted one by one. Several rows may have one opcode: the one is taken whose numbers of operands and widths

@@ -1,0 +1,84 @@
+// Builds the table of data-processing rows from the entries of the instruction set that this processor has.
+#include <deque>
+#include <string>
+
+#include "gpu_state/software/engine/data/tables.h"
+
+namespace cropdl::engine {
+namespace {
+
+std::string substituted(const Entry& entry) {
+  std::string result;
+  for (const char* at = entry.opcode; *at; ++at) {
+    if (*at == '$')
+      result += entry.first;
+    else if (*at == '#')
+      result += entry.second;
+    else
+      result += *at;
+  }
+  return result;
+}
+
+// Calls `each` with every expansion of {a|b}; alternatives hold no braces.
+template <class Each>
+void expand(const std::string& pattern, const Each& each) {
+  const size_t open = pattern.find('{');
+  if (open == std::string::npos) return each(pattern);
+  const size_t close = pattern.find('}', open);
+  for (size_t from = open + 1; from <= close;) {
+    const size_t to = std::min(pattern.find('|', from), close);
+    expand(pattern.substr(0, open) + pattern.substr(from, to - from) + pattern.substr(close + 1), each);
+    from = to + 1;
+  }
+}
+
+std::vector<Kind> counted(const Kind* kinds, size_t limit) {
+  size_t count = 0;
+  while (count < limit && kinds[count] != Kind::kNone) ++count;
+  return {kinds, kinds + count};
+}
+
+struct Table {
+  std::deque<std::string> opcodes;  // what the rows' views look at
+  std::vector<Row> rows;
+
+  void add(const Entries& entries) {
+    for (size_t i = 0; i < entries.count; ++i) {
+      const Entry& entry = entries.first[i];
+      expand(substituted(entry), [&](const std::string& opcode) {
+        opcodes.push_back(opcode);
+        rows.push_back({opcodes.back(), counted(entry.destinations, std::size(entry.destinations)),
+                        counted(entry.sources, std::size(entry.sources)), entry.execute, entries.what});
+      });
+    }
+  }
+};
+
+Table table() {
+  Table result;
+#define CROPDL_DATA_ADD(target)                                                                             \
+  for (auto entries : {target::integer, target::logic, target::compare, target::floating, target::convert}) \
+  result.add(entries())
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma"))
+    CROPDL_DATA_ADD(avx512);
+  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
+           __builtin_cpu_supports("lzcnt"))
+    CROPDL_DATA_ADD(avx2);
+  else
+    CROPDL_DATA_ADD(baseline);
+#undef CROPDL_DATA_ADD
+  return result;
+}
+
+}  // namespace
+
+const std::vector<Row>& data_rows() {
+  static const Table made = table();
+  return made.rows;
+}
+
+}  // namespace cropdl::engine

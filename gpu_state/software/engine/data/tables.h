@@ -1,0 +1,22 @@
+// The tables of entries there are, one function per file and instruction set. rows.cpp takes those of the
+// best instruction set that the processor has.
+#pragma once
+
+#include "gpu_state/software/engine/data/entry.h"
+
+namespace cropdl::engine {
+
+#define CROPDL_DATA_TABLES(target) \
+  namespace target {               \
+  Entries integer();               \
+  Entries logic();                 \
+  Entries compare();               \
+  Entries floating();              \
+  Entries convert();               \
+  }
+CROPDL_DATA_TABLES(baseline)
+CROPDL_DATA_TABLES(avx2)
+CROPDL_DATA_TABLES(avx512)
+#undef CROPDL_DATA_TABLES
+
+}  // namespace cropdl::engine
