@@ -42,6 +42,21 @@ bool has_too_many_threads(const dim3& block) {
 
 }  // namespace
 
+CUlaunchConfig as_config(const cudaLaunchConfig_t& config) {
+  CUlaunchConfig wanted = {};
+  wanted.gridDimX = config.gridDim.x;
+  wanted.gridDimY = config.gridDim.y;
+  wanted.gridDimZ = config.gridDim.z;
+  wanted.blockDimX = config.blockDim.x;
+  wanted.blockDimY = config.blockDim.y;
+  wanted.blockDimZ = config.blockDim.z;
+  wanted.sharedMemBytes = static_cast<unsigned>(config.dynamicSmemBytes);
+  wanted.hStream = config.stream;
+  wanted.attrs = same<CUlaunchAttribute>(config.attrs);
+  wanted.numAttrs = config.numAttrs;
+  return wanted;
+}
+
 cudaError_t launch_error(CUresult result, const dim3& grid, const dim3& block) {
   if (result != CUDA_ERROR_INVALID_VALUE) return as_error(result);
   if (is_beyond(grid, kGridLimits) || is_beyond(block, kBlockLimits) || has_too_many_threads(block))

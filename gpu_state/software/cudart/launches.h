@@ -10,4 +10,7 @@ namespace cropdl::cudart {
 // the block's size that no launch on this device can have.
 cudaError_t launch_error(CUresult result, const dim3& grid, const dim3& block);
 
+// The launch attributes are the same structures.
+CUlaunchConfig as_config(const cudaLaunchConfig_t& config);
+
 }  // namespace cropdl::cudart

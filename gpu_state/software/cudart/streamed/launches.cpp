@@ -51,17 +51,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* sy
     if (const cudaError_t error = function_of(symbol, &function); error != cudaSuccess) return error;
     if (config->dynamicSmemBytes != static_cast<unsigned>(config->dynamicSmemBytes))
       return cudaErrorInvalidValue;
-    CUlaunchConfig wanted = {};
-    wanted.gridDimX = config->gridDim.x;
-    wanted.gridDimY = config->gridDim.y;
-    wanted.gridDimZ = config->gridDim.z;
-    wanted.blockDimX = config->blockDim.x;
-    wanted.blockDimY = config->blockDim.y;
-    wanted.blockDimZ = config->blockDim.z;
-    wanted.sharedMemBytes = static_cast<unsigned>(config->dynamicSmemBytes);
-    wanted.hStream = config->stream;
-    wanted.attrs = same<CUlaunchAttribute>(config->attrs);
-    wanted.numAttrs = config->numAttrs;
+    const CUlaunchConfig wanted = as_config(*config);
     const CUresult result = cuLaunchKernelEx(&wanted, function, arguments, nullptr);
     return launch_error(result, config->gridDim, config->blockDim);
   });
