@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "gpu_state/software/cudart/devices.h"
+#include "gpu_state/software/cudart/refused.h"
+#include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::cudart {
 namespace {
@@ -100,6 +102,11 @@ bool is_sticky(cudaError_t error) {
 cudaError_t answer(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) thread.last = error;
   return error;
+}
+
+int refuse(const char* name) {
+  settings::say_not_built(name);
+  return answer(cudaErrorNotSupported);
 }
 
 int current_device() {

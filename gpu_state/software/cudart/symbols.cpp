@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpu_state/software/cudart/refused.h"
 #include "gpu_state/software/cudart/runtime.h"
 
 namespace cropdl::cudart {
@@ -201,6 +202,10 @@ void __cudaRegisterManagedVar(void** handle, void** slot, char*, const char* nam
   binary_of(handle)->managed.push_back({slot, name});
   registry().variables[slot].push_back({binary_of(handle), name, true, size});
 }
+
+// A variable of the host's that kernels are to reach by name: only where the device works in the host's own
+// page tables.
+void __cudaRegisterHostVar(void**, const char* name, char*, size_t) { refuse(name); }
 
 // Called before the host's code first touches a managed variable of that fat binary.
 char __cudaInitModule(void** handle) {
