@@ -8,27 +8,66 @@
 #include <cstdint>
 #include <memory>
 
+#include "gpu_state/software/device/allocation.h"
 #include "gpu_state/software/engine/memory_view.h"
 
 namespace cropdl::device {
+
+class AccessTable;
 
 class Memory {
  public:
   explicit Memory(int ordinal);
   ~Memory();
-  // Alignment as the driver's: 256 bytes at least, sizes above 1 MiB begin at 2 MiB. Freed memory is
-  // overwritten with a pattern and its addresses rest a while before they are given again.
-  // CUDA_ERROR_OUT_OF_MEMORY beyond the device's size.
-  CUresult allocate(size_t size, CUdeviceptr* address);
-  CUresult release(
-      CUdeviceptr address);  // CUDA_ERROR_INVALID_VALUE: it is not the beginning of an allocation
+  Memory(const Memory&) = delete;
+
+  // Alignment as the driver's: 256 bytes at least, large ones begin at 2 MiB. Exactly `size` bytes may be
+  // accessed; they contain Area's pattern. CUDA_ERROR_OUT_OF_MEMORY beyond the device's size, which is
+  // counted in pages of 2 MiB. `kind`: kDevice or kModule.
+  CUresult allocate(size_t size, CUdeviceptr* address, CUcontext context = nullptr,
+                    MemoryKind kind = MemoryKind::kDevice);
+  // CUDA_ERROR_INVALID_VALUE: it is not the beginning of an allocation of that kind on this device. Whoever
+  // calls has waited for the device.
+  CUresult release(CUdeviceptr address, MemoryKind kind = MemoryKind::kDevice);
   size_t free_bytes() const;
   size_t total_bytes() const;
   const engine::MemoryView& view() const;
 
- private:
+  // The memory that a context leaves behind when it is destroyed: its allocations, of the host's memory too.
+  static void release_all(CUcontext context);
+
+  // Whether kernels here may access what cuMemAlloc hands out there (cuCtxEnablePeerAccess); pools and
+  // mappings have accesses of their own.
+  void allow_peer(Memory& peer, bool allowed);
+  bool peer_allowed(const Memory& peer) const;
+
+  // Bytes for malloc in kernels. CUDA_ERROR_INVALID_VALUE once a kernel has used it.
+  CUresult set_kernel_heap(size_t size);
+  size_t kernel_heap() const;
+
   struct Body;
+  Body& body() { return *body_; }
+
+ private:
   std::unique_ptr<Body> body_;
 };
+
+// The memory of a device that was made; null: none.
+Memory* memory_of(int ordinal);
+
+// Memory of the host, page-aligned, that all devices may access: cuMemHostAlloc. Flags are kept.
+CUresult allocate_pinned(size_t size, unsigned flags, CUcontext context, int device, void** address);
+CUresult release_pinned(void* address);
+// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, …_NOT_REGISTERED, CUDA_ERROR_INVALID_VALUE for what cannot be
+// accessed.
+CUresult register_host(void* address, size_t size, unsigned flags, CUcontext context, int device);
+CUresult unregister_host(void* address);
+
+// Managed memory, that all devices and the host may access. `kind`: kManaged, or kModule for __managed__.
+CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address);
+CUresult release_managed(CUdeviceptr address);
+
+// CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
+CUresult set_sync_memops(CUdeviceptr address, bool on);
 
 }  // namespace cropdl::device

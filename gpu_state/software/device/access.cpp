@@ -1,0 +1,61 @@
+#include "gpu_state/software/device/access.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/say.h"
+#include "gpu_state/software/device/area.h"
+#include "gpu_state/software/device/memory_state.h"
+
+namespace cropdl::device {
+
+namespace {
+constexpr uint64_t kAddresses = uint64_t{1} << 47;  // that a process may have
+constexpr uint8_t kOwn = AccessTable::kRead | AccessTable::kWrite;
+}  // namespace
+
+AccessTable::AccessTable() {
+  void* got = ::mmap(nullptr, kAddresses / kPage, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) {
+    say("software GPU: 64 MiB of addresses cannot be had: is there a limit on addresses (ulimit -v)?");
+    std::_Exit(1);
+  }
+  pages_ = static_cast<uint8_t*>(got);
+}
+
+uint8_t AccessTable::at(uint64_t address) const {
+  return address < kAddresses ? __atomic_load_n(&pages_[address / kPage], __ATOMIC_RELAXED) : uint8_t{0};
+}
+
+void AccessTable::set(uint64_t begin, uint64_t size, uint8_t bits) {
+  for (uint64_t page = begin / kPage; page < (begin + size) / kPage; ++page)
+    __atomic_store_n(&pages_[page], static_cast<uint8_t>((pages_[page] & ~kOwn) | bits), __ATOMIC_RELAXED);
+}
+
+void AccessTable::mark_registered(uint64_t begin, uint64_t size, bool there) {
+  for (uint64_t page = begin / kPage; page <= (begin + size - 1) / kPage; ++page)
+    __atomic_store_n(&pages_[page],
+                     static_cast<uint8_t>(there ? pages_[page] | kRegistered : pages_[page] & ~kRegistered),
+                     __ATOMIC_RELAXED);
+}
+
+bool AccessTable::allows(uint64_t address, uint64_t size, bool write) const {
+  if (size == 0) return true;
+  if (address >= kAddresses || size > kAddresses - address) return false;
+  const uint8_t wanted = write ? kWrite : kRead;
+  const Area& area = Area::get();
+  const uint64_t end = address + size;
+  for (uint64_t at_ = address; at_ < end;) {
+    const uint64_t next = std::min(end, (at_ / kPage + 1) * kPage);
+    const uint8_t bits = at(at_);
+    const bool given = bits & wanted && (!area.contains(at_) || area.accessible(at_, next - at_));
+    if (!given && !(bits & kRegistered && registered_allows(at_, next - at_, write))) return false;
+    at_ = next;
+  }
+  return true;
+}
+
+}  // namespace cropdl::device

@@ -1,0 +1,30 @@
+// What a device may access outside its own memory and the common one: peers' memory, what cuMemMap mapped
+// anywhere, memory of the host that was registered. One byte per 2 MiB of the process's addresses, so that
+// the arena of a program that maps all its memory itself stays cheap to check. Read by kernels without a
+// lock; written under memory_lock().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cropdl::device {
+
+class AccessTable {
+ public:
+  enum : uint8_t {
+    kRead = 1,  // all of the page, by its bytes in the area's shadow if it is in the area
+    kWrite = 2,
+    kRegistered = 4,  // some of it: ask the list of what is registered
+  };
+  AccessTable();
+
+  void set(uint64_t begin, uint64_t size, uint8_t bits);  // replaces kRead and kWrite; whole pages
+  void mark_registered(uint64_t begin, uint64_t size, bool there);
+  bool allows(uint64_t address, uint64_t size, bool write) const;
+  uint8_t at(uint64_t address) const;
+
+ private:
+  uint8_t* pages_;
+};
+
+}  // namespace cropdl::device

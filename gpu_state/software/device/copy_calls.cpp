@@ -1,0 +1,60 @@
+// What the calls for copies and fills do at once, what they hand to the stream, and what they wait for.
+#include <utility>
+
+#include "gpu_state/software/device/copies.h"
+
+namespace cropdl::device {
+
+namespace {
+
+// Pageable memory up to this is taken at the call; more is read while the caller waits.
+constexpr uint64_t kMostStaged = 64 << 20;
+
+CUresult submit_and_wait(CUstream stream, Work work) {
+  if (CUresult error = submit(stream, std::move(work))) return error;
+  return wait_for(stream);
+}
+
+}  // namespace
+
+CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
+  if (!asynchronous)
+    if (CUresult error = unsafe_while_capturing()) return error;
+  CopyFacts facts;
+  if (CUresult error = examine(work.copy, &facts)) return error;
+  const Side &from = facts.source, &to = facts.destination;
+  // A node reads and writes the host's memory when the graph runs.
+  if (asynchronous && is_captured(stream)) return submit(stream, std::move(work));
+  if (facts.bytes == 0) return CUDA_SUCCESS;
+  if (from.is_host() && to.is_host()) return submit_and_wait(stream, std::move(work));
+  if (from.where == Where::kPageable) {
+    // "a stream sync is performed before the copy is initiated. The function will return once the pageable
+    // buffer has been copied to the staging memory"
+    if (!asynchronous)
+      if (CUresult error = wait_for(stream)) return error;
+    if (facts.bytes > kMostStaged) return submit_and_wait(stream, std::move(work));
+    work.staged = std::make_shared<std::vector<std::byte>>();
+    if (!stage(work.copy, work.staged.get())) return CUDA_ERROR_INVALID_VALUE;
+    const bool waits = !asynchronous && to.sync_memops;
+    return waits ? submit_and_wait(stream, std::move(work)) : submit(stream, std::move(work));
+  }
+  bool waits = to.where == Where::kPageable;
+  if (!asynchronous)
+    waits = from.is_host() || to.is_host() || from.sync_memops || to.sync_memops;  // else device to device
+  return waits ? submit_and_wait(stream, std::move(work)) : submit(stream, std::move(work));
+}
+
+CUresult fill(const MemsetWork& work, CUstream stream, bool asynchronous) {
+  if (!asynchronous)
+    if (CUresult error = unsafe_while_capturing()) return error;
+  Side side;
+  if (CUresult error = examine(work, &side)) return error;
+  if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
+  // "The synchronous memset functions are asynchronous with respect to the host except when the target is
+  // pinned host memory or a Unified Memory region, in which case they are fully synchronous."
+  const bool waits =
+      !asynchronous && (side.where == Where::kPinned || side.where == Where::kManaged || side.sync_memops);
+  return waits ? submit_and_wait(stream, work) : submit(stream, work);
+}
+
+}  // namespace cropdl::device

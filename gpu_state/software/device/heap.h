@@ -1,0 +1,103 @@
+// Hands out pieces of a range of the area: small ones packed into pages by size, each with at least one byte
+// behind it that nobody may access; large ones on pages of their own. Everything under memory_lock().
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "gpu_state/software/device/allocation.h"
+#include "gpu_state/software/device/area.h"
+#include "gpu_state/software/device/places.h"
+
+namespace cropdl::device {
+
+class Heap;
+
+// Pages in a row: one allocation, or slots of one size.
+struct Chunk {
+  Heap* heap = nullptr;
+  uint64_t begin = 0, pages = 0;
+  uint32_t slot = 0;                      // bytes; 0: one allocation
+  uint32_t live = 0;                      // allocations
+  std::vector<Allocation*> allocations;   // by slot; null: nothing there
+  std::deque<uint16_t> vacant;            // slots, in the order in which they will be used
+  std::list<Chunk*>::iterator with_room;  // in the heap's list, if in_list
+  bool in_list = false;
+  std::list<std::unique_ptr<Chunk>>::iterator self;
+
+  // The allocation whose slot the address is in.
+  Allocation* at(uint64_t address) const {
+    return allocations[slot ? std::min<uint64_t>((address - begin) / slot, allocations.size() - 1) : 0];
+  }
+};
+
+// What pages are paid from.
+class Budget {
+ public:
+  virtual ~Budget() = default;
+  virtual bool charge(uint64_t bytes) = 0;
+  virtual void credit(uint64_t bytes) = 0;
+};
+
+class Heap {
+ public:
+  // Alignment: a power of two from 256 to 4096. Everything is referred to for as long as the heap lives.
+  Heap(Places& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment, uint64_t random);
+  ~Heap();
+  Heap(const Heap&) = delete;
+
+  // Not yet open for access. Null: neither budget nor addresses are left.
+  Allocation* allocate(uint64_t size);
+  // Closes it, poisons it and forgets it.
+  void release(Allocation* allocation);
+
+  // Whether that other device may access this heap's memory, now and what comes: CU_MEM_ACCESS_FLAGS_PROT_…
+  void set_access(int device, unsigned flags);
+  unsigned access(int device) const { return access_[static_cast<size_t>(device)]; }
+
+  // All allocations; the caller may release the one that it is shown.
+  template <class Visit>
+  void each(Visit visit) {
+    for (auto chunk = chunks_.begin(); chunk != chunks_.end();) {
+      Chunk* one = (chunk++)->get();
+      std::vector<Allocation*> present = one->allocations;
+      for (Allocation* allocation : present)
+        if (allocation) visit(allocation);
+    }
+  }
+
+ private:
+  struct Size {  // of slots
+    uint32_t bytes = 0;
+    std::list<Chunk*> with_room;
+    std::deque<std::pair<Chunk*, uint16_t>> resting;  // freed not long ago
+    uint32_t empty = 0;                               // chunks without an allocation that are kept
+  };
+  Chunk* new_chunk(uint64_t pages, uint32_t slot);
+  void retire(Chunk* chunk);
+  void show(const Chunk& chunk, bool there) const;
+  Allocation* allocate_slot(Size& size, uint64_t bytes);
+  void make_vacant(Size& size, Chunk* chunk, uint16_t slot);
+  Size& size_for(uint64_t bytes);
+  Allocation* made(uint64_t begin, uint64_t size) const;
+
+  Places& places_;
+  Budget& budget_;
+  const MemoryKind kind_;
+  const int device_;
+  uint64_t random_;
+  std::vector<Size> sizes_;
+  std::vector<uint8_t> size_of_;  // by bytes / 256
+  std::list<std::unique_ptr<Chunk>> chunks_;
+  std::array<unsigned, 16> access_{};
+};
+
+// The allocation around an address of the area; null: none. Under the lock.
+Allocation* allocation_at(uint64_t address);
+
+}  // namespace cropdl::device

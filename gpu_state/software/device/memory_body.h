@@ -1,0 +1,24 @@
+// The insides of a device's Memory, for the files that make it up.
+#pragma once
+
+#include "gpu_state/software/device/memory_state.h"
+
+namespace cropdl::device {
+
+struct Memory::Body {
+  explicit Body(int ordinal);
+  const int ordinal;
+  Bounded budget;
+  Places places;
+  Heap device, modules;
+  Bounded kernel_budget;  // of kernels' malloc, by the bytes asked for
+  Heap kernel_heap;
+  uint64_t kernel_heap_size = 8 << 20;  // CU_LIMIT_MALLOC_HEAP_SIZE's default
+  uint64_t kernel_heap_used = 0;
+  bool kernel_heap_begun = false;
+  uint32_t peers = 0;  // bit per device whose memory may be accessed here
+  AccessTable table;
+  engine::MemoryView view;
+};
+
+}  // namespace cropdl::device

@@ -1,0 +1,172 @@
+// Memory of the host that devices know: pinned, registered, managed.
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "gpu_state/software/device/memory_body.h"
+
+// Since Linux 5.14; Debian 12's headers of the C library lack them.
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace cropdl::device {
+
+namespace {
+
+constexpr uint64_t kHostPage = 4096;
+
+Allocation* begins_at(uint64_t address, MemoryKind kind) {
+  Allocation* known = allocation_at(address);
+  return known && known->begin == address && known->kind == kind ? known : nullptr;
+}
+
+CUresult allocate_common(Heap& heap, size_t size, unsigned flags, CUcontext context, int device,
+                         uint64_t* address) {
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(memory_lock());
+  Area& area = Area::get();
+  if (size > area.common().end - area.common().begin) return CUDA_ERROR_OUT_OF_MEMORY;
+  Allocation* made = heap.allocate(size);
+  if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+  made->context = context;
+  made->device = device;
+  made->flags = flags;
+  area.fill(made->begin, size);
+  area.open(made->begin, size);
+  *address = made->begin;
+  return CUDA_SUCCESS;
+}
+
+CUresult release_common(Heap& heap, uint64_t address, MemoryKind kind) {
+  std::lock_guard lock(memory_lock());
+  Allocation* known = begins_at(address, kind);
+  if (!known) return CUDA_ERROR_INVALID_VALUE;
+  heap.release(known);
+  return CUDA_SUCCESS;
+}
+
+// Whether the page with that address can be read, or written, without doing either: a futex operation that
+// adds nothing to the word (FUTEX_WAKE_OP), or one that only compares it.
+bool page_allows(uint64_t address, bool write) {
+  auto* word = reinterpret_cast<uint32_t*>(address & ~uint64_t{3});
+  if (write) {
+    static uint32_t nobody_waits;
+    return ::syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, nullptr, word,
+                     FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+  }
+  // Waits only if the word still is what it was, which nothing is by then: it answers at once.
+  timespec none{0, 0};
+  return ::syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &none, nullptr, 0) == 0 || errno != EFAULT;
+}
+
+}  // namespace
+
+bool host_allows(uint64_t address, uint64_t size, bool write) {
+  if (size == 0) return true;
+  uint64_t end = 0;
+  if (__builtin_add_overflow(address, size, &end) || end > uint64_t{1} << 47) return false;
+  const uint64_t first = address & ~(kHostPage - 1);
+  const uint64_t pages = (end - first + kHostPage - 1) / kHostPage;
+  constexpr uint64_t kFew = 4;
+  if (pages > kFew && ::madvise(reinterpret_cast<void*>(first), pages * kHostPage,
+                                write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+    return true;
+  // Not there, or of a kind that cannot be populated: each page is asked.
+  for (uint64_t page = first; page < end; page += kHostPage)
+    if (!page_allows(std::max(page, address), write)) return false;
+  return true;
+}
+
+CUresult allocate_pinned(size_t size, unsigned flags, CUcontext context, int device, void** address) {
+  uint64_t at = 0;
+  const CUresult result = allocate_common(memory_state().pinned, size, flags, context, device, &at);
+  if (result == CUDA_SUCCESS) *address = reinterpret_cast<void*>(at);
+  return result;
+}
+
+CUresult release_pinned(void* address) {
+  return release_common(memory_state().pinned, reinterpret_cast<uint64_t>(address), MemoryKind::kPinned);
+}
+
+CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address) {
+  uint64_t at = 0;
+  const CUresult result = allocate_common(memory_state().managed, size, flags, context, device, &at);
+  if (result == CUDA_SUCCESS) *address = at;
+  return result;
+}
+
+CUresult release_managed(CUdeviceptr address) {
+  return release_common(memory_state().managed, address, MemoryKind::kManaged);
+}
+
+CUresult register_host(void* address, size_t size, unsigned flags, CUcontext context, int device) {
+  const auto begin = reinterpret_cast<uint64_t>(address);
+  uint64_t end = 0;
+  if (size == 0 || !begin || __builtin_add_overflow(begin, size, &end)) return CUDA_ERROR_INVALID_VALUE;
+  MemoryState& state = memory_state();
+  if (Area::get().contains(begin)) {
+    const auto known = find_allocation(begin);
+    return known && known->kind == MemoryKind::kPinned ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                                       : CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!host_allows(begin, size, (flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state.lock);
+  auto next = state.registered.upper_bound(begin);
+  if (next != state.registered.end() && next->second.begin < end)
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  Allocation made;
+  made.begin = begin;
+  made.size = size;
+  made.kind = MemoryKind::kRegistered;
+  made.device = device;
+  made.context = context;
+  made.flags = flags;
+  made.id = ++state.last_id;
+  state.registered[end] = made;
+  for (size_t one = 0; one < state.memories.size(); ++one)
+    if (AccessTable* table = state.table(static_cast<int>(one))) table->mark_registered(begin, size, true);
+  return CUDA_SUCCESS;
+}
+
+CUresult unregister_host(void* address) {
+  const auto begin = reinterpret_cast<uint64_t>(address);
+  MemoryState& state = memory_state();
+  std::lock_guard lock(state.lock);
+  auto known = state.registered.upper_bound(begin);
+  if (known == state.registered.end() || known->second.begin != begin)
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  const uint64_t size = known->second.size;
+  state.registered.erase(known);
+  for (size_t one = 0; one < state.memories.size(); ++one) {
+    AccessTable* table = state.table(static_cast<int>(one));
+    if (!table) continue;
+    table->mark_registered(begin, size, false);
+    // Others may lie on its first and last pages.
+    for (auto& [end, other] : state.registered)
+      if (end > begin / kPage * kPage && other.begin < (begin + size + kPage - 1) / kPage * kPage)
+        table->mark_registered(other.begin, other.size, true);
+  }
+  return CUDA_SUCCESS;
+}
+
+bool registered_allows(uint64_t address, uint64_t size, bool write) {
+  MemoryState& state = memory_state();
+  std::lock_guard lock(state.lock);
+  const uint64_t end = address + size;
+  while (address < end) {
+    auto known = state.registered.upper_bound(address);
+    if (known == state.registered.end() || known->second.begin > address) return false;
+    if (write && known->second.flags & CU_MEMHOSTREGISTER_READ_ONLY) return false;
+    address = known->first;
+  }
+  return true;
+}
+
+}  // namespace cropdl::device

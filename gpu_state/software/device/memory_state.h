@@ -1,0 +1,55 @@
+// What the parts of the memory share: one for the process, under memory_lock() where nothing else is said.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "gpu_state/software/device/access.h"
+#include "gpu_state/software/device/allocation.h"
+#include "gpu_state/software/device/heap.h"
+#include "gpu_state/software/device/memory.h"
+
+namespace cropdl::device {
+
+// A budget with an end: a device's memory, the host's.
+class Bounded final : public Budget {
+ public:
+  explicit Bounded(uint64_t total) : total(total) {}
+  bool charge(uint64_t bytes) override {
+    if (bytes > total - used) return false;
+    used += bytes;
+    return true;
+  }
+  void credit(uint64_t bytes) override { used -= bytes; }
+  const uint64_t total;
+  uint64_t used = 0;
+};
+
+struct MemoryState {
+  MemoryState();
+  std::mutex lock;
+  uint64_t last_id = 0;
+  std::array<Memory*, 16> memories{};  // by ordinal; null: not made (yet)
+  Places common;
+  Bounded pinned_budget, managed_budget;
+  Heap pinned, managed;
+  std::map<uint64_t, Allocation> registered;  // by its end
+
+  AccessTable* table(int device);
+};
+
+MemoryState& memory_state();
+
+// A number that nobody can foresee.
+uint64_t unforeseen();
+
+// Whether all of it is registered memory of the host that may be read, or written. Takes the lock.
+bool registered_allows(uint64_t address, uint64_t size, bool write);
+
+// Whether the host may read, or write, all of these bytes. Touches the pages, but changes nothing; no signal.
+bool host_allows(uint64_t address, uint64_t size, bool write);
+
+}  // namespace cropdl::device
