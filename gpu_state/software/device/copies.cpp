@@ -164,24 +164,6 @@ class Pieces {
   settings::Chooser chooser_;
 };
 
-// Makes an operation of that kind fail or take longer, as the tester asked.
-class Told {
- public:
-  explicit Told(std::string_view kind) : kind_(kind), begin_(std::chrono::steady_clock::now()) {}
-  CUresult fault() const {
-    const int error = settings::injected(kind_);
-    return error < 0 ? CUDA_ERROR_ILLEGAL_ADDRESS : static_cast<CUresult>(error);
-  }
-  ~Told() {
-    const double times = settings::slowdown(kind_);
-    if (times > 1) std::this_thread::sleep_for((std::chrono::steady_clock::now() - begin_) * (times - 1));
-  }
-
- private:
-  std::string_view kind_;
-  std::chrono::steady_clock::time_point begin_;
-};
-
 std::byte* bytes_at(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
 Box box_of(const MemsetWork& work) {
@@ -259,8 +241,6 @@ bool stage(const CUDA_MEMCPY3D& copy, std::vector<std::byte>* into) {
 }
 
 CUresult perform(const CopyWork& work, CUcontext) {
-  const Told told("copy");
-  if (CUresult error = told.fault()) return error;
   const CUDA_MEMCPY3D& copy = work.copy;
   if (nothing(copy)) return CUDA_SUCCESS;
   Box source, destination;
@@ -294,8 +274,6 @@ CUresult perform(const CopyWork& work, CUcontext) {
 }
 
 CUresult perform(const MemsetWork& work, CUcontext) {
-  const Told told("memset");
-  if (CUresult error = told.fault()) return error;
   if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
   const Box box = box_of(work);
   if (!accessible(box, true)) return CUDA_ERROR_ILLEGAL_ADDRESS;

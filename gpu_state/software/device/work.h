@@ -26,8 +26,8 @@ struct KernelWork {
   std::vector<CUlaunchAttribute> attributes;  // as they were given, for those who ask a node
 };
 
-// Host and device memory are told apart by their addresses; `kind` is what the caller said, which memory.cpp
-// checks. 1D copies are one row. Width in bytes.
+// Host and device memory are told apart by their addresses; the types are what the caller said, which
+// examine() in copies.h checks. 1D copies are one row. Width in bytes.
 struct CopyWork {
   CUDA_MEMCPY3D copy{};
   // Pageable memory of the host that the caller may change when his call returns: its bytes, taken then.
@@ -63,13 +63,17 @@ struct WaitWork {
   CUevent event = nullptr;
   bool external = false;
 };
+// Memory in stream order: its address was chosen at the call (pools.h); what runs opens and closes it.
+// Without a pool it is a graph's, whose address is the same each time.
 struct AllocateWork {
   CUmemoryPool pool = nullptr;
   size_t size = 0;
   CUdeviceptr address = 0;
+  uint64_t id = 0;  // Allocation::id
 };
 struct ReleaseWork {
   CUdeviceptr address = 0;
+  uint64_t id = 0;
 };
 // cuStreamWaitValue, cuStreamWriteValue, cuStreamBatchMemOp: one after another.
 struct ValueWork {
@@ -114,7 +118,7 @@ CUresult wait_for_all(CUcontext context);
 // (cuThreadExchangeStreamCaptureMode): then CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is spoilt.
 CUresult unsafe_while_capturing();
 
-// Each does one kind of work, on the stream's thread. memory: perform_copy.cpp and beside it.
+// Each does one kind of work, on the stream's thread: copies.cpp, pools.cpp, memory_managed.cpp.
 CUresult perform(const CopyWork& work, CUcontext context);
 CUresult perform(const MemsetWork& work, CUcontext context);
 CUresult perform(const AllocateWork& work, CUcontext context);

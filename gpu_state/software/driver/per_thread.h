@@ -9,3 +9,21 @@ namespace cropdl::driver {
 inline CUstream or_own(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
 
 }  // namespace cropdl::driver
+
+// Both forms of a function that has no stream (`_ptds`) or whose last parameter is called `stream` (`_ptsz`).
+// CALL is what it does, with `stream` in it. Inside extern "C".
+#define CROPDL_CALL_WITHOUT_STREAM(NAME, PARAMETERS, CALL) \
+  CUresult NAME PARAMETERS {                               \
+    CUstream stream = nullptr;                             \
+    return CALL;                                           \
+  }                                                        \
+  CUresult NAME##_ptds PARAMETERS {                        \
+    CUstream stream = CU_STREAM_PER_THREAD;                \
+    return CALL;                                           \
+  }
+#define CROPDL_CALL_WITH_STREAM(NAME, PARAMETERS, CALL) \
+  CUresult NAME PARAMETERS { return CALL; }             \
+  CUresult NAME##_ptsz PARAMETERS {                     \
+    stream = cropdl::driver::or_own(stream);            \
+    return CALL;                                        \
+  }

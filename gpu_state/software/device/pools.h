@@ -1,0 +1,56 @@
+// Memory in stream order: pools, and the memory of graphs' nodes. An address is chosen at the call; it may be
+// accessed from when the stream comes to the allocation until it comes to the free. What a pool uses is
+// counted at the calls, as if the driver always inserted the dependencies that let it use freed memory again
+// (CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES); what it reserves counts against its device. Any
+// thread. Source: CUDA Driver API, "Stream Ordered Memory Allocator".
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace cropdl::device {
+
+class Memory;
+
+// CUDA_ERROR_INVALID_HANDLE for pools that do not live, in all functions.
+CUresult create_pool(const CUmemPoolProps& properties, CUmemoryPool* pool);
+CUresult destroy_pool(CUmemoryPool pool);
+// What a device begins with, and what cuMemAllocAsync uses.
+CUmemoryPool default_pool(Memory& memory);
+CUmemoryPool current_pool(Memory& memory);
+CUresult set_current_pool(Memory& memory, CUmemoryPool pool);
+
+CUresult trim_pool(CUmemoryPool pool, uint64_t keep);
+// Whoever has waited for a stream, an event or a context says so: then pools give back what they hold beyond
+// their thresholds. Cheap.
+void pools_after_waiting();
+
+CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute which, const void* value);
+CUresult get_pool_attribute(CUmemoryPool pool, CUmemPool_attribute which, void* value);
+// Flags: CU_MEM_ACCESS_FLAGS_PROT_…
+CUresult set_pool_access(CUmemoryPool pool, int device, unsigned flags);
+CUresult get_pool_access(CUmemoryPool pool, int device, unsigned* flags);
+
+// The call; the caller submits the AllocateWork. CUDA_ERROR_OUT_OF_MEMORY.
+CUresult allocate_pooled(CUmemoryPool pool, uint64_t size, CUdeviceptr* address, uint64_t* id);
+// The call of a free in stream order; the caller submits the ReleaseWork. Of memory of pools, of graphs and
+// of cuMemAlloc. CUDA_ERROR_INVALID_VALUE: it is not the beginning of such, or was freed before.
+CUresult free_in_order(CUdeviceptr address, uint64_t* id);
+// cuMemFree: at once, without waiting for anybody ("the driver assumes that all accesses are complete").
+CUresult release_pooled(CUdeviceptr address);
+
+// Graphs: a node's memory keeps its address from when the node is made until the graph has gone. Physical
+// memory counts for as long. AllocateWork without a pool opens it, ReleaseWork closes it.
+CUresult reserve_for_graph(int device, uint64_t size, CUdeviceptr* address, uint64_t* id);
+void drop_from_graph(CUdeviceptr address);
+// Whether that allocation is between its AllocateWork and its ReleaseWork.
+bool is_open_for_graph(CUdeviceptr address);
+// What a device's graphs hold (cuDeviceGetGraphMemAttribute), bytes: now, at most, as reserved.
+struct GraphMemory {
+  uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
+};
+GraphMemory graph_memory(int device);
+void reset_graph_memory_high(int device, bool used);
+
+}  // namespace cropdl::device
