@@ -35,6 +35,8 @@ CUresult refuse_while_captured(const CUstream_st& stream);
 // The work becomes a node after the stream's dependencies, and the stream's only dependency.
 CUresult add_captured(CUstream_st& stream, Work work);
 
+CUresult add_captured_child(CUstream_st& stream, const std::shared_ptr<CUgraph_st>& graph);  // its copy
+
 // The stream's or the event's part of cuStreamWaitEvent and cuEventRecord where a capture is concerned.
 CUresult record_captured(CUstream_st& stream, CUevent_st& event, bool external);
 CUresult wait_captured(const std::shared_ptr<CUstream_st>& stream, CUevent_st& event, bool external);

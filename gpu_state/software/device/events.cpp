@@ -93,6 +93,7 @@ CUresult query_event(CUevent handle) {
   std::shared_ptr<CUevent_st> event = find_event(handle);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult error = refuse_captured(*event); error != CUDA_SUCCESS) return error;
+  if (CUresult error = unsafe_while_capturing(); error != CUDA_SUCCESS) return error;
   MarkPointer mark = recorded(*event);
   if (!mark) return CUDA_SUCCESS;
   auto staying = static_cast<CUresult>(event->context->error.load());
@@ -103,6 +104,7 @@ CUresult synchronize_event(CUevent handle) {
   std::shared_ptr<CUevent_st> event = find_event(handle);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult error = refuse_captured(*event); error != CUDA_SUCCESS) return error;
+  if (CUresult error = unsafe_while_capturing(); error != CUDA_SUCCESS) return error;
   MarkPointer mark = recorded(*event);
   if (!mark) return CUDA_SUCCESS;
   CUresult error = wait_for_marks({mark}, event->context);

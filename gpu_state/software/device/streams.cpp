@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 
+#include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/events.h"
 #include "gpu_state/software/device/streams_queue.h"
@@ -103,8 +104,14 @@ CUresult create_stream(CUcontext context, unsigned flags, int priority, CUstream
 }
 
 CUresult destroy_stream(CUstream handle) {
-  std::shared_ptr<CUstream_st> stream = live_streams().take(handle);
+  std::lock_guard capture_lock(capture_mutex());
+  std::shared_ptr<CUstream_st> stream = live_streams().find(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture) {
+    stream->capture->is_invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  live_streams().take(handle);
   std::lock_guard lock(scheduler_mutex());
   leave(stream);
   return CUDA_SUCCESS;

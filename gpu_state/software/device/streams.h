@@ -117,6 +117,11 @@ void hold(settings::Chooser* chooser, bool others_are_busy);
 CUresult run_work(const Work& work, CUcontext context);
 std::string_view kind_of(const Work& work);
 
+// Counts an operation of that kind and says what a tester wants it to fail with. An error of those that a
+// device finds while work runs is to break the context when its turn comes; others answer the call.
+CUresult injected_at_call(std::string_view kind);
+bool stays_when_injected(CUresult error);
+
 // Whether the process is ending: nothing more is begun.
 bool is_ending();
 

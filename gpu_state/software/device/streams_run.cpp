@@ -79,31 +79,6 @@ CUresult usual_error(std::string_view kind) {
   return CUDA_ERROR_LAUNCH_FAILED;
 }
 
-// Errors that a device finds while work runs. All others are answers to the call.
-bool stays(CUresult error) {
-  switch (error) {
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-      return true;
-    default:
-      return false;
-  }
-}
-
-CUresult injected_error(std::string_view kind) {
-  if (kind.empty()) return CUDA_SUCCESS;
-  int error = settings::injected(kind);
-  return error < 0 ? usual_error(kind) : static_cast<CUresult>(error);
-}
-
 CUresult fail_as_asked(std::string_view kind, CUresult error, CUcontext context) {
   break_context(context, error,
                 formatted("this {} was made to fail by CROPDL_SOFTWARE_GPU_FAIL", std::string(kind)));
@@ -123,6 +98,30 @@ CUresult run_slowed(const Work& work, CUcontext context) {
 
 }  // namespace
 
+bool stays_when_injected(CUresult error) {
+  switch (error) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+CUresult injected_at_call(std::string_view kind) {
+  if (kind.empty()) return CUDA_SUCCESS;
+  int error = settings::injected(kind);
+  return error < 0 ? usual_error(kind) : static_cast<CUresult>(error);
+}
+
 std::string_view kind_of(const Work& work) {
   return std::visit(Overloaded{
                         [](const KernelWork&) { return std::string_view("launch"); },
@@ -139,7 +138,7 @@ std::string_view kind_of(const Work& work) {
 
 CUresult run_work(const Work& work, CUcontext context) {
   std::string_view kind = kind_of(work);
-  if (CUresult error = injected_error(kind); error != CUDA_SUCCESS)
+  if (CUresult error = injected_at_call(kind); error != CUDA_SUCCESS)
     return fail_as_asked(kind, error, context);
   return run_slowed(work, context);
 }
@@ -155,8 +154,8 @@ CUresult submit(CUstream handle, Work work) {
   if (CUresult error = check_implicit(*stream); error != CUDA_SUCCESS) return error;
   if (stream->capture) return add_captured(*stream, std::move(work));
   std::string_view kind = kind_of(work);
-  CUresult fault = injected_error(kind);
-  if (fault != CUDA_SUCCESS && !stays(fault)) return fault;
+  CUresult fault = injected_at_call(kind);
+  if (fault != CUDA_SUCCESS && !stays_when_injected(fault)) return fault;
   if (std::holds_alternative<EmptyWork>(work)) {
     enqueue(stream, {});
     return CUDA_SUCCESS;
@@ -180,6 +179,7 @@ CUresult submit(CUstream handle, Work work) {
 CUresult wait_for(CUstream handle) {
   std::shared_ptr<CUstream_st> stream;
   if (CUresult error = resolve(handle, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = unsafe_while_capturing(); error != CUDA_SUCCESS) return error;
   {
     std::lock_guard lock(capture_mutex());
     if (CUresult error = refuse_while_captured(*stream); error != CUDA_SUCCESS) return error;
@@ -192,6 +192,7 @@ CUresult wait_for(CUstream handle) {
 CUresult query_stream(CUstream handle) {
   std::shared_ptr<CUstream_st> stream;
   if (CUresult error = resolve(handle, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = unsafe_while_capturing(); error != CUDA_SUCCESS) return error;
   std::lock_guard lock(capture_mutex());
   if (CUresult error = refuse_while_captured(*stream); error != CUDA_SUCCESS) return error;
   return marks_of(stream).empty() ? static_cast<CUresult>(stream->context->error.load())

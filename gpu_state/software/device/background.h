@@ -1,0 +1,11 @@
+// Threads for whatever must go on beside a stream: as many as are busy at once, kept when idle, never taken
+// down. Any thread.
+#pragma once
+
+#include <functional>
+
+namespace cropdl::device {
+
+void in_background(std::function<void()> function);
+
+}  // namespace cropdl::device

@@ -1,0 +1,211 @@
+// Graphs that run: as one task of their stream, which does the steps in an order that the edges allow. Steps
+// that do not wait for each other are done at the same time, by the stream's thread and threads beside it.
+#include "gpu_state/software/device/graphs_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "gpu_state/software/device/background.h"
+#include "gpu_state/software/device/capture.h"
+#include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/streams_queue.h"
+
+namespace cropdl::device {
+
+namespace {
+
+// Appends the steps of a graph; those without predecessors come after step `entry`. Returns the steps that
+// nothing in it comes after.
+std::vector<size_t> append(Plan* plan, const CUgraph_st& graph, std::optional<size_t> entry) {
+  std::map<const CUgraphNode_st*, size_t> ends;  // the step that stands for a node's end
+  std::vector<size_t> last;
+  auto wait_for = [&](size_t step, size_t before) {
+    plan->steps[before].after.push_back(step);
+    ++plan->steps[step].before;
+  };
+  auto add = [&](Work work, CUcontext context, bool is_enabled) {
+    plan->steps.push_back({std::move(work), context, is_enabled, 0, {}});
+    return plan->steps.size() - 1;
+  };
+  std::vector<CUgraphNode_st*> order = in_order(graph).value_or(std::vector<CUgraphNode_st*>());
+  for (CUgraphNode_st* node : order) {
+    size_t begin = node->child ? add(EmptyWork{}, node->context, true)
+                               : add(node->work, node->context, node->is_enabled);
+    for (const auto& edge : node->before) wait_for(begin, ends[edge.node]);
+    if (node->before.empty() && entry) wait_for(begin, *entry);
+    size_t end = begin;
+    if (node->child) {
+      std::vector<size_t> inner = append(plan, *node->child, begin);
+      end = add(EmptyWork{}, node->context, true);
+      for (size_t step : inner) wait_for(end, step);
+      if (inner.empty()) wait_for(end, begin);
+    }
+    ends[node] = end;
+    if (node->after.empty()) last.push_back(end);
+  }
+  return last;
+}
+
+// One launch. What nodes record and wait for is settled when it is launched.
+struct Run {
+  std::shared_ptr<const Plan> plan;
+  std::map<size_t, MarkPointer> recorded, awaited;  // by step
+  CUcontext context = nullptr;
+
+  std::mutex mutex;
+  std::condition_variable over;
+  std::vector<size_t> missing;  // how many steps each still waits for
+  std::vector<size_t> ready;
+  size_t done = 0;
+  CUresult error = CUDA_SUCCESS;
+  settings::Chooser chooser{0};
+
+  ~Run() {  // dropped, or ended early: who waits for an event of it does not wait for ever
+    for (auto& [step, mark] : recorded) pass(mark);
+  }
+};
+
+CUresult do_step(Run& run, size_t which) {
+  const Step& step = run.plan->steps[which];
+  if (auto mark = run.recorded.find(which); mark != run.recorded.end()) pass(mark->second);
+  if (auto mark = run.awaited.find(which); mark != run.awaited.end())
+    wait_until_passed({mark->second}, step.context);
+  while (is_ending()) ::pause();  // nothing is begun any more, and this thread goes with the process
+  if (!step.is_enabled || std::holds_alternative<EmptyWork>(step.work)) return CUDA_SUCCESS;
+  if (step.context->error.load() != CUDA_SUCCESS) return static_cast<CUresult>(step.context->error.load());
+  set_current(step.context);
+  CUresult error = run_work(step.work, step.context);
+  if (error != CUDA_SUCCESS)
+    break_context(step.context, error,
+                  std::string("a ") + std::string(kind_of(step.work)) + " of a graph failed");
+  return error;
+}
+
+// Takes steps that are ready until there are none; whenever one makes several ready, others are called to
+// help.
+void work_off(const std::shared_ptr<Run>& run) {
+  std::unique_lock lock(run->mutex);
+  while (!run->ready.empty()) {
+    size_t at = run->chooser.pick(static_cast<uint32_t>(run->ready.size()));
+    size_t which = run->ready[at];
+    run->ready.erase(run->ready.begin() + static_cast<ptrdiff_t>(at));
+    settings::Chooser chooser(run->chooser.random() ? run->chooser.pick(1u << 30) : 0);
+    bool skip = run->error != CUDA_SUCCESS;
+    lock.unlock();
+    CUresult error = CUDA_SUCCESS;
+    if (!skip) {
+      if (!kind_of(run->plan->steps[which].work).empty()) hold(&chooser, run->plan->steps.size() > 1);
+      error = do_step(*run, which);
+    }
+    lock.lock();
+    if (error != CUDA_SUCCESS && run->error == CUDA_SUCCESS) run->error = error;
+    size_t others = 0;
+    for (size_t next : run->plan->steps[which].after)
+      if (--run->missing[next] == 0) {
+        run->ready.push_back(next);
+        ++others;
+      }
+    for (; others > 1; --others)
+      in_background([run] {
+        work_off(run);
+        set_current(nullptr);
+      });
+    if (++run->done == run->plan->steps.size()) run->over.notify_all();
+  }
+}
+
+CUresult do_all(const std::shared_ptr<Run>& run) {
+  {
+    std::lock_guard lock(run->mutex);
+    run->missing.clear();
+    for (size_t i = 0; i < run->plan->steps.size(); ++i) {
+      run->missing.push_back(run->plan->steps[i].before);
+      if (run->plan->steps[i].before == 0) run->ready.push_back(i);
+    }
+    for (size_t i = 1; i < run->ready.size(); ++i)
+      in_background([run] {
+        work_off(run);
+        set_current(nullptr);
+      });
+  }
+  work_off(run);
+  set_current(run->context);  // a step of another device's may have been this thread's last
+  std::unique_lock lock(run->mutex);
+  run->over.wait(lock, [&] { return run->done == run->plan->steps.size(); });
+  return run->error;
+}
+
+// Events: a node that records one is a record at the launch, and one that waits sees what was recorded then.
+CUresult settle_events(Run* run) {
+  std::map<CUevent, MarkPointer> recorded;
+  for (size_t i = 0; i < run->plan->steps.size(); ++i) {
+    const Work& work = run->plan->steps[i].work;
+    if (auto* record = std::get_if<RecordWork>(&work)) {
+      if (!find_event(record->event)) return CUDA_ERROR_INVALID_HANDLE;
+      recorded[record->event] = run->recorded[i] = std::make_shared<Mark>();
+    } else if (auto* wait = std::get_if<WaitWork>(&work)) {
+      auto event = find_event(wait->event);
+      if (!event) return CUDA_ERROR_INVALID_HANDLE;
+      std::lock_guard lock(scheduler_mutex());
+      MarkPointer mark = recorded.count(wait->event) ? recorded[wait->event] : event->recorded;
+      if (mark) run->awaited[i] = mark;
+    }
+  }
+  for (auto& [handle, mark] : recorded) {
+    auto event = find_event(handle);
+    event->is_captured = false;
+    event->capture.reset();
+    event->captured_nodes.clear();
+    std::lock_guard lock(scheduler_mutex());
+    event->recorded = mark;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> plan_of(const std::shared_ptr<CUgraph_st>& graph) {
+  auto plan = std::make_shared<Plan>();
+  plan->graph = graph;
+  append(plan.get(), *graph, std::nullopt);
+  return plan;
+}
+
+CUresult launch_graph(CUgraphExec handle, CUstream stream_handle) {
+  std::shared_ptr<CUstream_st> stream;
+  if (CUresult error = resolve(stream_handle, &stream); error != CUDA_SUCCESS) return error;
+  std::lock_guard lock(capture_mutex());
+  auto exec = find_exec(handle);
+  if (!exec) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult error = check_implicit(*stream); error != CUDA_SUCCESS) return error;
+  if (stream->capture) return add_captured_child(*stream, exec->graph);
+  CUresult fault = injected_at_call("graph");
+  if (fault != CUDA_SUCCESS && !stays_when_injected(fault)) return fault;
+  if (!exec->plan) exec->plan = plan_of(exec->graph);
+  auto run = std::make_shared<Run>();
+  run->plan = exec->plan;
+  run->context = stream->context;
+  static std::atomic<uint64_t> runs{0};
+  run->chooser = settings::Chooser(++runs << 32);
+  if (CUresult error = settle_events(run.get()); error != CUDA_SUCCESS) return error;
+  Task task;
+  task.kind = "graph";
+  task.run = [run, fault] {
+    if (fault != CUDA_SUCCESS) return fault;
+    auto begin = std::chrono::steady_clock::now();
+    CUresult error = do_all(run);
+    double times = settings::slowdown("graph");
+    if (times > 1) std::this_thread::sleep_for((std::chrono::steady_clock::now() - begin) * (times - 1));
+    return error;
+  };
+  run.reset();
+  std::vector<MarkPointer> after;
+  if (exec->last) after.push_back(exec->last);
+  exec->last = enqueue(stream, std::move(task), std::move(after));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cropdl::device
