@@ -57,8 +57,9 @@ struct Table {
 
 Table table() {
   Table result;
-#define CROPDL_DATA_ADD(target)                                                                             \
-  for (auto entries : {target::integer, target::logic, target::compare, target::floating, target::convert}) \
+#define CROPDL_DATA_ADD(target)                                                                            \
+  for (auto entries : {target::integer, target::logic, target::compare, target::floating, target::convert, \
+                       target::half, target::directed, target::narrow, target::approximate})               \
   result.add(entries())
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -71,6 +72,7 @@ Table table() {
   else
     CROPDL_DATA_ADD(baseline);
 #undef CROPDL_DATA_ADD
+  result.add(baseline::narrow_integer());
   return result;
 }
 

@@ -13,10 +13,17 @@ namespace cropdl::engine {
   Entries compare();               \
   Entries floating();              \
   Entries convert();               \
+  Entries half();                  \
+  Entries narrow();                \
+  Entries approximate();           \
+  Entries directed();              \
   }
 CROPDL_DATA_TABLES(baseline)
 CROPDL_DATA_TABLES(avx2)
 CROPDL_DATA_TABLES(avx512)
 #undef CROPDL_DATA_TABLES
+namespace baseline {  // of what is long or seldom used, this alone
+Entries narrow_integer();
+}  // namespace baseline
 
 }  // namespace cropdl::engine
