@@ -1,0 +1,514 @@
+// The functions of nccl.h. As in NVIDIA's library pnccl… is the function and nccl… a weak name for it, so
+// that profilers can stand in between. Source of what they do and refuse: nccl.h and the NCCL documentation,
+// "NCCL API".
+#include <cuda.h>
+#include <nccl.h>
+
+#include <cstring>
+
+#include "base/format.h"
+#include "base/random.h"
+#include "base/say.h"
+#include "gpu_state/software/nccl/communicator.h"
+#include "gpu_state/software/nccl/group.h"
+#include "gpu_state/software/settings/settings.h"
+
+using namespace cropdl;        // NOLINT
+using namespace cropdl::nccl;  // NOLINT
+
+#define ALSO_WITHOUT_P(name) \
+  extern "C"                 \
+      __attribute__((alias("pnccl" #name), visibility("default"))) decltype(pnccl##name) nccl##name
+
+namespace {
+
+constexpr unsigned kConfigMagic = 0xcafebeef;  // NCCL_CONFIG_INITIALIZER
+
+CUstream stream_of(cudaStream_t stream) { return reinterpret_cast<CUstream>(stream); }
+
+// The communicator is ready, the type, operation and root are ones that there are; fills in the reduction.
+ncclResult_t check_call(ncclComm_t communicator, const char* name, Call* call, bool reduces, bool rooted) {
+  if (ncclResult_t result = check_ready(communicator)) return result;
+  if (size_of(call->datatype) == 0)
+    return failed(ncclInvalidArgument,
+                  formatted("{}: no datatype {}", name, static_cast<int>(call->datatype)));
+  if (rooted && (call->root < 0 || call->root >= communicator->ranks))
+    return failed(ncclInvalidArgument,
+                  formatted("{}: rank {} is not one of {}", name, call->root, communicator->ranks));
+  if (call->count > SIZE_MAX / 64 / kMostRanks)
+    return failed(ncclInvalidArgument, formatted("{}: {} elements", name, call->count));
+  if (!reduces) return ncclSuccess;
+  if (call->operation >= 0 && call->operation < ncclNumOps) {
+    call->reduction.kind = call->operation;
+    call->reduction.average_of = communicator->ranks;
+    return ncclSuccess;
+  }
+  auto found = communicator->operations.find(call->operation);
+  if (found == communicator->operations.end())
+    return failed(ncclInvalidArgument, formatted("{}: no operation {} in this communicator", name,
+                                                 static_cast<int>(call->operation)));
+  if (found->second.datatype != call->datatype)
+    return failed(ncclInvalidArgument, formatted("{}: the operation was made for another datatype", name));
+  call->reduction = found->second.reduction;
+  call->device_scalar = found->second.device_scalar;
+  return ncclSuccess;
+}
+
+ncclResult_t collective(ncclComm_t communicator, cudaStream_t stream, const char* name, Call call,
+                        bool reduces, bool rooted) {
+  ncclResult_t result = check_call(communicator, name, &call, reduces, rooted);
+  if (!result) result = enqueue(communicator, stream_of(stream), call);
+  return spoil(result);
+}
+
+ncclResult_t check_config(const ncclConfig_t* config, bool* blocking) {
+  *blocking = true;
+  if (!config) return ncclSuccess;
+  if (config->magic != kConfigMagic)
+    return failed(ncclInvalidArgument, "the ncclConfig_t was not initialised with NCCL_CONFIG_INITIALIZER");
+  if (config->blocking != NCCL_CONFIG_UNDEF_INT) {
+    if (config->blocking != 0 && config->blocking != 1)
+      return failed(ncclInvalidArgument, formatted("ncclConfig_t: blocking is {}", config->blocking));
+    *blocking = config->blocking == 1;
+  }
+  return ncclSuccess;
+}
+
+void say_version_once() {
+  static const bool kSaid = [] {
+    const char* debug = std::getenv("NCCL_DEBUG");
+    if (debug && (!strcasecmp(debug, "VERSION") || !strcasecmp(debug, "INFO") || !strcasecmp(debug, "TRACE")))
+      std::printf("NCCL version %d.%d.%d+cuda13.0 (software device)\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH),
+          std::fflush(stdout);
+    return true;
+  }();
+  static_cast<void>(kSaid);
+}
+
+ncclResult_t initialise(ncclComm_t* into, int ranks, const ncclUniqueId& id, int rank,
+                        const ncclConfig_t* config) {
+  if (!into) return failed(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator");
+  *into = nullptr;
+  if (ranks < 1 || rank < 0 || rank >= ranks)
+    return failed(ncclInvalidArgument, formatted("ncclCommInitRank: rank {} of {}", rank, ranks));
+  if (ranks > kMostRanks)
+    return failed(ncclInvalidUsage,
+                  formatted("the software device's NCCL has room for {} ranks in a communicator, not {}",
+                            kMostRanks, ranks));
+  std::string token = token_of(id);
+  if (token.size() != 32 || token.find_first_not_of("0123456789abcdef") != token.npos)
+    return failed(
+        ncclInvalidArgument,
+        "ncclCommInitRank: the unique id is not one of ncclGetUniqueId of the software device's NCCL");
+  Making making;
+  if (ncclResult_t result = check_config(config, &making.blocking)) return result;
+  making.into = into;
+  making.rank = rank;
+  making.ranks = ranks;
+  making.token = token;
+  say_version_once();
+  return enqueue(making);
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t pncclGetVersion(int* version) {
+  if (!version) return failed(ncclInvalidArgument, "ncclGetVersion: no place for the version");
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId* id) {
+  if (!id) return failed(ncclInvalidArgument, "ncclGetUniqueId: no place for the id");
+  std::memset(id, 0, sizeof *id);
+  std::string token = random_hex(16);
+  std::memcpy(id->internal, token.data(), token.size());
+  return ncclSuccess;
+}
+
+ncclResult_t pncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank) {
+  return spoil(initialise(communicator, ranks, id, rank, nullptr));
+}
+
+ncclResult_t pncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
+                                     ncclConfig_t* config) {
+  return spoil(initialise(communicator, ranks, id, rank, config));
+}
+
+ncclResult_t pncclCommInitRankScalable(ncclComm_t* communicator, int ranks, int rank, int number,
+                                       ncclUniqueId* ids, ncclConfig_t* config) {
+  if (number < 1 || !ids) return spoil(failed(ncclInvalidArgument, "ncclCommInitRankScalable: no unique id"));
+  return spoil(initialise(communicator, ranks, ids[0], rank, config));
+}
+
+ncclResult_t pncclCommInitAll(ncclComm_t* communicators, int number, const int* devices) {
+  if (!communicators || number < 1)
+    return spoil(failed(ncclInvalidArgument, formatted("ncclCommInitAll: {} devices", number)));
+  int there = 0;
+  if (cuInit(0) != CUDA_SUCCESS || cuDeviceGetCount(&there) != CUDA_SUCCESS)
+    return spoil(failed(ncclUnhandledCudaError, "there is no device"));
+  for (int i = 0; i < number; i++) {
+    int device = devices ? devices[i] : i;
+    if (device < 0 || device >= there)
+      return spoil(failed(ncclInvalidArgument, formatted("ncclCommInitAll: device {} of {}", device, there)));
+    for (int j = 0; devices && j < i; j++)
+      if (devices[j] == device)
+        return spoil(
+            failed(ncclInvalidUsage, formatted("ncclCommInitAll: device {} is named twice", device)));
+  }
+  ncclUniqueId id;
+  pncclGetUniqueId(&id);
+  CUcontext before = nullptr;
+  cuCtxGetCurrent(&before);
+  group_start();
+  ncclResult_t result = ncclSuccess;
+  std::vector<CUcontext> contexts(static_cast<size_t>(number));
+  for (int i = 0; i < number && !result; i++) {
+    CUcontext context;
+    if (cuDevicePrimaryCtxRetain(&context, devices ? devices[i] : i) != CUDA_SUCCESS) {
+      result = failed(ncclUnhandledCudaError, "a device has no context");
+      break;
+    }
+    Making making;
+    making.into = &communicators[i];
+    making.rank = i;
+    making.ranks = number;
+    making.token = token_of(id);
+    making.context = context;
+    result = enqueue(making);
+  }
+  if (result) spoil(result);
+  ncclResult_t ended = group_end();
+  cuCtxSetCurrent(before);
+  return result ? result : ended;
+}
+
+ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* into, ncclConfig_t* config) {
+  ncclResult_t result = check_ready(parent);
+  Making making;
+  if (!result && !into) result = failed(ncclInvalidArgument, "ncclCommSplit: no place for the communicator");
+  if (!result && color < 0 && color != NCCL_SPLIT_NOCOLOR)
+    result = failed(ncclInvalidArgument, formatted("ncclCommSplit: color {}", color));
+  if (!result) result = check_config(config, &making.blocking);
+  if (result) return spoil(result);
+  *into = nullptr;
+  if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
+  making.into = into;
+  making.parent = parent;
+  making.is_split = true;
+  making.color = color;
+  making.key = key;
+  making.number = parent->splits++;
+  return spoil(enqueue(making));
+}
+
+ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclComm_t* into,
+                             ncclConfig_t* config, int flags) {
+  ncclResult_t result = flags & NCCL_SHRINK_ABORT ? check(parent) : check_ready(parent);
+  Making making;
+  if (!result && (!into || !excluded || number < 1))
+    result = failed(ncclInvalidArgument, "ncclCommShrink: nobody is excluded");
+  if (!result) result = check_config(config, &making.blocking);
+  if (result) return spoil(result);
+  *into = nullptr;
+  std::vector<bool> out(static_cast<size_t>(parent->ranks));
+  std::string names;
+  for (int i = 0; i < number; i++) {
+    if (excluded[i] < 0 || excluded[i] >= parent->ranks || excluded[i] == parent->rank)
+      return spoil(failed(
+          ncclInvalidArgument,
+          formatted("ncclCommShrink: rank {} cannot be excluded by rank {}", excluded[i], parent->rank)));
+    out[static_cast<size_t>(excluded[i])] = true;
+  }
+  for (int rank = 0; rank < parent->ranks; rank++) {
+    if (out[static_cast<size_t>(rank)]) {
+      names += formatted("-{}", rank);
+      continue;
+    }
+    if (rank < parent->rank) making.rank++;
+    making.ranks++;
+  }
+  if (flags & NCCL_SHRINK_ABORT) {
+    parent->aborted.store(true);
+    parent->segment->ring(parent->rank);
+  }
+  if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
+  making.into = into;
+  making.context = parent->context;
+  making.token = formatted("{}.without{}.{}", parent->token, names, parent->shrinks++);
+  return spoil(enqueue(making));
+}
+
+ncclResult_t pncclCommFinalize(ncclComm_t communicator) {
+  ncclResult_t result = check_ready(communicator);
+  return spoil(result ? result : finalize(communicator));
+}
+
+ncclResult_t pncclCommDestroy(ncclComm_t communicator) {
+  if (!communicator) return ncclSuccess;
+  ncclResult_t result = check(communicator);
+  return spoil(result ? result : destroy(communicator, communicator->aborted.load()));
+}
+
+ncclResult_t pncclCommAbort(ncclComm_t communicator) {
+  if (!communicator) return ncclSuccess;
+  ncclResult_t result = check(communicator);
+  return spoil(result ? result : destroy(communicator, true));
+}
+
+ncclResult_t pncclCommRevoke(ncclComm_t communicator, int flags) {
+  ncclResult_t result = check(communicator);
+  if (!result && flags != NCCL_REVOKE_DEFAULT)
+    result = failed(ncclInvalidArgument, formatted("ncclCommRevoke: flags {}", flags));
+  if (result) return result;
+  communicator->aborted.store(true);
+  if (communicator->segment) communicator->segment->ring(communicator->rank);
+  return ncclSuccess;
+}
+
+ncclResult_t pncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
+  if (ncclResult_t result = check(communicator)) return result;
+  if (!error) return failed(ncclInvalidArgument, "ncclCommGetAsyncError: no place for the error");
+  *error = static_cast<ncclResult_t>(communicator->asynchronous_error.load());
+  return ncclSuccess;
+}
+
+ncclResult_t pncclCommCount(const ncclComm_t communicator, int* count) {
+  ncclResult_t result = check_ready(communicator);
+  if (!result && !count) result = failed(ncclInvalidArgument, "ncclCommCount: no place for the count");
+  if (!result) *count = communicator->ranks;
+  return result;
+}
+
+ncclResult_t pncclCommCuDevice(const ncclComm_t communicator, int* device) {
+  ncclResult_t result = check_ready(communicator);
+  if (!result && !device) result = failed(ncclInvalidArgument, "ncclCommCuDevice: no place for the device");
+  if (!result) *device = communicator->device;
+  return result;
+}
+
+ncclResult_t pncclCommUserRank(const ncclComm_t communicator, int* rank) {
+  ncclResult_t result = check_ready(communicator);
+  if (!result && !rank) result = failed(ncclInvalidArgument, "ncclCommUserRank: no place for the rank");
+  if (!result) *rank = communicator->rank;
+  return result;
+}
+
+const char* pncclGetErrorString(ncclResult_t code) {
+  switch (code) {
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclSystemError:
+      return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInternalError:
+      return "internal error - please report this issue to the NCCL developers";
+    case ncclInvalidArgument:
+      return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage:
+      return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "unknown result code";
+  }
+}
+
+const char* pncclGetLastError(ncclComm_t) { return last_error(); }
+
+// Memory of the device, as NCCL's own allocator gives.
+ncclResult_t pncclMemAlloc(void** pointer, size_t size) {
+  if (!pointer || !size) return failed(ncclInvalidArgument, "ncclMemAlloc: nothing to allocate");
+  CUdeviceptr address;
+  if (cuMemAlloc(&address, size) != CUDA_SUCCESS)
+    return failed(ncclUnhandledCudaError, "ncclMemAlloc: out of memory");
+  *pointer = reinterpret_cast<void*>(address);
+  return ncclSuccess;
+}
+
+ncclResult_t pncclMemFree(void* pointer) {
+  if (!pointer) return ncclSuccess;
+  return cuMemFree(reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS
+             ? ncclSuccess
+             : failed(ncclUnhandledCudaError, "ncclMemFree: not allocated");
+}
+
+// A registration makes nothing faster here; it is kept, so that one that was never made is found out.
+ncclResult_t pncclCommRegister(const ncclComm_t communicator, void* buffer, size_t size, void** handle) {
+  ncclResult_t result = check_ready(communicator);
+  if (!result && (!buffer || !size || !handle))
+    result = failed(ncclInvalidArgument, "ncclCommRegister: no buffer");
+  if (result) return result;
+  *handle = new char;
+  communicator->registrations[*handle] = size;
+  return ncclSuccess;
+}
+
+ncclResult_t pncclCommDeregister(const ncclComm_t communicator, void* handle) {
+  ncclResult_t result = check(communicator);
+  if (!result && !communicator->registrations.erase(handle))
+    return failed(ncclInvalidArgument, "ncclCommDeregister: not registered");
+  if (!result) delete static_cast<char*>(handle);
+  return result;
+}
+
+// As where the hardware has no symmetric memory: success, and no window (nccl.h's users look for that).
+ncclResult_t pncclCommWindowRegister(ncclComm_t communicator, void* buffer, size_t size, ncclWindow_t* window,
+                                     int) {
+  ncclResult_t result = check_ready(communicator);
+  if (!result && (!buffer || !size || !window))
+    result = failed(ncclInvalidArgument, "ncclCommWindowRegister: no buffer");
+  if (!result) *window = nullptr;
+  return result;
+}
+
+ncclResult_t pncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window) {
+  ncclResult_t result = check(communicator);
+  return !result && window ? failed(ncclInvalidArgument, "ncclCommWindowDeregister: not registered") : result;
+}
+
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* operation, void* scalar, ncclDataType_t datatype,
+                                       ncclScalarResidence_t residence, ncclComm_t communicator) {
+  ncclResult_t result = check_ready(communicator);
+  size_t size = size_of(datatype);
+  if (!result && (!operation || !scalar || !size))
+    result = failed(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: no scalar");
+  if (!result && residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
+    result = failed(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: no such residence of the scalar");
+  if (result) return result;
+  ncclComm::UserOperation made{datatype, {}, nullptr};
+  made.reduction.scaled = true;
+  if (residence == ncclScalarDevice)
+    made.device_scalar = scalar;
+  else
+    std::memcpy(made.reduction.scalar, scalar, size);
+  *operation = static_cast<ncclRedOp_t>(communicator->next_operation++);
+  communicator->operations[*operation] = made;
+  return ncclSuccess;
+}
+
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t operation, ncclComm_t communicator) {
+  ncclResult_t result = check(communicator);
+  if (!result && !communicator->operations.erase(operation))
+    result = failed(ncclInvalidArgument,
+                    formatted("ncclRedOpDestroy: no operation {} of a user", static_cast<int>(operation)));
+  return result;
+}
+
+ncclResult_t pncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
+                            ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclAllReduce",
+                    {Kind::kAllReduce, send, receive, count, type, operation, {}, nullptr, 0}, true, false);
+}
+
+ncclResult_t pncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
+                         ncclRedOp_t operation, int root, ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclReduce",
+                    {Kind::kReduce, send, receive, count, type, operation, {}, nullptr, root}, true, true);
+}
+
+ncclResult_t pncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
+                            ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclBroadcast",
+                    {Kind::kBroadcast, send, receive, count, type, ncclSum, {}, nullptr, root}, false, true);
+}
+
+ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t communicator,
+                        cudaStream_t stream) {
+  return pncclBroadcast(buffer, buffer, count, type, root, communicator, stream);
+}
+
+ncclResult_t pncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
+                                ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclReduceScatter",
+                    {Kind::kReduceScatter, send, receive, count, type, operation, {}, nullptr, 0}, true,
+                    false);
+}
+
+ncclResult_t pncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
+                            ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclAllGather",
+                    {Kind::kAllGather, send, receive, count, type, ncclSum, {}, nullptr, 0}, false, false);
+}
+
+ncclResult_t pncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclAlltoAll",
+                    {Kind::kAllToAll, send, receive, count, type, ncclSum, {}, nullptr, 0}, false, false);
+}
+
+ncclResult_t pncclGather(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
+                         ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclGather",
+                    {Kind::kGather, send, receive, count, type, ncclSum, {}, nullptr, root}, false, true);
+}
+
+ncclResult_t pncclScatter(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
+                          ncclComm_t communicator, cudaStream_t stream) {
+  return collective(communicator, stream, "ncclScatter",
+                    {Kind::kScatter, send, receive, count, type, ncclSum, {}, nullptr, root}, false, true);
+}
+
+ncclResult_t pncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                       cudaStream_t stream) {
+  return collective(communicator, stream, "ncclSend",
+                    {Kind::kSend, send, nullptr, count, type, ncclSum, {}, nullptr, peer}, false, true);
+}
+
+ncclResult_t pncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                       cudaStream_t stream) {
+  return collective(communicator, stream, "ncclRecv",
+                    {Kind::kReceive, nullptr, receive, count, type, ncclSum, {}, nullptr, peer}, false, true);
+}
+
+void pncclResetDebugInit() {}
+ncclResult_t pncclGroupStart() { return group_start(); }
+ncclResult_t pncclGroupEnd() { return group_end(); }
+
+}  // extern "C"
+
+ALSO_WITHOUT_P(GetVersion);
+ALSO_WITHOUT_P(ResetDebugInit);
+ALSO_WITHOUT_P(GetUniqueId);
+ALSO_WITHOUT_P(CommInitRank);
+ALSO_WITHOUT_P(CommInitRankConfig);
+ALSO_WITHOUT_P(CommInitRankScalable);
+ALSO_WITHOUT_P(CommInitAll);
+ALSO_WITHOUT_P(CommSplit);
+ALSO_WITHOUT_P(CommShrink);
+ALSO_WITHOUT_P(CommFinalize);
+ALSO_WITHOUT_P(CommDestroy);
+ALSO_WITHOUT_P(CommAbort);
+ALSO_WITHOUT_P(CommRevoke);
+ALSO_WITHOUT_P(CommGetAsyncError);
+ALSO_WITHOUT_P(CommCount);
+ALSO_WITHOUT_P(CommCuDevice);
+ALSO_WITHOUT_P(CommUserRank);
+ALSO_WITHOUT_P(GetErrorString);
+ALSO_WITHOUT_P(GetLastError);
+ALSO_WITHOUT_P(MemAlloc);
+ALSO_WITHOUT_P(MemFree);
+ALSO_WITHOUT_P(CommRegister);
+ALSO_WITHOUT_P(CommDeregister);
+ALSO_WITHOUT_P(CommWindowRegister);
+ALSO_WITHOUT_P(CommWindowDeregister);
+ALSO_WITHOUT_P(RedOpCreatePreMulSum);
+ALSO_WITHOUT_P(RedOpDestroy);
+ALSO_WITHOUT_P(AllReduce);
+ALSO_WITHOUT_P(Reduce);
+ALSO_WITHOUT_P(Broadcast);
+ALSO_WITHOUT_P(Bcast);
+ALSO_WITHOUT_P(ReduceScatter);
+ALSO_WITHOUT_P(AllGather);
+ALSO_WITHOUT_P(AlltoAll);
+ALSO_WITHOUT_P(Gather);
+ALSO_WITHOUT_P(Scatter);
+ALSO_WITHOUT_P(Send);
+ALSO_WITHOUT_P(Recv);
+ALSO_WITHOUT_P(GroupStart);
+ALSO_WITHOUT_P(GroupEnd);

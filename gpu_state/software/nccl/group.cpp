@@ -1,0 +1,128 @@
+#include "gpu_state/software/nccl/group.h"
+
+#include <thread>
+#include <utility>
+
+namespace cropdl::nccl {
+
+namespace {
+
+struct Launching {
+  ncclComm* communicator;
+  std::vector<std::pair<CUstream, Call>> calls;
+};
+
+struct Group {
+  int depth = 0;
+  ncclResult_t spoilt = ncclSuccess;
+  std::vector<Launching> launchings;  // in the order in which communicators were first named
+  std::vector<Making> makings;
+};
+
+Group& group() {
+  thread_local Group kept;
+  return kept;
+}
+
+// Calls on several streams in one group are one launch on the first of them, which waits for the others, and
+// they for it.
+ncclResult_t launch_on_streams(const Launching& one) {
+  std::vector<CUstream> streams;
+  std::vector<Call> calls;
+  for (const auto& [stream, call] : one.calls) {
+    bool known = false;
+    for (CUstream other : streams) known |= other == stream;
+    if (!known) streams.push_back(stream);
+    calls.push_back(call);
+  }
+  auto join = [&](bool before) {
+    for (size_t i = 1; i < streams.size(); i++) {
+      CUevent event;
+      CUstream from = before ? streams[i] : streams[0], to = before ? streams[0] : streams[i];
+      if (cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+      bool good =
+          cuEventRecord(event, from) == CUDA_SUCCESS && cuStreamWaitEvent(to, event, 0) == CUDA_SUCCESS;
+      cuEventDestroy(event);
+      if (!good) return false;
+    }
+    return true;
+  };
+  if (!join(true)) return failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
+  if (ncclResult_t result = launch(one.communicator, streams[0], std::move(calls))) return result;
+  return join(false) ? ncclSuccess
+                     : failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
+}
+
+// Communicators of one group are made at the same time: each waits for its other ranks, which may be in the
+// same group.
+ncclResult_t make_all(std::vector<Making> makings) {
+  ncclResult_t worst = ncclSuccess;
+  for (const Making& making : makings)
+    if (ncclResult_t result = begin(making)) return result;
+  std::vector<std::thread> threads;
+  std::vector<ncclResult_t> results(makings.size(), ncclSuccess);
+  std::vector<std::string> reasons(makings.size());
+  for (size_t i = 0; i < makings.size(); i++) {
+    auto work = [making = makings[i]] { return complete(making); };
+    if (!makings[i].blocking) {
+      ncclComm* communicator = *makings[i].into;
+      communicator->making = std::thread(work);
+      worst = ncclInProgress;
+    } else if (makings.size() == 1) {
+      return work();
+    } else {
+      threads.emplace_back([&results, &reasons, i, work] {
+        results[i] = work();
+        if (results[i]) reasons[i] = last_error();
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < results.size(); i++)
+    if (results[i]) worst = failed(results[i], reasons[i]);
+  return worst;
+}
+
+}  // namespace
+
+bool in_group() { return group().depth > 0; }
+
+ncclResult_t group_start() {
+  group().depth++;
+  return ncclSuccess;
+}
+
+ncclResult_t spoil(ncclResult_t result) {
+  if (in_group() && result != ncclSuccess && result != ncclInProgress) group().spoilt = result;
+  return result;
+}
+
+ncclResult_t group_end() {
+  Group& now = group();
+  if (now.depth == 0) return failed(ncclInvalidUsage, "ncclGroupEnd: not within a group call");
+  if (--now.depth > 0) return ncclSuccess;
+  Group done = std::exchange(now, Group());
+  if (done.spoilt) return done.spoilt;
+  ncclResult_t result = done.makings.empty() ? ncclSuccess : make_all(std::move(done.makings));
+  for (const Launching& one : done.launchings) {
+    if (result != ncclSuccess && result != ncclInProgress) break;
+    if (ncclResult_t answer = launch_on_streams(one)) result = answer;
+  }
+  return result;
+}
+
+ncclResult_t enqueue(ncclComm* communicator, CUstream stream, Call call) {
+  if (!in_group()) return launch(communicator, stream, {std::move(call)});
+  for (Launching& one : group().launchings)
+    if (one.communicator == communicator) return one.calls.emplace_back(stream, std::move(call)), ncclSuccess;
+  group().launchings.push_back({communicator, {{stream, std::move(call)}}});
+  return ncclSuccess;
+}
+
+ncclResult_t enqueue(const Making& making) {
+  if (!in_group()) return make_all({making});
+  group().makings.push_back(making);
+  return ncclSuccess;
+}
+
+}  // namespace cropdl::nccl

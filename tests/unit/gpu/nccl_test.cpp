@@ -1,0 +1,256 @@
+// links: gpu_nccl_transfers cropdl_base
+// NCCL's transfers over shared memory, with threads and processes as ranks and no device: what each
+// collective computes, that nobody ends one that others have not begun, that ranks that mean different things
+// find out, and that a killed peer is noticed.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "base/random.h"
+#include "gpu_state/software/nccl/small_floats.h"
+#include "gpu_state/software/nccl/tasks.h"
+
+namespace cropdl::nccl {
+namespace {
+
+class Ranks {
+ public:
+  explicit Ranks(int count) : token(random_hex(16)), count(count) {}
+  // Runs the function once per rank, each in a thread with its segment.
+  void each(const std::function<void(Segment&, int rank)>& work) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < count; rank++)
+      threads.emplace_back([&, rank] {
+        auto segment = Segment::join(token, rank, count, 0, aborted);
+        ASSERT_TRUE(static_cast<bool>(segment)) << segment.error().message;
+        work(**segment, rank);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  std::string token;
+  int count;
+  std::atomic<bool> aborted{false};
+  std::atomic<int> asynchronous_error{0};
+};
+
+Call call(Kind kind, const void* send, void* receive, size_t count, ncclRedOp_t operation = ncclSum,
+          int root = 0) {
+  Call made{kind, send, receive, count, ncclFloat32, operation, {}, nullptr, root};
+  made.reduction.kind = operation;
+  return made;
+}
+
+// Sums of these round.
+float value(int rank, size_t i) {
+  return static_cast<float>((i * 2654435761u + static_cast<size_t>(rank) * 40503u) & 0xffffff) * 0x1.1p-20f;
+}
+
+TEST(NcclTransfers, EveryCollectiveOfSeveralChunks) {
+  constexpr size_t kCount = 150'001;  // more than two chunks of 64 Ki floats
+  for (int ranks : {1, 2, 3, 4}) {
+    Ranks all(ranks);
+    all.each([&](Segment& segment, int rank) {
+      std::string wrong;
+      Watch watch{&all.aborted, &all.asynchronous_error};
+      size_t n = static_cast<size_t>(ranks), me = static_cast<size_t>(rank);
+      std::vector<float> send(kCount * n), received(kCount * n), one(kCount);
+      for (size_t i = 0; i < send.size(); i++) send[i] = value(rank, i);
+      int root = ranks - 1;
+      std::vector<Call> calls = {call(Kind::kAllReduce, send.data(), one.data(), kCount)};
+      ASSERT_TRUE(run(calls, segment, watch, &wrong));
+      for (size_t i = 0; i < kCount; i++) {
+        float sum = value(0, i);
+        for (int other = 1; other < ranks; other++) sum += value(other, i);  // in the order of the ranks
+        ASSERT_EQ(one[i], sum) << i;
+      }
+      ASSERT_TRUE(run({call(Kind::kReduceScatter, send.data(), one.data(), kCount, ncclMax)}, segment, watch,
+                      &wrong));
+      for (size_t i = 0; i < kCount; i++) {
+        float most = value(0, me * kCount + i);
+        for (int other = 1; other < ranks; other++) most = std::fmax(most, value(other, me * kCount + i));
+        ASSERT_EQ(one[i], most) << i;
+      }
+      ASSERT_TRUE(
+          run({call(Kind::kAllGather, send.data(), received.data(), kCount)}, segment, watch, &wrong));
+      for (size_t i = 0; i < received.size(); i++)
+        ASSERT_EQ(received[i], value(static_cast<int>(i / kCount), i % kCount));
+      ASSERT_TRUE(run({call(Kind::kAllToAll, send.data(), received.data(), kCount)}, segment, watch, &wrong));
+      for (size_t i = 0; i < received.size(); i++)
+        ASSERT_EQ(received[i], value(static_cast<int>(i / kCount), me * kCount + i % kCount));
+      std::vector<float> copy(send.begin(), send.begin() + kCount);
+      ASSERT_TRUE(run({call(Kind::kBroadcast, copy.data(), copy.data(), kCount, ncclSum, root)}, segment,
+                      watch, &wrong));
+      for (size_t i = 0; i < kCount; i++) ASSERT_EQ(copy[i], value(root, i));
+      ASSERT_TRUE(run({call(Kind::kScatter, send.data(), one.data(), kCount, ncclSum, root)}, segment, watch,
+                      &wrong));
+      for (size_t i = 0; i < kCount; i++) ASSERT_EQ(one[i], value(root, me * kCount + i));
+      std::fill(received.begin(), received.end(), 0.0f);
+      ASSERT_TRUE(run({call(Kind::kGather, send.data(), received.data(), kCount, ncclSum, root)}, segment,
+                      watch, &wrong));
+      for (size_t i = 0; rank == root && i < received.size(); i++)
+        ASSERT_EQ(received[i], value(static_cast<int>(i / kCount), i % kCount));
+      // In place, and nothing at all.
+      ASSERT_TRUE(run({call(Kind::kReduce, send.data(), send.data(), kCount, ncclProd, root),
+                       call(Kind::kAllReduce, nullptr, nullptr, 0)},
+                      segment, watch, &wrong));
+      for (size_t i = 0; rank == root && i < kCount; i++) {
+        float product = value(0, i);
+        for (int other = 1; other < ranks; other++) product *= value(other, i);
+        ASSERT_EQ(send[i], product);
+      }
+      ASSERT_EQ(wrong, "");
+    });
+  }
+}
+
+TEST(NcclTransfers, MessagesInGroupsCrossAndKeepTheirOrder) {
+  Ranks all(3);
+  all.each([&](Segment& segment, int rank) {
+    std::string wrong;
+    constexpr size_t kCount = 70'000;
+    std::vector<std::vector<float>> sent, received;
+    std::vector<Call> calls;
+    for (int round = 0; round < 2; round++)
+      for (int peer = 0; peer < 3; peer++) {
+        sent.emplace_back(kCount + static_cast<size_t>(round));
+        received.emplace_back(kCount + static_cast<size_t>(round));
+        for (size_t i = 0; i < sent.back().size(); i++)
+          sent.back()[i] = value(rank * 10 + peer + 100 * round, i);
+        calls.push_back(call(Kind::kSend, sent.back().data(), nullptr, sent.back().size(), ncclSum, peer));
+        calls.push_back(
+            call(Kind::kReceive, nullptr, received.back().data(), received.back().size(), ncclSum, peer));
+      }
+    ASSERT_TRUE(run(calls, segment, {&all.aborted, &all.asynchronous_error}, &wrong));
+    ASSERT_EQ(wrong, "");
+    for (int round = 0; round < 2; round++)
+      for (int peer = 0; peer < 3; peer++) {
+        const auto& got = received[static_cast<size_t>(round * 3 + peer)];
+        for (size_t i = 0; i < got.size(); i++) ASSERT_EQ(got[i], value(peer * 10 + rank + 100 * round, i));
+      }
+  });
+}
+
+TEST(NcclTransfers, NobodyEndsWhatOthersHaveNotBegun) {
+  Ranks all(2);
+  std::atomic<bool> begun{false};
+  all.each([&](Segment& segment, int rank) {
+    std::string wrong;
+    float buffer = 1;
+    if (rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      begun = true;
+    }
+    // The root of a broadcast has nothing to wait for but this.
+    ASSERT_TRUE(run({call(Kind::kBroadcast, &buffer, &buffer, 1)}, segment,
+                    {&all.aborted, &all.asynchronous_error}, &wrong));
+    EXPECT_TRUE(begun);
+  });
+}
+
+TEST(NcclTransfers, RanksThatMeanDifferentThingsFindOut) {
+  Ranks all(2);
+  all.each([&](Segment& segment, int rank) {
+    std::string wrong;
+    float buffer[2] = {};
+    std::vector<Call> calls = {call(Kind::kAllReduce, buffer, buffer, rank == 0 ? 1 : 2)};
+    ASSERT_TRUE(run(calls, segment, {&all.aborted, &all.asynchronous_error}, &wrong));
+    EXPECT_NE(wrong.find("1 elements"), wrong.npos) << wrong;
+    EXPECT_NE(wrong.find("2 elements"), wrong.npos) << wrong;
+  });
+}
+
+TEST(NcclTransfers, AKilledPeerIsNoticedAndAbortEndsTheWait) {
+  std::string token = random_hex(16);
+  std::atomic<bool> aborted{false};
+  pid_t child = fork();
+  if (child == 0) {
+    auto segment = Segment::join(token, 1, 2, 0, aborted);
+    pause();
+    _exit(0);
+  }
+  auto segment = Segment::join(token, 0, 2, 0, aborted);
+  ASSERT_TRUE(static_cast<bool>(segment)) << segment.error().message;
+  std::atomic<int> error{0};
+  std::thread waiting([&] {
+    std::string wrong;
+    float buffer = 1;
+    EXPECT_FALSE(run({call(Kind::kAllReduce, &buffer, &buffer, 1)}, **segment, {&aborted, &error}, &wrong));
+  });
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  while (error.load() != ncclRemoteError) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  aborted = true;
+  waiting.join();
+}
+
+TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
+  std::string token = random_hex(16);
+  std::atomic<bool> aborted{false};
+  pid_t child = fork();
+  if (child == 0) {
+    auto segment = Segment::join(token, 1, 3, 0, aborted);
+    _exit(0);
+  }
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  });
+  auto segment = Segment::join(token, 0, 3, 0, aborted);
+  EXPECT_FALSE(static_cast<bool>(segment));
+  killer.join();
+  EXPECT_NE(access(("/dev/shm/cropdl-software-nccl-" + token).c_str(), F_OK), 0);
+}
+
+template <class Format>
+void round_trip(uint32_t all) {
+  for (uint32_t bits = 0; bits < all; bits++) {
+    auto stored = static_cast<typename Format::Bits>(bits);
+    double value = Format::decode(stored);
+    if (std::isnan(value))
+      EXPECT_TRUE(std::isnan(Format::decode(Format::encode(value))));
+    else
+      ASSERT_EQ(Format::encode(value), stored) << bits;
+  }
+}
+
+TEST(NcclReductions, SmallFloatsRoundTripAndRoundToEven) {
+  round_trip<Half>(1 << 16);
+  round_trip<Brain>(1 << 16);
+  round_trip<Float8E4M3>(1 << 8);
+  round_trip<Float8E5M2>(1 << 8);
+  EXPECT_EQ(Half::encode(1 + 0x1p-11), 0x3c00);
+  EXPECT_EQ(Half::encode(1 + 0x3p-11), 0x3c02);
+  EXPECT_EQ(Half::encode(65520.0), 0x7c00);
+  EXPECT_EQ(Half::encode(65519.0), 0x7bff);
+  EXPECT_EQ(Half::encode(0x1p-25), 0);
+  EXPECT_EQ(Half::encode(0x1.8p-25), 1);
+  EXPECT_EQ(Float8E4M3::decode(0x7e), 448.0);
+}
+
+TEST(NcclReductions, AveragesAndUserDefinedOperations) {
+  int32_t a[] = {7, -7}, b[] = {2, -2}, to[2];
+  const void* both[] = {a, b};
+  Reduction average;
+  average.kind = ncclAvg;
+  average.average_of = 2;
+  reduce(average, ncclInt32, both, 2, to, 2);
+  EXPECT_EQ(to[0], 4);
+  EXPECT_EQ(to[1], -4);
+  float x[] = {3}, y[] = {5}, sum[1], half = 0.5f;
+  const void* floats[] = {x, y};
+  Reduction scaled;
+  scaled.scaled = true;
+  memcpy(scaled.scalar, &half, sizeof half);
+  reduce(scaled, ncclFloat32, floats, 2, sum, 1);
+  EXPECT_EQ(sum[0], 4.0f);
+}
+
+}  // namespace
+}  // namespace cropdl::nccl
