@@ -1,39 +1,133 @@
 // Modules, libraries, functions, kernels. A module is of one context: its variables lie in that context's
 // memory and its code knows where. A library is of none: it becomes a module in each context that uses it.
-// Any thread. Handles are checked against those that live; what they point to is never given back to the
-// allocator, so that a stale one stays known for one.
+// Any thread. Handles are checked against those that live (live.h).
 #pragma once
 
 #include <cuda.h>
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "gpu_state/software/device/image.h"
 #include "gpu_state/software/engine/launch.h"
 
 namespace cropdl::device {
 
 // What cuFuncSetAttribute and cuKernelSetAttribute change.
 struct FunctionSettings {
-  std::atomic<int> max_dynamic_shared{0};  // bytes beyond the 48 KiB that need no leave; 0: not set
-  std::atomic<int> carveout{-1};           // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: a hint
-  std::atomic<int> cache{0};               // CUfunc_cache: a hint
+  std::atomic<int> max_dynamic_shared{-1};  // bytes; -1: not set, what is left of 48 KiB
+  std::atomic<int> carveout{-1};            // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: a hint
+  std::atomic<int> cache{0};                // CUfunc_cache: a hint
 };
+
+// Where a variable of a module lies.
+struct VariablePlace {
+  CUdeviceptr address = 0;
+  uint64_t size = 0;
+  bool is_managed = false;
+  bool is_borrowed = false;  // the library's, which gives it back
+};
+using VariablePlaces = std::map<std::string, VariablePlace>;
+
+// What a module is while it is loaded: functions keep it by weak pointers, the table of modules owns it.
+struct Loaded {
+  ~Loaded();  // gives the variables back
+  CUcontext context = nullptr;
+  std::shared_ptr<const ptx::Module> text;
+  VariablePlaces variables;
+  std::unique_ptr<engine::Code> code;
+  std::string target;  // "sm_75"
+};
+
+}  // namespace cropdl::device
+
+struct CUfunc_st {
+  std::string name;
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUkernel kernel = nullptr;  // of a library's module; null otherwise
+  std::weak_ptr<cropdl::device::Loaded> loaded;
+  cropdl::device::FunctionSettings settings;
+};
+
+struct CUmod_st {
+  CUcontext context = nullptr;
+  CUlibrary library = nullptr;  // whose module this is; null: loaded by cuModuleLoad…
+  std::weak_ptr<cropdl::device::Loaded> loaded;
+  std::vector<std::pair<std::string, CUfunction>> functions;  // kernels, in the order of the text
+};
+
+struct CUkern_st {
+  std::string name;
+  CUlibrary library = nullptr;
+  // By the device's ordinal, made when they are first set. A module's function asks here what was not set for
+  // it.
+  std::mutex mutex;
+  std::map<int, cropdl::device::FunctionSettings> settings;
+};
+
+struct CUlib_st {
+  std::shared_ptr<const cropdl::ptx::Module> text;
+  cropdl::device::VariablePlaces managed;  // one address in all contexts
+  std::vector<std::pair<std::string, CUkernel>> kernels;
+  std::mutex mutex;  // of what follows
+  std::map<CUcontext, CUmodule> modules;
+  // Code that never runs: what is asked of a kernel without a context (cuKernelGetAttribute). Made on first use.
+  std::unique_ptr<cropdl::engine::Code> contextless;
+};
+
+namespace cropdl::device {
+
+// Loads into `context`, which is current. Errors are CUresults as of cuModuleLoadData; what there is to say
+// is in the log and, where nobody asked for a log, on stderr.
+CUresult load_module(CUcontext context, const Image& image, CUmodule* module);
+CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, CUmodule* module);
+CUresult unload_module(CUmodule module);                 // waits for the context
+std::shared_ptr<CUmod_st> find_module(CUmodule handle);  // null: there is none
+std::shared_ptr<CUfunc_st> find_function(CUfunction handle);
+// CUDA_ERROR_NOT_FOUND
+CUresult function_of(const CUmod_st& module, std::string_view name, CUfunction* function);
+CUresult variable_of(const CUmod_st& module, const std::string& name, VariablePlace* place);
+
+CUresult load_library(const Image& image, CUlibrary* library);
+CUresult unload_library(CUlibrary library);
+std::shared_ptr<CUlib_st> find_library(CUlibrary handle);
+std::shared_ptr<CUkern_st> find_kernel(CUkernel handle);
+// The library's module in that context, loaded on first use.
+CUresult module_of(const std::shared_ptr<CUlib_st>& library, CUcontext context, CUmodule* module);
+// The kernel's function in that context.
+CUresult function_of(const CUkern_st& kernel, CUcontext context, CUfunction* function);
+
+// The function that a handle means in that context: a CUfunction of it, or a CUkernel that was cast to one
+// (cuLaunchKernel allows that). CUDA_ERROR_INVALID_HANDLE: neither, or of another context.
+CUresult resolve(CUfunction handle, CUcontext context, std::shared_ptr<CUfunc_st>* function);
+
+// Its code, looked up instruction by instruction on first use. A kernel with an instruction of no class is
+// CUDA_ERROR_NOT_SUPPORTED, with the instruction, the kernel and the line on stderr, once.
+CUresult code_of(const CUfunc_st& function, std::shared_ptr<const engine::Kernel>* kernel);
+// Of a kernel without a context: for its facts only, it cannot be launched.
+CUresult code_of(const CUkern_st& kernel, std::shared_ptr<const engine::Kernel>* code);
+
+CUresult look_up(engine::Code& code, const std::string& name, std::shared_ptr<const engine::Kernel>* kernel);
+
+// How much dynamic shared memory a launch may ask for: what is left of 48 KiB, or what
+// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES allows.
+uint32_t max_dynamic_shared(const CUfunc_st& function, const engine::Kernel& kernel);
 
 // What a launch needs to know of its function.
 struct Launchable {
   CUfunction function = nullptr;  // never a kernel's handle
   std::shared_ptr<const engine::Kernel> kernel;
-  // How much dynamic shared memory a launch may ask for: what is left of 48 KiB, or what
-  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES allows.
   uint32_t max_dynamic_shared = 0;
 };
-
-// Of a CUfunction of `context`, or of a CUkernel that was cast to one (cuLaunchKernel allows that).
-// CUDA_ERROR_INVALID_HANDLE: neither, or of another context. A kernel with an instruction of no class is
-// CUDA_ERROR_NOT_SUPPORTED, with the instruction, the kernel and the line on stderr.
+// resolve(), code_of() and max_dynamic_shared() in one.
 CUresult launchable(CUfunction handle, CUcontext context, Launchable* found);
 
 }  // namespace cropdl::device

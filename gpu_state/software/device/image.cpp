@@ -1,0 +1,112 @@
+#include "gpu_state/software/device/image.h"
+
+#include <cstring>
+#include <set>
+
+#include "base/format.h"
+#include "gpu_state/software/device/variables.h"
+#include "gpu_state/software/settings/settings.h"
+
+namespace cropdl::device {
+
+namespace {
+
+// Begins with a byte that neither PTX, a fat binary nor an ELF file begins with. Then: u64 size of all, u64
+// number of texts, and of each u64 size and its bytes.
+constexpr char kLinked[16] =
+    "\x1b"
+    "CropDL linked\n";
+
+ptx::Capability capability_of_device() { return {settings::settings().major, settings::settings().minor}; }
+
+uint64_t number_at(const char* at) {
+  uint64_t number;
+  std::memcpy(&number, at, sizeof number);
+  return number;
+}
+
+ptx::Texts read_linked(std::span<const std::byte> image) {
+  ptx::Texts damaged{{}, ptx::Refusal::kNoImage, "this image of cuLinkComplete is damaged"};
+  const char* at = reinterpret_cast<const char*>(image.data()) + sizeof kLinked;
+  const char* end = reinterpret_cast<const char*>(image.data()) + image.size();
+  if (end - at < 16 || number_at(at) != image.size()) return damaged;
+  uint64_t count = number_at(at + 8);
+  at += 16;
+  ptx::Texts texts;
+  for (; count; --count) {
+    if (end - at < 8 || number_at(at) > static_cast<uint64_t>(end - at - 8)) return damaged;
+    texts.texts.emplace_back(at + 8, number_at(at));
+    at += 8 + number_at(at);
+  }
+  return texts;
+}
+
+// A variable of a function's body and another of the same name would share one place.
+Status check_names(const ptx::Module& module) {
+  std::set<std::string_view> names;
+  for (const ptx::Variable* variable : placed_variables(module))
+    if (!names.insert(variable->name).second)
+      return Error{formatted("line {}: a second variable {} in memory", variable->line, variable->name)};
+  return {};
+}
+
+CUresult error_of(ptx::Refusal refusal) {
+  switch (refusal) {
+    case ptx::Refusal::kNone:
+      return CUDA_SUCCESS;
+    case ptx::Refusal::kNoImage:
+      return CUDA_ERROR_INVALID_IMAGE;
+    case ptx::Refusal::kNoPtx:
+      return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    case ptx::Refusal::kBadPtx:
+    case ptx::Refusal::kBadLink:
+      return CUDA_ERROR_INVALID_PTX;
+  }
+  return CUDA_ERROR_INVALID_IMAGE;
+}
+
+}  // namespace
+
+ptx::Texts read_texts(const void* data) {
+  const char* bytes = static_cast<const char*>(data);
+  // Ends at the first byte that differs, so that a short text is not read beyond its end.
+  if (std::strncmp(bytes, kLinked, sizeof kLinked) == 0)
+    return read_linked({static_cast<const std::byte*>(data), number_at(bytes + sizeof kLinked)});
+  return ptx::texts_of(data, capability_of_device());
+}
+
+ptx::Texts read_texts(std::span<const std::byte> data) {
+  if (data.size() >= sizeof kLinked && std::memcmp(data.data(), kLinked, sizeof kLinked) == 0)
+    return read_linked(data);
+  return ptx::texts_of(data, capability_of_device());
+}
+
+CUresult make_image(const ptx::Texts& texts, Image* image, std::string* why) {
+  *why = texts.why;
+  if (CUresult error = error_of(texts.refused)) return error;
+  ptx::Loaded loaded = ptx::module_of(texts, capability_of_device());
+  *why = loaded.why;
+  if (CUresult error = error_of(loaded.refused)) return error;
+  if (Status status = check_names(*loaded.module); !status) {
+    *why = status.error().message;
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  image->text = std::make_shared<const ptx::Module>(std::move(*loaded.module));
+  return CUDA_SUCCESS;
+}
+
+std::string linked_image(const ptx::Texts& texts) {
+  std::string image(kLinked, sizeof kLinked);
+  auto append = [&](uint64_t number) { image.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  append(0);
+  append(texts.texts.size());
+  for (const std::string& text : texts.texts) {
+    append(text.size());
+    image += text;
+  }
+  uint64_t size = image.size();
+  std::memcpy(image.data() + sizeof kLinked, &size, sizeof size);
+  return image;
+}
+
+}  // namespace cropdl::device

@@ -1,0 +1,20 @@
+// What cuFunc… and cuKernel… say and set of a function: the same for both.
+#pragma once
+
+#include <cuda.h>
+
+#include "gpu_state/software/device/module.h"
+
+namespace cropdl::driver {
+
+// `kernel_settings`: what holds where `settings` has nothing; may be null.
+CUresult get_attribute(int* value, CUfunction_attribute which, const engine::KernelFacts& facts,
+                       const device::FunctionSettings& settings,
+                       const device::FunctionSettings* kernel_settings);
+CUresult set_attribute(CUfunction_attribute which, int value, const engine::KernelFacts& facts,
+                       device::FunctionSettings& settings);
+CUresult set_cache(CUfunc_cache config, device::FunctionSettings& settings);
+// CUDA_ERROR_INVALID_VALUE beyond the last one; `size` may be null.
+CUresult parameter(const engine::KernelFacts& facts, size_t index, size_t* offset, size_t* size);
+
+}  // namespace cropdl::driver
