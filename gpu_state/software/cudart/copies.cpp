@@ -27,8 +27,8 @@ void set_side(CUDA_MEMCPY2D* copy, bool source, CUmemorytype type, const void* p
   }
 }
 
-// A pitch matters only where there is a second row.
-bool is_pitch_too_small(size_t pitch, size_t width, size_t height) { return height > 1 && pitch < width; }
+// A row is never wider than the pitch, however many rows there are.
+bool is_pitch_too_small(size_t pitch, size_t width) { return pitch < width; }
 
 CUresult format_bytes(CUarray_format format, size_t* bytes) {
   switch (format) {
@@ -76,9 +76,8 @@ cudaError_t fill(const Parms& parms, const Sides& sides, Copy* copy) {
   copy->dstMemoryType = parms.dstArray ? CU_MEMORYTYPE_ARRAY : sides.destination;
   copy->srcArray = as_array(parms.srcArray);
   copy->dstArray = as_array(parms.dstArray);
-  const bool planes = parms.extent.depth > 1 || parms.extent.height > 1;
   if (!parms.srcArray) {
-    if (planes && parms.srcPtr.pitch < copy->WidthInBytes + copy->srcXInBytes)
+    if (parms.srcPtr.pitch < copy->WidthInBytes + copy->srcXInBytes)
       return cudaErrorInvalidPitchValue;
     copy->srcHost = parms.srcPtr.ptr;
     copy->srcDevice = as_device(parms.srcPtr.ptr);
@@ -86,7 +85,7 @@ cudaError_t fill(const Parms& parms, const Sides& sides, Copy* copy) {
     copy->srcHeight = parms.srcPtr.ysize;
   }
   if (!parms.dstArray) {
-    if (planes && parms.dstPtr.pitch < copy->WidthInBytes + copy->dstXInBytes)
+    if (parms.dstPtr.pitch < copy->WidthInBytes + copy->dstXInBytes)
       return cudaErrorInvalidPitchValue;
     copy->dstHost = parms.dstPtr.ptr;
     copy->dstDevice = as_device(parms.dstPtr.ptr);
@@ -146,7 +145,7 @@ cudaError_t as_copy(void* destination, size_t destination_pitch, const void* sou
   *copy = {};
   Sides sides;
   if (const cudaError_t error = sides_of(kind, &sides); error != cudaSuccess) return error;
-  if (is_pitch_too_small(destination_pitch, width, height) || is_pitch_too_small(source_pitch, width, height))
+  if (is_pitch_too_small(destination_pitch, width) || is_pitch_too_small(source_pitch, width))
     return cudaErrorInvalidPitchValue;
   set_side(copy, true, sides.source, source, source_pitch);
   set_side(copy, false, sides.destination, destination, destination_pitch);
@@ -161,7 +160,7 @@ cudaError_t as_copy(ArrayPlace destination, const void* source, size_t pitch, si
   Sides sides;
   if (const cudaError_t error = sides_of(kind, &sides); error != cudaSuccess) return error;
   if (sides.destination == CU_MEMORYTYPE_HOST) return cudaErrorInvalidMemcpyDirection;
-  if (is_pitch_too_small(pitch, width, height)) return cudaErrorInvalidPitchValue;
+  if (is_pitch_too_small(pitch, width)) return cudaErrorInvalidPitchValue;
   set_side(copy, true, sides.source, source, pitch);
   copy->dstMemoryType = CU_MEMORYTYPE_ARRAY;
   copy->dstArray = destination.array;
@@ -178,7 +177,7 @@ cudaError_t as_copy(void* destination, size_t pitch, ArrayPlace source, size_t w
   Sides sides;
   if (const cudaError_t error = sides_of(kind, &sides); error != cudaSuccess) return error;
   if (sides.source == CU_MEMORYTYPE_HOST) return cudaErrorInvalidMemcpyDirection;
-  if (is_pitch_too_small(pitch, width, height)) return cudaErrorInvalidPitchValue;
+  if (is_pitch_too_small(pitch, width)) return cudaErrorInvalidPitchValue;
   set_side(copy, false, sides.destination, destination, pitch);
   copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
   copy->srcArray = source.array;
