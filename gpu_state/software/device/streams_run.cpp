@@ -11,6 +11,7 @@
 #include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/library_work.h"
 #include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/pools.h"
 #include "gpu_state/software/device/printed.h"
 #include "gpu_state/software/device/streams.h"
 #include "gpu_state/software/device/values.h"
@@ -58,7 +59,12 @@ CUresult run_plain(const Work& work, CUcontext context) {
   return std::visit(Overloaded{
                         [&](const KernelWork& kernel) { return run_kernel(kernel, context); },
                         [&](const HostWork& host) { return run_host(host, context); },
-                        [&](const LibraryWork& library) { return library.run(); },
+                        [&](const LibraryWork& library) {
+                          working_for() = context;
+                          const CUresult error = library.run();
+                          working_for() = nullptr;
+                          return error;
+                        },
                         [&](const ValueWork& values) { return perform(values, context); },
                         [&](const CopyWork& copy) { return perform(copy, context); },
                         [&](const MemsetWork& memset) { return perform(memset, context); },
@@ -188,6 +194,7 @@ CUresult wait_for(CUstream handle) {
   }
   CUresult error = wait_for_marks(marks_of(stream), stream->context);
   show_printed(stream->context);
+  pools_after_waiting();
   return error;
 }
 
@@ -205,6 +212,7 @@ CUresult wait_for_all(CUcontext context) {
   if (CUresult error = unsafe_while_capturing(); error != CUDA_SUCCESS) return error;
   CUresult error = wait_for_marks(marks_of_all(context), context);
   show_printed(context);
+  pools_after_waiting();
   return error;
 }
 
