@@ -28,7 +28,7 @@ struct MemoryView {
 
   // Whether all of [address, address + size) may be accessed. The size is a power of two up to 16 and the
   // address is aligned to it: of others, ask range().
-  bool allows(uint64_t address, size_t size, bool write) const {
+  [[gnu::always_inline]] bool allows(uint64_t address, size_t size, bool write) const {
     if (address - own.begin < own.end - own.begin || address - common.begin < common.end - common.begin) {
       const uint8_t* granule = shadow + ((address - area) >> 3);
       if (size <= 8) return granule[0] >= (address & 7) + size;

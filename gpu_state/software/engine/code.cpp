@@ -1,0 +1,275 @@
+// Code of a module: its kernels, lowered when they are first asked for. A kernel's routines are its own,
+// since where shared variables lie depends on which functions it reaches.
+#include <algorithm>
+#include <set>
+
+#include "base/format.h"
+#include "gpu_state/software/engine/lower.h"
+
+namespace cropdl::engine {
+
+struct Code::Body : std::enable_shared_from_this<Code::Body> {
+  std::shared_ptr<const ptx::Module> module;
+  AddressOf address;
+  std::mutex mutex;  // what follows
+  std::map<std::string, std::shared_ptr<const Kernel>> kernels;
+  std::map<std::string, uint64_t> addresses;
+  std::map<std::string, const ptx::Function*> functions;  // definitions before declarations; set up at once
+
+  const ptx::Function* find(const std::string& name) const {
+    std::string real = name;
+    for (int i = 0; i < 8; ++i) {  // aliases of aliases
+      auto alias = module->aliases.find(real);
+      if (alias == module->aliases.end()) break;
+      real = alias->second;
+    }
+    auto found = functions.find(real);
+    return found == functions.end() ? nullptr : found->second;
+  }
+  uint64_t function_address(const std::string& name);
+  Result<std::shared_ptr<const Kernel>> lower(const std::string& name, bool as_function);
+  Result<std::shared_ptr<const Kernel>> made(const std::string& name, bool as_function);
+};
+
+namespace {
+
+uint64_t round_up(uint64_t value, uint64_t to) { return to ? (value + to - 1) / to * to : value; }
+
+void lay_out_parameters(const ptx::Function& function, KernelFacts* facts) {
+  for (const ptx::Variable& one : function.parameters) {
+    uint64_t align = std::max<uint64_t>(one.align, 1);
+    facts->parameter_bytes = round_up(facts->parameter_bytes, align);
+    facts->parameters.emplace_back(facts->parameter_bytes, one.size());
+    facts->parameter_bytes += one.size();
+  }
+}
+
+uint32_t threads_of(const std::vector<uint32_t>& sizes) {
+  uint64_t threads = 1;
+  for (uint32_t one : sizes) threads *= one;
+  return static_cast<uint32_t>(std::min<uint64_t>(threads, 1024));
+}
+
+// Where the shared variables that a kernel reaches lie. Those without a size all begin behind the others.
+class SharedLayout {
+ public:
+  explicit SharedLayout(const ptx::Module& module) {
+    for (const ptx::Variable& one : module.variables)
+      if (one.space == ptx::Space::kShared) known_[one.name] = &one;
+  }
+  void add_body(const ptx::Function& function) {
+    for (const ptx::Variable& one : function.variables)
+      if (one.space == ptx::Space::kShared) known_[one.name] = &one;
+  }
+  // Offsets of sized ones are given as they are met; those of the others are found at the end, so they are
+  // asked for twice: once to be met.
+  std::optional<uint64_t> find(const std::string& name) {
+    auto variable = known_.find(name);
+    if (variable == known_.end()) return std::nullopt;
+    auto offset = offsets_.find(name);
+    if (offset != offsets_.end()) return offset->second;
+    const ptx::Variable& one = *variable->second;
+    uint64_t align = std::max<uint64_t>(
+        one.align, std::max<uint64_t>(ptx::size_of(one.type) * static_cast<uint64_t>(one.vector), 1));
+    if (one.size() == 0) {
+      dynamic_align_ = std::max(dynamic_align_, align);
+      has_dynamic_ = true;
+      return dynamic_;
+    }
+    end_ = round_up(end_, align);
+    offsets_[name] = end_;
+    uint64_t at = end_;
+    end_ += one.size();
+    return at;
+  }
+  uint64_t end() const { return end_; }
+  uint64_t align() const { return dynamic_align_; }
+  bool has_dynamic() const { return has_dynamic_; }
+  // Of the second lowering, when all that is sized has been met.
+  void settle() { dynamic_ = round_up(end_, dynamic_align_); }
+  uint64_t dynamic() const { return dynamic_; }
+
+ private:
+  std::map<std::string, const ptx::Variable*> known_;
+  std::map<std::string, uint64_t> offsets_;
+  uint64_t end_ = 0, dynamic_ = 0, dynamic_align_ = 16;
+  bool has_dynamic_ = false;
+};
+
+// Local memory along the deepest chain of calls, as calls take it (warp_frames.cpp); recursion is cut.
+uint64_t local_depth(const Routine& routine, std::set<const Routine*>* above, bool* recursive,
+                     std::map<const Routine*, uint64_t>* known) {
+  if (auto found = known->find(&routine); found != known->end()) return found->second;
+  above->insert(&routine);
+  uint64_t below = 0;
+  bool cut = false;
+  for (const CallSite& site : routine.calls) {
+    if (site.target == CallSite::Target::kRegister) *recursive = true;
+    if (!site.routine) continue;
+    if (above->count(site.routine)) {
+      *recursive = cut = true;
+      continue;
+    }
+    below = std::max(below, 16 + local_depth(*site.routine, above, recursive, known));
+  }
+  above->erase(&routine);
+  uint64_t depth = round_up(routine.local_bytes, 16) + below;
+  if (!cut) (*known)[&routine] = depth;
+  return depth;
+}
+
+}  // namespace
+
+uint64_t Code::Body::function_address(const std::string& name) {
+  const ptx::Function* function = find(name);
+  if (!function || !function->has_body) return 0;
+  auto [found, is_new] = addresses.emplace(function->name, 0);
+  if (is_new) {
+    found->second = add_function(
+        [weak = weak_from_this(), name = function->name]() -> Result<std::shared_ptr<const Kernel>> {
+          auto body = weak.lock();
+          if (!body) return Error{"its module was unloaded"};
+          std::lock_guard lock(body->mutex);
+          return body->lower(name, true);
+        });
+  }
+  return found->second;
+}
+
+Result<std::shared_ptr<const Kernel>> Code::Body::lower(const std::string& name, bool as_function) {
+  std::string key = (as_function ? "function " : "kernel ") + name;
+  if (auto found = kernels.find(key); found != kernels.end()) return found->second;
+  auto result = made(name, as_function);
+  if (result) kernels[key] = *result;
+  return result;
+}
+
+// Lowers the entry and all that it reaches. A kernel that calls through pointers reaches every function whose
+// address the module takes; what of those cannot be lowered is an error when it is called.
+Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, bool as_function) {
+  const ptx::Function* entry = find(name);
+  if (!entry || !entry->has_body || (!as_function && !entry->is_kernel))
+    return Error{formatted("there is no {} {} in this module", as_function ? "function" : "kernel", name)};
+  auto kernel = std::make_shared<Kernel>();
+  kernel->facts.name = name;
+  lay_out_parameters(*entry, &kernel->facts);
+  SharedLayout shared(*module);
+  // Twice, if there is a variable without a size: where it begins is known when all others have been met.
+  for (int round = 0; round < 2; ++round) {
+    kernel->routines.clear();
+    kernel->by_address.clear();
+    std::vector<std::string> waiting{entry->name};
+    std::map<std::string, std::vector<DraftCall>> calls;
+    bool through_pointers = false;
+    std::set<std::string> addressed;
+    std::set<std::string> optional;
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      const ptx::Function* function = find(waiting[i]);
+      if (kernel->routines.count(function->name)) continue;
+      auto routine = std::make_unique<Routine>();
+      shared.add_body(*function);
+      Surroundings around;
+      around.module = module;
+      around.is_entry = function == entry && !as_function;
+      around.parameters = &kernel->facts.parameters;
+      around.shared = [&](const std::string& symbol) { return shared.find(symbol); };
+      around.global = [&](const std::string& symbol) -> std::optional<uint64_t> {
+        uint64_t at = address ? address(symbol) : 0;
+        return at ? std::optional(at) : std::nullopt;
+      };
+      around.function = [&](const std::string& symbol) -> std::optional<uint64_t> {
+        uint64_t at = function_address(symbol);
+        return at ? std::optional(at) : std::nullopt;
+      };
+      around.callee = [&](const std::string& symbol) { return find(symbol); };
+      Lowering lowering(*function, around, routine.get());
+      if (Status status = lowering.run(); !status) {
+        if (!optional.count(function->name)) return status.error();
+        auto failed = std::make_unique<Routine>();
+        failed->name = function->name;
+        failed->cannot = status.error().message;
+        kernel->routines[function->name] = std::move(failed);
+        continue;
+      }
+      for (const DraftCall& call : lowering.calls())
+        if (call.site.target == CallSite::Target::kRoutine) {
+          waiting.push_back(find(call.callee)->name);
+          if (optional.count(function->name) && !kernel->routines.count(waiting.back()))
+            optional.insert(waiting.back());
+          else
+            optional.erase(waiting.back());
+        }
+      through_pointers |= lowering.calls_through_pointers();
+      calls[function->name] = lowering.calls();
+      kernel->routines[function->name] = std::move(routine);
+      if (i + 1 == waiting.size() && through_pointers) {
+        for (const auto& [taken, at] : addresses) {
+          if (kernel->routines.count(taken) || find(taken)->is_kernel) continue;
+          optional.insert(taken);
+          waiting.push_back(taken);
+        }
+      }
+    }
+    for (auto& [caller, made_calls] : calls) {
+      Routine& routine = *kernel->routines.at(caller);
+      for (size_t i = 0; i < made_calls.size(); ++i)
+        if (made_calls[i].site.target == CallSite::Target::kRoutine)
+          routine.calls[i].routine = kernel->routines.at(find(made_calls[i].callee)->name).get();
+    }
+    for (const auto& [taken, at] : addresses)
+      if (auto found = kernel->routines.find(taken); found != kernel->routines.end())
+        kernel->by_address[at] = found->second.get();
+    uint64_t before = shared.dynamic();
+    shared.settle();
+    if (!shared.has_dynamic() || shared.dynamic() == before) break;
+  }
+  if (as_function && (shared.end() || shared.has_dynamic()))
+    return Error{formatted(
+        "{} has shared variables, and a kernel of another module calls it through a pointer", name)};
+  kernel->entry = kernel->routines.at(entry->name).get();
+  kernel->facts.static_shared = shared.end();
+  kernel->shared_align = shared.align();
+  std::set<const Routine*> above;
+  std::map<const Routine*, uint64_t> known;
+  kernel->facts.local = local_depth(*kernel->entry, &above, &kernel->recursive, &known);
+  kernel->facts.registers = static_cast<int>(
+      std::min<uint32_t>(255, std::max<uint32_t>(16, kernel->entry->frame_bytes / (4 * kLanes))));
+  kernel->facts.target = module->target;
+  if (!entry->max_threads.empty()) kernel->facts.max_threads = threads_of(entry->max_threads);
+  if (!entry->required_threads.empty()) {
+    for (size_t i = 0; i < 3; ++i)
+      kernel->facts.required_threads[i] = i < entry->required_threads.size() ? entry->required_threads[i] : 1;
+    kernel->facts.max_threads = threads_of(entry->required_threads);
+  }
+  for (const ptx::Variable& one : module->variables)
+    if (one.space == ptx::Space::kConst) kernel->facts.constant += one.size();
+  return std::shared_ptr<const Kernel>(kernel);
+}
+
+Code::Code(std::shared_ptr<const ptx::Module> module, AddressOf address) : body_(std::make_shared<Body>()) {
+  body_->module = std::move(module);
+  body_->address = std::move(address);
+  for (const ptx::Function& one : body_->module->functions) {
+    const ptx::Function*& known = body_->functions[one.name];
+    if (!known || one.has_body) known = &one;
+  }
+}
+
+Code::~Code() {
+  std::lock_guard lock(body_->mutex);
+  for (const auto& [name, address] : body_->addresses) remove_function(address);
+}
+
+Result<std::shared_ptr<const Kernel>> Code::kernel(const std::string& name) {
+  std::lock_guard lock(body_->mutex);
+  return body_->lower(name, false);
+}
+
+uint64_t Code::function_address(const std::string& name) {
+  std::lock_guard lock(body_->mutex);
+  return body_->function_address(name);
+}
+
+const KernelFacts& facts(const Kernel& kernel) { return kernel.facts; }
+
+}  // namespace cropdl::engine

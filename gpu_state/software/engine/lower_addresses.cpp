@@ -1,0 +1,148 @@
+// What turns addresses of one space into another's, and instructions that change nothing that a kernel can
+// see: hints for caches and schedulers, and fences, which are the host's (PTX ISA, "cvta", "isspacep",
+// "mapa", "prefetch", "membar, fence").
+#include <atomic>
+
+#include "base/format.h"
+#include "gpu_state/software/engine/lower.h"
+
+namespace cropdl::engine {
+
+namespace {
+
+template <class T>
+void add_immediate(Warp& warp, const Instruction& in, uint32_t active) {
+  T* to = warp.lanes<T>(in.operands[0]);
+  const T* from = warp.lanes<T>(in.operands[1]);
+  const T delta = static_cast<T>(in.immediate);
+  if (active == kAllLanes)
+    for (int l = 0; l < kLanes; ++l) to[l] = from[l] + delta;
+  else
+    for (int l = 0; l < kLanes; ++l)
+      if (active >> l & 1) to[l] = from[l] + delta;
+}
+
+// immediate: which window, or -1: global, -2: nothing lies there
+void in_window(Warp& warp, const Instruction& in, uint32_t active) {
+  const uint64_t* from = warp.lanes<uint64_t>(in.operands[1]);
+  uint32_t there = 0;
+  for (int l = 0; l < kLanes; ++l)
+    there |= static_cast<uint32_t>(static_cast<int64_t>(from[l] >> kWindowShift) == in.immediate) << l;
+  uint32_t& to = warp.predicate(in.operands[0]);
+  to = (to & ~active) | (there & active);
+}
+
+// A cluster of one block: rank 0 is the block itself.
+template <class T>
+void map_address(Warp& base, const Instruction& in, uint32_t active) {
+  WarpRun& warp = static_cast<WarpRun&>(base);
+  T* to = warp.lanes<T>(in.operands[0]);
+  const T* from = warp.lanes<T>(in.operands[1]);
+  const uint32_t* rank = warp.lanes<uint32_t>(in.operands[2]);
+  for (uint32_t l = 0; l < kLanes; ++l) {
+    if (!(active >> l & 1)) continue;
+    if (rank[l])
+      return warp.fault(l, CUDA_ERROR_ILLEGAL_ADDRESS, rank[l], "the cluster has no block of rank");
+    to[l] = from[l];
+  }
+}
+
+void full_fence(Warp&, const Instruction&, uint32_t) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+}  // namespace
+
+Lowering::Done Lowering::addresses() {
+  if (base_ == "cvta") {
+    bool from_generic = !words_.empty() && words_[0] == "to";
+    size_t space_at = from_generic ? 1 : 0;
+    if (words_.size() != space_at + 2 || count() != 2) return bad_operands();
+    std::string_view space = words_[space_at];
+    uint64_t window = 0;
+    if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
+      window = base_of(Window::kShared);
+    else if (space == "local")
+      window = base_of(Window::kLocal);
+    else if (space == "param" || space == "param::entry")
+      window = base_of(Window::kParameters);
+    else if (space != "global" && space != "const")
+      return std::nullopt;
+    if (words_.back() != "u64") return std::nullopt;
+    auto from = source(operand(1), 8);
+    auto to = destination(operand(0), 8);
+    if (!from || !to) return bad_operands();
+    Draft& draft = emit(add_immediate<uint64_t>);
+    draft.instruction.immediate = static_cast<int64_t>(from_generic ? -window : window);
+    write(draft, 0, *to);
+    read(draft, 1, *from);
+    return Status{};
+  }
+  if (base_ == "isspacep") {
+    if (words_.size() != 1 || count() != 2) return bad_operands();
+    std::string_view space = words_[0];
+    Window window = Window::kHost;
+    if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
+      window = Window::kShared;
+    else if (space == "local")
+      window = Window::kLocal;
+    else if (space == "param" || space == "param::entry")
+      window = Window::kParameters;
+    else if (space != "global")
+      return std::nullopt;
+    auto from = source(operand(1), 8);
+    auto to = destination(operand(0), 0);
+    if (!from || !to) return bad_operands();
+    Draft& draft = emit(in_window);
+    draft.instruction.immediate = static_cast<int64_t>(window);
+    write(draft, 0, *to);
+    read(draft, 1, *from);
+    return Status{};
+  }
+  if (base_ == "mapa" || base_ == "getctarank") {
+    uint32_t bytes = has("u64") ? 8 : 4;
+    bool is_rank = base_ == "getctarank";
+    auto to = count() ? destination(operand(0), is_rank ? 4 : bytes) : std::nullopt;
+    auto from = count() > 1 ? source(operand(1), bytes) : std::nullopt;
+    if (!to || !from) return bad_operands();
+    if (is_rank) {
+      Draft& draft = emit(add_immediate<uint32_t>);
+      write(draft, 0, *to);
+      read(draft, 1, constant(4, 0));
+      return Status{};
+    }
+    auto rank = count() == 3 ? source(operand(2), 4) : std::nullopt;
+    if (!rank) return bad_operands();
+    Draft& draft = emit(bytes == 8 ? map_address<uint64_t> : map_address<uint32_t>);
+    write(draft, 0, *to);
+    read(draft, 1, *from);
+    read(draft, 2, *rank);
+    return Status{};
+  }
+  if (base_ == "fence" || base_ == "membar") {
+    for (std::string_view word : words_)
+      if (word != "sc" && word != "acq_rel" && word != "acquire" && word != "release" && word != "cta" &&
+          word != "cluster" && word != "gpu" && word != "sys" && word != "gl" && word != "proxy" &&
+          word != "alias" && word != "async" && word != "async::generic" && word != "mbarrier_init" &&
+          !word.starts_with("sync_restrict::") && !word.starts_with("async.") && word != "async::global" &&
+          word != "async::shared::cta")
+        return std::nullopt;
+    emit(full_fence);
+    return Status{};
+  }
+  if (base_ == "createpolicy") {
+    auto to = count() ? destination(operand(0), 8) : std::nullopt;
+    if (!to) return bad_operands();
+    Draft& draft = emit(add_immediate<uint64_t>);
+    write(draft, 0, *to);
+    read(draft, 1, constant(8, 0));
+    return Status{};
+  }
+  // Hints, and what has no effect where grids of one stream run one after the other.
+  if (base_ == "prefetch" || base_ == "prefetchu" || base_ == "applypriority" || base_ == "discard" ||
+      base_ == "pmevent" || base_ == "griddepcontrol" || base_ == "setmaxnreg") {
+    if (base_ == "prefetch" && has("tensormap")) return std::nullopt;
+    return Status{};
+  }
+  return std::nullopt;
+}
+
+}  // namespace cropdl::engine

@@ -1,0 +1,154 @@
+// cp.async (not its bulk and tensor forms) and mbarrier (PTX ISA, "Data Movement and Conversion Instructions:
+// Asynchronous copy", "mbarrier").
+#include "base/format.h"
+#include "gpu_state/software/engine/asynchronous.h"
+#include "gpu_state/software/engine/lower.h"
+
+namespace cropdl::engine {
+
+Lowering::Done Lowering::asynchronous() {
+  if (base_ == "cp") {
+    if (!has("async") || has("bulk") || has("reduce")) return std::nullopt;
+    if (has("commit_group") || has("wait_all")) {
+      if (count()) return bad_operands();
+      emit(has("commit_group") ? copy_commit : copy_wait_all);
+      return Status{};
+    }
+    if (has("wait_group")) {
+      auto open = count() == 1 ? literal(operand(0), 4, false) : std::nullopt;
+      if (!open) return bad_operands();
+      emit(copy_wait).instruction.immediate = static_cast<int64_t>(*open);
+      return Status{};
+    }
+    if (has("mbarrier")) {
+      if (count() != 1) return bad_operands();
+      Area area = has("shared") || has("shared::cta") ? Area::kShared : Area::kGeneric;
+      Draft& draft = emit(has("noinc") ? phase_barrier<Phase::kArriveCopiesNoIncrement>
+                                       : phase_barrier<Phase::kArriveCopies>);
+      draft.operands.resize(2);
+      if (!address(draft, operand(0), &area)) return bad_operands();
+      draft.instruction.extra |= static_cast<uint32_t>(area) << kAreaShift;
+      return Status{};
+    }
+    for (std::string_view word : words_)
+      if (word != "async" && word != "ca" && word != "cg" && word != "shared" && word != "shared::cta" &&
+          word != "global" && !word.starts_with("L2::"))
+        return std::nullopt;
+    if (!has("global") || !(has("shared") || has("shared::cta"))) return std::nullopt;
+    size_t most = has("L2::cache_hint") ? 5 : 4;
+    if (count() < 3 || count() > most) return bad_operands();
+    auto size = literal(operand(2), 4, false);
+    if (!size || (*size != 4 && *size != 8 && *size != 16)) return bad_operands();
+    std::optional<Ref> bytes;
+    bool ignore = false, negated = false;
+    if (count() > 3 + (has("L2::cache_hint") ? 1u : 0u)) {
+      const ptx::Operand& given = operand(3);
+      if (const std::string* name = register_name(given);
+          name && find_register(*name) && !draft_.registers[*find_register(*name)].lane_bytes) {
+        ignore = true;
+        negated = given.negated;
+        bytes = source(given, 0);
+      } else {
+        bytes = source(given, 4);
+      }
+      if (!bytes) return bad_operands();
+    }
+    // Two addresses, taken apart by hand: the one helper knows one.
+    Draft to, from;
+    Area shared = Area::kShared, global = Area::kGlobal;
+    if (!address(to, operand(0), &shared) || !address(from, operand(1), &global)) return bad_operands();
+    auto fits = [](int64_t offset) { return offset == static_cast<int32_t>(offset); };
+    std::optional<Ref> far;
+    if (from.instruction.extra & kNoBase) {  // a variable: its address is a constant
+      far = constant(8, static_cast<uint64_t>(from.instruction.immediate));
+      from.instruction.immediate = 0;
+    } else {
+      far = from.operands[kAddress];
+    }
+    if (!fits(to.instruction.immediate) || !fits(from.instruction.immediate)) return bad_operands();
+    uint32_t extra = static_cast<uint32_t>(*size);
+    if (to.instruction.extra & kNoBase) extra |= kToNoBase;
+    if (to.instruction.extra & kNarrowAddress) extra |= kToNarrow;
+    if (from.instruction.extra & kNarrowAddress) extra |= kFromNarrow;
+    if (ignore) extra |= kIgnoreSource;
+    Draft& draft = emit(copy_async, extra);
+    draft.instruction.immediate =
+        static_cast<int64_t>(static_cast<uint64_t>(from.instruction.immediate) << 32 |
+                             static_cast<uint32_t>(to.instruction.immediate));
+    draft.operands.resize(3);
+    if (!(extra & kToNoBase)) read(draft, 0, to.operands[kAddress]);
+    read(draft, 1, *far);
+    if (bytes) read(draft, 2, *bytes);
+    if (negated) draft.instruction.flags |= 1u << 2;
+    return Status{};
+  }
+  if (base_ != "mbarrier" || words_.empty()) return std::nullopt;
+
+  std::string_view what = words_[0];
+  if (what == "pending_count") {
+    auto to = count() == 2 ? destination(operand(0), 4) : std::nullopt;
+    auto token = count() == 2 ? source(operand(1), 8) : std::nullopt;
+    if (!to || !token) return bad_operands();
+    Draft& draft = emit(phase_pending);
+    write(draft, 0, *to);
+    read(draft, 1, *token);
+    return Status{};
+  }
+  for (std::string_view word : words_)
+    if (word != what && word != "shared" && word != "shared::cta" && word != "shared::cluster" &&
+        word != "b64" && word != "release" && word != "acquire" && word != "relaxed" && word != "cta" &&
+        word != "cluster" && word != "noComplete" && word != "parity" && word != "expect_tx")
+      return std::nullopt;
+  Area area = has("shared") || has("shared::cta") || has("shared::cluster") ? Area::kShared : Area::kGeneric;
+  Instruction::Execute execute = nullptr;
+  bool returns = false, tests = false, wants_count = false, may_count = false, wide = false;
+  if (what == "init") {
+    execute = phase_barrier<Phase::kInit>;
+    wants_count = true;
+  } else if (what == "inval") {
+    execute = phase_barrier<Phase::kInvalidate>;
+  } else if (what == "arrive" && has("expect_tx")) {
+    execute = phase_barrier<Phase::kArriveExpect>;
+    returns = wants_count = true;
+  } else if (what == "arrive") {
+    execute = phase_barrier<Phase::kArrive>;
+    returns = may_count = true;
+  } else if (what == "arrive_drop" && !has("expect_tx")) {
+    execute = phase_barrier<Phase::kArriveDrop>;
+    returns = may_count = true;
+  } else if (what == "expect_tx" || what == "complete_tx") {
+    execute = what == "expect_tx" ? phase_barrier<Phase::kExpect> : phase_barrier<Phase::kComplete>;
+    wants_count = true;
+  } else if (what == "test_wait" || what == "try_wait") {
+    execute = has("parity") ? phase_barrier<Phase::kTestParity> : phase_barrier<Phase::kTest>;
+    tests = wants_count = true;
+    wide = !has("parity");
+  } else {
+    return std::nullopt;
+  }
+  // Forms without a destination exist for other blocks of a cluster; the address then comes first.
+  size_t at = 0;
+  std::optional<Ref> to, value;
+  if (count() && (returns || tests) && !std::holds_alternative<ptx::Address>(operand(0).value)) {
+    if (!(to = destination(operand(at++), tests ? 0 : 8))) return bad_operands();
+  }
+  if (tests && !to) return bad_operands();
+  size_t address_at = at++;
+  if (address_at >= count()) return bad_operands();
+  if (at < count()) {
+    if (!wants_count && !may_count) return bad_operands();
+    if (!(value = source(operand(at++), wide ? 8 : 4))) return bad_operands();
+  } else if (wants_count) {
+    return bad_operands();
+  }
+  if (at < count() && what != "try_wait") return bad_operands();  // of which the last is how long it may wait
+  Draft& draft = emit(execute);
+  draft.operands.resize(2);
+  if (!address(draft, operand(address_at), &area)) return bad_operands();
+  draft.instruction.extra |= static_cast<uint32_t>(area) << kAreaShift;
+  if (to) write(draft, 0, *to);
+  if (value) read(draft, 1, *value);
+  return Status{};
+}
+
+}  // namespace cropdl::engine

@@ -1,0 +1,278 @@
+// ld, st, atom and red, and .param variables, which are places of the frame (PTX ISA, "Data Movement and
+// Conversion Instructions", "atom", "red").
+#include <set>
+
+#include "base/format.h"
+#include "gpu_state/software/engine/lower.h"
+
+namespace cropdl::engine {
+
+namespace {
+
+// Words of a .param variable: four bytes, 32 lanes. Value k of a vector, `bytes` wide, lies at `immediate`
+// from the variable's first byte.
+template <class T, class R, bool kStore>
+void parameter_access(Warp& warp, const Instruction& in, uint32_t active) {
+  const uint32_t n = in.extra & kCountMask;
+  for (uint32_t k = 0; k < n; ++k) {
+    const uint64_t offset = static_cast<uint64_t>(in.immediate) + k * sizeof(T);
+    std::byte* words =
+        reinterpret_cast<std::byte*>(warp.lanes<uint32_t>(in.operands[kAddress])) + offset / 4 * 4 * kLanes;
+    R* r = warp.lanes<R>(in.operands[k]);
+    for (uint32_t l = 0; l < kLanes; ++l) {
+      if (!(active >> l & 1)) continue;
+      T value;
+      constexpr uint32_t kStep = sizeof(T) < 4 ? sizeof(T) : 4;
+      std::byte* bytes = reinterpret_cast<std::byte*>(&value);
+      if constexpr (kStore) value = static_cast<T>(r[l]);
+      for (uint32_t b = 0; b < sizeof(T); b += kStep) {
+        std::byte* word = words + (b / 4) * 4 * kLanes + l * 4 + (sizeof(T) < 4 ? offset % 4 : 0);
+        if constexpr (kStore)
+          __builtin_memcpy(word, bytes + b, kStep);
+        else
+          __builtin_memcpy(bytes + b, word, kStep);
+      }
+      if constexpr (!kStore) r[l] = static_cast<R>(value);
+    }
+  }
+}
+
+__extension__ using u128 = unsigned __int128;
+
+template <class T, bool kStore>
+Instruction::Execute parameter_by_register(uint32_t wide) {
+  if (wide == 2 && sizeof(T) <= 2) return parameter_access<T, uint16_t, kStore>;
+  if (wide == 4 && sizeof(T) <= 4) return parameter_access<T, uint32_t, kStore>;
+  if (wide == 8 && sizeof(T) <= 8) return parameter_access<T, uint64_t, kStore>;
+  if (wide == 16) return parameter_access<T, u128, kStore>;
+  return nullptr;
+}
+
+template <bool kStore>
+Instruction::Execute parameter_execute(const NamedType& type, uint32_t wide) {
+  switch (type.bytes) {
+    case 1:
+      return type.is_signed ? parameter_by_register<int8_t, kStore>(wide)
+                            : parameter_by_register<uint8_t, kStore>(wide);
+    case 2:
+      return type.is_signed ? parameter_by_register<int16_t, kStore>(wide)
+                            : parameter_by_register<uint16_t, kStore>(wide);
+    case 4:
+      return type.is_signed ? parameter_by_register<int32_t, kStore>(wide)
+                            : parameter_by_register<uint32_t, kStore>(wide);
+    case 8:
+      return parameter_by_register<uint64_t, kStore>(wide);
+    case 16:
+      return parameter_by_register<u128, kStore>(wide);
+    default:
+      return nullptr;
+  }
+}
+
+// What may be among the words of a memory instruction and changes nothing here: caches, and how far an order
+// reaches, for the host's memory is ordered for all.
+bool is_silent(std::string_view word) {
+  static const std::set<std::string_view> kWords = {"weak", "release", "acq_rel", "cta",     "cluster", "gpu",
+                                                    "sys",  "nc",      "ca",      "cg",      "cs",      "lu",
+                                                    "cv",   "wb",      "wt",      "unified", "noftz"};
+  return kWords.count(word) || word.starts_with("L1::") || word.starts_with("L2::");
+}
+
+// Bytes of a register that holds an element of that type.
+uint32_t register_bytes(const NamedType& type) { return type.bytes == 1 ? 2 : type.bytes; }
+
+}  // namespace
+
+bool Lowering::address(Draft& draft, const ptx::Operand& operand, Area* area) {
+  const auto* text = std::get_if<ptx::Address>(&operand.value);
+  if (!text || !text->more.empty()) return false;
+  auto offset = static_cast<uint64_t>(text->offset);
+  draft.instruction.immediate = static_cast<int64_t>(offset);
+  if (const auto* integer = std::get_if<ptx::Integer>(&text->base)) {
+    draft.instruction.immediate = static_cast<int64_t>(integer->bits + offset);
+    draft.instruction.extra |= kNoBase;
+    return true;
+  }
+  if (const auto* base = std::get_if<ptx::Register>(&text->base)) {
+    auto number = find_register(base->name);
+    if (!number) return false;
+    uint32_t bytes = draft_.registers[*number].lane_bytes;
+    if (bytes != 4 && bytes != 8) return false;
+    if (bytes == 4) draft.instruction.extra |= kNarrowAddress;
+    read(draft, kAddress, {Ref::What::kRegister, *number});
+    return true;
+  }
+  const auto& symbol = std::get<ptx::Symbol>(text->base);
+  auto found = symbol_address(symbol.name);
+  if (!found) return false;
+  uint64_t at = *found + static_cast<uint64_t>(symbol.offset) + offset;
+  // Of a variable itself its space is known, whatever the instruction says.
+  if (*area == Area::kGeneric) {
+    if (around_.shared(symbol.name))
+      *area = Area::kShared;
+    else if (entry_parameters_.count(symbol.name))
+      *area = Area::kParameter;
+    else
+      *area = Area::kGlobal;
+  }
+  draft.instruction.immediate = static_cast<int64_t>(at);
+  draft.instruction.extra |= kNoBase;
+  return true;
+}
+
+Lowering::Done Lowering::memory() {
+  const bool is_load = base_ == "ld" || base_ == "ldu", is_store = base_ == "st", returns = base_ == "atom",
+             is_atomic = returns || base_ == "red";
+  if (!is_load && !is_store && !is_atomic) return std::nullopt;
+  Area area = Area::kGeneric;
+  uint32_t elements = 1, extra = 0;
+  std::optional<NamedType> type;
+  std::optional<Atomic> what;
+  bool policy = false;
+  static const std::map<std::string_view, Atomic> kAtomics = {
+      {"add", Atomic::kAdd},       {"min", Atomic::kMinimum},   {"max", Atomic::kMaximum},
+      {"inc", Atomic::kIncrement}, {"dec", Atomic::kDecrement}, {"and", Atomic::kAnd},
+      {"or", Atomic::kOr},         {"xor", Atomic::kXor},       {"exch", Atomic::kExchange},
+      {"cas", Atomic::kCompare}};
+  for (std::string_view word : words_) {
+    if (word == "global" || word == "const")
+      area = Area::kGlobal;
+    else if (word == "shared" || word == "shared::cta" || word == "shared::cluster")
+      area = Area::kShared;
+    else if (word == "local")
+      area = Area::kLocal;
+    else if (word == "param" || word == "param::entry" || word == "param::func")
+      area = Area::kParameter;
+    else if (word == "volatile" || word == "relaxed" || word == "acquire" || word == "mmio")
+      extra |= is_load ? kPoll : 0;
+    else if (word == "v2" || word == "v4" || word == "v8")
+      elements = static_cast<uint32_t>(word[1] - '0');
+    else if (is_atomic && kAtomics.count(word))
+      what = kAtomics.at(word);
+    else if (auto named = named_type(word); named && !named->is_predicate)
+      type = named;
+    else if (!is_silent(word) && word != "relaxed" && word != "acquire")
+      return std::nullopt;
+    policy |= word == "L2::cache_hint";
+  }
+  if (!type || (is_atomic && !what)) return std::nullopt;
+  const bool is_shared_or_local = area == Area::kShared || area == Area::kLocal;
+  if (is_store && has("const")) return error("constant memory cannot be written");
+  if (has("nc") && is_shared_or_local) return std::nullopt;
+
+  // Where the operands are: destinations, address, sources, cache policy.
+  const bool destination_first = is_load || returns;
+  const size_t address_at = destination_first ? 1 : 0;
+  size_t sources = is_load ? 0 : what == Atomic::kCompare ? 2 : 1;
+  if (count() != (destination_first ? 1 : 0) + 1 + sources + (policy ? 1 : 0)) return bad_operands();
+  auto elements_of = [&](const ptx::Operand& operand) {
+    std::vector<const ptx::Operand*> all;
+    if (const auto* vector = std::get_if<ptx::Vector>(&operand.value))
+      for (const auto& one : vector->elements) all.push_back(&one);
+    else
+      all.push_back(&operand);
+    return all;
+  };
+
+  uint32_t wide = register_bytes(*type);
+  std::vector<Ref> values, results;
+  // Registers may be wider than the type; all of a vector are alike.
+  auto widest = [&](const std::vector<const ptx::Operand*>& all) {
+    for (const ptx::Operand* one : all)
+      if (const std::string* name = register_name(*one))
+        if (auto number = find_register(*name)) return draft_.registers[*number].lane_bytes;
+    return wide;
+  };
+  if (!is_load) {
+    for (size_t s = 0; s < sources; ++s) {
+      auto all = elements_of(operand(address_at + 1 + s));
+      if (all.size() != elements) return bad_operands();
+      if (is_store) wide = std::max(wide, widest(all));
+      for (const ptx::Operand* one : all) {
+        auto ref = source(*one, wide, type->is_float);
+        if (!ref && is_store) ref = source(*one, wide);
+        if (!ref) return bad_operands();
+        values.push_back(*ref);
+      }
+    }
+  }
+  if (destination_first) {
+    auto all = elements_of(operand(0));
+    if (all.size() != elements) return bad_operands();
+    if (is_load) wide = std::max(wide, widest(all));
+    for (const ptx::Operand* one : all) {
+      auto ref = destination(*one, wide);
+      if (!ref) return bad_operands();
+      results.push_back(*ref);
+    }
+  }
+
+  // .param variables of the body, or of a device function.
+  if ((is_load || is_store) && (area == Area::kParameter || area == Area::kGeneric)) {
+    const auto* text = std::get_if<ptx::Address>(&operand(address_at).value);
+    const auto* symbol = text ? std::get_if<ptx::Symbol>(&text->base) : nullptr;
+    auto found = symbol ? parameters_.find(symbol->name) : parameters_.end();
+    if (found != parameters_.end()) {
+      auto offset = static_cast<uint64_t>(symbol->offset + text->offset);
+      if (offset % type->bytes || offset + uint64_t{type->bytes} * elements > found->second.second)
+        return error("it is outside of the parameter, or misaligned");
+      auto execute = is_load ? parameter_execute<false>(*type, wide) : parameter_execute<true>(*type, wide);
+      if (!execute) return bad_operands();
+      Draft& draft = emit(execute, elements);
+      draft.instruction.immediate = static_cast<int64_t>(offset);
+      for (size_t k = 0; k < elements; ++k) is_load ? write(draft, k, results[k]) : read(draft, k, values[k]);
+      Ref parameter{Ref::What::kRegister, found->second.first};
+      is_load ? read(draft, kAddress, parameter) : write(draft, kAddress, parameter);
+      return Status{};
+    }
+    if (area == Area::kParameter && is_store) return error("there is no such parameter that can be written");
+  }
+
+  // A local variable by name: its address is the frame's.
+  std::optional<Ref> base;
+  if (const auto* text = std::get_if<ptx::Address>(&operand(address_at).value))
+    if (const auto* symbol = std::get_if<ptx::Symbol>(&text->base); symbol && is_local(symbol->name))
+      base = fetch_local(local_.at(symbol->name) + static_cast<uint64_t>(symbol->offset));
+  Draft& draft = emit(nullptr, extra | elements);
+  if (base) {
+    area = Area::kLocal;
+    draft.instruction.immediate = std::get<ptx::Address>(operand(address_at).value).offset;
+    read(draft, kAddress, *base);
+  } else if (!address(draft, operand(address_at), &area)) {
+    return error("its address cannot be read");
+  }
+  draft.instruction.extra |= static_cast<uint32_t>(area) << kAreaShift;
+  if (is_atomic) {
+    AtomicForm form;
+    form.what = *what;
+    form.number = type->number;
+    if (*what == Atomic::kAnd || *what == Atomic::kOr || *what == Atomic::kXor ||
+        *what == Atomic::kExchange || *what == Atomic::kCompare) {
+      if (type->is_float || type->number >= Number::kFloat) return std::nullopt;
+      form.number = Number::kBits;
+    }
+    form.size = static_cast<uint8_t>(type->bytes);
+    form.returns = returns;
+    form.area = area;
+    draft.instruction.execute = atomic_execute(form);
+    if (elements > 1 && type->number < Number::kFloat) return std::nullopt;
+  } else {
+    MemoryForm form;
+    form.store = is_store;
+    form.area = area;
+    form.size = static_cast<uint8_t>(type->bytes);
+    form.wide = static_cast<uint8_t>(wide);
+    form.is_signed = type->is_signed;
+    draft.instruction.execute = memory_execute(form);
+  }
+  if (!draft.instruction.execute) {
+    draft_.code.pop_back();
+    return std::nullopt;
+  }
+  size_t place = 0;
+  for (const Ref& ref : results) write(draft, place++, ref);
+  for (const Ref& ref : values) read(draft, place++, ref);
+  return Status{};
+}
+
+}  // namespace cropdl::engine

@@ -1,0 +1,244 @@
+// ld and st over 32 lanes. Three ways, the fast ones first: lanes that read or write one run of memory,
+// shared memory at any offsets, and one lane after the other. Compiled once per instruction set; nothing here
+// but functions of this file's own namespace, so that no linker mixes them.
+#include "gpu_state/software/engine/memory.h"
+
+#ifndef CROPDL_TARGET
+#define CROPDL_TARGET baseline
+#endif
+
+namespace cropdl::engine::CROPDL_TARGET {
+
+Instruction::Execute find_memory(const MemoryForm& form);
+
+namespace {
+
+__extension__ using u128 = unsigned __int128;
+using Execute = Instruction::Execute;
+
+#define CROPDL_INLINE [[gnu::always_inline]] inline
+
+template <class T>
+CROPDL_INLINE T* at(WarpRun& warp, Place place) {
+  return reinterpret_cast<T*>((place >= 0 ? warp.frame : warp.constants) + place);
+}
+
+CROPDL_INLINE void addresses(WarpRun& warp, const Instruction& in, uint64_t* to) {
+  const uint64_t offset = static_cast<uint64_t>(in.immediate);
+  if (in.extra & kNoBase) {
+    for (int l = 0; l < kLanes; ++l) to[l] = offset;
+  } else if (in.extra & kNarrowAddress) {
+    const uint32_t* from = at<uint32_t>(warp, in.operands[kAddress]);
+    for (int l = 0; l < kLanes; ++l) to[l] = uint32_t(from[l] + uint32_t(offset));
+  } else {
+    const uint64_t* from = at<uint64_t>(warp, in.operands[kAddress]);
+    for (int l = 0; l < kLanes; ++l) to[l] = from[l] + offset;
+  }
+}
+
+// Whether lane l's address is the first one's plus l times `step`, of all lanes.
+CROPDL_INLINE bool in_a_row(const uint64_t* a, uint64_t step) {
+  uint64_t differ = 0;
+  for (int l = 0; l < kLanes; ++l) differ |= a[l] ^ (a[0] + step * l);
+  return differ == 0;
+}
+CROPDL_INLINE bool all_equal(const uint64_t* a) {
+  uint64_t differ = 0;
+  for (int l = 0; l < kLanes; ++l) differ |= a[l] ^ a[0];
+  return differ == 0;
+}
+
+// All of [address, address + size): in the device's own or the common memory, allocated. `size` >= 8.
+CROPDL_INLINE bool plain(const MemoryView& view, uint64_t address, uint64_t size) {
+  uint64_t last = address + size - 1;
+  if (!((address - view.own.begin < view.own.end - view.own.begin &&
+         last - view.own.begin < view.own.end - view.own.begin) ||
+        (address - view.common.begin < view.common.end - view.common.begin &&
+         last - view.common.begin < view.common.end - view.common.begin)))
+    return false;
+  const uint8_t* from = view.shadow + ((address - view.area) >> 3);
+  const uint8_t* to = view.shadow + ((last - view.area) >> 3);
+  uint32_t worst = 8;
+  for (; from < to; ++from) worst = *from < worst ? *from : worst;
+  return worst == 8 && *to > (last & 7);
+}
+
+CROPDL_INLINE bool allowed(const MemoryView& view, uint64_t address, uint32_t size, bool write) {
+  if (size <= 16) return view.allows(address, size, write);
+  for (uint32_t i = 0; i < size; i += 16)
+    if (!view.allows(address + i, 16, write)) return false;
+  return true;
+}
+
+[[gnu::noinline]] void faults(WarpRun& warp, Area area, uint64_t address, uint32_t lane, uint32_t size,
+                              bool write) {
+  if (size > 16 && !(address & (size - 1))) {
+    for (uint32_t i = 0; i < size; i += 16)
+      if (!resolve(warp, lane, area, address + i, 16, write)) return;
+  }
+  if (!resolve(warp, lane, area, address, size, write)) return;
+  warp.fault(lane, CUDA_ERROR_ILLEGAL_ADDRESS, address, "no memory may be accessed at");
+}
+
+template <Area kArea, class T, class R, bool kStore>
+void access(WarpRun& warp, const Instruction& in, uint32_t active) {
+  const uint32_t n = in.extra & kCountMask;
+  const uint32_t size = uint32_t(sizeof(T)) * n;
+  alignas(64) uint64_t a[kLanes];
+  addresses(warp, in, a);
+
+  if constexpr (kArea == Area::kShared) {
+    uint64_t bad = 0;
+    const uint64_t limit = warp.shared_bytes;
+    if (active == kAllLanes) {
+      for (int l = 0; l < kLanes; ++l) bad |= (a[l] & (size - 1)) | uint64_t(a[l] + size > limit);
+    } else {
+      for (int l = 0; l < kLanes; ++l)
+        bad |= (active >> l & 1) ? (a[l] & (size - 1)) | uint64_t(a[l] + size > limit) : 0;
+    }
+    if (__builtin_expect(bad != 0, 0)) {
+      for (uint32_t l = 0; l < kLanes; ++l)
+        if ((active >> l & 1) && ((a[l] & (size - 1)) || a[l] + size > limit || a[l] > limit))
+          return faults(warp, kArea, a[l], l, size, kStore);
+    }
+    for (uint32_t k = 0; k < n; ++k) {
+      R* r = at<R>(warp, in.operands[k]);
+      std::byte* m = warp.shared + k * sizeof(T);
+      if (active == kAllLanes) {
+        if constexpr (kStore)
+          for (int l = 0; l < kLanes; ++l) *reinterpret_cast<T*>(m + a[l]) = static_cast<T>(r[l]);
+        else
+          for (int l = 0; l < kLanes; ++l) r[l] = static_cast<R>(*reinterpret_cast<const T*>(m + a[l]));
+      } else {
+        for (int l = 0; l < kLanes; ++l) {
+          if (!(active >> l & 1)) continue;
+          if constexpr (kStore)
+            *reinterpret_cast<T*>(m + a[l]) = static_cast<T>(r[l]);
+          else
+            r[l] = static_cast<R>(*reinterpret_cast<const T*>(m + a[l]));
+        }
+      }
+    }
+    return;
+  } else {
+    const MemoryView& view = *warp.memory;
+    // One run of memory, as neighbours read it.
+    if constexpr (kArea == Area::kGlobal || kArea == Area::kGeneric) {
+      if (active == kAllLanes && n == 1 && sizeof(T) <= 8 && !(a[0] & (sizeof(T) - 1)) &&
+          in_a_row(a, sizeof(T)) && plain(view, a[0], sizeof(T) * kLanes)) {
+        R* __restrict r = at<R>(warp, in.operands[0]);
+        T* __restrict m = reinterpret_cast<T*>(a[0]);
+        if constexpr (kStore)
+          for (int l = 0; l < kLanes; ++l) m[l] = static_cast<T>(r[l]);
+        else
+          for (int l = 0; l < kLanes; ++l) r[l] = static_cast<R>(m[l]);
+        return;
+      }
+      if (!kStore && active == kAllLanes && all_equal(a) &&
+          (kArea == Area::kGlobal || !(a[0] >> kWindowShift)) && !(a[0] & (size - 1)) &&
+          allowed(view, a[0], size, false)) {
+        for (uint32_t k = 0; k < n; ++k) {
+          R value = static_cast<R>(*reinterpret_cast<const T*>(a[0] + k * sizeof(T)));
+          R* r = at<R>(warp, in.operands[k]);
+          for (int l = 0; l < kLanes; ++l) r[l] = value;
+        }
+        return;
+      }
+    }
+    // One lane after the other. Nothing is written before all are known to be right.
+    for (uint32_t l = 0; l < kLanes; ++l) {
+      if (!(active >> l & 1)) continue;
+      uint64_t address = a[l];
+      if (kArea == Area::kGlobal || (kArea == Area::kGeneric && !(address >> kWindowShift))) {
+        if ((address & (size - 1)) || !allowed(view, address, size, kStore))
+          return faults(warp, kArea, address, l, size, kStore);
+      } else {
+        std::byte* where = resolve(warp, l, kArea, address, size, kStore);
+        if (!where) return;
+        a[l] = reinterpret_cast<uint64_t>(where);
+      }
+    }
+    for (uint32_t k = 0; k < n; ++k) {
+      R* r = at<R>(warp, in.operands[k]);
+      for (int l = 0; l < kLanes; ++l) {
+        if (!(active >> l & 1)) continue;
+        T* m = reinterpret_cast<T*>(a[l]) + k;
+        if constexpr (kStore)
+          *m = static_cast<T>(r[l]);
+        else
+          r[l] = static_cast<R>(*m);
+      }
+    }
+  }
+}
+
+template <Area kArea, class T, class R, bool kStore>
+void execute(Warp& base, const Instruction& in, uint32_t active) {
+  WarpRun& warp = static_cast<WarpRun&>(base);
+  if (in.extra & kPoll) ++warp.polls;
+  access<kArea, T, R, kStore>(warp, in, active);
+}
+
+template <Area kArea, class T, class R>
+Execute by_store(bool store) {
+  return store ? execute<kArea, T, R, true> : execute<kArea, T, R, false>;
+}
+
+template <Area kArea, class T>
+Execute by_register(const MemoryForm& form) {
+  if (form.wide < sizeof(T) && !form.store) return nullptr;
+  switch (form.wide) {
+    case 2:
+      if constexpr (sizeof(T) <= 2) return by_store<kArea, T, uint16_t>(form.store);
+      return nullptr;
+    case 4:
+      if constexpr (sizeof(T) <= 4) return by_store<kArea, T, uint32_t>(form.store);
+      return nullptr;
+    case 8:
+      if constexpr (sizeof(T) <= 8) return by_store<kArea, T, uint64_t>(form.store);
+      return nullptr;
+    case 16:
+      if constexpr (sizeof(T) == 16) return by_store<kArea, T, u128>(form.store);
+      return nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+template <Area kArea>
+Execute by_type(const MemoryForm& form) {
+  switch (form.size) {
+    case 1:
+      return form.is_signed ? by_register<kArea, int8_t>(form) : by_register<kArea, uint8_t>(form);
+    case 2:
+      return form.is_signed ? by_register<kArea, int16_t>(form) : by_register<kArea, uint16_t>(form);
+    case 4:
+      return form.is_signed ? by_register<kArea, int32_t>(form) : by_register<kArea, uint32_t>(form);
+    case 8:
+      return by_register<kArea, uint64_t>(form);
+    case 16:
+      return by_register<kArea, u128>(form);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+Instruction::Execute find_memory(const MemoryForm& form) {
+  switch (form.area) {
+    case Area::kGlobal:
+      return by_type<Area::kGlobal>(form);
+    case Area::kGeneric:
+      return by_type<Area::kGeneric>(form);
+    case Area::kShared:
+      return by_type<Area::kShared>(form);
+    case Area::kLocal:
+      return by_type<Area::kLocal>(form);
+    case Area::kParameter:
+      return by_type<Area::kParameter>(form);
+  }
+  return nullptr;
+}
+
+}  // namespace cropdl::engine::CROPDL_TARGET

@@ -1,0 +1,131 @@
+// What lowering makes of a function, and of all that a kernel can reach. Immutable once made; any thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu_state/software/engine/instruction.h"
+#include "gpu_state/software/engine/launch.h"
+#include "gpu_state/software/ptx/module.h"
+
+namespace cropdl::engine {
+
+// What a control instruction does: the highest byte of its `extra`. These change where lanes are, or what
+// they wait for; the loop of warp_loop.cpp does them itself.
+enum class Control : uint32_t {
+  kBranch,       // immediate: index of the instruction; operands[0]: unused
+  kBranchTable,  // operands[0]: index register; immediate: which table of the routine
+  kCall,         // immediate: index into the routine's calls
+  kReturn,       // of the entry function: exit
+  kExit,
+  kTrap,
+  kBreakpoint,
+  kBarrier,     // immediate: a BarrierUse
+  kCollective,  // lanes that a mask names meet: a CollectiveUse, whose number is in `flags`
+  kActiveMask,  // operands[0]: destination
+  kSleep,
+};
+
+constexpr int kControlShift = 24, kCollectiveShift = 9;
+constexpr uint32_t kMostCollectives = 1 << 20;
+inline Control control_of(const Instruction& instruction) {
+  return static_cast<Control>(instruction.extra >> kControlShift);
+}
+inline uint32_t collective_of(const Instruction& instruction) {
+  return instruction.flags >> kCollectiveShift & (kMostCollectives - 1);
+}
+
+constexpr Place kNowhere = INT32_MIN;  // an operand that is not there
+
+struct Routine;
+
+// Where a .param variable lies in its function's frame: words of four bytes, each 32 lanes wide.
+struct Parameter {
+  Place place = 0;
+  uint32_t size = 0;  // bytes
+};
+
+struct CallSite {
+  enum class Target : uint8_t { kRoutine, kRegister, kPrint, kAllocate, kRelease, kAssert };
+  Target target = Target::kRoutine;
+  const Routine* routine = nullptr;
+  Place address = 0;  // kRegister: the 64-bit register
+  std::vector<Parameter> arguments, returned;
+};
+
+enum class Barrier : uint8_t { kSync, kArrive, kPopc, kAnd, kOr };
+struct BarrierUse {
+  Barrier kind = Barrier::kSync;
+  bool aligned = true;
+  bool counted = false;  // operands[2] says of how many threads
+  // operands[0]: destination, [1]: number, [2]: count, [3]: predicate
+};
+
+enum class Collective : uint8_t {
+  kWarpBarrier,
+  kShuffle,  // mode: 0 up, 1 down, 2 bfly, 3 idx
+  kVoteAll,
+  kVoteAny,
+  kVoteUniform,
+  kBallot,
+  kMatchAny,
+  kMatchAll,
+  kReduce,  // mode: an Fold
+  kElect,
+  kMoveMatrix,
+  kData  // one of the table that wants all lanes: mma, and what memory_matrix.cpp does
+};
+enum class Fold : uint8_t { kAdd, kMinSigned, kMaxSigned, kMinUnsigned, kMaxUnsigned, kAnd, kOr, kXor };
+
+// What lanes do together: those of the mask meet, wherever in the warp they are (collective.cpp).
+struct CollectiveUse {
+  Collective kind = Collective::kWarpBarrier;
+  uint8_t mode = 0;
+  bool wide = false;       // 64-bit values
+  bool everybody = false;  // .aligned without a mask: all lanes that have not exited
+  Place mask = 0;          // 32 bits: who takes part
+  // operands: [0] destination, [1] the predicate beside it, or kNowhere, [2…] sources
+};
+
+struct Routine {
+  std::string name;
+  bool is_entry = false;
+  std::shared_ptr<const ptx::Module> module;  // keeps `source` alive
+  std::vector<Instruction> code;
+  std::vector<const ptx::Instruction*> source;  // beside `code`: for people
+  std::vector<std::byte> storage;               // of the constants, with room to align them
+  std::byte* constants = nullptr;               // one past the constants
+  uint32_t frame_bytes = 64;                    // registers
+  uint32_t local_bytes = 0, local_align = 16;   // of .local variables, per thread
+  std::vector<Parameter> parameters, returned;  // of functions
+  std::vector<CallSite> calls;
+  std::vector<BarrierUse> barriers;
+  std::vector<CollectiveUse> collectives;
+  std::vector<std::vector<uint32_t>> tables;  // of brx.idx
+  std::vector<std::vector<Place>> many;       // of instructions with many operands
+  std::string cannot;  // not empty: why this function could not be lowered: an error if called
+  size_t index_of(const Instruction* instruction) const { return instruction - code.data(); }
+};
+
+class Kernel {
+ public:
+  KernelFacts facts;
+  const Routine* entry = nullptr;
+  std::map<std::string, std::unique_ptr<Routine>> routines;
+  std::map<uint64_t, const Routine*>
+      by_address;          // functions of its own module that may be called through pointers
+  bool recursive = false;  // or through pointers: local memory has the context's limit
+  uint64_t shared_align = 16;
+};
+
+// Function pointers of the process: functions.cpp.
+uint64_t add_function(std::function<Result<std::shared_ptr<const Kernel>>()> lowered);
+void remove_function(uint64_t address);
+// The routine behind a pointer of another module: a kernel whose entry is that function. Null: no such
+// function.
+std::shared_ptr<const Kernel> find_function(uint64_t address, std::string* why);
+
+}  // namespace cropdl::engine

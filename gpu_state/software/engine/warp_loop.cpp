@@ -1,0 +1,324 @@
+// The loop that executes a warp: which lanes go next, and what changes where they are. Runs on a processor's
+// thread. Lanes at the same instruction of the same frame are a group; of several groups the one deepest in
+// calls goes first, then the one that is furthest behind, so that they meet again; after a while another
+// group has its turn, so that lanes may wait for each other. With a seed who goes next, for how long, and
+// whether lanes stay together, are random.
+#include <algorithm>
+#include <bit>
+
+#include "gpu_state/software/engine/running.h"
+
+namespace cropdl::engine {
+
+namespace {
+constexpr int kRotateAfter = 256;  // choices; then another group than the one furthest behind has its turn
+constexpr uint32_t kPolls =
+    64;  // reads in which nothing but waiting seems to happen, before another warp's turn
+constexpr uint32_t kGroupPolls = 8;  // and before another group's
+}  // namespace
+
+bool WarpRun::ready() const {
+  for (uint32_t i = 0; i < count; ++i)
+    if (groups[i].state == State::kReady) return true;
+  return false;
+}
+
+Group& WarpRun::add(uint32_t mask, const Instruction* at, Frame* of) {
+  Group& group = groups[count++];
+  group = Group{};
+  group.mask = mask;
+  group.at = at;
+  group.frame = of;
+  group.turn = ++turns_;
+  return group;
+}
+
+void WarpRun::remove(uint32_t which) { groups[which] = groups[--count]; }
+
+// Groups at the same place become one; lanes that meet at a collective instruction go through it.
+void WarpRun::join() {
+  for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t j = i + 1; j < count;) {
+      Group &a = groups[i], &b = groups[j];
+      if (a.at == b.at && a.frame == b.frame && a.state == b.state && !a.held && !b.held &&
+          a.need == b.need && a.barrier == b.barrier) {
+        a.mask |= b.mask;
+        a.turn = std::max(a.turn, b.turn);
+        remove(j);
+      } else {
+        ++j;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    if (groups[i].state != State::kCollective) continue;
+    const auto& use = groups[i].frame->routine->collectives[collective_of(*groups[i].at)];
+    if (complete(groups[i].need, use)) {
+      if (attention) return;
+      join();
+      return;
+    }
+  }
+}
+
+Group* WarpRun::pick() {
+  if (count == 1 && groups[0].state == State::kReady) return &groups[0];
+  join();
+  if (attention) return nullptr;
+  uint32_t ready = 0;
+  Group *first = nullptr, *oldest = nullptr, *forced = nullptr;
+  for (uint32_t i = 0; i < count; ++i) {
+    Group& group = groups[i];
+    if (group.state != State::kReady) continue;
+    ++ready;
+    if (!first || group.frame->depth > first->frame->depth ||
+        (group.frame->depth == first->frame->depth && group.at < first->at))
+      first = &group;
+    if (!oldest || group.turn < oldest->turn) oldest = &group;
+    if (forced_lane_ >= 0 && (group.mask >> forced_lane_ & 1)) forced = &group;
+  }
+  if (!first) return nullptr;
+  Group* chosen = first;
+  if (ready == 1) {
+    forced_lane_ = -1;
+    choices_ = 0;
+  } else if (orderly_ > 0) {
+    --orderly_;
+  } else if (block->random) {
+    if (forced && --forced_choices_ > 0) {
+      chosen = forced;
+    } else if (block->chooser.pick(4) == 0) {
+      uint32_t which = block->chooser.pick(ready);
+      for (uint32_t i = 0; i < count; ++i)
+        if (groups[i].state == State::kReady && which-- == 0) chosen = &groups[i];
+      forced_lane_ = std::countr_zero(chosen->mask);
+      forced_choices_ = 1 << block->chooser.pick(8);
+    }
+  } else if (forced && --forced_choices_ > 0) {
+    chosen = forced;
+  } else if (++choices_ > kRotateAfter) {
+    choices_ = 0;
+    chosen = oldest;
+    forced_lane_ = std::countr_zero(chosen->mask);
+    forced_choices_ = kRotateAfter;
+  } else {
+    forced_lane_ = -1;
+  }
+  chosen->turn = ++turns_;
+  return chosen;
+}
+
+// With a seed: some lanes of a group go ahead, the others stay behind for a while.
+void WarpRun::part(Group& group) {
+  uint32_t ahead = group.mask & ((block->chooser.pick(1u << 16) << 16) | block->chooser.pick(1u << 16));
+  if (block->chooser.pick(2)) {  // a run of lanes, as programs share out work
+    uint32_t lane = block->chooser.pick(kLanes);
+    ahead = group.mask & (kAllLanes << lane);
+    if (block->chooser.pick(2)) ahead = group.mask & ~ahead;
+  }
+  if (!ahead || ahead == group.mask) return;
+  Group& behind = add(group.mask & ~ahead, group.at, group.frame);
+  behind.held = true;
+  group.mask = ahead;
+  forced_lane_ = std::countr_zero(ahead);
+  forced_choices_ = 1 << block->chooser.pick(8);
+}
+
+Pause WarpRun::run(int64_t budget) {
+  polls = 0;
+  return block->random ? loop<true>(budget) : loop<false>(budget);
+}
+
+template <bool kRandom>
+Pause WarpRun::loop(int64_t budget) {
+  while (alive) {
+    if (block->grid->stop.load(std::memory_order_relaxed)) return Pause::kDone;
+    Group* group = pick();
+    if (!group) {
+      if (attention) return Pause::kDone;
+      return Pause::kWaiting;
+    }
+    uint32_t fuel = ~0u;
+    if (kRandom) fuel = 1u << block->chooser.pick(10);
+    uint32_t before = polls;
+    if (!step<kRandom>(*group, budget, fuel)) return Pause::kDone;
+    if (polls - before > kGroupPolls) choices_ = kRotateAfter;
+    if (polls > kPolls) return Pause::kSpinning;
+    if (budget <= 0) return Pause::kQuantum;
+  }
+  return Pause::kDone;
+}
+
+// Executes a group until it meets another, changes its shape, waits, or has used up what it was given. False:
+// the grid ends.
+template <bool kRandom>
+bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
+  if (kRandom && (group.mask & (group.mask - 1)) && count < 8 && block->chooser.pick(24) == 0) part(group);
+  group.held = false;
+  select(group.frame);
+  const uint32_t mask = group.mask;
+  const Instruction* ip = group.at;
+  const Instruction* const code = current->routine->code.data();
+  const Instruction* stop = nullptr;
+  for (uint32_t i = 0; i < count; ++i)
+    if (groups[i].frame == current && groups[i].state == State::kReady && groups[i].at > ip &&
+        (!stop || groups[i].at < stop))
+      stop = groups[i].at;
+  for (;;) {
+    const Instruction& in = *ip;
+    uint32_t active = mask;
+    if (in.flags & Instruction::kGuarded) {
+      uint32_t guard = predicate(in.guard);
+      active &= in.flags & Instruction::kGuardNegated ? ~guard : guard;
+    }
+    if (!active) {
+      ++ip;
+    } else if (!(in.flags & Instruction::kControl)) {
+      in.execute(*this, in, active);
+      if (attention) {
+        fail(ip, trouble.lane, trouble.error, {});
+        return false;
+      }
+      ++ip;
+    } else {
+      switch (control_of(in)) {
+        case Control::kBranch: {
+          const Instruction* target = code + in.immediate;
+          if (active != mask) {
+            group.mask = mask & ~active;
+            group.at = ip + 1;
+            add(active, target, current);
+            --budget;
+            return true;
+          }
+          if (target <= ip) --budget;
+          ip = target;
+          if (count > 1 || budget <= 0 || polls > kPolls || (target <= ip && (budget & 255) == 0)) {
+            group.at = ip;
+            return true;
+          }
+          break;
+        }
+        case Control::kBranchTable: {
+          const auto& table = current->routine->tables[in.immediate];
+          const uint32_t* index = lanes<uint32_t>(in.operands[0]);
+          group.mask = mask & ~active;
+          group.at = ip + 1;
+          --budget;
+          while (active) {
+            uint32_t lane = std::countr_zero(active), same = 0;
+            for (uint32_t l = lane; l < kLanes; ++l)
+              if ((active >> l & 1) && index[l] == index[lane]) same |= 1u << l;
+            if (index[lane] >= table.size()) {
+              fail(ip, lane, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                   "the index is beyond the table of branch targets");
+              return false;
+            }
+            const Instruction* target = code + table[index[lane]];
+            if (!group.mask) {
+              group.mask = same;
+              group.at = target;
+            } else {
+              add(same, target, current);
+            }
+            active &= ~same;
+          }
+          return true;
+        }
+        case Control::kCall: {
+          group.at = ip;
+          const CallSite& site = current->routine->calls[in.immediate];
+          if (site.target >= CallSite::Target::kPrint) {
+            system_call(ip, site, active);
+            if (attention) return false;
+            ++ip;
+            break;
+          }
+          --budget;
+          return call(group, ip, active);
+        }
+        case Control::kReturn:
+        case Control::kExit:
+          group.mask = active;
+          group.at = ip;
+          if (active != mask) add(mask & ~active, ip + 1, current);
+          if (control_of(in) == Control::kExit || current->routine->is_entry)
+            exit_lanes(group, active);
+          else
+            leave(group);
+          return true;
+        case Control::kTrap:
+          fail(ip, std::countr_zero(active), CUDA_ERROR_LAUNCH_FAILED, "trap");
+          return false;
+        case Control::kBreakpoint:
+          fail(ip, std::countr_zero(active), CUDA_ERROR_LAUNCH_FAILED, "brkpt, and there is no debugger");
+          return false;
+        case Control::kBarrier:
+          return arrive(group, ip, active);
+        case Control::kCollective: {
+          const CollectiveUse& use = current->routine->collectives[collective_of(in)];
+          if (active == mask) {
+            uint32_t need = named(use, active);
+            if (need && (need & alive) == mask) {
+              group.at = ip;
+              Group* with = &group;
+              perform(&with, 1);
+              if (attention) return false;
+              select(group.frame);
+              ++ip;
+              break;
+            }
+          }
+          return meet(group, ip, active);
+        }
+        case Control::kActiveMask: {
+          // Lanes that can still come here are let come first: the largest set is what a device gives, too.
+          bool others = false;
+          for (uint32_t i = 0; i < count; ++i) {
+            const Group& other = groups[i];
+            if (&other == &group || other.state != State::kReady) continue;
+            if (other.frame->depth > current->depth || (other.frame == current && other.at <= ip))
+              others = true;
+          }
+          if (others && patience_ > 0) {
+            --patience_;
+            orderly_ = 64;
+            forced_lane_ = -1;
+            for (uint32_t i = 0; i < count; ++i) groups[i].held = false;
+            group.at = ip;
+            return true;
+          }
+          patience_ = 1024;
+          uint32_t* to = lanes<uint32_t>(in.operands[0]);
+          for (uint32_t l = 0; l < kLanes; ++l)
+            if (active >> l & 1) to[l] = active;
+          ++ip;
+          break;
+        }
+        case Control::kSleep:
+          polls += kPolls + 1;
+          group.at = ip + 1;
+          return true;
+      }
+    }
+    if (ip == stop) {
+      group.at = ip;
+      return true;
+    }
+    if (kRandom) {
+      --budget;
+      if (--fuel == 0 || budget <= 0) {
+        group.at = ip;
+        return true;
+      }
+    }
+  }
+}
+
+void WarpRun::fault(uint32_t lane, CUresult error, uint64_t address, const char* what) {
+  if (attention) return;
+  attention = true;
+  trouble = {lane, error, address, what};
+}
+
+}  // namespace cropdl::engine
