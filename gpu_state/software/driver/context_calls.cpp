@@ -25,7 +25,9 @@ extern "C" {
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
   if (CUresult error = device::initialized()) return error;
-  return context ? device::destroy_context(context) : CUDA_ERROR_INVALID_VALUE;
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult error = device::unsafe_while_capturing()) return error;
+  return device::destroy_context(context);
 }
 CUresult cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
 

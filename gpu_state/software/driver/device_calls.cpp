@@ -6,6 +6,7 @@
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
+#include "gpu_state/software/device/work.h"
 #include "gpu_state/software/settings/settings.h"
 
 using namespace cropdl;
@@ -25,6 +26,21 @@ CUresult check_flags(unsigned flags) {
   bool one_schedule = (schedule & (schedule - 1)) == 0;
   return (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0 && one_schedule ? CUDA_SUCCESS
                                                                                   : CUDA_ERROR_INVALID_VALUE;
+}
+
+// As CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED and CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED
+// say: between devices all that kernels can do in memory at all, with the host nothing.
+CUresult atomic_capabilities(unsigned* capabilities, const CUatomicOperation* operations, unsigned count,
+                             bool supported) {
+  if (!capabilities || !operations || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    if (operations[i] < 0 || operations[i] >= CU_ATOMIC_OPERATION_MAX) return CUDA_ERROR_INVALID_VALUE;
+    capabilities[i] = supported ? CU_ATOMIC_CAPABILITY_SIGNED | CU_ATOMIC_CAPABILITY_UNSIGNED |
+                                      CU_ATOMIC_CAPABILITY_REDUCTION | CU_ATOMIC_CAPABILITY_SCALAR_32 |
+                                      CU_ATOMIC_CAPABILITY_SCALAR_64
+                                : 0;
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -179,6 +195,22 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevi
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int* capabilities, const CUatomicOperation* operations,
+                                          unsigned int count, CUdevice source, CUdevice destination) {
+  Device *from = nullptr, *to = nullptr;
+  if (CUresult error = get(source, &from)) return error;
+  if (CUresult error = get(destination, &to)) return error;
+  if (from == to) return CUDA_ERROR_INVALID_DEVICE;
+  return atomic_capabilities(capabilities, operations, count, true);
+}
+
+CUresult cuDeviceGetHostAtomicCapabilities(unsigned int* capabilities, const CUatomicOperation* operations,
+                                           unsigned int count, CUdevice ordinal) {
+  Device* found = nullptr;
+  if (CUresult error = get(ordinal, &found)) return error;
+  return atomic_capabilities(capabilities, operations, count, false);
+}
+
 CUresult cuDeviceGetExecAffinitySupport(int* value, CUexecAffinityType type, CUdevice ordinal) {
   Device* found = nullptr;
   if (CUresult error = get(ordinal, &found)) return error;
@@ -196,6 +228,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordinal) {
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
   Device* found = nullptr;
   if (CUresult error = get(ordinal, &found)) return error;
+  if (CUresult error = device::unsafe_while_capturing()) return error;
   return device::release_primary(*found);
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) { return cuDevicePrimaryCtxRelease_v2(ordinal); }
@@ -203,6 +236,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) { return cuDevicePrimaryCtx
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
   Device* found = nullptr;
   if (CUresult error = get(ordinal, &found)) return error;
+  if (CUresult error = device::unsafe_while_capturing()) return error;
   return device::reset_primary(*found);
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) { return cuDevicePrimaryCtxReset_v2(ordinal); }
@@ -249,6 +283,9 @@ CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam*, int count, uns
   return count > 0 ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : cuCtxCreate_v4(context, nullptr, flags, ordinal);
 }
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice ordinal) {
+  return cuCtxCreate_v4(context, nullptr, flags, ordinal);
+}
+CUresult cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice ordinal) {
   return cuCtxCreate_v4(context, nullptr, flags, ordinal);
 }
 
