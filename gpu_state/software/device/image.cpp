@@ -41,12 +41,19 @@ ptx::Texts read_linked(std::span<const std::byte> image) {
   return texts;
 }
 
-// A variable of a function's body and another of the same name would share one place.
+// Every variable that is named has one place: two of one name would share it, and one that no part defines
+// has none. (Functions that no part defines are found when a kernel that calls them is looked up.)
 Status check_names(const ptx::Module& module) {
   std::set<std::string_view> names;
   for (const ptx::Variable* variable : placed_variables(module))
     if (!names.insert(variable->name).second)
       return Error{formatted("line {}: a second variable {} in memory", variable->line, variable->name)};
+  for (const ptx::Variable& variable : module.variables) {
+    bool lies_in_memory = variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst;
+    if (variable.is_extern && lies_in_memory && !names.count(variable.name))
+      return Error{
+          formatted("line {}: the extern variable {} is nowhere defined", variable.line, variable.name)};
+  }
   return {};
 }
 
