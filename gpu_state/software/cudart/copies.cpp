@@ -77,16 +77,14 @@ cudaError_t fill(const Parms& parms, const Sides& sides, Copy* copy) {
   copy->srcArray = as_array(parms.srcArray);
   copy->dstArray = as_array(parms.dstArray);
   if (!parms.srcArray) {
-    if (parms.srcPtr.pitch < copy->WidthInBytes + copy->srcXInBytes)
-      return cudaErrorInvalidPitchValue;
+    if (parms.srcPtr.pitch < copy->WidthInBytes + copy->srcXInBytes) return cudaErrorInvalidPitchValue;
     copy->srcHost = parms.srcPtr.ptr;
     copy->srcDevice = as_device(parms.srcPtr.ptr);
     copy->srcPitch = parms.srcPtr.pitch;
     copy->srcHeight = parms.srcPtr.ysize;
   }
   if (!parms.dstArray) {
-    if (parms.dstPtr.pitch < copy->WidthInBytes + copy->dstXInBytes)
-      return cudaErrorInvalidPitchValue;
+    if (parms.dstPtr.pitch < copy->WidthInBytes + copy->dstXInBytes) return cudaErrorInvalidPitchValue;
     copy->dstHost = parms.dstPtr.ptr;
     copy->dstDevice = as_device(parms.dstPtr.ptr);
     copy->dstPitch = parms.dstPtr.pitch;

@@ -28,7 +28,7 @@ bool is_nothing(void** pointer, size_t size) {
 CUresult allocate_rows(void** pointer, size_t* pitch, size_t width, size_t rows) {
   if (!pitch) return CUDA_ERROR_INVALID_VALUE;
   *pitch = 0;
-  if (is_nothing(pointer, width) || is_nothing(pointer, rows)) return CUDA_SUCCESS;
+  if (is_nothing(pointer, width) || is_nothing(pointer, rows)) return nothing_to_do();
   return allocate(
       pointer, [&](CUdeviceptr* address) { return cuMemAllocPitch(address, pitch, width, rows, kElement); });
 }
@@ -39,7 +39,7 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t size) {
   return run([&] {
-    if (is_nothing(pointer, size)) return CUDA_SUCCESS;
+    if (is_nothing(pointer, size)) return nothing_to_do();
     return allocate(pointer, [&](CUdeviceptr* address) { return cuMemAlloc(address, size); });
   });
 }
@@ -65,13 +65,13 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
 }
 
 cudaError_t cudaFree(void* pointer) {
-  return run([&] { return pointer ? cuMemFree(as_device(pointer)) : CUDA_SUCCESS; });
+  return run([&] { return pointer ? cuMemFree(as_device(pointer)) : nothing_to_do(); });
 }
 
 cudaError_t cudaMallocHost(void** pointer, size_t size) {
   return run([&] {
     if (!pointer) return CUDA_ERROR_INVALID_VALUE;
-    return is_nothing(pointer, size) ? CUDA_SUCCESS : cuMemAllocHost(pointer, size);
+    return is_nothing(pointer, size) ? nothing_to_do() : cuMemAllocHost(pointer, size);
   });
 }
 
@@ -82,12 +82,12 @@ cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned flags) {
   return run([&] {
     if (!pointer || flags & ~(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
       return CUDA_ERROR_INVALID_VALUE;
-    return is_nothing(pointer, size) ? CUDA_SUCCESS : cuMemHostAlloc(pointer, size, flags);
+    return is_nothing(pointer, size) ? nothing_to_do() : cuMemHostAlloc(pointer, size, flags);
   });
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
-  return run([&] { return pointer ? cuMemFreeHost(pointer) : CUDA_SUCCESS; });
+  return run([&] { return pointer ? cuMemFreeHost(pointer) : nothing_to_do(); });
 }
 
 cudaError_t cudaHostRegister(void* pointer, size_t size, unsigned flags) {

@@ -50,18 +50,8 @@ cudaError_t is_device(int ordinal);  // cudaErrorInvalidDevice
 // The context in which the runtime works on that device: retained. After start().
 cudaError_t primary_context(int device, CUcontext* context);
 
-// A device other than the thread's for the time of a call.
-class OnDevice {
- public:
-  explicit OnDevice(int device);
-  ~OnDevice();
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  cudaError_t error() const { return error_; }
-
- private:
-  cudaError_t error_;
-};
+// What a call that has nothing to do answers: the error that broke the context, if one did. After enter().
+CUresult nothing_to_do();
 
 inline CUdeviceptr as_device(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 inline void* as_pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }

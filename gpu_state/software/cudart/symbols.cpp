@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "gpu_state/software/cudart/refused.h"
@@ -49,7 +50,8 @@ struct Registry {
   std::list<FatBinary> binaries;
   std::unordered_map<const void*, std::deque<Kernel>> kernels;
   std::unordered_map<const void*, std::deque<Variable>> variables;
-  std::unordered_map<CUfunction, const void*> symbols;
+  // Of functions and kernels that were looked up: what they were looked up by.
+  std::unordered_map<const void*, const void*> symbols;
 };
 
 // Made by the first constructor of the program that registers something, never taken down.
@@ -88,20 +90,32 @@ Entry* find(std::unordered_map<const void*, std::deque<Entry>>& map, const void*
   return found == map.end() || found->second.empty() ? nullptr : &found->second.front();
 }
 
-cudaError_t resolve(Kernel& kernel) {
+cudaError_t resolve(const void* symbol, Kernel& kernel) {
   if (const cudaError_t error = load(*kernel.binary); error != cudaSuccess) return error;
   const std::lock_guard lock(kernel.binary->mutex);
   if (kernel.kernel) return cudaSuccess;
   const CUresult result = cuLibraryGetKernel(&kernel.kernel, kernel.binary->library, kernel.name.c_str());
-  return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : as_error(result);
+  if (result != CUDA_SUCCESS)
+    return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : as_error(result);
+  const std::lock_guard also(registry().mutex);
+  registry().symbols[kernel.kernel] = symbol;
+  return cudaSuccess;
 }
 
 template <class Entry>
-void forget(std::unordered_map<const void*, std::deque<Entry>>& map, const FatBinary* binary) {
+void forget(std::unordered_map<const void*, std::deque<Entry>>& map, const FatBinary* binary,
+            std::unordered_set<const void*>* gone) {
   for (auto entry = map.begin(); entry != map.end();) {
     std::erase_if(entry->second, [&](const Entry& one) { return one.binary == binary; });
+    if (entry->second.empty()) gone->insert(entry->first);
     entry = entry->second.empty() ? map.erase(entry) : std::next(entry);
   }
+}
+
+// What the driver says of a handle that is none.
+cudaError_t as_function_error(CUresult result) {
+  const bool is_none = result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE;
+  return is_none ? cudaErrorInvalidDeviceFunction : as_error(result);
 }
 
 FatBinary* binary_of(void** handle) { return reinterpret_cast<FatBinary*>(handle); }
@@ -110,15 +124,14 @@ FatBinary* binary_of(void** handle) { return reinterpret_cast<FatBinary*>(handle
 
 cudaError_t kernel_of(const void* symbol, CUkernel* kernel) {
   if (Kernel* found = find(registry().kernels, symbol)) {
-    const cudaError_t error = resolve(*found);
+    const cudaError_t error = resolve(symbol, *found);
     *kernel = found->kernel;
     return error;
   }
   // A handle: the driver knows which there are.
   CUlibrary library = nullptr;
   *kernel = static_cast<CUkernel>(const_cast<void*>(symbol));
-  return symbol && cuKernelGetLibrary(&library, *kernel) == CUDA_SUCCESS ? cudaSuccess
-                                                                         : cudaErrorInvalidDeviceFunction;
+  return symbol ? as_function_error(cuKernelGetLibrary(&library, *kernel)) : cudaErrorInvalidDeviceFunction;
 }
 
 cudaError_t function_of(const void* symbol, CUfunction* function) {
@@ -128,15 +141,15 @@ cudaError_t function_of(const void* symbol, CUfunction* function) {
     error = as_error(cuKernelGetFunction(function, kernel));
     if (error == cudaSuccess) {
       const std::lock_guard lock(registry().mutex);
-      registry().symbols[*function] = symbol;
+      const auto known = registry().symbols.find(symbol);
+      registry().symbols[*function] = known == registry().symbols.end() ? symbol : known->second;
     }
     return error;
   }
   if (error != cudaErrorInvalidDeviceFunction || find(registry().kernels, symbol)) return error;
   CUfunctionLoadingState state;
   *function = static_cast<CUfunction>(const_cast<void*>(symbol));
-  return symbol && cuFuncIsLoaded(&state, *function) == CUDA_SUCCESS ? cudaSuccess
-                                                                     : cudaErrorInvalidDeviceFunction;
+  return symbol ? as_function_error(cuFuncIsLoaded(&state, *function)) : cudaErrorInvalidDeviceFunction;
 }
 
 const void* symbol_of(CUfunction function) {
@@ -177,8 +190,10 @@ void __cudaUnregisterFatBinary(void** handle) {
   {
     const std::lock_guard lock(registry().mutex);
     library = binary->library;
-    forget(registry().kernels, binary);
-    forget(registry().variables, binary);
+    std::unordered_set<const void*> gone;
+    forget(registry().kernels, binary, &gone);
+    forget(registry().variables, binary, &gone);
+    std::erase_if(registry().symbols, [&](const auto& one) { return gone.count(one.second); });
     registry().binaries.remove_if([&](const FatBinary& one) { return &one == binary; });
   }
   if (library) cuLibraryUnload(library);

@@ -45,7 +45,7 @@ cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t wid
 
 cudaError_t cudaMemset3D(cudaPitchedPtr where, int value, cudaExtent extent) {
   return run([&] {
-    if (is_empty(extent)) return CUDA_SUCCESS;
+    if (is_empty(extent)) return nothing_to_do();
     return fill_planes(where, extent, [&](CUdeviceptr address, size_t rows) {
       return cuMemsetD2D8(address, where.pitch, byte_of(value), extent.width, rows);
     });
@@ -54,7 +54,7 @@ cudaError_t cudaMemset3D(cudaPitchedPtr where, int value, cudaExtent extent) {
 
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr where, int value, cudaExtent extent, cudaStream_t stream) {
   return run([&] {
-    if (is_empty(extent)) return CUDA_SUCCESS;
+    if (is_empty(extent)) return nothing_to_do();
     return fill_planes(where, extent, [&](CUdeviceptr address, size_t rows) {
       return cuMemsetD2D8Async(address, where.pitch, byte_of(value), extent.width, rows, stream);
     });
