@@ -73,6 +73,7 @@ Table table() {
     CROPDL_DATA_ADD(baseline);
 #undef CROPDL_DATA_ADD
   result.add(baseline::narrow_integer());
+  result.add(baseline::exact());
   return result;
 }
 

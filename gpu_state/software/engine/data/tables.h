@@ -24,6 +24,7 @@ CROPDL_DATA_TABLES(avx512)
 #undef CROPDL_DATA_TABLES
 namespace baseline {  // of what is long or seldom used, this alone
 Entries narrow_integer();
+Entries exact();
 }  // namespace baseline
 
 }  // namespace cropdl::engine
