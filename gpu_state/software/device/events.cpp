@@ -4,6 +4,7 @@
 
 #include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/pools.h"
 #include "gpu_state/software/device/printed.h"
 #include "gpu_state/software/settings/settings.h"
 
@@ -109,6 +110,7 @@ CUresult synchronize_event(CUevent handle) {
   if (!mark) return CUDA_SUCCESS;
   CUresult error = wait_for_marks({mark}, event->context);
   show_printed(event->context);
+  pools_after_waiting();
   return error;
 }
 

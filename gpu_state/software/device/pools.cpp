@@ -62,6 +62,7 @@ struct CUmemPoolHandle_st {
     return false;
   }
   void give_back(uint64_t keep) {
+    if (keep >= reserved) return;
     const uint64_t least =
         (std::max(keep, used) + cropdl::device::kPage - 1) / cropdl::device::kPage * cropdl::device::kPage;
     if (reserved <= least) return;
