@@ -1,0 +1,30 @@
+// A device assertion: its text on stderr, an error that stays for every later call, in a child.
+#include "child.h"
+
+#include <cassert>
+
+__global__ void check(int limit) { assert(static_cast<int>(threadIdx.x) < limit && "too many"); }
+
+int main() {
+  Ended good = in_child([] {
+    check<<<1, 64>>>(64);
+    CALL(cudaDeviceSynchronize());
+  });
+  expect_child(good, "an assertion that holds");
+  Ended bad = in_child([] {
+    int* memory;
+    CALL(cudaMalloc(&memory, 4));
+    check<<<2, 64>>>(63);
+    FAILS(cudaDeviceSynchronize(), cudaErrorAssert);
+    FAILS(cudaGetLastError(), cudaErrorAssert);
+    FAILS(cudaGetLastError(), cudaErrorAssert);  // it stays
+    FAILS(cudaMalloc(&memory, 4), cudaErrorAssert);
+    FAILS(cudaMemset(memory, 0, 4), cudaErrorAssert);
+    check<<<1, 1>>>(64);
+    FAILS(cudaGetLastError(), cudaErrorAssert);
+  });
+  expect_child(bad, "an assertion that does not");
+  for (const char* part : {"assert.cu", "block: [0,0,0], thread: [63,0,0] Assertion `", "too many", "block: [1,0,0]"})
+    if (bad.errors.find(part) == std::string::npos) fail("no '%s' in: %s", part, bad.errors.c_str());
+  return finish();
+}

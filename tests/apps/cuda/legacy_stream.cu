@@ -1,0 +1,44 @@
+// What the default stream waits for: with the legacy one every blocking stream before and after it; with one per thread,
+// nothing. A host function that is held shows which.
+#include "check.h"
+
+#include <atomic>
+#include <thread>
+
+static std::atomic<bool> released{false};
+
+static void CUDART_CB hold(void*) {
+  while (!released) std::this_thread::yield();
+}
+
+__global__ void set(int* to, int value) { *to = value; }
+__global__ void copy(const int* from, int* to) { *to = *from; }
+
+int main() {
+  cudaStream_t blocking, other;
+  CALL(cudaStreamCreate(&blocking));
+  CALL(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  Buffer<int> values(std::vector<int>{0, 0, 0});
+  CALL(cudaLaunchHostFunc(blocking, hold, nullptr));
+  set<<<1, 1, 0, blocking>>>(values, 5);
+  set<<<1, 1>>>(values + 1, 6);  // the default stream
+  set<<<1, 1, 0, other>>>(values + 2, 7);
+  LAUNCHED();
+  CALL(cudaStreamSynchronize(other));  // never waits for the others
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+  CALL(cudaStreamSynchronize(cudaStreamPerThread));  // would hang if it waited for the stream that is held
+  set<<<1, 1, 0, cudaStreamLegacy>>>(values + 1, 6);  // but this one does wait
+  FAILS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
+#else
+  FAILS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
+#endif
+  copy<<<1, 1, 0, blocking>>>(values + 1, values);  // after the legacy stream's
+  LAUNCHED();
+  released = true;
+  CALL(cudaDeviceSynchronize());
+  expect_same(values.host(), std::vector<int>{6, 6, 7});
+  digest(values.host());
+  CALL(cudaStreamDestroy(blocking));
+  CALL(cudaStreamDestroy(other));
+  return finish();
+}

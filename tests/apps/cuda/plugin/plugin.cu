@@ -1,0 +1,11 @@
+// nvcc: -Xcompiler -fPIC -shared -Xlinker -Bsymbolic
+// The plug-in: the same names as the program's own, with other values.
+#include <cuda_runtime.h>
+
+__device__ int offset = 100;
+static __global__ void work(int* data) { data[threadIdx.x] += offset; }
+
+extern "C" int work_of_plugin(int* data, int n) {
+  work<<<1, n>>>(data);
+  return cudaGetLastError();
+}
