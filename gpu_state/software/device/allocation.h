@@ -21,15 +21,6 @@ enum class MemoryKind : uint8_t {
   kVirtual,     // cuMemMap: one mapping
 };
 
-// Advice and prefetches, of managed memory (cuMemRangeGetAttribute). Devices as the driver counts them.
-struct Managed {
-  bool read_mostly = false;
-  int preferred = CU_DEVICE_INVALID;  // or CU_DEVICE_CPU
-  int prefetched = CU_DEVICE_INVALID;
-  uint32_t accessed_by = 0;  // bit per device
-  bool accessed_by_host = false;
-};
-
 struct Allocation {
   CUdeviceptr begin = 0;
   uint64_t size = 0;  // as asked for
@@ -40,8 +31,8 @@ struct Allocation {
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice
   CUmemoryPool pool = nullptr;
   bool sync_memops = false;
-  bool freed = false;  // cuMemFreeAsync was called; it has not run yet
-  Managed managed;
+  bool of_module = false;  // a __managed__ variable: only the module frees it
+  bool freed = false;      // cuMemFreeAsync was called; it has not run yet
 
   bool on_host() const { return kind == MemoryKind::kPinned || kind == MemoryKind::kRegistered; }
 };

@@ -189,7 +189,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
       return is(1);
     case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
-      return is(0);
+      return is(1);
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
       return is(1);
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:

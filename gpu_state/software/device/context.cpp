@@ -57,6 +57,11 @@ void end_life(CUcontext context) {
 
 CUcontext current() { return stack.empty() ? nullptr : stack.back(); }
 
+CUcontext& working_for() {
+  thread_local CUcontext context = nullptr;
+  return context;
+}
+
 void set_current(CUcontext context) {
   if (!stack.empty()) stack.pop_back();
   if (context) stack.push_back(context);

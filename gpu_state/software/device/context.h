@@ -34,6 +34,9 @@ namespace cropdl::device {
 CUcontext current();
 void set_current(CUcontext context);  // null: the top of the stack is taken away
 
+// Whose work the calling thread does: on streams' threads while they run a library's work, else null.
+CUcontext& working_for();
+
 // What nearly every function of the API begins with: CUDA_ERROR_NOT_INITIALIZED before cuInit (and in a
 // child that was forked after it), CUDA_ERROR_INVALID_CONTEXT without a current one,
 // CUDA_ERROR_CONTEXT_IS_DESTROYED, the error that stays.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/user_objects.h"
 
 namespace {
@@ -68,6 +69,7 @@ void clear(CUgraph_st& graph) {
     if (node->child) forget_graph(*node->child);
     node->child.reset();
     node->work = EmptyWork{};
+    node->reservation.reset();
     node->before.clear();
     node->after.clear();
     live_nodes().take(node.get());
@@ -151,6 +153,7 @@ CUresult add_node(CUgraph_st& graph, const CUgraphNode* before, const CUgraphEdg
   auto node = std::make_shared<CUgraphNode_st>();
   node->context = context;
   node->work = std::move(work);
+  if (auto* allocate = std::get_if<AllocateWork>(&node->work)) node->reservation = reservation_of(*allocate);
   return attach(graph, std::move(node), before, data, count, handle);
 }
 
@@ -241,6 +244,7 @@ std::shared_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
     copy->is_enabled = node->is_enabled;
     copy->accesses = node->accesses;
     copy->pool_properties = node->pool_properties;
+    copy->reservation = node->reservation;
     if (node->child) {
       copy->child = clone(*node->child);
       copy->child->owner = copy.get();

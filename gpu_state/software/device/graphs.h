@@ -25,6 +25,7 @@ struct CUgraphNode_st {
   std::vector<CUstreamBatchMemOpParams> asked_values;
   std::vector<CUmemAccessDesc> accesses;  // of a memory allocation: as they were given
   CUmemPoolProps pool_properties{};
+  std::shared_ptr<void> reservation;  // of its memory: graphs_memory.h
 };
 
 struct CUgraph_st : std::enable_shared_from_this<CUgraph_st> {
@@ -54,7 +55,6 @@ struct CUgraphExec_st {
   std::shared_ptr<CUgraph_st> graph;                 // its own copy, changed by updates
   std::shared_ptr<const cropdl::device::Plan> plan;  // null: to be made again
   cropdl::device::MarkPointer last;                  // its last launch: the next begins after it
-  std::vector<CUdeviceptr> left_allocated;           // by launches, without being freed in the graph
 };
 
 namespace cropdl::device {

@@ -11,6 +11,7 @@
 #include "gpu_state/software/device/background.h"
 #include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/streams_queue.h"
 
 namespace cropdl::device {
@@ -165,12 +166,35 @@ CUresult settle_events(Run* run) {
   return CUDA_SUCCESS;
 }
 
+// What an earlier launch left allocated is freed first, if it was instantiated so; else that is an error.
+CUresult settle_memory(const CUgraphExec_st& exec, const std::shared_ptr<CUstream_st>& stream) {
+  for (const AllocateWork& allocate : exec.plan->left) {
+    if (!is_left_allocated(allocate.address)) continue;
+    if (!(exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)) return CUDA_ERROR_INVALID_VALUE;
+    Task task;
+    task.kind = "free";
+    task.run = [release = ReleaseWork{allocate.address, allocate.id}, context = stream->context] {
+      return perform(release, context);
+    };
+    enqueue(stream, std::move(task));
+  }
+  for (const AllocateWork& allocate : exec.plan->left) now_allocated(allocate.address);
+  for (CUdeviceptr address : exec.plan->freed) now_freed(address);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> plan_of(const std::shared_ptr<CUgraph_st>& graph) {
   auto plan = std::make_shared<Plan>();
   plan->graph = graph;
   append(plan.get(), *graph, std::nullopt);
+  for (const Step& step : plan->steps)
+    if (auto* release = std::get_if<ReleaseWork>(&step.work)) plan->freed.push_back(release->address);
+  for (const Step& step : plan->steps)
+    if (auto* allocate = std::get_if<AllocateWork>(&step.work); allocate && !allocate->pool)
+      if (std::find(plan->freed.begin(), plan->freed.end(), allocate->address) == plan->freed.end())
+        plan->left.push_back(*allocate);
   return plan;
 }
 
@@ -191,6 +215,7 @@ CUresult launch_graph(CUgraphExec handle, CUstream stream_handle) {
   static std::atomic<uint64_t> runs{0};
   run->chooser = settings::Chooser(++runs << 32);
   if (CUresult error = settle_events(run.get()); error != CUDA_SUCCESS) return error;
+  if (CUresult error = settle_memory(*exec, stream); error != CUDA_SUCCESS) return error;
   Task task;
   task.kind = "graph";
   task.run = [run, fault] {

@@ -16,6 +16,8 @@ struct Step {
 struct Plan {
   std::vector<Step> steps;            // each after those that it waits for
   std::shared_ptr<CUgraph_st> graph;  // kept: what it refers to
+  std::vector<AllocateWork> left;     // allocations that it does not free
+  std::vector<CUdeviceptr> freed;     // what it frees
 };
 
 // With capture_mutex(). The graph has no circles.

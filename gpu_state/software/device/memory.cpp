@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "gpu_state/software/device/memory_body.h"
+#include "gpu_state/software/device/memory_managed.h"
+#include "gpu_state/software/device/virtual_memory.h"
 #include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::device {
@@ -93,7 +95,7 @@ std::optional<Allocation> find_allocation(CUdeviceptr address) {
   }
   auto registered = state.registered.upper_bound(address);
   if (registered != state.registered.end() && registered->second.begin <= address) return registered->second;
-  return std::nullopt;
+  return mapping_at(address);
 }
 
 Memory::Body::Body(int ordinal)
@@ -159,12 +161,22 @@ size_t Memory::total_bytes() const { return body_->budget.total; }
 
 const engine::MemoryView& Memory::view() const { return body_->view; }
 
+bool Memory::allows(uint64_t address, uint64_t size, bool write) const {
+  const Area& area = Area::get();
+  for (const auto& range : {body_->view.own, body_->view.common})
+    if (address >= range.begin && address < range.end)
+      return size <= range.end - address && area.accessible(address, size);
+  return body_->table.allows(address, size, write);
+}
+
 void Memory::release_all(CUcontext context) {
   MemoryState& state = memory_state();
   std::lock_guard lock(state.lock);
   auto leave = [context](Heap& heap) {
     heap.each([&](Allocation* one) {
-      if (one->context == context) heap.release(one);
+      if (one->context != context || one->of_module) return;
+      forget_advice(one->begin, one->size);
+      heap.release(one);
     });
   };
   for (Memory* memory : state.memories)

@@ -32,6 +32,8 @@ class Memory {
   size_t free_bytes() const;
   size_t total_bytes() const;
   const engine::MemoryView& view() const;
+  // Whether this device may access all of these bytes; any address and size.
+  bool allows(uint64_t address, uint64_t size, bool write) const;
 
   // The memory that a context leaves behind when it is destroyed: its allocations, of the host's memory too.
   static void release_all(CUcontext context);
@@ -63,9 +65,11 @@ CUresult release_pinned(void* address);
 CUresult register_host(void* address, size_t size, unsigned flags, CUcontext context, int device);
 CUresult unregister_host(void* address);
 
-// Managed memory, that all devices and the host may access. `kind`: kManaged, or kModule for __managed__.
-CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address);
-CUresult release_managed(CUdeviceptr address);
+// Managed memory, that all devices and the host may access. `of_module`: a __managed__ variable, which
+// programs cannot free.
+CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address,
+                          bool of_module = false);
+CUresult release_managed(CUdeviceptr address, bool of_module = false);
 
 // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
 CUresult set_sync_memops(CUdeviceptr address, bool on);

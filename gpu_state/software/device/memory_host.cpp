@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "gpu_state/software/device/memory_body.h"
+#include "gpu_state/software/device/memory_managed.h"
 
 // Since Linux 5.14; Debian 12's headers of the C library lack them.
 #ifndef MADV_POPULATE_READ
@@ -28,7 +29,7 @@ Allocation* begins_at(uint64_t address, MemoryKind kind) {
 }
 
 CUresult allocate_common(Heap& heap, size_t size, unsigned flags, CUcontext context, int device,
-                         uint64_t* address) {
+                         bool of_module, uint64_t* address) {
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(memory_lock());
   Area& area = Area::get();
@@ -38,16 +39,18 @@ CUresult allocate_common(Heap& heap, size_t size, unsigned flags, CUcontext cont
   made->context = context;
   made->device = device;
   made->flags = flags;
+  made->of_module = of_module;
   area.fill(made->begin, size);
   area.open(made->begin, size);
   *address = made->begin;
   return CUDA_SUCCESS;
 }
 
-CUresult release_common(Heap& heap, uint64_t address, MemoryKind kind) {
+CUresult release_common(Heap& heap, uint64_t address, MemoryKind kind, bool of_module) {
   std::lock_guard lock(memory_lock());
   Allocation* known = begins_at(address, kind);
-  if (!known) return CUDA_ERROR_INVALID_VALUE;
+  if (!known || known->of_module != of_module) return CUDA_ERROR_INVALID_VALUE;
+  forget_advice(known->begin, known->size);
   heap.release(known);
   return CUDA_SUCCESS;
 }
@@ -86,24 +89,27 @@ bool host_allows(uint64_t address, uint64_t size, bool write) {
 
 CUresult allocate_pinned(size_t size, unsigned flags, CUcontext context, int device, void** address) {
   uint64_t at = 0;
-  const CUresult result = allocate_common(memory_state().pinned, size, flags, context, device, &at);
+  const CUresult result = allocate_common(memory_state().pinned, size, flags, context, device, false, &at);
   if (result == CUDA_SUCCESS) *address = reinterpret_cast<void*>(at);
   return result;
 }
 
 CUresult release_pinned(void* address) {
-  return release_common(memory_state().pinned, reinterpret_cast<uint64_t>(address), MemoryKind::kPinned);
+  return release_common(memory_state().pinned, reinterpret_cast<uint64_t>(address), MemoryKind::kPinned,
+                        false);
 }
 
-CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address) {
+CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address,
+                          bool of_module) {
   uint64_t at = 0;
-  const CUresult result = allocate_common(memory_state().managed, size, flags, context, device, &at);
+  const CUresult result =
+      allocate_common(memory_state().managed, size, flags, context, device, of_module, &at);
   if (result == CUDA_SUCCESS) *address = at;
   return result;
 }
 
-CUresult release_managed(CUdeviceptr address) {
-  return release_common(memory_state().managed, address, MemoryKind::kManaged);
+CUresult release_managed(CUdeviceptr address, bool of_module) {
+  return release_common(memory_state().managed, address, MemoryKind::kManaged, of_module);
 }
 
 CUresult register_host(void* address, size_t size, unsigned flags, CUcontext context, int device) {

@@ -1,6 +1,7 @@
-// Managed memory: what was advised and prefetched. All of it lies where both sides reach it, so that neither
-// moves anything; what programs ask for is what they said (CUDA Driver API, "cuMemAdvise").
 #include "gpu_state/software/device/memory_managed.h"
+
+#include <iterator>
+#include <map>
 
 #include "gpu_state/software/device/memory_state.h"
 #include "gpu_state/software/device/work.h"
@@ -9,70 +10,117 @@ namespace cropdl::device {
 
 namespace {
 
-// The managed allocation that all of the range lies in; null.
-Allocation* managed_at(CUdeviceptr address, uint64_t size) {
-  Allocation* known = allocation_at(address);
-  if (!known || known->kind != MemoryKind::kManaged) return nullptr;
-  if (address - known->begin >= known->size || size > known->size - (address - known->begin)) return nullptr;
-  return known;
+constexpr uint64_t kHostPage = 4096;  // "aligned to CPU page size"
+
+// Advice from each address up to the next: of addresses below the first, none. Under memory_lock().
+std::map<uint64_t, Advice>& advised() {
+  static auto* kAdvised = new std::map<uint64_t, Advice>;
+  return *kAdvised;
+}
+
+std::map<uint64_t, Advice>::iterator cut_at(uint64_t address) {
+  auto& all = advised();
+  auto next = all.upper_bound(address);
+  if (next != all.begin()) {
+    auto here = std::prev(next);
+    return here->first == address ? here : all.emplace(address, here->second).first;
+  }
+  return all.emplace(address, Advice{}).first;
+}
+
+template <class Change>
+void change(uint64_t address, uint64_t size, Change change) {
+  const uint64_t begin = address / kHostPage * kHostPage;
+  const uint64_t end = (address + size + kHostPage - 1) / kHostPage * kHostPage;
+  auto last = cut_at(end);
+  auto first = cut_at(begin);
+  for (auto one = first; one != last; ++one) change(one->second);
+  // Neighbours that are alike are one.
+  auto& all = advised();
+  auto one = first == all.begin() ? first : std::prev(first);
+  for (; one != all.end() && one->first <= end;) {
+    const bool same = one == all.begin() ? one->second == Advice{} : one->second == std::prev(one)->second;
+    one = same ? all.erase(one) : std::next(one);
+  }
+}
+
+// Whether all of the range lies in one allocation of managed memory.
+bool is_managed(CUdeviceptr address, uint64_t size) {
+  const Allocation* known = allocation_at(address);
+  return known && known->kind == MemoryKind::kManaged && size && address - known->begin < known->size &&
+         size <= known->size - (address - known->begin);
 }
 
 }  // namespace
 
+CUresult check_managed(CUdeviceptr address, uint64_t size) {
+  std::lock_guard lock(memory_lock());
+  return is_managed(address, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult advise(CUdeviceptr address, uint64_t size, CUmem_advise advice, int device) {
   std::lock_guard lock(memory_lock());
-  Allocation* known = managed_at(address, size);
-  if (!known) return CUDA_ERROR_INVALID_VALUE;
-  Managed& managed = known->managed;
-  const bool host = device == CU_DEVICE_CPU;
+  if (!is_managed(address, size)) return CUDA_ERROR_INVALID_VALUE;
   switch (advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
-      managed.read_mostly = true;
-      return CUDA_SUCCESS;
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
-      managed.read_mostly = false;
+      change(address, size, [&](Advice& one) { one.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY; });
       return CUDA_SUCCESS;
     case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-      managed.preferred = device;
+      change(address, size, [&](Advice& one) { one.preferred = device; });
       return CUDA_SUCCESS;
     case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-      managed.preferred = CU_DEVICE_INVALID;
+      change(address, size, [&](Advice& one) { one.preferred = CU_DEVICE_INVALID; });
       return CUDA_SUCCESS;
     case CU_MEM_ADVISE_SET_ACCESSED_BY:
-    case CU_MEM_ADVISE_UNSET_ACCESSED_BY: {
-      const bool set = advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
-      if (host) {
-        managed.accessed_by_host = set;
-      } else {
-        const uint32_t bit = 1u << device;
-        managed.accessed_by = set ? managed.accessed_by | bit : managed.accessed_by & ~bit;
-      }
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+      change(address, size, [&](Advice& one) {
+        const bool set = advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
+        if (device == CU_DEVICE_CPU) {
+          one.accessed_by_host = set;
+        } else {
+          const uint32_t bit = 1u << device;
+          one.accessed_by = set ? one.accessed_by | bit : one.accessed_by & ~bit;
+        }
+      });
       return CUDA_SUCCESS;
-    }
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
-CUresult check_managed(CUdeviceptr address, uint64_t size) {
+CUresult record_prefetch(CUdeviceptr address, uint64_t size, int device) {
   std::lock_guard lock(memory_lock());
-  return managed_at(address, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!is_managed(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  change(address, size, [&](Advice& one) { one.prefetched = device; });
+  return CUDA_SUCCESS;
 }
 
-CUresult managed_facts(CUdeviceptr address, uint64_t size, Managed* facts) {
+CUresult advice_for(CUdeviceptr address, uint64_t size, Advice* advice) {
   std::lock_guard lock(memory_lock());
-  const Allocation* known = managed_at(address, size);
-  if (!known) return CUDA_ERROR_INVALID_VALUE;
-  *facts = known->managed;
+  if (!is_managed(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  auto& all = advised();
+  auto one = all.upper_bound(address);
+  *advice = one == all.begin() ? Advice{} : std::prev(one)->second;
+  for (; one != all.end() && one->first < address + size; ++one) {
+    const Advice& other = one->second;
+    advice->read_mostly &= other.read_mostly;
+    if (advice->preferred != other.preferred) advice->preferred = CU_DEVICE_INVALID;
+    if (advice->prefetched != other.prefetched) advice->prefetched = CU_DEVICE_INVALID;
+    advice->accessed_by &= other.accessed_by;
+    advice->accessed_by_host &= other.accessed_by_host;
+  }
   return CUDA_SUCCESS;
+}
+
+void forget_advice(CUdeviceptr address, uint64_t size) {
+  if (!advised().empty()) change(address, size, [](Advice& one) { one = Advice{}; });
 }
 
 CUresult perform(const PrefetchWork& work, CUcontext) {
-  std::lock_guard lock(memory_lock());
-  Allocation* known = managed_at(work.address, work.size);
-  if (!known) return CUDA_ERROR_ILLEGAL_ADDRESS;  // freed since the call
-  known->managed.prefetched = work.device;
-  return CUDA_SUCCESS;
+  const CUresult error = work.recorded ? check_managed(work.address, work.size)
+                                       : record_prefetch(work.address, work.size, work.device);
+  return error ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;  // it was freed since the call
 }
 
 }  // namespace cropdl::device

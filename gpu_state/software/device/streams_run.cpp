@@ -8,8 +8,10 @@
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/events.h"
+#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/library_work.h"
 #include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/pools.h"
 #include "gpu_state/software/device/printed.h"
 #include "gpu_state/software/device/streams.h"
 #include "gpu_state/software/device/values.h"
@@ -57,7 +59,12 @@ CUresult run_plain(const Work& work, CUcontext context) {
   return std::visit(Overloaded{
                         [&](const KernelWork& kernel) { return run_kernel(kernel, context); },
                         [&](const HostWork& host) { return run_host(host, context); },
-                        [&](const LibraryWork& library) { return library.run(); },
+                        [&](const LibraryWork& library) {
+                          working_for() = context;
+                          const CUresult error = library.run();
+                          working_for() = nullptr;
+                          return error;
+                        },
                         [&](const ValueWork& values) { return perform(values, context); },
                         [&](const CopyWork& copy) { return perform(copy, context); },
                         [&](const MemsetWork& memset) { return perform(memset, context); },
@@ -153,6 +160,7 @@ CUresult submit(CUstream handle, Work work) {
   std::unique_lock lock(capture_mutex());
   if (CUresult error = check_implicit(*stream); error != CUDA_SUCCESS) return error;
   if (stream->capture) return add_captured(*stream, std::move(work));
+  if (auto* release = std::get_if<ReleaseWork>(&work)) now_freed(release->address);
   std::string_view kind = kind_of(work);
   CUresult fault = injected_at_call(kind);
   if (fault != CUDA_SUCCESS && !stays_when_injected(fault)) return fault;
@@ -186,6 +194,7 @@ CUresult wait_for(CUstream handle) {
   }
   CUresult error = wait_for_marks(marks_of(stream), stream->context);
   show_printed(stream->context);
+  pools_after_waiting();
   return error;
 }
 
@@ -203,6 +212,7 @@ CUresult wait_for_all(CUcontext context) {
   if (CUresult error = unsafe_while_capturing(); error != CUDA_SUCCESS) return error;
   CUresult error = wait_for_marks(marks_of_all(context), context);
   show_printed(context);
+  pools_after_waiting();
   return error;
 }
 

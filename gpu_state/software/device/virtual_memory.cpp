@@ -1,8 +1,294 @@
 #include "gpu_state/software/device/virtual_memory.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/file.h"
+#include "gpu_state/software/device/memory_body.h"
+
 namespace cropdl::device {
 
-bool virtual_contains(uint64_t) { return false; }
-bool virtual_allows(uint64_t, uint64_t, bool) { return false; }
+namespace {
+
+// What fresh physical memory contains is Area's pattern up to here and zeros beyond: all of it would have to
+// be written.
+constexpr uint64_t kMostFilled = 64 << 20;
+
+struct Physical {
+  CUmemGenericAllocationHandle handle = 0;
+  uint64_t size = 0, offset = 0;  // in the file
+  CUmemAllocationProp properties{};
+  uint64_t references = 0, mappings = 0;
+};
+
+struct Mapping {
+  uint64_t size = 0;
+  std::shared_ptr<Physical> physical;
+  uint64_t id = 0;
+};
+
+struct Virtual {                              // under memory_lock()
+  std::map<uint64_t, uint64_t> reservations;  // begin, size
+  std::map<uint64_t, Mapping> mappings;       // by begin
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<Physical>> physical;
+  Descriptor file;
+  uint64_t file_size = 0;
+  CUmemGenericAllocationHandle last_handle = unforeseen() >> 24 << 12;
+};
+
+Virtual& all() {
+  static auto* kAll = new Virtual;
+  return *kAll;
+}
+
+bool is_paged(uint64_t value) { return value % kPage == 0; }
+
+bool is_range(uint64_t address, uint64_t size) {
+  uint64_t end = 0;
+  return size && is_paged(address) && is_paged(size) && !__builtin_add_overflow(address, size, &end);
+}
+
+// The entry of a map from begins whose range contains the address; `size` gets its size from the value.
+template <class Map, class Size>
+auto around(Map& map, uint64_t address, Size size) {
+  auto at = map.upper_bound(address);
+  if (at == map.begin()) return map.end();
+  --at;
+  return address - at->first < size(at->second) ? at : map.end();
+}
+
+auto reservation_around(uint64_t address) {
+  return around(all().reservations, address, [](uint64_t size) { return size; });
+}
+auto mapping_around(uint64_t address) {
+  return around(all().mappings, address, [](const Mapping& mapping) { return mapping.size; });
+}
+
+// Whether mappings in a row make up the range: its first one; else the end of the map.
+auto exact_mappings(uint64_t address, uint64_t size) {
+  auto first = all().mappings.find(address);
+  uint64_t at = address;
+  for (auto one = first; at < address + size; at += one->second.size, ++one)
+    if (one == all().mappings.end() || one->first != at) return all().mappings.end();
+  return at == address + size ? first : all().mappings.end();
+}
+
+void* empty_memory(uint64_t at, uint64_t size, int fixed) {
+  void* got = ::mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+  return got == MAP_FAILED ? nullptr : got;
+}
+
+void drop_if_unused(const std::shared_ptr<Physical>& physical) {
+  if (physical->references || physical->mappings) return;
+  ::fallocate(all().file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(physical->offset), static_cast<off_t>(physical->size));
+  if (Memory* memory = memory_state().memories[static_cast<size_t>(physical->properties.location.id)])
+    memory->body().budget.credit(physical->size);
+  all().physical.erase(physical->handle);
+}
+
+// Addresses of the file's next bytes are never used again: a file in memory costs what is in it.
+bool extend(uint64_t size, uint64_t* offset) {
+  Virtual& state = all();
+  if (!state.file) state.file = move_high(Descriptor(::memfd_create("software-gpu-memory", MFD_CLOEXEC)));
+  if (!state.file || ::ftruncate(state.file.fd(), static_cast<off_t>(state.file_size + size)) != 0)
+    return false;
+  *offset = state.file_size;
+  state.file_size += size;
+  return true;
+}
+
+void fill_with_pattern(uint64_t offset, uint64_t size) {
+  static const auto* kBytes = new std::vector<uint32_t>(kPage / sizeof(uint32_t), kPattern);
+  for (uint64_t done = 0; done < std::min(size, kMostFilled); done += kPage)
+    if (::pwrite(all().file.fd(), kBytes->data(), kPage, static_cast<off_t>(offset + done)) < 0) return;
+}
+
+}  // namespace
+
+CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUdeviceptr* address) {
+  if (!is_range(0, size) || (alignment & (alignment - 1))) return CUDA_ERROR_INVALID_VALUE;
+  alignment = std::max(alignment, kPage);
+  std::lock_guard lock(memory_lock());
+  uint64_t begin = 0;
+  if (hint && hint % alignment == 0 && empty_memory(hint, size, MAP_FIXED_NOREPLACE)) begin = hint;
+  if (!begin) {
+    // As far behind the system's next place as chance will have it.
+    const uint64_t gap = kPage * (unforeseen() % 64);
+    uint64_t room = 0;
+    if (__builtin_add_overflow(size, alignment + gap, &room)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const auto first = reinterpret_cast<uint64_t>(empty_memory(0, room, 0));
+    if (!first) return CUDA_ERROR_OUT_OF_MEMORY;
+    begin = (first + alignment - 1) / alignment * alignment;
+    if (begin > first) ::munmap(reinterpret_cast<void*>(first), begin - first);
+    if (const uint64_t rest = first + room - (begin + size))
+      ::munmap(reinterpret_cast<void*>(begin + size), rest);
+  }
+  all().reservations[begin] = size;
+  *address = begin;
+  return CUDA_SUCCESS;
+}
+
+CUresult free_addresses(CUdeviceptr address, uint64_t size) {
+  std::lock_guard lock(memory_lock());
+  auto known = all().reservations.find(address);
+  if (known == all().reservations.end() || known->second != size) return CUDA_ERROR_INVALID_VALUE;
+  auto mapping = all().mappings.lower_bound(address);
+  if (mapping != all().mappings.end() && mapping->first < address + size) return CUDA_ERROR_INVALID_VALUE;
+  all().reservations.erase(known);
+  ::munmap(reinterpret_cast<void*>(address), size);
+  return CUDA_SUCCESS;
+}
+
+CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,
+                         CUmemGenericAllocationHandle* handle) {
+  if (!is_range(0, size)) return CUDA_ERROR_INVALID_VALUE;
+  Memory* memory = memory_of(properties.location.id);
+  if (!memory) return CUDA_ERROR_INVALID_DEVICE;
+  std::lock_guard lock(memory_lock());
+  Budget& budget = memory->body().budget;
+  if (!budget.charge(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+  auto physical = std::make_shared<Physical>();
+  if (!extend(size, &physical->offset)) {
+    budget.credit(size);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  fill_with_pattern(physical->offset, size);
+  physical->size = size;
+  physical->properties = properties;
+  physical->references = 1;
+  physical->handle = *handle = ++all().last_handle;
+  all().physical[*handle] = std::move(physical);
+  return CUDA_SUCCESS;
+}
+
+CUresult release_physical(CUmemGenericAllocationHandle handle) {
+  std::lock_guard lock(memory_lock());
+  auto known = all().physical.find(handle);
+  if (known == all().physical.end() || known->second->references == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Physical> physical = known->second;
+  --physical->references;
+  drop_if_unused(physical);
+  return CUDA_SUCCESS;
+}
+
+CUresult properties_of(CUmemGenericAllocationHandle handle, CUmemAllocationProp* properties) {
+  std::lock_guard lock(memory_lock());
+  auto known = all().physical.find(handle);
+  if (known == all().physical.end() || known->second->references == 0) return CUDA_ERROR_INVALID_VALUE;
+  *properties = known->second->properties;
+  return CUDA_SUCCESS;
+}
+
+CUresult retain_mapped(uint64_t address, CUmemGenericAllocationHandle* handle) {
+  std::lock_guard lock(memory_lock());
+  auto mapping = mapping_around(address);
+  if (mapping == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  ++mapping->second.physical->references;
+  *handle = mapping->second.physical->handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult map_physical(CUdeviceptr address, uint64_t size, uint64_t offset,
+                      CUmemGenericAllocationHandle handle) {
+  if (!is_range(address, size) || offset != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(memory_lock());
+  auto known = all().physical.find(handle);
+  if (known == all().physical.end() || known->second->references == 0 || size > known->second->size)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto reservation = reservation_around(address);
+  if (reservation == all().reservations.end() || size > reservation->second - (address - reservation->first))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto behind = all().mappings.lower_bound(address + size);
+  if (behind != all().mappings.begin()) {
+    auto before = std::prev(behind);
+    if (before->first + before->second.size > address) return CUDA_ERROR_INVALID_VALUE;  // mapped already
+  }
+  const std::shared_ptr<Physical>& physical = known->second;
+  if (::mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             all().file.fd(), static_cast<off_t>(physical->offset)) == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;  // the process has too many mappings
+  ++physical->mappings;
+  all().mappings[address] = {size, physical, ++memory_state().last_id};
+  return CUDA_SUCCESS;
+}
+
+CUresult unmap_physical(CUdeviceptr address, uint64_t size) {
+  if (!is_range(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  MemoryState& state = memory_state();
+  std::lock_guard lock(state.lock);
+  auto one = exact_mappings(address, size);
+  if (one == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t device = 0; device < state.memories.size(); ++device)
+    if (AccessTable* table = state.table(static_cast<int>(device))) table->set(address, size, 0);
+  empty_memory(address, size, MAP_FIXED);
+  while (one != all().mappings.end() && one->first < address + size) {
+    const std::shared_ptr<Physical> physical = one->second.physical;
+    one = all().mappings.erase(one);
+    --physical->mappings;
+    drop_if_unused(physical);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult set_mapped_access(CUdeviceptr address, uint64_t size, int device, unsigned flags) {
+  if (!is_range(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+      flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    return CUDA_ERROR_INVALID_VALUE;
+  MemoryState& state = memory_state();
+  std::lock_guard lock(state.lock);
+  if (device < 0 || device >= 16 || !state.table(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (exact_mappings(address, size) == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  state.table(device)->set(address, size, static_cast<uint8_t>(flags));
+  return CUDA_SUCCESS;
+}
+
+CUresult get_mapped_access(CUdeviceptr address, int device, unsigned* flags) {
+  MemoryState& state = memory_state();
+  std::lock_guard lock(state.lock);
+  if (device < 0 || device >= 16 || !state.table(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (mapping_around(address) == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  *flags = state.table(device)->at(address) & (AccessTable::kRead | AccessTable::kWrite);
+  return CUDA_SUCCESS;
+}
+
+bool virtual_contains(uint64_t address) {
+  std::lock_guard lock(memory_lock());
+  return reservation_around(address) != all().reservations.end();
+}
+
+bool virtual_allows(uint64_t address, uint64_t size, bool write) {
+  MemoryState& state = memory_state();
+  std::lock_guard lock(state.lock);
+  const uint8_t wanted = write ? AccessTable::kWrite : AccessTable::kRead;
+  for (uint64_t at = address; at < address + size; at = (at / kPage + 1) * kPage) {
+    bool some = false;
+    for (size_t device = 0; device < state.memories.size() && !some; ++device)
+      if (AccessTable* table = state.table(static_cast<int>(device))) some = table->at(at) & wanted;
+    if (!some) return false;
+  }
+  return true;
+}
+
+std::optional<Allocation> mapping_at(uint64_t address) {
+  auto mapping = mapping_around(address);
+  if (mapping == all().mappings.end()) return std::nullopt;
+  Allocation made;
+  made.begin = mapping->first;
+  made.size = mapping->second.size;
+  made.kind = MemoryKind::kVirtual;
+  made.device = mapping->second.physical->properties.location.id;
+  made.id = mapping->second.id;
+  return made;
+}
 
 }  // namespace cropdl::device

@@ -88,7 +88,8 @@ struct ValueWork {
 struct PrefetchWork {
   CUdeviceptr address = 0;
   size_t size = 0;
-  int device = 0;
+  int device = 0;         // or CU_DEVICE_CPU
+  bool recorded = false;  // it was asked for at the call; else it is each time that it runs (a graph's node)
 };
 struct ChildWork {
   CUgraph graph = nullptr;

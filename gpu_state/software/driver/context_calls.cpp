@@ -4,6 +4,7 @@
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
+#include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/device/work.h"
 #include "gpu_state/software/settings/settings.h"
 
@@ -146,8 +147,11 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
       if (value > 128) return CUDA_ERROR_INVALID_VALUE;
       context->limits[limit].store(value);
       return CUDA_SUCCESS;
-    case CU_LIMIT_PRINTF_FIFO_SIZE:
     case CU_LIMIT_MALLOC_HEAP_SIZE:
+      if (CUresult error = context->device->memory().set_kernel_heap(value)) return error;
+      context->limits[limit].store(value);
+      return CUDA_SUCCESS;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
       context->limits[limit].store(value);
       return CUDA_SUCCESS;

@@ -83,7 +83,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   const auto known = device::find_allocation(address);
   if (!known || known->begin != address || known->freed) return CUDA_ERROR_INVALID_VALUE;
   const bool device_memory = known->kind == device::MemoryKind::kDevice;
-  const bool managed = known->kind == device::MemoryKind::kManaged;
+  const bool managed = known->kind == device::MemoryKind::kManaged && !known->of_module;
   const bool pooled = known->kind == device::MemoryKind::kPool;
   if (!device_memory && !managed && !pooled) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult error = wait_for_users(*known, context)) return error;

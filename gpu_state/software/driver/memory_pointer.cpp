@@ -152,3 +152,11 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr ad
 }
 
 }  // extern "C"
+
+extern "C" CUresult cropdl_software_gpu_check(CUdeviceptr address, size_t size, int write) {
+  CUcontext context = device::working_for();
+  if (!context)
+    if (CUresult error = device::enter(&context)) return error;
+  return context->device->memory().allows(address, size, write != 0) ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_ILLEGAL_ADDRESS;
+}

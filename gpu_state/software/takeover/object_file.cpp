@@ -1,0 +1,217 @@
+#include "gpu_state/software/takeover/object_file.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace cropdl::takeover {
+
+namespace {
+
+// All that NVIDIA's build hides in its archive is called so; seen in CUDA 11 to 13.
+constexpr std::string_view kHiddenPrefix = "libcudart_static_";
+constexpr std::string_view kRegister = "__cudaRegisterFatBinary";
+constexpr size_t kEntryBytes = 16;  // of a function's code that are looked at
+
+class ObjectFile {
+ public:
+  explicit ObjectFile(std::string_view bytes) : bytes_(bytes) {
+    Elf64_Ehdr header;
+    if (!read(0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+      return;
+    segments_ = table<Elf64_Phdr>(header.e_phoff, header.e_phnum, header.e_phentsize);
+    sections_ = table<Elf64_Shdr>(header.e_shoff, header.e_shnum, header.e_shentsize);
+    if (header.e_shstrndx < sections_.size()) names_ = content(sections_[header.e_shstrndx]);
+  }
+
+  bool has_sections() const { return !sections_.empty(); }
+  const std::vector<Elf64_Phdr>& segments() const { return segments_; }
+
+  const Elf64_Shdr* section(std::string_view name) const {
+    for (const Elf64_Shdr& section : sections_)
+      if (text(names_, section.sh_name) == name) return &section;
+    return nullptr;
+  }
+  const Elf64_Shdr* section(uint32_t type) const {
+    for (const Elf64_Shdr& section : sections_)
+      if (section.sh_type == type) return &section;
+    return nullptr;
+  }
+  std::string_view content(const Elf64_Shdr& section) const {
+    return section.sh_type == SHT_NOBITS ? std::string_view() : part(section.sh_offset, section.sh_size);
+  }
+  std::string_view strings_of(const Elf64_Shdr& symbols) const {
+    return symbols.sh_link < sections_.size() ? content(sections_[symbols.sh_link]) : std::string_view();
+  }
+  template <class Each>
+  void each_function(const Elf64_Shdr& symbols, Each each) const {
+    std::string_view bytes = content(symbols), strings = strings_of(symbols);
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= bytes.size(); at += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      std::memcpy(&symbol, bytes.data() + at, sizeof symbol);
+      if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
+        each(text(strings, symbol.st_name), symbol);
+    }
+  }
+  // The file's bytes of what is loaded at that address.
+  std::string_view code(uint64_t address, size_t size) const {
+    for (const Elf64_Phdr& segment : segments_)
+      if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+          address - segment.p_vaddr < segment.p_filesz &&
+          size <= segment.p_filesz - (address - segment.p_vaddr))
+        return part(segment.p_offset + (address - segment.p_vaddr), size);
+    return {};
+  }
+  std::string_view part(uint64_t offset, uint64_t size) const {
+    if (offset > bytes_.size() || size > bytes_.size() - offset) return {};
+    return bytes_.substr(offset, size);
+  }
+
+ private:
+  template <class T>
+  bool read(uint64_t offset, T* into) const {
+    std::string_view its = part(offset, sizeof(T));
+    if (its.empty()) return false;
+    std::memcpy(into, its.data(), sizeof(T));
+    return true;
+  }
+  template <class T>
+  std::vector<T> table(uint64_t offset, uint64_t count, uint64_t entry_size) const {
+    std::vector<T> all;
+    if (offset == 0 || entry_size != sizeof(T)) return all;
+    for (uint64_t i = 0; i < count; i++) {
+      T entry;
+      if (!read(offset + i * sizeof(T), &entry)) return {};
+      all.push_back(entry);
+    }
+    return all;
+  }
+  static std::string_view text(std::string_view strings, size_t offset) {
+    if (offset >= strings.size()) return {};
+    size_t end = strings.find('\0', offset);
+    return end == std::string_view::npos ? std::string_view() : strings.substr(offset, end - offset);
+  }
+
+  std::string_view bytes_, names_;
+  std::vector<Elf64_Phdr> segments_;
+  std::vector<Elf64_Shdr> sections_;
+};
+
+bool contains(std::string_view bytes, std::string_view what) {
+  return memmem(bytes.data(), bytes.size(), what.data(), what.size()) != nullptr;
+}
+
+// nvcc's registration of device code: its section or, without section headers, the wrappers' magic number in
+// what is writable (fatbinary_section.h).
+bool has_device_code(const ObjectFile& object) {
+  if (object.has_sections()) return object.section(".nvFatBinSegment") != nullptr;
+  for (const Elf64_Phdr& segment : object.segments()) {
+    if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_W)) continue;
+    std::string_view bytes = object.part(segment.p_offset, segment.p_filesz);
+    constexpr uint32_t kMagic = 0x466243b1;
+    for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+      uint32_t words[2];
+      std::memcpy(words, bytes.data() + at, sizeof words);
+      if (words[0] == kMagic && (words[1] == 1 || words[1] == 2)) return true;
+    }
+  }
+  return false;
+}
+
+// Whether its calls of the runtime go to a shared library: then the dynamic symbols name the first of them.
+bool asks_for_shared_runtime(const ObjectFile& object, std::string_view file) {
+  const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_DYNSYM));
+  std::string_view strings = symbols ? object.strings_of(*symbols) : file;
+  return contains(strings, std::string("\0", 1) + std::string(kRegister) + std::string("\0", 1));
+}
+
+// Names of source files that only the runtime's error reports contain.
+bool has_runtime_texts(std::string_view file) {
+  return contains(file, "cudart_context_mgr.cpp") && contains(file, "cudart_tls.cpp");
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const char* path) {
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  struct stat status;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+    auto size = static_cast<size_t>(status.st_size);
+    void* at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (at != MAP_FAILED) bytes_ = {static_cast<const char*>(at), size};
+  }
+  close(file);
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
+}
+
+bool may_have_static_runtime(std::string_view file) {
+  ObjectFile object(file);
+  const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_SYMTAB));
+  return symbols && contains(object.strings_of(*symbols), kRegister);
+}
+
+StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::string>& names,
+                                bool is_program) {
+  StaticRuntime found;
+  ObjectFile object(file);
+  const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_SYMTAB));
+  std::multimap<std::string_view, Elf64_Sym> functions;
+  bool has_hidden = false;
+  if (symbols) {
+    has_hidden = contains(object.strings_of(*symbols), kHiddenPrefix);
+    object.each_function(*symbols, [&](std::string_view name, const Elf64_Sym& symbol) {
+      if (name.starts_with("cuda") || name.starts_with("__cuda")) functions.emplace(name, symbol);
+    });
+  }
+  if (!has_hidden || !functions.contains(kRegister)) {
+    bool is_static = has_device_code(object) || (is_program && has_runtime_texts(file));
+    if (is_static && !asks_for_shared_runtime(object, file)) found.state = StaticRuntime::State::kStripped;
+    return found;
+  }
+
+  // The runtime is one object file of NVIDIA's with its functions side by side: those that are there once say
+  // where. A function of the program's own that has one of the names lies elsewhere.
+  uint64_t first = UINT64_MAX, last = 0;
+  for (const std::string& name : names) {
+    if (functions.count(name) != 1) continue;
+    uint64_t address = functions.find(name)->second.st_value;
+    first = std::min(first, address);
+    last = std::max(last, address);
+  }
+  std::map<std::string_view, Elf64_Sym> its;
+  for (const auto& [name, symbol] : functions)
+    if (symbol.st_value >= first && symbol.st_value <= last) its.emplace(name, symbol);
+  for (const std::string& name : names)
+    if (!its.contains(name)) {
+      found.state = StaticRuntime::State::kOtherVersion;
+      found.missing = name;
+      return found;
+    }
+  found.state = StaticRuntime::State::kThere;
+  for (const auto& [name, symbol] : its)
+    found.functions.push_back(
+        {std::string(name), symbol.st_value, symbol.st_size, object.code(symbol.st_value, kEntryBytes)});
+  return found;
+}
+
+std::vector<std::string> exported_functions(std::string_view file) {
+  ObjectFile object(file);
+  std::vector<std::string> names;
+  if (const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_DYNSYM)))
+    object.each_function(*symbols,
+                         [&](std::string_view name, const Elf64_Sym&) { names.emplace_back(name); });
+  return names;
+}
+
+}  // namespace cropdl::takeover

@@ -1,0 +1,95 @@
+#include "gpu_state/software/takeover/patch.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cropdl::takeover {
+
+namespace {
+
+constexpr uintptr_t kPage = 4096;
+
+// The pages of [first, last) made writable while it lives. Executable all the time: other code of the pages
+// may be running.
+class Writable {
+ public:
+  Writable(uintptr_t first, uintptr_t last)
+      : at_(reinterpret_cast<void*>(first & ~(kPage - 1))),
+        size_(((last + kPage - 1) & ~(kPage - 1)) - (first & ~(kPage - 1))),
+        is_(mprotect(at_, size_, PROT_READ | PROT_WRITE | PROT_EXEC) == 0) {}
+  ~Writable() {
+    if (is_) mprotect(at_, size_, PROT_READ | PROT_EXEC);
+  }
+  Writable(const Writable&) = delete;
+  explicit operator bool() const { return is_; }
+
+ private:
+  void* at_;
+  size_t size_;
+  bool is_;
+};
+
+// The length of the no-operation that begins there, as assemblers pad with; 0: it is none. (Intel's manual,
+// "NOP"; GNU as pads with 66 … 2e 0f 1f 84 00 00 00 00 00.)
+size_t no_operation(const unsigned char* code) {
+  if (code[0] == 0x90 || code[0] == 0xcc) return 1;
+  size_t at = 0;
+  while (at < 8 && (code[at] == 0x66 || code[at] == 0x2e)) at++;
+  if (code[at] == 0x90) return at + 1;
+  if (code[at] != 0x0f || code[at + 1] != 0x1f) return 0;
+  switch (code[at + 2]) {  // its operand
+    case 0x00:
+      return at + 3;
+    case 0x40:
+      return at + 4;
+    case 0x44:
+      return at + 5;
+    case 0x80:
+      return at + 7;
+    case 0x84:
+      return at + 8;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+bool has_room(const unsigned char* code, size_t own, size_t needed) {
+  size_t at = own;
+  while (at < needed) {
+    size_t length = no_operation(code + at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+bool write_patches(const std::vector<Patch>& patches) {
+  if (patches.empty()) return true;
+  auto by_entry = [](const Patch& a, const Patch& b) { return a.entry < b.entry; };
+  auto [first, last] = std::minmax_element(patches.begin(), patches.end(), by_entry);
+  Writable pages(reinterpret_cast<uintptr_t>(first->entry),
+                 reinterpret_cast<uintptr_t>(last->entry) + kPatchBytes);
+  if (!pages) return false;
+  for (const Patch& patch : patches) {
+    unsigned char code[kPatchBytes] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0x20};
+    std::memcpy(code + 2, &patch.slot, sizeof patch.slot);
+    std::memcpy(patch.entry, code, sizeof code);
+  }
+  return true;
+}
+
+bool write_jump(unsigned char* entry, void (*target)()) {
+  auto at = reinterpret_cast<uintptr_t>(entry);
+  Writable pages(at, at + kJumpBytes);
+  if (!pages) return false;
+  unsigned char code[kJumpBytes] = {0xff, 0x25, 0, 0, 0, 0};
+  std::memcpy(code + 6, &target, sizeof target);
+  std::memcpy(entry, code, sizeof code);
+  return true;
+}
+
+}  // namespace cropdl::takeover
