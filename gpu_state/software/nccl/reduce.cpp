@@ -6,9 +6,14 @@
 #include <limits>
 #include <type_traits>
 
-#include "gpu_state/software/nccl/small_floats.h"
+#include "gpu_state/software/arithmetic/small_floats.h"
 
 namespace cropdl::nccl {
+
+using arithmetic::Brain;
+using arithmetic::Float8E4M3;
+using arithmetic::Float8E5M2;
+using arithmetic::Half;
 
 namespace {
 

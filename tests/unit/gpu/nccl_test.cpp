@@ -13,10 +13,15 @@
 #include <thread>
 
 #include "base/random.h"
-#include "gpu_state/software/nccl/small_floats.h"
+#include "gpu_state/software/arithmetic/small_floats.h"
 #include "gpu_state/software/nccl/tasks.h"
 
 namespace cropdl::nccl {
+using arithmetic::Brain;
+using arithmetic::Float8E4M3;
+using arithmetic::Float8E5M2;
+using arithmetic::Half;
+
 namespace {
 
 class Ranks {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace cropdl::nccl {
+namespace cropdl::arithmetic {
 
 template <class B, int kExponent, int kMantissa, bool kHasInfinity>
 struct SmallFloat {
@@ -61,4 +61,4 @@ using Brain = SmallFloat<uint16_t, 8, 7, true>;
 using Float8E4M3 = SmallFloat<uint8_t, 4, 3, false>;
 using Float8E5M2 = SmallFloat<uint8_t, 5, 2, true>;
 
-}  // namespace cropdl::nccl
+}  // namespace cropdl::arithmetic

@@ -1,0 +1,224 @@
+#include "gpu_state/software/blas/handle.h"
+
+#include <mutex>
+#include <set>
+
+#include "gpu_state/software/blas/openblas.h"
+
+namespace cropdl::blas {
+
+namespace {
+
+std::mutex& mutex() {
+  static auto* kept = new std::mutex;
+  return *kept;
+}
+std::set<cublasHandle_t>& live() {
+  static auto* kept = new std::set<cublasHandle_t>;
+  return *kept;
+}
+
+}  // namespace
+
+cublasStatus_t check(cublasHandle_t handle) {
+  std::lock_guard lock(mutex());
+  return live().count(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
+cublasStatus_t status_of(CUresult result) {
+  switch (result) {
+    case CUDA_SUCCESS:
+      return CUBLAS_STATUS_SUCCESS;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return CUBLAS_STATUS_ALLOC_FAILED;
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_INVALID_CONTEXT:
+      return CUBLAS_STATUS_NOT_INITIALIZED;
+    case CUDA_ERROR_INVALID_VALUE:
+      return CUBLAS_STATUS_INVALID_VALUE;
+    default:
+      return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+}
+
+}  // namespace cropdl::blas
+
+using cropdl::blas::check;
+using cropdl::blas::status_of;
+
+extern "C" {
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
+  *handle = nullptr;
+  // As with the runtime, a thread without a context gets the first device's.
+  CUcontext context = nullptr;
+  if (cuInit(0) != CUDA_SUCCESS || cuCtxGetCurrent(&context) != CUDA_SUCCESS)
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!context &&
+      (cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS))
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!cropdl::blas::there()) return CUBLAS_STATUS_NOT_INITIALIZED;
+  *handle = new cublasContext;
+  std::lock_guard lock(cropdl::blas::mutex());
+  cropdl::blas::live().insert(*handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Waits for the handle's work, as cublasDestroy does on a device (it frees memory).
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+  if (cublasStatus_t status = check(handle)) return status;
+  cublasStatus_t status = status_of(cuCtxSynchronize());
+  std::lock_guard lock(cropdl::blas::mutex());
+  cropdl::blas::live().erase(handle);
+  delete handle;
+  return status;
+}
+
+cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
+  if (!version) return CUBLAS_STATUS_INVALID_VALUE;
+  *version = CUBLAS_VERSION;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+  if (!value) return CUBLAS_STATUS_INVALID_VALUE;
+  switch (type) {
+    case MAJOR_VERSION:
+      *value = CUBLAS_VER_MAJOR;
+      return CUBLAS_STATUS_SUCCESS;
+    case MINOR_VERSION:
+      *value = CUBLAS_VER_MINOR;
+      return CUBLAS_STATUS_SUCCESS;
+    case PATCH_LEVEL:
+      *value = CUBLAS_VER_PATCH;
+      return CUBLAS_STATUS_SUCCESS;
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+size_t cublasGetCudartVersion() { return CUDA_VERSION; }
+
+// No function of the software device needs any.
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void*, size_t) { return check(handle); }
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+  if (cublasStatus_t status = check(handle)) return status;
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetStream_v2(cublasHandle_t handle, cudaStream_t* stream) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (!stream) return CUBLAS_STATUS_INVALID_VALUE;
+  *stream = handle->stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t mode) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (mode != CUBLAS_POINTER_MODE_HOST && mode != CUBLAS_POINTER_MODE_DEVICE)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  handle->pointer_mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t* mode) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (!mode) return CUBLAS_STATUS_INVALID_VALUE;
+  *mode = handle->pointer_mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t mode) {
+  if (cublasStatus_t status = check(handle)) return status;
+  handle->atomics_mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t* mode) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (!mode) return CUBLAS_STATUS_INVALID_VALUE;
+  *mode = handle->atomics_mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// All that a mode allows is to compute less exactly, which is never done here.
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  if (cublasStatus_t status = check(handle)) return status;
+  handle->math_mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (!mode) return CUBLAS_STATUS_INVALID_VALUE;
+  *mode = handle->math_mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (count < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  handle->multiprocessors = count;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetSmCountTarget(cublasHandle_t handle, int* count) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (!count) return CUBLAS_STATUS_INVALID_VALUE;
+  *count = handle->multiprocessors;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+const char* cublasGetStatusName(cublasStatus_t status) {
+  switch (status) {
+#define CROPDL_NAME(name) \
+  case name:              \
+    return #name;
+    CROPDL_NAME(CUBLAS_STATUS_SUCCESS)
+    CROPDL_NAME(CUBLAS_STATUS_NOT_INITIALIZED)
+    CROPDL_NAME(CUBLAS_STATUS_ALLOC_FAILED)
+    CROPDL_NAME(CUBLAS_STATUS_INVALID_VALUE)
+    CROPDL_NAME(CUBLAS_STATUS_ARCH_MISMATCH)
+    CROPDL_NAME(CUBLAS_STATUS_MAPPING_ERROR)
+    CROPDL_NAME(CUBLAS_STATUS_EXECUTION_FAILED)
+    CROPDL_NAME(CUBLAS_STATUS_INTERNAL_ERROR)
+    CROPDL_NAME(CUBLAS_STATUS_NOT_SUPPORTED)
+    CROPDL_NAME(CUBLAS_STATUS_LICENSE_ERROR)
+#undef CROPDL_NAME
+    default:
+      return "CUBLAS_STATUS_UNKNOWN";
+  }
+}
+
+const char* cublasGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "success";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "the library was not initialized";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "the resource allocation failed";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "an unsupported value or parameter was passed to the function";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return "the function requires a feature absent from the architecture of the device";
+    case CUBLAS_STATUS_MAPPING_ERROR:
+      return "an access to GPU memory space failed";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "the function failed to launch on the GPU";
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+      return "an internal operation failed";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "the functionality requested is not supported";
+    case CUBLAS_STATUS_LICENSE_ERROR:
+      return "the functionality requested requires some license";
+    default:
+      return "unknown status";
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,66 @@
+#include "gpu_state/software/blas/openblas.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "base/say.h"
+
+namespace cropdl::blas {
+
+namespace {
+
+// cblas.h's numbers, which are part of the interface.
+constexpr int kColumnMajor = 102;
+int number_of(Operation operation) {
+  return operation == Operation::kNone ? 111 : operation == Operation::kTranspose ? 112 : 113;
+}
+
+template <class Scalar, class T>
+using Gemm = void (*)(int order, int a_is, int b_is, int m, int n, int k, Scalar alpha, const T* a, int lda,
+                      const T* b, int ldb, Scalar beta, T* c, int ldc);
+
+struct Library {
+  Gemm<float, float> sgemm = nullptr;
+  Gemm<double, double> dgemm = nullptr;
+  Gemm<const void*, void> cgemm = nullptr, zgemm = nullptr;
+  bool there = false;
+
+  Library() {
+    const char* wanted = "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas.so.0";
+    void* library = dlopen(wanted, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    if (!library) {
+      say(std::string("software GPU: cuBLAS needs OpenBLAS (Debian: libopenblas0-serial): ") + dlerror());
+      return;
+    }
+    sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(library, "cblas_sgemm"));
+    dgemm = reinterpret_cast<decltype(dgemm)>(dlsym(library, "cblas_dgemm"));
+    cgemm = reinterpret_cast<decltype(cgemm)>(dlsym(library, "cblas_cgemm"));
+    zgemm = reinterpret_cast<decltype(zgemm)>(dlsym(library, "cblas_zgemm"));
+    there = sgemm && dgemm && cgemm && zgemm;
+  }
+};
+
+const Library& library() {
+  static const auto* loaded = new Library;
+  return *loaded;
+}
+
+}  // namespace
+
+bool there() { return library().there; }
+
+#define CROPDL_GEMM(T, FUNCTION, BY)                                                                    \
+  void gemm(Operation a_is, Operation b_is, int64_t m, int64_t n, int64_t k, T alpha, const T* a,       \
+            int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {                          \
+    library().FUNCTION(kColumnMajor, number_of(a_is), number_of(b_is), static_cast<int>(m),             \
+                       static_cast<int>(n), static_cast<int>(k), BY alpha, a, static_cast<int>(lda), b, \
+                       static_cast<int>(ldb), BY beta, c, static_cast<int>(ldc));                       \
+  }
+CROPDL_GEMM(float, sgemm, )
+CROPDL_GEMM(double, dgemm, )
+CROPDL_GEMM(std::complex<float>, cgemm, &)
+CROPDL_GEMM(std::complex<double>, zgemm, &)
+#undef CROPDL_GEMM
+
+}  // namespace cropdl::blas
