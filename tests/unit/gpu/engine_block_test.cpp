@@ -1,0 +1,244 @@
+// links: gpu_engine
+// Barriers, atomics, faults and what stands still: blocks and grids.
+#include "gpu_state/software/settings/settings.h"
+#include "tests/unit/gpu/engine_rig.h"
+
+namespace cropdl::engine {
+namespace {
+
+constexpr const char* kHead = R"(
+  .reg .pred %p<8>; .reg .b32 %r<32>; .reg .b64 %rd<16>; .reg .f32 %f<8>; .reg .f64 %fd<4>;
+  ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;
+  mad.lo.s32 %r4, %r2, %r3, %r1; mul.wide.u32 %rd2, %r4, 4; add.s64 %rd3, %rd1, %rd2;
+)";
+std::string kernel(const std::string& body, const std::string& before = {}) {
+  return before + ".visible .entry k(.param .u64 out) {" + kHead + body + " ret; }";
+}
+Outcome run(Rig& rig, const std::string& text, uint32_t blocks, uint32_t threads, uint32_t* out) {
+  rig.load(text);
+  return rig.run("k", {blocks, 1, 1}, {threads, 1, 1}, out);
+}
+
+TEST(Block, BarriersReduce) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(300);
+  Outcome outcome = run(rig, kernel(R"(
+    setp.lt.u32 %p1, %r1, 37; bar.red.popc.u32 %r5, 0, %p1;
+    bar.red.and.pred %p2, 0, %p1; bar.red.or.pred %p3, 0, %p1; bar.red.and.pred %p4, 1, !%p3;
+    selp.u32 %r6, 1000, 0, %p2; selp.u32 %r7, 2000, 0, %p3; selp.u32 %r8, 4000, 0, %p4;
+    add.u32 %r5, %r5, %r6; add.u32 %r5, %r5, %r7; add.u32 %r5, %r5, %r8;
+    st.global.u32 [%rd3], %r5;
+  )"),
+                        2, 100, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(out[i], 2037u);
+}
+
+TEST(Block, NamedBarriersJoinSomeWarps) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(96);
+  // Warp 2 produces, warp 0 consumes; warp 1 has nothing to do with it.
+  Outcome outcome = run(rig, kernel(R"(
+    .shared .u32 box;
+    shr.u32 %r5, %r1, 5; setp.eq.u32 %p1, %r5, 1; @%p1 bra $L_end; setp.eq.u32 %p2, %r5, 0; @%p2 bra $L_take;
+    mov.u32 %r6, 77; st.shared.u32 [box], %r6; membar.cta; bar.arrive 3, 64; bra.uni $L_end;
+  $L_take: bar.sync 3, 64; ld.shared.u32 %r7, [box]; st.global.u32 [%rd3], %r7;
+  $L_end:
+  )"),
+                        1, 96, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(out[i], 77u);
+}
+
+TEST(Block, ABarrierThatNobodyCanCompleteIsAnError) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(96);
+  Outcome outcome = run(
+      rig, kernel("setp.lt.u32 %p1, %r1, 32; @%p1 bar.sync 0; @!%p1 bar.sync 1; st.global.u32 [%rd3], %r1;"),
+      1, 64, out);
+  EXPECT_EQ(outcome.error, CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_NE(outcome.text.find("barrier 1"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("bar.sync"), std::string::npos) << outcome.text;
+}
+
+TEST(Block, AtomicsCountAll) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(64);
+  Outcome outcome = run(rig, kernel(R"(
+    .shared .u32 own;
+    setp.eq.u32 %p1, %r1, 0; mov.u32 %r10, 0; @%p1 st.shared.u32 [own], %r10; bar.sync 0;
+    red.shared.add.u32 [own], 1; bar.sync 0;
+    @!%p1 bra $L_rest; ld.shared.u32 %r5, [own]; red.global.add.u32 [%rd1], %r5;
+  $L_rest:
+    red.global.max.s32 [%rd1+4], %r4; red.global.min.u32 [%rd1+8], %r4; atom.global.or.b32 %r6, [%rd1+12], %r4; atom.global.inc.u32 %r7, [%rd1+16], 9;
+    mov.f32 %f1, 0f3F000000; atom.global.add.f32 %f2, [%rd1+20], %f1; mov.f64 %fd1, 0d3FE0000000000000; red.global.add.f64 [%rd1+24], %fd1;
+    mov.u32 %r8, 0x3c003c00; red.global.add.noftz.f16x2 [%rd1+32], %r8; atom.add.u64 %rd5, [%rd1+40], 5;
+    atom.global.dec.u32 %r9, [%rd1+48], 6;
+  )"),
+                        8, 128, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  EXPECT_EQ(out[0], 1024u);
+  EXPECT_EQ(out[1], 1023u);
+  EXPECT_EQ(out[2], 0u);
+  EXPECT_EQ(out[3], 1023u);
+  EXPECT_EQ(out[4], 1024u % 10);
+  float sum;
+  std::memcpy(&sum, out + 5, 4);
+  EXPECT_EQ(sum, 512.0f);
+  double wide;
+  std::memcpy(&wide, out + 6, 8);
+  EXPECT_EQ(wide, 512.0);
+  EXPECT_EQ(out[8], 0x64006400u);  // 1024 twice
+  EXPECT_EQ(out[10], 5 * 1024u);
+  EXPECT_EQ(out[12], (7 - 1024 % 7) % 7u);
+}
+
+TEST(Block, MemoryIsCheckedToTheByte) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(33);
+  Outcome outcome = run(rig, kernel("st.global.u32 [%rd3+8], %r1;"), 1, 32, out);
+  EXPECT_EQ(outcome.error, CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_NE(outcome.text.find("thread (31, 0, 0)"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("st.global.u32"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("line"), std::string::npos) << outcome.text;
+}
+
+TEST(Block, MisalignedAddressesAreAnError) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(64);
+  EXPECT_EQ(run(rig, kernel("st.global.u32 [%rd3+2], %r1;"), 1, 32, out).error,
+            CUDA_ERROR_MISALIGNED_ADDRESS);
+  Rig other;
+  out = other.array<uint32_t>(64);
+  EXPECT_EQ(run(other,
+                kernel("mov.u32 %r5, 2; ld.shared.u32 %r6, [%r5]; st.global.u32 [%rd3], %r6;",
+                       ".shared .align 4 .b8 room[64];"),
+                1, 32, out)
+                .error,
+            CUDA_ERROR_MISALIGNED_ADDRESS);
+}
+
+TEST(Block, SharedAndLocalMemoryEnd) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(64);
+  EXPECT_EQ(run(rig, kernel(".shared .align 4 .b8 room[64]; mov.u32 %r5, room; st.shared.u32 [%r5+64], %r1;"),
+                1, 32, out)
+                .error,
+            CUDA_ERROR_ILLEGAL_ADDRESS);
+  Rig other;
+  out = other.array<uint32_t>(64);
+  EXPECT_EQ(
+      run(other, kernel(".local .align 4 .b8 room[16]; mov.u64 %rd5, room; st.local.u32 [%rd5+16], %r1;"), 1,
+          32, out)
+          .error,
+      CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST(Block, GenericAddressesFindTheirSpace) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(64);
+  Outcome outcome = run(rig, kernel(R"(
+    .shared .align 4 .b8 room[128]; .local .align 4 .b8 own[8];
+    mov.u64 %rd5, room; cvta.shared.u64 %rd6, %rd5; mul.wide.u32 %rd7, %r1, 4; add.s64 %rd8, %rd6, %rd7; st.u32 [%rd8], %r1;
+    mov.u64 %rd9, own; cvta.local.u64 %rd10, %rd9; st.u32 [%rd10+4], %r1; ld.local.u32 %r5, [%rd9+4];
+    bar.sync 0; cvta.to.shared.u64 %rd11, %rd8; cvt.u32.u64 %r6, %rd11; xor.b32 %r6, %r6, 4; ld.shared.u32 %r7, [%r6];
+    isspacep.shared %p1, %rd8; isspacep.local %p2, %rd10; isspacep.global %p3, %rd3; isspacep.shared %p4, %rd3;
+    selp.u32 %r8, 1000, 0, %p1; selp.u32 %r9, 2000, 0, %p2; selp.u32 %r10, 4000, 0, %p3; selp.u32 %r11, 8000, 0, %p4;
+    add.u32 %r7, %r7, %r8; add.u32 %r7, %r7, %r9; add.u32 %r7, %r7, %r10; add.u32 %r7, %r7, %r11; shl.b32 %r5, %r5, 16; add.u32 %r7, %r7, %r5;
+    st.u32 [%rd3], %r7;
+  )"),
+                        1, 32, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], (i ^ 1) + 7000 + (i << 16));
+}
+
+TEST(Block, NarrowAndVectorAccessesExtendAsTheirTypesSay) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(64);
+  Outcome outcome = run(rig, kernel(R"(
+    .reg .b16 %rs<4>; .shared .align 16 .b8 room[512];
+    mov.u32 %r5, room; shl.b32 %r6, %r1, 4; add.u32 %r5, %r5, %r6; mov.u32 %r7, 0xfffe80ff; st.shared.v2.u32 [%r5], {%r7, %r1}; st.shared.v2.u32 [%r5+8], {3, 4};
+    ld.shared.s8 %r8, [%r5]; ld.shared.u8 %r9, [%r5]; ld.shared.s16 %rs1, [%r5+2]; cvt.s32.s16 %r10, %rs1; ld.shared.v4.u32 {%r11, %r12, %r13, %r14}, [%r5];
+    add.u32 %r8, %r8, %r9; add.u32 %r8, %r8, %r10; add.u32 %r8, %r8, %r12; add.u32 %r8, %r8, %r13; add.u32 %r8, %r8, %r14;
+    st.global.u32 [%rd3], %r8;
+  )"),
+                        1, 32, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(out[i], static_cast<uint32_t>(-1 + 255 - 2 + static_cast<int>(i) + 7));
+}
+
+TEST(Block, CopiesThatWereNotWaitedForHaveNotArrived) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(96);
+  for (uint32_t i = 0; i < 32; ++i) out[64 + i] = i + 1;
+  Outcome outcome = run(rig, kernel(R"(
+    .shared .align 16 .b8 room[128];
+    mov.u32 %r5, room; shl.b32 %r6, %r1, 2; add.u32 %r5, %r5, %r6; mov.u32 %r7, 9; st.shared.u32 [%r5], %r7;
+    cp.async.ca.shared.global [%r5], [%rd3+256], 4; cp.async.commit_group;
+    ld.shared.u32 %r8, [%r5]; st.global.u32 [%rd3], %r8;
+    cp.async.wait_group 0; ld.shared.u32 %r9, [%r5]; st.global.u32 [%rd3+128], %r9;
+  )"),
+                        1, 32, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (uint32_t i = 0; i < 32; ++i) {
+    if (!settings::settings().seed) {
+      EXPECT_EQ(out[i], 9u);
+    }
+    EXPECT_EQ(out[32 + i], i + 1);
+  }
+}
+
+TEST(Block, MbarriersCountPhases) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(128);
+  Outcome outcome = run(rig, kernel(R"(
+    .shared .align 8 .b64 gate; .shared .u32 box;
+    mov.u32 %r5, gate; setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared.b64 [%r5], 128; bar.sync 0;
+    mov.u32 %r6, 55; setp.eq.u32 %p2, %r1, 127; @%p2 st.shared.u32 [box], %r6;
+    mbarrier.arrive.shared.b64 %rd5, [%r5];
+  $L_wait: mbarrier.test_wait.shared.b64 %p3, [%r5], %rd5; @!%p3 bra $L_wait;
+    ld.shared.u32 %r7, [box]; st.global.u32 [%rd3], %r7;
+  )"),
+                        1, 128, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (int i = 0; i < 128; ++i) EXPECT_EQ(out[i], 55u);
+}
+
+TEST(Block, TrapEndsTheGrid) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(64);
+  Outcome outcome = run(
+      rig, kernel("setp.eq.u32 %p1, %r4, 40; @%p1 trap; bar.sync 0; st.global.u32 [%rd3], %r1;"), 2, 32, out);
+  EXPECT_EQ(outcome.error, CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_NE(outcome.text.find("block (1, 0, 0), thread (8, 0, 0): trap"), std::string::npos) << outcome.text;
+}
+
+TEST(Block, DynamicSharedMemoryBeginsBehindTheRest) {
+  Rig rig;
+  rig.dynamic_shared = 256;
+  auto* out = rig.array<uint32_t>(64);
+  Outcome outcome = run(rig,
+                        kernel(R"(
+    .shared .align 4 .b8 fixed[20];
+    mov.u32 %r5, more; mov.u32 %r6, %dynamic_smem_size; add.u32 %r5, %r5, %r6; st.shared.u32 [%r5+-4], %r1; mov.u32 %r7, fixed; st.shared.u32 [%r7+16], %r1;
+    mov.u32 %r8, more; st.global.u32 [%rd3], %r8; st.global.u32 [%rd3+128], %r6;
+  )",
+                               ".extern .shared .align 16 .b8 more[];"),
+                        1, 32, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  EXPECT_EQ(out[0], 32u);
+  EXPECT_EQ(out[32], 256u);
+}
+
+TEST(Block, UnknownInstructionsAreErrorsThatNameThem) {
+  Rig rig;
+  rig.load(".visible .entry k(.param .u64 out) {\n .reg .b32 %r<4>;\n tex.fancy.u32 %r1, %r2;\n ret;\n}");
+  auto made = rig.code->kernel("k");
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("tex.fancy.u32 in k (line 6"), std::string::npos)
+      << made.error().message;
+}
+
+}  // namespace
+}  // namespace cropdl::engine
