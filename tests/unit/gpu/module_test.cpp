@@ -44,7 +44,10 @@ const char* const kText = R"(.version 9.0
 .visible .entry bounded(.param .u32 bounded_param_0, .param .align 8 .b8 bounded_param_1[24])
 .maxntid 128, 1, 1
 {
+  .reg .b32 %r<2>;
   .shared .align 4 .b8 tile[4096];
+  mov.u32 %r1, 1;
+  st.shared.u32 [tile+4092], %r1;
   ret;
 }
 .visible .entry count()
