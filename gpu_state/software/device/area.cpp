@@ -74,11 +74,13 @@ Area::Area() {
     std::_Exit(1);
   }
   ::madvise(shadow_, size / 8, MADV_DONTDUMP);
-  Descriptor file = move_high(Descriptor(::memfd_create("software-gpu-pattern", MFD_CLOEXEC)));
+  // For as long as the process, like the area.
+  static Descriptor& file =
+      *new Descriptor(move_high(Descriptor(::memfd_create("software-gpu-pattern", MFD_CLOEXEC))));
   std::vector<std::byte> bytes(kPage);
   write_pattern(bytes.data(), bytes.size());
   if (file && ::write(file.fd(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()))
-    pattern_ = (new Descriptor(std::move(file)))->fd();  // for as long as the process
+    pattern_ = file.fd();
 }
 
 void Area::open(uint64_t begin, uint64_t size) {
