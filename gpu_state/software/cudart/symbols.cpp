@@ -40,7 +40,6 @@ struct Variable {
   FatBinary* binary;
   std::string name;
   bool is_managed = false;
-  size_t size = 0;
 };
 
 // A host address may be registered by several fat binaries (a template's kernel in several objects): the
@@ -60,13 +59,16 @@ Registry& registry() {
   return *made;
 }
 
-CUresult fill_slots(const FatBinary& binary) {
+// The host's code names a managed variable by what its slot holds: its address, not the slot's.
+CUresult fill_slots(FatBinary& binary, CUlibrary library) {
   for (const Managed& variable : binary.managed) {
     CUdeviceptr address = 0;
     size_t size = 0;
-    const CUresult result = cuLibraryGetManaged(&address, &size, binary.library, variable.name.c_str());
+    const CUresult result = cuLibraryGetManaged(&address, &size, library, variable.name.c_str());
     if (result != CUDA_SUCCESS) return result;
     *variable.slot = as_pointer(address);
+    const std::lock_guard lock(registry().mutex);
+    registry().variables[as_pointer(address)].push_back({&binary, variable.name, true});
   }
   return CUDA_SUCCESS;
 }
@@ -77,8 +79,12 @@ cudaError_t load(FatBinary& binary) {
   CUlibrary library = nullptr;
   CUresult result = cuLibraryLoadData(&library, binary.wrapper, nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (result != CUDA_SUCCESS) return as_error(result);
-  binary.library = library;
-  return as_error(fill_slots(binary));
+  result = fill_slots(binary, library);
+  if (result == CUDA_SUCCESS)
+    binary.library = library;
+  else
+    cuLibraryUnload(library);
+  return as_error(result);
 }
 
 // Entries stay where they are until their fat binary goes; a program that unloads code that runs is lost on a
@@ -205,17 +211,15 @@ void __cudaRegisterFunction(void** handle, const char* host, char*, const char* 
   registry().kernels[host].push_back({binary_of(handle), name, nullptr});
 }
 
-void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t size, int, int) {
+void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t, int, int) {
   const std::lock_guard lock(registry().mutex);
-  registry().variables[host].push_back({binary_of(handle), name, false, size});
+  registry().variables[host].push_back({binary_of(handle), name, false});
 }
 
-// The host's code reaches such a variable through a pointer of its own, whose address stands for it.
-void __cudaRegisterManagedVar(void** handle, void** slot, char*, const char* name, int, size_t size, int,
-                              int) {
+// The host's code reaches such a variable through a pointer of its own, the slot.
+void __cudaRegisterManagedVar(void** handle, void** slot, char*, const char* name, int, size_t, int, int) {
   const std::lock_guard lock(registry().mutex);
   binary_of(handle)->managed.push_back({slot, name});
-  registry().variables[slot].push_back({binary_of(handle), name, true, size});
 }
 
 // A variable of the host's that kernels are to reach by name: only where the device works in the host's own
