@@ -170,7 +170,7 @@ TEST_F(CudartLaunch, ASymbolAKernelAndAFunctionNameTheSame) {
   cudaFuncAttributes attributes;
   OK(cudaFuncGetAttributes(&attributes, scale()));
   EXPECT_EQ(attributes.maxThreadsPerBlock, 1024);
-  EXPECT_EQ(attributes.ptxVersion, 80);
+  EXPECT_EQ(attributes.ptxVersion, 75);  // of the virtual architecture
   int blocks = 0;
   OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale(), 1024, 0));
   EXPECT_GE(blocks, 1);
