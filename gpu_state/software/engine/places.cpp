@@ -1,6 +1,8 @@
 // Places for registers: which are alive where, then a linear scan, so that a function's thousands of virtual
 // registers share few places and a frame fits into the caches. A lane's values are its own, so what holds of
-// one thread's path holds of all lanes.
+// one thread's path holds of all lanes; but only registers of lanes of one size share places, because lanes
+// that have parted are in different parts of the function, and lane 9 of 4 bytes each lies where lane 4 of 8
+// bytes does.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -170,10 +172,11 @@ std::vector<Place> scan(const DraftRoutine& draft, uint32_t* frame_bytes) {
     return std::pair(intervals[a].begin, a) < std::pair(intervals[b].begin, b);
   });
   std::vector<Place> places(intervals.size(), 0);
-  Room wide(64), narrow(4);                       // registers of 32 lanes; predicates
+  std::map<uint32_t, Room> rooms;                 // by the size of a lane; 0: predicates
   std::set<std::pair<uint32_t, uint32_t>> alive;  // by end
   auto room_of = [&](uint32_t r) -> Room& {
-    return draft.registers[r].lane_bytes || draft.registers[r].is_parameter ? wide : narrow;
+    uint32_t lane = draft.registers[r].is_parameter ? 4 : draft.registers[r].lane_bytes;
+    return rooms.try_emplace(lane, lane ? std::max<uint32_t>(64, lane * kLanes) : 4).first->second;
   };
   for (uint32_t r : order) {
     while (!alive.empty() && alive.begin()->first < intervals[r].begin) {
@@ -184,11 +187,15 @@ std::vector<Place> scan(const DraftRoutine& draft, uint32_t* frame_bytes) {
     places[r] = static_cast<Place>(room_of(r).take(draft.registers[r].bytes));
     alive.emplace(intervals[r].end, r);
   }
-  // Predicates behind the registers.
-  uint32_t base = wide.end();
-  for (uint32_t r : order)
-    if (&room_of(r) == &narrow) places[r] += static_cast<Place>(base);
-  *frame_bytes = (base + narrow.end() + 127) / 64 * 64;
+  // One after the other, predicates last.
+  std::map<const Room*, uint32_t> bases;
+  uint32_t end = 0;
+  for (auto room = rooms.rbegin(); room != rooms.rend(); ++room) {
+    bases[&room->second] = end;
+    end += room->second.end();
+  }
+  for (uint32_t r : order) places[r] += static_cast<Place>(bases[&room_of(r)]);
+  *frame_bytes = (end + 127) / 64 * 64;
   return places;
 }
 
