@@ -1,6 +1,8 @@
 #include "gpu_state/software/device/module.h"
 
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "base/format.h"
 #include "base/say.h"
@@ -72,7 +74,11 @@ std::shared_ptr<CUfunc_st> find_function(CUfunction handle) { return all().funct
 CUresult load_module(CUcontext context, const Image& image, CUmodule* handle) {
   if (int error = settings::injected("module"))
     return error > 0 ? static_cast<CUresult>(error) : CUDA_ERROR_OUT_OF_MEMORY;
-  return load_module(context, image, nullptr, handle);
+  auto begin = std::chrono::steady_clock::now();
+  CUresult result = load_module(context, image, nullptr, handle);
+  if (double times = settings::slowdown("module"); times > 1)
+    std::this_thread::sleep_for((std::chrono::steady_clock::now() - begin) * (times - 1));
+  return result;
 }
 
 CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, CUmodule* handle) {
