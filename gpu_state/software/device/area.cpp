@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/software/settings/settings.h"
@@ -74,13 +73,11 @@ Area::Area() {
     std::_Exit(1);
   }
   ::madvise(shadow_, size / 8, MADV_DONTDUMP);
-  // For as long as the process, like the area.
-  static Descriptor& file =
-      *new Descriptor(move_high(Descriptor(::memfd_create("software-gpu-pattern", MFD_CLOEXEC))));
+  Descriptor file = move_high(Descriptor(::memfd_create("software-gpu-pattern", MFD_CLOEXEC)));
   std::vector<std::byte> bytes(kPage);
   write_pattern(bytes.data(), bytes.size());
   if (file && ::write(file.fd(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()))
-    pattern_ = file.fd();
+    pattern_ = std::move(file);
 }
 
 void Area::open(uint64_t begin, uint64_t size) {
@@ -130,9 +127,10 @@ bool Area::accessible(uint64_t begin, uint64_t size) const {
 
 void Area::fill(uint64_t begin, uint64_t size) {
   uint64_t at = begin, end = begin + size;
-  if (begin % kPage == 0 && pattern_ >= 0) {
-    while (at + kPage <= end && ::mmap(reinterpret_cast<void*>(at), kPage, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, pattern_, 0) != MAP_FAILED)
+  if (begin % kPage == 0 && pattern_) {
+    while (at + kPage <= end &&
+           ::mmap(reinterpret_cast<void*>(at), kPage, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, pattern_.fd(), 0) != MAP_FAILED)
       at += kPage;  // fails when the process has too many mappings: the rest is written
   }
   write_pattern(reinterpret_cast<std::byte*>(at), end - at);

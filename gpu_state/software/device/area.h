@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/file.h"
 #include "gpu_state/software/engine/memory_view.h"
 
 namespace cropdl::device {
@@ -56,7 +57,7 @@ class Area {
   uint64_t begin_ = 0, end_ = 0, each_ = 0;
   uint8_t* shadow_ = nullptr;
   void** owners_ = nullptr;
-  int pattern_ = -1;  // descriptor of a page of the pattern
+  Descriptor pattern_;  // a page of the pattern
 };
 
 }  // namespace cropdl::device
