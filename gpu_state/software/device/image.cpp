@@ -1,5 +1,6 @@
 #include "gpu_state/software/device/image.h"
 
+#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -57,6 +58,12 @@ Status check_names(const ptx::Module& module) {
   return {};
 }
 
+// PTX ISA 9.0 is CUDA 13.0's, which cuDriverGetVersion says this is.
+bool is_too_new(const std::string& version) {
+  int major = 0;
+  return std::sscanf(version.c_str(), "%d", &major) == 1 && (major > 9 || (major == 9 && version != "9.0"));
+}
+
 CUresult error_of(ptx::Refusal refusal) {
   switch (refusal) {
     case ptx::Refusal::kNone:
@@ -94,6 +101,11 @@ CUresult make_image(const ptx::Texts& texts, Image* image, std::string* why) {
   ptx::Loaded loaded = ptx::module_of(texts, capability_of_device());
   *why = loaded.why;
   if (CUresult error = error_of(loaded.refused)) return error;
+  if (is_too_new(loaded.module->version)) {
+    *why = formatted("this is PTX {}, and the software GPU reads PTX up to 9.0 (CUDA 13.0)",
+                     loaded.module->version);
+    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+  }
   if (Status status = check_names(*loaded.module); !status) {
     *why = status.error().message;
     return CUDA_ERROR_INVALID_PTX;

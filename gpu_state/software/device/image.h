@@ -22,7 +22,7 @@ ptx::Texts read_texts(const void* data);
 ptx::Texts read_texts(std::span<const std::byte> data);
 
 // One module of them, linked if they are several. CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU,
-// CUDA_ERROR_INVALID_PTX; `why` then is one line for people.
+// CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION; `why` then is one line for people.
 CUresult make_image(const ptx::Texts& texts, Image* image, std::string* why);
 
 // The image that cuLinkComplete hands out: the texts behind a mark of our own, for read_texts() to find.

@@ -4,7 +4,7 @@
 # (and object libraries linked with it; a function in a static library is not found beside a weak one) do not define
 # says its name once and returns STATUS. make_table.py says more.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
-set(CROPDL_MAKE_TABLE ${CMAKE_CURRENT_LIST_DIR}/make_table.py)
+set(CROPDL_MAKE_TABLE ${CMAKE_CURRENT_LIST_DIR}/make_table.py CACHE INTERNAL "")
 function(software_gpu_library target)
   cmake_parse_arguments(arg "" "NAME;SONAME;LIBRARY;PREFIX;STATUS_TYPE;STATUS;NODE" "HEADERS;TYPEDEFS;ALSO;BY_HAND;SOURCES" ${ARGN})
   set(out ${CMAKE_CURRENT_BINARY_DIR})
@@ -38,6 +38,7 @@ function(software_gpu_library target)
     LIBRARY_OUTPUT_DIRECTORY ${CROPDL_SOFTWARE_GPU_DIRECTORY} LINK_DEPENDS ${out}/${arg_NAME}.map)
   target_include_directories(${target} SYSTEM PRIVATE ${CROPDL_CUDA_INCLUDE})
   target_link_libraries(${target} PRIVATE gpu_settings)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${out}/${arg_NAME}.map -Wl,-Bsymbolic-functions)
+  # nodelete: its threads run until the process ends, also after a dlclose().
+  target_link_options(${target} PRIVATE -Wl,--version-script=${out}/${arg_NAME}.map -Wl,-Bsymbolic-functions -Wl,-z,nodelete)
   add_dependencies(software-gpu ${target})
 endfunction()

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -260,6 +261,11 @@ TEST_F(Modules, WhatCannotBeLoadedIsRefusedWithALine) {
   EXPECT_NE(std::string(errors).find("nvcc"), std::string::npos) << errors;
   EXPECT_EQ(load("this is no code at all"), CUDA_ERROR_INVALID_PTX) << errors;
   EXPECT_EQ(load(""), CUDA_ERROR_INVALID_IMAGE) << errors;
+  EXPECT_EQ(load(".version 9.1\n.target sm_75\n.address_size 64\n"), CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+  EXPECT_NE(std::string(errors).find("9.1"), std::string::npos) << errors;
+  EXPECT_EQ(load(".version 9.0\n.target sm_75\n.address_size 64\n.extern .global .u32 lost;\n"),
+            CUDA_ERROR_INVALID_PTX);
+  EXPECT_NE(std::string(errors).find("lost"), std::string::npos) << errors;
   EXPECT_EQ(load(kText), CUDA_SUCCESS);
   EXPECT_STREQ(errors, "");
   EXPECT_EQ(cuModuleLoadData(&module, nullptr), CUDA_ERROR_INVALID_VALUE);
@@ -287,6 +293,49 @@ TEST_F(Modules, AKernelWithAnUnknownInstructionFailsAloneAndWhenItIsUsed) {
   EXPECT_NE(said.find("strange"), std::string::npos) << said;
   EXPECT_EQ(cuLaunchKernel(count, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_SUCCESS);
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+TEST_F(Modules, ManyThreadsLoadLaunchAndUnload) {
+  CUlibrary library;
+  ASSERT_EQ(cuLibraryLoadData(&library, kText, nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number)
+    threads.emplace_back([&, number] {
+      CUcontext own = context_;
+      // Two of them share the context, two have their own.
+      if (number < 2)
+        ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+      else
+        ASSERT_EQ(cuCtxCreate(&own, nullptr, 0, 0), CUDA_SUCCESS);
+      for (int round = 0; round < 5; ++round) {
+        CUmodule module;
+        CUfunction count;
+        CUkernel kernel;
+        ASSERT_EQ(cuModuleLoadData(&module, kText), CUDA_SUCCESS);
+        ASSERT_EQ(cuModuleGetFunction(&count, module, "count"), CUDA_SUCCESS);
+        ASSERT_EQ(cuLibraryGetKernel(&kernel, library, "count"), CUDA_SUCCESS);
+        for (CUfunction function : {count, reinterpret_cast<CUfunction>(kernel), count})
+          ASSERT_EQ(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_SUCCESS);
+        ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+        EXPECT_EQ(value_of<uint32_t>(module, "counter"), 9u);
+        ASSERT_EQ(cuModuleUnload(module), CUDA_SUCCESS);
+      }
+      CUdeviceptr counter = 0;
+      uint32_t value = 0;
+      ASSERT_EQ(cuLibraryGetGlobal(&counter, nullptr, library, "counter"), CUDA_SUCCESS);
+      ASSERT_EQ(cuMemcpyDtoH(&value, counter, sizeof value), CUDA_SUCCESS);
+      if (number >= 2) {
+        EXPECT_EQ(value, 7u + 5u);
+        EXPECT_EQ(cuCtxDestroy(own), CUDA_SUCCESS);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CUdeviceptr counter = 0;
+  uint32_t value = 0;
+  ASSERT_EQ(cuLibraryGetGlobal(&counter, nullptr, library, "counter"), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoH(&value, counter, sizeof value), CUDA_SUCCESS);
+  EXPECT_EQ(value, 7u + 2 * 5u);
+  EXPECT_EQ(cuLibraryUnload(library), CUDA_SUCCESS);
 }
 
 TEST_F(Modules, AFileIsLoadedLikeData) {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -49,6 +50,24 @@ TEST(Libcuda, ExportsWhatNvidiasStubExports) {
   EXPECT_GT(theirs.size(), 600u);
   for (const std::string& name : theirs) EXPECT_TRUE(ours.count(name)) << name;
   for (const std::string& name : ours) EXPECT_TRUE(theirs.count(name)) << name << " is nobody's";
+}
+
+TEST(Table, NamesTheSameFunctionsFromTheHeadersAlone) {
+  std::string stub = CROPDL_CUDA_ROOT "/lib64/stubs/libcuda.so";
+  if (!std::ifstream(stub))
+    GTEST_SKIP() << "this toolkit has no stub libraries: there is nothing to compare with";
+  std::string out = testing::TempDir() + "software_gpu_table";
+  std::string command = "mkdir -p " + out +
+                        " && python3 " CROPDL_MAKE_TABLE " cuda --include " CROPDL_CUDA_ROOT
+                        "/include --header cuda.h --header cudaProfiler.h --prefix cu --status-type CUresult"
+                        " --status 801 --out " +
+                        out;
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  std::set<std::string> names;
+  std::ifstream map(out + "/cuda.map");
+  for (std::string line; std::getline(map, line);)
+    if (line.rfind("    cu", 0) == 0) names.insert(line.substr(4, line.size() - 5));
+  EXPECT_EQ(names, names_of(stub));
 }
 
 TEST(Libcuda, FindsEveryFunctionOfTheTypedefs) {
