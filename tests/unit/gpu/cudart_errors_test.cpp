@@ -1,4 +1,4 @@
-// links: gpu_cudart
+// links: gpu_cudart gpu_cuda
 // Last errors, devices and what is refused: what needs no memory and no stream.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
