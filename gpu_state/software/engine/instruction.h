@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,5 +61,8 @@ struct Row {
 // All rows of data processing: one register value out of others, no memory, no other lane, except mma. Made
 // once. (Control, memory, barriers, shuffles and atomics are the engine's own, lower.cpp.)
 const std::vector<Row>& data_rows();
+// PTX lets the modifiers that choose rounding and range stand anywhere among the types (nvcc writes
+// min.s16x2.relu): the opcode with these behind the rest, in one order. To compare opcodes, not to show them.
+std::string canonical(std::string_view opcode);
 
 }  // namespace cropdl::engine

@@ -35,10 +35,10 @@ uint32_t lane_bytes_of(Kind kind) {
 }
 bool is_float(Kind kind) { return kind == Kind::kF16 || kind == Kind::kF32 || kind == Kind::kF64; }
 
-const std::unordered_map<std::string_view, std::vector<const Row*>>& rows_by_opcode() {
+const std::unordered_map<std::string, std::vector<const Row*>>& rows_by_opcode() {
   static const auto* kRows = [] {
-    auto* made = new std::unordered_map<std::string_view, std::vector<const Row*>>;
-    for (const Row& row : data_rows()) (*made)[row.opcode].push_back(&row);
+    auto* made = new std::unordered_map<std::string, std::vector<const Row*>>;
+    for (const Row& row : data_rows()) (*made)[canonical(row.opcode)].push_back(&row);
     return made;
   }();
   return *kRows;
@@ -269,7 +269,7 @@ void Lowering::read(Draft& draft, size_t at, const Ref& ref) {
 
 // The row whose numbers and widths of operands are those of the text.
 Lowering::Done Lowering::data() {
-  auto found = rows_by_opcode().find(now_->opcode);
+  auto found = rows_by_opcode().find(canonical(now_->opcode));
   if (found == rows_by_opcode().end()) return std::nullopt;
   std::vector<const ptx::Operand*> text;
   for (const ptx::Operand& operand : now_->operands) flatten(operand, &text);

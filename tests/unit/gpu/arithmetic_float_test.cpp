@@ -246,6 +246,36 @@ TEST(ArithmeticFloat, ComparisonsWithNaN) {
         }
 }
 
+TEST(ArithmeticFloat, ComparisonsOfHalves) {
+  for (const Format* f : {&kF16, &kBF16}) {
+    const auto less = [&](uint64_t a, uint64_t b) {
+      if (f->is_nan(a & 0xffff) || f->is_nan(b & 0xffff)) return false;
+      const auto order = [](uint64_t v) { return v & 0x8000 ? -int(v & 0x7fff) : int(v & 0x7fff); };
+      return order(a) < order(b);
+    };
+    const std::string n = f->name;
+    const uint64_t one = uint64_t(f->bias) << f->mantissa;
+    check("setp.lt." + n, [&](const Values& s) { return Values{less(s[0], s[1])}; });
+    check("setp.gtu." + n, [&](const Values& s) {
+      const bool nan = f->is_nan(s[0]) || f->is_nan(s[1]);
+      return Values{nan || less(s[1], s[0])};
+    });
+    check("setp.lt.and." + n + "x2",
+          [&](const Values& s) {
+            return Values{less(s[0], s[1]) & s[2], less(s[0] >> 16, s[1] >> 16) & s[2]};
+          },
+          200, {1, 1, 32, 32, 1});
+    check("set.lt." + n + "." + n, [&](const Values& s) { return Values{less(s[0], s[1]) ? one : 0}; });
+    check("set.lt.u16." + n, [&](const Values& s) { return Values{less(s[0], s[1]) ? 0xffffu : 0u}; });
+    check("set.lt." + n + "x2." + n + "x2", [&](const Values& s) {
+      return Values{(less(s[0], s[1]) ? one : 0) | (less(s[0] >> 16, s[1] >> 16) ? one << 16 : 0)};
+    });
+    check("set.lt.u32." + n + "x2", [&](const Values& s) {
+      return Values{(less(s[0], s[1]) ? 0xffffu : 0) | (less(s[0] >> 16, s[1] >> 16) ? 0xffff0000u : 0)};
+    });
+  }
+}
+
 // Integers, and what becomes of values that do not fit.
 TEST(ArithmeticFloat, ToIntegers) {
   const std::pair<const char*, mpfr_rnd_t> modes[] = {

@@ -34,7 +34,7 @@ namespace {
       row<halves_from_f32<BF16, rounding, Bound::kNone>>("cvt." r ".bf16x2.f32"),                      \
       row<tf32_from_f32<rounding, Bound::kNone>>("cvt." r ".tf32.f32"),                                \
       BOUNDED(rounding, r, Bound::kRelu, ".relu"), BOUNDED(rounding, r, Bound::kFinite, ".satfinite"), \
-      BOUNDED(rounding, r, Bound::kReluFinite, "{.relu.satfinite|.satfinite.relu}")
+      BOUNDED(rounding, r, Bound::kReluFinite, ".satfinite.relu")
 #define SAME(rounding, r)                                                                     \
   row<integral_half<F16, rounding, Bound::kNone, false>>("cvt." r ".f16.f16"),                \
       row<integral_half<F16, rounding, Bound::kNone, true>>("cvt." r ".ftz.f16.f16"),         \
@@ -43,9 +43,9 @@ namespace {
       row<integral_half<BF16, rounding, Bound::kNone, false>>("cvt." r ".bf16.bf16")
 #define BYTES(F, f)                                                                                         \
   row<bytes_from_f32<F, Bound::kFinite>>("cvt.rn.satfinite." f ".f32"),                                     \
-      row<bytes_from_f32<F, Bound::kReluFinite>>("cvt.rn{.satfinite.relu|.relu.satfinite}." f ".f32"),      \
+      row<bytes_from_f32<F, Bound::kReluFinite>>("cvt.rn.satfinite.relu." f ".f32"),      \
       row<bytes_from_halves<F, Bound::kFinite>>("cvt.rn.satfinite." f ".f16x2"),                            \
-      row<bytes_from_halves<F, Bound::kReluFinite>>("cvt.rn{.satfinite.relu|.relu.satfinite}." f ".f16x2"), \
+      row<bytes_from_halves<F, Bound::kReluFinite>>("cvt.rn.satfinite.relu." f ".f16x2"), \
       row<halves_from_bytes<F, false>>("cvt.rn.f16x2." f),                                                  \
       row<halves_from_bytes<F, true>>("cvt.rn.relu.f16x2." f)
 #define F32_OF_F64(rounding, r, ignored)                                          \

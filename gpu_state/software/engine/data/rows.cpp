@@ -1,5 +1,6 @@
 // Builds the table of data-processing rows from the entries of the instruction set that this processor has.
 #include <deque>
+#include <set>
 #include <string>
 
 #include "gpu_state/software/engine/data/tables.h"
@@ -57,9 +58,10 @@ struct Table {
 
 Table table() {
   Table result;
-#define CROPDL_DATA_ADD(target)                                                                            \
-  for (auto entries : {target::integer, target::logic, target::compare, target::floating, target::convert, \
-                       target::half, target::directed, target::narrow, target::approximate})               \
+#define CROPDL_DATA_ADD(target)                                                                           \
+  for (auto entries :                                                                                     \
+       {target::integer, target::logic, target::compare, target::floating, target::convert, target::half, \
+        target::half_compare, target::directed, target::narrow, target::approximate})                     \
   result.add(entries())
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -74,10 +76,29 @@ Table table() {
 #undef CROPDL_DATA_ADD
   result.add(baseline::narrow_integer());
   result.add(baseline::exact());
+  result.add(baseline::video());
   return result;
 }
 
 }  // namespace
+
+std::string canonical(std::string_view opcode) {
+  static const std::set<std::string_view> kMovable = {"rn",  "rz",  "rm",  "rp",  "rni",       "rzi",  "rmi",
+                                                      "rpi", "rna", "ftz", "sat", "satfinite", "relu", "NaN"};
+  std::string kept;
+  std::set<std::string_view> moved;
+  while (!opcode.empty()) {
+    const size_t length = opcode.find('.', 1);
+    const std::string_view word = opcode.substr(0, length);  // with its dot, but for the first
+    if (word[0] == '.' && kMovable.count(word.substr(1)))
+      moved.insert(word);
+    else
+      kept += word;
+    opcode.remove_prefix(word.size());
+  }
+  for (std::string_view word : moved) kept += word;
+  return kept;
+}
 
 const std::vector<Row>& data_rows() {
   static const Table made = table();

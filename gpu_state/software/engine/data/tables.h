@@ -15,6 +15,7 @@ namespace cropdl::engine {
   Entries convert();               \
   Entries half();                  \
   Entries narrow();                \
+  Entries half_compare();          \
   Entries approximate();           \
   Entries directed();              \
   }
@@ -25,6 +26,7 @@ CROPDL_DATA_TABLES(avx512)
 namespace baseline {  // of what is long or seldom used, this alone
 Entries narrow_integer();
 Entries exact();
+Entries video();
 }  // namespace baseline
 
 }  // namespace cropdl::engine
