@@ -109,6 +109,7 @@ CUresult examine(const Box& box, bool write, Side* side) {
   }
   side->sync_memops = known->sync_memops;
   side->device = known->device;
+  side->context = known->context;
   if (known->freed) return CUDA_ERROR_INVALID_VALUE;
   if (known->on_host()) {
     side->where = Where::kPinned;

@@ -19,6 +19,7 @@ struct Side {
   bool as_host = false;      // the caller named it host memory
   bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
   int device = 0;
+  CUcontext context = nullptr;  // whose memory it is; null: the host's, a mapping
   // How the API's rules on what waits see it: managed memory is what the caller says it is.
   bool is_host() const { return as_host || where == Where::kPinned || where == Where::kPageable; }
 };

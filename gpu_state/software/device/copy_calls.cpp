@@ -15,6 +15,16 @@ CUresult submit_and_wait(CUstream stream, Work work) {
   return wait_for(stream);
 }
 
+// "serialized with respect to all pending and future asynchronous work into the current context, srcContext,
+// and dstContext": what is pending is waited for, what comes finds the copy done.
+CUresult copy_between_devices(const CopyWork& work, CUstream stream, CUcontext from, CUcontext to) {
+  for (CUcontext context : {from, to})
+    if (context)
+      if (CUresult error = wait_for_all(context)) return error;
+  if (CUresult error = wait_for(stream)) return error;
+  return submit_and_wait(stream, work);
+}
+
 }  // namespace
 
 CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
@@ -26,6 +36,10 @@ CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
   // A node reads and writes the host's memory when the graph runs.
   if (asynchronous && is_captured(stream)) return submit(stream, std::move(work));
   if (facts.bytes == 0) return CUDA_SUCCESS;
+  if (!asynchronous && (work.source || work.destination))
+    return copy_between_devices(work, stream, work.source, work.destination);
+  if (!asynchronous && from.where == Where::kDevice && to.where == Where::kDevice && from.device != to.device)
+    return copy_between_devices(work, stream, from.context, to.context);
   if (from.is_host() && to.is_host()) return submit_and_wait(stream, std::move(work));
   if (from.where == Where::kPageable) {
     // "a stream sync is performed before the copy is initiated. The function will return once the pageable

@@ -431,6 +431,43 @@ TEST_F(Calls, CopyBetweenPeers) {
   EXPECT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
 }
 
+// "serialized with respect to all pending and future asynchronous work into the current device, srcDevice and
+// dstDevice"
+TEST_F(Calls, BetweenPeersComeAfterTheWorkOfBoth) {
+  CUcontext peer = nullptr;
+  CUstream theirs = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&peer, 1), CUDA_SUCCESS);
+  const CUdeviceptr here = allocate(4);
+  ASSERT_EQ(cuCtxSetCurrent(peer), CUDA_SUCCESS);
+  const CUdeviceptr there = allocate(4);
+  ASSERT_EQ(cuStreamCreate(&theirs, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD32(there, 1, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  for (bool typed : {true, false}) {
+    Closed gate(theirs);
+    ASSERT_EQ(cuMemsetD32Async(there, 2 + typed, 1, theirs), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    std::thread opens([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      gate.open();
+    });
+    if (typed)
+      EXPECT_EQ(cuMemcpyPeer(here, context, there, peer, 4), CUDA_SUCCESS);
+    else
+      EXPECT_EQ(cuMemcpyDtoD(here, there, 4), CUDA_SUCCESS);
+    int got = 0;
+    EXPECT_EQ(cuMemcpyDtoH(&got, here, 4), CUDA_SUCCESS);
+    EXPECT_EQ(got, 2 + typed);
+    opens.join();
+    ASSERT_EQ(cuCtxSetCurrent(peer), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(cuStreamDestroy(theirs), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(there), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(here), CUDA_SUCCESS);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+}
+
 TEST_F(Calls, MapPhysicalMemory) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
