@@ -26,7 +26,7 @@ int main() {
   CALL(cudaEventElapsedTime(&early, first, middle));
   CALL(cudaEventElapsedTime(&late, middle, last));
   CALL(cudaEventElapsedTime(&whole, first, last));
-  EXPECT(early >= 0 && late > 5 && whole <= wall.count() + 1);
+  EXPECT(early >= 0 && late > 0 && whole <= wall.count() + 1);
   EXPECT(std::fabs(early + late - whole) < 0.01f);
   FAILS(cudaEventElapsedTime(&whole, first, untimed), cudaErrorInvalidResourceHandle);
   FAILS(cudaEventElapsedTime(&whole, first, never), cudaErrorInvalidResourceHandle);

@@ -16,6 +16,7 @@ static int* numbers(int device, int factor) {
   CALL(cudaSetDevice(device));
   CALL(cudaMalloc(&memory, n * sizeof(int)));
   CALL(cudaMemcpy(memory, values.data(), n * sizeof(int), cudaMemcpyHostToDevice));
+  CALL(cudaDeviceSynchronize());  // the other device's stream does not wait for this one's copy
   return memory;
 }
 

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Promises of the software device to unmodified CUDA programs (tests/apps/cuda): each checks its own results, built in three
+ways, run in order and with random scheduling; what races fails visibly; the trainer trains, and gives the same in every run.
+
+`FILE --only NAME [WAY] [SEED]` runs one program and shows what it prints."""
+
+import glob
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+
+from driver import BUILD, PATIENCE, SOURCE, Failure, Place, app, expect, launcher, promise_main, tail
+
+PROGRAMS = os.path.join(SOURCE, "tests", "apps", "cuda")
+SOFTWARE_GPU = os.path.join(SOURCE, "scripts", "software-gpu")
+SEEDS = 10
+RACES = {"missing_syncthreads": "a missing __syncthreads", "missing_dependency": "a missing dependency between streams",
+         "read_after_free": "a read of freed memory", "freed_too_early": "memory freed while another stream reads it"}
+TRAINING = ("--epochs", "2", "--hidden", "48")  # 85 % on two ranks, by tests/apps/train.cpp too
+
+
+class Program:
+    """A program and what its comments `// run: KEY=VALUE …` say of it (tests/apps/cuda/CMakeLists.txt)."""
+
+    def __init__(self, path):
+        stem = re.sub(r"(/main)?\.(cu|cpp)$", "", path)
+        self.name = os.path.basename(stem)
+        with open(path) as source:
+            said = dict(word.split("=") for line in re.findall(r"^// run: (.*)$", source.read(), re.M) for word in line.split())
+        self.ways = said.get("ways", "static,shared,per-thread").split(",")
+        self.devices = int(said.get("devices", 1))
+        self.ranks = [int(n) for n in said.get("ranks", "0").split(",")]  # 0: not an MPI program
+
+    def variants(self):
+        """(mpi, ranks)"""
+        return [(mpi, ranks) for mpi in ("openmpi", "mpich") for ranks in self.ranks] if self.ranks != [0] else [("none", 1)]
+
+
+def programs():
+    found = [Program(path) for pattern in ("*.cu", "*/main.cu", "*.cpp") for path in sorted(glob.glob(os.path.join(PROGRAMS, pattern)))]
+    return {one.name: one for one in found if one.name != "train"}
+
+
+def start(place, program, way, mpi="none", ranks=1, devices=1, seed=None, arguments=(), environment=None):
+    path = app(f"cuda/{way}/{program}" + (f".{mpi}" if mpi != "none" else ""))
+    options = ["--devices", str(devices if mpi == "none" else ranks), "--quiet"]
+    if seed is not None:
+        options += ["--seed", str(seed)]
+    environment = dict({"CROPDL_SOFTWARE_GPU_DIRECTORY": os.path.join(BUILD, "software-gpu")}, **(environment or {}))
+    return place.start(launcher(mpi, ranks) + [SOFTWARE_GPU] + options + [path] + list(arguments), environment=environment)
+
+
+def ended(job, limit):
+    """(exit status, output)"""
+    try:
+        status = job.process.wait(timeout=limit)
+    except subprocess.TimeoutExpired:
+        job.kill_all()
+        raise Failure(f"still running after {limit:.0f} s: {' '.join(job.command)}\n{tail(job.output())}") from None
+    return status, job.output()
+
+
+def result(place, *arguments, **named):
+    """The digest of a run that must be right."""
+    job = start(place, *arguments, **named)
+    status, output = ended(job, PATIENCE)
+    digests = re.findall(r"^ok ([0-9a-f]+)$", output, re.M)
+    expect(status == 0 and len(digests) == 1, f"ended with {status}: {' '.join(job.command)}\n{tail(output)}")
+    return digests[0]
+
+
+def is_right(program):
+    """In every way, in order and at random, with one digest per number of ranks. Of MPI programs' many runs, which poll,
+    every other is at random."""
+    digests = {}
+    with Place("cuda") as place:
+        for number, (way, (mpi, ranks)) in enumerate(itertools.product(program.ways, program.variants())):
+            at_random = 1000 * int(time.time()) + number
+            for seed in (None, at_random) if mpi == "none" else ((None, at_random)[number % 2],):
+                digest = result(place, program.name, way, mpi, ranks, program.devices, seed)
+                others = digests.setdefault(ranks, digest)
+                expect(digest == others, f"{way}, {mpi}, {ranks} ranks, seed {seed}: digest {digest} instead of {others}")
+
+
+def shows(race):
+    """The race fails in 9 of 10 runs at least; its correct twin in none."""
+    with Place("races") as place:
+        wrong = []
+        for seed in range(1, SEEDS + 1):
+            result(place, race, "static", seed=seed, arguments=["right"])
+            status, output = ended(start(place, race, "static", seed=seed, arguments=["wrong"]), PATIENCE)
+            if status != 0 and "differs: " in output:
+                wrong.append(seed)
+        print(f"{RACES[race]} was seen in {len(wrong)} of {SEEDS} runs")
+        expect(len(wrong) >= 9, f"{RACES[race]} was seen with the seeds {wrong} only")
+
+
+def read_log(path):
+    """[(loss, accuracy) of each epoch], the final hash, whether the nonce held."""
+    with open(path) as log:
+        text = log.read()
+    epochs = [(float(loss), float(accuracy)) for loss, accuracy in re.findall(r"^epoch \d+ loss (\S+) accuracy (\S+)$", text, re.M)]
+    final = re.findall(r"^final hash=(\S+) accuracy=\S+ nonce=(\S+)$", text, re.M)
+    expect(len(final) == 1, f"no final line in {path}: {tail(text)}")
+    expect(re.findall(r"^nonce (\S+)$", text, re.M) == [final[0][1]], f"{path}: the nonce changed")
+    return epochs, final[0][0]
+
+
+def trained(place, program, mpi, log, arguments, limit=3 * PATIENCE, **named):
+    job = start(place, program, "static", mpi, 2, arguments=list(arguments) + ["--log", log], **named)
+    status, output = ended(job, limit)
+    expect(status == 0, f"ended with {status}: {' '.join(job.command)}\n{tail(output)}")
+    return read_log(log)
+
+
+def trains(mpi):
+    """To 85 % in 3 minutes, and to the losses of the trainer on the CPU within 1e-4."""
+    with Place("train") as place:
+        began = time.monotonic()
+        epochs, _ = trained(place, "train", mpi, place.path("cuda.log"), TRAINING, limit=180 * PATIENCE / 60)
+        seconds = time.monotonic() - began
+        status, output = ended(place.start(launcher(mpi, 2) + [app(f"{mpi}/train")] + list(TRAINING) + ["--log", place.path("cpu.log")]), PATIENCE)
+        expect(status == 0, f"the trainer on the CPU ended with {status}: {tail(output)}")
+        expected, _ = read_log(place.path("cpu.log"))
+        print(f"{seconds:.0f} s; {epochs}; on the CPU {expected}")
+        expect(epochs[-1][1] >= 0.85, f"accuracy {epochs[-1][1]}")
+        for (loss, _), (other, _) in zip(epochs, expected):
+            expect(abs(loss - other) <= 1e-4 + 1e-9, f"loss {loss}, on the CPU {other}")  # both have four digits
+
+
+def trains_the_same():
+    """Five runs with five seeds of the scheduler give the same weights."""
+    with Place("train") as place:
+        hashes = []
+        for seed in range(1, 6):
+            mpi = ("openmpi", "mpich")[seed % 2]
+            hashes.append(trained(place, "train", mpi, place.path(f"{seed}.log"), ("--epochs", "1", "--hidden", "8", "--batch", "512"), seed=seed)[1])
+        expect(len(set(hashes)) == 1, f"five runs, five seeds: {hashes}")
+
+
+PROMISES = {f"gpu.program.{name}": lambda one=one: is_right(one) for name, one in programs().items()}
+PROMISES.update({f"gpu.race.{name}": lambda n=name: shows(n) for name in RACES})
+PROMISES.update({f"gpu.train.{mpi}": lambda m=mpi: trains(m) for mpi in ("openmpi", "mpich")})
+PROMISES["gpu.train.same"] = trains_the_same
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 and sys.argv[1] == "--only":
+        _one = programs()[sys.argv[2]]
+        with Place("cuda") as _place:
+            for _mpi, _ranks in _one.variants():
+                _job = start(_place, _one.name, sys.argv[3] if len(sys.argv) > 3 else _one.ways[0], _mpi, _ranks, _one.devices,
+                             sys.argv[4] if len(sys.argv) > 4 else None)
+                print(*ended(_job, PATIENCE))
+        sys.exit(0)
+    sys.exit(promise_main(PROMISES))
