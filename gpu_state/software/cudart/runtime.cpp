@@ -163,7 +163,6 @@ cudaError_t reset_device(int device) {
     primaries()[device].is_retained = false;
   }
   resets.fetch_add(1, std::memory_order_release);
-  thread.last = cudaSuccess;
   return error;
 }
 
