@@ -143,8 +143,9 @@ Pause WarpRun::loop(int64_t budget) {
     uint32_t before = polls;
     if (!step<kRandom>(*group, budget, fuel)) return Pause::kDone;
     if (polls - before > kGroupPolls) choices_ = kRotateAfter;
-    if (polls > kPolls) return Pause::kSpinning;
-    if (budget <= 0) return Pause::kQuantum;
+    if (polls <= kPolls && budget > 0) continue;
+    if (!ready()) continue;  // those who wait may have met: pick() lets them go on, or says that all wait
+    return polls > kPolls ? Pause::kSpinning : Pause::kQuantum;
   }
   return Pause::kDone;
 }

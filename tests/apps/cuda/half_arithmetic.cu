@@ -38,7 +38,7 @@ int main() {
     expected[4 * n + i] = __float2half_rz(float(x) * 1.001f);
     expected[5 * n + i] = rounded(-std::fabs(x));
     expected[6 * n + i] = x < y ? a[i] : c[i];
-    expected[7 * n + i] = rounded(std::nearbyint(__half2float(rounded(x * 100))));
+    expected[7 * n + i] = rounded(static_cast<int>(std::nearbyint(__half2float(rounded(x * 100)))));
     pairs[i] = rounded(x * y + __half2float(rounded(x + y)));
   }
   Buffer<__half> da(a), db(b), dc(c), out(8 * n);
