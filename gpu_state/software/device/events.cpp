@@ -109,8 +109,8 @@ CUresult synchronize_event(CUevent handle) {
   MarkPointer mark = recorded(*event);
   if (!mark) return CUDA_SUCCESS;
   CUresult error = wait_for_marks({mark}, event->context);
-  show_printed(event->context);
   pools_after_waiting();
+  show_printed(event->context);
   return error;
 }
 

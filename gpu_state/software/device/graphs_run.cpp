@@ -80,8 +80,7 @@ CUresult do_step(Run& run, size_t which) {
   set_current(step.context);
   CUresult error = run_work(step.work, step.context);
   if (error != CUDA_SUCCESS)
-    break_context(step.context, error,
-                  std::string("a ") + std::string(kind_of(step.work)) + " of a graph failed");
+    break_context(step.context, error, "this failed in a graph: " + name_of(step.work));
   return error;
 }
 

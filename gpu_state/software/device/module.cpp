@@ -9,6 +9,7 @@
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/live.h"
+#include "gpu_state/software/device/printed.h"
 #include "gpu_state/software/device/variables.h"
 #include "gpu_state/software/device/work.h"
 #include "gpu_state/software/settings/settings.h"
@@ -82,6 +83,7 @@ CUresult load_module(CUcontext context, const Image& image, CUmodule* handle) {
 }
 
 CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, CUmodule* handle) {
+  show_printed(context);  // a time when what kernels printed is shown: printed.h
   if (Status status = check_constants(*image.text); !status) {
     say("software GPU: a module cannot be loaded: " + status.error().message);
     return CUDA_ERROR_INVALID_PTX;

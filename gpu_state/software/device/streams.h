@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct Task {
   std::string_view kind;          // as in settings::kKinds; empty: takes no time, cannot fail, is not slowed
   std::function<CUresult()> run;  // null: only a mark. An error breaks the context.
   bool even_if_broken = false;    // cuStreamAddCallback's: it is told the error
+  std::string name;               // for people: whose it is; empty: the kind says enough
 };
 
 struct Capture;
@@ -116,6 +118,7 @@ void hold(settings::Chooser* chooser, bool others_are_busy);
 // injected errors of its kind. streams_run.cpp.
 CUresult run_work(const Work& work, CUcontext context);
 std::string_view kind_of(const Work& work);
+std::string name_of(const Work& work);  // "launch", "ncclAllReduce"
 
 // Counts an operation of that kind and says what a tester wants it to fail with. An error of those that a
 // device finds while work runs is to break the context when its turn comes; others answer the call.

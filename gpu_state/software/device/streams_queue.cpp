@@ -92,7 +92,9 @@ void work_off(std::shared_ptr<CUstream_st> stream) {
       int64_t begin = now_ns();
       CUresult error = run(entry.task, stream->context);
       if (error != CUDA_SUCCESS)
-        break_context(stream->context, error, std::string("a ") + std::string(entry.task.kind) + " failed");
+        break_context(stream->context, error,
+                      "this failed in a stream: " +
+                          (entry.task.name.empty() ? std::string(entry.task.kind) : entry.task.name));
       usual_ns = (usual_ns * 7 + (now_ns() - begin)) / 8;
     }
     entry.task = {};  // what it owns goes before anybody hears that it is done

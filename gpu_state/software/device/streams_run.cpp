@@ -143,6 +143,11 @@ std::string_view kind_of(const Work& work) {
                     work);
 }
 
+std::string name_of(const Work& work) {
+  auto* library = std::get_if<LibraryWork>(&work);
+  return library && !library->name.empty() ? library->name : std::string(kind_of(work));
+}
+
 CUresult run_work(const Work& work, CUcontext context) {
   std::string_view kind = kind_of(work);
   if (CUresult error = injected_at_call(kind); error != CUDA_SUCCESS)
@@ -170,6 +175,7 @@ CUresult submit(CUstream handle, Work work) {
   }
   Task task;
   task.kind = kind;
+  task.name = name_of(work);
   if (auto* host = std::get_if<HostWork>(&work)) {
     host->stream = handle;
     task.even_if_broken = host->callback != nullptr;
@@ -193,8 +199,8 @@ CUresult wait_for(CUstream handle) {
     if (CUresult error = refuse_while_captured(*stream); error != CUDA_SUCCESS) return error;
   }
   CUresult error = wait_for_marks(marks_of(stream), stream->context);
-  show_printed(stream->context);
   pools_after_waiting();
+  show_printed(stream->context);
   return error;
 }
 
@@ -211,8 +217,8 @@ CUresult query_stream(CUstream handle) {
 CUresult wait_for_all(CUcontext context) {
   if (CUresult error = unsafe_while_capturing(); error != CUDA_SUCCESS) return error;
   CUresult error = wait_for_marks(marks_of_all(context), context);
-  show_printed(context);
   pools_after_waiting();
+  show_printed(context);
   return error;
 }
 
