@@ -296,6 +296,52 @@ TEST(ArithmeticInteger, BytesAndHalves) {
     });
 }
 
+TEST(ArithmeticInteger, VideoInstructions) {
+  const auto at = [](uint64_t v, int width, int i, bool is_signed) {
+    return value(v >> (width * i) & ((uint64_t(1) << width) - 1), width, is_signed);
+  };
+  for (int width : {8, 16})
+    for (bool a : {false, true})
+      for (bool b : {false, true})
+        for (bool d : {false, true}) {
+          const std::string n = width == 8 ? "4" : "2";
+          const std::string types =
+              std::string(d ? ".s32" : ".u32") + (a ? ".s32" : ".u32") + (b ? ".s32" : ".u32");
+          const auto all = [&](const std::string& name, auto f) {
+            const auto parts = [&](const Values& s, bool saturate, bool sum) {
+              uint64_t result = 0;
+              Wide total = Wide(s[2]);
+              for (int i = 0; i < 32 / width; ++i) {
+                Wide v = f(at(s[0], width, i, a), at(s[1], width, i, b));
+                if (saturate) v = clamp(v, width, d);
+                result |= cut(v, width) << (width * i);
+                total += value(cut(v, width), width, d);
+              }
+              return Values{sum ? cut(total, 32) : result};
+            };
+            check(
+                name + n + types, [&](const Values& s) { return parts(s, false, false); }, 20);
+            check(
+                name + n + types + ".sat", [&](const Values& s) { return parts(s, true, false); }, 20);
+            check(
+                name + n + types + ".add", [&](const Values& s) { return parts(s, false, true); }, 20);
+          };
+          all("vadd", [](Wide x, Wide y) { return x + y; });
+          all("vsub", [](Wide x, Wide y) { return x - y; });
+          all("vabsdiff", [](Wide x, Wide y) { return x < y ? y - x : x - y; });
+          all("vmin", [](Wide x, Wide y) { return x < y ? x : y; });
+          all("vmax", [](Wide x, Wide y) { return x > y ? x : y; });
+        }
+  check("vset4.u32.s32.lt", [&](const Values& s) {
+    uint64_t d = 0;
+    for (int i = 0; i < 4; ++i) d |= uint64_t(at(s[0], 8, i, false) < at(s[1], 8, i, true)) << (8 * i);
+    return Values{d};
+  });
+  check("vadd.s32.u32.s32.sat",
+        [](const Values& s) { return Values{cut(clamp(Wide(s[0]) + value(s[1], 32, true), 32, true), 32)}; });
+  check("vmin.u32.u32.u32.max", [](const Values& s) { return Values{std::max(std::min(s[0], s[1]), s[2])}; });
+}
+
 TEST(ArithmeticInteger, LogicAndSelection) {
   check("lop3.b32", [](const Values& s) {
     uint64_t d = 0;

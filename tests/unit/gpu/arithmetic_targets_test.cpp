@@ -85,7 +85,9 @@ TEST(ArithmeticTargets, NoTwoRowsAreAlike) {
     for (Kind kind : row.sources) key += " s" + std::to_string(rows::width(kind));
     EXPECT_TRUE(seen.insert(key).second) << key;
     EXPECT_TRUE(row.execute) << key;
-    EXPECT_LE(row.destinations.size() + row.sources.size(), size_t(Instruction::kOperands)) << key;
+    if (row.what != "matrix") {
+      EXPECT_LE(row.destinations.size() + row.sources.size(), size_t(Instruction::kOperands)) << key;
+    }
   }
   EXPECT_GT(seen.size(), 4000u);
 }

@@ -41,12 +41,12 @@ namespace {
       row<integral_half<F16, rounding, Bound::kSaturate, false>>("cvt." r ".sat.f16.f16"),    \
       row<integral_half<F16, rounding, Bound::kSaturate, true>>("cvt." r ".ftz.sat.f16.f16"), \
       row<integral_half<BF16, rounding, Bound::kNone, false>>("cvt." r ".bf16.bf16")
-#define BYTES(F, f)                                                                                         \
-  row<bytes_from_f32<F, Bound::kFinite>>("cvt.rn.satfinite." f ".f32"),                                     \
+#define BYTES(F, f)                                                                       \
+  row<bytes_from_f32<F, Bound::kFinite>>("cvt.rn.satfinite." f ".f32"),                   \
       row<bytes_from_f32<F, Bound::kReluFinite>>("cvt.rn.satfinite.relu." f ".f32"),      \
-      row<bytes_from_halves<F, Bound::kFinite>>("cvt.rn.satfinite." f ".f16x2"),                            \
+      row<bytes_from_halves<F, Bound::kFinite>>("cvt.rn.satfinite." f ".f16x2"),          \
       row<bytes_from_halves<F, Bound::kReluFinite>>("cvt.rn.satfinite.relu." f ".f16x2"), \
-      row<halves_from_bytes<F, false>>("cvt.rn.f16x2." f),                                                  \
+      row<halves_from_bytes<F, false>>("cvt.rn.f16x2." f),                                \
       row<halves_from_bytes<F, true>>("cvt.rn.relu.f16x2." f)
 #define F32_OF_F64(rounding, r, ignored)                                          \
   row<f32_from_f64_directed<rounding, false, false>>("cvt." r ".f32.f64"),        \

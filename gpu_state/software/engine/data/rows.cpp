@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "gpu_state/software/engine/data/matrix.h"
 #include "gpu_state/software/engine/data/tables.h"
 
 namespace cropdl::engine {
@@ -44,6 +45,13 @@ struct Table {
   std::deque<std::string> opcodes;  // what the rows' views look at
   std::vector<Row> rows;
 
+  void add(const MatrixEntry& entry) {
+    expand(entry.opcode, [&](const std::string& opcode) {
+      opcodes.push_back(opcode);
+      rows.push_back({opcodes.back(), std::vector<Kind>(entry.destinations, entry.kind),
+                      std::vector<Kind>(entry.sources, entry.kind), entry.execute, "matrix"});
+    });
+  }
   void add(const Entries& entries) {
     for (size_t i = 0; i < entries.count; ++i) {
       const Entry& entry = entries.first[i];
@@ -58,6 +66,8 @@ struct Table {
 
 Table table() {
   Table result;
+  const MatrixEntries matrices = matrix();
+  for (size_t i = 0; i < matrices.count; ++i) result.add(matrices.first[i]);
 #define CROPDL_DATA_ADD(target)                                                                           \
   for (auto entries :                                                                                     \
        {target::integer, target::logic, target::compare, target::floating, target::convert, target::half, \
