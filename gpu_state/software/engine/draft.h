@@ -58,6 +58,7 @@ struct DraftRoutine {
   std::vector<DraftCall> calls;
   std::vector<BarrierUse> barriers;
   std::vector<DraftCollective> collectives;
+  std::vector<MatrixUse> matrices;
   std::vector<uint32_t> parameters, returned;
   std::map<std::array<uint64_t, 3>, uint32_t> constants;  // width, low, high: number
 };

@@ -370,8 +370,8 @@ Status Lowering::instruction(const ptx::Instruction& one) {
     if (!guard || draft_.registers[*guard].lane_bytes)
       return error(formatted("its guard {} is no predicate", one.guard));
   }
-  for (auto kind : {&Lowering::control, &Lowering::warp, &Lowering::memory, &Lowering::asynchronous,
-                    &Lowering::addresses, &Lowering::data})
+  for (auto kind : {&Lowering::control, &Lowering::warp, &Lowering::matrix, &Lowering::memory,
+                    &Lowering::asynchronous, &Lowering::addresses, &Lowering::data})
     if (Done done = (this->*kind)()) return *done;
   return error("the software device does not execute this instruction");
 }

@@ -46,6 +46,7 @@ class Lowering {
   Done addresses();     // cvta, isspacep, mapa, prefetch…
   Done control();       // lower_control.cpp
   Done warp();          // shfl, vote…, bar
+  Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
   Status instruction(const ptx::Instruction& one);
   Status call(const ptx::Instruction& one);
 

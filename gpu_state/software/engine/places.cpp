@@ -275,6 +275,7 @@ Status place(DraftRoutine& draft, Routine* routine) {
     routine->calls.push_back(call.site);
   }
   routine->barriers = draft.barriers;
+  routine->matrices = draft.matrices;
   for (DraftCollective& collective : draft.collectives) {
     collective.use.mask = collective.mask.what == Ref::What::kNone ? 0 : place_of(collective.mask);
     routine->collectives.push_back(collective.use);

@@ -90,6 +90,30 @@ struct CollectiveUse {
   // operands: [0] destination, [1] the predicate beside it, or kNowhere, [2…] sources
 };
 
+// ldmatrix, stmatrix, wmma: matrix.cpp. Operands are all in Instruction::many; the use's number in `extra`.
+struct MatrixUse {
+  enum class What : uint8_t { kLoad, kStore, kMultiply, kLoadRows, kStoreRows };
+  enum class Element : uint8_t {
+    kHalf,
+    kBrain,
+    kTensorFloat,
+    kFloat,
+    kDouble,
+    kSigned8,
+    kUnsigned8,
+    kSigned32
+  };
+  What what = What::kLoad;
+  Element a = Element::kHalf, b = Element::kHalf, c = Element::kFloat, d = Element::kFloat;
+  uint32_t m = 0, n = 0, k = 0;
+  uint32_t rows = 0, columns = 0;                               // of what is loaded or stored
+  uint32_t count_a = 0, count_b = 0, count_c = 0, count_d = 0;  // registers; of loads and stores: a
+  bool column_major = false, has_stride = false, transposed = false, saturate = false;
+  bool narrow = false, no_base = false;  // the address
+  uint8_t area = 0;
+  int64_t offset = 0;
+};
+
 struct Routine {
   std::string name;
   bool is_entry = false;
@@ -105,7 +129,8 @@ struct Routine {
   std::vector<BarrierUse> barriers;
   std::vector<CollectiveUse> collectives;
   std::vector<std::vector<uint32_t>> tables;  // of brx.idx
-  std::vector<std::vector<Place>> many;       // of instructions with many operands
+  std::vector<MatrixUse> matrices;
+  std::vector<std::vector<Place>> many;  // of instructions with many operands
   std::string cannot;  // not empty: why this function could not be lowered: an error if called
   size_t index_of(const Instruction* instruction) const { return instruction - code.data(); }
 };
