@@ -64,7 +64,7 @@ using cropdl::takeover::slots;
 void* cropdl_takeover_find(Slot* slot) {
   // No lock: dlopen runs constructors, and which of two threads writes the same address does not matter.
   const std::string& path = cropdl::takeover::library();
-  void* runtime = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  void* runtime = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!runtime) cropdl::takeover::cannot(cropdl::formatted("the runtime cannot be loaded: {}", dlerror()));
   void* target = dlsym(runtime, slot->name);
   // What the compiler calls on its own has no way to say that it failed.

@@ -99,11 +99,16 @@ void look_at(const link_map* map, bool is_program) {
     case StaticRuntime::State::kOtherVersion:
       refuse(formatted("the CUDA runtime in {} is of another version (it has no {}): build it with CUDA 13",
                        name_for_people(map), runtime.missing));
-    case StaticRuntime::State::kStripped:
-      refuse(formatted(
-          "{} contains NVIDIA's CUDA runtime, as nvcc links by default, without symbols, so that its "
-          "calls cannot be taken over: do not strip it, or link it with nvcc -cudart shared",
-          name_for_people(map)));
+    case StaticRuntime::State::kStripped: {
+      std::string why = formatted(
+          "{} contains NVIDIA's CUDA runtime, as nvcc links by default, without symbols, so that its calls "
+          "cannot be taken over: do not strip it, or link it with nvcc -cudart shared",
+          name_for_people(map));
+      if (is_program) refuse(why);
+      // A library may never be called. If it is, its runtime does not find the tables of functions that it
+      // wants of the driver (cuGetExportTable), and every call fails.
+      say("software GPU: " + why);
+    }
   }
 }
 
