@@ -44,7 +44,17 @@ CUresult box_of(const CUDA_MEMCPY3D& copy, Corner at, Box* box) {
   uint64_t base = at.type == CU_MEMORYTYPE_HOST ? at.host : at.device;
   uint64_t pitch = at.pitch, height = at.height;
   if (at.type == CU_MEMORYTYPE_ARRAY) {
-    if (CUresult error = array_rows(at.array, &base, &pitch, &height)) return error;
+    ArrayRows rows;
+    if (CUresult error = array_rows(at.array, &rows)) return error;
+    auto beyond = [](uint64_t from, uint64_t count, uint64_t most) {
+      return from > most || count > most - from;
+    };
+    if (beyond(at.x, copy.WidthInBytes, rows.pitch) || beyond(at.y, copy.Height, rows.height) ||
+        beyond(at.z, copy.Depth, rows.depth))
+      return CUDA_ERROR_INVALID_VALUE;
+    base = rows.base;
+    pitch = rows.pitch;
+    height = rows.height;
   } else if (at.type != CU_MEMORYTYPE_HOST && at.type != CU_MEMORYTYPE_DEVICE &&
              at.type != CU_MEMORYTYPE_UNIFIED) {
     return CUDA_ERROR_INVALID_VALUE;

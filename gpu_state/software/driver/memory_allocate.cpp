@@ -3,6 +3,7 @@
 #define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
+#include "gpu_state/software/device/arrays.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/library_work.h"
@@ -34,6 +35,7 @@ CUresult wait_for_users(const device::Allocation& allocation, CUcontext context)
 
 // A context that ends takes its memory with it, and what it allowed itself of its peers'.
 const bool kKept = device::when_a_context_ends(device::Keeper::kMemory, [](CUcontext context) {
+  device::destroy_arrays(context);
   device::Memory::release_all(context);
   device::Memory& own = context->device->memory();
   for (int peer = 0; peer < device::count(); ++peer)

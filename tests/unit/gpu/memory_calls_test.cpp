@@ -498,6 +498,90 @@ TEST_F(Calls, MapPhysicalMemory) {
   EXPECT_EQ(cuMemAddressFree(at, 4 * page), CUDA_SUCCESS);
 }
 
+TEST_F(Calls, CopyToArraysAndFromThem) {
+  CUDA_ARRAY3D_DESCRIPTOR descriptor{};
+  descriptor.Width = 10;
+  descriptor.Height = 4;
+  descriptor.Depth = 3;
+  descriptor.Format = CU_AD_FORMAT_FLOAT;
+  descriptor.NumChannels = 2;
+  CUarray array = nullptr;
+  ASSERT_EQ(cuArray3DCreate(&array, &descriptor), CUDA_SUCCESS);
+  const auto bytes = noise(80 * 4 * 3, 4);
+  std::vector<unsigned char> back(bytes.size());
+  CUDA_MEMCPY3D what{};
+  what.srcMemoryType = CU_MEMORYTYPE_HOST;
+  what.srcHost = bytes.data();
+  what.srcPitch = 80;
+  what.srcHeight = 4;
+  what.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  what.dstArray = array;
+  what.WidthInBytes = 80;
+  what.Height = 4;
+  what.Depth = 3;
+  ASSERT_EQ(cuMemcpy3D(&what), CUDA_SUCCESS);
+  what.dstXInBytes = 1;
+  EXPECT_EQ(cuMemcpy3D(&what), CUDA_ERROR_INVALID_VALUE) << "beyond a row";
+  what.dstXInBytes = 0;
+  what.dstZ = 1;
+  EXPECT_EQ(cuMemcpy3D(&what), CUDA_ERROR_INVALID_VALUE) << "beyond the last slice";
+  CUDA_MEMCPY3D out{};
+  out.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  out.srcArray = array;
+  out.srcXInBytes = 8;
+  out.srcY = 1;
+  out.srcZ = 2;
+  out.dstMemoryType = CU_MEMORYTYPE_HOST;
+  out.dstHost = back.data();
+  out.dstPitch = 16;
+  out.dstHeight = 2;
+  out.WidthInBytes = 16;
+  out.Height = 2;
+  out.Depth = 1;
+  ASSERT_EQ(cuMemcpy3D(&out), CUDA_SUCCESS);
+  for (size_t y = 0; y < 2; ++y)
+    EXPECT_EQ(std::memcmp(&back[y * 16], &bytes[(2 * 4 + 1 + y) * 80 + 8], 16), 0);
+  CUDA_ARRAY3D_DESCRIPTOR told{};
+  EXPECT_EQ(cuArray3DGetDescriptor(&told, array), CUDA_SUCCESS);
+  EXPECT_EQ(told.Width, 10u);
+  EXPECT_EQ(told.Depth, 3u);
+  EXPECT_EQ(cuArrayDestroy(array), CUDA_SUCCESS);
+  EXPECT_EQ(cuArrayDestroy(array), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuMemcpy3D(&out), CUDA_ERROR_INVALID_HANDLE);
+  descriptor.Format = CU_AD_FORMAT_NV12;
+  EXPECT_EQ(cuArray3DCreate(&array, &descriptor), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(Calls, CopyInBatches) {
+  const CUdeviceptr one = allocate(100), two = allocate(100);
+  std::vector<unsigned char> during(100, 1), later(100, 2);
+  {
+    Closed gate(stream);
+    CUdeviceptr to[] = {one, two};
+    CUdeviceptr from[] = {reinterpret_cast<CUdeviceptr>(during.data()),
+                          reinterpret_cast<CUdeviceptr>(later.data())};
+    size_t sizes[] = {100, 100}, first[] = {0, 1};
+    CUmemcpyAttributes attributes[2] = {};
+    attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    attributes[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    EXPECT_EQ(cuMemcpyBatchAsync(to, from, sizes, 2, attributes, first, 2, stream), CUDA_SUCCESS);
+    during.assign(100, 3);
+    later.assign(100, 4);
+    EXPECT_EQ(cuMemcpyBatchAsync(to, from, sizes, 2, attributes, first, 2, nullptr),
+              CUDA_ERROR_INVALID_VALUE);
+    sizes[1] = 101;
+    EXPECT_EQ(cuMemcpyBatchAsync(to, from, sizes, 2, attributes, first, 2, stream), CUDA_ERROR_INVALID_VALUE);
+    sizes[1] = 100;
+    attributes[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+    EXPECT_EQ(cuMemcpyBatchAsync(to, from, sizes, 2, attributes, first, 2, stream), CUDA_ERROR_INVALID_VALUE);
+  }
+  EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  EXPECT_EQ(content(one, 100), std::vector<unsigned char>(100, 1)) << "taken at the call";
+  EXPECT_EQ(content(two, 100), std::vector<unsigned char>(100, 4)) << "read in stream order";
+  EXPECT_EQ(cuMemFree(one), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(two), CUDA_SUCCESS);
+}
+
 TEST_F(Calls, ThatAreUnsafeWhileCapturingAreRefused) {
   const CUdeviceptr at = allocate(4);
   int* host = pinned<int>(1);
