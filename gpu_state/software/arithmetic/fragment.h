@@ -1,8 +1,5 @@
-// Which elements of a matrix each lane holds in its registers. Those of mma.sync, ldmatrix and stmatrix are
-// the document's (PTX ISA 9.0, "Matrix multiply-accumulate operation using mma instruction"). Those of wmma
-// the document leaves open; here lane l holds elements l * n to l * n + n - 1, counted along rows. A fragment
-// of an f16 A or B always has sixteen, the lane's elements over and over. The layout in memory makes no
-// difference.
+// Which elements of a matrix each lane holds in its registers for mma.sync. PTX ISA 9.0, "Matrix
+// multiply-accumulate operation using mma instruction".
 #pragma once
 
 #include "gpu_state/software/arithmetic/target.h"
@@ -13,7 +10,7 @@ struct Position {
   int row, column;
 };
 
-// mma.sync, for every type: of a register of 32 bits (64 for f64) that holds `packed` elements along K,
+// For every type: of a register of 32 bits (64 for f64) that holds `packed` elements along K,
 // element j of register r. `rows` is M, 8 or 16.
 constexpr Position fragment_a(int rows, int packed, int lane, int r, int j) {
   const int chunk = rows == 16 ? r >> 1 : r;
@@ -24,11 +21,5 @@ constexpr Position fragment_b(int packed, int lane, int r, int j) {
 }
 // Element i of C or D.
 constexpr Position fragment_c(int lane, int i) { return {lane / 4 + (i >> 1) * 8, lane % 4 * 2 + (i & 1)}; }
-
-// wmma: element i of a lane, of a matrix of so many rows and columns.
-constexpr Position wmma_fragment(int rows, int columns, int lane, int i) {
-  const int held = rows * columns / 32, n = lane * held + i % held;
-  return {n / columns, n % columns};
-}
 
 }  // namespace cropdl::arithmetic::inline CROPDL_TARGET

@@ -1,6 +1,5 @@
 // links: gpu_data
-// mma.sync with the fragments that the document draws, written out here as it says them; wmma.mma with those
-// of fragment.h, which wmma.load and wmma.store share.
+// mma.sync with the fragments that the document draws, written out here as it says them.
 #include "gpu_state/software/arithmetic/fragment.h"
 #include "rows.h"
 
@@ -8,7 +7,6 @@ namespace {
 
 using namespace cropdl::engine;
 using cropdl::arithmetic::Position;
-using cropdl::arithmetic::wmma_fragment;
 
 // Registers of 32 or 64 bits, 32 lanes each.
 struct Registers {
@@ -240,28 +238,6 @@ TEST(ArithmeticMatrix, FragmentsOfMma) {
             bit_b, accumulator(), 128, 64, 4, 1, true});
   try_case({"mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc", 16, 8, 256, &kBit, &kS32, bit_a,
             bit_b, accumulator(), 128, 64, 4, 1});
-}
-
-TEST(ArithmeticMatrix, WmmaMultipliesWhatItsFragmentsHold) {
-  struct Shape {
-    int m, n, k;
-    const char* opcode;
-    const Type *input, *output;
-    int a, b, c;
-  };
-  const Shape shapes[] = {{16, 16, 16, "m16n16k16.f32.f32", &kF16, &kF32, 16, 16, 8},
-                          {32, 8, 16, "m32n8k16.f16.f16", &kF16, &kF16, 16, 16, 8},
-                          {8, 32, 16, "m8n32k16.f32.f32", &kF16, &kF32, 16, 16, 8},
-                          {16, 16, 16, "m16n16k16.f32.bf16.bf16.f32", &kBF16, &kF32, 8, 8, 8},
-                          {32, 8, 16, "m32n8k16.s32.s8.s8.s32", &kInteger8, &kS32, 16, 4, 8},
-                          {16, 16, 8, "m16n16k8.f32.tf32.tf32.f32", &kTF32, &kF32, 4, 4, 8},
-                          {8, 8, 4, "m8n8k4.f64.f64.f64.f64", &kF64, &kF64, 1, 1, 2}};
-  for (const Shape& s : shapes)
-    for (std::string layout : {"row.col.", "col.row.", "row.row."})
-      try_case({"wmma.mma.sync.aligned." + layout + s.opcode, s.m, s.n, s.k, s.input, s.output,
-                [&](int lane, int i) { return wmma_fragment(s.m, s.k, lane, i); },
-                [&](int lane, int i) { return wmma_fragment(s.k, s.n, lane, i); },
-                [&](int lane, int i) { return wmma_fragment(s.m, s.n, lane, i); }, s.a, s.b, s.c});
 }
 
 TEST(ArithmeticMatrix, SaturationAndWrapAround) {

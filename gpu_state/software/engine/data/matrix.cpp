@@ -1,7 +1,8 @@
-// Rows of mma.sync and wmma.mma. PTX ISA 9.0, "Warp Level Matrix Multiply-Accumulate Instructions". All lanes
-// that live take part; the lowering brings them together. Products are exact; sums of floats are made in f64
-// in the order of K, C first, and rounded once to D's type (the document asks for at least D's precision and
-// leaves the order open), those of f64 with fma. Operands: D, A, B, C, register by register.
+// Rows of mma.sync (wmma is the engine's, with its loads). PTX ISA 9.0, "Warp Level Matrix
+// Multiply-Accumulate Instructions". All lanes that live take part; the lowering brings them together.
+// Products are exact; sums of floats are made in f64 in the order of K, C first, and rounded once to D's type
+// (the document asks for at least D's precision and leaves the order open), those of f64 with fma. Operands:
+// D, A, B, C, register by register.
 #include <memory>
 
 #include "gpu_state/software/arithmetic/fragment.h"
@@ -87,12 +88,10 @@ template <Product product, class V>
     return sum + a * b;
 }
 
-template <class A, class B, class C, class D, int M, int N, int K, Product product, bool wmma>
+template <class A, class B, class C, class D, int M, int N, int K, Product product>
 struct Multiply {
-  // An f16 fragment of wmma always has eight registers for A or B, and so its elements several times.
-  static constexpr bool is_repeated = wmma && std::is_same_v<A, OfF16>;
-  static constexpr int registers_a = is_repeated ? 8 : M * K / 32 / A::packed;
-  static constexpr int registers_b = is_repeated ? 8 : K * N / 32 / B::packed;
+  static constexpr int registers_a = M * K / 32 / A::packed;
+  static constexpr int registers_b = K * N / 32 / B::packed;
   static constexpr int registers_c = M * N / 32 / C::packed;
   static constexpr int registers_d = M * N / 32 / D::packed;
   static constexpr int count = registers_d + registers_a + registers_b + registers_c;
@@ -107,14 +106,6 @@ struct Multiply {
     const std::byte* from = place(warp, at);
     return is_wide ? reinterpret_cast<const u64*>(from)[lane] : reinterpret_cast<const u32*>(from)[lane];
   }
-  static Position at_a(int lane, int r, int j) {
-    return wmma ? wmma_fragment(M, K, lane, r * A::packed + j) : fragment_a(M, A::packed, lane, r, j);
-  }
-  static Position at_b(int lane, int r, int j) {
-    return wmma ? wmma_fragment(K, N, lane, r * B::packed + j) : fragment_b(B::packed, lane, r, j);
-  }
-  static Position at_c(int lane, int i) { return wmma ? wmma_fragment(M, N, lane, i) : fragment_c(lane, i); }
-
   static void execute(Warp& warp, const Instruction& instruction, u32 active) {
     const Place* places = count > Instruction::kOperands ? instruction.many : instruction.operands;
     const Place *d = places, *a = d + registers_d, *b = a + registers_a, *c = b + registers_b;
@@ -122,16 +113,16 @@ struct Multiply {
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int r = 0; r < registers_a; ++r)
         for (int j = 0; j < A::packed; ++j) {
-          const Position p = at_a(lane, r, j);
+          const Position p = fragment_a(M, A::packed, lane, r, j);
           m.a[p.row][p.column] = A::get(get(warp, a[r], lane), j);
         }
       for (int r = 0; r < registers_b; ++r)
         for (int j = 0; j < B::packed; ++j) {
-          const Position p = at_b(lane, r, j);
+          const Position p = fragment_b(B::packed, lane, r, j);
           m.b[p.row][p.column] = B::get(get(warp, b[r], lane), j);
         }
       for (int i = 0; i < registers_c * C::packed; ++i) {
-        const Position p = at_c(lane, i);
+        const Position p = fragment_c(lane, i);
         m.c[p.row][p.column] = C::get(get(warp, c[i / C::packed], lane), i % C::packed);
       }
     }
@@ -144,7 +135,7 @@ struct Multiply {
       for (int r = 0; r < registers_d; ++r) {
         u64 value = 0;
         for (int j = 0; j < D::packed; ++j) {
-          const Position p = at_c(lane, r * D::packed + j);
+          const Position p = fragment_c(lane, r * D::packed + j);
           value |= D::put(m.c[p.row][p.column]) << (32 / D::packed * j % 64);
         }
         if (is_wide)
@@ -162,11 +153,7 @@ struct Multiply {
 
 template <class A, class B, class C, class D, int M, int N, int K, Product product = Product::kTimes>
 constexpr MatrixEntry mma(const char* opcode) {
-  return Multiply<A, B, C, D, M, N, K, product, false>::entry(opcode);
-}
-template <class A, class B, class C, class D, int M, int N, int K, Product product = Product::kTimes>
-constexpr MatrixEntry wmma(const char* opcode) {
-  return Multiply<A, B, C, D, M, N, K, product, true>::entry(opcode);
+  return Multiply<A, B, C, D, M, N, K, product>::entry(opcode);
 }
 
 #define MMA "mma.sync.aligned."
@@ -199,27 +186,6 @@ constexpr MatrixEntry wmma(const char* opcode) {
 #define DOUBLES(M, K, shape) \
   mma<OfF64, OfF64, SumF64, SumF64, M, 8, K, Product::kFused>(MMA shape ".row.col{|.rn}.f64.f64.f64.f64")
 
-#define WMMA "wmma.mma.sync.aligned.{row|col}.{row|col}."
-#define WMMA_SHAPE(M, N, shape)                                                               \
-  wmma<OfF16, OfF16, SumF32, SumF32, M, N, 16>(WMMA shape "k16.f32.f32"),                     \
-      wmma<OfF16, OfF16, SumF16, SumF16, M, N, 16>(WMMA shape "k16.f16.f16"),                 \
-      wmma<OfF16, OfF16, SumF16, SumF32, M, N, 16>(WMMA shape "k16.f32.f16"),                 \
-      wmma<OfF16, OfF16, SumF32, SumF16, M, N, 16>(WMMA shape "k16.f16.f32"),                 \
-      wmma<OfBF16, OfBF16, SumF32, SumF32, M, N, 16>(WMMA shape "k16.f32.bf16.bf16.f32"),     \
-      wmma<OfInteger<8, true>, OfInteger<8, true>, SumS32<false>, SumS32<false>, M, N, 16>(   \
-          WMMA shape "k16.s32.s8.s8.s32"),                                                    \
-      wmma<OfInteger<8, true>, OfInteger<8, true>, SumS32<true>, SumS32<true>, M, N, 16>(     \
-          WMMA shape "k16.s32.s8.s8.s32.satfinite"),                                          \
-      wmma<OfInteger<8, false>, OfInteger<8, false>, SumS32<false>, SumS32<false>, M, N, 16>( \
-          WMMA shape "k16.s32.u8.u8.s32"),                                                    \
-      wmma<OfInteger<8, false>, OfInteger<8, false>, SumS32<true>, SumS32<true>, M, N, 16>(   \
-          WMMA shape "k16.s32.u8.u8.s32.satfinite")
-#define WMMA_NIBBLES(is_signed, type)                                                               \
-  wmma<OfInteger<4, is_signed>, OfInteger<4, is_signed>, SumS32<false>, SumS32<false>, 8, 8, 32>(   \
-      "wmma.mma.sync.aligned.row.col.m8n8k32.s32." type "." type ".s32"),                           \
-      wmma<OfInteger<4, is_signed>, OfInteger<4, is_signed>, SumS32<true>, SumS32<true>, 8, 8, 32>( \
-          "wmma.mma.sync.aligned.row.col.m8n8k32.s32." type "." type ".s32.satfinite")
-
 constexpr MatrixEntry kEntries[] = {
     HALVES(8, "k8"),
     HALVES(16, "k16"),
@@ -240,17 +206,6 @@ constexpr MatrixEntry kEntries[] = {
     BITS(8, 8, 128, "m8n8k128"),
     BITS(16, 8, 128, "m16n8k128"),
     BITS(16, 8, 256, "m16n8k256"),
-    WMMA_SHAPE(16, 16, "m16n16"),
-    WMMA_SHAPE(32, 8, "m32n8"),
-    WMMA_SHAPE(8, 32, "m8n32"),
-    wmma<OfTF32, OfTF32, SumF32, SumF32, 16, 16, 8>(WMMA "m16n16k8.f32.tf32.tf32.f32"),
-    wmma<OfF64, OfF64, SumF64, SumF64, 8, 8, 4, Product::kFused>(WMMA "m8n8k4{|.rn}.f64.f64.f64.f64"),
-    WMMA_NIBBLES(true, "s4"),
-    WMMA_NIBBLES(false, "u4"),
-    wmma<OfBit, OfBit, SumS32<false>, SumS32<false>, 8, 8, 128, Product::kXor>(
-        "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32"),
-    wmma<OfBit, OfBit, SumS32<false>, SumS32<false>, 8, 8, 128, Product::kAnd>(
-        "wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32"),
 };
 
 }  // namespace
