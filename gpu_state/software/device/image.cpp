@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "gpu_state/software/device/object_file.h"
 #include "gpu_state/software/device/variables.h"
 #include "gpu_state/software/settings/settings.h"
 
@@ -93,6 +94,10 @@ ptx::Texts read_texts(std::span<const std::byte> data) {
   if (data.size() >= sizeof kLinked && std::memcmp(data.data(), kLinked, sizeof kLinked) == 0)
     return read_linked(data);
   return ptx::texts_of(data, capability_of_device());
+}
+
+ptx::Texts read_part(std::span<const std::byte> data) {
+  return is_host_object(data) ? texts_of_object(data, capability_of_device()) : read_texts(data);
 }
 
 CUresult make_image(const ptx::Texts& texts, Image* image, std::string* why) {

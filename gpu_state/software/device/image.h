@@ -20,6 +20,8 @@ struct Image {
 // What somebody hands over as an image: what the data says of its own size, or what its size is known of.
 ptx::Texts read_texts(const void* data);
 ptx::Texts read_texts(std::span<const std::byte> data);
+// For cuLink, which takes a host's object file with device code in it as well.
+ptx::Texts read_part(std::span<const std::byte> data);
 
 // One module of them, linked if they are several. CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU,
 // CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION; `why` then is one line for people.

@@ -6,13 +6,13 @@
 
 namespace cropdl::driver {
 
-CUresult read_file(const char* path, ptx::Texts* texts) {
+CUresult read_file(const char* path, std::vector<std::byte>* bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
-  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
-  if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
-  *texts = device::read_texts(std::as_bytes(std::span(bytes)));
-  return CUDA_SUCCESS;
+  const std::vector<char> read((std::istreambuf_iterator<char>(file)), {});
+  auto all = std::as_bytes(std::span(read));
+  bytes->assign(all.begin(), all.end());
+  return bytes->empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_SUCCESS;
 }
 
 CUresult make_image(const ptx::Texts& texts, JitOptions& options, device::Image* image) {

@@ -67,9 +67,9 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_optio
   driver::JitOptions jit;
   if (CUresult error = jit.read(count, options, values)) return error;
   if (CUresult error = check_options(library_options, library_count, true)) return error;
-  ptx::Texts texts;
-  if (CUresult error = driver::read_file(path, &texts)) return error;
-  return load(texts, jit, library);
+  std::vector<std::byte> file;
+  if (CUresult error = driver::read_file(path, &file)) return error;
+  return load(device::read_texts(file), jit, library);
 }
 
 CUresult cuLibraryUnload(CUlibrary handle) {

@@ -103,7 +103,7 @@ CUresult cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void* data, s
   if (CUresult error = check_type(type)) return error;
   driver::JitOptions own;
   if (CUresult error = own.read(count, options, values)) return error;
-  return add(*link, device::read_texts(std::span(static_cast<const std::byte*>(data), size)),
+  return add(*link, device::read_part(std::span(static_cast<const std::byte*>(data), size)),
              name ? name : "a part");
 }
 CUresult cuLinkAddData(CUlinkState handle, CUjitInputType type, void* data, size_t size, const char* name,
@@ -119,9 +119,9 @@ CUresult cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char* p
   if (CUresult error = check_type(type)) return error;
   driver::JitOptions own;
   if (CUresult error = own.read(count, options, values)) return error;
-  ptx::Texts texts;
-  if (CUresult error = driver::read_file(path, &texts)) return error;
-  return add(*link, std::move(texts), path);
+  std::vector<std::byte> file;
+  if (CUresult error = driver::read_file(path, &file)) return error;
+  return add(*link, device::read_part(file), path);
 }
 CUresult cuLinkAddFile(CUlinkState handle, CUjitInputType type, const char* path, unsigned int count,
                        CUjit_option* options, void** values) {

@@ -56,10 +56,10 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
   CUcontext context;
   if (CUresult error = device::enter(&context)) return error;
   if (!module || !path) return CUDA_ERROR_INVALID_VALUE;
-  ptx::Texts texts;
-  if (CUresult error = driver::read_file(path, &texts)) return error;
+  std::vector<std::byte> file;
+  if (CUresult error = driver::read_file(path, &file)) return error;
   driver::JitOptions none;
-  return load(context, texts, none, module);
+  return load(context, device::read_texts(file), none, module);
 }
 
 CUresult cuModuleUnload(CUmodule handle) {

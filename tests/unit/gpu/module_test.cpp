@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -477,6 +478,37 @@ TEST_F(Modules, PartsAreLinkedIntoAnImage) {
   // A damaged image of ours is refused, not believed.
   copy[37] = static_cast<char>(0xff);
   EXPECT_EQ(cuModuleLoadData(&module, copy.data()), CUDA_ERROR_INVALID_IMAGE);
+}
+
+// What nvcc -c writes has the fat binary in this section; the toolkit's tool makes it, the compiler the
+// object.
+TEST_F(Modules, AnObjectFileIsLinkedByItsFatBinary) {
+  const std::string fatbinary = CROPDL_CUDA_ROOT "/bin/fatbinary";
+  if (!std::ifstream(fatbinary)) GTEST_SKIP() << "this toolkit is without its tools";
+  const std::string base = testing::TempDir() + "software_gpu_object";
+  std::ofstream(base + ".ptx") << kText;
+  std::ofstream(base + ".s") << ".section .nv_fatbin,\"a\"\n.align 8\n.incbin \"" << base << ".fatbin\"\n";
+  const std::string command = fatbinary + " --create=" + base +
+                              ".fatbin -64 --image3=kind=ptx,sm=75,file=" + base + ".ptx && c++ -c -o " +
+                              base + ".o " + base + ".s";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  CUlinkState link;
+  void* image = nullptr;
+  CUmodule module;
+  ASSERT_EQ(cuLinkCreate(0, nullptr, nullptr, &link), CUDA_SUCCESS);
+  ASSERT_EQ(cuLinkAddFile(link, CU_JIT_INPUT_OBJECT, (base + ".o").c_str(), 0, nullptr, nullptr),
+            CUDA_SUCCESS);
+  ASSERT_EQ(cuLinkComplete(link, &image, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cuModuleLoadData(&module, image), CUDA_SUCCESS);
+  EXPECT_EQ(value_of<uint32_t>(module, "counter"), 7u);
+  EXPECT_EQ(cuLinkDestroy(link), CUDA_SUCCESS);
+  // By itself it is no image, and an object without device code is no part.
+  EXPECT_NE(cuModuleLoad(&module, (base + ".o").c_str()), CUDA_SUCCESS);
+  ASSERT_EQ(std::system(("echo 'int x;' | c++ -x c++ -c -o " + base + ".o -").c_str()), 0);
+  ASSERT_EQ(cuLinkCreate(0, nullptr, nullptr, &link), CUDA_SUCCESS);
+  EXPECT_EQ(cuLinkAddFile(link, CU_JIT_INPUT_OBJECT, (base + ".o").c_str(), 0, nullptr, nullptr),
+            CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT_EQ(cuLinkDestroy(link), CUDA_SUCCESS);
 }
 
 }  // namespace
