@@ -65,7 +65,7 @@ cudaError_t cudaSetValidDevices(int* devices, int count) {
       for (int j = 0; j < i; j++)
         if (devices[i] == devices[j]) return cudaErrorInvalidValue;
     }
-    prefer_devices(devices, count);
+    prefer_device(count ? devices[0] : 0);  // the first that works, and all do
     return cudaSuccess;
   });
 }

@@ -29,9 +29,10 @@ std::vector<Primary>& primaries() {
 
 std::atomic<unsigned> resets{0};
 
+// Without a destructor: destructors of other thread-local variables call the runtime too.
 struct Thread {
-  int device = -1;  // nobody has chosen one
-  std::vector<int> valid;
+  int device = -1;    // nobody has chosen one
+  int preferred = 0;  // and then it is this one
   cudaError_t last = cudaSuccess;
   CUcontext seen = nullptr;  // what was current and good when `resets` was `at`
   unsigned at = 0;
@@ -114,8 +115,7 @@ int current_device() {
   CUdevice device = 0;
   if (cuCtxGetCurrent(&context) == CUDA_SUCCESS && context && cuCtxGetDevice(&device) == CUDA_SUCCESS)
     return device;
-  if (thread.device >= 0) return thread.device;
-  return thread.valid.empty() ? 0 : thread.valid.front();
+  return thread.device >= 0 ? thread.device : thread.preferred;
 }
 
 cudaError_t is_device(int ordinal) {
@@ -149,7 +149,7 @@ cudaError_t choose_device(int device) {
   return make_current(device);
 }
 
-void prefer_devices(const int* devices, int count) { thread.valid.assign(devices, devices + count); }
+void prefer_device(int device) { thread.preferred = device; }
 
 cudaError_t reset_device(int device) {
   // The current context, if it is the one that goes, is no longer usable; the next call makes another.

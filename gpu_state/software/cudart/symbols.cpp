@@ -2,6 +2,8 @@
 // no header of the toolkit's public part declares them.
 #include "gpu_state/software/cudart/symbols.h"
 
+#include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <list>
 #include <memory>
@@ -73,9 +75,16 @@ CUresult fill_slots(FatBinary& binary, CUlibrary library) {
   return CUDA_SUCCESS;
 }
 
+// When the process ends, nothing is given back to the driver: that would wait for kernels that run, and
+// nobody waits for them then. Handlers run in reverse order; nvcc's, which unregisters, was registered before
+// the fat binary's first use, so that this one runs before it. It does not run when a plugin is closed.
+std::atomic<bool> is_ending{false};
+void note_end() { is_ending = true; }
+
 cudaError_t load(FatBinary& binary) {
   const std::lock_guard lock(binary.mutex);
   if (binary.library) return cudaSuccess;
+  std::atexit(note_end);
   CUlibrary library = nullptr;
   CUresult result = cuLibraryLoadData(&library, binary.wrapper, nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (result != CUDA_SUCCESS) return as_error(result);
@@ -191,6 +200,7 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 void __cudaRegisterFatBinaryEnd(void**) {}
 
 void __cudaUnregisterFatBinary(void** handle) {
+  if (is_ending) return;
   FatBinary* binary = binary_of(handle);
   CUlibrary library = nullptr;
   {
