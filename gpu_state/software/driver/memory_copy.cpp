@@ -92,13 +92,7 @@ CUresult peer_row(CUdeviceptr destination, CUcontext to, CUdeviceptr source, CUc
   work.copy = device::row_copy(kDevice, destination, kDevice, source, size);
   work.source = from;
   work.destination = to;
-  if (asynchronous) return device::copy(std::move(work), stream, true);
-  // "serialized with respect all pending and future asynchronous work in to the current device, the source
-  // device, and the destination device": what is pending is waited for, and so is the copy.
-  for (CUcontext one : {context, from, to})
-    if (CUresult error = device::wait_for_all(one)) return error;
-  if (CUresult error = device::copy(std::move(work), stream, false)) return error;
-  return device::wait_for(stream);
+  return device::copy(std::move(work), stream, asynchronous);
 }
 
 CUresult peer_box(const CUDA_MEMCPY3D_PEER* peer, CUstream stream, bool asynchronous) {
