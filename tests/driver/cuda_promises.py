@@ -19,7 +19,7 @@ SOFTWARE_GPU = os.path.join(SOURCE, "scripts", "software-gpu")
 SEEDS = 10
 RACES = {"missing_syncthreads": "a missing __syncthreads", "missing_dependency": "a missing dependency between streams",
          "read_after_free": "a read of freed memory", "freed_too_early": "memory freed while another stream reads it"}
-TRAINING = ("--epochs", "2", "--hidden", "48")  # 85 % on two ranks, by tests/apps/train.cpp too
+TRAINING = ("--epochs", "3", "--hidden", "64")  # 85 % on two ranks, by tests/apps/train.cpp too
 
 
 class Program:
@@ -137,7 +137,7 @@ def trains_the_same():
         hashes = []
         for seed in range(1, 6):
             mpi = ("openmpi", "mpich")[seed % 2]
-            hashes.append(trained(place, "train", mpi, place.path(f"{seed}.log"), ("--epochs", "1", "--hidden", "8", "--batch", "512"), seed=seed)[1])
+            hashes.append(trained(place, "train", mpi, place.path(f"{seed}.log"), ("--epochs", "1", "--hidden", "16", "--batch", "128"), seed=seed)[1])
         expect(len(set(hashes)) == 1, f"five runs, five seeds: {hashes}")
 
 
