@@ -1,0 +1,72 @@
+// XORWOW and Philox4x32-10 in the orders that cuRAND documents for its host API
+// (CURAND_ORDERING_PSEUDO_LEGACY, which is the default), bit for bit; compared with NVIDIA's own host
+// generators by tests. Pure; one thread at a time per sequence. Source: cuRAND documentation, "Host API
+// Overview" (orders); curand_kernel.h (seeds); Salmon et al., SC'11 (Philox); Marsaglia, 2003 (xorwow).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace cropdl::rand {
+
+class Sequence {
+ public:
+  virtual ~Sequence() = default;
+  virtual void restart(uint64_t seed, uint64_t offset) = 0;
+  // `count` results. Of kinds that come in pairs both words of a pair are given for each, and which of the
+  // two it is.
+  virtual void words(uint32_t* to, size_t count) = 0;
+  virtual void doubles(std::array<uint32_t, 2>* to, size_t count) = 0;
+  struct Half {
+    std::array<uint32_t, 2> words;
+    bool second;
+  };
+  struct DoubleHalf {
+    std::array<uint32_t, 4> words;
+    bool second;
+  };
+  virtual bool pairs(Half* to, size_t count) = 0;  // false: the count must be even
+  virtual bool double_pairs(DoubleHalf* to, size_t count) = 0;
+};
+
+// 4096 generators, 2^67 steps apart, take turns.
+class Xorwow : public Sequence {
+ public:
+  static constexpr int kGenerators = 4096;
+  void restart(uint64_t seed, uint64_t offset) override;
+  void words(uint32_t* to, size_t count) override;
+  void doubles(std::array<uint32_t, 2>* to, size_t count) override;
+  bool pairs(Half* to, size_t count) override;
+  bool double_pairs(DoubleHalf* to, size_t count) override;
+
+  struct State {
+    std::array<uint32_t, 5> v;
+    uint32_t d;
+  };
+
+ private:
+  State& turn();
+  std::vector<State> generators_;
+  int next_ = 0;
+};
+
+// 65536 subsequences take turns with four results each.
+class Philox : public Sequence {
+ public:
+  static constexpr uint32_t kGroups = 65536;
+  void restart(uint64_t seed, uint64_t offset) override;
+  void words(uint32_t* to, size_t count) override;
+  void doubles(std::array<uint32_t, 2>* to, size_t count) override;
+  bool pairs(Half* to, size_t count) override;
+  bool double_pairs(DoubleHalf* to, size_t count) override;
+
+ private:
+  std::array<uint32_t, 4> block(uint64_t ahead) const;  // of the group whose turn it is
+  void step(uint32_t blocks);  // to the next result; a group that is left has used that many blocks
+  uint64_t seed_ = 0;
+  std::vector<uint64_t> used_;  // blocks, by each group
+  uint32_t group_ = 0, slot_ = 0;
+};
+
+}  // namespace cropdl::rand
