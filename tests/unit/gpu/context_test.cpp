@@ -93,6 +93,34 @@ TEST(VisibleDevices, KeepTheirIdentifiersInAnyOrder) {
   EXPECT_NE(bus_of_first("2,0"), bus_of_first("0,2"));
 }
 
+const char* const kStores = R"(.version 9.0
+.target sm_75
+.address_size 64
+.visible .entry store(.param .u64 where)
+{
+  .reg .b64 %rd<2>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [where];
+  mov.u32 %r1, 1;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+)";
+
+TEST(Faults, AModuleFailsWhenATesterWantsIt) {
+  EXPECT_EQ(in_child([] {
+              setenv("CROPDL_SOFTWARE_GPU_FAIL", "module:2:209", 1);
+              cuInit(0);
+              CUcontext context;
+              CUmodule module;
+              cuCtxCreate(&context, nullptr, 0, 0);
+              return cuModuleLoadData(&module, kStores) == CUDA_SUCCESS &&
+                     cuModuleLoadData(&module, kStores) == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+                     cuModuleLoadData(&module, kStores) == CUDA_SUCCESS;
+            }),
+            1);
+}
+
 TEST(AfterFork, TheChildHasNoDevices) {
   EXPECT_EQ(in_child([] {
               cuInit(0);
@@ -263,6 +291,41 @@ TEST_F(Contexts, LimitsAreCheckedAndKept) {
   EXPECT_EQ(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
   EXPECT_GE(value, size_t{16} << 20);
   EXPECT_EQ(cuCtxDestroy(context), CUDA_SUCCESS);
+}
+
+TEST_F(Contexts, AFaultBreaksItsContextForGoodAndNoOther) {
+  CUcontext primary, other;
+  CUmodule module;
+  CUfunction store;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&primary, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(primary), CUDA_SUCCESS);
+  ASSERT_EQ(cuModuleLoadData(&module, kStores), CUDA_SUCCESS);
+  ASSERT_EQ(cuModuleGetFunction(&store, module, "store"), CUDA_SUCCESS);
+  CUdeviceptr memory = 0, nowhere = 64;
+  ASSERT_EQ(cuMemAlloc(&memory, 4), CUDA_SUCCESS);
+  void* arguments[] = {&nowhere};
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("store"), std::string::npos) << said;
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuMemAlloc(&memory, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuMemFree(memory), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuModuleUnload(module), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr),
+            CUDA_ERROR_ILLEGAL_ADDRESS);
+  CUdevice device = -1;
+  EXPECT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAlloc(&memory, 4), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+  EXPECT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&primary, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
 }
 
 TEST_F(Contexts, EveryErrorHasANameAndAText) {
