@@ -18,6 +18,9 @@ case $promise in
   static_runtime)
     succeeds "$script" "$programs/static"
     says "error 0, 0 wrong" out ;;
+  called_by_the_loader)
+    succeeds "$script" /lib64/ld-linux-x86-64.so.2 "$programs/static"
+    says "error 0, 0 wrong" out ;;
   position_dependent)
     succeeds "$script" "$programs/static_no_pie"
     says "error 0, 0 wrong" out ;;

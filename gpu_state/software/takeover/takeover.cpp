@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -56,12 +58,27 @@ Seen& seen() {
   _exit(1);
 }
 
-std::string name_for_people(const link_map* map) {
-  if (*map->l_name) return map->l_name;
-  char path[4096];
-  ssize_t size = readlink("/proc/self/exe", path, sizeof path);
-  return size > 0 ? std::string(path, size) : "this program";
+// The file of what is mapped at that address, by the kernel's list; empty if there is none.
+std::string mapped_file(const void* address) {
+  std::FILE* maps = std::fopen("/proc/self/maps", "re");
+  if (!maps) return "";
+  std::string found;
+  char line[4400];
+  while (found.empty() && std::fgets(line, sizeof line, maps)) {
+    uintptr_t first, last;
+    int name = 0;
+    if (std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &first, &last, &name) < 2) continue;
+    auto at = reinterpret_cast<uintptr_t>(address);
+    if (at < first || at >= last || !name) continue;
+    found = line + name;
+    found.resize(std::min(found.find('\n'), found.size()));
+  }
+  std::fclose(maps);
+  return found;
 }
+
+// The program's object has no name; /proc/self/exe is ld.so where that was called with the program.
+std::string file_of(const link_map* map) { return *map->l_name ? map->l_name : mapped_file(map->l_ld); }
 
 void take_over(const link_map* map, const StaticRuntime& runtime) {
   std::vector<Patch> patches;
@@ -71,19 +88,19 @@ void take_over(const link_map* map, const StaticRuntime& runtime) {
     if (original.empty() || std::memcmp(entry, original.data(), original.size()) != 0)
       refuse(formatted(
           "the file {} is not what runs: it changed since the program began, or another tool patches it",
-          name_for_people(map)));
+          file_of(map)));
     if (!has_room(entry, function.size, kPatchBytes))
       refuse(formatted("{} in {} is too short to be taken over: link with -cudart shared", function.name,
-                       name_for_people(map)));
+                       file_of(map)));
     patches.push_back({entry, slot_for(function.name)});
   }
   if (!write_patches(patches))
     refuse(formatted("the code of {} cannot be changed (mprotect failed): link it with -cudart shared",
-                     name_for_people(map)));
+                     file_of(map)));
 }
 
 void look_at(const link_map* map, bool is_program) {
-  MappedFile file(*map->l_name ? map->l_name : "/proc/self/exe");
+  MappedFile file(file_of(map).c_str());
   if (file.bytes().empty()) return;  // the kernel's own object has no file
   std::vector<std::string> names;
   if (may_have_static_runtime(file.bytes())) {
@@ -98,12 +115,12 @@ void look_at(const link_map* map, bool is_program) {
       return take_over(map, runtime);
     case StaticRuntime::State::kOtherVersion:
       refuse(formatted("the CUDA runtime in {} is of another version (it has no {}): build it with CUDA 13",
-                       name_for_people(map), runtime.missing));
+                       file_of(map), runtime.missing));
     case StaticRuntime::State::kStripped: {
       std::string why = formatted(
           "{} contains NVIDIA's CUDA runtime, as nvcc links by default, without symbols, so that its calls "
           "cannot be taken over: do not strip it, or link it with nvcc -cudart shared",
-          name_for_people(map));
+          file_of(map));
       if (is_program) refuse(why);
       // A library may never be called. If it is, its runtime does not find the tables of functions that it
       // wants of the driver (cuGetExportTable), and every call fails.
