@@ -96,13 +96,10 @@ inline double sine_of(float a, u32 quarter_turns) {
   product[5] = u32(carry);
   // The bits worth 2 and 1 are the quadrant, those below the fraction.
   const int point = 32 * (first + 5) - scale;
+  const auto word_at = [&](int i) { return i >= 0 && i < 6 ? u128(product[i]) : u128(0); };
   const auto from = [&](int bit) {  // 64 bits down from below `bit`
-    u64 result = 0;
-    for (int i = 0; i < 64; ++i) {
-      const int at = bit - 1 - i;
-      if (at >= 0 && at < 192) result |= u64(product[at / 32] >> (at % 32) & 1) << (63 - i);
-    }
-    return result;
+    const int lowest = bit - 64, word = lowest >> 5;
+    return u64((word_at(word) | word_at(word + 1) << 32 | word_at(word + 2) << 64) >> (lowest & 31));
   };
   u32 quadrant = u32(from(point + 2) >> 62);
   const u64 fraction = from(point);
