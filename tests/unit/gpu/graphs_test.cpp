@@ -303,6 +303,7 @@ class Kernels : public Graphs {
     ASSERT_CU(cuModuleGetFunction(&add_, module_, "add"));
     ASSERT_CU(cuMemAlloc(&memory_, 4));
     ASSERT_CU(cuMemsetD32(memory_, 0, 1));
+    ASSERT_CU(cuStreamSynchronize(nullptr));  // s_ does not wait for the legacy stream
   }
   void TearDown() override {
     EXPECT_CU(cuCtxSynchronize());
@@ -462,7 +463,6 @@ TEST_F(Kernels, AGraphsMemoryComesAndGoesWithIt) {
 
 TEST_F(Kernels, StreamsWaitForValuesAndWriteThem) {
   CUstream other = stream();
-  EXPECT_CU(cuStreamSynchronize(nullptr));  // the memory's first fill
   EXPECT_CU(cuStreamWaitValue32(other, memory_, 3, CU_STREAM_WAIT_VALUE_GEQ));
   EXPECT_CU(note(other, 1));
   EXPECT_EQ(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
