@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/software/device/device.h"
+#include "gpu_state/software/device/of_thread.h"
 #include "gpu_state/software/device/work.h"
 
 namespace cropdl::device {
@@ -26,7 +27,10 @@ Contexts& contexts() {
   return all;
 }
 
-thread_local std::vector<CUcontext> stack;
+std::vector<CUcontext>& stack() {
+  struct Stack : std::vector<CUcontext> {};
+  return OfThread<Stack>::get();
+}
 
 // What cuCtxGetLimit shows before anybody set it: the driver's documented and usual values.
 void begin_life(CUcontext context, uint64_t id) {
@@ -55,7 +59,7 @@ void end_life(CUcontext context) {
 
 }  // namespace
 
-CUcontext current() { return stack.empty() ? nullptr : stack.back(); }
+CUcontext current() { return stack().empty() ? nullptr : stack().back(); }
 
 CUcontext& working_for() {
   thread_local CUcontext context = nullptr;
@@ -63,16 +67,16 @@ CUcontext& working_for() {
 }
 
 void set_current(CUcontext context) {
-  if (!stack.empty()) stack.pop_back();
-  if (context) stack.push_back(context);
+  if (!stack().empty()) stack().pop_back();
+  if (context) stack().push_back(context);
 }
 
-void push(CUcontext context) { stack.push_back(context); }
+void push(CUcontext context) { stack().push_back(context); }
 
 CUresult pop(CUcontext* context) {
-  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context) *context = stack.back();
-  stack.pop_back();
+  if (stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context) *context = stack().back();
+  stack().pop_back();
   return CUDA_SUCCESS;
 }
 
@@ -133,7 +137,7 @@ CUresult destroy_context(CUcontext context) {
   if (!context->alive.exchange(false)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   end_life(context);
   // "If ctx is current to the calling thread then ctx will also be popped"; to others it stays, destroyed.
-  if (current() == context) stack.pop_back();
+  if (current() == context) stack().pop_back();
   return CUDA_SUCCESS;
 }
 

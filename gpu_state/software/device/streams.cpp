@@ -1,9 +1,6 @@
 // Which streams there are, and what a handle means.
 #include "gpu_state/software/device/streams.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -11,6 +8,7 @@
 #include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/events.h"
+#include "gpu_state/software/device/of_thread.h"
 #include "gpu_state/software/device/streams_queue.h"
 
 namespace {
@@ -50,16 +48,13 @@ std::shared_ptr<CUstream_st> legacy_stream(CUcontext context) {
 // A thread's own default streams, one per context that it used; they go with the thread.
 struct OwnStreams {
   std::map<CUcontext, CUstream> of;
-  pid_t process = getpid();
   ~OwnStreams() {
-    if (getpid() != process) return;  // a child of fork: the locks may be held by nobody for ever
     for (auto& [context, handle] : of) destroy_stream(handle);
   }
 };
 
 CUresult own_stream(CUcontext context, std::shared_ptr<CUstream_st>* stream) {
-  thread_local OwnStreams own;
-  CUstream& handle = own.of[context];
+  CUstream& handle = OfThread<OwnStreams>::get().of[context];
   if (handle) *stream = live_streams().find(handle);
   if (handle && *stream) return CUDA_SUCCESS;
   CUresult error = create_stream(context, CU_STREAM_DEFAULT, kLeastPriority, &handle);

@@ -99,6 +99,31 @@ TEST(StreamsEnd, AProcessEndsWithWorkPending) {
             0);
 }
 
+// A static object's destructor runs after those of the main thread's thread_local ones.
+TEST(StreamsEnd, StaticObjectsMayStillCall) {
+  EXPECT_EQ(in_child([] {
+              static bool is_armed = false;
+              static struct Last {
+                ~Last() {
+                  CUcontext context = nullptr;
+                  unsigned long long id = 0;
+                  if (is_armed &&
+                      (cuCtxGetCurrent(&context) || !context || cuCtxSynchronize() ||
+                       cuStreamGetId(CU_STREAM_PER_THREAD, &id) || cuStreamSynchronize(CU_STREAM_PER_THREAD)))
+                    _exit(7);
+                  if (is_armed) _exit(42);
+                }
+              } last;
+              CUcontext context;
+              if (begin(&context)) return 1;
+              is_armed = true;
+              unsigned long long id = 0;
+              if (cuStreamGetId(CU_STREAM_PER_THREAD, &id)) return 2;
+              return 0;
+            }),
+            42);
+}
+
 TEST(StreamsEnd, AForkedChildIsToldAndCanExecute) {
   EXPECT_EQ(in_child([] {
               CUcontext context;
