@@ -139,7 +139,7 @@ Pause WarpRun::loop(int64_t budget) {
       return Pause::kWaiting;
     }
     uint32_t fuel = ~0u;
-    if (kRandom) fuel = 1u << block->chooser.pick(10);
+    if (kRandom) fuel = 1u << block->chooser.pick(8);
     uint32_t before = polls;
     if (!step<kRandom>(*group, budget, fuel)) return Pause::kDone;
     if (polls - before > kGroupPolls) choices_ = kRotateAfter;
@@ -154,7 +154,7 @@ Pause WarpRun::loop(int64_t budget) {
 // the grid ends.
 template <bool kRandom>
 bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
-  if (kRandom && (group.mask & (group.mask - 1)) && count < 8 && block->chooser.pick(24) == 0) part(group);
+  if (kRandom && (group.mask & (group.mask - 1)) && count < 8 && block->chooser.pick(3) == 0) part(group);
   group.held = false;
   select(group.frame);
   const uint32_t mask = group.mask;
