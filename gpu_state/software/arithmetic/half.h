@@ -43,19 +43,19 @@ template <class F, bool flush, Limit limit>
 }
 
 template <class F, bool flush, Limit limit>
-inline u16 add_half(u16 a, u16 b) {
+[[gnu::always_inline]] inline u16 add_half(u16 a, u16 b) {
   return half_out<F, flush, limit>(odd_sum(half_in<F, flush>(a), half_in<F, flush>(b)));
 }
 template <class F, bool flush, Limit limit>
-inline u16 subtract_half(u16 a, u16 b) {
+[[gnu::always_inline]] inline u16 subtract_half(u16 a, u16 b) {
   return half_out<F, flush, limit>(odd_sum(half_in<F, flush>(a), -half_in<F, flush>(b)));
 }
 template <class F, bool flush, Limit limit>
-inline u16 multiply_half(u16 a, u16 b) {
+[[gnu::always_inline]] inline u16 multiply_half(u16 a, u16 b) {
   return half_out<F, flush, limit>(double(half_in<F, flush>(a)) * double(half_in<F, flush>(b)));
 }
 template <class F, bool flush, Limit limit>
-inline u16 fma_half(u16 a, u16 b, u16 c) {
+[[gnu::always_inline]] inline u16 fma_half(u16 a, u16 b, u16 c) {
   return half_out<F, flush, limit>(
       odd_sum(double(half_in<F, flush>(a)) * double(half_in<F, flush>(b)), half_in<F, flush>(c)));
 }
@@ -68,7 +68,7 @@ constexpr u16 absolute_half(u16 a) {
   return flushed_half<F, flush>(a) & 0x7fff;
 }
 template <class F, bool flush, bool nan, bool greatest, bool xor_sign>
-constexpr u16 extreme_half(u16 a, u16 b) {
+[[gnu::always_inline]] constexpr u16 extreme_half(u16 a, u16 b) {
   a = flushed_half<F, flush>(a), b = flushed_half<F, flush>(b);
   const u16 sign = (a ^ b) & 0x8000;
   if (xor_sign) a &= 0x7fff, b &= 0x7fff;
