@@ -30,6 +30,10 @@ CUresult enter_free(CUcontext* context) { return enter(context, "free", CUDA_ERR
 
 // Frees wait for all that may still use the memory: the device's work, for the host's memory every device's.
 CUresult wait_for_users(const device::Allocation& allocation, CUcontext context) {
+  const bool everybodys = allocation.on_host() || allocation.kind == device::MemoryKind::kManaged;
+  for (int ordinal = 0; everybodys && ordinal < device::count(); ++ordinal)
+    if (CUcontext other = device::find(ordinal)->primary(); other->alive.load() && other != context)
+      (void)device::wait_for_all(other);  // what broke there is not this call's error
   return device::wait_for_all(allocation.context ? allocation.context : context);
 }
 
