@@ -91,10 +91,13 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
     uint64_t bad = 0;
     const uint64_t limit = warp.shared_bytes;
     if (active == kAllLanes) {
-      for (int l = 0; l < kLanes; ++l) bad |= (a[l] & (size - 1)) | uint64_t(a[l] + size > limit);
+      for (int l = 0; l < kLanes; ++l)
+        bad |= (a[l] & (size - 1)) | uint64_t(a[l] > limit) | uint64_t(a[l] + size > limit);
     } else {
       for (int l = 0; l < kLanes; ++l)
-        bad |= (active >> l & 1) ? (a[l] & (size - 1)) | uint64_t(a[l] + size > limit) : 0;
+        bad |= (active >> l & 1)
+                   ? (a[l] & (size - 1)) | uint64_t(a[l] > limit) | uint64_t(a[l] + size > limit)
+                   : 0;
     }
     if (__builtin_expect(bad != 0, 0)) {
       for (uint32_t l = 0; l < kLanes; ++l)

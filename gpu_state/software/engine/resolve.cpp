@@ -30,7 +30,7 @@ std::byte* resolve(WarpRun& warp, uint32_t lane, Area area, uint64_t address, ui
         break;
       case Window::kWorkspace: {
         Grid& grid = *warp.block->grid;
-        if (offset + size > sizeof grid.workspace)
+        if (offset > sizeof grid.workspace || size > sizeof grid.workspace - offset)
           return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the grid's workspace, at");
         return reinterpret_cast<std::byte*>(grid.workspace) + offset;
       }
@@ -46,14 +46,16 @@ std::byte* resolve(WarpRun& warp, uint32_t lane, Area area, uint64_t address, ui
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS,
                    write ? "no memory may be written at" : "no memory may be read at");
     case Area::kShared:
-      if (offset + size <= warp.shared_bytes) return warp.shared + offset;
+      if (offset <= warp.shared_bytes && size <= warp.shared_bytes - offset) return warp.shared + offset;
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the block's shared memory, at");
     case Area::kLocal:
-      if (offset + size <= warp.local_bytes) return warp.local + size_t{warp.local_bytes} * lane + offset;
+      if (offset <= warp.local_bytes && size <= warp.local_bytes - offset)
+        return warp.local + size_t{warp.local_bytes} * lane + offset;
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the thread's local memory, at");
     case Area::kParameter:
       if (write) return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "a kernel's parameters cannot be written, at");
-      if (offset + size <= warp.parameter_bytes) return const_cast<std::byte*>(warp.parameters) + offset;
+      if (offset <= warp.parameter_bytes && size <= warp.parameter_bytes - offset)
+        return const_cast<std::byte*>(warp.parameters) + offset;
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the kernel's parameters, at");
     case Area::kGeneric:
       break;

@@ -134,6 +134,17 @@ TEST(Block, SharedAndLocalMemoryEnd) {
       CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+TEST(Block, SharedAndLocalMemoryDoNotWrapAround) {
+  for (const char* access : {"st.shared.u32 [%rd5], %r1;", "st.local.u32 [%rd5], %r1;"}) {
+    Rig rig;
+    auto* out = rig.array<uint32_t>(64);
+    std::string text =
+        ".shared .align 4 .b8 room[64]; .local .align 4 .b8 own[16]; mov.u32 %r5, room; mov.u64 %rd6, own; "
+        "mov.u64 %rd5, -4; ";
+    EXPECT_EQ(run(rig, kernel(text + access), 1, 32, out).error, CUDA_ERROR_ILLEGAL_ADDRESS) << access;
+  }
+}
+
 TEST(Block, GenericAddressesFindTheirSpace) {
   Rig rig;
   auto* out = rig.array<uint32_t>(64);
