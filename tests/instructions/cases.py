@@ -866,10 +866,12 @@ TF32 = exact.Format("tf32", 8, 10, 0x3FFFF)
 
 
 def to_integer(a, form, kind, mode, ftz, width):
-    """A NaN gives zero, but the largest … of 64 bits: the ISA says 0 for all but leaves f64 to 64 bits; both are seen to be taken."""
+    """A NaN gives zero; where f64 or 64 bits are involved, MININT or, unsigned, MAXINT / 2 + 1 (PTX ISA, cvt, "Integer Notes")."""
     number = exact.decode(a, form, ftz)
     if number.kind == "nan":
-        return [lambda got: got in (0, bits_of(1 << width_of(kind) - 1, width))]
+        if form is not F64 and width_of(kind) != 64:
+            return [0]
+        return [bits_of(as_value(1 << width_of(kind) - 1, kind), width)]
     low, high = limits(kind)
     return [bits_of(exact.to_integer(number, low, high, mode, 0), width)]
 
