@@ -5,7 +5,8 @@ struct Rates {
   float rate, beta1, beta2, epsilon, decay;
 };
 
-__global__ void step(float* w, const float* target, float* m, float* v, int n, Rates r, float correction1, float correction2) {
+__global__ void step(float* w, const float* target, float* m, float* v, int n, Rates r, float correction1,
+                     float correction2) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   float gradient = 2 * (w[i] - target[i]);
@@ -30,7 +31,8 @@ int main() {
       double gradient = 2 * (expected[i] - target[i]);
       m[i] = rates.beta1 * m[i] + (1 - rates.beta1) * gradient;
       v[i] = rates.beta2 * v[i] + (1 - rates.beta2) * gradient * gradient;
-      expected[i] -= rates.rate * (m[i] / c1 / (std::sqrt(v[i] / c2) + rates.epsilon) + rates.decay * expected[i]);
+      expected[i] -=
+          rates.rate * (m[i] / c1 / (std::sqrt(v[i] / c2) + rates.epsilon) + rates.decay * expected[i]);
     }
   }
   LAUNCHED();

@@ -1,5 +1,6 @@
 // nvcc: -arch=sm_80
-// Asynchronous copies into shared memory (cp.async): two stages, by the pipeline functions and by cooperative groups.
+// Asynchronous copies into shared memory (cp.async): two stages, by the pipeline functions and by cooperative
+// groups.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda_pipeline.h>
@@ -11,7 +12,8 @@ constexpr int kTile = 128;
 __global__ void staged(const int* in, int* out, int tiles) {
   __shared__ __align__(16) int room[2][kTile];
   auto fetch = [&](int tile) {
-    if (threadIdx.x < kTile / 4) __pipeline_memcpy_async(&room[tile % 2][4 * threadIdx.x], &in[tile * kTile + 4 * threadIdx.x], 16);
+    if (threadIdx.x < kTile / 4)
+      __pipeline_memcpy_async(&room[tile % 2][4 * threadIdx.x], &in[tile * kTile + 4 * threadIdx.x], 16);
     __pipeline_commit();
   };
   fetch(0);

@@ -6,7 +6,9 @@ __device__ double atomic_multiply(double* address, double value) {
   unsigned long long old = *bits, assumed;
   do {
     assumed = old;
-    old = atomicCAS(bits, assumed, static_cast<unsigned long long>(__double_as_longlong(value * __longlong_as_double(assumed))));
+    old = atomicCAS(
+        bits, assumed,
+        static_cast<unsigned long long>(__double_as_longlong(value * __longlong_as_double(assumed))));
   } while (assumed != old);
   return __longlong_as_double(old);
 }
@@ -15,7 +17,8 @@ __device__ void atomic_max(float* address, float value) {
   int old = __float_as_int(*address), assumed;
   do {
     assumed = old;
-    old = atomicCAS(reinterpret_cast<int*>(address), assumed, __float_as_int(fmaxf(value, __int_as_float(assumed))));
+    old = atomicCAS(reinterpret_cast<int*>(address), assumed,
+                    __float_as_int(fmaxf(value, __int_as_float(assumed))));
   } while (assumed != old);
 }
 
@@ -51,7 +54,9 @@ __global__ void use(unsigned* u, int* s, unsigned long long* l, float* f, double
   } while (old != assumed);
 }
 
-__global__ void returns(int* counter, int* tickets) { tickets[atomicAdd(counter, 1)] = 1 + atomicExch(&counter[1], threadIdx.x) * 0; }
+__global__ void returns(int* counter, int* tickets) {
+  tickets[atomicAdd(counter, 1)] = 1 + atomicExch(&counter[1], threadIdx.x) * 0;
+}
 
 int main() {
   const int n = 640;

@@ -1,5 +1,5 @@
-// Causal attention of a few heads: scores, softmax and weighted sum in one kernel, keys and values by tiles with the
-// running maximum and sum of flash attention.
+// Causal attention of a few heads: scores, softmax and weighted sum in one kernel, keys and values by tiles
+// with the running maximum and sum of flash attention.
 #include "check.h"
 
 constexpr int kHead = 32, kTile = 16;
@@ -43,7 +43,8 @@ int main() {
       double top = -INFINITY, weight = 0;
       auto at = [&](int row, int d) { return (size_t(h) * length + row) * kHead + d; };
       for (int j = 0; j <= i; j++) {
-        for (int d = 0; d < kHead; d++) score[j] += double(q[at(i, d)]) * k[at(j, d)] / std::sqrt(double(kHead));
+        for (int d = 0; d < kHead; d++)
+          score[j] += double(q[at(i, d)]) * k[at(j, d)] / std::sqrt(double(kHead));
         top = std::fmax(top, score[j]);
       }
       for (int j = 0; j <= i; j++) weight += std::exp(score[j] - top);

@@ -1,5 +1,5 @@
-// Barriers of parts of a block: named ones by inline assembly (arrive and sync), votes at barriers, a producer and
-// consumers, cuda::barrier.
+// Barriers of parts of a block: named ones by inline assembly (arrive and sync), votes at barriers, a
+// producer and consumers, cuda::barrier.
 #include <cuda/barrier>
 
 #include "check.h"
@@ -17,7 +17,8 @@ __global__ void halves(int* out) {  // the first two warps and the last two sync
   out[t] = room[t];
 }
 
-__global__ void produce(int* out) {  // warp 0 fills, warps 1 and 2 read: full and empty are barriers of all 96
+__global__ void produce(
+    int* out) {  // warp 0 fills, warps 1 and 2 read: full and empty are barriers of all 96
   __shared__ int item[32];
   int t = threadIdx.x, sum = 0;
   for (int round = 0; round < 5; round++) {

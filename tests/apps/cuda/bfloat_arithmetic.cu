@@ -4,8 +4,8 @@
 
 #include <cuda_bf16.h>
 
-__global__ void compute(const __nv_bfloat16* a, const __nv_bfloat16* b, const __nv_bfloat16* c, __nv_bfloat16* out,
-                        __nv_bfloat162* pairs, float* wide, int n) {
+__global__ void compute(const __nv_bfloat16* a, const __nv_bfloat16* b, const __nv_bfloat16* c,
+                        __nv_bfloat16* out, __nv_bfloat162* pairs, float* wide, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   out[i] = __hadd(a[i], b[i]);
@@ -15,7 +15,8 @@ __global__ void compute(const __nv_bfloat16* a, const __nv_bfloat16* b, const __
   out[4 * n + i] = __hmax(a[i], b[i]);
   wide[i] = __bfloat162float(a[i]) * __bfloat162float(b[i]);
   if (i % 2 == 0) {
-    auto x = *reinterpret_cast<const __nv_bfloat162*>(a + i), y = *reinterpret_cast<const __nv_bfloat162*>(b + i);
+    auto x = *reinterpret_cast<const __nv_bfloat162*>(a + i),
+         y = *reinterpret_cast<const __nv_bfloat162*>(b + i);
     pairs[i / 2] = __hfma2(x, y, x);
   }
 }
@@ -48,9 +49,11 @@ int main() {
   std::vector<__nv_bfloat16> got = out.host(), got_pairs(n);
   CALL(cudaMemcpy(got_pairs.data(), dp.data, n * sizeof(__nv_bfloat16), cudaMemcpyDeviceToHost));
   for (int i = 0; i < 5 * n; i++)
-    if (bits(got[i]) != bits(expected[i])) fail("operation %d, %d: %04x instead of %04x", i / n, i % n, bits(got[i]), bits(expected[i]));
+    if (bits(got[i]) != bits(expected[i]))
+      fail("operation %d, %d: %04x instead of %04x", i / n, i % n, bits(got[i]), bits(expected[i]));
   for (int i = 0; i < n; i++)
-    if (bits(got_pairs[i]) != bits(pairs[i])) fail("pair %d: %04x instead of %04x", i, bits(got_pairs[i]), bits(pairs[i]));
+    if (bits(got_pairs[i]) != bits(pairs[i]))
+      fail("pair %d: %04x instead of %04x", i, bits(got_pairs[i]), bits(pairs[i]));
   expect_same(dw.host(), wide);
   for (auto value : got) digest(bits(value));
   return finish();

@@ -1,5 +1,5 @@
-// Bits: population, leading zeros, reversal, first set, funnel shifts, byte permutation, dot products of bytes,
-// sums of absolute differences, bit fields, packed video arithmetic.
+// Bits: population, leading zeros, reversal, first set, funnel shifts, byte permutation, dot products of
+// bytes, sums of absolute differences, bit fields, packed video arithmetic.
 #include "check.h"
 
 __global__ void tricks(const unsigned* a, const unsigned* b, unsigned* out, int n) {
@@ -88,7 +88,9 @@ int main() {
     o[16] = (uint64_t(x) + y) >> 1;
     o[17] = static_cast<unsigned>((sx + sy + 1) >> 1);
     int position = i % 40, length = i % 35;
-    o[20] = position >= 32 || length == 0 ? 0 : length >= 32 ? x >> position : (x >> position) & ((1u << length) - 1);
+    o[20] = position >= 32 || length == 0 ? 0
+            : length >= 32                ? x >> position
+                                          : (x >> position) & ((1u << length) - 1);
     unsigned mask = position >= 32 || length == 0 ? 0 : (length >= 32 ? ~0u : (1u << length) - 1) << position;
     o[21] = (y & ~mask) | (position >= 32 ? 0 : x << position & mask);
     o[22] = x ^ y ^ i;
@@ -98,7 +100,8 @@ int main() {
   LAUNCHED();
   std::vector<unsigned> got = out.host();
   for (int i = 0; i < 24 * n; i++)
-    if (got[i] != expected[i]) fail("trick %d, %d: %08x instead of %08x", i % 24, i / 24, got[i], expected[i]);
+    if (got[i] != expected[i])
+      fail("trick %d, %d: %08x instead of %08x", i % 24, i / 24, got[i], expected[i]);
   digest(got);
   return finish();
 }

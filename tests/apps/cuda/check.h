@@ -1,5 +1,6 @@
-// What the programs here share: checks of calls and of values, numbers from a seed, a digest of the results. A program
-// ends with finish(): it prints `ok` and the digest, which must not depend on how the device schedules.
+// What the programs here share: checks of calls and of values, numbers from a seed, a digest of the results.
+// A program ends with finish(): it prints `ok` and the digest, which must not depend on how the device
+// schedules.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,8 +36,8 @@ inline void check_error(cudaError_t error, cudaError_t expected, const char* wha
 }
 #define FAILS(what, expected) check_error((what), (expected), #what, __LINE__)
 
-#define EXPECT(condition)                                      \
-  do {                                                         \
+#define EXPECT(condition)                                        \
+  do {                                                           \
     if (!(condition)) fail("line %d: %s", __LINE__, #condition); \
   } while (0)
 
@@ -86,22 +87,24 @@ void expect_same(const std::vector<A>& got, const std::vector<B>& expected, cons
   if (got.size() != expected.size()) fail("%s: %zu values instead of %zu", what, got.size(), expected.size());
   for (size_t i = 0; i < got.size(); i++)
     if (!(got[i] == static_cast<A>(expected[i])))
-      fail("%s[%zu]: %.17g instead of %.17g", what, i, static_cast<double>(got[i]), static_cast<double>(expected[i]));
+      fail("%s[%zu]: %.17g instead of %.17g", what, i, static_cast<double>(got[i]),
+           static_cast<double>(expected[i]));
 }
 
 // |got - expected| <= absolute + relative * |expected|, and no NaN.
 template <class A, class B>
-void expect_near(const std::vector<A>& got, const std::vector<B>& expected, double relative, double absolute = 0,
-                 const char* what = "result") {
+void expect_near(const std::vector<A>& got, const std::vector<B>& expected, double relative,
+                 double absolute = 0, const char* what = "result") {
   if (got.size() != expected.size()) fail("%s: %zu values instead of %zu", what, got.size(), expected.size());
   for (size_t i = 0; i < got.size(); i++) {
     double a = static_cast<double>(got[i]), b = static_cast<double>(expected[i]);
-    if (!(std::fabs(a - b) <= absolute + relative * std::fabs(b))) fail("%s[%zu]: %.9g instead of %.9g", what, i, a, b);
+    if (!(std::fabs(a - b) <= absolute + relative * std::fabs(b)))
+      fail("%s[%zu]: %.9g instead of %.9g", what, i, a, b);
   }
 }
 
-// Device memory that goes with its scope. What fills it is waited for: a copy from pageable memory may still be on its way
-// when the call returns, and other streams than the default one would not wait for it.
+// Device memory that goes with its scope. What fills it is waited for: a copy from pageable memory may still
+// be on its way when the call returns, and other streams than the default one would not wait for it.
 template <class T>
 struct Buffer {
   T* data = nullptr;

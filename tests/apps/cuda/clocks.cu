@@ -35,7 +35,8 @@ int main() {
   for (int i = 0; i < n; i++) {
     EXPECT(clocks.host()[i] > 0);
     EXPECT(timer.host()[i] > 0 && timer.host()[i] < 20000000000ull);
-    EXPECT(r[4 * i] == unsigned(i % 48 % 32) && r[4 * i + 1] == 1 && r[4 * i + 2] < unsigned(processors) && r[4 * i + 3] == 1);
+    EXPECT(r[4 * i] == unsigned(i % 48 % 32) && r[4 * i + 1] == 1 && r[4 * i + 2] < unsigned(processors) &&
+           r[4 * i + 3] == 1);
   }
   return finish();
 }

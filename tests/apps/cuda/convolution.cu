@@ -1,4 +1,5 @@
-// Two-dimensional convolution, the filter in constant memory, the picture's edge clamped, a halo in shared memory.
+// Two-dimensional convolution, the filter in constant memory, the picture's edge clamped, a halo in shared
+// memory.
 #include "check.h"
 
 constexpr int kRadius = 3, kSide = 2 * kRadius + 1, kTile = 16;
@@ -21,18 +22,21 @@ __global__ void convolve(const float* in, float* out, int width, int height) {
 int main() {
   const int width = 50, height = 37;
   Random random(12);
-  std::vector<float> picture = random.floats(width * height), weights = random.floats(kSide * kSide), expected(width * height);
+  std::vector<float> picture = random.floats(width * height), weights = random.floats(kSide * kSide),
+                     expected(width * height);
   auto clamp = [](int v, int limit) { return v < 0 ? 0 : v >= limit ? limit - 1 : v; };
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++)
       for (int j = 0; j < kSide; j++)
         for (int i = 0; i < kSide; i++)
           expected[y * width + x] =
-              std::fma(weights[j * kSide + i], picture[clamp(y + j - kRadius, height) * width + clamp(x + i - kRadius, width)],
+              std::fma(weights[j * kSide + i],
+                       picture[clamp(y + j - kRadius, height) * width + clamp(x + i - kRadius, width)],
                        expected[y * width + x]);
   CALL(cudaMemcpyToSymbol(filter, weights.data(), sizeof filter));
   Buffer<float> in(picture), out(width * height);
-  convolve<<<dim3((width + kTile - 1) / kTile, (height + kTile - 1) / kTile), dim3(kTile, kTile)>>>(in, out, width, height);
+  convolve<<<dim3((width + kTile - 1) / kTile, (height + kTile - 1) / kTile), dim3(kTile, kTile)>>>(
+      in, out, width, height);
   LAUNCHED();
   expect_same(out.host(), expected);
   digest(out.host());

@@ -5,12 +5,14 @@
 
 namespace cg = cooperative_groups;
 
-__global__ void rounds(int* data, int n, int count) {  // each round reads what the others wrote in the one before
+__global__ void rounds(int* data, int n,
+                       int count) {  // each round reads what the others wrote in the one before
   cg::grid_group grid = cg::this_grid();
   for (int round = 0; round < count; round++) {
     const int* in = data + (round % 2) * n;
     int* out = data + (1 - round % 2) * n;
-    for (int i = grid.thread_rank(); i < n; i += grid.size()) out[i] = in[(i + n / 2) % n] + in[(i + 1) % n] % 1000;
+    for (int i = grid.thread_rank(); i < n; i += grid.size())
+      out[i] = in[(i + n / 2) % n] + in[(i + 1) % n] % 1000;
     grid.sync();
   }
 }
@@ -25,13 +27,16 @@ int main() {
   int possible;
   CALL(cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, 0));
   EXPECT(possible == 1);
-  CALL(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(rounds), dim3(4), dim3(96), arguments, 0, nullptr));
+  CALL(
+      cudaLaunchCooperativeKernel(reinterpret_cast<void*>(rounds), dim3(4), dim3(96), arguments, 0, nullptr));
   for (int round = 0; round < count; round++)
     for (int i = 0; i < n; i++)
-      data[(1 - round % 2) * n + i] = data[(round % 2) * n + (i + n / 2) % n] + data[(round % 2) * n + (i + 1) % n] % 1000;
+      data[(1 - round % 2) * n + i] =
+          data[(round % 2) * n + (i + n / 2) % n] + data[(round % 2) * n + (i + 1) % n] % 1000;
   expect_same(device.host(), data);
   digest(device.host());
-  FAILS(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(rounds), dim3(1 << 20), dim3(96), arguments, 0, nullptr),
+  FAILS(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(rounds), dim3(1 << 20), dim3(96), arguments, 0,
+                                    nullptr),
         cudaErrorCooperativeLaunchTooLarge);
   cudaGetLastError();
   return finish();

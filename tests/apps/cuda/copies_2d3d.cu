@@ -14,17 +14,21 @@ int main() {
   size_t pitch;
   CALL(cudaMallocPitch(&pitched, &pitch, width * sizeof(int), height));
   EXPECT(pitch >= width * sizeof(int) && pitch % 32 == 0);
-  CALL(cudaMemcpy2D(pitched, pitch, in.data(), width * sizeof(int), width * sizeof(int), height, cudaMemcpyHostToDevice));
+  CALL(cudaMemcpy2D(pitched, pitch, in.data(), width * sizeof(int), width * sizeof(int), height,
+                    cudaMemcpyHostToDevice));
   increment<<<height, 64>>>(pitched, pitch, width, height);
   LAUNCHED();
   CALL(cudaMemset2D(pitched + 2 * pitch, pitch, 0, 5 * sizeof(int), 3));
-  CALL(cudaMemcpy2D(out.data(), width * sizeof(int), pitched, pitch, width * sizeof(int), height, cudaMemcpyDeviceToHost));
+  CALL(cudaMemcpy2D(out.data(), width * sizeof(int), pitched, pitch, width * sizeof(int), height,
+                    cudaMemcpyDeviceToHost));
   for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) EXPECT(out[y * width + x] == (y >= 2 && y < 5 && x < 5 ? 0 : (y * width + x) * 3 + 1));
+    for (int x = 0; x < width; x++)
+      EXPECT(out[y * width + x] == (y >= 2 && y < 5 && x < 5 ? 0 : (y * width + x) * 3 + 1));
   digest(out);
   // A column, device to device, and out of it.
   Buffer<int> column(height);
-  CALL(cudaMemcpy2DAsync(column, sizeof(int), pitched + 7 * sizeof(int), pitch, sizeof(int), height, cudaMemcpyDeviceToDevice, 0));
+  CALL(cudaMemcpy2DAsync(column, sizeof(int), pitched + 7 * sizeof(int), pitch, sizeof(int), height,
+                         cudaMemcpyDeviceToDevice, 0));
   std::vector<int> got = column.host();
   for (int y = 0; y < height; y++) EXPECT(got[y] == (y * width + 7) * 3 + 1);
 

@@ -1,7 +1,9 @@
-// Cross-entropy of logits and its gradient, the loss summed in a fixed order; one label is out of the classes.
+// Cross-entropy of logits and its gradient, the loss summed in a fixed order; one label is out of the
+// classes.
 #include "check.h"
 
-__global__ void cross_entropy(const float* logits, const int* labels, float* losses, float* gradient, int classes, int ignored) {
+__global__ void cross_entropy(const float* logits, const int* labels, float* losses, float* gradient,
+                              int classes, int ignored) {
   __shared__ float work[64];
   const float* row = logits + blockIdx.x * classes;
   int label = labels[blockIdx.x], t = threadIdx.x;
@@ -22,7 +24,8 @@ __global__ void cross_entropy(const float* logits, const int* labels, float* los
   for (int c = t; c < classes; c += blockDim.x) sum += expf(row[c] - top);
   sum = all(sum, false);
   for (int c = t; c < classes; c += blockDim.x)
-    gradient[blockIdx.x * classes + c] = label == ignored ? 0.0f : expf(row[c] - top) / sum - (c == label ? 1.0f : 0.0f);
+    gradient[blockIdx.x * classes + c] =
+        label == ignored ? 0.0f : expf(row[c] - top) / sum - (c == label ? 1.0f : 0.0f);
   if (t == 0) losses[blockIdx.x] = label == ignored ? 0.0f : logf(sum) + top - row[label];
 }
 
@@ -45,7 +48,8 @@ int main() {
     if (labels[r] < 0) continue;
     double sum = 0;
     for (int c = 0; c < classes; c++) sum += std::exp(double(logits[r * classes + c]));
-    for (int c = 0; c < classes; c++) gradient[r * classes + c] = std::exp(double(logits[r * classes + c])) / sum - (c == labels[r]);
+    for (int c = 0; c < classes; c++)
+      gradient[r * classes + c] = std::exp(double(logits[r * classes + c])) / sum - (c == labels[r]);
     loss += std::log(sum) - logits[r * classes + labels[r]];
   }
   Buffer<float> dl(logits), losses(rows), dg(rows * classes);

@@ -23,14 +23,20 @@ int main() {
   std::vector<uint32_t> numbers = Random(53).integers(n, 1000), scanned(n);
   Buffer<float> in(values), out(n);
   Buffer<uint32_t> din(numbers), dout(n), sum(1), top(1);
-  with_room([&](void* room, size_t& bytes) { return cub::DeviceRadixSort::SortKeys(room, bytes, in.data, out.data, n); });
+  with_room([&](void* room, size_t& bytes) {
+    return cub::DeviceRadixSort::SortKeys(room, bytes, in.data, out.data, n);
+  });
   std::sort(values.begin(), values.end());
   expect_same(out.host(), values, "sorted");
-  with_room([&](void* room, size_t& bytes) { return cub::DeviceScan::ExclusiveSum(room, bytes, din.data, dout.data, n); });
+  with_room([&](void* room, size_t& bytes) {
+    return cub::DeviceScan::ExclusiveSum(room, bytes, din.data, dout.data, n);
+  });
   for (int i = 1; i < n; i++) scanned[i] = scanned[i - 1] + numbers[i - 1];
   expect_same(dout.host(), scanned, "scanned");
-  with_room([&](void* room, size_t& bytes) { return cub::DeviceReduce::Sum(room, bytes, din.data, sum.data, n); });
-  with_room([&](void* room, size_t& bytes) { return cub::DeviceReduce::Max(room, bytes, din.data, top.data, n); });
+  with_room(
+      [&](void* room, size_t& bytes) { return cub::DeviceReduce::Sum(room, bytes, din.data, sum.data, n); });
+  with_room(
+      [&](void* room, size_t& bytes) { return cub::DeviceReduce::Max(room, bytes, din.data, top.data, n); });
   EXPECT(sum.host()[0] == scanned[n - 1] + numbers[n - 1]);
   EXPECT(top.host()[0] == *std::max_element(numbers.begin(), numbers.end()));
   digest(out.host());

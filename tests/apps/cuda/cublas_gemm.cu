@@ -1,24 +1,26 @@
 // nvcc: -lcublas
-// cuBLAS products: every transposition, leading dimensions, alpha and beta, double, f16 into f32, strided batches, and
-// pointer arrays; column major, as it is.
+// cuBLAS products: every transposition, leading dimensions, alpha and beta, double, f16 into f32, strided
+// batches, and pointer arrays; column major, as it is.
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 
 #include "check.h"
 
-#define BLAS(what)                                                            \
-  do {                                                                        \
-    cublasStatus_t status = (what);                                           \
-    if (status != CUBLAS_STATUS_SUCCESS) fail("line %d: %s: %s", __LINE__, #what, cublasGetStatusName(status)); \
+#define BLAS(what)                                                           \
+  do {                                                                       \
+    cublasStatus_t status = (what);                                          \
+    if (status != CUBLAS_STATUS_SUCCESS)                                     \
+      fail("line %d: %s: %s", __LINE__, #what, cublasGetStatusName(status)); \
   } while (0)
 
 template <class T>
-std::vector<double> product(bool ta, bool tb, int m, int n, int k, double alpha, const T* a, int lda, const T* b, int ldb, double beta,
-                            std::vector<double> c, int ldc) {
+std::vector<double> product(bool ta, bool tb, int m, int n, int k, double alpha, const T* a, int lda,
+                            const T* b, int ldb, double beta, std::vector<double> c, int ldc) {
   for (int j = 0; j < n; j++)
     for (int i = 0; i < m; i++) {
       double sum = 0;
-      for (int l = 0; l < k; l++) sum += double(ta ? a[i * lda + l] : a[l * lda + i]) * double(tb ? b[l * ldb + j] : b[j * ldb + l]);
+      for (int l = 0; l < k; l++)
+        sum += double(ta ? a[i * lda + l] : a[l * lda + i]) * double(tb ? b[l * ldb + j] : b[j * ldb + l]);
       c[j * ldc + i] = alpha * sum + (beta == 0 ? 0 : beta * c[j * ldc + i]);
     }
   return c;
@@ -39,18 +41,22 @@ int main() {
     for (int tb = 0; tb < 2; tb++) {
       Buffer<float> dc(c);
       float alpha = 1.5f, beta = ta ? 0.0f : -0.5f;
-      BLAS(cublasSgemm(handle, ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, k, &alpha, da, ld, db, ld, &beta, dc, ld));
+      BLAS(cublasSgemm(handle, ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, k,
+                       &alpha, da, ld, db, ld, &beta, dc, ld));
       CALL(cudaStreamSynchronize(stream));
-      expect_near(dc.host(), product(ta, tb, m, n, k, alpha, a.data(), ld, b.data(), ld, beta, wide_c, ld), 1e-5, 1e-5, "sgemm");
+      expect_near(dc.host(), product(ta, tb, m, n, k, alpha, a.data(), ld, b.data(), ld, beta, wide_c, ld),
+                  1e-5, 1e-5, "sgemm");
       digest(dc.host());
     }
   {  // scalars on the device
     Buffer<float> dc(c), scalars(std::vector<float>{2, 1});
     BLAS(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_DEVICE));
-    BLAS(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, scalars, da, ld, db, ld, scalars + 1, dc, ld));
+    BLAS(
+        cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, scalars, da, ld, db, ld, scalars + 1, dc, ld));
     BLAS(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
     CALL(cudaStreamSynchronize(stream));
-    expect_near(dc.host(), product(false, false, m, n, k, 2, a.data(), ld, b.data(), ld, 1, wide_c, ld), 1e-5, 1e-5, "scalars on the device");
+    expect_near(dc.host(), product(false, false, m, n, k, 2, a.data(), ld, b.data(), ld, 1, wide_c, ld), 1e-5,
+                1e-5, "scalars on the device");
   }
   {
     std::vector<double> xa(a.begin(), a.end()), xb(b.begin(), b.end());
@@ -58,7 +64,8 @@ int main() {
     double alpha = 1, beta = 2;
     BLAS(cublasDgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, m, n, k, &alpha, dxa, ld, dxb, ld, &beta, dxc, ld));
     CALL(cudaStreamSynchronize(stream));
-    expect_near(dxc.host(), product(false, true, m, n, k, 1, xa.data(), ld, xb.data(), ld, 2, wide_c, ld), 1e-13, 1e-13, "dgemm");
+    expect_near(dxc.host(), product(false, true, m, n, k, 1, xa.data(), ld, xb.data(), ld, 2, wide_c, ld),
+                1e-13, 1e-13, "dgemm");
     digest(dxc.host());
   }
   {  // halves whose products are exact
@@ -74,12 +81,13 @@ int main() {
     Buffer<float> dc(c);
     dhc.zero();
     float alpha = 1, beta = 0;
-    BLAS(cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &alpha, dha, CUDA_R_16F, ld, dhb, CUDA_R_16F, ld, &beta, dc, CUDA_R_32F, ld,
-                      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-    BLAS(cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &alpha, dha, CUDA_R_16F, ld, dhb, CUDA_R_16F, ld, &beta, dhc, CUDA_R_16F, ld,
-                      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    BLAS(cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &alpha, dha, CUDA_R_16F, ld, dhb, CUDA_R_16F,
+                      ld, &beta, dc, CUDA_R_32F, ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    BLAS(cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &alpha, dha, CUDA_R_16F, ld, dhb, CUDA_R_16F,
+                      ld, &beta, dhc, CUDA_R_16F, ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     CALL(cudaStreamSynchronize(stream));
-    std::vector<double> expected = product(true, false, m, n, k, 1, fa.data(), ld, fb.data(), ld, 0, wide_c, ld);
+    std::vector<double> expected =
+        product(true, false, m, n, k, 1, fa.data(), ld, fb.data(), ld, 0, wide_c, ld);
     expect_near(dc.host(), expected, 1e-7, 0, "gemmEx into f32");
     std::vector<__half> got = dhc.host();
     for (int j = 0; j < n; j++)
@@ -89,24 +97,28 @@ int main() {
     const int side = 8, count = 3, stride = side * side;
     Buffer<float> dc(c), dd(c);
     float alpha = 1, beta = 1;
-    BLAS(cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, side, side, side, &alpha, da, side, stride, db, side, stride, &beta, dc, side,
-                                   stride, count));
+    BLAS(cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, side, side, side, &alpha, da, side,
+                                   stride, db, side, stride, &beta, dc, side, stride, count));
     std::vector<float*> as, bs, cs;
-    for (int i = 0; i < count; i++) as.push_back(da + i * stride), bs.push_back(db + i * stride), cs.push_back(dd + i * stride);
+    for (int i = 0; i < count; i++)
+      as.push_back(da + i * stride), bs.push_back(db + i * stride), cs.push_back(dd + i * stride);
     Buffer<float*> das(as), dbs(bs), dcs(cs);
-    BLAS(cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, side, side, side, &alpha, das, side, dbs, side, &beta, dcs, side, count));
+    BLAS(cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, side, side, side, &alpha, das, side, dbs, side,
+                            &beta, dcs, side, count));
     CALL(cudaStreamSynchronize(stream));
     std::vector<double> expected = wide_c;
     for (int i = 0; i < count; i++) {
       std::vector<double> part(wide_c.begin() + i * stride, wide_c.begin() + (i + 1) * stride);
-      part = product(false, false, side, side, side, 1, a.data() + i * stride, side, b.data() + i * stride, side, 1, part, side);
+      part = product(false, false, side, side, side, 1, a.data() + i * stride, side, b.data() + i * stride,
+                     side, 1, part, side);
       std::copy(part.begin(), part.end(), expected.begin() + i * stride);
     }
     expect_near(dc.host(), expected, 1e-5, 1e-5, "strided batches");
     expect_near(dd.host(), expected, 1e-5, 1e-5, "batches");
   }
   float one = 1;
-  EXPECT(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, da, m - 1, db, ld, &one, da, ld) == CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, da, m - 1, db, ld, &one, da, ld) ==
+         CUBLAS_STATUS_INVALID_VALUE);
   BLAS(cublasDestroy(handle));
   CALL(cudaStreamDestroy(stream));
   return finish();

@@ -1,13 +1,15 @@
 // nvcc: -lcublas
-// cuBLAS on vectors: axpy, dot, nrm2, scal, asum, iamax, copy, swap, gemv, ger, geam; strides, results on both sides.
+// cuBLAS on vectors: axpy, dot, nrm2, scal, asum, iamax, copy, swap, gemv, ger, geam; strides, results on
+// both sides.
 #include <cublas_v2.h>
 
 #include "check.h"
 
-#define BLAS(what)                                                            \
-  do {                                                                        \
-    cublasStatus_t status = (what);                                           \
-    if (status != CUBLAS_STATUS_SUCCESS) fail("line %d: %s: %s", __LINE__, #what, cublasGetStatusName(status)); \
+#define BLAS(what)                                                           \
+  do {                                                                       \
+    cublasStatus_t status = (what);                                          \
+    if (status != CUBLAS_STATUS_SUCCESS)                                     \
+      fail("line %d: %s: %s", __LINE__, #what, cublasGetStatusName(status)); \
   } while (0)
 
 int main() {

@@ -1,13 +1,13 @@
 // nvcc: -lcurand
-// cuRAND's host API: Philox and XORWOW, seeds and offsets, uniform, normal and raw numbers; a generator that is made again
-// gives the same.
+// cuRAND's host API: Philox and XORWOW, seeds and offsets, uniform, normal and raw numbers; a generator that
+// is made again gives the same.
 #include <curand.h>
 
 #include "check.h"
 
-#define RAND(what)                                                           \
-  do {                                                                       \
-    curandStatus_t status = (what);                                          \
+#define RAND(what)                                                                              \
+  do {                                                                                          \
+    curandStatus_t status = (what);                                                             \
     if (status != CURAND_STATUS_SUCCESS) fail("line %d: %s: %d", __LINE__, #what, int(status)); \
   } while (0)
 
@@ -34,7 +34,8 @@ int main() {
       uniform_sum += v;
     }
     for (unsigned v : raw.host()) bits += __builtin_popcount(v);
-    EXPECT(std::fabs(sum / n - 3) < 0.2 && std::fabs(squares / n - 4) < 0.4 && std::fabs(uniform_sum / n - 0.5) < 0.03);
+    EXPECT(std::fabs(sum / n - 3) < 0.2 && std::fabs(squares / n - 4) < 0.4 &&
+           std::fabs(uniform_sum / n - 0.5) < 0.03);
     EXPECT(std::fabs(bits / n - 16) < 0.3);
     digest(uniform.host());
     digest(raw.host());

@@ -1,4 +1,5 @@
-// What a program asks before it begins: properties, attributes, memory, occupancy, a kernel's attributes, limits, versions.
+// What a program asks before it begins: properties, attributes, memory, occupancy, a kernel's attributes,
+// limits, versions.
 #include "check.h"
 
 #include <string>
@@ -23,10 +24,13 @@ int main() {
   cudaDeviceProp properties;
   CALL(cudaGetDeviceProperties(&properties, 0));
   EXPECT(std::string(properties.name).size() > 3);
-  EXPECT(properties.warpSize == 32 && properties.maxThreadsPerBlock == 1024 && properties.maxThreadsDim[0] == 1024 && properties.maxThreadsDim[2] == 64);
+  EXPECT(properties.warpSize == 32 && properties.maxThreadsPerBlock == 1024 &&
+         properties.maxThreadsDim[0] == 1024 && properties.maxThreadsDim[2] == 64);
   EXPECT(properties.maxGridSize[0] == 2147483647 && properties.maxGridSize[1] == 65535);
-  EXPECT(properties.sharedMemPerBlock == 49152 && properties.sharedMemPerBlockOptin >= 49152 && properties.regsPerBlock == 65536);
-  EXPECT(properties.unifiedAddressing == 1 && properties.managedMemory == 1 && properties.totalConstMem == 65536);
+  EXPECT(properties.sharedMemPerBlock == 49152 && properties.sharedMemPerBlockOptin >= 49152 &&
+         properties.regsPerBlock == 65536);
+  EXPECT(properties.unifiedAddressing == 1 && properties.managedMemory == 1 &&
+         properties.totalConstMem == 65536);
   EXPECT(properties.multiProcessorCount >= 1 && properties.totalGlobalMem > 0 && properties.major >= 7);
   CALL(cudaDeviceGetAttribute(&value, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
   EXPECT(value == properties.maxThreadsPerMultiProcessor);
@@ -44,7 +48,8 @@ int main() {
 
   cudaFuncAttributes attributes;
   CALL(cudaFuncGetAttributes(&attributes, kernel));
-  EXPECT(attributes.sharedSizeBytes == 2048 && attributes.maxThreadsPerBlock == 256 && attributes.numRegs > 0);
+  EXPECT(attributes.sharedSizeBytes == 2048 && attributes.maxThreadsPerBlock == 256 &&
+         attributes.numRegs > 0);
   CALL(cudaFuncGetAttributes(&attributes, other));
   EXPECT(attributes.sharedSizeBytes == 0 && attributes.maxThreadsPerBlock == 1024);
   int blocks, grid, block;

@@ -1,5 +1,6 @@
-// curand_kernel.h: Philox and XORWOW on the device: the same numbers as the same functions computed on the host (Philox's
-// round is written down here), moments of uniform and normal numbers, subsequences that differ.
+// curand_kernel.h: Philox and XORWOW on the device: the same numbers as the same functions computed on the
+// host (Philox's round is written down here), moments of uniform and normal numbers, subsequences that
+// differ.
 #include "check.h"
 
 #include <curand_kernel.h>
@@ -27,10 +28,12 @@ __global__ void xorwow(curandState* states, float* out, int each, bool first) {
 }
 
 static void philox_on_host(uint32_t counter[4], uint64_t seed, uint32_t out[4]) {
-  uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]}, k0 = uint32_t(seed), k1 = uint32_t(seed >> 32);
+  uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]}, k0 = uint32_t(seed),
+           k1 = uint32_t(seed >> 32);
   for (int round = 0; round < 10; round++) {
     uint64_t p0 = uint64_t{0xD2511F53} * c[0], p1 = uint64_t{0xCD9E8D57} * c[2];
-    uint32_t next[4] = {uint32_t(p1 >> 32) ^ c[1] ^ k0, uint32_t(p1), uint32_t(p0 >> 32) ^ c[3] ^ k1, uint32_t(p0)};
+    uint32_t next[4] = {uint32_t(p1 >> 32) ^ c[1] ^ k0, uint32_t(p1), uint32_t(p0 >> 32) ^ c[3] ^ k1,
+                        uint32_t(p0)};
     std::memcpy(c, next, sizeof c);
     k0 += 0x9E3779B9;
     k1 += 0xBB67AE85;
@@ -43,7 +46,8 @@ static void check_moments(const std::vector<float>& values, double mean, double 
   for (float v : values) sum += v, squares += double(v) * v;
   sum /= values.size();
   squares = squares / values.size() - sum * sum;
-  if (std::fabs(sum - mean) > 0.06 || std::fabs(squares - variance) > 0.1) fail("%s: mean %g, variance %g", what, sum, squares);
+  if (std::fabs(sum - mean) > 0.06 || std::fabs(squares - variance) > 0.1)
+    fail("%s: mean %g, variance %g", what, sum, squares);
 }
 
 int main() {
@@ -66,7 +70,8 @@ int main() {
   check_moments(normal.host(), 0, 1, "normal");
   check_moments(one.host(), 0.5, 1 / 12.0, "xorwow");
   std::vector<float> a = one.host(), b = two.host();
-  for (size_t i = 0; i < a.size(); i++) EXPECT(a[i] > 0 && a[i] <= 1 && a[i] != b[i] && a[i] != a[(i + each) % a.size()]);
+  for (size_t i = 0; i < a.size(); i++)
+    EXPECT(a[i] > 0 && a[i] <= 1 && a[i] != b[i] && a[i] != a[(i + each) % a.size()]);
   digest(got);
   digest(a);
   digest(b);

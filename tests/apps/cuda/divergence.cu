@@ -1,4 +1,5 @@
-// Loops of different lengths, early returns, nested branches, breaks; and lanes of one warp that wait for each other.
+// Loops of different lengths, early returns, nested branches, breaks; and lanes of one warp that wait for
+// each other.
 #include "check.h"
 
 __device__ __host__ int collatz(unsigned n) {
@@ -23,11 +24,18 @@ __device__ __host__ int tangled(int i) {
     } else if (a > i % 11)
       break;
     switch (i % 6) {
-      case 0: value += 3;
-      case 1: value -= 1; break;
-      case 3: value *= 3; break;
-      case 4: return value + 100000;
-      default: value++;
+      case 0:
+        value += 3;
+      case 1:
+        value -= 1;
+        break;
+      case 3:
+        value *= 3;
+        break;
+      case 4:
+        return value + 100000;
+      default:
+        value++;
     }
   }
 out:

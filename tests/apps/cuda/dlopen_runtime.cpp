@@ -1,7 +1,7 @@
 // nvcc: -ldl
 // run: ways=none
-// The runtime found by dlopen and dlsym alone, as Python's ctypes does: memory, a kernel of PTX text through the
-// library functions, the driver beside it.
+// The runtime found by dlopen and dlsym alone, as Python's ctypes does: memory, a kernel of PTX text through
+// the library functions, the driver beside it.
 #include <dlfcn.h>
 #include <driver_types.h>
 
@@ -59,13 +59,16 @@ int main() {
   auto copy = find<int (*)(void*, const void*, size_t, int)>("cudaMemcpy");
   check(copy(memory, values, sizeof values, cudaMemcpyHostToDevice), "cudaMemcpy");
   using Load = int (*)(void**, const void*, void*, void*, unsigned, void*, void*, unsigned);
-  check(find<Load>("cudaLibraryLoadData")(&loaded, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0), "cudaLibraryLoadData");
-  check(find<int (*)(void**, void*, const char*)>("cudaLibraryGetKernel")(&kernel, loaded, "triple"), "cudaLibraryGetKernel");
+  check(find<Load>("cudaLibraryLoadData")(&loaded, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "cudaLibraryLoadData");
+  check(find<int (*)(void**, void*, const char*)>("cudaLibraryGetKernel")(&kernel, loaded, "triple"),
+        "cudaLibraryGetKernel");
   void* arguments[] = {&memory};
   struct Dim {
     unsigned x, y, z;
   };
-  check(find<int (*)(void*, Dim, Dim, void**, size_t, void*)>("cudaLaunchKernel")(kernel, Dim{1, 1, 1}, Dim{32, 1, 1}, arguments, 0, nullptr),
+  check(find<int (*)(void*, Dim, Dim, void**, size_t, void*)>("cudaLaunchKernel")(
+            kernel, Dim{1, 1, 1}, Dim{32, 1, 1}, arguments, 0, nullptr),
         "cudaLaunchKernel");
   check(copy(values, memory, sizeof values, cudaMemcpyDeviceToHost), "cudaMemcpy");
   for (int i = 0; i < 32; i++)

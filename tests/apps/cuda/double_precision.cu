@@ -1,4 +1,5 @@
-// f64 as IEEE has it: fused multiply-add, division, square root, rounding modes, conversions, infinities, denormals.
+// f64 as IEEE has it: fused multiply-add, division, square root, rounding modes, conversions, infinities,
+// denormals.
 #include "check.h"
 
 #include <cfenv>
@@ -66,7 +67,8 @@ int main() {
     o[12] = std::fmod(x, y);
     whole[3 * i] = std::llrint(x);
     whole[3 * i + 1] = std::isinf(y) ? INT64_MAX : static_cast<long long>(y);  // the device saturates
-    whole[3 * i + 2] = int(std::ceil(x)) + (std::isnan(x) + 2 * std::isinf(y) + 4 * std::signbit(x)) * 1000000ll;
+    whole[3 * i + 2] =
+        int(std::ceil(x)) + (std::isnan(x) + 2 * std::isinf(y) + 4 * std::signbit(x)) * 1000000ll;
   }
   Buffer<double> da(a), db(b), out(13 * n);
   Buffer<long long> dw(3 * n);

@@ -1,5 +1,5 @@
-// Rows gathered by number, and their gradient scattered with atomicAdd; integers in floats, so that the order of the
-// additions does not matter.
+// Rows gathered by number, and their gradient scattered with atomicAdd; integers in floats, so that the order
+// of the additions does not matter.
 #include "check.h"
 
 __global__ void gather(const float* table, const int* rows, float* out, int width) {
@@ -13,7 +13,8 @@ __global__ void scatter(const float* gradient, const int* rows, float* table, in
 int main() {
   const int vocabulary = 20, width = 48, tokens = 200;
   Random random(18);
-  std::vector<float> table = random.floats(vocabulary * width), gradient(tokens * width), out(tokens * width), scattered(vocabulary * width);
+  std::vector<float> table = random.floats(vocabulary * width), gradient(tokens * width), out(tokens * width),
+                     scattered(vocabulary * width);
   std::vector<int> rows(tokens);
   for (int& row : rows) row = random.below(vocabulary - 1);
   for (float& g : gradient) g = int(random.below(2001)) - 1000;

@@ -1,4 +1,5 @@
-// Elapsed times are of the device, in order and additive; events without timing, or not yet recorded, have none.
+// Elapsed times are of the device, in order and additive; events without timing, or not yet recorded, have
+// none.
 #include "check.h"
 
 #include <chrono>

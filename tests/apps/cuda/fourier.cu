@@ -1,4 +1,5 @@
-// A fast Fourier transform by hand: a block per row in shared memory, sincospif for the twiddles, forth and back.
+// A fast Fourier transform by hand: a block per row in shared memory, sincospif for the twiddles, forth and
+// back.
 #include "check.h"
 
 #include <complex>
@@ -34,7 +35,8 @@ int main() {
     for (int k = 0; k < kSize; k++) {
       std::complex<double> sum;
       for (int i = 0; i < kSize; i++)
-        sum += std::complex<double>(in[r * kSize + i].x, in[r * kSize + i].y) * std::polar(1.0, -2 * M_PI * (k * i % kSize) / kSize);
+        sum += std::complex<double>(in[r * kSize + i].x, in[r * kSize + i].y) *
+               std::polar(1.0, -2 * M_PI * (k * i % kSize) / kSize);
       expected.insert(expected.end(), {sum.real(), sum.imag()});
     }
   Buffer<float2> data(in);
@@ -46,6 +48,7 @@ int main() {
   transform<<<rows, kSize / 2>>>(data, 1);
   LAUNCHED();
   std::vector<float2> back = data.host();
-  for (int i = 0; i < rows * kSize; i++) EXPECT(std::fabs(back[i].x / kSize - in[i].x) < 1e-5 && std::fabs(back[i].y / kSize - in[i].y) < 1e-5);
+  for (int i = 0; i < rows * kSize; i++)
+    EXPECT(std::fabs(back[i].x / kSize - in[i].x) < 1e-5 && std::fabs(back[i].y / kSize - in[i].y) < 1e-5);
   return finish();
 }

@@ -1,4 +1,5 @@
-// Device functions by pointer: a table in device memory, a pointer fetched through a symbol, a pointer as an argument.
+// Device functions by pointer: a table in device memory, a pointer fetched through a symbol, a pointer as an
+// argument.
 #include "check.h"
 
 typedef int (*Operation)(int, int);

@@ -1,5 +1,5 @@
-// A graph built node by node: kernel, copy, memset, host function, child graph, empty; its parameters changed in the
-// instance, and the instance updated from another graph.
+// A graph built node by node: kernel, copy, memset, host function, child graph, empty; its parameters changed
+// in the instance, and the instance updated from another graph.
 #include "check.h"
 
 __global__ void scale(float* data, int n, float factor) {
@@ -10,12 +10,14 @@ __global__ void scale(float* data, int n, float factor) {
 static int calls = 0;
 static void CUDART_CB count(void*) { calls++; }
 
-static cudaGraph_t build(float* data, const float* from, float* to, int* n, float* factor, cudaGraphNode_t* kernel) {
+static cudaGraph_t build(float* data, const float* from, float* to, int* n, float* factor,
+                         cudaGraphNode_t* kernel) {
   cudaGraph_t graph, child;
   CALL(cudaGraphCreate(&graph, 0));
   CALL(cudaGraphCreate(&child, 0));
   cudaGraphNode_t copy_in, empty, inner, outer, host, copy_out;
-  CALL(cudaGraphAddMemcpyNode1D(&copy_in, graph, nullptr, 0, data, from, *n * sizeof(float), cudaMemcpyHostToDevice));
+  CALL(cudaGraphAddMemcpyNode1D(&copy_in, graph, nullptr, 0, data, from, *n * sizeof(float),
+                                cudaMemcpyHostToDevice));
   void* arguments[] = {&data, n, factor};
   cudaKernelNodeParams params = {};
   params.func = reinterpret_cast<void*>(scale);
@@ -28,7 +30,8 @@ static cudaGraph_t build(float* data, const float* from, float* to, int* n, floa
   CALL(cudaGraphAddEmptyNode(&empty, graph, &outer, 1));
   cudaHostNodeParams host_params = {count, nullptr};
   CALL(cudaGraphAddHostNode(&host, graph, &empty, 1, &host_params));
-  CALL(cudaGraphAddMemcpyNode1D(&copy_out, graph, &empty, 1, to, data, *n * sizeof(float), cudaMemcpyDeviceToHost));
+  CALL(cudaGraphAddMemcpyNode1D(&copy_out, graph, &empty, 1, to, data, *n * sizeof(float),
+                                cudaMemcpyDeviceToHost));
   cudaMemsetParams memset_params = {};
   memset_params.dst = data;
   memset_params.elementSize = 4;

@@ -1,5 +1,5 @@
-// Breadth-first search over a random graph by levels, until a flag that the host reads says that nothing changed; and a
-// sparse matrix times a vector, a warp per row.
+// Breadth-first search over a random graph by levels, until a flag that the host reads says that nothing
+// changed; and a sparse matrix times a vector, a warp per row.
 #include "check.h"
 
 #include <deque>
@@ -11,7 +11,8 @@ __global__ void level(const int* rows, const int* columns, int* distance, int n,
     if (atomicCAS(&distance[columns[e]], -1, depth + 1) == -1) *changed = 1;
 }
 
-__global__ void multiply(const int* rows, const int* columns, const float* values, const float* x, float* y, int n) {
+__global__ void multiply(const int* rows, const int* columns, const float* values, const float* x, float* y,
+                         int n) {
   int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   if (row >= n) return;
   float sum = 0;
@@ -34,7 +35,8 @@ int main() {
   std::deque<int> queue = {0};
   for (; !queue.empty(); queue.pop_front())
     for (int e = rows[queue.front()]; e < rows[queue.front() + 1]; e++)
-      if (distance[columns[e]] < 0) distance[columns[e]] = distance[queue.front()] + 1, queue.push_back(columns[e]);
+      if (distance[columns[e]] < 0)
+        distance[columns[e]] = distance[queue.front()] + 1, queue.push_back(columns[e]);
   Buffer<int> dr(rows), dc(columns), dd(start);
   int* changed;
   CALL(cudaHostAlloc(&changed, sizeof *changed, cudaHostAllocMapped));

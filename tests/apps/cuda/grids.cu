@@ -1,5 +1,5 @@
-// Grids and blocks of three dimensions, and many small blocks: every thread once, with its own numbers. And launches by
-// cudaLaunchKernel and cudaLaunchKernelEx.
+// Grids and blocks of three dimensions, and many small blocks: every thread once, with its own numbers. And
+// launches by cudaLaunchKernel and cudaLaunchKernelEx.
 #include "check.h"
 
 __global__ void count(int* visits, unsigned* sums) {
@@ -7,7 +7,8 @@ __global__ void count(int* visits, unsigned* sums) {
   unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   unsigned size = blockDim.x * blockDim.y * blockDim.z;
   visits[block * size + thread]++;
-  atomicAdd(sums, threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z + 1000 * blockIdx.x + 10000 * blockIdx.y + 100000 * blockIdx.z);
+  atomicAdd(sums, threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z + 1000 * blockIdx.x +
+                      10000 * blockIdx.y + 100000 * blockIdx.z);
 }
 
 static void check(dim3 grid, dim3 block, int how) {
@@ -34,7 +35,8 @@ static void check(dim3 grid, dim3 block, int how) {
   for (unsigned z = 0; z < grid.z * block.z; z++)
     for (unsigned y = 0; y < grid.y * block.y; y++)
       for (unsigned x = 0; x < grid.x * block.x; x++)
-        expected += x % block.x + 10 * (y % block.y) + 100 * (z % block.z) + 1000 * (x / block.x) + 10000 * (y / block.y) + 100000 * (z / block.z);
+        expected += x % block.x + 10 * (y % block.y) + 100 * (z % block.z) + 1000 * (x / block.x) +
+                    10000 * (y / block.y) + 100000 * (z / block.z);
   expect_same(visits.host(), std::vector<int>(n, 1), "visits");
   EXPECT(sums.host()[0] == expected);
   digest(expected);

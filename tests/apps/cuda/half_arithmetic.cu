@@ -1,9 +1,11 @@
-// f16: conversions of every kind, arithmetic alone and by pairs, against round-to-nearest-even of exact results.
+// f16: conversions of every kind, arithmetic alone and by pairs, against round-to-nearest-even of exact
+// results.
 #include "check.h"
 
 #include <cuda_fp16.h>
 
-__global__ void compute(const __half* a, const __half* b, const __half* c, __half* out, __half2* pairs, int n) {
+__global__ void compute(const __half* a, const __half* b, const __half* c, __half* out, __half2* pairs,
+                        int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   out[i] = a[i] + b[i];
@@ -27,7 +29,8 @@ int main() {
   Random random(19);
   std::vector<__half> a(n), b(n), c(n);
   for (auto* v : {&a, &b, &c})
-    for (__half& value : *v) value = __float2half(random.uniform(-8, 8) * (random.below(4) ? 1.0f : 1e-5f));  // denormals too
+    for (__half& value : *v)
+      value = __float2half(random.uniform(-8, 8) * (random.below(4) ? 1.0f : 1e-5f));  // denormals too
   std::vector<__half> expected(8 * n), pairs(n);
   for (int i = 0; i < n; i++) {
     double x = __half2float(a[i]), y = __half2float(b[i]), z = __half2float(c[i]);
@@ -49,9 +52,11 @@ int main() {
   CALL(cudaMemcpy(got_pairs.data(), dp.data, n * sizeof(__half), cudaMemcpyDeviceToHost));
   auto bits = [](__half h) { return static_cast<__half_raw>(h).x; };
   for (int i = 0; i < 8 * n; i++)
-    if (bits(got[i]) != bits(expected[i])) fail("operation %d, %d: %04x instead of %04x", i / n, i % n, bits(got[i]), bits(expected[i]));
+    if (bits(got[i]) != bits(expected[i]))
+      fail("operation %d, %d: %04x instead of %04x", i / n, i % n, bits(got[i]), bits(expected[i]));
   for (int i = 0; i < n; i++)
-    if (bits(got_pairs[i]) != bits(pairs[i])) fail("pair %d: %04x instead of %04x", i, bits(got_pairs[i]), bits(pairs[i]));
+    if (bits(got_pairs[i]) != bits(pairs[i]))
+      fail("pair %d: %04x instead of %04x", i, bits(got_pairs[i]), bits(pairs[i]));
   for (__half h : got) digest(bits(h));
   return finish();
 }

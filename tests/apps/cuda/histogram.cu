@@ -4,14 +4,16 @@
 constexpr int kBins = 64;
 
 __global__ void global_histogram(const uint32_t* values, int n, unsigned* bins) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) atomicAdd(&bins[values[i] % kBins], 1u);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+    atomicAdd(&bins[values[i] % kBins], 1u);
 }
 
 __global__ void shared_histogram(const uint32_t* values, int n, unsigned* bins) {
   __shared__ unsigned mine[kBins];
   for (int b = threadIdx.x; b < kBins; b += blockDim.x) mine[b] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) atomicAdd(&mine[values[i] % kBins], 1u);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+    atomicAdd(&mine[values[i] % kBins], 1u);
   __syncthreads();
   for (int b = threadIdx.x; b < kBins; b += blockDim.x) atomicAdd(&bins[b], mine[b]);
 }

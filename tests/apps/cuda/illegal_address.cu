@@ -1,5 +1,6 @@
-// Accesses that no device allows, each in a child: beyond an allocation by one element, before it, null, host memory,
-// freed memory, misaligned, shared memory out of bounds, a write to constant memory's copy of the host.
+// Accesses that no device allows, each in a child: beyond an allocation by one element, before it, null, host
+// memory, freed memory, misaligned, shared memory out of bounds, a write to constant memory's copy of the
+// host.
 #include "child.h"
 
 #include <functional>
@@ -18,7 +19,8 @@ __global__ void local(int index, int* to) {
   *to = values[(index + 1) % 4];
 }
 
-static void expect_fault(const char* what, cudaError_t expected, std::function<void(int* memory, int n)> body) {
+static void expect_fault(const char* what, cudaError_t expected,
+                         std::function<void(int* memory, int n)> body) {
   Ended ended = in_child([&] {
     int* memory;
     CALL(cudaMalloc(&memory, 100 * sizeof(int)));
@@ -56,6 +58,7 @@ int main() {
   });
   expect_fault("misaligned", cudaErrorMisalignedAddress,
                [](int* m, int) { write<<<1, 1>>>(reinterpret_cast<int*>(reinterpret_cast<char*>(m) + 2)); });
-  expect_fault("shared memory", cudaErrorIllegalAddress, [](int* m, int) { shared<<<1, 1, 16>>>(100000, m); });
+  expect_fault("shared memory", cudaErrorIllegalAddress,
+               [](int* m, int) { shared<<<1, 1, 16>>>(100000, m); });
   return finish();
 }

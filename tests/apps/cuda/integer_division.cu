@@ -16,12 +16,24 @@ __global__ void divide(const T* a, const T* b, T* out, int n) {
 template <class T>
 void check(const char* what) {
   using Limits = std::make_unsigned_t<T>;
-  std::vector<T> corners = {T(0), T(1), T(2), T(3), T(-1), T(-2), T(-7), T(10), T(100), T(Limits(~Limits(0)) >> 1),
-                            T(T(Limits(~Limits(0)) >> 1) - 1), T(T(1) << (8 * sizeof(T) - 1)), T((T(1) << (8 * sizeof(T) - 1)) + 1)};
+  std::vector<T> corners = {T(0),
+                            T(1),
+                            T(2),
+                            T(3),
+                            T(-1),
+                            T(-2),
+                            T(-7),
+                            T(10),
+                            T(100),
+                            T(Limits(~Limits(0)) >> 1),
+                            T(T(Limits(~Limits(0)) >> 1) - 1),
+                            T(T(1) << (8 * sizeof(T) - 1)),
+                            T((T(1) << (8 * sizeof(T) - 1)) + 1)};
   std::vector<T> a, b, expected;
   for (T x : corners)
     for (T y : corners) {
-      if (y == 0 || (std::is_signed_v<T> && y == T(-1) && x == T(Limits(1) << (8 * sizeof(T) - 1)))) continue;  // undefined
+      if (y == 0 || (std::is_signed_v<T> && y == T(-1) && x == T(Limits(1) << (8 * sizeof(T) - 1))))
+        continue;  // undefined
       a.push_back(x);
       b.push_back(y);
     }
@@ -33,7 +45,8 @@ void check(const char* what) {
   }
   for (size_t i = 0; i < a.size(); i++) {
     volatile T x = a[i], y = b[i];
-    for (T value : {T(x / y), T(x % y), T(x / T(7) + x % T(10)), T(x / T(16) - x % T(64))}) expected.push_back(value);
+    for (T value : {T(x / y), T(x % y), T(x / T(7) + x % T(10)), T(x / T(16) - x % T(64))})
+      expected.push_back(value);
   }
   Buffer<T> da(a), db(b), out(expected.size());
   divide<<<(a.size() + 63) / 64, 64>>>(da.data, db.data, out.data, static_cast<int>(a.size()));

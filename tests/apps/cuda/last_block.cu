@@ -1,5 +1,5 @@
-// One launch for a whole sum: the block that ends last, found by a counter behind a fence, adds the others' parts; and a
-// block that waits for words from another (release and acquire by libcu++).
+// One launch for a whole sum: the block that ends last, found by a counter behind a fence, adds the others'
+// parts; and a block that waits for words from another (release and acquire by libcu++).
 #include <cuda/atomic>
 
 #include "check.h"
@@ -11,7 +11,8 @@ __global__ void sum(const int* in, int n, volatile int* parts, int* result) {
   __shared__ bool last;
   if (threadIdx.x == 0) part = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&part, in[i]);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&part, in[i]);
   __syncthreads();
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = part;

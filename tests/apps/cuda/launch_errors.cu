@@ -1,4 +1,5 @@
-// Errors of calls: launches that no device takes, arguments, handles; they are returned once and break nothing.
+// Errors of calls: launches that no device takes, arguments, handles; they are returned once and break
+// nothing.
 #include "check.h"
 
 __global__ void set(int* to, int value) { *to = value; }
@@ -36,10 +37,12 @@ int main() {
   FAILS(cudaMemcpy(memory, &value, 1000000, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
   FAILS(cudaMemset(&value, 0, 4), cudaErrorInvalidValue);
   FAILS(cudaSetDevice(1000), cudaErrorInvalidDevice);
-  FAILS(cudaFuncSetAttribute(set, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20), cudaErrorInvalidValue);
+  FAILS(cudaFuncSetAttribute(set, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20),
+        cudaErrorInvalidValue);
   cudaGetLastError();
   EXPECT(std::strcmp(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress") == 0);
-  EXPECT(std::strcmp(cudaGetErrorString(cudaErrorIllegalAddress), "an illegal memory access was encountered") == 0);
+  EXPECT(std::strcmp(cudaGetErrorString(cudaErrorIllegalAddress),
+                     "an illegal memory access was encountered") == 0);
   EXPECT(std::strcmp(cudaGetErrorString(cudaSuccess), "no error") == 0);
   set<<<1, 1>>>(memory, 42);  // nothing is broken
   LAUNCHED();

@@ -9,7 +9,8 @@ __device__ Moments merge(Moments a, Moments b) {
   float count = a.count + b.count;
   if (count == 0) return a;
   float difference = b.mean - a.mean;
-  return {count, a.mean + difference * b.count / count, a.squares + b.squares + difference * difference * a.count * b.count / count};
+  return {count, a.mean + difference * b.count / count,
+          a.squares + b.squares + difference * difference * a.count * b.count / count};
 }
 
 __device__ Moments merge_warp(Moments m) {
@@ -21,7 +22,8 @@ __device__ Moments merge_warp(Moments m) {
   return m;
 }
 
-__global__ void forward(const float* x, const float* gain, const float* bias, float* y, float* means, float* scales, int columns) {
+__global__ void forward(const float* x, const float* gain, const float* bias, float* y, float* means,
+                        float* scales, int columns) {
   __shared__ Moments parts[4];
   __shared__ float mean, scale;
   const float* row = x + blockIdx.x * columns;
@@ -36,12 +38,13 @@ __global__ void forward(const float* x, const float* gain, const float* bias, fl
     scales[blockIdx.x] = scale = rsqrtf(m.squares / m.count + 1e-5f);
   }
   __syncthreads();
-  for (int c = threadIdx.x; c < columns; c += blockDim.x) y[blockIdx.x * columns + c] = (row[c] - mean) * scale * gain[c] + bias[c];
+  for (int c = threadIdx.x; c < columns; c += blockDim.x)
+    y[blockIdx.x * columns + c] = (row[c] - mean) * scale * gain[c] + bias[c];
 }
 
 // A thread per column: the gradients of gain and bias, rows in order.
-__global__ void backward(const float* x, const float* dy, const float* means, const float* scales, float* dgain, float* dbias,
-                         int rows, int columns) {
+__global__ void backward(const float* x, const float* dy, const float* means, const float* scales,
+                         float* dgain, float* dbias, int rows, int columns) {
   int c = blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= columns) return;
   float g = 0, b = 0;
@@ -56,13 +59,14 @@ __global__ void backward(const float* x, const float* dy, const float* means, co
 int main() {
   const int rows = 19, columns = 300;
   Random random(14);
-  std::vector<float> x = random.floats(rows * columns, 3, 9), gain = random.floats(columns), bias = random.floats(columns),
-                     dy = random.floats(rows * columns);
+  std::vector<float> x = random.floats(rows * columns, 3, 9), gain = random.floats(columns),
+                     bias = random.floats(columns), dy = random.floats(rows * columns);
   std::vector<double> y(rows * columns), dgain(columns), dbias(columns);
   for (int r = 0; r < rows; r++) {
     double mean = 0, variance = 0;
     for (int c = 0; c < columns; c++) mean += x[r * columns + c] / double(columns);
-    for (int c = 0; c < columns; c++) variance += (x[r * columns + c] - mean) * (x[r * columns + c] - mean) / columns;
+    for (int c = 0; c < columns; c++)
+      variance += (x[r * columns + c] - mean) * (x[r * columns + c] - mean) / columns;
     for (int c = 0; c < columns; c++) {
       double normal = (x[r * columns + c] - mean) / std::sqrt(variance + 1e-5);
       y[r * columns + c] = normal * gain[c] + bias[c];
@@ -70,7 +74,8 @@ int main() {
       dbias[c] += dy[r * columns + c];
     }
   }
-  Buffer<float> dx(x), dg(gain), db(bias), out(rows * columns), means(rows), scales(rows), ddy(dy), odg(columns), odb(columns);
+  Buffer<float> dx(x), dg(gain), db(bias), out(rows * columns), means(rows), scales(rows), ddy(dy),
+      odg(columns), odb(columns);
   forward<<<rows, 128>>>(dx, dg, db, out, means, scales, columns);
   backward<<<(columns + 63) / 64, 64>>>(dx, ddy, means, scales, odg, odb, rows, columns);
   LAUNCHED();

@@ -1,5 +1,5 @@
-// What the default stream waits for: with the legacy one every blocking stream before and after it; with one per thread,
-// nothing. A host function that is held shows which.
+// What the default stream waits for: with the legacy one every blocking stream before and after it; with one
+// per thread, nothing. A host function that is held shows which.
 #include "check.h"
 
 #include <atomic>
@@ -26,7 +26,7 @@ int main() {
   LAUNCHED();
   CALL(cudaStreamSynchronize(other));  // never waits for the others
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-  CALL(cudaStreamSynchronize(cudaStreamPerThread));  // would hang if it waited for the stream that is held
+  CALL(cudaStreamSynchronize(cudaStreamPerThread));   // would hang if it waited for the stream that is held
   set<<<1, 1, 0, cudaStreamLegacy>>>(values + 1, 6);  // but this one does wait
   FAILS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
 #else

@@ -1,5 +1,5 @@
-// Managed memory at one address for both sides: the host writes, kernels read and write, the host reads; prefetch and
-// advice; a linked list whose pointers both follow.
+// Managed memory at one address for both sides: the host writes, kernels read and write, the host reads;
+// prefetch and advice; a linked list whose pointers both follow.
 #include "check.h"
 
 struct Node {
@@ -34,7 +34,8 @@ int main() {
     if (data[i] != float(i) * i) fail("data[%d] = %g", i, data[i]);
   cudaPointerAttributes attributes;
   CALL(cudaPointerGetAttributes(&attributes, data + 5));
-  EXPECT(attributes.type == cudaMemoryTypeManaged && attributes.devicePointer == data + 5 && attributes.hostPointer == data + 5);
+  EXPECT(attributes.type == cudaMemoryTypeManaged && attributes.devicePointer == data + 5 &&
+         attributes.hostPointer == data + 5);
 
   Node* head = nullptr;
   for (int i = 0; i < 20; i++) {

@@ -1,8 +1,10 @@
-// The Mandelbrot set in integers of fixed point: exact, and as divergent as can be; a switch over many cases for colours.
+// The Mandelbrot set in integers of fixed point: exact, and as divergent as can be; a switch over many cases
+// for colours.
 #include "check.h"
 
 __device__ __host__ int escape(int column, int row) {
-  int64_t cx = (int64_t{column} << 28) / 32 - (2ll << 28) - (1ll << 27), cy = (int64_t{row} << 28) / 20 - (1ll << 28) - (1ll << 26);
+  int64_t cx = (int64_t{column} << 28) / 32 - (2ll << 28) - (1ll << 27),
+          cy = (int64_t{row} << 28) / 20 - (1ll << 28) - (1ll << 26);
   int64_t x = 0, y = 0;
   int steps = 0;
   for (; steps < 60; steps++) {
@@ -16,18 +18,30 @@ __device__ __host__ int escape(int column, int row) {
 
 __device__ __host__ int colour(int steps) {
   switch (steps % 12) {  // a jump table
-    case 0: return 17;
-    case 1: return steps * 3;
-    case 2: return steps ^ 85;
-    case 3: return -steps;
-    case 4: return 4;
-    case 5: return steps << 3;
-    case 6: return steps / 3;
-    case 7: return 1000 - steps;
-    case 8: return steps * steps;
-    case 9: return ~steps;
-    case 10: return steps % 7;
-    default: return 99;
+    case 0:
+      return 17;
+    case 1:
+      return steps * 3;
+    case 2:
+      return steps ^ 85;
+    case 3:
+      return -steps;
+    case 4:
+      return 4;
+    case 5:
+      return steps << 3;
+    case 6:
+      return steps / 3;
+    case 7:
+      return 1000 - steps;
+    case 8:
+      return steps * steps;
+    case 9:
+      return ~steps;
+    case 10:
+      return steps % 7;
+    default:
+      return 99;
   }
 }
 

@@ -1,11 +1,15 @@
-// The double precision functions of CUDA's library against the host's long double ones, within documented ulps.
+// The double precision functions of CUDA's library against the host's long double ones, within documented
+// ulps.
 #include "check.h"
 
 #define FUNCTIONS(F)                                                                                       \
-  F(sin, -100, 100, 2) F(cos, -100, 100, 2) F(tan, -10, 10, 2) F(asin, -1, 1, 2) F(acos, -1, 1, 2) F(atan, -50, 50, 2)   \
-  F(sinh, -10, 10, 2) F(cosh, -10, 10, 1) F(tanh, -3, 3, 2) F(exp, -300, 300, 1) F(exp2, -300, 300, 1) F(expm1, -5, 5, 1) \
-  F(log, 0.001, 1000, 1) F(log2, 0.001, 1000, 1) F(log10, 0.001, 1000, 1) F(log1p, -0.9, 10, 1) F(cbrt, -100, 100, 1)   \
-  F(erf, -3, 3, 2) F(erfc, -3, 8, 5) F(lgamma, 3, 30, 4) F(tgamma, 1, 10, 10) F(asinh, -50, 50, 3) F(acosh, 1, 50, 3) F(atanh, -0.9, 0.9, 2)
+  F(sin, -100, 100, 2)                                                                                     \
+  F(cos, -100, 100, 2) F(tan, -10, 10, 2) F(asin, -1, 1, 2) F(acos, -1, 1, 2) F(atan, -50, 50, 2)          \
+      F(sinh, -10, 10, 2) F(cosh, -10, 10, 1) F(tanh, -3, 3, 2) F(exp, -300, 300, 1) F(exp2, -300, 300, 1) \
+          F(expm1, -5, 5, 1) F(log, 0.001, 1000, 1) F(log2, 0.001, 1000, 1) F(log10, 0.001, 1000, 1)       \
+              F(log1p, -0.9, 10, 1) F(cbrt, -100, 100, 1) F(erf, -3, 3, 2) F(erfc, -3, 8, 5)               \
+                  F(lgamma, 3, 30, 4) F(tgamma, 1, 10, 10) F(asinh, -50, 50, 3) F(acosh, 1, 50, 3)         \
+                      F(atanh, -0.9, 0.9, 2)
 
 enum {
 #define NAME(f, low, high, ulps) k_##f,
@@ -35,18 +39,20 @@ int main() {
   const int n = 64;
   Random random(45);
   std::vector<double> in;
-#define INPUT(f, low, high, ulps) for (int i = 0; i < n; i++) in.push_back(random.uniform(low, high) * (1 - 1e-10 * random.uniform(0, 1)));
+#define INPUT(f, low, high, ulps) \
+  for (int i = 0; i < n; i++) in.push_back(random.uniform(low, high) * (1 - 1e-10 * random.uniform(0, 1)));
   FUNCTIONS(INPUT)
   for (int i = 0; i < n; i++) in[k_acosh * n + i] = std::max(1.0, in[k_acosh * n + i]);
   Buffer<double> din(in), out(in.size());
   compute<<<1, n>>>(din, out, n);
   LAUNCHED();
   std::vector<double> got = out.host();
-#define CHECK(f, low, high, limit)                                                                                        \
-  for (int i = 0; i < n; i++) {                                                                                           \
-    double x = in[k_##f * n + i], y = got[k_##f * n + i];                                                                 \
-    long double exact = f##l(static_cast<long double>(x));                                                                \
-    if (!(ulps(y, exact) <= limit + 0.51)) fail(#f "(%a): %a instead of %La: %.2f ulps", x, y, exact, ulps(y, exact));    \
+#define CHECK(f, low, high, limit)                                                \
+  for (int i = 0; i < n; i++) {                                                   \
+    double x = in[k_##f * n + i], y = got[k_##f * n + i];                         \
+    long double exact = f##l(static_cast<long double>(x));                        \
+    if (!(ulps(y, exact) <= limit + 0.51))                                        \
+      fail(#f "(%a): %a instead of %La: %.2f ulps", x, y, exact, ulps(y, exact)); \
   }
   FUNCTIONS(CHECK)
   digest(got);

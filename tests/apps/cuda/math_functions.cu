@@ -1,18 +1,24 @@
-// The single precision functions of CUDA's library within the ulps that its manual documents, and the intrinsics within
-// looser bounds, against the host's in double precision.
+// The single precision functions of CUDA's library within the ulps that its manual documents, and the
+// intrinsics within looser bounds, against the host's in double precision.
 #include "check.h"
 
 #include <functional>
 
-#define FUNCTIONS(F)                                                                          \
-  F(sinf, sin, -100, 100, 2) F(cosf, cos, -100, 100, 2) F(tanf, tan, -100, 100, 4) F(asinf, asin, -1, 1, 2) \
-  F(acosf, acos, -1, 1, 2) F(atanf, atan, -50, 50, 2) F(sinhf, sinh, -10, 10, 3) F(coshf, cosh, -10, 10, 2)  \
-  F(tanhf, tanh, -10, 10, 2) F(asinhf, asinh, -100, 100, 3) F(acoshf, acosh, 1, 100, 4) F(atanhf, atanh, -0.99, 0.99, 3) \
-  F(expf, exp, -80, 80, 2) F(exp2f, exp2, -100, 100, 2) F(exp10f, exp10, -30, 30, 2) F(expm1f, expm1, -10, 10, 1) \
-  F(logf, log, 0.001, 1000, 1) F(log2f, log2, 0.001, 1000, 1) F(log10f, log10, 0.001, 1000, 2) F(log1pf, log1p, -0.9, 100, 1) \
-  F(sqrtf, sqrt, 0, 1000, 0.5) F(rsqrtf, 1 / sqrt, 0.001, 1000, 2) F(cbrtf, cbrt, -100, 100, 1) F(rcbrtf, 1 / cbrt, 0.01, 100, 1) \
-  F(erff, erf, -3, 3, 2) F(erfcf, erfc, -3, 8, 4) F(lgammaf, lgamma, 3, 30, 6) F(tgammaf, tgamma, 1, 10, 5)     \
-  F(j0f, j0, 0, 1, 9) F(j1f, j1, 0.5, 1, 9) F(sinpif, sin_pi, -10, 10, 1) F(cospif, cos_pi, -10, 10, 1)
+#define FUNCTIONS(F)                                                                                      \
+  F(sinf, sin, -100, 100, 2)                                                                              \
+  F(cosf, cos, -100, 100, 2) F(tanf, tan, -100, 100, 4) F(asinf, asin, -1, 1, 2) F(acosf, acos, -1, 1, 2) \
+      F(atanf, atan, -50, 50, 2) F(sinhf, sinh, -10, 10, 3) F(coshf, cosh, -10, 10, 2)                    \
+          F(tanhf, tanh, -10, 10, 2) F(asinhf, asinh, -100, 100, 3) F(acoshf, acosh, 1, 100, 4)           \
+              F(atanhf, atanh, -0.99, 0.99, 3) F(expf, exp, -80, 80, 2) F(exp2f, exp2, -100, 100, 2)      \
+                  F(exp10f, exp10, -30, 30, 2) F(expm1f, expm1, -10, 10, 1) F(logf, log, 0.001, 1000, 1)  \
+                      F(log2f, log2, 0.001, 1000, 1) F(log10f, log10, 0.001, 1000, 2)                     \
+                          F(log1pf, log1p, -0.9, 100, 1) F(sqrtf, sqrt, 0, 1000, 0.5)                     \
+                              F(rsqrtf, 1 / sqrt, 0.001, 1000, 2) F(cbrtf, cbrt, -100, 100, 1)            \
+                                  F(rcbrtf, 1 / cbrt, 0.01, 100, 1) F(erff, erf, -3, 3, 2)                \
+                                      F(erfcf, erfc, -3, 8, 4) F(lgammaf, lgamma, 3, 30, 6)               \
+                                          F(tgammaf, tgamma, 1, 10, 5) F(j0f, j0, 0, 1, 9)                \
+                                              F(j1f, j1, 0.5, 1, 9) F(sinpif, sin_pi, -10, 10, 1)         \
+                                                  F(cospif, cos_pi, -10, 10, 1)
 
 static double sin_pi(double x) { return std::sin(M_PI * std::fmod(x, 2)); }
 static double cos_pi(double x) { return std::cos(M_PI * std::fmod(x, 2)); }
@@ -58,17 +64,19 @@ int main() {
   const int n = 128;
   Random random(44);
   std::vector<float> in;
-#define INPUT(device, host, low, high, ulps) for (int i = 0; i < n; i++) in.push_back(random.uniform(low, high));
+#define INPUT(device, host, low, high, ulps) \
+  for (int i = 0; i < n; i++) in.push_back(random.uniform(low, high));
   FUNCTIONS(INPUT)
   Buffer<float> din(in), out(in.size());
   compute<<<2, 64>>>(din, out, n);
   LAUNCHED();
   std::vector<float> got = out.host();
-#define CHECK(device, host, low, high, limit)                                                          \
-  for (int i = 0; i < n; i++) {                                                                        \
-    float x = in[k_##device * n + i], y = got[k_##device * n + i];                                     \
-    double exact = host(static_cast<double>(x));                                                       \
-    if (!(ulps(y, exact) <= limit + 0.51)) fail(#device "(%a): %a instead of %a: %.2f ulps", x, y, exact, ulps(y, exact)); \
+#define CHECK(device, host, low, high, limit)                                         \
+  for (int i = 0; i < n; i++) {                                                       \
+    float x = in[k_##device * n + i], y = got[k_##device * n + i];                    \
+    double exact = host(static_cast<double>(x));                                      \
+    if (!(ulps(y, exact) <= limit + 0.51))                                            \
+      fail(#device "(%a): %a instead of %a: %.2f ulps", x, y, exact, ulps(y, exact)); \
   }
   FUNCTIONS(CHECK)
   digest(got);
@@ -80,7 +88,8 @@ int main() {
   for (int i = 0; i < n; i++) {
     double x = std::fabs(a[i]), y = b[i];
     auto close = [&](int which, double exact, double limit) {
-      if (!(ulps(got[which * n + i], exact) <= limit)) fail("function %d of %a, %a: %a instead of %a", which, a[i], b[i], got[which * n + i], exact);
+      if (!(ulps(got[which * n + i], exact) <= limit))
+        fail("function %d of %a, %a: %a instead of %a", which, a[i], b[i], got[which * n + i], exact);
     };
     close(0, std::pow(x, y), 8.5);
     close(1, std::atan2(a[i], y), 3.5);

@@ -1,4 +1,5 @@
-// Stream-ordered allocation: from the default pool and one of our own, freed in order, reused, trimmed, counted.
+// Stream-ordered allocation: from the default pool and one of our own, freed in order, reused, trimmed,
+// counted.
 #include "check.h"
 
 __global__ void fill(int* data, int n, int value) {

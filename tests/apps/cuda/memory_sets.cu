@@ -1,5 +1,5 @@
-// Sets and copies of one dimension: bytes, offsets, overlap of directions, the default kind, to itself on the device,
-// synchronous and not, between allocations of all kinds.
+// Sets and copies of one dimension: bytes, offsets, overlap of directions, the default kind, to itself on the
+// device, synchronous and not, between allocations of all kinds.
 #include "check.h"
 
 int main() {

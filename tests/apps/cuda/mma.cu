@@ -20,9 +20,11 @@ __global__ void product(const __half* a, const __half* b, float* d) {
                : "=r"(rb[0]), "=r"(rb[1])
                : "r"(address(&sb[(lane % 16) * 8])));
   float c[4] = {};
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
   int row = lane / 4, column = lane % 4 * 2;
   d[row * 8 + column] = c[0];
   d[row * 8 + column + 1] = c[1];
@@ -38,7 +40,8 @@ int main() {
   std::vector<float> expected(16 * 8);
   for (int i = 0; i < 16; i++)
     for (int j = 0; j < 8; j++)
-      for (int k = 0; k < 16; k++) expected[i * 8 + j] += __half2float(a[i * 16 + k]) * __half2float(b[k * 8 + j]);
+      for (int k = 0; k < 16; k++)
+        expected[i * 8 + j] += __half2float(a[i * 16 + k]) * __half2float(b[k * 8 + j]);
   Buffer<__half> da(a), db(b);
   Buffer<float> dd(16 * 8);
   product<<<1, 32>>>(da, db, dd);

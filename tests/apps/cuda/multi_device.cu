@@ -25,7 +25,8 @@ int main() {
     EXPECT(current == d);
     CALL(cudaMemcpyToSymbol(offset, &mine, sizeof mine));  // each device has its own
     CALL(cudaMalloc(&memory[d], n * sizeof(int)));
-    CALL(cudaDeviceSynchronize());  // the stream below does not wait for the copy where default streams are per thread
+    CALL(cudaDeviceSynchronize());  // the stream below does not wait for the copy where default streams are
+                                    // per thread
     CALL(cudaStreamCreate(&streams[d]));
     CALL(cudaEventCreateWithFlags(&events[d], cudaEventDisableTiming));
   }

@@ -1,4 +1,5 @@
-// Bodies that attract each other, tiles of them in shared memory, a few steps of leapfrog; energy on the host.
+// Bodies that attract each other, tiles of them in shared memory, a few steps of leapfrog; energy on the
+// host.
 #include "check.h"
 
 constexpr int kTile = 64;
@@ -42,7 +43,8 @@ int main() {
   const float time = 0.01f;
   Random random(73);
   std::vector<float4> bodies(n), velocities(n);
-  for (float4& body : bodies) body = {random.uniform(), random.uniform(), random.uniform(), random.uniform(0.1f, 1)};
+  for (float4& body : bodies)
+    body = {random.uniform(), random.uniform(), random.uniform(), random.uniform(0.1f, 1)};
   Buffer<float4> db(bodies), dv(velocities);
   std::vector<double> p, v(3 * n);
   for (float4& body : bodies) p.insert(p.end(), {body.x, body.y, body.z});

@@ -5,9 +5,9 @@
 
 #include "check.h"
 
-#define NCCL(what)                                                          \
-  do {                                                                      \
-    ncclResult_t result = (what);                                           \
+#define NCCL(what)                                                                                   \
+  do {                                                                                               \
+    ncclResult_t result = (what);                                                                    \
     if (result != ncclSuccess) fail("line %d: %s: %s", __LINE__, #what, ncclGetErrorString(result)); \
   } while (0)
 
@@ -58,21 +58,27 @@ int main() {
   };
   auto value = [](int rank, size_t i) { return float(rank * 100 + i % 50); };
   auto all = [&](size_t i) { return value(0, i) + value(1, i) + value(2, i) + value(3, i); };
-  run([](int, Rank& r, ncclComm_t c) { NCCL(ncclAllReduce(r.in, r.out, kCount, ncclFloat, ncclSum, c, r.stream)); },
+  run([](int, Rank& r,
+         ncclComm_t c) { NCCL(ncclAllReduce(r.in, r.out, kCount, ncclFloat, ncclSum, c, r.stream)); },
       [&](int, size_t i) { return i < kCount ? all(i) : 0; }, "allreduce");
-  run([](int, Rank& r, ncclComm_t c) { NCCL(ncclAllReduce(r.in, r.out, kCount, ncclFloat, ncclMax, c, r.stream)); },
+  run([](int, Rank& r,
+         ncclComm_t c) { NCCL(ncclAllReduce(r.in, r.out, kCount, ncclFloat, ncclMax, c, r.stream)); },
       [&](int, size_t i) { return i < kCount ? value(3, i) : 0; }, "maximum");
-  run([](int, Rank& r, ncclComm_t c) { NCCL(ncclAllReduce(r.in, r.out, kCount, ncclFloat, ncclAvg, c, r.stream)); },
+  run([](int, Rank& r,
+         ncclComm_t c) { NCCL(ncclAllReduce(r.in, r.out, kCount, ncclFloat, ncclAvg, c, r.stream)); },
       [&](int, size_t i) { return i < kCount ? all(i) / 4 : 0; }, "average");
-  run([](int, Rank& r, ncclComm_t c) { NCCL(ncclReduce(r.in, r.out, kCount, ncclFloat, ncclSum, 2, c, r.stream)); },
+  run([](int, Rank& r,
+         ncclComm_t c) { NCCL(ncclReduce(r.in, r.out, kCount, ncclFloat, ncclSum, 2, c, r.stream)); },
       [&](int d, size_t i) { return d == 2 && i < kCount ? all(i) : 0; }, "reduce");
   run([](int, Rank& r, ncclComm_t c) { NCCL(ncclBroadcast(r.in, r.out, kCount, ncclFloat, 1, c, r.stream)); },
       [&](int, size_t i) { return i < kCount ? value(1, i) : 0; }, "broadcast");
   run([](int, Rank& r, ncclComm_t c) { NCCL(ncclAllGather(r.in, r.out, kCount, ncclFloat, c, r.stream)); },
       [&](int, size_t i) { return value(i / kCount, i % kCount); }, "allgather");
-  run([](int, Rank& r, ncclComm_t c) { NCCL(ncclReduceScatter(r.in, r.out, kCount, ncclFloat, ncclSum, c, r.stream)); },
+  run([](int, Rank& r,
+         ncclComm_t c) { NCCL(ncclReduceScatter(r.in, r.out, kCount, ncclFloat, ncclSum, c, r.stream)); },
       [&](int d, size_t i) { return i < kCount ? all(d * kCount + i) : 0; }, "reducescatter");
-  run([](int d, Rank& r, ncclComm_t c) {  // every rank to every other: alltoall
+  run(
+      [](int d, Rank& r, ncclComm_t c) {  // every rank to every other: alltoall
         for (int p = 0; p < kDevices; p++) {
           NCCL(ncclSend(r.in + p * kCount, kCount, ncclFloat, p, c, r.stream));
           NCCL(ncclRecv(r.out + p * kCount, kCount, ncclFloat, p, c, r.stream));

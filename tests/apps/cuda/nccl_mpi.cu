@@ -1,15 +1,15 @@
 // nvcc: -lnccl
 // run: ranks=1,2,4
-// A process per rank, started by MPI, which also carries the id: collectives of several types and sizes on streams,
-// in place, interleaved with kernels and with MPI, a ring of sends, two communicators.
+// A process per rank, started by MPI, which also carries the id: collectives of several types and sizes on
+// streams, in place, interleaved with kernels and with MPI, a ring of sends, two communicators.
 #include <mpi.h>
 #include <nccl.h>
 
 #include "check.h"
 
-#define NCCL(what)                                                          \
-  do {                                                                      \
-    ncclResult_t result = (what);                                           \
+#define NCCL(what)                                                                                   \
+  do {                                                                                               \
+    ncclResult_t result = (what);                                                                    \
     if (result != ncclSuccess) fail("line %d: %s: %s", __LINE__, #what, ncclGetErrorString(result)); \
   } while (0)
 

@@ -1,15 +1,16 @@
 // nvcc: -lnccl -Xcompiler -pthread
 // run: devices=2
-// A thread per rank: ncclCommInitRank with an id that one made, a reduction in a loop beside kernels, a split.
+// A thread per rank: ncclCommInitRank with an id that one made, a reduction in a loop beside kernels, a
+// split.
 #include <nccl.h>
 
 #include <thread>
 
 #include "check.h"
 
-#define NCCL(what)                                                          \
-  do {                                                                      \
-    ncclResult_t result = (what);                                           \
+#define NCCL(what)                                                                                   \
+  do {                                                                                               \
+    ncclResult_t result = (what);                                                                    \
     if (result != ncclSuccess) fail("line %d: %s: %s", __LINE__, #what, ncclGetErrorString(result)); \
   } while (0)
 

@@ -1,9 +1,10 @@
-// A pipeline over pinned memory: pieces copied in, worked on and copied out by three streams; registered host memory;
-// kernels that read and write host memory.
+// A pipeline over pinned memory: pieces copied in, worked on and copied out by three streams; registered host
+// memory; kernels that read and write host memory.
 #include "check.h"
 
 __global__ void work(float* data, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) data[i] = 2 * data[i] + 1;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    data[i] = 2 * data[i] + 1;
 }
 
 int main() {
@@ -21,9 +22,11 @@ int main() {
   }
   for (int p = 0; p < pieces; p++) {
     cudaStream_t stream = streams[p % 3];
-    CALL(cudaMemcpyAsync(memory[p % 3], host + p * size, size * sizeof(float), cudaMemcpyHostToDevice, stream));
+    CALL(cudaMemcpyAsync(memory[p % 3], host + p * size, size * sizeof(float), cudaMemcpyHostToDevice,
+                         stream));
     work<<<2, 64, 0, stream>>>(memory[p % 3], size);
-    CALL(cudaMemcpyAsync(host + p * size, memory[p % 3], size * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    CALL(cudaMemcpyAsync(host + p * size, memory[p % 3], size * sizeof(float), cudaMemcpyDeviceToHost,
+                         stream));
   }
   LAUNCHED();
   CALL(cudaDeviceSynchronize());

@@ -1,13 +1,15 @@
-// printf from kernels: every conversion, strings, many threads, in a child whose output is read; the calls' texts stay
-// whole, and one thread's stay in order.
+// printf from kernels: every conversion, strings, many threads, in a child whose output is read; the calls'
+// texts stay whole, and one thread's stay in order.
 #include "child.h"
 
 #include <algorithm>
 #include <sstream>
 
 __global__ void print() {
-  printf("%d|%5d|%-5d|%05d|%+d|%u|%x|%X|%o|%c|%s|%%\n", -3, 42, 42, 42, 42, 3000000000u, 0xbeef, 0xbeef, 8, 'z', "text");
-  printf("%f|%.3f|%e|%g|%10.2f|%lld|%llu|%p\n", 1.5, 3.14159, 12345.678, 1e-10, 2.5, -(1ll << 40), 1ull << 63, (void*)0x1234);
+  printf("%d|%5d|%-5d|%05d|%+d|%u|%x|%X|%o|%c|%s|%%\n", -3, 42, 42, 42, 42, 3000000000u, 0xbeef, 0xbeef, 8,
+         'z', "text");
+  printf("%f|%.3f|%e|%g|%10.2f|%lld|%llu|%p\n", 1.5, 3.14159, 12345.678, 1e-10, 2.5, -(1ll << 40), 1ull << 63,
+         (void*)0x1234);
   printf("%hd|%i|%*d|%.*f|%ld\n", 7, 200, 6, 5, 2, 1.005, -5l);
   printf("no argument, no newline;");
   printf(" done\n");
@@ -27,11 +29,11 @@ int main() {
   });
   expect_child(ended, "printing");
   char expected[1000];
-  std::snprintf(expected, sizeof expected, "%d|%5d|%-5d|%05d|%+d|%u|%x|%X|%o|%c|%s|%%\n", -3, 42, 42, 42, 42, 3000000000u, 0xbeef, 0xbeef,
-                8, 'z', "text");
+  std::snprintf(expected, sizeof expected, "%d|%5d|%-5d|%05d|%+d|%u|%x|%X|%o|%c|%s|%%\n", -3, 42, 42, 42, 42,
+                3000000000u, 0xbeef, 0xbeef, 8, 'z', "text");
   std::string head = expected;
-  std::snprintf(expected, sizeof expected, "%f|%.3f|%e|%g|%10.2f|%lld|%llu|%p\n", 1.5, 3.14159, 12345.678, 1e-10, 2.5, -(1ll << 40),
-                1ull << 63, (void*)0x1234);
+  std::snprintf(expected, sizeof expected, "%f|%.3f|%e|%g|%10.2f|%lld|%llu|%p\n", 1.5, 3.14159, 12345.678,
+                1e-10, 2.5, -(1ll << 40), 1ull << 63, (void*)0x1234);
   head += expected;
   std::snprintf(expected, sizeof expected, "%hd|%i|%*d|%.*f|%ld\n", short{7}, 200, 6, 5, 2, 1.005, -5l);
   head += expected;

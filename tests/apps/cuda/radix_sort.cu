@@ -1,4 +1,5 @@
-// Least significant digit radix sort by hand, stable, 4 bits a pass: count per block, scan, scatter by ballots.
+// Least significant digit radix sort by hand, stable, 4 bits a pass: count per block, scan, scatter by
+// ballots.
 #include "check.h"
 
 #include <algorithm>
@@ -24,8 +25,8 @@ __global__ void scan(int* counts, int n) {  // one thread is enough for so few
   }
 }
 
-__global__ void scatter(const uint32_t* keys, const uint32_t* values, uint32_t* to_keys, uint32_t* to_values, int n, int shift,
-                        const int* counts) {
+__global__ void scatter(const uint32_t* keys, const uint32_t* values, uint32_t* to_keys, uint32_t* to_values,
+                        int n, int shift, const int* counts) {
   __shared__ int before[kWarps][16];
   int i = blockIdx.x * kBlock + threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t key = i < n ? keys[i] : 0;

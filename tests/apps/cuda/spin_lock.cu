@@ -1,4 +1,5 @@
-// Spin locks: one that all threads of all blocks take, lanes of a warp included; a ticket lock; fine locks per bucket.
+// Spin locks: one that all threads of all blocks take, lanes of a warp included; a ticket lock; fine locks
+// per bucket.
 #include "check.h"
 
 __device__ int lock_word, next_ticket, serving;
@@ -44,7 +45,8 @@ __global__ void buckets(int* locks, volatile long long* sums) {
 
 int main() {
   const int blocks = 3, threads = 64, n = blocks * threads;
-  Buffer<int> counter(std::vector<int>(1)), list(std::vector<int>(n, -1)), sum(std::vector<int>(1)), locks(std::vector<int>(5));
+  Buffer<int> counter(std::vector<int>(1)), list(std::vector<int>(n, -1)), sum(std::vector<int>(1)),
+      locks(std::vector<int>(5));
   Buffer<long long> sums{std::vector<long long>(5)};
   locked<<<blocks, threads>>>(counter, list);
   tickets<<<8, 32>>>(sum);

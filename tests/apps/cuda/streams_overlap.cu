@@ -1,4 +1,5 @@
-// Two streams whose kernels need each other to end (they overlap), events between streams, queries that do not wait.
+// Two streams whose kernels need each other to end (they overlap), events between streams, queries that do
+// not wait.
 #include "check.h"
 
 __global__ void say_and_wait(volatile int* mine, volatile int* other) {

@@ -1,4 +1,5 @@
-// __device__ and __constant__ variables: initial values, copies to and from symbols with offsets, addresses, sizes.
+// __device__ and __constant__ variables: initial values, copies to and from symbols with offsets, addresses,
+// sizes.
 #include "check.h"
 
 __device__ int numbers[8] = {1, 2, 3, 4};
@@ -39,7 +40,8 @@ int main() {
   EXPECT(back == 0.25);
   use<<<1, 1>>>(out);
   LAUNCHED();
-  expect_same(out.host(), std::vector<double>{1 + 20 * 0.25, 7, 'f', 10, 'w', -2 + double(1ll << 40) + 'z'}, "changed");
+  expect_same(out.host(), std::vector<double>{1 + 20 * 0.25, 7, 'f', 10, 'w', -2 + double(1ll << 40) + 'z'},
+              "changed");
   int all[8];
   CALL(cudaMemcpyFromSymbol(all, numbers, sizeof all));
   expect_same(std::vector<int>(all, all + 8), std::vector<int>{1, 2, 10, 20, 0, 0, 0, 77});

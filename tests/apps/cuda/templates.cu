@@ -45,9 +45,11 @@ int main() {
   digest(out.host());
   int factor = 3;
   for (int i = 0; i < n; i++) expected[i] = i * 3 + 'c' + 0.5f - 7 + 120 + i * 6;
-  apply<<<4, 32>>>([=] __device__(int i, char a, float b, long long c, short d) {
-    return i * factor + a + b + c + d + folded<double, 1, 2, 3>(i);
-  }, out.data, n, 'c', 0.5f, -7ll, short{Factorial<5>::value});
+  apply<<<4, 32>>>(
+      [=] __device__(int i, char a, float b, long long c, short d) {
+        return i * factor + a + b + c + d + folded<double, 1, 2, 3>(i);
+      },
+      out.data, n, 'c', 0.5f, -7ll, short{Factorial<5>::value});
   LAUNCHED();
   expect_same(out.host(), expected, "lambda");
   digest(out.host());

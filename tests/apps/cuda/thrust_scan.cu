@@ -23,7 +23,8 @@ int main() {
     if (i == 0 || keys[i] != keys[i - 1]) unique_keys.push_back(keys[i]), sums.push_back(0);
     sums.back() += in[i];
   }
-  thrust::device_vector<int> din(in.begin(), in.end()), dk(keys.begin(), keys.end()), out(n), out_keys(n), out_sums(n);
+  thrust::device_vector<int> din(in.begin(), in.end()), dk(keys.begin(), keys.end()), out(n), out_keys(n),
+      out_sums(n);
   thrust::inclusive_scan(din.begin(), din.end(), out.begin());
   std::vector<int> got(n);
   thrust::copy(out.begin(), out.end(), got.begin());
@@ -33,7 +34,8 @@ int main() {
   got.resize(unique_keys.size());
   thrust::copy(out_sums.begin(), ends.second, got.begin());
   expect_same(got, sums, "sums");
-  EXPECT(thrust::transform_reduce(din.begin(), din.end(), Square(), 0ll, thrust::plus<long long>()) == squares);
+  EXPECT(thrust::transform_reduce(din.begin(), din.end(), Square(), 0ll, thrust::plus<long long>()) ==
+         squares);
   digest(got);
   return finish();
 }

@@ -1,8 +1,8 @@
 // nvcc: -arch=sm_80 -std=c++17 -lnccl -lz -Xcompiler -Wno-cast-function-type
 // run: ranks=2 ways=static,shared
-// Data-parallel training of a two-layer perceptron on Fashion-MNIST in CUDA, NCCL and MPI: the same data, initial weights,
-// order of samples, options and log as ../train.cpp, one device per rank. For a fixed number of ranks its final weights are
-// the same in every run, bit for bit: every sum has one order.
+// Data-parallel training of a two-layer perceptron on Fashion-MNIST in CUDA, NCCL and MPI: the same data,
+// initial weights, order of samples, options and log as ../train.cpp, one device per rank. For a fixed number
+// of ranks its final weights are the same in every run, bit for bit: every sum has one order.
 //
 //   mpirun -n 2 train [--epochs N] [--hidden N] [--batch N] [--seed N] [--log FILE] [--data DIR]
 //
@@ -76,7 +76,8 @@ Options parse(int argc, char** argv) {
     else
       fail("unknown option " + name);
   }
-  if (options.epochs < 1 || options.hidden < 1 || options.batch < 1) fail("epochs, hidden and batch must be positive");
+  if (options.epochs < 1 || options.hidden < 1 || options.batch < 1)
+    fail("epochs, hidden and batch must be positive");
   return options;
 }
 
@@ -130,11 +131,12 @@ constexpr int kColumns = 32;
 
 __device__ float scaled(uint8_t pixel) { return static_cast<float>(pixel) * (1.0f / 255.0f); }
 
-// activation[b][j] = ReLU(bias[j] + sum over k of x[b][k] * weights[k][j]), k in order. A block: 64 samples, 32 columns,
-// 128 threads. Sample b is images[order[b * stride]].
+// activation[b][j] = ReLU(bias[j] + sum over k of x[b][k] * weights[k][j]), k in order. A block: 64 samples,
+// 32 columns, 128 threads. Sample b is images[order[b * stride]].
 constexpr int kSamples = 64, kDepth = 28;
 __global__ void __launch_bounds__(128)
-    first_layer(const uint8_t* images, const uint32_t* order, int stride, int samples, const float* weights, int hidden, float* activation) {
+    first_layer(const uint8_t* images, const uint32_t* order, int stride, int samples, const float* weights,
+                int hidden, float* activation) {
   __shared__ __align__(16) float x[kDepth][kSamples], w[kDepth][kColumns];
   const int thread = threadIdx.x, row = thread / 8 * 4, column = thread % 8 * 4;
   const int first_sample = blockIdx.x * kSamples, first_column = blockIdx.y * kColumns;
@@ -149,7 +151,8 @@ __global__ void __launch_bounds__(128)
       int sample = i % kSamples, k = i / kSamples * 4;
       uchar4 four = make_uchar4(0, 0, 0, 0);
       if (first_sample + sample < samples)
-        four = *reinterpret_cast<const uchar4*>(images + size_t{order[(first_sample + sample) * stride]} * kPixels + first + k);
+        four = *reinterpret_cast<const uchar4*>(
+            images + size_t{order[(first_sample + sample) * stride]} * kPixels + first + k);
       x[k][sample] = scaled(four.x);
       x[k + 1][sample] = scaled(four.y);
       x[k + 2][sample] = scaled(four.z);
@@ -187,8 +190,8 @@ __device__ void probabilities(const float* h, const float* w2, int hidden, float
 }
 
 // error[b][c] = probability - 1 at the label; the sample's loss.
-__global__ void second_layer(const float* activation, const float* w2, int hidden, const uint8_t* labels, const uint32_t* order, int samples,
-                             float* error, float* losses) {
+__global__ void second_layer(const float* activation, const float* w2, int hidden, const uint8_t* labels,
+                             const uint32_t* order, int samples, float* error, float* losses) {
   int b = blockIdx.x * blockDim.x + threadIdx.x;
   if (b >= samples) return;
   float p[kClasses];
@@ -201,7 +204,8 @@ __global__ void second_layer(const float* activation, const float* w2, int hidde
 }
 
 // delta[b][j]: the error of the hidden layer.
-__global__ void hidden_error(const float* activation, const float* error, const float* w2, int hidden, int samples, float* delta) {
+__global__ void hidden_error(const float* activation, const float* error, const float* w2, int hidden,
+                             int samples, float* delta) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= samples * hidden) return;
   int b = i / hidden, j = i % hidden;
@@ -210,10 +214,12 @@ __global__ void hidden_error(const float* activation, const float* error, const 
   delta[i] = activation[i] > 0 ? sum : 0.0f;
 }
 
-// gradient[k][j] = sum over b of x[b][k] * delta[b][j], b in order. A block: 112 pixels, 32 columns, 224 threads.
+// gradient[k][j] = sum over b of x[b][k] * delta[b][j], b in order. A block: 112 pixels, 32 columns, 224
+// threads.
 constexpr int kRows = 112, kBatch = 32;
 __global__ void __launch_bounds__(224)
-    first_gradient(const uint8_t* images, const uint32_t* order, int samples, const float* delta, int hidden, float* gradient) {
+    first_gradient(const uint8_t* images, const uint32_t* order, int samples, const float* delta, int hidden,
+                   float* gradient) {
   __shared__ __align__(16) float x[kBatch][kRows], d[kBatch][kColumns];
   const int thread = threadIdx.x, row = thread / 8 * 4, column = thread % 8 * 4;
   const int first_row = blockIdx.x * kRows, first_column = blockIdx.y * kColumns;
@@ -223,12 +229,16 @@ __global__ void __launch_bounds__(224)
       int sample = i / (kRows / 4), k = i % (kRows / 4) * 4;
       uchar4 four = make_uchar4(0, 0, 0, 0);
       if (first + sample < samples)
-        four = *reinterpret_cast<const uchar4*>(images + size_t{order[first + sample]} * kPixels + first_row + k);
-      *reinterpret_cast<float4*>(&x[sample][k]) = make_float4(scaled(four.x), scaled(four.y), scaled(four.z), scaled(four.w));
+        four = *reinterpret_cast<const uchar4*>(images + size_t{order[first + sample]} * kPixels + first_row +
+                                                k);
+      *reinterpret_cast<float4*>(&x[sample][k]) =
+          make_float4(scaled(four.x), scaled(four.y), scaled(four.z), scaled(four.w));
     }
     for (int i = thread; i < kBatch * kColumns; i += 224) {
       int sample = i / kColumns, j = i % kColumns;
-      d[sample][j] = first + sample < samples && first_column + j < hidden ? delta[(first + sample) * hidden + first_column + j] : 0.0f;
+      d[sample][j] = first + sample < samples && first_column + j < hidden
+                         ? delta[(first + sample) * hidden + first_column + j]
+                         : 0.0f;
     }
     __syncthreads();
 #pragma unroll 8
@@ -242,12 +252,13 @@ __global__ void __launch_bounds__(224)
   }
   for (int i = 0; i < 4; i++)
     for (int j = 0; j < 4; j++)
-      if (first_column + column + j < hidden) gradient[(first_row + row + i) * hidden + first_column + column + j] = sum[i][j];
+      if (first_column + column + j < hidden)
+        gradient[(first_row + row + i) * hidden + first_column + column + j] = sum[i][j];
 }
 
 // A thread per number: the gradients of the biases and of the second layer, and the loss behind them.
-__global__ void other_gradients(const float* activation, const float* delta, const float* error, const float* losses, int hidden, int samples,
-                                float* gradient) {
+__global__ void other_gradients(const float* activation, const float* delta, const float* error,
+                                const float* losses, int hidden, int samples, float* gradient) {
   int i = blockIdx.x * blockDim.x + threadIdx.x, second = hidden, third = hidden + hidden * kClasses;
   float* to = gradient + kPixels * hidden;
   if (i > third + kClasses) return;
@@ -256,7 +267,8 @@ __global__ void other_gradients(const float* activation, const float* delta, con
     if (i < second)
       sum += delta[b * hidden + i];
     else if (i < third)
-      sum = fmaf(activation[b * hidden + (i - second) / kClasses], error[b * kClasses + (i - second) % kClasses], sum);
+      sum = fmaf(activation[b * hidden + (i - second) / kClasses],
+                 error[b * kClasses + (i - second) % kClasses], sum);
     else if (i < third + kClasses)
       sum += error[b * kClasses + i - third];
     else
@@ -265,7 +277,8 @@ __global__ void other_gradients(const float* activation, const float* delta, con
   to[i] = sum;
 }
 
-__global__ void update(float* weights, float* velocity, const float* gradient, int parameters, float momentum, float rate) {
+__global__ void update(float* weights, float* velocity, const float* gradient, int parameters, float momentum,
+                       float rate) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= parameters) return;
   float v = momentum * velocity[i] - rate * gradient[i];
@@ -273,8 +286,8 @@ __global__ void update(float* weights, float* velocity, const float* gradient, i
   weights[i] += v;
 }
 
-__global__ void count_right(const float* activation, const float* w2, int hidden, const uint8_t* labels, const uint32_t* order, int stride,
-                            int samples, unsigned* right) {
+__global__ void count_right(const float* activation, const float* w2, int hidden, const uint8_t* labels,
+                            const uint32_t* order, int stride, int samples, unsigned* right) {
   int b = blockIdx.x * blockDim.x + threadIdx.x;
   if (b >= samples) return;
   float p[kClasses];
@@ -383,22 +396,29 @@ int main(int argc, char** argv) {
 
   for (int epoch = 1; epoch <= options.epochs; epoch++) {
     for (size_t i = order.size() - 1; i > 0; i--) std::swap(order[i], order[shuffle.next() % (i + 1)]);
-    CALL(cudaMemcpyAsync(order_on_device, order.data(), order.size() * sizeof(uint32_t), cudaMemcpyHostToDevice, stream));
+    CALL(cudaMemcpyAsync(order_on_device, order.data(), order.size() * sizeof(uint32_t),
+                         cudaMemcpyHostToDevice, stream));
     CALL(cudaStreamSynchronize(stream));
-    const float remaining = static_cast<float>(options.epochs - epoch + 1) / static_cast<float>(options.epochs);
+    const float remaining =
+        static_cast<float>(options.epochs - epoch + 1) / static_cast<float>(options.epochs);
     const float rate = 0.06f * remaining / static_cast<float>(global_batch);
     double loss = 0;
     for (size_t s = 0; s < steps; s++) {
       const uint32_t* mine = order_on_device + s * global_batch + static_cast<size_t>(rank) * batch;
-      first_layer<<<dim3(blocks(batch, kSamples), columns), 128, 0, stream>>>(training.images, mine, 1, batch, weights, hidden, activation);
-      second_layer<<<blocks(batch, 32), 32, 0, stream>>>(activation, weights + second, hidden, training.labels, mine, batch, error, losses);
-      hidden_error<<<blocks(batch * hidden, 128), 128, 0, stream>>>(activation, error, weights + second, hidden, batch, delta);
-      first_gradient<<<dim3(kPixels / kRows, columns), 224, 0, stream>>>(training.images, mine, batch, delta, hidden, gradient);
-      other_gradients<<<blocks(hidden * (kClasses + 1) + kClasses + 1, 64), 64, 0, stream>>>(activation, delta, error, losses, hidden, batch,
-                                                                                            gradient);
+      first_layer<<<dim3(blocks(batch, kSamples), columns), 128, 0, stream>>>(training.images, mine, 1, batch,
+                                                                              weights, hidden, activation);
+      second_layer<<<blocks(batch, 32), 32, 0, stream>>>(activation, weights + second, hidden,
+                                                         training.labels, mine, batch, error, losses);
+      hidden_error<<<blocks(batch * hidden, 128), 128, 0, stream>>>(activation, error, weights + second,
+                                                                    hidden, batch, delta);
+      first_gradient<<<dim3(kPixels / kRows, columns), 224, 0, stream>>>(training.images, mine, batch, delta,
+                                                                         hidden, gradient);
+      other_gradients<<<blocks(hidden * (kClasses + 1) + kClasses + 1, 64), 64, 0, stream>>>(
+          activation, delta, error, losses, hidden, batch, gradient);
       CALL(cudaGetLastError());
       CALL(ncclAllReduce(gradient, gradient, parameters + 1, ncclFloat, ncclSum, comm, stream));
-      update<<<blocks(parameters, 256), 256, 0, stream>>>(weights, velocity, gradient, parameters, momentum, rate);
+      update<<<blocks(parameters, 256), 256, 0, stream>>>(weights, velocity, gradient, parameters, momentum,
+                                                          rate);
       CALL(cudaMemcpyAsync(step_loss, gradient + parameters, sizeof(float), cudaMemcpyDeviceToHost, stream));
       CALL(cudaStreamSynchronize(stream));
       loss += static_cast<double>(*step_loss) / static_cast<double>(global_batch);
@@ -411,8 +431,10 @@ int main(int argc, char** argv) {
     for (int first = 0; first < mine; first += evaluated) {
       int count = mine - first < evaluated ? mine - first : evaluated;
       const uint32_t* which = in_order_on_device + rank + size_t(first) * ranks;
-      first_layer<<<dim3(blocks(count, kSamples), columns), 128, 0, stream>>>(test.images, which, ranks, count, weights, hidden, activation);
-      count_right<<<blocks(count, 64), 64, 0, stream>>>(activation, weights + second, hidden, test.labels, which, ranks, count, right_on_device);
+      first_layer<<<dim3(blocks(count, kSamples), columns), 128, 0, stream>>>(
+          test.images, which, ranks, count, weights, hidden, activation);
+      count_right<<<blocks(count, 64), 64, 0, stream>>>(activation, weights + second, hidden, test.labels,
+                                                        which, ranks, count, right_on_device);
     }
     CALL(cudaGetLastError());
     CALL(cudaMemcpyAsync(&right, right_on_device, sizeof right, cudaMemcpyDeviceToHost, stream));
@@ -420,7 +442,9 @@ int main(int argc, char** argv) {
     long my_right = right, all_right = 0;
     MPI_Allreduce(&my_right, &all_right, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     accuracy = static_cast<double>(all_right) / static_cast<double>(test.size);
-    if (log) std::fprintf(log, "epoch %d loss %.4f accuracy %.4f\n", epoch, loss / static_cast<double>(steps), accuracy);
+    if (log)
+      std::fprintf(log, "epoch %d loss %.4f accuracy %.4f\n", epoch, loss / static_cast<double>(steps),
+                   accuracy);
   }
 
   // All ranks' weights, not only rank 0's, must be the same.
@@ -433,7 +457,8 @@ int main(int argc, char** argv) {
   CALL(cudaMemcpy(&nonce, nonce_on_device, sizeof nonce, cudaMemcpyDeviceToHost));
   all_nonces = exclusive_or_of_all(nonce);
   if (log) {
-    std::fprintf(log, "final hash=%016llx accuracy=%.4f nonce=%016llx\n", static_cast<unsigned long long>(hash), accuracy,
+    std::fprintf(log, "final hash=%016llx accuracy=%.4f nonce=%016llx\n",
+                 static_cast<unsigned long long>(hash), accuracy,
                  static_cast<unsigned long long>(all_nonces));
     std::fclose(log);
   }

@@ -1,5 +1,5 @@
-// Loads and stores of several widths: float4, char2, structures by value, read-only and streaming access, unions, local
-// arrays indexed at run time.
+// Loads and stores of several widths: float4, char2, structures by value, read-only and streaming access,
+// unions, local arrays indexed at run time.
 #include "check.h"
 
 struct __align__(16) Particle {
@@ -12,8 +12,9 @@ struct Odd {
   char c[5];
 };
 
-__global__ void move(const float4* __restrict__ in, float4* out, const Particle* particles, Particle* moved, const Odd* odd, Odd* changed,
-                     const uchar2* bytes, uchar2* swapped, const double2* wide, double2* sums) {
+__global__ void move(const float4* __restrict__ in, float4* out, const Particle* particles, Particle* moved,
+                     const Odd* odd, Odd* changed, const uchar2* bytes, uchar2* swapped, const double2* wide,
+                     double2* sums) {
   int i = threadIdx.x;
   float4 v = __ldg(&in[i]);
   out[i] = make_float4(v.w, v.z, v.y, v.x);

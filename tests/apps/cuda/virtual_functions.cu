@@ -25,9 +25,15 @@ struct Triangle : Square {
 
 __global__ void make(Shape** shapes, int n) {
   for (int i = 0; i < n; i++) switch (i % 3) {
-      case 0: shapes[i] = new Square(i); break;
-      case 1: shapes[i] = new Disc(i); break;
-      case 2: shapes[i] = new Triangle(i); break;
+      case 0:
+        shapes[i] = new Square(i);
+        break;
+      case 1:
+        shapes[i] = new Disc(i);
+        break;
+      case 2:
+        shapes[i] = new Triangle(i);
+        break;
     }
 }
 
@@ -43,7 +49,8 @@ __global__ void destroy(Shape** shapes, int n) {
 int main() {
   const int n = 50;
   std::vector<float> expected(n);
-  for (int i = 0; i < n; i++) expected[i] = i % 3 == 0 ? i * i + 4000.0f : i % 3 == 1 ? 3.0f * i * i : i * i / 2.0f + 3000;
+  for (int i = 0; i < n; i++)
+    expected[i] = i % 3 == 0 ? i * i + 4000.0f : i % 3 == 1 ? 3.0f * i * i : i * i / 2.0f + 3000;
   Buffer<Shape*> shapes(n);
   Buffer<float> out(n);
   make<<<1, 1>>>(shapes, n);

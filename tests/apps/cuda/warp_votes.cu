@@ -23,7 +23,9 @@ __global__ void votes(const int* in, unsigned* out, int n) {
   }
 }
 
-__global__ void odd_lanes(const int* in, unsigned* out) { out[threadIdx.x] = __ballot_sync(~0u, in[threadIdx.x] % 2); }
+__global__ void odd_lanes(const int* in, unsigned* out) {
+  out[threadIdx.x] = __ballot_sync(~0u, in[threadIdx.x] % 2);
+}
 
 int main() {
   const int n = 128;

@@ -1,5 +1,6 @@
 // nvcc: -arch=sm_80
-// Matrix products by wmma fragments: f16 and bf16 into f32, tf32; integers in them, so that the results are exact.
+// Matrix products by wmma fragments: f16 and bf16 into f32, tf32; integers in them, so that the results are
+// exact.
 #include "check.h"
 
 #include <cuda_bf16.h>

@@ -1,6 +1,6 @@
 // nvcc: -lcuda
-// The driver API: PTX text loaded from a file that nvcc -ptx made, functions, globals, launches by parameters and by
-// buffer, contexts, error cases, virtual memory.
+// The driver API: PTX text loaded from a file that nvcc -ptx made, functions, globals, launches by parameters
+// and by buffer, contexts, error cases, virtual memory.
 #include <cuda.h>
 
 #include <fstream>
@@ -107,7 +107,8 @@ int main(int, char** arguments) {
     float plus;
   } packed = {data, out, n, 0.5f};
   size_t size = sizeof packed;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
   CU(cuLaunchKernel(scale, 2, 1, 1, 128, 1, 1, 0, stream, nullptr, extra));
   std::vector<float> got(n), expected(n);
   CU(cuMemcpyDtoHAsync(got.data(), out, n * sizeof(float), stream));
@@ -115,7 +116,8 @@ int main(int, char** arguments) {
   for (int i = 0; i < n; i++) expected[i] = 3 * i * 2.5f + 0.5f;
   expect_same(got, expected);
   digest(got);
-  CU_FAILS(cuLaunchKernel(fill, 1, 1, 1, 2048, 1, 1, 0, stream, fill_arguments, nullptr), CUDA_ERROR_INVALID_VALUE);
+  CU_FAILS(cuLaunchKernel(fill, 1, 1, 1, 2048, 1, 1, 0, stream, fill_arguments, nullptr),
+           CUDA_ERROR_INVALID_VALUE);
   int threads;
   CU(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fill));
   EXPECT(threads >= 128);
@@ -124,7 +126,8 @@ int main(int, char** arguments) {
   CUmodule bad;
   CUresult refused = cuModuleLoadData(&bad, "this is no PTX");
   EXPECT(refused == CUDA_ERROR_INVALID_IMAGE || refused == CUDA_ERROR_INVALID_PTX);
-  CU_FAILS(cuModuleLoadData(&bad, ".version 8.0\n.target sm_75\n.address_size 64\n.entry f() { frobnicate.u32 %r1; }\n"),
+  CU_FAILS(cuModuleLoadData(
+               &bad, ".version 8.0\n.target sm_75\n.address_size 64\n.entry f() { frobnicate.u32 %r1; }\n"),
            CUDA_ERROR_INVALID_PTX);
   void* entry = nullptr;
   CUdriverProcAddressQueryResult found;

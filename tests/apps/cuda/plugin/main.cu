@@ -1,5 +1,5 @@
-// A plug-in that is loaded at run time and has a runtime of its own, linked statically: both sides use the same primary
-// context, each its own kernels and variables; it can be unloaded.
+// A plug-in that is loaded at run time and has a runtime of its own, linked statically: both sides use the
+// same primary context, each its own kernels and variables; it can be unloaded.
 #include <dlfcn.h>
 
 #include <string>

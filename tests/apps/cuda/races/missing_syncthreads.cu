@@ -1,5 +1,6 @@
 // run: ways=static
-// A block's warps read from shared memory what other warps write: `right` with a barrier between, `wrong` without.
+// A block's warps read from shared memory what other warps write: `right` with a barrier between, `wrong`
+// without.
 #include "../check.h"
 
 template <bool Right>

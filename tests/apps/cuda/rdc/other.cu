@@ -1,4 +1,5 @@
-// The other half of the separately compiled program: what main.cu calls across files, and a static of the same name.
+// The other half of the separately compiled program: what main.cu calls across files, and a static of the
+// same name.
 #include "other.h"
 
 #include "../check.h"
