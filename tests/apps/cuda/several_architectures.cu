@@ -1,6 +1,6 @@
-// nvcc: -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=[sm_80,compute_80] -gencode
-// arch=compute_90,code=compute_90 Code for several architectures: the best that the device can run is taken;
-// a kernel knows which.
+// nvcc: -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=compute_80
+// nvcc: -gencode arch=compute_90,code=compute_90
+// Code for several architectures: the best that the device can run is taken; a kernel knows which.
 #include "check.h"
 
 __global__ void which(int* out) {
