@@ -70,6 +70,27 @@ CROPDL_INLINE bool allowed(const MemoryView& view, uint64_t address, uint32_t si
   return true;
 }
 
+// A vector of up to 16 bytes is read and written as a whole, as devices do: CUB keeps a state and its value
+// in one. Both addresses are aligned to the size.
+template <class T>
+CROPDL_INLINE void move_as(void* to, const void* from) {
+  typedef T Aliased [[gnu::may_alias]];
+  *static_cast<volatile Aliased*>(to) = *static_cast<const volatile Aliased*>(from);
+}
+CROPDL_INLINE void move_whole(void* to, const void* from, uint32_t size) {
+  typedef uint64_t Two __attribute__((vector_size(16)));
+  if (size == 16 || size == 32) {
+    for (uint32_t i = 0; i < size; i += 16)
+      move_as<Two>(static_cast<std::byte*>(to) + i, static_cast<const std::byte*>(from) + i);
+  } else if (size == 8) {
+    move_as<uint64_t>(to, from);
+  } else if (size == 4) {
+    move_as<uint32_t>(to, from);
+  } else {
+    std::memcpy(to, from, size);
+  }
+}
+
 [[gnu::noinline]] void faults(WarpRun& warp, Area area, uint64_t address, uint32_t lane, uint32_t size,
                               bool write) {
   if (size > 16 && !(address & (size - 1))) {
@@ -140,8 +161,10 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
       if (!kStore && active == kAllLanes && all_equal(a) &&
           (kArea == Area::kGlobal || !(a[0] >> kWindowShift)) && !(a[0] & (size - 1)) &&
           allowed(view, a[0], size, false)) {
+        alignas(64) T whole[64 / sizeof(T)];
+        move_whole(whole, reinterpret_cast<const void*>(a[0]), size);
         for (uint32_t k = 0; k < n; ++k) {
-          R value = static_cast<R>(*reinterpret_cast<const T*>(a[0] + k * sizeof(T)));
+          R value = static_cast<R>(whole[k]);
           R* r = at<R>(warp, in.operands[k]);
           for (int l = 0; l < kLanes; ++l) r[l] = value;
         }
@@ -160,6 +183,22 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
         if (!where) return;
         a[l] = reinterpret_cast<uint64_t>(where);
       }
+    }
+    if (n > 1) {
+      for (int l = 0; l < kLanes; ++l) {
+        if (!(active >> l & 1)) continue;
+        alignas(64) T whole[64 / sizeof(T)];
+        void* m = reinterpret_cast<void*>(a[l]);
+        const bool aligned = !(a[l] & (size - 1));  // local memory need not be
+        if constexpr (kStore) {
+          for (uint32_t k = 0; k < n; ++k) whole[k] = static_cast<T>(at<R>(warp, in.operands[k])[l]);
+          aligned ? move_whole(m, whole, size) : void(std::memcpy(m, whole, size));
+        } else {
+          aligned ? move_whole(whole, m, size) : void(std::memcpy(whole, m, size));
+          for (uint32_t k = 0; k < n; ++k) at<R>(warp, in.operands[k])[l] = static_cast<R>(whole[k]);
+        }
+      }
+      return;
     }
     for (uint32_t k = 0; k < n; ++k) {
       R* r = at<R>(warp, in.operands[k]);
