@@ -27,6 +27,8 @@ namespace cropdl::blas {
 // Whether the handle lives: else CUBLAS_STATUS_NOT_INITIALIZED.
 cublasStatus_t check(cublasHandle_t handle);
 cublasStatus_t status_of(CUresult result);
+const char* name_of(cublasStatus_t status);  // CUBLAS_STATUS_…
+const char* text_of(cublasStatus_t status);  // for people
 
 // Runs work() in stream order; it returns a CUresult, and touches memory only after it has checked it.
 template <class F>
@@ -64,8 +66,8 @@ void may_write(T* pointer, size_t elements) {
 }
 
 template <class F>
-cublasStatus_t enqueue_guarded(cublasHandle_t handle, const char* name, F work) {
-  return enqueue(handle->stream, name, [work = std::move(work)]() mutable -> CUresult {
+cublasStatus_t enqueue_guarded(CUstream stream, const char* name, F work) {
+  return enqueue(stream, name, [work = std::move(work)]() mutable -> CUresult {
     try {
       work();
       return CUDA_SUCCESS;
@@ -73,6 +75,11 @@ cublasStatus_t enqueue_guarded(cublasHandle_t handle, const char* name, F work) 
       return wrong;
     }
   });
+}
+
+template <class F>
+cublasStatus_t enqueue_guarded(cublasHandle_t handle, const char* name, F work) {
+  return enqueue_guarded(handle->stream, name, std::move(work));
 }
 
 // alpha, beta …: read at the call or, in device pointer mode, when the work runs.

@@ -17,50 +17,6 @@ using arithmetic::Float8E4M3;
 using arithmetic::Float8E5M2;
 using arithmetic::Half;
 
-float load(const void* data, cudaDataType type, int64_t i) {
-  switch (type) {
-    case CUDA_R_32F:
-      return static_cast<const float*>(data)[i];
-    case CUDA_R_16F:
-      return static_cast<float>(Half::decode(static_cast<const uint16_t*>(data)[i]));
-    case CUDA_R_16BF:
-      return static_cast<float>(Brain::decode(static_cast<const uint16_t*>(data)[i]));
-    case CUDA_R_8F_E4M3:
-      return static_cast<float>(Float8E4M3::decode(static_cast<const uint8_t*>(data)[i]));
-    case CUDA_R_8F_E5M2:
-      return static_cast<float>(Float8E5M2::decode(static_cast<const uint8_t*>(data)[i]));
-    case CUDA_R_8I:
-      return static_cast<const int8_t*>(data)[i];
-    default:
-      return NAN;
-  }
-}
-
-void store(void* data, cudaDataType type, int64_t i, float value) {
-  switch (type) {
-    case CUDA_R_32F:
-      static_cast<float*>(data)[i] = value;
-      return;
-    case CUDA_R_16F:
-      static_cast<uint16_t*>(data)[i] = Half::encode(value);
-      return;
-    case CUDA_R_16BF:
-      static_cast<uint16_t*>(data)[i] = Brain::encode(value);
-      return;
-    // cuBLASLt's conversions to 8 bits saturate to the largest number.
-    case CUDA_R_8F_E4M3:
-      static_cast<uint8_t*>(data)[i] =
-          Float8E4M3::encode(std::isnan(value) ? value : std::fmin(std::fmax(value, -448.0f), 448.0f));
-      return;
-    case CUDA_R_8F_E5M2:
-      static_cast<uint8_t*>(data)[i] =
-          Float8E5M2::encode(std::isnan(value) ? value : std::fmin(std::fmax(value, -57344.0f), 57344.0f));
-      return;
-    default:
-      return;
-  }
-}
-
 bool is_widened(cudaDataType type) {
   return type == CUDA_R_16F || type == CUDA_R_16BF || type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2 ||
          type == CUDA_R_32F || type == CUDA_R_8I;
@@ -154,6 +110,49 @@ void multiply_widened(const Product& p, const void* alpha, const void* beta, Fin
 }
 
 }  // namespace
+
+float load(const void* data, cudaDataType type, int64_t i) {
+  switch (type) {
+    case CUDA_R_32F:
+      return static_cast<const float*>(data)[i];
+    case CUDA_R_16F:
+      return static_cast<float>(Half::decode(static_cast<const uint16_t*>(data)[i]));
+    case CUDA_R_16BF:
+      return static_cast<float>(Brain::decode(static_cast<const uint16_t*>(data)[i]));
+    case CUDA_R_8F_E4M3:
+      return static_cast<float>(Float8E4M3::decode(static_cast<const uint8_t*>(data)[i]));
+    case CUDA_R_8F_E5M2:
+      return static_cast<float>(Float8E5M2::decode(static_cast<const uint8_t*>(data)[i]));
+    case CUDA_R_8I:
+      return static_cast<const int8_t*>(data)[i];
+    default:
+      return NAN;
+  }
+}
+
+void store(void* data, cudaDataType type, int64_t i, float value) {
+  switch (type) {
+    case CUDA_R_32F:
+      static_cast<float*>(data)[i] = value;
+      return;
+    case CUDA_R_16F:
+      static_cast<uint16_t*>(data)[i] = Half::encode(value);
+      return;
+    case CUDA_R_16BF:
+      static_cast<uint16_t*>(data)[i] = Brain::encode(value);
+      return;
+    case CUDA_R_8F_E4M3:
+      static_cast<uint8_t*>(data)[i] =
+          Float8E4M3::encode(std::isnan(value) ? value : std::fmin(std::fmax(value, -448.0f), 448.0f));
+      return;
+    case CUDA_R_8F_E5M2:
+      static_cast<uint8_t*>(data)[i] =
+          Float8E5M2::encode(std::isnan(value) ? value : std::fmin(std::fmax(value, -57344.0f), 57344.0f));
+      return;
+    default:
+      return;
+  }
+}
 
 size_t size_of(cudaDataType type) {
   switch (type) {

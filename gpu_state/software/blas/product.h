@@ -41,6 +41,11 @@ using Finish = float (*)(void* data, float value, int64_t row, int64_t column);
 void multiply(const Product& product, const void* alpha, const void* beta, Finish finish = nullptr,
               void* data = nullptr);
 
+// One element of a type of 8, 16 or 32 bits that float holds (of 8-bit integers: load only); rounded to
+// nearest, 8-bit floats saturate to the largest number, as cuBLASLt's do.
+float load(const void* data, cudaDataType type, int64_t i);
+void store(void* data, cudaDataType type, int64_t i, float value);
+
 Operation operation_of(cublasOperation_t operation);
 inline bool is_valid(cublasOperation_t operation) {
   return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C;
