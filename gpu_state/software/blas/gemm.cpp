@@ -66,7 +66,9 @@ cublasStatus_t product(cublasHandle_t handle, const char* name, cublasOperation_
   p.d_leading = ldc;
   p.scale_type = scale_type;
   constexpr int64_t kMost = INT32_MAX;
-  if (!is_built(p) || m > kMost || n > kMost || k > kMost || lda > kMost || ldb > kMost || ldc > kMost) {
+  // Only cuBLASLt multiplies 8-bit floats.
+  if (!is_built(p) || is_eight_bit_float(a_type) || m > kMost || n > kMost || k > kMost || lda > kMost ||
+      ldb > kMost || ldc > kMost) {
     settings::say_not_built(std::string(name) + " of these types or sizes");
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }

@@ -12,7 +12,7 @@ namespace {
 using Turn = cropdl::blas::Operation;
 
 bool is_row_major(const Layout& layout) { return layout.order == CUBLASLT_ORDER_ROW; }
-bool is_eight_bit_float(uint32_t type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+bool is_eight_bit_float(uint32_t type) { return blas::is_eight_bit_float(static_cast<cudaDataType>(type)); }
 cudaDataType type_of(uint32_t type) { return static_cast<cudaDataType>(type); }
 bool same(const Layout& a, const Layout& b) {
   return a.rows == b.rows && a.columns == b.columns && a.leading == b.leading && a.stride == b.stride &&

@@ -17,10 +17,7 @@ using arithmetic::Float8E4M3;
 using arithmetic::Float8E5M2;
 using arithmetic::Half;
 
-bool is_widened(cudaDataType type) {
-  return type == CUDA_R_16F || type == CUDA_R_16BF || type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2 ||
-         type == CUDA_R_32F || type == CUDA_R_8I;
-}
+bool is_float(cudaDataType type) { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
 
 // Rows and columns as they lie in memory, before the operation.
 struct Shape {
@@ -154,6 +151,8 @@ void store(void* data, cudaDataType type, int64_t i, float value) {
   }
 }
 
+bool is_eight_bit_float(cudaDataType type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
 size_t size_of(cudaDataType type) {
   switch (type) {
     case CUDA_R_8I:
@@ -226,9 +225,13 @@ bool is_built(const Product& p) {
              p.d_type == CUDA_R_32I;
     case CUDA_R_16F:
       return all(CUDA_R_16F);
+    // cuBLAS documentation, the tables of "cublasGemmEx()" and "cublasLtMatmul()".
     case CUDA_R_32F:
-      return is_widened(p.a.type) && is_widened(p.b.type) && is_widened(p.c.type) && is_widened(p.d_type) &&
-             p.c.type != CUDA_R_8I && p.d_type != CUDA_R_8I;
+      if (is_eight_bit_float(p.a.type) || is_eight_bit_float(p.b.type))
+        return is_eight_bit_float(p.a.type) && is_eight_bit_float(p.b.type) && is_float(p.c.type) &&
+               (is_float(p.d_type) || is_eight_bit_float(p.d_type));
+      return p.a.type == p.b.type && p.c.type == p.d_type && (is_float(p.a.type) || p.a.type == CUDA_R_8I) &&
+             (p.d_type == CUDA_R_32F || (p.d_type == p.a.type && is_float(p.d_type)));
     default:
       return false;
   }

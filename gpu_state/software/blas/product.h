@@ -12,6 +12,7 @@
 namespace cropdl::blas {
 
 size_t size_of(cudaDataType type);
+bool is_eight_bit_float(cudaDataType type);
 
 struct Matrix {
   const void* data = nullptr;
