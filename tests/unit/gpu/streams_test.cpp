@@ -378,7 +378,7 @@ TEST_F(Streams, HostFunctionsRunInOrderAndMayNotCall) {
     Trace* trace;
     CUresult answer = CUDA_SUCCESS, told = CUDA_ERROR_UNKNOWN;
     CUstream stream = nullptr;
-    std::thread::id thread;
+    std::thread::id thread{};
   } seen{&trace_};
   EXPECT_CU(note(s, 1));
   EXPECT_CU(cuLaunchHostFunc(
