@@ -1,5 +1,5 @@
-// What all instruction programs share: reads the operands of every case, runs its kernel over them, writes the results. A file is
-// uint64_t after uint64_t: for each case its operands, one array after another.
+// What all instruction programs share: reads the operands of every case, runs its kernel over them, writes
+// the results. A file is uint64_t after uint64_t: for each case its operands, one array after another.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,15 @@ int run(const Case (&cases)[N], int argc, char** argv) {
   std::vector<uint64_t> buffer(4 * kInputs);
   for (const Case& one : cases) {
     size_t operands = one.operands * kInputs, results = one.results * kInputs;
-    if (std::fread(buffer.data(), sizeof(uint64_t), operands, from) != operands) return std::perror("operands"), 2;
+    if (std::fread(buffer.data(), sizeof(uint64_t), operands, from) != operands)
+      return std::perror("operands"), 2;
     check(cudaMemset(out, 0, 2 * kInputs * sizeof(uint64_t)), one.name);
     check(cudaMemcpy(in, buffer.data(), operands * sizeof(uint64_t), cudaMemcpyHostToDevice), one.name);
     one.kernel<<<(kInputs + 127) / 128, 128>>>(in, out);
     check(cudaGetLastError(), one.name);
     check(cudaMemcpy(buffer.data(), out, results * sizeof(uint64_t), cudaMemcpyDeviceToHost), one.name);
-    if (std::fwrite(buffer.data(), sizeof(uint64_t), results, to) != results) return std::perror("results"), 2;
+    if (std::fwrite(buffer.data(), sizeof(uint64_t), results, to) != results)
+      return std::perror("results"), 2;
   }
   return std::fclose(to) ? 2 : 0;
 }

@@ -79,7 +79,8 @@ struct CUlib_st {
   std::vector<std::pair<std::string, CUkernel>> kernels;
   std::mutex mutex;  // of what follows
   std::map<CUcontext, CUmodule> modules;
-  // Code that never runs: what is asked of a kernel without a context (cuKernelGetAttribute). Made on first use.
+  // Code that never runs: what is asked of a kernel without a context (cuKernelGetAttribute). Made on first
+  // use.
   std::unique_ptr<cropdl::engine::Code> contextless;
 };
 

@@ -17,8 +17,7 @@ using namespace cropdl;        // NOLINT
 using namespace cropdl::nccl;  // NOLINT
 
 #define ALSO_WITHOUT_P(name) \
-  extern "C"                 \
-      __attribute__((alias("pnccl" #name), visibility("default"))) decltype(pnccl##name) nccl##name
+  extern "C" __attribute__((alias("pnccl" #name), visibility("default"))) decltype(pnccl##name) nccl##name
 
 namespace {
 
