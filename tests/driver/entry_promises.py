@@ -458,7 +458,7 @@ def folder_table():
     """[(folder, namespace)] of docs/architecture.md, in its order, and a function that says in which row a path is."""
     with open(os.path.join(SOURCE, "docs", "architecture.md")) as f:
         table = f.read().partition("## Folders")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([a-z/]+)/` \| `?([a-z_]*)`? \|", table, re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z_/]+)/` \| `?([a-z_]*)`? \|", table, re.MULTILINE)
     expect(len(rows) > 8, f"folders in docs/architecture.md: {rows}")
 
     def row_of(path):
@@ -470,7 +470,7 @@ def folder_table():
 
 def own_sources():
     """(path from the root, text) of every source of the product."""
-    for top in ("base", "restart", "coord", "interpose"):
+    for top in ("base", "restart", "coord", "interpose", "gpu_state"):
         for directory, _, names in os.walk(os.path.join(SOURCE, top)):
             for name in names:
                 if name.endswith((".c", ".cpp", ".h", ".S", ".j2")):
@@ -545,7 +545,7 @@ def formatted():
         return
     names = subprocess.run(["git", "ls-files"], cwd=SOURCE, capture_output=True, text=True).stdout.split()
     if not names:  # an unpacked archive
-        names = [os.path.relpath(os.path.join(at, name), SOURCE) for top in ("base", "coord", "interpose", "restart", "tests")
+        names = [os.path.relpath(os.path.join(at, name), SOURCE) for top in ("base", "coord", "gpu_state", "interpose", "restart", "tests")
                  for at, _, found in os.walk(os.path.join(SOURCE, top)) for name in found]
     names = [name for name in names if name.endswith((".c", ".cpp", ".h"))]
     expect(len(names) > 300, f"only {len(names)} sources found")

@@ -7,7 +7,8 @@
 
 #include "gpu_state/software/arithmetic/half.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 // 2 to the power of x, for x that is not NaN.
 [[gnu::always_inline]] inline double power_of_two(double x) {
@@ -168,4 +169,5 @@ inline float divide_approximately(float a, float b) {
   return is_huge & is_number ? bits<float>(is_infinite ? kNaN32 : sign) : quotient;
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

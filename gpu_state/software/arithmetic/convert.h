@@ -5,7 +5,8 @@
 #include "gpu_state/software/arithmetic/floating.h"
 #include "gpu_state/software/arithmetic/integer.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 // Integer to integer. The value is cut to the type (it may lie in a wider register), converted, and extended
 // to the register that it goes to as its type says.
@@ -108,4 +109,5 @@ inline double integral_f64(double a) {
   return saturate ? saturated_to(integral<rounding>(a), true) : out(integral<rounding>(a), a);
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

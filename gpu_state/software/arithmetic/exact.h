@@ -4,7 +4,8 @@
 
 #include "gpu_state/software/arithmetic/rounding.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 // mantissa * 2^exponent, with a sign.
 struct Exact {
@@ -147,4 +148,5 @@ inline double root_exact(double a) {
   return rounded<rounding>(r);
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

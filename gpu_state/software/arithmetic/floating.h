@@ -9,7 +9,8 @@
 
 #include "gpu_state/software/arithmetic/target.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 constexpr u32 kNaN32 = 0x7fffffff;
 constexpr u64 kNaN64 = 0xfff8000000000000;
@@ -166,4 +167,5 @@ constexpr bool is(T a) {
   }
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

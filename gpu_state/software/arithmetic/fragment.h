@@ -4,7 +4,8 @@
 
 #include "gpu_state/software/arithmetic/target.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 struct Position {
   int row, column;
@@ -22,4 +23,5 @@ constexpr Position fragment_b(int packed, int lane, int r, int j) {
 // Element i of C or D.
 constexpr Position fragment_c(int lane, int i) { return {lane / 4 + (i >> 1) * 8, lane % 4 * 2 + (i & 1)}; }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

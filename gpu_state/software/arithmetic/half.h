@@ -5,7 +5,8 @@
 
 #include "gpu_state/software/arithmetic/rounding.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 template <class F>
 [[gnu::always_inline]] constexpr float widen(u16 a);
@@ -95,4 +96,5 @@ inline u32 each_half(u32 a, u32 b, u32 c) {
   return function(u16(a), u16(b), u16(c)) | u32(function(u16(a >> 16), u16(b >> 16), u16(c >> 16))) << 16;
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

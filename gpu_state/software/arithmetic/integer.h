@@ -5,7 +5,8 @@
 
 #include "gpu_state/software/arithmetic/target.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 template <class T>
 constexpr T add(T a, T b) {
@@ -259,4 +260,5 @@ constexpr Both<T, Carry> subtract_borrow(T a, T b, bool borrow) {
   return {T(difference - borrow), {bool((a < b) | (difference < T(borrow)))}};
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

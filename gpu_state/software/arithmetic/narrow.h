@@ -5,7 +5,8 @@
 #include "gpu_state/software/arithmetic/convert.h"
 #include "gpu_state/software/arithmetic/half.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 enum class Bound { kNone, kSaturate, kRelu, kFinite, kReluFinite };
 
@@ -134,4 +135,5 @@ constexpr u32 pack_bits(s32 a, s32 b, u32 c) {
   return c << (2 * width) | (u32(x) & mask) << width | (u32(y) & mask);
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

@@ -6,7 +6,8 @@
 
 #include "gpu_state/software/arithmetic/floating.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 enum class Rounding { kNearest, kZero, kDown, kUp, kAway };  // .rn .rz .rm .rp; .rna: nearest, ties away
 
@@ -160,4 +161,5 @@ template <class S>
   }
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

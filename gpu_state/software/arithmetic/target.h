@@ -12,7 +12,8 @@
 #define CROPDL_TARGET baseline
 #endif
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 using u8 = uint8_t;
 using u16 = uint16_t;
@@ -112,4 +113,5 @@ struct Carry {
   bool is_set;
 };
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic

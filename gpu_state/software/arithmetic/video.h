@@ -4,7 +4,8 @@
 
 #include "gpu_state/software/arithmetic/integer.h"
 
-namespace cropdl::arithmetic::inline CROPDL_TARGET {
+namespace cropdl::arithmetic {
+inline namespace CROPDL_TARGET {
 
 enum class Video { kAdd, kSubtract, kDifference, kLeast, kGreatest, kAverage };
 enum class Then { kNothing, kAdd, kLeast, kGreatest };
@@ -106,4 +107,5 @@ constexpr u32 video_set_word(u32 a, u32 b) {
   return video_set<32, relation, a_signed, b_signed, false>(a, b, 0);
 }
 
-}  // namespace cropdl::arithmetic::inline CROPDL_TARGET
+}  // namespace CROPDL_TARGET
+}  // namespace cropdl::arithmetic
