@@ -1,4 +1,5 @@
 // nvcc: -std=c++17
+// run: ways=static,shared
 // CUB inside a kernel: a block's load, sort, scan, reduction and store.
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_radix_sort.cuh>

@@ -1,4 +1,5 @@
 // nvcc: -std=c++17
+// run: ways=static,shared
 // CUB: radix sort, scan and reduction of a whole device.
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>

@@ -1,4 +1,5 @@
 // nvcc: -std=c++17
+// run: ways=static,shared
 // Thrust: scan, reduce_by_key and transform_reduce.
 #include <thrust/device_vector.h>
 #include <thrust/reduce.h>
