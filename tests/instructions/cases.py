@@ -338,6 +338,11 @@ def carries():
                        lambda a, b, c, m=mask, w=width: [((a + b & m) + c + (a + b >> w)) & m, ((a + b & m) + c + (a + b >> w)) >> w])  # fmt: skip
             yield Case(f"sub.cc.{kind} subc.{kind}", f"sub.cc.{kind} {{d}}, {{a}}, {{b}}; subc.{kind} {{e}}, {{c}}, {{a}};", [width] * 2,
                        [f"u{width}"] * 3, lambda a, b, c, m=mask: [a - b & m, c - a - (a < b) & m])  # fmt: skip
+            # The flag that a subtraction leaves is a carry (no borrow): nvcc's divisions of 128 bits depend on it.
+            yield Case(f"sub.cc.{kind} addc.{kind}", f"sub.cc.{kind} {{d}}, {{a}}, {{b}}; addc.{kind} {{e}}, 0, 0;", [width] * 2,
+                       [f"u{width}"] * 2, lambda a, b, m=mask: [a - b & m, int(a >= b)])  # fmt: skip
+            yield Case(f"add.cc.{kind} subc.{kind}", f"add.cc.{kind} {{d}}, {{a}}, {{b}}; subc.{kind} {{e}}, {{c}}, {{a}};", [width] * 2,
+                       [f"u{width}"] * 3, lambda a, b, c, m=mask, w=width: [a + b & m, c - a - 1 + (a + b >> w) & m])  # fmt: skip
             yield Case(f"mad.lo.cc.{kind} madc.hi.{kind}",
                        f"mad.lo.cc.{kind} {{d}}, {{a}}, {{b}}, {{c}}; madc.hi.{kind} {{e}}, {{a}}, {{b}}, 7;", [width] * 2, [kind] * 3,
                        lambda a, b, c, m=mask, w=width, k=kind: [a * b + c & m,

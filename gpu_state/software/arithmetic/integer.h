@@ -253,11 +253,11 @@ constexpr Both<T, Carry> add_carry(T a, T b, bool carry) {
   const T partial = T(a + b), sum = T(partial + carry);
   return {sum, {bool((partial < a) | (sum < partial))}};
 }
-// PTX calls borrow a carry: it is set when the subtraction borrows.
+// The carry flag of a subtraction is that of a + ~b + 1, so set where it does not borrow. PTX calls it
+// "borrow", but nvcc's own code for 128-bit divisions adds it up (sub.cc … addc) as that.
 template <class T>
-constexpr Both<T, Carry> subtract_borrow(T a, T b, bool borrow) {
-  const T difference = T(a - b);
-  return {T(difference - borrow), {bool((a < b) | (difference < T(borrow)))}};
+constexpr Both<T, Carry> subtract_carry(T a, T b, bool carry) {
+  return add_carry(a, T(~b), carry);
 }
 
 }  // namespace CROPDL_TARGET

@@ -99,9 +99,11 @@ TEST(ArithmeticInteger, CarriesMakeWiderSums) {
     check("add.cc." + t, [&](const Values& s) { return carry(UnsignedWide(s[0]) + s[1]); });
     check("addc.cc." + t, [&](const Values& s) { return carry(UnsignedWide(s[0]) + s[1] + s[2]); });
     check("addc." + t, [&](const Values& s) { return Values{carry(UnsignedWide(s[0]) + s[1] + s[2])[0]}; });
-    check("sub.cc." + t, [&](const Values& s) { return carry(UnsignedWide(s[0]) - s[1]); });
-    check("subc.cc." + t, [&](const Values& s) { return carry(UnsignedWide(s[0]) - s[1] - s[2]); });
-    check("subc." + t, [&](const Values& s) { return Values{carry(UnsignedWide(s[0]) - s[1] - s[2])[0]}; });
+    const auto inverted = [&](uint64_t v) { return UnsignedWide(cut(Wide(~v), bits)); };
+    check("sub.cc." + t, [&](const Values& s) { return carry(UnsignedWide(s[0]) + inverted(s[1]) + 1); });
+    check("subc.cc." + t, [&](const Values& s) { return carry(UnsignedWide(s[0]) + inverted(s[1]) + s[2]); });
+    check("subc." + t,
+          [&](const Values& s) { return Values{carry(UnsignedWide(s[0]) + inverted(s[1]) + s[2])[0]}; });
     for (bool is_signed : {false, true})
       for (bool high : {false, true}) {
         const std::string name = std::string(high ? "hi" : "lo");

@@ -68,15 +68,15 @@ constexpr Both<T, Carry> add_in_out(T a, T b, Carry carry) {
 }
 template <class T>
 constexpr Both<T, Carry> subtract_out(T a, T b) {
-  return subtract_borrow(a, b, false);
+  return subtract_carry(a, b, true);
 }
 template <class T>
 constexpr T subtract_in(T a, T b, Carry carry) {
-  return subtract_borrow(a, b, carry.is_set).first;
+  return subtract_carry(a, b, carry.is_set).first;
 }
 template <class T>
 constexpr Both<T, Carry> subtract_in_out(T a, T b, Carry carry) {
-  return subtract_borrow(a, b, carry.is_set);
+  return subtract_carry(a, b, carry.is_set);
 }
 // mad.cc and madc: a half of the product, then the sum with the carry. High halves depend on the sign.
 template <class T, bool high>
