@@ -127,6 +127,7 @@ def trains(mpi):
         expected, _ = read_log(place.path("cpu.log"))
         print(f"{seconds:.0f} s; {epochs}; on the CPU {expected}")
         expect(epochs[-1][1] >= 0.85, f"accuracy {epochs[-1][1]}")
+        expect(len(epochs) == len(expected) == 3, f"{len(epochs)} epochs, on the CPU {len(expected)}")
         for (loss, _), (other, _) in zip(epochs, expected):
             expect(abs(loss - other) <= 1e-4 + 1e-9, f"loss {loss}, on the CPU {other}")  # both have four digits
 

@@ -41,7 +41,7 @@ def main():
             got = [results[at + place * len(tuples) + i] for place in range(count)]
             wanted = all_wanted[i] if case.whole else case.expect(*row)
             compared += 1
-            if not all(w(g) if callable(w) else w == g for w, g in zip(wanted, got)):
+            if not all(w(g) if callable(w) else w == g for w, g in zip(wanted, got, strict=True)):
                 bad.append(f"  {case.name} {case.note}({hexadecimal(row)}) = {hexadecimal(got)}, exact: {hexadecimal(wanted)}")
         at += count * len(tuples)
         if bad:

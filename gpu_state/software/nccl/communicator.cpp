@@ -8,7 +8,6 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/software/device/library_work.h"
-#include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::nccl {
 
@@ -99,7 +98,6 @@ CUresult run_work(void* data) {
   } leave{&communicator->users};
   std::lock_guard running(communicator->running);
   if (communicator->aborted.load()) return CUDA_SUCCESS;
-  auto start = std::chrono::steady_clock::now();
   for (Call& call : work->calls) {
     if (CUresult result = check_buffers(call, *communicator)) {
       say(formatted("software GPU: NCCL: {} is given memory that the device may not access",
@@ -121,8 +119,6 @@ CUresult run_work(void* data) {
     communicator->asynchronous_error.store(ncclInvalidUsage);
     return CUDA_ERROR_LAUNCH_FAILED;
   }
-  double longer = settings::slowdown("nccl") - 1;
-  if (longer > 0) std::this_thread::sleep_for((std::chrono::steady_clock::now() - start) * longer);
   return CUDA_SUCCESS;
 }
 
@@ -272,10 +268,6 @@ ncclResult_t destroy(ncclComm* communicator, bool abort) {
 }
 
 ncclResult_t launch(ncclComm* communicator, CUstream stream, std::vector<Call> calls) {
-  if (int error = settings::injected("nccl"))
-    return failed(
-        error > 0 && error < ncclNumResults ? static_cast<ncclResult_t>(error) : ncclUnhandledCudaError,
-        "injected");
   Current current(communicator->context);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult result = cuStreamIsCapturing(stream, &capture);
