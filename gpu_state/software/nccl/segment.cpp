@@ -20,14 +20,7 @@ namespace {
 
 namespace ipc = boost::interprocess;
 
-struct Header {
-  std::atomic<uint32_t> ranks;  // of the first who came: all must mean the same communicator
-  std::atomic<uint32_t> attached;
-};
-
-constexpr size_t kHeader = 64;
-
-size_t pairs_at(int ranks) { return kHeader + sizeof(RankPart) * ranks; }
+size_t pairs_at(int ranks) { return sizeof(Header) + sizeof(RankPart) * ranks; }
 size_t slots_at(int ranks) {
   size_t end = pairs_at(ranks) + sizeof(Pair) * ranks * ranks;
   return (end + 4095) & ~size_t{4095};
@@ -60,7 +53,7 @@ Segment::Segment(int rank, int ranks, ipc::mapped_region region)
 Segment::~Segment() { leave(kFinished); }
 
 RankPart& Segment::part(int of) {
-  return reinterpret_cast<RankPart*>(static_cast<std::byte*>(region_.get_address()) + kHeader)[of];
+  return reinterpret_cast<RankPart*>(static_cast<std::byte*>(region_.get_address()) + sizeof(Header))[of];
 }
 
 Pair& Segment::pair(int from, int to) {

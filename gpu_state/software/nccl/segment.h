@@ -28,6 +28,12 @@ struct Description {
   bool operator==(const Description&) const = default;
 };
 
+// What the segment begins with; the parts of the ranks follow.
+struct alignas(64) Header {
+  std::atomic<uint32_t> ranks;     // of the first who came: all must mean the same communicator
+  std::atomic<uint32_t> attached;  // ranks whose presence is there to be read
+};
+
 struct Presence {
   std::atomic<int32_t> pid;       // 0: not there yet
   std::atomic<uint64_t> started;  // the process's start time, as pids are used again

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/interprocess/mapped_region.hpp>
+#include <boost/interprocess/shared_memory_object.hpp>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -17,6 +19,7 @@
 #include "gpu_state/software/nccl/tasks.h"
 
 namespace cropdl::nccl {
+namespace ipc = boost::interprocess;
 using arithmetic::Brain;
 using arithmetic::Float8E4M3;
 using arithmetic::Float8E5M2;
@@ -32,6 +35,12 @@ class Ranks {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < count; rank++)
       threads.emplace_back([&, rank] {
+        struct EndsTheOthers {  // they would wait for a rank that has failed
+          std::atomic<bool>* aborted;
+          ~EndsTheOthers() {
+            if (testing::Test::HasFatalFailure()) *aborted = true;
+          }
+        } ends{&aborted};
         auto segment = Segment::join(token, rank, count, 0, aborted);
         ASSERT_TRUE(static_cast<bool>(segment)) << segment.error().message;
         work(**segment, rank);
@@ -194,6 +203,17 @@ TEST(NcclTransfers, AKilledPeerIsNoticedAndAbortEndsTheWait) {
   waiting.join();
 }
 
+// The beginning of a segment whose ranks are not all there yet, as a third party sees it.
+const Header& beginning_of(const std::string& token, ipc::mapped_region* kept) {
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) try {
+      ipc::shared_memory_object object(ipc::open_only, ("cropdl-software-nccl-" + token).c_str(),
+                                       ipc::read_only);
+      *kept = ipc::mapped_region(object, ipc::read_only, 0, sizeof(Header));
+      return *static_cast<const Header*>(kept->get_address());
+    } catch (const ipc::interprocess_exception&) {  // not there yet, or still empty
+    }
+}
+
 TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
   std::string token = random_hex(16);
   std::atomic<bool> aborted{false};
@@ -203,7 +223,9 @@ TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
     _exit(0);
   }
   std::thread killer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ipc::mapped_region region;
+    const Header& header = beginning_of(token, &region);
+    while (header.attached.load() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
   });
