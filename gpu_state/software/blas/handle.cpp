@@ -30,6 +30,18 @@ cublasStatus_t check(cublasHandle_t handle) {
 using cropdl::blas::check;
 using cropdl::blas::status_of;
 
+namespace {
+
+template <class T>
+cublasStatus_t get(cublasHandle_t handle, T* into, T cublasContext::*member) {
+  if (cublasStatus_t status = check(handle)) return status;
+  if (!into) return CUBLAS_STATUS_INVALID_VALUE;
+  *into = handle->*member;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
 extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
@@ -66,20 +78,7 @@ cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
 }
 
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
-  if (!value) return CUBLAS_STATUS_INVALID_VALUE;
-  switch (type) {
-    case MAJOR_VERSION:
-      *value = CUBLAS_VER_MAJOR;
-      return CUBLAS_STATUS_SUCCESS;
-    case MINOR_VERSION:
-      *value = CUBLAS_VER_MINOR;
-      return CUBLAS_STATUS_SUCCESS;
-    case PATCH_LEVEL:
-      *value = CUBLAS_VER_PATCH;
-      return CUBLAS_STATUS_SUCCESS;
-    default:
-      return CUBLAS_STATUS_INVALID_VALUE;
-  }
+  return cropdl::blas::property_of_version(type, value);
 }
 
 size_t cublasGetCudartVersion() { return CUDA_VERSION; }
@@ -94,10 +93,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
 }
 
 cublasStatus_t cublasGetStream_v2(cublasHandle_t handle, cudaStream_t* stream) {
-  if (cublasStatus_t status = check(handle)) return status;
-  if (!stream) return CUBLAS_STATUS_INVALID_VALUE;
-  *stream = handle->stream;
-  return CUBLAS_STATUS_SUCCESS;
+  return get(handle, stream, &cublasContext::stream);
 }
 
 cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t mode) {
@@ -109,10 +105,7 @@ cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_
 }
 
 cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t* mode) {
-  if (cublasStatus_t status = check(handle)) return status;
-  if (!mode) return CUBLAS_STATUS_INVALID_VALUE;
-  *mode = handle->pointer_mode;
-  return CUBLAS_STATUS_SUCCESS;
+  return get(handle, mode, &cublasContext::pointer_mode);
 }
 
 cublasStatus_t cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t mode) {
@@ -122,10 +115,7 @@ cublasStatus_t cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t m
 }
 
 cublasStatus_t cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t* mode) {
-  if (cublasStatus_t status = check(handle)) return status;
-  if (!mode) return CUBLAS_STATUS_INVALID_VALUE;
-  *mode = handle->atomics_mode;
-  return CUBLAS_STATUS_SUCCESS;
+  return get(handle, mode, &cublasContext::atomics_mode);
 }
 
 // All that a mode allows is to compute less exactly, which is never done here.
@@ -136,10 +126,7 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
 }
 
 cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {
-  if (cublasStatus_t status = check(handle)) return status;
-  if (!mode) return CUBLAS_STATUS_INVALID_VALUE;
-  *mode = handle->math_mode;
-  return CUBLAS_STATUS_SUCCESS;
+  return get(handle, mode, &cublasContext::math_mode);
 }
 
 cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
@@ -150,10 +137,7 @@ cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
 }
 
 cublasStatus_t cublasGetSmCountTarget(cublasHandle_t handle, int* count) {
-  if (cublasStatus_t status = check(handle)) return status;
-  if (!count) return CUBLAS_STATUS_INVALID_VALUE;
-  *count = handle->multiprocessors;
-  return CUBLAS_STATUS_SUCCESS;
+  return get(handle, count, &cublasContext::multiprocessors);
 }
 
 const char* cublasGetStatusName(cublasStatus_t status) { return cropdl::blas::name_of(status); }

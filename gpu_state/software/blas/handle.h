@@ -29,6 +29,8 @@ cublasStatus_t check(cublasHandle_t handle);
 cublasStatus_t status_of(CUresult result);
 const char* name_of(cublasStatus_t status);  // CUBLAS_STATUS_…
 const char* text_of(cublasStatus_t status);  // for people
+// cuBLAS's version, part by part: cuBLASLt's is the same.
+cublasStatus_t property_of_version(libraryPropertyType type, int* value);
 
 // Runs work() in stream order; it returns a CUresult, and touches memory only after it has checked it.
 template <class F>

@@ -67,4 +67,21 @@ const char* text_of(cublasStatus_t status) {
   }
 }
 
+cublasStatus_t property_of_version(libraryPropertyType type, int* value) {
+  if (!value) return CUBLAS_STATUS_INVALID_VALUE;
+  switch (type) {
+    case MAJOR_VERSION:
+      *value = CUBLAS_VER_MAJOR;
+      return CUBLAS_STATUS_SUCCESS;
+    case MINOR_VERSION:
+      *value = CUBLAS_VER_MINOR;
+      return CUBLAS_STATUS_SUCCESS;
+    case PATCH_LEVEL:
+      *value = CUBLAS_VER_PATCH;
+      return CUBLAS_STATUS_SUCCESS;
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
 }  // namespace cropdl::blas

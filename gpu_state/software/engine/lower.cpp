@@ -414,9 +414,8 @@ Status Lowering::run() {
     if (one.space == ptx::Space::kParam) {
       add_parameter(one, false);
     } else if (one.space == ptx::Space::kLocal) {
+      // Within the frame, which begins at a multiple of 16.
       uint64_t align = std::max<uint64_t>(one.align, 1);
-      if (align > 16) align = align;  // frames begin at multiples of 16; see local_align
-      routine_.local_align = std::max(routine_.local_align, static_cast<uint32_t>(align));
       local = (local + align - 1) / align * align;
       local_[one.name] = local;
       local += one.size();

@@ -73,13 +73,11 @@ struct Processors::Body {
     return block.release();
   }
   void thread(uint32_t processor);
-  bool take(Job** job, Block** block, bool* fresh, uint32_t processor, const Job* last_job, bool last_spun);
+  bool take(Job** job, Block** block, bool* fresh, uint32_t processor, bool last_spun);
 };
 
 // What to run next, behind the mutex. False: there is nothing.
-bool Processors::Body::take(Job** job, Block** block, bool* fresh, uint32_t processor, const Job* last_job,
-                            bool last_spun) {
-  (void)last_job;
+bool Processors::Body::take(Job** job, Block** block, bool* fresh, uint32_t processor, bool last_spun) {
   for (size_t i = 0; i < jobs.size(); ++i) {
     Job* one = jobs.front();  // grids take turns
     jobs.pop_front();
@@ -115,7 +113,7 @@ void Processors::Body::thread(uint32_t processor) {
   for (;;) {
     Block* block = nullptr;
     bool fresh = false;
-    if (!take(&job, &block, &fresh, processor, job, spun)) {
+    if (!take(&job, &block, &fresh, processor, spun)) {
       if (ending) return;
       ++waiting_threads;
       work.wait(lock);

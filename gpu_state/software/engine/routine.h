@@ -123,7 +123,7 @@ struct Routine {
   std::vector<std::byte> storage;               // of the constants, with room to align them
   std::byte* constants = nullptr;               // one past the constants
   uint32_t frame_bytes = 64;                    // registers
-  uint32_t local_bytes = 0, local_align = 16;   // of .local variables, per thread
+  uint32_t local_bytes = 0;                     // of .local variables, per thread
   std::vector<Parameter> parameters, returned;  // of functions
   std::vector<CallSite> calls;
   std::vector<BarrierUse> barriers;
