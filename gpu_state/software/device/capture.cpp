@@ -139,12 +139,12 @@ CUresult unsafe_while_capturing() {
   return result;
 }
 
-bool is_captured(CUstream handle) {
-  if (captures_going_on.load() == 0) return false;
+uint64_t captured_into(CUstream handle) {
+  if (captures_going_on.load() == 0) return 0;
   std::shared_ptr<CUstream_st> stream;
-  if (resolve(handle, &stream) != CUDA_SUCCESS) return false;
+  if (resolve(handle, &stream) != CUDA_SUCCESS) return 0;
   std::lock_guard lock(capture_mutex());
-  return stream->capture != nullptr;
+  return stream->capture ? stream->capture->graph->id : 0;
 }
 
 CUresult add_captured(CUstream_st& stream, Work work) {

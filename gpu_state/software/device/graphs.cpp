@@ -153,8 +153,15 @@ CUresult add_node(CUgraph_st& graph, const CUgraphNode* before, const CUgraphEdg
   auto node = std::make_shared<CUgraphNode_st>();
   node->context = context;
   node->work = std::move(work);
-  if (auto* allocate = std::get_if<AllocateWork>(&node->work)) node->reservation = reservation_of(*allocate);
-  return attach(graph, std::move(node), before, data, count, handle);
+  if (auto* allocate = std::get_if<AllocateWork>(&node->work))
+    node->reservation = reservation_of(allocate->address);
+  auto* release = std::get_if<ReleaseWork>(&node->work);
+  if (!release) return attach(graph, std::move(node), before, data, count, handle);
+  if (CUresult error = check_free_in_graph(graph.id, release); error != CUDA_SUCCESS) return error;
+  CUdeviceptr address = release->address;
+  CUresult error = attach(graph, std::move(node), before, data, count, handle);
+  if (error == CUDA_SUCCESS) freed_in_graph(graph.id, address);
+  return error;
 }
 
 CUresult add_child(CUgraph_st& graph, const CUgraphNode* before, const CUgraphEdgeData* data, size_t count,

@@ -71,7 +71,8 @@ std::shared_ptr<CUgraph_st> forget_graph(CUgraph_st& graph);  // whatever it is
 
 CUgraphNodeType type_of(const Work& work);
 
-// Edges are checked: nodes of that graph, none twice, known data. A child graph is cloned into its node.
+// Edges are checked: nodes of that graph, none twice, known data; of a ReleaseWork, whether it may be freed
+// there (graphs_memory.h). A child graph is cloned into its node.
 CUresult add_node(CUgraph_st& graph, const CUgraphNode* before, const CUgraphEdgeData* data, size_t count,
                   Work work, CUcontext context, CUgraphNode* handle);
 // Of a child node: `move` gives it the graph itself (CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE).

@@ -12,6 +12,7 @@
 #include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/graphs_memory.h"
+#include "gpu_state/software/device/module.h"
 #include "gpu_state/software/device/streams_queue.h"
 
 namespace cropdl::device {
@@ -54,6 +55,7 @@ std::vector<size_t> append(Plan* plan, const CUgraph_st& graph, std::optional<si
 struct Run {
   std::shared_ptr<const Plan> plan;
   std::map<size_t, MarkPointer> recorded, awaited;  // by step
+  std::vector<Reservation> freed;                   // what earlier launches left and this one frees
   CUcontext context = nullptr;
 
   std::mutex mutex;
@@ -139,7 +141,7 @@ CUresult do_all(const std::shared_ptr<Run>& run) {
 }
 
 // Events: a node that records one is a record at the launch, and one that waits sees what was recorded then.
-CUresult settle_events(Run* run) {
+CUresult find_events(Run* run) {
   std::map<CUevent, MarkPointer> recorded;
   for (size_t i = 0; i < run->plan->steps.size(); ++i) {
     const Work& work = run->plan->steps[i].work;
@@ -154,31 +156,48 @@ CUresult settle_events(Run* run) {
       if (mark) run->awaited[i] = mark;
     }
   }
-  for (auto& [handle, mark] : recorded) {
-    auto event = find_event(handle);
+  return CUDA_SUCCESS;
+}
+
+void record_events(const Run& run) {
+  for (auto& [step, mark] : run.recorded) {
+    auto event = find_event(std::get<RecordWork>(run.plan->steps[step].work).event);
+    if (!event) continue;  // another thread destroyed it just now
     event->is_captured = false;
     event->capture.reset();
     event->captured_nodes.clear();
     std::lock_guard lock(scheduler_mutex());
     event->recorded = mark;
   }
+}
+
+// Code that was unloaded since is not run, though it is still there.
+CUresult check_kernels(const Plan& plan) {
+  for (const Step& step : plan.steps)
+    if (auto* kernel = std::get_if<KernelWork>(&step.work); kernel && !find_function(kernel->function))
+      return CUDA_ERROR_INVALID_HANDLE;
   return CUDA_SUCCESS;
 }
 
 // What an earlier launch left allocated is freed first, if it was instantiated so; else that is an error.
-CUresult settle_memory(const CUgraphExec_st& exec, const std::shared_ptr<CUstream_st>& stream) {
-  for (const AllocateWork& allocate : exec.plan->left) {
-    if (!is_left_allocated(allocate.address)) continue;
-    if (!(exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)) return CUDA_ERROR_INVALID_VALUE;
+CUresult settle_memory(const CUgraphExec_st& exec, const std::shared_ptr<CUstream_st>& stream, Run* run) {
+  const Plan& plan = *run->plan;
+  bool frees_first = exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+  for (const AllocateWork& allocate : plan.left)
+    if (!frees_first && is_left_allocated(allocate.address)) return CUDA_ERROR_INVALID_VALUE;
+  for (const AllocateWork& allocate : plan.left) {
+    Reservation left = now_freed(allocate.address);
+    if (!left) continue;
     Task task;
     task.kind = "free";
-    task.run = [release = ReleaseWork{allocate.address, allocate.id}, context = stream->context] {
+    task.run = [release = ReleaseWork{allocate.address, allocate.id, left}, context = stream->context] {
       return perform(release, context);
     };
-    enqueue(stream, std::move(task));
+    enqueue(stream, std::move(task), {exec.last});
   }
-  for (const AllocateWork& allocate : exec.plan->left) now_allocated(allocate.address);
-  for (CUdeviceptr address : exec.plan->freed) now_freed(address);
+  for (const AllocateWork& allocate : plan.left) now_left(allocate.address);
+  for (CUdeviceptr address : plan.freed)
+    if (Reservation left = now_freed(address)) run->freed.push_back(std::move(left));
   return CUDA_SUCCESS;
 }
 
@@ -213,8 +232,10 @@ CUresult launch_graph(CUgraphExec handle, CUstream stream_handle) {
   run->context = stream->context;
   static std::atomic<uint64_t> runs{0};
   run->chooser = settings::Chooser(++runs << 32);
-  if (CUresult error = settle_events(run.get()); error != CUDA_SUCCESS) return error;
-  if (CUresult error = settle_memory(*exec, stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = check_kernels(*run->plan); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_events(run.get()); error != CUDA_SUCCESS) return error;
+  if (CUresult error = settle_memory(*exec, stream, run.get()); error != CUDA_SUCCESS) return error;
+  record_events(*run);
   Task task;
   task.kind = "graph";
   task.run = [run, fault] {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/live.h"
 #include "gpu_state/software/device/memory_body.h"
 #include "gpu_state/software/device/work.h"
@@ -80,8 +81,6 @@ struct Pools {
   Live<CUmemPoolHandle_st> live;
   std::vector<std::shared_ptr<CUmemPoolHandle_st>> ended;  // destroyed, but still in use
   std::array<CUmemoryPool, 16> initial{}, current{};
-  std::array<std::unique_ptr<Heap>, 16> graphs;
-  std::array<GraphMemory, 16> graph_memory;
 };
 
 Pools& pools() {
@@ -281,17 +280,20 @@ CUresult allocate_pooled(CUmemoryPool handle, uint64_t size, CUdeviceptr* addres
   return CUDA_SUCCESS;
 }
 
-CUresult free_in_order(CUdeviceptr address, uint64_t* id) {
-  std::lock_guard lock(memory_lock());
-  Allocation* known = allocation_at(address);
-  if (!known || known->begin != address || known->freed) return CUDA_ERROR_INVALID_VALUE;
-  if (known->kind != MemoryKind::kPool && known->kind != MemoryKind::kDevice &&
-      known->kind != MemoryKind::kGraph)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (known->kind != MemoryKind::kGraph) known->freed = true;
-  if (known->kind == MemoryKind::kPool) no_longer_used(known);
-  *id = known->id;
-  return CUDA_SUCCESS;
+CUresult free_in_order(ReleaseWork* work) {
+  {
+    std::lock_guard lock(memory_lock());
+    Allocation* known = allocation_at(work->address);
+    if (!known || known->begin != work->address || known->freed) return CUDA_ERROR_INVALID_VALUE;
+    work->id = known->id;
+    if (known->kind == MemoryKind::kPool || known->kind == MemoryKind::kDevice) {
+      known->freed = true;
+      if (known->kind == MemoryKind::kPool) no_longer_used(known);
+      return CUDA_SUCCESS;
+    }
+  }
+  work->reservation = now_freed(work->address);
+  return work->reservation ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult release_pooled(CUdeviceptr address) {
@@ -304,65 +306,13 @@ CUresult release_pooled(CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
-CUresult reserve_for_graph(int device, uint64_t size, CUdeviceptr* address, uint64_t* id) {
-  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
-  Memory* memory = memory_of(device);
-  if (!memory) return CUDA_ERROR_INVALID_DEVICE;
-  std::lock_guard lock(memory_lock());
-  Memory::Body& body = memory->body();
-  if (size > body.budget.total) return CUDA_ERROR_OUT_OF_MEMORY;
-  std::unique_ptr<Heap>& heap = pools().graphs[static_cast<size_t>(device)];
-  if (!heap)
-    heap = std::make_unique<Heap>(body.places, body.budget, MemoryKind::kGraph, device, 256, unforeseen());
-  Allocation* made = heap->allocate(size);
-  if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
-  GraphMemory& count = pools().graph_memory[static_cast<size_t>(device)];
-  count.reserved += CUmemPoolHandle_st::counted(size);
-  count.reserved_high = std::max(count.reserved_high, count.reserved);
-  *address = made->begin;
-  *id = made->id;
-  return CUDA_SUCCESS;
-}
-
-void drop_from_graph(CUdeviceptr address) {
-  std::lock_guard lock(memory_lock());
-  Allocation* known = allocation_at(address);
-  if (!known || known->begin != address || known->kind != MemoryKind::kGraph) return;
-  GraphMemory& count = pools().graph_memory[static_cast<size_t>(known->device)];
-  count.reserved -= CUmemPoolHandle_st::counted(known->size);
-  if (Area::get().accessible(address, 1)) count.used -= CUmemPoolHandle_st::counted(known->size);
-  pools().graphs[static_cast<size_t>(known->device)]->release(known);
-}
-
-bool is_open_for_graph(CUdeviceptr address) { return Area::get().accessible(address, 1); }
-
-GraphMemory graph_memory(int device) {
-  std::lock_guard lock(memory_lock());
-  return pools().graph_memory[static_cast<size_t>(device)];
-}
-
-void reset_graph_memory_high(int device, bool used) {
-  std::lock_guard lock(memory_lock());
-  GraphMemory& count = pools().graph_memory[static_cast<size_t>(device)];
-  if (used)
-    count.used_high = count.used;
-  else
-    count.reserved_high = count.reserved;
-}
-
 CUresult perform(const AllocateWork& work, CUcontext) {
   std::lock_guard lock(memory_lock());
   Allocation* known = with_id(work.address, work.id);
   if (!known) return CUDA_SUCCESS;  // cuMemFree came first
-  Area& area = Area::get();
-  if (known->kind == MemoryKind::kGraph) {
-    if (area.accessible(known->begin, 1)) return CUDA_ERROR_INVALID_VALUE;  // it was not freed since
-    GraphMemory& count = pools().graph_memory[static_cast<size_t>(known->device)];
-    count.used += CUmemPoolHandle_st::counted(known->size);
-    count.used_high = std::max(count.used_high, count.used);
-  }
-  area.fill(known->begin, known->size);
-  area.open(known->begin, known->size);
+  if (known->kind == MemoryKind::kGraph) return open_for_graph(*known);
+  Area::get().fill(known->begin, known->size);
+  Area::get().open(known->begin, known->size);
   return CUDA_SUCCESS;
 }
 
@@ -371,16 +321,11 @@ CUresult perform(const ReleaseWork& work, CUcontext) {
   std::lock_guard lock(state.lock);
   Allocation* known = with_id(work.address, work.id);
   if (!known) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  if (known->kind == MemoryKind::kPool) {
+  if (known->kind == MemoryKind::kGraph) return close_for_graph(*known);
+  if (known->kind == MemoryKind::kPool)
     known->pool->heap.release(known);
-  } else if (known->kind == MemoryKind::kDevice) {
+  else
     state.memories[static_cast<size_t>(known->device)]->body().device.release(known);
-  } else {
-    Area& area = Area::get();
-    if (!area.accessible(known->begin, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;  // freed twice
-    area.close(known->begin, known->size);
-    pools().graph_memory[static_cast<size_t>(known->device)].used -= CUmemPoolHandle_st::counted(known->size);
-  }
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
-// Memory in stream order: pools, and the memory of graphs' nodes. An address is chosen at the call; it may be
-// accessed from when the stream comes to the allocation until it comes to the free. What a pool uses is
+// Memory in stream order: pools. An address is chosen at the call; it may be accessed from when the stream
+// comes to the allocation until it comes to the free. What a pool uses is
 // counted at the calls, as if the driver always inserted the dependencies that let it use freed memory again
 // (CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES); what it reserves counts against its device. Any
 // thread. Source: CUDA Driver API, "Stream Ordered Memory Allocator".
@@ -12,6 +12,7 @@
 namespace cropdl::device {
 
 class Memory;
+struct ReleaseWork;
 
 // CUDA_ERROR_INVALID_HANDLE for pools that do not live, in all functions.
 CUresult create_pool(const CUmemPoolProps& properties, CUmemoryPool* pool);
@@ -34,23 +35,12 @@ CUresult get_pool_access(CUmemoryPool pool, int device, unsigned* flags);
 
 // The call; the caller submits the AllocateWork. CUDA_ERROR_OUT_OF_MEMORY.
 CUresult allocate_pooled(CUmemoryPool pool, uint64_t size, CUdeviceptr* address, uint64_t* id);
-// The call of a free in stream order; the caller submits the ReleaseWork. Of memory of pools, of graphs and
-// of cuMemAlloc. CUDA_ERROR_INVALID_VALUE: it is not the beginning of such, or was freed before.
-CUresult free_in_order(CUdeviceptr address, uint64_t* id);
-// cuMemFree: at once, without waiting for anybody ("the driver assumes that all accesses are complete").
+// The call of a free in stream order, which the ReleaseWork then does (submit() calls this). Of memory of
+// pools, of cuMemAlloc, and what graphs left allocated. CUDA_ERROR_INVALID_VALUE: the work's address is not
+// the beginning of such, or was freed before.
+CUresult free_in_order(ReleaseWork* work);
+// cuMemFree: at once, without waiting for anybody ("callers must ensure that all accesses to these pointer
+// have completed").
 CUresult release_pooled(CUdeviceptr address);
-
-// Graphs: a node's memory keeps its address from when the node is made until the graph has gone. Physical
-// memory counts for as long. AllocateWork without a pool opens it, ReleaseWork closes it.
-CUresult reserve_for_graph(int device, uint64_t size, CUdeviceptr* address, uint64_t* id);
-void drop_from_graph(CUdeviceptr address);
-// Whether that allocation is between its AllocateWork and its ReleaseWork.
-bool is_open_for_graph(CUdeviceptr address);
-// What a device's graphs hold (cuDeviceGetGraphMemAttribute), bytes: now, at most, as reserved.
-struct GraphMemory {
-  uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
-};
-GraphMemory graph_memory(int device);
-void reset_graph_memory_high(int device, bool used);
 
 }  // namespace cropdl::device

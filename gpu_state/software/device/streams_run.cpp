@@ -8,7 +8,6 @@
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/events.h"
-#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/library_work.h"
 #include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/device/pools.h"
@@ -165,10 +164,11 @@ CUresult submit(CUstream handle, Work work) {
   std::unique_lock lock(capture_mutex());
   if (CUresult error = check_implicit(*stream); error != CUDA_SUCCESS) return error;
   if (stream->capture) return add_captured(*stream, std::move(work));
-  if (auto* release = std::get_if<ReleaseWork>(&work)) now_freed(release->address);
   std::string_view kind = kind_of(work);
   CUresult fault = injected_at_call(kind);
   if (fault != CUDA_SUCCESS && !stays_when_injected(fault)) return fault;
+  if (auto* release = std::get_if<ReleaseWork>(&work))
+    if (CUresult error = free_in_order(release); error != CUDA_SUCCESS) return error;
   if (std::holds_alternative<EmptyWork>(work)) {
     enqueue(stream, {});
     return CUDA_SUCCESS;

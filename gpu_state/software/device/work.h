@@ -74,6 +74,7 @@ struct AllocateWork {
 struct ReleaseWork {
   CUdeviceptr address = 0;
   uint64_t id = 0;
+  std::shared_ptr<void> reservation;  // of what a graph left allocated (graphs_memory.h)
 };
 // cuStreamWaitValue, cuStreamWriteValue, cuStreamBatchMemOp: one after another.
 struct ValueWork {
@@ -105,9 +106,10 @@ using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork,
 // context. streams.cpp.
 CUresult submit(CUstream stream, Work work);
 
-// Whether what is given to the stream now becomes part of a graph: memory of the host is then read when the
-// graph runs, not taken at the call.
-bool is_captured(CUstream stream);
+// The graph (CUgraph_st::id) that what is given to the stream now becomes part of; 0: none. Memory of the
+// host is then read when the graph runs, not taken at the call.
+uint64_t captured_into(CUstream stream);
+inline bool is_captured(CUstream stream) { return captured_into(stream) != 0; }
 
 // Waits until all that the stream was given so far is done; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while it is
 // captured.

@@ -5,7 +5,7 @@
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
-#include "gpu_state/software/device/pools.h"
+#include "gpu_state/software/device/graphs_memory.h"
 
 using namespace cropdl;
 

@@ -56,13 +56,15 @@ CUresult add_allocation(CUgraphNode* handle, const Place& place, CUDA_MEM_ALLOC_
     }
   std::lock_guard lock(device::capture_mutex());
   auto graph = device::find_graph(place.graph);
-  if (!graph || !device::find(params->poolProps.location.id)) return CUDA_ERROR_INVALID_VALUE;
+  device::Device* device = device::find(params->poolProps.location.id);
+  if (!graph || !device) return CUDA_ERROR_INVALID_VALUE;
+  device->memory();  // is made on first use
   device::AllocateWork work;
-  if (CUresult error =
-          device::reserve_allocation(graph->id, params->poolProps.location.id, params->bytesize, &work);
+  device::Reservation reservation;  // goes again if the node is refused
+  if (CUresult error = device::reserve_allocation(graph->id, params->poolProps.location.id, params->bytesize,
+                                                  &work, &reservation);
       error != CUDA_SUCCESS)
     return error;
-  device::Reservation reservation = device::reservation_of(work);  // goes again if the node is refused
   CUgraphNode made = nullptr;
   CUresult error = device::add_node(*graph, place.before, place.data, place.count, work, context, &made);
   if (error != CUDA_SUCCESS) return error;
@@ -77,9 +79,8 @@ CUresult add_free(CUgraphNode* handle, const Place& place, CUdeviceptr address, 
   std::lock_guard lock(device::capture_mutex());
   auto graph = device::find_graph(place.graph);
   if (!graph) return CUDA_ERROR_INVALID_VALUE;
-  device::ReleaseWork work;
-  if (CUresult error = device::free_in_graph(graph->id, address, &work); error != CUDA_SUCCESS) return error;
-  return device::add_node(*graph, place.before, place.data, place.count, work, context, handle);
+  return device::add_node(*graph, place.before, place.data, place.count, device::ReleaseWork{address, 0, {}},
+                          context, handle);
 }
 
 CUresult add(CUgraphNode* handle, const Place& place, CUgraphNodeParams* params) {

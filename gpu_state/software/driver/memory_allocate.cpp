@@ -6,6 +6,7 @@
 #include "gpu_state/software/device/arrays.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
+#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/library_work.h"
 #include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/device/pools.h"
@@ -88,14 +89,13 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (CUresult error = enter_free(&context)) return error;
   const auto known = device::find_allocation(address);
   if (!known || known->begin != address || known->freed) return CUDA_ERROR_INVALID_VALUE;
-  const bool device_memory = known->kind == device::MemoryKind::kDevice;
+  // Without waiting: "callers must ensure that all accesses … have completed before invoking cuMemFree".
+  if (known->kind == device::MemoryKind::kPool) return device::release_pooled(address);
+  if (known->kind == device::MemoryKind::kGraph) return device::release_left(address);
   const bool managed = known->kind == device::MemoryKind::kManaged && !known->of_module;
-  const bool pooled = known->kind == device::MemoryKind::kPool;
-  if (!device_memory && !managed && !pooled) return CUDA_ERROR_INVALID_VALUE;
+  if (!managed && known->kind != device::MemoryKind::kDevice) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult error = wait_for_users(*known, context)) return error;
-  if (managed) return device::release_managed(address);
-  if (pooled) return device::release_pooled(address);
-  return device::find(known->device)->memory().release(address);
+  return managed ? device::release_managed(address) : device::find(known->device)->memory().release(address);
 }
 
 CUresult cuMemHostAlloc(void** address, size_t size, unsigned flags) {

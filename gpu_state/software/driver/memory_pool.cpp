@@ -4,6 +4,7 @@
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
+#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/device/pools.h"
 #include "gpu_state/software/device/streams.h"
@@ -35,20 +36,17 @@ CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool pool, CUstream
   device::Device* device = known->context->device;
   device::AllocateWork work;
   work.size = size;
-  const bool captured = device::is_captured(stream);
-  if (captured) {
-    device->memory();  // is made on first use
-    if (CUresult error = device::reserve_for_graph(device->ordinal, size, &work.address, &work.id))
+  device::Reservation reservation;            // of a graph's: goes again if the node is refused
+  device::Memory& memory = device->memory();  // is made on first use
+  if (uint64_t graph = device::captured_into(stream)) {
+    if (CUresult error = device::reserve_allocation(graph, device->ordinal, size, &work, &reservation))
       return error;
   } else {
-    work.pool = pool ? pool : device::current_pool(device->memory());
+    work.pool = pool ? pool : device::current_pool(memory);
     if (CUresult error = device::allocate_pooled(work.pool, size, &work.address, &work.id)) return error;
   }
   if (CUresult error = device::submit(stream, work)) {
-    if (captured)
-      device::drop_from_graph(work.address);
-    else
-      (void)device::release_pooled(work.address);
+    if (work.pool) (void)device::release_pooled(work.address);
     return error;
   }
   *address = work.address;
@@ -58,18 +56,8 @@ CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool pool, CUstream
 CUresult free(CUdeviceptr address, CUstream stream) {
   CUcontext context;
   if (CUresult error = device::enter(&context)) return error;
-  std::shared_ptr<CUstream_st> known;
-  if (CUresult error = device::resolve(stream, &known)) return error;
   if (CUresult error = injected("free", CUDA_ERROR_INVALID_VALUE)) return error;
-  // "During stream capture … must be passed the address of a graph allocation."
-  if (device::is_captured(stream)) {
-    const auto allocation = device::find_allocation(address);
-    if (!allocation || allocation->kind != device::MemoryKind::kGraph) return CUDA_ERROR_INVALID_VALUE;
-  }
-  device::ReleaseWork work;
-  work.address = address;
-  if (CUresult error = device::free_in_order(address, &work.id)) return error;
-  return device::submit(stream, work);
+  return device::submit(stream, device::ReleaseWork{address, 0, {}});
 }
 
 // Whose pools there are: devices'. Others are not built.

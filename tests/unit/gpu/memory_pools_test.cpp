@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "gpu_state/software/device/area.h"
+#include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/device/work.h"
 
@@ -64,7 +65,7 @@ class Pools : public testing::Test {
   static ReleaseWork free(const AllocateWork& allocated) {
     ReleaseWork work;
     work.address = allocated.address;
-    EXPECT_EQ(free_in_order(work.address, &work.id), CUDA_SUCCESS);
+    EXPECT_EQ(free_in_order(&work), CUDA_SUCCESS);
     return work;
   }
   CUmemoryPool pool = nullptr;
@@ -85,14 +86,14 @@ TEST_F(Pools, OpenMemoryWhenTheStreamComesToItAndCloseItWhenItComesToTheFree) {
 
 TEST_F(Pools, FindADoubleFreeAndAnUnknownAddress) {
   AllocateWork work = allocation(1000);
-  uint64_t id = 0;
-  EXPECT_EQ(free_in_order(work.address + 256, &id), CUDA_ERROR_INVALID_VALUE);
+  ReleaseWork inside{work.address + 256, 0, {}}, again{work.address, 0, {}};
+  EXPECT_EQ(free_in_order(&inside), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(perform(work, nullptr), CUDA_SUCCESS);
   ReleaseWork release = free(work);
-  EXPECT_EQ(free_in_order(work.address, &id), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(free_in_order(&again), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(release_pooled(work.address), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(perform(release, nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(free_in_order(work.address, &id), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(free_in_order(&again), CUDA_ERROR_INVALID_VALUE);
 }
 
 // cuMemFree of memory whose allocation is still in a stream.
@@ -223,8 +224,9 @@ TEST_F(Pools, GivePeersAccessOnlyWhenTold) {
 
 TEST_F(Pools, OfGraphsKeepAnAddressOverSeveralRuns) {
   AllocateWork work;
-  ASSERT_EQ(reserve_for_graph(0, 5000, &work.address, &work.id), CUDA_SUCCESS);
-  ReleaseWork release{work.address, work.id};
+  Reservation reservation;
+  ASSERT_EQ(reserve_allocation(1, 0, 5000, &work, &reservation), CUDA_SUCCESS);
+  ReleaseWork release{work.address, work.id, {}};
   for (int run = 0; run < 3; ++run) {
     EXPECT_FALSE(first().allows(work.address, 1, false));
     EXPECT_EQ(perform(work, nullptr), CUDA_SUCCESS);
@@ -238,7 +240,7 @@ TEST_F(Pools, OfGraphsKeepAnAddressOverSeveralRuns) {
   }
   EXPECT_EQ(graph_memory(0).used, 0u);
   EXPECT_EQ(graph_memory(0).used_high, 5120u);
-  drop_from_graph(work.address);
+  reservation.reset();
   EXPECT_EQ(graph_memory(0).reserved, 0u);
   EXPECT_EQ(perform(work, nullptr), CUDA_SUCCESS);
   EXPECT_FALSE(first().allows(work.address, 1, false));
