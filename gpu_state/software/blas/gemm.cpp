@@ -65,13 +65,11 @@ cublasStatus_t product(cublasHandle_t handle, const char* name, cublasOperation_
   p.d_type = c_type;
   p.d_leading = ldc;
   p.scale_type = scale_type;
-  constexpr int64_t kMost = INT32_MAX;
-  // Only cuBLASLt multiplies 8-bit floats.
-  if (!is_built(p) || is_eight_bit_float(a_type) || m > kMost || n > kMost || k > kMost || lda > kMost ||
-      ldb > kMost || ldc > kMost) {
-    settings::say_not_built(std::string(name) + " of these types or sizes");
+  if (!is_built(p) || is_eight_bit_float(a_type)) {  // only cuBLASLt multiplies those
+    settings::say_not_built(std::string(name) + " of these types");
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
+  if (cublasStatus_t status = check_sizes(name, {m, n, k, lda, ldb, ldc})) return status;
   AnyScalar left(handle, alpha, scale_type), right(handle, beta, scale_type);
   return enqueue_guarded(handle, name, [=] {
     alignas(16) unsigned char x[16], y[16];
@@ -89,12 +87,9 @@ cublasStatus_t product(cublasHandle_t handle, const char* name, cublasOperation_
         one.b.data = batch.b[i];
         one.c.data = one.d = batch.c[i];
       } else {
-        one.a.data =
-            static_cast<const std::byte*>(a) + i * batch.stride_a * static_cast<int64_t>(size_of(a_type));
-        one.b.data =
-            static_cast<const std::byte*>(b) + i * batch.stride_b * static_cast<int64_t>(size_of(b_type));
-        one.c.data = one.d =
-            static_cast<std::byte*>(c) + i * batch.stride_c * static_cast<int64_t>(size_of(c_type));
+        one.a.data = of_batch(a, i, batch.stride_a, size_of(a_type));
+        one.b.data = of_batch(b, i, batch.stride_b, size_of(b_type));
+        one.c.data = one.d = of_batch(c, i, batch.stride_c, size_of(c_type));
       }
       multiply(one, x, y);
     }

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/say.h"
 #include "gpu_state/software/blas/openblas.h"
 
 namespace cropdl::blas {
@@ -23,6 +24,15 @@ std::set<cublasHandle_t>& live() {
 cublasStatus_t check(cublasHandle_t handle) {
   std::lock_guard lock(mutex());
   return live().count(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
+cublasStatus_t check_context(cublasHandle_t handle) {
+  if (current_context() == handle->context) return CUBLAS_STATUS_SUCCESS;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    say("software GPU: a cuBLAS handle was used while another device or context was current");
+  });
+  return CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // namespace cropdl::blas
@@ -47,15 +57,9 @@ extern "C" {
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
   *handle = nullptr;
-  // As with the runtime, a thread without a context gets the first device's.
-  CUcontext context = nullptr;
-  if (cuInit(0) != CUDA_SUCCESS || cuCtxGetCurrent(&context) != CUDA_SUCCESS)
-    return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!context &&
-      (cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS))
-    return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!cropdl::blas::there()) return CUBLAS_STATUS_NOT_INITIALIZED;
-  *handle = new cublasContext;
+  CUcontext context = cropdl::blas::current_context();
+  if (!context || !cropdl::blas::there()) return CUBLAS_STATUS_NOT_INITIALIZED;
+  *handle = new cublasContext{context};
   std::lock_guard lock(cropdl::blas::mutex());
   cropdl::blas::live().insert(*handle);
   return CUBLAS_STATUS_SUCCESS;
@@ -64,7 +68,12 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
 // Waits for the handle's work, as cublasDestroy does on a device (it frees memory).
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   if (cublasStatus_t status = check(handle)) return status;
-  cublasStatus_t status = status_of(cuCtxSynchronize());
+  CUcontext before;
+  cublasStatus_t status = CUBLAS_STATUS_NOT_INITIALIZED;  // its context is gone, and its work with it
+  if (cuCtxPushCurrent(handle->context) == CUDA_SUCCESS) {
+    status = status_of(cuCtxSynchronize());
+    cuCtxPopCurrent(&before);
+  }
   std::lock_guard lock(cropdl::blas::mutex());
   cropdl::blas::live().erase(handle);
   delete handle;
@@ -110,6 +119,8 @@ cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_
 
 cublasStatus_t cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t mode) {
   if (cublasStatus_t status = check(handle)) return status;
+  if (mode != CUBLAS_ATOMICS_NOT_ALLOWED && mode != CUBLAS_ATOMICS_ALLOWED)
+    return CUBLAS_STATUS_INVALID_VALUE;
   handle->atomics_mode = mode;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -121,8 +132,18 @@ cublasStatus_t cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t* 
 // All that a mode allows is to compute less exactly, which is never done here.
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
   if (cublasStatus_t status = check(handle)) return status;
-  handle->math_mode = mode;
-  return CUBLAS_STATUS_SUCCESS;
+  switch (mode & ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) {
+    case CUBLAS_DEFAULT_MATH:
+    case CUBLAS_TENSOR_OP_MATH:
+    case CUBLAS_PEDANTIC_MATH:
+    case CUBLAS_TF32_TENSOR_OP_MATH:
+    case CUBLAS_FP32_EMULATED_BF16X9_MATH:
+    case CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH:
+      handle->math_mode = mode;
+      return CUBLAS_STATUS_SUCCESS;
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
 }
 
 cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {

@@ -9,12 +9,15 @@
 #include <complex>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
 #include "gpu_state/software/device/library_work.h"
 
 struct cublasContext {
+  CUcontext context = nullptr;  // that it was made in
   CUstream stream = nullptr;
   cublasPointerMode_t pointer_mode = CUBLAS_POINTER_MODE_HOST;
   cublasAtomicsMode_t atomics_mode = CUBLAS_ATOMICS_NOT_ALLOWED;
@@ -24,8 +27,15 @@ struct cublasContext {
 
 namespace cropdl::blas {
 
+// The calling thread's context; as with the runtime, a thread without one gets the first device's. Null:
+// there is no device.
+CUcontext current_context();
+
 // Whether the handle lives: else CUBLAS_STATUS_NOT_INITIALIZED.
 cublasStatus_t check(cublasHandle_t handle);
+// Whether the calling thread is in the handle's context: else CUBLAS_STATUS_EXECUTION_FAILED, as on a device
+// (cuBLAS documentation, "cuBLAS Context": the device must stay the same).
+cublasStatus_t check_context(cublasHandle_t handle);
 cublasStatus_t status_of(CUresult result);
 const char* name_of(cublasStatus_t status);  // CUBLAS_STATUS_…
 const char* text_of(cublasStatus_t status);  // for people
@@ -43,16 +53,40 @@ cublasStatus_t enqueue(CUstream stream, const char* name, F work) {
   return status_of(result);
 }
 
-// What a vector or matrix of elements takes up; nothing when it is empty.
-inline size_t elements_of_vector(int64_t n, int64_t step) {
-  return n <= 0 ? 0 : static_cast<size_t>(1 + (n - 1) * std::abs(step));
+// Sizes that no address space holds are those of memory that is not there; see must_be() for the throw.
+inline size_t product_of_sizes(size_t a, size_t b) {
+  size_t product;
+  if (__builtin_mul_overflow(a, b, &product)) throw CUDA_ERROR_ILLEGAL_ADDRESS;
+  return product;
 }
-inline size_t elements_of_matrix(int64_t rows, int64_t columns, int64_t leading) {
-  return rows <= 0 || columns <= 0 ? 0 : static_cast<size_t>((columns - 1) * leading + rows);
+inline size_t sum_of_sizes(size_t a, size_t b) {
+  size_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) throw CUDA_ERROR_ILLEGAL_ADDRESS;
+  return sum;
 }
 
-// Whether memory may be touched; throws what is wrong, which `guarded` catches: a work has many such checks
-// and one answer.
+// What a vector or matrix of elements takes up; nothing when it is empty.
+inline size_t elements_of_vector(int64_t n, int64_t step) {
+  if (n <= 0) return 0;
+  size_t distance = step < 0 ? -static_cast<size_t>(step) : static_cast<size_t>(step);
+  return sum_of_sizes(product_of_sizes(static_cast<size_t>(n - 1), distance), 1);
+}
+inline size_t elements_of_matrix(int64_t rows, int64_t columns, int64_t leading) {
+  if (rows <= 0 || columns <= 0) return 0;
+  return sum_of_sizes(product_of_sizes(static_cast<size_t>(columns - 1), static_cast<size_t>(leading)),
+                      static_cast<size_t>(rows));
+}
+
+// Matrix i of a batch. Addresses wrap around, as a device's do: what lies there is checked before it is
+// touched.
+template <class T>
+T* of_batch(T* first, int64_t i, int64_t stride, size_t size_of_element) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(first) +
+                              static_cast<uintptr_t>(i) * static_cast<uintptr_t>(stride) * size_of_element);
+}
+
+// Whether memory may be touched; throws what is wrong, which enqueue_guarded() catches: a work has many such
+// checks and one answer.
 inline void must_be(const void* pointer, size_t bytes, bool writable) {
   if (!bytes) return;
   CUresult result = cropdl_software_gpu_check(reinterpret_cast<CUdeviceptr>(pointer), bytes, writable);
@@ -60,11 +94,11 @@ inline void must_be(const void* pointer, size_t bytes, bool writable) {
 }
 template <class T>
 void may_read(const T* pointer, size_t elements) {
-  must_be(pointer, elements * sizeof(T), false);
+  must_be(pointer, product_of_sizes(elements, sizeof(T)), false);
 }
 template <class T>
 void may_write(T* pointer, size_t elements) {
-  must_be(pointer, elements * sizeof(T), true);
+  must_be(pointer, product_of_sizes(elements, sizeof(T)), true);
 }
 
 template <class F>
@@ -75,12 +109,17 @@ cublasStatus_t enqueue_guarded(CUstream stream, const char* name, F work) {
       return CUDA_SUCCESS;
     } catch (CUresult wrong) {
       return wrong;
+    } catch (const std::bad_alloc&) {  // of what is widened or written out on the host
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    } catch (const std::length_error&) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
     }
   });
 }
 
 template <class F>
 cublasStatus_t enqueue_guarded(cublasHandle_t handle, const char* name, F work) {
+  if (cublasStatus_t status = check_context(handle)) return status;
   return enqueue_guarded(handle->stream, name, std::move(work));
 }
 

@@ -38,6 +38,7 @@ cublasStatus_t symm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!m || !n) return CUBLAS_STATUS_SUCCESS;
   if (!alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
+  if (cublasStatus_t status = check_sizes("cublasSymm", {m, n, lda, ldb, ldc})) return status;
   Scalar<T> factor(handle, alpha), kept(handle, beta);
   return enqueue_guarded(handle, "cublasSymm", [=] {
     may_read(a, elements_of_matrix(order, order, lda));
@@ -60,26 +61,27 @@ cublasStatus_t symm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode
   });
 }
 
-// The stored half of C = alpha op(A) op(B)' + conj(alpha) op(B) op(A)' + beta C, or without B alpha op(A)
-// op(A)' + beta C.
-template <bool kHermitian, class T, class A, class S>
+// The stored half of C = alpha op(A) op(A)' + beta C, or, of two, of C = alpha op(A) op(B)' + conj(alpha)
+// op(B) op(A)' + beta C; of one, B is A.
+template <bool kHermitian, bool kOfTwo, class T, class A, class S>
 cublasStatus_t rank_k(cublasHandle_t handle, const char* name, cublasFillMode_t uplo, cublasOperation_t is,
                       int64_t n, int64_t k, const A* alpha, const T* a, int64_t lda, const T* b, int64_t ldb,
                       const S* beta, T* c, int64_t ldc) {
   if (cublasStatus_t status = check(handle)) return status;
   int64_t rows = is == CUBLAS_OP_N ? n : k;
   if (!is_valid(uplo) || !blas::is_valid(is) || n < 0 || k < 0 || lda < std::max<int64_t>(1, rows) ||
-      (b && ldb < std::max<int64_t>(1, rows)) || ldc < std::max<int64_t>(1, n) ||
+      ldb < std::max<int64_t>(1, rows) || ldc < std::max<int64_t>(1, n) ||
       (is == (kHermitian ? CUBLAS_OP_T : CUBLAS_OP_C) && !std::is_floating_point_v<T>))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!n) return CUBLAS_STATUS_SUCCESS;
   if (!alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
+  if (cublasStatus_t status = check_sizes(name, {n, k, lda, ldb, ldc})) return status;
   Scalar<A> factor(handle, alpha);
   Scalar<S> kept(handle, beta);
   return enqueue_guarded(handle, name, [=] {
     int64_t columns = is == CUBLAS_OP_N ? k : n;
     may_read(a, elements_of_matrix(rows, columns, lda));
-    if (b) may_read(b, elements_of_matrix(rows, columns, ldb));
+    may_read(b, elements_of_matrix(rows, columns, ldb));
     may_write(c, elements_of_matrix(n, n, ldc));
     std::vector<T> sum(static_cast<size_t>(n * n));
     Operation turned = kHermitian ? Operation::kConjugate : Operation::kTranspose;
@@ -87,8 +89,8 @@ cublasStatus_t rank_k(cublasHandle_t handle, const char* name, cublasFillMode_t 
               right = is == CUBLAS_OP_N ? turned : Operation::kNone;
     T scale = static_cast<T>(factor.get());
     if (k > 0) {
-      gemm(left, right, n, n, k, scale, a, lda, b ? b : a, b ? ldb : lda, T{}, sum.data(), n);
-      if (b)
+      gemm(left, right, n, n, k, scale, a, lda, b, ldb, T{}, sum.data(), n);
+      if (kOfTwo)
         gemm(left, right, n, n, k, kHermitian ? conjugate(scale) : scale, b, ldb, a, lda, static_cast<T>(1),
              sum.data(), n);
     }
@@ -135,6 +137,7 @@ cublasStatus_t trmm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!m || !n) return CUBLAS_STATUS_SUCCESS;
   if (!alpha) return CUBLAS_STATUS_INVALID_VALUE;
+  if (cublasStatus_t status = check_sizes("cublasTrmm", {m, n, lda, ldb, ldc})) return status;
   Scalar<T> factor(handle, alpha);
   return enqueue_guarded(handle, "cublasTrmm", [=] {
     int64_t order = side == CUBLAS_SIDE_LEFT ? m : n;
@@ -211,14 +214,14 @@ using namespace cropdl::blas;  // NOLINT
   cublasStatus_t cublas##X##syrk_v2##SUFFIX(cublasHandle_t h, cublasFillMode_t uplo, cublasOperation_t is,   \
                                             I n, I k, const T* alpha, const T* a, I lda, const T* beta,      \
                                             T* c, I ldc) {                                                   \
-    return rank_k<false>(h, "cublas" #X "syrk", uplo, is, n, k, own(alpha), own(a), lda, decltype(own(a)){}, \
-                         0, own(beta), own(c), ldc);                                                         \
+    return rank_k<false, false>(h, "cublas" #X "syrk", uplo, is, n, k, own(alpha), own(a), lda, own(a), lda, \
+                                own(beta), own(c), ldc);                                                     \
   }                                                                                                          \
   cublasStatus_t cublas##X##syr2k_v2##SUFFIX(cublasHandle_t h, cublasFillMode_t uplo, cublasOperation_t is,  \
                                              I n, I k, const T* alpha, const T* a, I lda, const T* b, I ldb, \
                                              const T* beta, T* c, I ldc) {                                   \
-    return rank_k<false>(h, "cublas" #X "syr2k", uplo, is, n, k, own(alpha), own(a), lda, own(b), ldb,       \
-                         own(beta), own(c), ldc);                                                            \
+    return rank_k<false, true>(h, "cublas" #X "syr2k", uplo, is, n, k, own(alpha), own(a), lda, own(b), ldb, \
+                               own(beta), own(c), ldc);                                                      \
   }                                                                                                          \
   cublasStatus_t cublas##X##trmm_v2##SUFFIX(                                                                 \
       cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t uplo, cublasOperation_t is,                  \
@@ -251,14 +254,14 @@ using namespace cropdl::blas;  // NOLINT
   cublasStatus_t cublas##X##herk_v2##SUFFIX(cublasHandle_t h, cublasFillMode_t uplo, cublasOperation_t is,   \
                                             I n, I k, const R* alpha, const T* a, I lda, const R* beta,      \
                                             T* c, I ldc) {                                                   \
-    return rank_k<true>(h, "cublas" #X "herk", uplo, is, n, k, alpha, own(a), lda, decltype(own(a)){}, 0,    \
-                        beta, own(c), ldc);                                                                  \
+    return rank_k<true, false>(h, "cublas" #X "herk", uplo, is, n, k, alpha, own(a), lda, own(a), lda, beta, \
+                               own(c), ldc);                                                                 \
   }                                                                                                          \
   cublasStatus_t cublas##X##her2k_v2##SUFFIX(cublasHandle_t h, cublasFillMode_t uplo, cublasOperation_t is,  \
                                              I n, I k, const T* alpha, const T* a, I lda, const T* b, I ldb, \
                                              const R* beta, T* c, I ldc) {                                   \
-    return rank_k<true>(h, "cublas" #X "her2k", uplo, is, n, k, own(alpha), own(a), lda, own(b), ldb, beta,  \
-                        own(c), ldc);                                                                        \
+    return rank_k<true, true>(h, "cublas" #X "her2k", uplo, is, n, k, own(alpha), own(a), lda, own(b), ldb,  \
+                              beta, own(c), ldc);                                                            \
   }
 
 extern "C" {

@@ -62,7 +62,9 @@ void Epilogue::check() const {
   if (gradient_of_rows(kind)) must_be(bias, static_cast<size_t>(rows) * size_of(bias_type), true);
   if (!has_aux(kind)) return;
   size_t elements = elements_of_matrix(rows, columns, aux_leading);
-  must_be(aux, has_mask(kind) ? (elements + 7) / 8 : elements * size_of(aux_type), writes_aux(kind));
+  must_be(aux,
+          has_mask(kind) ? elements / 8 + (elements % 8 != 0) : product_of_sizes(elements, size_of(aux_type)),
+          writes_aux(kind));
 }
 
 float Epilogue::one(float value, int64_t row, int64_t column) {

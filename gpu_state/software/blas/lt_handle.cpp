@@ -60,14 +60,7 @@ extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
   *handle = nullptr;
-  // As with the runtime, a thread without a context gets the first device's.
-  CUcontext context = nullptr;
-  if (cuInit(0) != CUDA_SUCCESS || cuCtxGetCurrent(&context) != CUDA_SUCCESS)
-    return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!context &&
-      (cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS))
-    return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!there()) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!current_context() || !there()) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = new cublasLtContext;
   std::lock_guard lock(lt::mutex());
   lt::live().insert(*handle);

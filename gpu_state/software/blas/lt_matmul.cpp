@@ -179,11 +179,6 @@ struct Work {
   void run();
 
  private:
-  template <class T>
-  static T* of_batch(T* base, const Layout& one, int32_t i) {
-    using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
-    return reinterpret_cast<Byte*>(base) + i * one.stride * static_cast<int64_t>(size_of(type_of(one.type)));
-  }
   void scale();
   void sum_of_k(const Layout& one, const void* at, bool along_rows) const;
 };
@@ -209,7 +204,7 @@ void Work::sum_of_k(const Layout& one, const void* at, bool along_rows) const {
   int64_t sums = static_cast<int64_t>(along_rows ? one.rows : one.columns);
   int64_t terms = static_cast<int64_t>(along_rows ? one.columns : one.rows);
   cudaDataType type = type_of(one.type), into = bias_type(what, a, c, d);
-  must_be(what.bias, static_cast<size_t>(sums) * size_of(into), true);
+  must_be(what.bias, product_of_sizes(static_cast<size_t>(sums), size_of(into)), true);
   for (int64_t i = 0; i < sums; i++) {
     double sum = 0;
     for (int64_t j = 0; j < terms; j++) {
@@ -240,17 +235,17 @@ void Work::run() {
   epilogue.d_scale = value_at(what.d_scale);
   if (what.d_largest) may_write(what.d_largest, 1);
   bool finished = what.epilogue != CUBLASLT_EPILOGUE_DEFAULT || what.d_scale || what.d_largest;
-  int64_t aux_bits = has_mask(what.epilogue) ? 1 : static_cast<int64_t>(size_of(epilogue.aux_type)) * 8;
   for (int32_t i = 0; i < d.batch; i++) {
     Product product = product_of(what, a, b, c, d);
-    product.a.data = of_batch(a_at, a, i);
-    product.b.data = of_batch(b_at, b, i);
+    product.a.data = of_batch(a_at, i, a.stride, size_of(type_of(a.type)));
+    product.b.data = of_batch(b_at, i, b.stride, size_of(type_of(b.type)));
     if (epilogue.turned) std::swap(product.a.data, product.b.data);
-    product.c.data = of_batch(c_at, c, i);
-    product.d = of_batch(d_at, d, i);
-    epilogue.bias = static_cast<std::byte*>(what.bias) +
-                    i * what.bias_stride * static_cast<int64_t>(size_of(epilogue.bias_type));
-    epilogue.aux = static_cast<std::byte*>(what.aux) + i * what.aux_stride * aux_bits / 8;
+    product.c.data = of_batch(c_at, i, c.stride, size_of(type_of(c.type)));
+    product.d = of_batch(d_at, i, d.stride, size_of(type_of(d.type)));
+    epilogue.bias = of_batch(what.bias, i, what.bias_stride, size_of(epilogue.bias_type));
+    epilogue.aux = has_mask(what.epilogue)
+                       ? of_batch(what.aux, i, what.aux_stride / 8, 1)
+                       : of_batch(what.aux, i, what.aux_stride, size_of(epilogue.aux_type));
     epilogue.check();
     multiply(product, alpha.data(), beta.data(),
              finished ? [](void* data, float value, int64_t row,

@@ -10,7 +10,7 @@ namespace {
 
 size_t index(const Layout& one, int64_t row, int64_t column, int32_t batch) {
   int64_t within = one.order == CUBLASLT_ORDER_ROW ? row * one.leading + column : column * one.leading + row;
-  return static_cast<size_t>(batch * one.stride + within);
+  return static_cast<size_t>(batch) * static_cast<size_t>(one.stride) + static_cast<size_t>(within);
 }
 
 cudaDataType type_of(const Layout& one) { return static_cast<cudaDataType>(one.type); }
@@ -31,7 +31,7 @@ cublasStatus_t can_be_used(const Layout& one, const Layout& result, bool turned,
   if (one.plane) return refuse("planar complex matrices");
   if ((turned ? one.columns : one.rows) != result.rows ||
       (turned ? one.rows : one.columns) != result.columns || !one.rows || !one.columns ||
-      one.batch != result.batch || one.batch < 1)
+      one.batch != result.batch || one.batch < 1 || one.rows > INT64_MAX || one.columns > INT64_MAX)
     return CUBLAS_STATUS_INVALID_VALUE;
   uint64_t needed = one.order == CUBLASLT_ORDER_ROW ? one.columns : one.rows;
   return one.leading < 0 || static_cast<uint64_t>(one.leading) < needed ? CUBLAS_STATUS_INVALID_VALUE
@@ -43,8 +43,8 @@ void must_be_all(const void* data, const Layout& one, bool writable) {
   int64_t line = static_cast<int64_t>(one.order == CUBLASLT_ORDER_ROW ? one.columns : one.rows);
   size_t size = size_of(type_of(one));
   for (int32_t i = 0; i < one.batch; i++)
-    must_be(static_cast<const std::byte*>(data) + i * one.stride * static_cast<int64_t>(size),
-            elements_of_matrix(line, lines, one.leading) * size, writable);
+    must_be(of_batch(data, i, one.stride, size),
+            product_of_sizes(elements_of_matrix(line, lines, one.leading), size), writable);
 }
 
 struct Scale {

@@ -68,15 +68,20 @@ cublasStatus_t dgmm(cublasHandle_t handle, cublasSideMode_t side, int64_t m, int
   });
 }
 
-// A vector is a matrix of one row.
-cublasStatus_t copy(int64_t rows, int64_t columns, int64_t size, const void* from, int64_t from_leading,
-                    void* to, int64_t to_leading, bool asynchronous, CUstream stream) {
+// A vector is a matrix of one row. Each side is what the function's name says: memory of the host or of the
+// device.
+enum Way { Set, Get };
+cublasStatus_t copy(Way way, int64_t rows, int64_t columns, int64_t size, const void* from,
+                    int64_t from_leading, void* to, int64_t to_leading, bool asynchronous, CUstream stream) {
   if (rows < 0 || columns < 0 || size <= 0 || from_leading <= 0 || to_leading <= 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!rows || !columns) return CUBLAS_STATUS_SUCCESS;
   CUDA_MEMCPY2D copy{};
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.srcMemoryType = way == Set ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  copy.dstMemoryType = way == Set ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  copy.srcHost = from;
   copy.srcDevice = reinterpret_cast<CUdeviceptr>(from);
+  copy.dstHost = to;
   copy.dstDevice = reinterpret_cast<CUdeviceptr>(to);
   copy.srcPitch = static_cast<size_t>(from_leading * size);
   copy.dstPitch = static_cast<size_t>(to_leading * size);
@@ -104,19 +109,19 @@ using namespace cropdl::blas;  // NOLINT
 
 #define COPIES(I, SUFFIX, WAY)                                                                              \
   cublasStatus_t cublas##WAY##Vector##SUFFIX(I n, I size, const void* x, I incx, void* y, I incy) {         \
-    return copy(1, n, size, x, incx, y, incy, false, nullptr);                                              \
+    return copy(WAY, 1, n, size, x, incx, y, incy, false, nullptr);                                         \
   }                                                                                                         \
   cublasStatus_t cublas##WAY##VectorAsync##SUFFIX(I n, I size, const void* x, I incx, void* y, I incy,      \
                                                   cudaStream_t stream) {                                    \
-    return copy(1, n, size, x, incx, y, incy, true, stream);                                                \
+    return copy(WAY, 1, n, size, x, incx, y, incy, true, stream);                                           \
   }                                                                                                         \
   cublasStatus_t cublas##WAY##Matrix##SUFFIX(I rows, I columns, I size, const void* a, I lda, void* b,      \
                                              I ldb) {                                                       \
-    return copy(rows, columns, size, a, lda, b, ldb, false, nullptr);                                       \
+    return copy(WAY, rows, columns, size, a, lda, b, ldb, false, nullptr);                                  \
   }                                                                                                         \
   cublasStatus_t cublas##WAY##MatrixAsync##SUFFIX(I rows, I columns, I size, const void* a, I lda, void* b, \
                                                   I ldb, cudaStream_t stream) {                             \
-    return copy(rows, columns, size, a, lda, b, ldb, true, stream);                                         \
+    return copy(WAY, rows, columns, size, a, lda, b, ldb, true, stream);                                    \
   }
 
 extern "C" {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
 #include <string>
 
 #include "base/say.h"
@@ -33,6 +34,9 @@ struct Library {
   Gemm<double, double> dgemm = nullptr;
   Gemm<const void*, void> cgemm = nullptr, zgemm = nullptr;
   bool there = false;
+  // Two threads that multiply at once are given one buffer for their packed matrices (blas_memory_alloc()
+  // without USE_LOCKING, as Debian builds it), and results are wrong.
+  mutable std::mutex turn;
 
   Library() {
     const char* wanted = "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas.so.0";
@@ -61,6 +65,7 @@ bool there() { return library().there; }
 #define CROPDL_GEMM(T, FUNCTION, BY)                                                                    \
   void gemm(Operation a_is, Operation b_is, int64_t m, int64_t n, int64_t k, T alpha, const T* a,       \
             int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {                          \
+    std::lock_guard lock(library().turn);                                                               \
     library().FUNCTION(kColumnMajor, number_of(a_is), number_of(b_is), static_cast<int>(m),             \
                        static_cast<int>(n), static_cast<int>(k), BY alpha, a, static_cast<int>(lda), b, \
                        static_cast<int>(ldb), BY beta, c, static_cast<int>(ldc));                       \

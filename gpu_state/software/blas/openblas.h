@@ -1,6 +1,6 @@
 // Matrix products by Debian's OpenBLAS in its serial build: one thread, hence one order of summation and the
 // same bits in each run on a machine. It is loaded beside the program's own BLAS, if that has one, not in its
-// place. Any thread.
+// place. Any thread; products take turns.
 #pragma once
 
 #include <complex>

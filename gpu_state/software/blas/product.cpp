@@ -1,12 +1,15 @@
 #include "gpu_state/software/blas/product.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "gpu_state/software/arithmetic/small_floats.h"
 #include "gpu_state/software/blas/handle.h"
+#include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::blas {
 
@@ -28,8 +31,10 @@ Shape shape(const Matrix& matrix, int64_t rows, int64_t columns) {
 }
 
 void check(const Matrix& matrix, Shape shape) {
-  must_be(matrix.data, elements_of_matrix(shape.rows, shape.columns, matrix.leading) * size_of(matrix.type),
-          false);
+  must_be(
+      matrix.data,
+      product_of_sizes(elements_of_matrix(shape.rows, shape.columns, matrix.leading), size_of(matrix.type)),
+      false);
 }
 
 std::vector<float> widened(const Matrix& matrix, Shape shape) {
@@ -176,6 +181,12 @@ size_t size_of(cudaDataType type) {
   }
 }
 
+cublasStatus_t check_sizes(const char* name, std::initializer_list<int64_t> sizes) {
+  if (std::max(sizes) <= INT32_MAX) return CUBLAS_STATUS_SUCCESS;
+  settings::say_not_built(std::string(name) + " of more than 2^31 - 1 rows or columns");
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
 Operation operation_of(cublasOperation_t operation) {
   return operation == CUBLAS_OP_N   ? Operation::kNone
          : operation == CUBLAS_OP_T ? Operation::kTranspose
@@ -246,7 +257,7 @@ void multiply(const Product& p, const void* alpha, const void* beta, Finish fini
   check(p.a, shape(p.a, p.m, p.k));
   check(p.b, shape(p.b, p.k, p.n));
   if (reads_c) check(p.c, {p.m, p.n});
-  must_be(p.d, elements_of_matrix(p.m, p.n, p.d_leading) * size_of(p.d_type), true);
+  must_be(p.d, product_of_sizes(elements_of_matrix(p.m, p.n, p.d_leading), size_of(p.d_type)), true);
   switch (p.scale_type) {
     case CUDA_R_64F:
       return multiply_as<double>(p, alpha, beta);

@@ -6,6 +6,7 @@
 #include <cublas_v2.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "gpu_state/software/blas/openblas.h"
 
@@ -46,6 +47,9 @@ void multiply(const Product& product, const void* alpha, const void* beta, Finis
 // nearest, 8-bit floats saturate to the largest number, as cuBLASLt's do.
 float load(const void* data, cudaDataType type, int64_t i);
 void store(void* data, cudaDataType type, int64_t i, float value);
+
+// OpenBLAS counts in 32 bits: NOT_SUPPORTED, which says of what, if one of the sizes needs more.
+cublasStatus_t check_sizes(const char* name, std::initializer_list<int64_t> sizes);
 
 Operation operation_of(cublasOperation_t operation);
 inline bool is_valid(cublasOperation_t operation) {

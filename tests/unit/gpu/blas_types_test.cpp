@@ -4,9 +4,13 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "tests/unit/gpu/blas_rig.h"
+#include "tests/unit/gpu/stream_fixture.h"
 
 namespace {
 
@@ -84,6 +88,44 @@ TEST(BlasTypes, NarrowOnesAreMultipliedExactly) {
   multiply<float, float, float>(CUBLAS_COMPUTE_32F_FAST_TF32);
 }
 
+// OpenBLAS is called from each stream's own thread.
+TEST(BlasTypes, TwoStreamsMultiplyAtOnce) {
+  constexpr int kSide = 40, kTimes = 200;
+  Handle handle;
+  std::mt19937 random(5);
+  std::vector<float> a = small<float>(random, kSide * kSide), b = small<float>(random, kSide * kSide);
+  std::vector<float> wanted(kSide * kSide);
+  for (int j = 0; j < kSide; j++)
+    for (int i = 0; i < kSide; i++)
+      for (int k = 0; k < kSide; k++)
+        wanted[static_cast<size_t>(j * kSide + i)] +=
+            a[static_cast<size_t>(k * kSide + i)] * b[static_cast<size_t>(j * kSide + k)];
+  Memory<float> da(a), db(b);
+  std::vector<std::unique_ptr<Memory<float>>> results(kTimes);
+  for (auto& result : results) result = std::make_unique<Memory<float>>(std::vector<float>(kSide * kSide));
+  CUstream streams[2];
+  Gate gate;
+  for (CUstream& stream : streams) {
+    ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ASSERT_EQ(cuLaunchHostFunc(
+                  stream, [](void* held) { static_cast<Gate*>(held)->pass(); }, &gate),
+              CUDA_SUCCESS);
+  }
+  float one = 1, zero = 0;
+  for (int i = 0; i < kTimes; i++) {
+    ASSERT_EQ(cublasSetStream(handle, streams[i % 2]), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &one, da.at(), kSide,
+                          db.at(), kSide, &zero, results[static_cast<size_t>(i)]->at(), kSide),
+              CUBLAS_STATUS_SUCCESS);
+  }
+  gate.open();
+  for (CUstream stream : streams) {
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+  }
+  for (const auto& result : results) EXPECT_EQ(result->values(), wanted);
+}
+
 TEST(BlasTypes, ACombinationThatCublasHasNotIsRefused) {
   Handle handle;
   Memory<float> memory(std::vector<float>(64));
@@ -124,11 +166,88 @@ TEST(BlasRefuses, WhatIsWrongAtTheCall) {
   EXPECT_EQ(cublasSgeam(handle, CUBLAS_OP_T, CUBLAS_OP_N, 4, 4, &one, p, 4, &one, p + 16, 4, p, 4),
             CUBLAS_STATUS_INVALID_VALUE);  // C may be A only where A is not transposed
   EXPECT_EQ(cublasSdot(handle, 4, p, 1, p, 1, nullptr), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSetMathMode(handle, static_cast<cublasMath_t>(5)), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSetMathMode(handle, static_cast<cublasMath_t>(CUBLAS_PEDANTIC_MATH | 16)),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cublasSetAtomicsMode(handle, static_cast<cublasAtomicsMode_t>(2)), CUBLAS_STATUS_INVALID_VALUE);
+  float of_the_host[4] = {};
+  EXPECT_EQ(cublasSetVector(4, 4, of_the_host, 1, p, 1), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cublasGetVector(4, 4, p, 1, of_the_host, 1), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cublasSetVector(4, 4, p, 1, of_the_host, 1), CUBLAS_STATUS_MAPPING_ERROR);
+  EXPECT_EQ(cublasGetVector(4, 4, of_the_host, 1, p, 1), CUBLAS_STATUS_MAPPING_ERROR);
   cublasHandle_t gone = nullptr;
   ASSERT_EQ(cublasCreate(&gone), CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(cublasDestroy(gone), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(cublasDestroy(gone), CUBLAS_STATUS_NOT_INITIALIZED);
   EXPECT_EQ(gemm(gone, CUBLAS_OP_N, 4, 4, &one), CUBLAS_STATUS_NOT_INITIALIZED);
+}
+
+// OpenBLAS would take the lower half of the 64 bits.
+TEST(BlasRefuses, MoreThan31Bits) {
+  Handle handle;
+  Memory<float> memory(std::vector<float>(64, 1.0f));
+  float one = 1, zero = 0, *p = memory.at(), *c = memory.at(32);
+  constexpr int64_t many = (int64_t{1} << 32) + 1;
+  // One column needs no leading dimension: the memory is there.
+  EXPECT_EQ(cublasSsymm_64(handle, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, 4, 1, &one, p, 4, p, many, &zero,
+                           c, 4),
+            CUBLAS_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(cublasStrmm_64(handle, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N,
+                           CUBLAS_DIAG_NON_UNIT, 4, 1, &one, p, 4, p, many, c, 4),
+            CUBLAS_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(cublasSsyrk_64(handle, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, 4, 1, &one, p, many, &zero, c, 4),
+            CUBLAS_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(cublasSgemm_64(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 1, 4, &one, p, 4, p, many, &zero, c, 4),
+            CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+TEST(BlasRefuses, AHandleOfAnotherContext) {
+  Memory<float> memory(std::vector<float>(4, 1.0f));
+  Handle handle;
+  float two = 2;
+  CUcontext own = nullptr, other = nullptr;
+  CUdevice device = 0;
+  ASSERT_EQ(cuCtxGetCurrent(&own), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, device), CUDA_SUCCESS);
+  EXPECT_EQ(cublasSscal(handle, 4, &two, memory.at(), 1), CUBLAS_STATUS_EXECUTION_FAILED);
+  ASSERT_EQ(cuCtxSetCurrent(nullptr), CUDA_SUCCESS);  // as a thread of its own: the first device's
+  EXPECT_EQ(cublasSscal(handle, 4, &two, memory.at(), 1), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(own), CUDA_SUCCESS);
+  EXPECT_EQ(memory.values(), std::vector<float>(4, 2.0f));
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+}
+
+// Destroying a handle waits for its own work, whichever context is current.
+TEST(BlasRefuses, NothingButWaitsForAHandleThatGoes) {
+  Memory<float> memory(std::vector<float>(4, 1.0f));
+  cublasHandle_t handle = nullptr;
+  ASSERT_EQ(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
+  CUstream stream = nullptr;
+  ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cublasSetStream(handle, stream), CUBLAS_STATUS_SUCCESS);
+  CUcontext own = nullptr, other = nullptr;
+  CUdevice device = 0;
+  ASSERT_EQ(cuCtxGetCurrent(&own), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
+  Gate gate;
+  ASSERT_EQ(cuLaunchHostFunc(
+                stream, [](void* held) { static_cast<Gate*>(held)->pass(); }, &gate),
+            CUDA_SUCCESS);
+  float two = 2;
+  ASSERT_EQ(cublasSscal(handle, 4, &two, memory.at(), 1), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, device), CUDA_SUCCESS);
+  std::thread opener([&] { gate.open(); });
+  EXPECT_EQ(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+  opener.join();
+  CUcontext still = nullptr;
+  EXPECT_EQ(cuCtxGetCurrent(&still), CUDA_SUCCESS);
+  EXPECT_EQ(still, other);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(own), CUDA_SUCCESS);
+  EXPECT_EQ(memory.values(), std::vector<float>(4, 2.0f));
+  EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
 // The work that runs beyond memory of 16 floats ends with code 0 if the device then refuses everything.
@@ -161,6 +280,52 @@ TEST(BlasRefusesDeathTest, MemoryThatIsNotThere) {
   breaks_the_context([](cublasHandle_t h, float* p) {
     cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE);
     return cublasSscal(h, 4, &kOne, p, 1);  // the scalar is the host's
+  });
+  breaks_the_context([](cublasHandle_t h, float* p) {
+    return cublasSsyr2k(h, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, 2, 2, &kOne, p, 2, nullptr, 2, &kOne, p + 8,
+                        2);
+  });
+}
+
+// What is widened to float needs memory of the host.
+[[noreturn]] void multiply_without_memory() {
+  constexpr int kSide = 4300;  // more floats than the 64 MiB that malloc keeps for a thread
+  Handle handle;
+  auto* a = new Memory<__half>(std::vector<__half>(kSide));
+  auto* c = new Memory<__half>(std::vector<__half>(kSide * kSide));
+  float one = 1, zero = 0;
+  auto multiply = [&](int side) {
+    return cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, side, side, 1, &one, a->at(), CUDA_R_16F, kSide,
+                        a->at(), CUDA_R_16F, 1, &zero, c->at(), CUDA_R_16F, kSide, CUBLAS_COMPUTE_32F,
+                        CUBLAS_GEMM_DEFAULT);
+  };
+  if (multiply(1) != CUBLAS_STATUS_SUCCESS || cuCtxSynchronize() != CUDA_SUCCESS) ::_exit(1);
+  rlimit none{1 << 20, 1 << 20};  // less than there is: nothing more is mapped
+  setrlimit(RLIMIT_AS, &none);
+  if (multiply(kSide) != CUBLAS_STATUS_SUCCESS) ::_exit(2);
+  ::_exit(cuCtxSynchronize() == CUDA_ERROR_OUT_OF_MEMORY ? 0 : 3);
+}
+TEST(BlasRefusesDeathTest, TheHostHasNoMemoryLeft) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers need memory of their own";
+#endif
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(multiply_without_memory(), testing::ExitedWithCode(0), "");
+}
+
+// Sizes whose product is zero, or small, modulo 2^64.
+TEST(BlasRefusesDeathTest, MoreMemoryThanThereAreAddresses) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  static const float kOne = 1;
+  breaks_the_context(
+      [](cublasHandle_t h, float* p) { return cublasSscal_64(h, int64_t{1} << 62, &kOne, p, 1); });
+  breaks_the_context([](cublasHandle_t h, float* p) {
+    return cublasSaxpy_64(h, (int64_t{1} << 32) + 1, &kOne, p, INT64_MIN, p + 8, 0);
+  });
+  breaks_the_context([](cublasHandle_t h, float* p) {
+    constexpr int64_t kLeading = int64_t{1} << 33;
+    return cublasSgeam_64(h, CUBLAS_OP_N, CUBLAS_OP_N, 1, (int64_t{1} << 31) + 1, &kOne, p, kLeading, &kOne,
+                          p, kLeading, p, kLeading);
   });
 }
 
