@@ -16,10 +16,19 @@
 #include "gpu_state/software/rand/sequences.h"
 #include "gpu_state/software/settings/settings.h"
 
+// What a generator's work changes, in the streams it runs in: two of them may run at once, when the
+// generator's stream was changed. Each call's results then are one piece of the sequence, though nobody says
+// which.
+struct Drawing {
+  std::mutex mutex;
+  std::unique_ptr<cropdl::rand::Sequence> sequence;
+  bool begun = false;
+};
+
 struct curandGenerator_st {
   curandRngType_t type;
   bool on_host;
-  std::shared_ptr<cropdl::rand::Sequence> sequence;
+  std::shared_ptr<Drawing> drawing;
   uint64_t seed = 0, offset = 0;
   bool restart = true;  // with that seed and offset, before the next results
   CUstream stream = nullptr;
@@ -78,7 +87,37 @@ void fill(T* to, size_t count, Draw draw, Make make) {
   }
 }
 
-// Runs make(sequence, to, count) for `count` results in the generator's stream, or at once on the host.
+// Runs draw(sequence) in the generator's stream, or at once on the host; before it, if the generator begins
+// anew, seeds the sequence. What it draws into is checked first.
+template <class F>
+curandStatus_t enqueue(curandGenerator_t generator, const char* name, void* to, size_t bytes, F draw) {
+  auto work = [drawing = generator->drawing, restart = generator->restart, seed = generator->seed,
+               offset = generator->offset, draw] {
+    std::lock_guard lock(drawing->mutex);
+    if (restart || !drawing->begun) drawing->sequence->restart(seed, offset);
+    drawing->begun = true;
+    draw(*drawing->sequence);
+  };
+  if (generator->on_host) {
+    work();
+  } else {
+    using Work = std::function<CUresult()>;
+    auto kept = std::make_unique<Work>([to, bytes, work] {
+      CUresult result = cropdl_software_gpu_check(reinterpret_cast<CUdeviceptr>(to), bytes, 1);
+      if (result == CUDA_SUCCESS) work();
+      return result;
+    });
+    CUresult result = cropdl_software_gpu_enqueue(
+        generator->stream, name, [](void* data) { return (*static_cast<Work*>(data))(); },
+        [](void* data) { delete static_cast<Work*>(data); }, kept.get());
+    if (result != CUDA_SUCCESS) return CURAND_STATUS_LAUNCH_FAILURE;
+    kept.release();
+  }
+  generator->restart = false;
+  return CURAND_STATUS_SUCCESS;
+}
+
+// Runs make(sequence, to, count) for `count` results.
 template <class T, class F>
 curandStatus_t generate(curandGenerator_t generator, T* to, size_t count, bool pairs, F make) {
   if (curandStatus_t status = check(generator)) return status;
@@ -86,36 +125,19 @@ curandStatus_t generate(curandGenerator_t generator, T* to, size_t count, bool p
   if (!to) return CURAND_STATUS_OUT_OF_RANGE;
   if (pairs && count % 2 && generator->type == CURAND_RNG_PSEUDO_XORWOW)
     return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
-  bool restart = std::exchange(generator->restart, false);
-  auto work = [=, sequence = generator->sequence, seed = generator->seed, offset = generator->offset] {
-    if (restart) sequence->restart(seed, offset);
-    make(*sequence, to, count);
-  };
-  if (generator->on_host) {
-    work();
-    return CURAND_STATUS_SUCCESS;
-  }
-  using Work = std::function<CUresult()>;
-  auto* kept = new Work([to, count, work] {
-    CUresult result = cropdl_software_gpu_check(reinterpret_cast<CUdeviceptr>(to), count * sizeof(T), 1);
-    if (result == CUDA_SUCCESS) work();
-    return result;
-  });
-  CUresult result = cropdl_software_gpu_enqueue(
-      generator->stream, "curandGenerate", [](void* data) { return (*static_cast<Work*>(data))(); },
-      [](void* data) { delete static_cast<Work*>(data); }, kept);
-  if (result == CUDA_SUCCESS) return CURAND_STATUS_SUCCESS;
-  delete kept;
-  return CURAND_STATUS_LAUNCH_FAILURE;
+  size_t bytes;
+  if (__builtin_mul_overflow(count, sizeof(T), &bytes)) return CURAND_STATUS_OUT_OF_RANGE;
+  return enqueue(generator, "curandGenerate", to, bytes,
+                 [to, count, make](Sequence& sequence) { make(sequence, to, count); });
 }
 
 curandStatus_t create(curandGenerator_t* generator, curandRngType_t type, bool on_host) {
   if (!generator) return CURAND_STATUS_OUT_OF_RANGE;
-  std::shared_ptr<Sequence> sequence;
+  auto drawing = std::make_shared<Drawing>();
   if (type == CURAND_RNG_PSEUDO_DEFAULT) type = CURAND_RNG_PSEUDO_XORWOW;
-  if (type == CURAND_RNG_PSEUDO_XORWOW) sequence = std::make_shared<Xorwow>();
-  if (type == CURAND_RNG_PSEUDO_PHILOX4_32_10) sequence = std::make_shared<Philox>();
-  if (!sequence) {
+  if (type == CURAND_RNG_PSEUDO_XORWOW) drawing->sequence = std::make_unique<Xorwow>();
+  if (type == CURAND_RNG_PSEUDO_PHILOX4_32_10) drawing->sequence = std::make_unique<Philox>();
+  if (!drawing->sequence) {
     cropdl::settings::say_not_built("a cuRAND generator that is neither XORWOW nor Philox4_32_10");
     return CURAND_STATUS_TYPE_ERROR;
   }
@@ -127,7 +149,7 @@ curandStatus_t create(curandGenerator_t* generator, curandRngType_t type, bool o
         (cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS))
       return CURAND_STATUS_INITIALIZATION_FAILED;
   }
-  *generator = new curandGenerator_st{type, on_host, std::move(sequence)};
+  *generator = new curandGenerator_st{type, on_host, std::move(drawing)};
   std::lock_guard lock(live_mutex());
   live().insert(*generator);
   return CURAND_STATUS_SUCCESS;
@@ -233,7 +255,11 @@ curandStatus_t curandSetGeneratorOrdering(curandGenerator_t generator, curandOrd
   }
 }
 
-curandStatus_t curandGenerateSeeds(curandGenerator_t generator) { return check(generator); }
+curandStatus_t curandGenerateSeeds(curandGenerator_t generator) {
+  if (curandStatus_t status = check(generator)) return status;
+  if (!generator->restart) return CURAND_STATUS_SUCCESS;
+  return enqueue(generator, "curandGenerateSeeds", nullptr, 0, [](Sequence&) {});
+}
 
 curandStatus_t curandGenerate(curandGenerator_t generator, unsigned int* to, size_t count) {
   return generate(generator, to, count, false,

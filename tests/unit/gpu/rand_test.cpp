@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/gpu/stream_fixture.h"
+
 namespace {
 
 // The functions of one library.
@@ -123,6 +125,113 @@ void compare(curandRngType_t type, uint64_t recorded) {
 
 TEST(Curand, XorwowIsNvidias) { compare(CURAND_RNG_PSEUDO_XORWOW, 13311706609898479425u); }
 TEST(Curand, PhiloxIsNvidias) { compare(CURAND_RNG_PSEUDO_PHILOX4_32_10, 17790179994756016481u); }
+
+// Generators of the device: what they give is that of one on the host, in the order of their streams.
+class CurandStreams : public StreamTest {
+ protected:
+  static constexpr size_t kCount = 30'000;
+  void SetUp() override {
+    StreamTest::SetUp();
+    for (CUdeviceptr* to : {&first_, &second_}) {
+      ASSERT_CU(cuMemAlloc(to, kCount * sizeof(unsigned)));
+      ASSERT_CU(cuMemsetD32(*to, 7, kCount));
+    }
+    for (CUstream* one : {&one_, &two_}) *one = stream();
+    ASSERT_CU(cuCtxSynchronize());
+    ASSERT_EQ(curandCreateGenerator(&generator_, CURAND_RNG_PSEUDO_XORWOW), CURAND_STATUS_SUCCESS);
+    ASSERT_EQ(curandSetPseudoRandomGeneratorSeed(generator_, 5), CURAND_STATUS_SUCCESS);
+    curandGenerator_t host;
+    ASSERT_EQ(curandCreateGeneratorHost(&host, CURAND_RNG_PSEUDO_XORWOW), CURAND_STATUS_SUCCESS);
+    ASSERT_EQ(curandSetPseudoRandomGeneratorSeed(host, 5), CURAND_STATUS_SUCCESS);
+    for (auto* wanted : {&wanted_, &wanted_next_}) {
+      wanted->resize(kCount);
+      ASSERT_EQ(curandGenerate(host, wanted->data(), kCount), CURAND_STATUS_SUCCESS);
+    }
+    ASSERT_EQ(curandDestroyGenerator(host), CURAND_STATUS_SUCCESS);
+  }
+  void TearDown() override {
+    EXPECT_EQ(curandDestroyGenerator(generator_), CURAND_STATUS_SUCCESS);
+    for (CUstream one : {one_, two_}) EXPECT_CU(cuStreamDestroy(one));
+    for (CUdeviceptr to : {first_, second_}) EXPECT_CU(cuMemFree(to));
+    StreamTest::TearDown();
+  }
+  void generate(CUstream in, CUdeviceptr to) {
+    ASSERT_EQ(curandSetStream(generator_, in), CURAND_STATUS_SUCCESS);
+    ASSERT_EQ(curandGenerate(generator_, reinterpret_cast<unsigned*>(to), kCount), CURAND_STATUS_SUCCESS);
+  }
+  static std::vector<unsigned> content(CUdeviceptr from) {
+    std::vector<unsigned> found(kCount);
+    EXPECT_CU(cuMemcpyDtoH(found.data(), from, kCount * sizeof(unsigned)));
+    return found;
+  }
+  static void hold(CUstream held, Gate* gate) {
+    ASSERT_CU(cuLaunchHostFunc(
+        held, [](void* closed) { static_cast<Gate*>(closed)->pass(); }, gate));
+  }
+
+  CUdeviceptr first_ = 0, second_ = 0;
+  CUstream one_ = nullptr, two_ = nullptr;
+  curandGenerator_t generator_ = nullptr;
+  std::vector<unsigned> wanted_, wanted_next_;
+};
+
+TEST_F(CurandStreams, NothingIsGeneratedBeforeTheStreamComesToIt) {
+  Gate gate;
+  hold(one_, &gate);
+  generate(one_, first_);
+  EXPECT_EQ(content(first_), std::vector<unsigned>(kCount, 7));
+  gate.open();
+  ASSERT_CU(cuStreamSynchronize(one_));
+  EXPECT_EQ(content(first_), wanted_);
+}
+
+TEST_F(CurandStreams, TwoAtOnceEachGetAPieceOfTheSequence) {
+  for (int round = 0; round < 10; round++) {
+    ASSERT_EQ(curandSetStream(generator_, one_), CURAND_STATUS_SUCCESS);
+    ASSERT_EQ(curandSetGeneratorOffset(generator_, 0), CURAND_STATUS_SUCCESS);  // begins anew
+    ASSERT_EQ(curandGenerateSeeds(generator_), CURAND_STATUS_SUCCESS);
+    ASSERT_CU(cuStreamSynchronize(one_));
+    Gate gate;
+    hold(one_, &gate);
+    hold(two_, &gate);
+    generate(one_, first_);
+    generate(two_, second_);
+    gate.open();
+    ASSERT_CU(cuCtxSynchronize());
+    std::vector<unsigned> first = content(first_), second = content(second_);
+    if (first != wanted_) std::swap(first, second);
+    ASSERT_TRUE(first == wanted_ && second == wanted_next_) << "round " << round;
+  }
+}
+
+TEST_F(CurandStreams, ACallThatIsRefusedDrawsNothing) {
+  CUstream gone = stream();
+  ASSERT_CU(cuStreamDestroy(gone));
+  ASSERT_EQ(curandSetStream(generator_, gone), CURAND_STATUS_SUCCESS);
+  EXPECT_EQ(curandGenerate(generator_, reinterpret_cast<unsigned*>(first_), kCount),
+            CURAND_STATUS_LAUNCH_FAILURE);
+  generate(one_, first_);
+  ASSERT_CU(cuStreamSynchronize(one_));
+  EXPECT_EQ(content(first_), wanted_);
+}
+
+TEST_F(CurandStreams, AGraphGoesOnInTheSequence) {
+  ASSERT_EQ(curandSetStream(generator_, one_), CURAND_STATUS_SUCCESS);
+  ASSERT_EQ(curandGenerateSeeds(generator_), CURAND_STATUS_SUCCESS);
+  ASSERT_CU(cuStreamBeginCapture(one_, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  generate(one_, first_);
+  CUgraph graph = nullptr;
+  ASSERT_CU(cuStreamEndCapture(one_, &graph));
+  CUgraphExec runs = nullptr;
+  ASSERT_CU(cuGraphInstantiate(&runs, graph, 0));
+  for (const auto* wanted : {&wanted_, &wanted_next_}) {
+    ASSERT_CU(cuGraphLaunch(runs, one_));
+    ASSERT_CU(cuStreamSynchronize(one_));
+    EXPECT_EQ(content(first_), *wanted);
+  }
+  EXPECT_CU(cuGraphExecDestroy(runs));
+  EXPECT_CU(cuGraphDestroy(graph));
+}
 
 TEST(Curand, WhatIsMissingSaysSo) {
   curandGenerator_t generator;
