@@ -38,7 +38,9 @@ function(software_gpu_library target)
     LIBRARY_OUTPUT_DIRECTORY ${CROPDL_SOFTWARE_GPU_DIRECTORY} LINK_DEPENDS ${out}/${arg_NAME}.map)
   target_include_directories(${target} SYSTEM PRIVATE ${CROPDL_CUDA_INCLUDE})
   target_link_libraries(${target} PRIVATE gpu_settings)
-  # nodelete: its threads run until the process ends, also after a dlclose().
-  target_link_options(${target} PRIVATE -Wl,--version-script=${out}/${arg_NAME}.map -Wl,-Bsymbolic-functions -Wl,-z,nodelete)
+  # nodelete: its threads run until the process ends, also after a dlclose(). defs: what is missing is missed here, not at a
+  # program's first call.
+  target_link_options(${target} PRIVATE -Wl,--version-script=${out}/${arg_NAME}.map -Wl,-Bsymbolic-functions -Wl,-z,nodelete
+                                        -Wl,-z,defs)
   add_dependencies(software-gpu ${target})
 endfunction()

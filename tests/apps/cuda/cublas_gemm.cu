@@ -1,8 +1,11 @@
 // nvcc: -lcublas
 // cuBLAS products: every transposition, leading dimensions, alpha and beta, double, f16 into f32, strided
-// batches, and pointer arrays; column major, as it is.
+// batches, and pointer arrays; column major, as it is. Then the stream's order: a product waits for the
+// kernel before it, and is done again by each launch of a graph that captured it.
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
+
+#include <future>
 
 #include "check.h"
 
@@ -24,6 +27,57 @@ std::vector<double> product(bool ta, bool tb, int m, int n, int k, double alpha,
       c[j * ldc + i] = alpha * sum + (beta == 0 ? 0 : beta * c[j * ldc + i]);
     }
   return c;
+}
+
+__global__ void fill(float* to, int count, float value) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = value;
+}
+
+void in_order(cublasHandle_t handle, cudaStream_t stream) {
+  const int side = 16, count = side * side;
+  Buffer<float> a(count), b(std::vector<float>(count, 1)), c(std::vector<float>(count, -1));
+  std::vector<float> seen(count);
+  cudaStream_t other;
+  CALL(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  auto look = [&] {
+    CALL(cudaMemcpyAsync(seen.data(), c, count * sizeof(float), cudaMemcpyDeviceToHost, other));
+    CALL(cudaStreamSynchronize(other));
+    return seen;
+  };
+  float one = 1, zero = 0;
+  auto multiply = [&](const float* beta) {
+    BLAS(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, side, side, side, &one, a, side, b, side, beta, c,
+                     side));
+  };
+  std::promise<void> release;
+  std::future<void> released = release.get_future();
+  CALL(cudaLaunchHostFunc(
+      stream, [](void* future) { static_cast<std::future<void>*>(future)->wait(); }, &released));
+  fill<<<(count + 63) / 64, 64, 0, stream>>>(a, count, 2);
+  LAUNCHED();
+  multiply(&zero);
+  expect_same(look(), std::vector<float>(count, -1), "before its stream comes to it");
+  release.set_value();
+  CALL(cudaStreamSynchronize(stream));
+  expect_same(look(), std::vector<float>(count, 2 * side), "after the kernel before it");
+
+  cudaGraph_t graph;
+  cudaGraphExec_t runs;
+  CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  multiply(&one);
+  CALL(cudaStreamEndCapture(stream, &graph));
+  CALL(cudaGraphInstantiate(&runs, graph, 0));
+  CALL(cudaStreamSynchronize(stream));
+  expect_same(look(), std::vector<float>(count, 2 * side), "captured");
+  for (int times = 2; times < 4; times++) {
+    CALL(cudaGraphLaunch(runs, stream));
+    CALL(cudaStreamSynchronize(stream));
+    expect_same(look(), std::vector<float>(count, times * 2 * side), "launched");
+  }
+  CALL(cudaGraphExecDestroy(runs));
+  CALL(cudaGraphDestroy(graph));
+  CALL(cudaStreamDestroy(other));
 }
 
 int main() {
@@ -119,6 +173,7 @@ int main() {
   float one = 1;
   EXPECT(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, da, m - 1, db, ld, &one, da, ld) ==
          CUBLAS_STATUS_INVALID_VALUE);
+  in_order(handle, stream);
   BLAS(cublasDestroy(handle));
   CALL(cudaStreamDestroy(stream));
   return finish();

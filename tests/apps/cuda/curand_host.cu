@@ -1,7 +1,9 @@
 // nvcc: -lcurand
 // cuRAND's host API: Philox and XORWOW, seeds and offsets, uniform, normal and raw numbers; a generator that
-// is made again gives the same.
+// is made again gives the same. Then the stream's order: numbers come after the kernel before them.
 #include <curand.h>
+
+#include <future>
 
 #include "check.h"
 
@@ -10,6 +12,45 @@
     curandStatus_t status = (what);                                                             \
     if (status != CURAND_STATUS_SUCCESS) fail("line %d: %s: %d", __LINE__, #what, int(status)); \
   } while (0)
+
+__global__ void fill(unsigned* to, int count, unsigned value) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = value;
+}
+
+// What the generator gives from an offset on, in a stream that is held back; `from_the_start` is what it
+// gives without.
+void in_order(curandGenerator_t generator, const std::vector<unsigned>& from_the_start) {
+  const int offset = 1000, count = int(from_the_start.size()) - offset;
+  Buffer<unsigned> numbers(std::vector<unsigned>(count, 1));
+  std::vector<unsigned> seen(count);
+  cudaStream_t stream, other;
+  CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CALL(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  auto look = [&] {
+    CALL(cudaMemcpyAsync(seen.data(), numbers, count * sizeof(unsigned), cudaMemcpyDeviceToHost, other));
+    CALL(cudaStreamSynchronize(other));
+    return seen;
+  };
+  RAND(curandSetStream(generator, stream));
+  RAND(curandSetGeneratorOffset(generator, offset));
+  RAND(curandGenerateSeeds(generator));
+  CALL(cudaStreamSynchronize(stream));
+  std::promise<void> release;
+  std::future<void> released = release.get_future();
+  CALL(cudaLaunchHostFunc(
+      stream, [](void* future) { static_cast<std::future<void>*>(future)->wait(); }, &released));
+  fill<<<(count + 63) / 64, 64, 0, stream>>>(numbers, count, 2);
+  LAUNCHED();
+  RAND(curandGenerate(generator, numbers, count));
+  expect_same(look(), std::vector<unsigned>(count, 1), "before their stream comes to them");
+  release.set_value();
+  CALL(cudaStreamSynchronize(stream));
+  expect_same(look(), std::vector<unsigned>(from_the_start.begin() + offset, from_the_start.end()),
+              "from the offset on");
+  CALL(cudaStreamDestroy(stream));
+  CALL(cudaStreamDestroy(other));
+}
 
 int main() {
   const int n = 4000;
@@ -39,6 +80,13 @@ int main() {
     EXPECT(std::fabs(bits / n - 16) < 0.3);
     digest(uniform.host());
     digest(raw.host());
+    curandGenerator_t generator;
+    RAND(curandCreateGenerator(&generator, type));
+    RAND(curandSetPseudoRandomGeneratorSeed(generator, 77));
+    RAND(curandGenerate(generator, raw, n));
+    CALL(cudaDeviceSynchronize());
+    in_order(generator, raw.host());
+    RAND(curandDestroyGenerator(generator));
   }
   return finish();
 }
