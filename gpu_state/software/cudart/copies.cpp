@@ -29,6 +29,9 @@ void set_side(CUDA_MEMCPY2D* copy, bool source, CUmemorytype type, const void* p
 
 // A row is never wider than the pitch, however many rows there are.
 bool is_pitch_too_small(size_t pitch, size_t width) { return pitch < width; }
+bool is_pitch_too_small(size_t pitch, size_t from, size_t width) {
+  return pitch < from || pitch - from < width;
+}
 
 CUresult format_bytes(CUarray_format format, size_t* bytes) {
   switch (format) {
@@ -60,13 +63,14 @@ cudaError_t fill(const Parms& parms, const Sides& sides, Copy* copy) {
       const CUresult result = element_bytes(as_array(array), &element);
       if (result != CUDA_SUCCESS) return as_error(result);
     }
-  copy->WidthInBytes = parms.extent.width * element;
+  if (__builtin_mul_overflow(parms.extent.width, element, &copy->WidthInBytes) ||
+      __builtin_mul_overflow(parms.srcPos.x, parms.srcArray ? element : 1, &copy->srcXInBytes) ||
+      __builtin_mul_overflow(parms.dstPos.x, parms.dstArray ? element : 1, &copy->dstXInBytes))
+    return cudaErrorInvalidValue;
   copy->Height = parms.extent.height;
   copy->Depth = parms.extent.depth;
-  copy->srcXInBytes = parms.srcPos.x * (parms.srcArray ? element : 1);
   copy->srcY = parms.srcPos.y;
   copy->srcZ = parms.srcPos.z;
-  copy->dstXInBytes = parms.dstPos.x * (parms.dstArray ? element : 1);
   copy->dstY = parms.dstPos.y;
   copy->dstZ = parms.dstPos.z;
   // Exactly one of array and pointer is given on each side.
@@ -77,14 +81,16 @@ cudaError_t fill(const Parms& parms, const Sides& sides, Copy* copy) {
   copy->srcArray = as_array(parms.srcArray);
   copy->dstArray = as_array(parms.dstArray);
   if (!parms.srcArray) {
-    if (parms.srcPtr.pitch < copy->WidthInBytes + copy->srcXInBytes) return cudaErrorInvalidPitchValue;
+    if (is_pitch_too_small(parms.srcPtr.pitch, copy->srcXInBytes, copy->WidthInBytes))
+      return cudaErrorInvalidPitchValue;
     copy->srcHost = parms.srcPtr.ptr;
     copy->srcDevice = as_device(parms.srcPtr.ptr);
     copy->srcPitch = parms.srcPtr.pitch;
     copy->srcHeight = parms.srcPtr.ysize;
   }
   if (!parms.dstArray) {
-    if (parms.dstPtr.pitch < copy->WidthInBytes + copy->dstXInBytes) return cudaErrorInvalidPitchValue;
+    if (is_pitch_too_small(parms.dstPtr.pitch, copy->dstXInBytes, copy->WidthInBytes))
+      return cudaErrorInvalidPitchValue;
     copy->dstHost = parms.dstPtr.ptr;
     copy->dstDevice = as_device(parms.dstPtr.ptr);
     copy->dstPitch = parms.dstPtr.pitch;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gpu_state/software/cudart/runtime.h"
+#include "gpu_state/software/device/of_thread.h"
 
 namespace cropdl::cudart {
 namespace {
@@ -14,8 +15,12 @@ struct Configuration {
   cudaStream_t stream;
 };
 
-// A stack: the expressions of a launch's arguments may launch too.
-thread_local std::vector<Configuration> configurations;
+// A stack: the expressions of a launch's arguments may launch too. Static objects' destructors launch as
+// well.
+std::vector<Configuration>& configurations() {
+  struct Stack : std::vector<Configuration> {};
+  return device::OfThread<Stack>::get();
+}
 
 bool is_beyond(const dim3& size, const CUdevice_attribute (&limits)[3]) {
   const unsigned sizes[3] = {size.x, size.y, size.z};
@@ -71,18 +76,19 @@ using namespace cropdl::cudart;
 extern "C" {
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream) {
-  configurations.push_back({grid, block, shared, stream});
+  configurations().push_back({grid, block, shared, stream});
   return 0;
 }
 
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
-  if (configurations.empty()) return answer(cudaErrorMissingConfiguration);
-  const Configuration& last = configurations.back();
+  std::vector<Configuration>& all = configurations();
+  if (all.empty()) return answer(cudaErrorMissingConfiguration);
+  const Configuration& last = all.back();
   *grid = last.grid;
   *block = last.block;
   *shared = last.shared;
   *static_cast<cudaStream_t*>(stream) = last.stream;
-  configurations.pop_back();
+  all.pop_back();
   return cudaSuccess;
 }
 }

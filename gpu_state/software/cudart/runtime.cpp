@@ -155,8 +155,8 @@ cudaError_t reset_device(int device) {
   // The current context, if it is the one that goes, is no longer usable; the next call makes another.
   CUcontext context = nullptr;
   cuCtxGetCurrent(&context);
+  const std::lock_guard lock(mutex());  // nobody is given what is going
   const cudaError_t error = as_error(cuDevicePrimaryCtxReset(device));
-  const std::lock_guard lock(mutex());
   thread.device = device;
   if (primaries().size() > static_cast<size_t>(device)) {
     if (primaries()[device].context == context) cuCtxSetCurrent(nullptr);

@@ -94,12 +94,14 @@ bool all_joined(const Capture& capture, const CUstream_st& origin) {
   });
 }
 
+void forget_capture(CUstream_st& stream) {
+  stream.capture.reset();
+  stream.dependencies.clear();
+  stream.dependency_data.clear();
+}
+
 void take_out(const std::shared_ptr<Capture>& capture) {
-  for (const auto& stream : capture->streams) {
-    stream->capture.reset();
-    stream->dependencies.clear();
-    stream->dependency_data.clear();
-  }
+  for (const auto& stream : capture->streams) forget_capture(*stream);
   capture->graph->is_being_captured = false;
   auto& all = captures();
   all.erase(std::remove(all.begin(), all.end(), capture), all.end());
@@ -173,6 +175,19 @@ CUresult add_captured_child(CUstream_st& stream, const std::shared_ptr<CUgraph_s
   }
   set_dependency(stream, node);
   return CUDA_SUCCESS;
+}
+
+void leave_capture(const std::shared_ptr<CUstream_st>& stream) {
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (!capture) return;
+  if (capture->origin.lock() == stream) {
+    take_out(capture);
+    if (!capture->into_existing) forget_graph(*capture->graph);
+    return;
+  }
+  capture->is_invalid = true;
+  std::erase(capture->streams, stream);
+  forget_capture(*stream);
 }
 
 CUresult record_captured(CUstream_st& stream, CUevent_st& event, bool external) {

@@ -37,6 +37,9 @@ CUresult add_captured(CUstream_st& stream, Work work);
 
 CUresult add_captured_child(CUstream_st& stream, const std::shared_ptr<CUgraph_st>& graph);  // its copy
 
+// The stream goes: with it the capture that began there, and one that it was forked into is spoilt.
+void leave_capture(const std::shared_ptr<CUstream_st>& stream);
+
 // The stream's or the event's part of cuStreamWaitEvent and cuEventRecord where a capture is concerned.
 CUresult record_captured(CUstream_st& stream, CUevent_st& event, bool external);
 CUresult wait_captured(const std::shared_ptr<CUstream_st>& stream, CUevent_st& event, bool external);

@@ -142,8 +142,9 @@ CUresult destroy_context(CUcontext context) {
 }
 
 CUresult retain_primary(Device& device, CUcontext* context) {
-  std::lock_guard lock(contexts().mutex);
   CUcontext primary = device.primary();
+  std::lock_guard life(primary->life);
+  std::lock_guard lock(contexts().mutex);
   contexts().ever.insert(primary);
   if (!primary->alive.load()) begin_life(primary, contexts().next_id++);
   ++primary->retained;
@@ -152,16 +153,17 @@ CUresult retain_primary(Device& device, CUcontext* context) {
 }
 
 CUresult release_primary(Device& device) {
-  {
-    std::lock_guard lock(contexts().mutex);
-    if (device.primary()->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    if (--device.primary()->retained > 0) return CUDA_SUCCESS;
-  }
-  return reset_primary(device);
+  CUcontext primary = device.primary();
+  std::lock_guard life(primary->life);
+  if (primary->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--primary->retained == 0 && primary->alive.exchange(false)) end_life(primary);
+  return CUDA_SUCCESS;
 }
 
 CUresult reset_primary(Device& device) {
-  if (device.primary()->alive.exchange(false)) end_life(device.primary());
+  CUcontext primary = device.primary();
+  std::lock_guard life(primary->life);
+  if (primary->alive.exchange(false)) end_life(primary);
   return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 
 namespace cropdl::device {
@@ -21,8 +22,11 @@ struct CUctx_st {
   std::atomic<unsigned> flags{0};
   std::atomic<uint64_t> id{0};     // cuCtxGetId; a primary context gets a new one after each reset
   std::atomic<bool> alive{false};  // else calls answer CUDA_ERROR_CONTEXT_IS_DESTROYED
-  int retained = 0;                // of a primary context, under the contexts' lock
-  std::atomic<int> error{0};       // CUresult that stays, also over a reset
+  // Of a primary context: held while it ends, so that who retains it then gets a new life, and by whoever
+  // counts.
+  std::mutex life;
+  int retained = 0;
+  std::atomic<int> error{0};                      // CUresult that stays, also over a reset
   std::atomic<size_t> limits[CU_LIMIT_MAX] = {};  // cuCtxSetLimit, cuCtxGetLimit
   std::atomic<int> cache{0};                      // CUfunc_cache
   CUstream legacy = nullptr;                      // what stream 0 and CU_STREAM_LEGACY mean here

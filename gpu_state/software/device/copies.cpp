@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "gpu_state/software/device/arrays.h"
+#include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/memory_state.h"
 #include "gpu_state/software/device/virtual_memory.h"
 #include "gpu_state/software/settings/settings.h"
@@ -102,7 +104,7 @@ bool each_row(const Box& box, Check check) {
   return true;
 }
 
-CUresult examine(const Box& box, bool write, Side* side) {
+CUresult examine(const Box& box, int device, bool write, Side* side) {
   side->as_host = box.type == CU_MEMORYTYPE_HOST;
   if (box.type == CU_MEMORYTYPE_ARRAY) {
     side->where = Where::kArray;
@@ -131,21 +133,30 @@ CUresult examine(const Box& box, bool write, Side* side) {
   if (side->where == Where::kDevice && side->as_host) return CUDA_ERROR_INVALID_VALUE;
   if (known->kind == MemoryKind::kVirtual) {
     const bool there =
-        each_row(box, [&](uint64_t at, uint64_t size) { return virtual_allows(at, size, write); });
+        each_row(box, [&](uint64_t at, uint64_t size) { return virtual_allows(device, at, size, write); });
     return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   return box.end() <= known->begin + known->size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-bool accessible(const Box& box, bool write) {
+bool accessible(const Box& box, int device, bool write) {
   const bool in_area = Area::get().contains(box.first);
   const bool is_virtual = !in_area && virtual_contains(box.first);
   return each_row(box, [&](uint64_t at, uint64_t size) {
     if (in_area) return Area::get().accessible(at, size);
-    if (is_virtual) return virtual_allows(at, size, write);
+    if (is_virtual) return virtual_allows(device, at, size, write);
     return host_allows(at, size, write);
   });
 }
+
+// The devices that do it.
+int reader(const CopyWork& work, CUcontext context) {
+  return (work.source ? work.source : context)->device->ordinal;
+}
+int writer(const CopyWork& work, CUcontext context) {
+  return (work.destination ? work.destination : context)->device->ordinal;
+}
+int whose(const Side& side) { return side.where == Where::kDevice ? side.device : -1; }
 
 // With a seed a copy takes its time in the middle: who reads too early sees half of it.
 class Pieces {
@@ -215,18 +226,21 @@ CUDA_MEMCPY3D row_copy(CUmemorytype to, uint64_t destination, CUmemorytype from,
   return copy;
 }
 
-CUresult examine(const CUDA_MEMCPY3D& copy, CopyFacts* facts) {
+CUresult examine(CopyWork& work, CUcontext context, CopyFacts* facts) {
+  const CUDA_MEMCPY3D& copy = work.copy;
   *facts = {};
   if (nothing(copy)) return CUDA_SUCCESS;
   Box source, destination;
   if (CUresult error = boxes_of(copy, &source, &destination)) return error;
-  if (CUresult error = examine(source, false, &facts->source)) return error;
-  if (CUresult error = examine(destination, true, &facts->destination)) return error;
+  if (CUresult error = examine(source, reader(work, context), false, &facts->source)) return error;
+  if (CUresult error = examine(destination, writer(work, context), true, &facts->destination)) return error;
   facts->bytes = copy.WidthInBytes * copy.Height * copy.Depth;
+  work.from_device = whose(facts->source);
+  work.to_device = whose(facts->destination);
   return CUDA_SUCCESS;
 }
 
-CUresult examine(const MemsetWork& work, Side* side) {
+CUresult examine(MemsetWork& work, CUcontext context, Side* side) {
   *side = {};
   if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
   uint64_t bytes = 0, end = 0;
@@ -236,12 +250,16 @@ CUresult examine(const MemsetWork& work, Side* side) {
   if (!multiply_add(work.height > 1 ? work.pitch : 0, work.height - 1, bytes, &end) ||
       __builtin_add_overflow(end, work.destination, &end))
     return CUDA_ERROR_INVALID_VALUE;
-  return examine(box_of(work), true, side);
+  if (CUresult error = examine(box_of(work), context->device->ordinal, true, side)) return error;
+  work.device = whose(*side);
+  return CUDA_SUCCESS;
 }
 
 bool stage(const CUDA_MEMCPY3D& copy, std::vector<std::byte>* into) {
   Box source, destination;
-  if (boxes_of(copy, &source, &destination) || !accessible(source, false)) return false;
+  if (boxes_of(copy, &source, &destination)) return false;
+  constexpr int kNoMatter = 0;  // which device: it is the host's memory
+  if (!accessible(source, kNoMatter, false)) return false;
   into->resize(source.width * source.height * source.depth);
   std::byte* to = into->data();
   return each_row(source, [&](uint64_t at, uint64_t size) {
@@ -251,7 +269,7 @@ bool stage(const CUDA_MEMCPY3D& copy, std::vector<std::byte>* into) {
   });
 }
 
-CUresult perform(const CopyWork& work, CUcontext) {
+CUresult perform(const CopyWork& work, CUcontext context) {
   const CUDA_MEMCPY3D& copy = work.copy;
   if (nothing(copy)) return CUDA_SUCCESS;
   Box source, destination;
@@ -260,10 +278,10 @@ CUresult perform(const CopyWork& work, CUcontext) {
     source.first = reinterpret_cast<uint64_t>(work.staged->data());
     source.pitch = source.width;
     source.slice = source.width * source.height;
-  } else if (!accessible(source, false)) {
+  } else if (!accessible(source, reader(work, context), false)) {
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
-  if (!accessible(destination, true)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!accessible(destination, writer(work, context), true)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   Pieces pieces;
   auto move = [&](uint64_t to, uint64_t from, uint64_t size) {
     pieces.each(size, [&](uint64_t at, uint64_t piece) {
@@ -284,10 +302,10 @@ CUresult perform(const CopyWork& work, CUcontext) {
   return CUDA_SUCCESS;
 }
 
-CUresult perform(const MemsetWork& work, CUcontext) {
+CUresult perform(const MemsetWork& work, CUcontext context) {
   if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
   const Box box = box_of(work);
-  if (!accessible(box, true)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!accessible(box, context->device->ordinal, true)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   Pieces pieces;
   if (work.height == 1) {
     pieces.each(box.width, [&](uint64_t at, uint64_t piece) {

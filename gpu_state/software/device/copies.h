@@ -29,11 +29,13 @@ struct CopyFacts {
   uint64_t bytes = 0;  // 0: there is nothing to do
 };
 
-// CUDA_ERROR_INVALID_VALUE for what is not there, not so large, or not on the side that the caller said.
-CUresult examine(const CUDA_MEMCPY3D& copy, CopyFacts* facts);
-CUresult examine(const MemsetWork& work, Side* side);
+// CUDA_ERROR_INVALID_VALUE for what is not there, not so large, not on the side that the caller said, or
+// mapped without access for the device that does it: the context's, or those of a peer copy. Writes the
+// work's devices.
+CUresult examine(CopyWork& work, CUcontext context, CopyFacts* facts);
+CUresult examine(MemsetWork& work, CUcontext context, Side* side);
 
-// The source's bytes, row after row. False: they cannot be read.
+// The bytes of a source of the host's, row after row. False: they cannot be read.
 bool stage(const CUDA_MEMCPY3D& copy, std::vector<std::byte>* into);
 
 // A copy of one row, both sides found by their addresses unless said otherwise.
@@ -43,6 +45,6 @@ CUDA_MEMCPY3D row_copy(CUmemorytype to, uint64_t destination, CUmemorytype from,
 // The calls: cuMemcpy… and cuMemset… with the rules of "API synchronization behavior" (CUDA Driver API). In a
 // stream that is captured they become nodes. `asynchronous`: the …Async variants. copy_calls.cpp.
 CUresult copy(CopyWork work, CUstream stream, bool asynchronous);
-CUresult fill(const MemsetWork& work, CUstream stream, bool asynchronous);
+CUresult fill(MemsetWork work, CUstream stream, bool asynchronous);
 
 }  // namespace cropdl::device

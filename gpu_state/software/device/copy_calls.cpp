@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "gpu_state/software/device/copies.h"
+#include "gpu_state/software/device/streams.h"
 
 namespace cropdl::device {
 
@@ -30,12 +31,14 @@ CUresult copy_between_devices(const CopyWork& work, CUstream stream, CUcontext f
 CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
   if (!asynchronous)
     if (CUresult error = unsafe_while_capturing()) return error;
+  std::shared_ptr<CUstream_st> known;
+  if (CUresult error = resolve(stream, &known)) return error;
   CopyFacts facts;
-  if (CUresult error = examine(work.copy, &facts)) return error;
+  if (CUresult error = examine(work, known->context, &facts)) return error;
   const Side &from = facts.source, &to = facts.destination;
   // A node reads and writes the host's memory when the graph runs.
   if (asynchronous && is_captured(stream)) return submit(stream, std::move(work));
-  if (facts.bytes == 0) return CUDA_SUCCESS;
+  if (facts.bytes == 0) return submit(stream, EmptyWork{});  // may the stream be given work now?
   if (!asynchronous && (work.source || work.destination))
     return copy_between_devices(work, stream, work.source, work.destination);
   if (!asynchronous && from.where == Where::kDevice && to.where == Where::kDevice && from.device != to.device)
@@ -58,12 +61,14 @@ CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
   return waits ? submit_and_wait(stream, std::move(work)) : submit(stream, std::move(work));
 }
 
-CUresult fill(const MemsetWork& work, CUstream stream, bool asynchronous) {
+CUresult fill(MemsetWork work, CUstream stream, bool asynchronous) {
   if (!asynchronous)
     if (CUresult error = unsafe_while_capturing()) return error;
+  std::shared_ptr<CUstream_st> known;
+  if (CUresult error = resolve(stream, &known)) return error;
   Side side;
-  if (CUresult error = examine(work, &side)) return error;
-  if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
+  if (CUresult error = examine(work, known->context, &side)) return error;
+  if (work.width == 0 || work.height == 0) return submit(stream, EmptyWork{});
   // "The synchronous memset functions are asynchronous with respect to the host except when the target is
   // pinned host memory or a Unified Memory region, in which case they are fully synchronous."
   const bool waits =

@@ -20,6 +20,9 @@ bool has_circle(const CUgraph_st& graph) {
                      [](const auto& node) { return node->child && has_circle(*node->child); });
 }
 
+// "The CUDA device(s) to which the operand(s) was allocated/mapped cannot change."
+bool are_others(int device, int other) { return device >= 0 && other >= 0 && device != other; }
+
 bool is_row(const CopyWork& work) { return work.copy.Height <= 1 && work.copy.Depth <= 1; }
 
 int wanted_priority(const KernelWork& work) {
@@ -46,15 +49,18 @@ CUgraphExecUpdateResult check_change(const CUgraphExec_st& exec, const CUgraphNo
       return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
   }
   if (auto* copy = std::get_if<CopyWork>(&work)) {
-    const CUDA_MEMCPY3D& before = std::get<CopyWork>(own.work).copy;
-    if (before.srcMemoryType != copy->copy.srcMemoryType || before.dstMemoryType != copy->copy.dstMemoryType)
+    const auto& before = std::get<CopyWork>(own.work);
+    if (before.copy.srcMemoryType != copy->copy.srcMemoryType ||
+        before.copy.dstMemoryType != copy->copy.dstMemoryType ||
+        are_others(before.from_device, copy->from_device) || are_others(before.to_device, copy->to_device))
       return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
   }
   if (auto* memset = std::get_if<MemsetWork>(&work)) {
     const auto& before = std::get<MemsetWork>(own.work);
     bool same_shape = before.width == memset->width && before.height == memset->height &&
                       before.pitch == memset->pitch && before.element == memset->element;
-    if (before.height != memset->height || (before.height > 1 && !same_shape))
+    if (before.height != memset->height || (before.height > 1 && !same_shape) ||
+        are_others(before.device, memset->device))
       return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
   }
   // An address is the allocation's for good.

@@ -16,6 +16,7 @@ constexpr uint32_t kUnit = 256;
 constexpr uint64_t kLargestSlot = 512 << 10;
 constexpr size_t kRest = 8;          // freed slots of a size that are not used again yet
 constexpr uint32_t kManySlots = 32;  // a size of which one empty chunk is kept, so that a loop is fast
+constexpr uint64_t kMostBytes = uint64_t{1} << 46;  // more than there are addresses
 constexpr uint64_t kPoisoned = 64 << 10;
 
 uint64_t next(uint64_t* state) {  // xorshift64*
@@ -53,6 +54,7 @@ Allocation* Heap::made(uint64_t begin, uint64_t size) const {
 }
 
 Allocation* Heap::allocate(uint64_t size) {
+  if (size > kMostBytes) return nullptr;
   const uint64_t at_least = size + 1;  // the byte behind it that nobody may access
   if (at_least <= kLargestSlot) return allocate_slot(sizes_[size_of_[(at_least - 1) / kUnit]], size);
   const uint64_t pages = pages_for(size);

@@ -183,6 +183,7 @@ void Memory::release_all(CUcontext context) {
     if (memory) leave(memory->body().device);
   leave(state.pinned);
   leave(state.managed);
+  unregister_all(context);
 }
 
 void Memory::allow_peer(Memory& peer, bool allowed) {
@@ -202,6 +203,7 @@ bool Memory::peer_allowed(const Memory& peer) const {
 CUresult Memory::set_kernel_heap(size_t size) {
   std::lock_guard lock(memory_lock());
   if (body_->kernel_heap_begun) return CUDA_ERROR_INVALID_VALUE;
+  if (size > body_->budget.total) return CUDA_ERROR_OUT_OF_MEMORY;
   body_->kernel_heap_size = size;
   return CUDA_SUCCESS;
 }

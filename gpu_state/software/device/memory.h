@@ -35,7 +35,8 @@ class Memory {
   // Whether this device may access all of these bytes; any address and size.
   bool allows(uint64_t address, uint64_t size, bool write) const;
 
-  // The memory that a context leaves behind when it is destroyed: its allocations, of the host's memory too.
+  // The memory that a context leaves behind when it is destroyed: its allocations, of the host's memory too,
+  // and what it registered of that.
   static void release_all(CUcontext context);
 
   // Whether kernels here may access what cuMemAlloc hands out there (cuCtxEnablePeerAccess); pools and
@@ -43,7 +44,8 @@ class Memory {
   void allow_peer(Memory& peer, bool allowed);
   bool peer_allowed(const Memory& peer) const;
 
-  // Bytes for malloc in kernels. CUDA_ERROR_INVALID_VALUE once a kernel has used it.
+  // Bytes for malloc in kernels, no more than the device has. CUDA_ERROR_INVALID_VALUE: a kernel has used it;
+  // CUDA_ERROR_OUT_OF_MEMORY.
   CUresult set_kernel_heap(size_t size);
   size_t kernel_heap() const;
 

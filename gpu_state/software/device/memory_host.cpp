@@ -69,6 +69,23 @@ bool page_allows(uint64_t address, bool write) {
   return ::syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &none, nullptr, 0) == 0 || errno != EFAULT;
 }
 
+// The one behind it. With the lock.
+auto unregister(std::map<uint64_t, Allocation>::iterator known) {
+  MemoryState& state = memory_state();
+  const uint64_t begin = known->second.begin, size = known->second.size;
+  known = state.registered.erase(known);
+  for (size_t one = 0; one < state.memories.size(); ++one) {
+    AccessTable* table = state.table(static_cast<int>(one));
+    if (!table) continue;
+    table->mark_registered(begin, size, false);
+    // Others may lie on its first and last pages.
+    for (auto& [end, other] : state.registered)
+      if (end > begin / kPage * kPage && other.begin < (begin + size + kPage - 1) / kPage * kPage)
+        table->mark_registered(other.begin, other.size, true);
+  }
+  return known;
+}
+
 }  // namespace
 
 bool host_allows(uint64_t address, uint64_t size, bool write) {
@@ -148,18 +165,14 @@ CUresult unregister_host(void* address) {
   auto known = state.registered.upper_bound(begin);
   if (known == state.registered.end() || known->second.begin != begin)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-  const uint64_t size = known->second.size;
-  state.registered.erase(known);
-  for (size_t one = 0; one < state.memories.size(); ++one) {
-    AccessTable* table = state.table(static_cast<int>(one));
-    if (!table) continue;
-    table->mark_registered(begin, size, false);
-    // Others may lie on its first and last pages.
-    for (auto& [end, other] : state.registered)
-      if (end > begin / kPage * kPage && other.begin < (begin + size + kPage - 1) / kPage * kPage)
-        table->mark_registered(other.begin, other.size, true);
-  }
+  unregister(known);
   return CUDA_SUCCESS;
+}
+
+void unregister_all(CUcontext context) {
+  auto& all = memory_state().registered;
+  for (auto one = all.begin(); one != all.end();)
+    one = one->second.context == context ? unregister(one) : std::next(one);
 }
 
 bool registered_allows(uint64_t address, uint64_t size, bool write) {

@@ -46,6 +46,9 @@ MemoryState& memory_state();
 // A number that nobody can foresee.
 uint64_t unforeseen();
 
+// What that context registered (cuMemHostRegister) is plain memory again. With the lock.
+void unregister_all(CUcontext context);
+
 // Whether all of it is registered memory of the host that may be read, or written. Takes the lock.
 bool registered_allows(uint64_t address, uint64_t size, bool write);
 

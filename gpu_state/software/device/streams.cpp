@@ -49,7 +49,13 @@ std::shared_ptr<CUstream_st> legacy_stream(CUcontext context) {
 struct OwnStreams {
   std::map<CUcontext, CUstream> of;
   ~OwnStreams() {
-    for (auto& [context, handle] : of) destroy_stream(handle);
+    for (auto& [context, handle] : of) {
+      if (auto stream = live_streams().find(handle)) {
+        std::lock_guard lock(capture_mutex());
+        leave_capture(stream);
+      }
+      destroy_stream(handle);
+    }
   }
 };
 
@@ -114,8 +120,14 @@ CUresult destroy_stream(CUstream handle) {
 
 void destroy_streams_and_events(CUcontext context) {
   std::vector<std::shared_ptr<CUstream_st>> going;
-  for (const auto& stream : live_streams().all())
-    if (stream->context == context && live_streams().take(stream.get())) going.push_back(stream);
+  {
+    std::lock_guard lock(capture_mutex());
+    for (const auto& stream : live_streams().all())
+      if (stream->context == context && live_streams().take(stream.get())) {
+        leave_capture(stream);
+        going.push_back(stream);
+      }
+  }
   {
     std::lock_guard lock(scheduler_mutex());
     auto legacy = legacy_streams().find(context);
@@ -134,6 +146,20 @@ void destroy_streams_and_events(CUcontext context) {
     for (const auto& stream : going) leave(stream);
   }
   destroy_events(context);
+}
+
+bool wait_for_everybody() {
+  std::map<CUcontext, std::vector<MarkPointer>> pending;
+  {
+    std::lock_guard lock(scheduler_mutex());
+    for (const auto& [context, mark] : everybodys_marks()) pending[context].push_back(mark);
+  }
+  bool passed = true;
+  for (const auto& [context, marks] : pending) {
+    wait_until_passed(marks, context);
+    passed = passed && all_passed(marks);
+  }
+  return passed;
 }
 
 CUresult wait_for_marks(const std::vector<MarkPointer>& marks, CUcontext context) {

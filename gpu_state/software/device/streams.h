@@ -104,6 +104,8 @@ std::vector<MarkPointer> marks_of_all(CUcontext context);
 // Waits for them; returns early with the error that stays when the context breaks.
 CUresult wait_for_marks(const std::vector<MarkPointer>& marks, CUcontext context);
 bool all_passed(const std::vector<MarkPointer>& marks);
+// For all that all contexts were given so far. False: one of them is broken, and something of it still runs.
+bool wait_for_everybody();
 
 // Passes a mark that belongs to no task of its own (events that graphs record). Any thread.
 void pass(const MarkPointer& mark);

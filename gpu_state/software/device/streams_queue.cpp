@@ -168,11 +168,18 @@ std::vector<MarkPointer> marks_of(const std::shared_ptr<CUstream_st>& stream) {
   return marks;
 }
 
+std::vector<std::pair<CUcontext, MarkPointer>> everybodys_marks() {
+  std::vector<std::pair<CUcontext, MarkPointer>> marks;
+  for (const auto& stream : everyone())
+    if (is_pending(stream->last)) marks.emplace_back(stream->context, stream->last);
+  return marks;
+}
+
 std::vector<MarkPointer> marks_of_all(CUcontext context) {
   std::vector<MarkPointer> marks;
   std::lock_guard lock(scheduler_mutex());
-  for (const auto& stream : everyone())
-    if (stream->context == context && is_pending(stream->last)) marks.push_back(stream->last);
+  for (const auto& [of, mark] : everybodys_marks())
+    if (of == context) marks.push_back(mark);
   return marks;
 }
 

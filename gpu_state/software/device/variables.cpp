@@ -41,7 +41,7 @@ CUresult place_managed(const ptx::Module& module, VariablePlaces* places) {
   for (const ptx::Variable* variable : placed_variables(module)) {
     if (!variable->is_managed || places->count(variable->name)) continue;
     VariablePlace place{.size = variable->size(), .is_managed = true};
-    if (CUresult error = allocate_managed(place.size, CU_MEM_ATTACH_GLOBAL, nullptr, 0, &place.address))
+    if (CUresult error = allocate_managed(place.size, CU_MEM_ATTACH_GLOBAL, nullptr, 0, &place.address, true))
       return error;
     (*places)[variable->name] = place;
   }
@@ -66,7 +66,7 @@ void give_back(const VariablePlaces& places, CUcontext context) {
   for (const auto& [name, place] : places) {
     if (place.is_borrowed || !place.address) continue;
     if (place.is_managed)
-      release_managed(place.address);
+      release_managed(place.address, true);
     else
       context->device->memory().release(place.address, MemoryKind::kModule);
   }

@@ -137,14 +137,14 @@ CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUd
   return CUDA_SUCCESS;
 }
 
-CUresult free_addresses(CUdeviceptr address, uint64_t size) {
+CUresult free_addresses(CUdeviceptr address, uint64_t size, bool to_system) {
   std::lock_guard lock(memory_lock());
   auto known = all().reservations.find(address);
   if (known == all().reservations.end() || known->second != size) return CUDA_ERROR_INVALID_VALUE;
   auto mapping = all().mappings.lower_bound(address);
   if (mapping != all().mappings.end() && mapping->first < address + size) return CUDA_ERROR_INVALID_VALUE;
   all().reservations.erase(known);
-  ::munmap(reinterpret_cast<void*>(address), size);
+  if (to_system) ::munmap(reinterpret_cast<void*>(address), size);
   return CUDA_SUCCESS;
 }
 
@@ -266,16 +266,13 @@ bool virtual_contains(uint64_t address) {
   return reservation_around(address) != all().reservations.end();
 }
 
-bool virtual_allows(uint64_t address, uint64_t size, bool write) {
+bool virtual_allows(int device, uint64_t address, uint64_t size, bool write) {
   MemoryState& state = memory_state();
   std::lock_guard lock(state.lock);
+  const AccessTable* table = state.table(device);
   const uint8_t wanted = write ? AccessTable::kWrite : AccessTable::kRead;
-  for (uint64_t at = address; at < address + size; at = (at / kPage + 1) * kPage) {
-    bool some = false;
-    for (size_t device = 0; device < state.memories.size() && !some; ++device)
-      if (AccessTable* table = state.table(static_cast<int>(device))) some = table->at(at) & wanted;
-    if (!some) return false;
-  }
+  for (uint64_t at = address; at < address + size; at = (at / kPage + 1) * kPage)
+    if (!table || !(table->at(at) & wanted)) return false;
   return true;
 }
 

@@ -17,7 +17,9 @@ namespace cropdl::device {
 // All sizes and addresses are multiples of kPage (area.h): else CUDA_ERROR_INVALID_VALUE, as for ranges that
 // are not what the function wants. `hint`: where it begins if nothing is there; 0: anywhere.
 CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUdeviceptr* address);
-CUresult free_addresses(CUdeviceptr address, uint64_t size);  // exactly one reservation, without a mapping
+// Exactly one reservation, without a mapping. `to_system`: others may have these addresses; else they stay
+// empty memory.
+CUresult free_addresses(CUdeviceptr address, uint64_t size, bool to_system = true);
 
 CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,
                          CUmemGenericAllocationHandle* handle);
@@ -34,8 +36,8 @@ CUresult get_mapped_access(CUdeviceptr address, int device, unsigned* flags);
 
 // Whether the address lies in a reservation.
 bool virtual_contains(uint64_t address);
-// Whether some device may access all of these bytes by mappings: what copies ask.
-bool virtual_allows(uint64_t address, uint64_t size, bool write);
+// Whether that device may access all of these bytes by mappings: what copies ask.
+bool virtual_allows(int device, uint64_t address, uint64_t size, bool write);
 // The mapping around an address. With memory_lock() held.
 std::optional<Allocation> mapping_at(uint64_t address);
 

@@ -33,12 +33,15 @@ struct CopyWork {
   // Pageable memory of the host that the caller may change when his call returns: its bytes, taken then.
   std::shared_ptr<std::vector<std::byte>> staged;
   CUcontext source = nullptr, destination = nullptr;  // of peer copies
+  // Whose memory it was of and to when it was given (examine()); -1: no device's. Graphs' updates ask.
+  int from_device = -1, to_device = -1;
 };
 
 struct MemsetWork {
   CUdeviceptr destination = 0;
   size_t pitch = 0, width = 0, height = 1;  // width in elements
   unsigned value = 0, element = 1;          // bytes: 1, 2, 4
+  int device = -1;                          // as CopyWork::to_device
 };
 
 struct HostWork {

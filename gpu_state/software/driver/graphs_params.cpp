@@ -53,7 +53,7 @@ CUresult copy(const CUDA_MEMCPY_NODE_PARAMS& from, device::Work* work, CUcontext
   device::CopyWork made;
   made.copy = from.copyParams;
   device::CopyFacts facts;
-  CUresult error = device::examine(made.copy, &facts);
+  CUresult error = device::examine(made, *context, &facts);
   *work = std::move(made);
   return error;
 }
@@ -71,7 +71,7 @@ CUresult fill(const CUDA_MEMSET_NODE_PARAMS_v2& from, device::Work* work, CUcont
   made.value = from.value;
   made.element = from.elementSize;
   device::Side side;
-  CUresult error = device::examine(made, &side);
+  CUresult error = device::examine(made, *context, &side);
   *work = made;
   return error;
 }

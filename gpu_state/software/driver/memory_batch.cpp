@@ -9,6 +9,7 @@
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/copies.h"
+#include "gpu_state/software/device/streams.h"
 #include "gpu_state/software/driver/per_thread.h"
 
 using namespace cropdl;
@@ -45,12 +46,14 @@ CUresult copy_all(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* 
     if (i && (first[i] <= first[i - 1] || first[i] >= count)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult error = check(attributes[i])) return error;
   }
+  std::shared_ptr<CUstream_st> known;
+  if (CUresult error = device::resolve(stream, &known)) return error;
   std::vector<device::CopyWork> works(count);
   std::vector<device::CopyFacts> facts(count);
   for (size_t i = 0; i < count; ++i) {
     *failed = i;
     works[i].copy = device::row_copy(CU_MEMORYTYPE_UNIFIED, to[i], CU_MEMORYTYPE_UNIFIED, from[i], sizes[i]);
-    if (CUresult error = device::examine(works[i].copy, &facts[i])) return error;
+    if (CUresult error = device::examine(works[i], known->context, &facts[i])) return error;
   }
   bool waits = false;
   const bool captured = device::is_captured(stream);

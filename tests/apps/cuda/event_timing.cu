@@ -4,24 +4,28 @@
 
 #include <chrono>
 
-__global__ void sleep(unsigned milliseconds) {
-  for (unsigned i = 0; i < 2 * milliseconds; i++) __nanosleep(500000);
+__global__ void wait_until(volatile int* open) {
+  while (!*open) __nanosleep(100000);
 }
 
 int main() {
   cudaEvent_t first, middle, last, untimed, never;
   for (cudaEvent_t* event : {&first, &middle, &last, &never}) CALL(cudaEventCreate(event));
   CALL(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
+  int* open;
+  CALL(cudaMallocHost(&open, sizeof *open));
+  *open = 0;
   auto begin = std::chrono::steady_clock::now();
   CALL(cudaEventRecord(first));
   CALL(cudaEventRecord(middle));
-  sleep<<<1, 1>>>(40);
+  wait_until<<<1, 1>>>(open);
   LAUNCHED();
   CALL(cudaEventRecord(last));
   CALL(cudaEventRecord(untimed));
   float early, whole, late;
   cudaError_t not_ready = cudaEventElapsedTime(&whole, first, last);
   EXPECT(not_ready == cudaErrorNotReady);
+  *static_cast<volatile int*>(open) = 1;
   CALL(cudaEventSynchronize(last));
   std::chrono::duration<float, std::milli> wall = std::chrono::steady_clock::now() - begin;
   CALL(cudaEventElapsedTime(&early, first, middle));
@@ -32,5 +36,6 @@ int main() {
   FAILS(cudaEventElapsedTime(&whole, first, untimed), cudaErrorInvalidResourceHandle);
   FAILS(cudaEventElapsedTime(&whole, first, never), cudaErrorInvalidResourceHandle);
   for (cudaEvent_t event : {first, middle, last, untimed, never}) CALL(cudaEventDestroy(event));
+  CALL(cudaFreeHost(open));
   return finish();
 }

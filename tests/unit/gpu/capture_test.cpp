@@ -188,6 +188,35 @@ TEST_F(CaptureTest, AThreadsOwnStreamCanBeCaptured) {
   EXPECT_CU(cuGraphDestroy(graph));
 }
 
+// Nobody could end it any more, and it would forbid others' calls for good.
+TEST_F(CaptureTest, ItEndsWithTheThreadWhoseStreamItIs) {
+  std::thread([&] {
+    ASSERT_CU(cuCtxSetCurrent(context_));
+    ASSERT_CU(cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_CU(note(CU_STREAM_PER_THREAD, 1));
+  }).join();
+  EXPECT_CU(cuStreamSynchronize(b_));
+  ASSERT_CU(cuStreamBeginCapture(a_, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUevent fork = event();
+  EXPECT_CU(cuEventRecord(fork, a_));
+  std::thread([&] {
+    ASSERT_CU(cuCtxSetCurrent(context_));
+    EXPECT_CU(cuStreamWaitEvent(CU_STREAM_PER_THREAD, fork, 0));
+    EXPECT_CU(note(CU_STREAM_PER_THREAD, 1));
+  }).join();
+  expect_spoilt();  // one that was forked into it went
+}
+
+TEST_F(CaptureTest, ItEndsWithTheContextOfItsStream) {
+  CUcontext other = nullptr;
+  ASSERT_CU(cuCtxCreate(&other, nullptr, 0, device_));
+  CUstream theirs = stream();
+  ASSERT_CU(cuStreamBeginCapture(theirs, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  std::thread([&] { EXPECT_CU(cuCtxDestroy(other)); }).join();
+  ASSERT_CU(cuCtxSetCurrent(context_));
+  EXPECT_CU(cuStreamSynchronize(b_));
+}
+
 TEST_F(CaptureTest, NoDependencyCrossesItsBorder) {
   CUevent before = event();
   EXPECT_CU(cuEventRecord(before, b_));

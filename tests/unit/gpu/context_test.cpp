@@ -290,6 +290,7 @@ TEST_F(Contexts, LimitsAreCheckedAndKept) {
   EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 16 << 20), CUDA_SUCCESS);
   EXPECT_EQ(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
   EXPECT_GE(value, size_t{16} << 20);
+  EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, ~size_t{0}), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(cuCtxDestroy(context), CUDA_SUCCESS);
 }
 

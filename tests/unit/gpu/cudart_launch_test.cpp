@@ -4,7 +4,10 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -152,6 +155,34 @@ TEST_F(CudartLaunch, AKernelIsLaunchedAsNvccsCodeDoesIt) {
   cudaGetLastError();
 }
 
+// They run after what the main thread has of its own is gone; what is allocated then may lie where that was.
+TEST_F(CudartLaunch, DestructorsOfStaticObjectsMayLaunch) {
+  auto launch_last = [] {
+    if (__cudaPushCallConfiguration(dim3(3), dim3(16), 7, nullptr) != 0) _exit(1);
+    std::vector<void*> other;
+    for (size_t size = 16; size < 512; size += 8) other.push_back(std::memset(std::malloc(size), 0xff, size));
+    dim3 grid, block;
+    size_t shared = 0;
+    cudaStream_t stream = nullptr;
+    if (__cudaPopCallConfiguration(&grid, &block, &shared, &stream) != cudaSuccess) _exit(2);
+    _exit(grid.x == 3 && block.x == 16 && shared == 7 && !stream ? 42 : 3);
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    dim3 size;
+    size_t shared;
+    cudaStream_t stream;
+    __cudaPushCallConfiguration(dim3(1), dim3(1), 0, nullptr);
+    __cudaPopCallConfiguration(&size, &size, &shared, &stream);
+    std::atexit(launch_last);
+    std::exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+}
+
 TEST_F(CudartLaunch, ASymbolAKernelAndAFunctionNameTheSame) {
   cudaKernel_t kernel;
   cudaFunction_t function;
@@ -221,6 +252,9 @@ TEST_F(CudartLaunch, AManagedVariableIsThereBeforeTheHostTouchesIt) {
   void* address = nullptr;
   OK(cudaGetSymbolAddress(&address, managed_slot));
   EXPECT_EQ(address, managed_slot);
+  EXPECT_EQ(cudaFree(address), cudaErrorInvalidValue) << "it is the module's";
+  EXPECT_EQ(*managed_slot, 7);
+  cudaGetLastError();
 }
 
 TEST_F(CudartLaunch, AnotherRegistrationOfTheSameSymbolTakesOverWhenTheFirstGoes) {

@@ -118,6 +118,26 @@ TEST_F(CudartMemory, PlanesAreCopiedAndFilled) {
   for (unsigned z = 0; z < 3; z++)
     for (unsigned y = 0; y < 4; y++)
       for (unsigned x = 0; x < 8; x++) EXPECT_EQ(back[z][y][x], x < 2 && y < 3 && z < 2 ? 6 : 5);
+  constexpr size_t kHalf = size_t{1} << 63;  // of all numbers
+  const auto fill = [&](size_t ysize, cudaExtent size) {
+    return cudaMemset3D({planes.ptr, planes.pitch, 8, ysize}, 5, size);
+  };
+  EXPECT_EQ(fill(kHalf, {8, kHalf, 2}), cudaErrorInvalidValue);
+  EXPECT_EQ(fill(4, {8, 5, 2}), cudaErrorInvalidValue) << "planes that overlap";
+  EXPECT_EQ(fill(kHalf, {8, 4, 3}), cudaErrorInvalidValue);
+  cudaArray_t array;
+  const cudaChannelFormatDesc floats{32, 0, 0, 0, cudaChannelFormatKindFloat};
+  OK(cudaMalloc3DArray(&array, &floats, {8, 4, 3}));
+  cudaMemcpy3DParms wide{};
+  wide.srcArray = array;
+  wide.dstPtr = copy.dstPtr;
+  wide.extent = {size_t{1} << 62, 1, 1};
+  wide.kind = cudaMemcpyDeviceToHost;
+  EXPECT_EQ(cudaMemcpy3D(&wide), cudaErrorInvalidValue);
+  wide.extent.width = 1;
+  wide.srcPos.x = size_t{1} << 62;
+  EXPECT_EQ(cudaMemcpy3D(&wide), cudaErrorInvalidValue);
+  OK(cudaFreeArray(array));
   copy.srcArray = reinterpret_cast<cudaArray_t>(&copy);  // an array and a pointer: which?
   EXPECT_NE(cudaMemcpy3D(&copy), cudaSuccess);
   OK(cudaFree(planes.ptr));

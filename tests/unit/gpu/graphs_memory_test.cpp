@@ -10,6 +10,7 @@ constexpr auto kAutoFree = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
 
 class MemoryOfGraphs : public StreamTest {
  protected:
+  static void SetUpTestSuite() { setenv("CROPDL_SOFTWARE_GPUS", "2", 1); }
   void SetUp() override {
     StreamTest::SetUp();
     ASSERT_CU(cuGraphCreate(&graph_, 0));
@@ -238,6 +239,29 @@ TEST_F(MemoryOfGraphs, AFreeThatIsRefusedLeavesItsMemoryAllocated) {
   EXPECT_CU(cuMemFreeAsync(pooled, nullptr));
   EXPECT_CU(cuStreamSynchronize(nullptr));
   EXPECT_CU(cuStreamDestroy(blocking));
+}
+
+// "The CUDA device(s) to which the operand(s) was allocated/mapped cannot change."
+TEST_F(MemoryOfGraphs, OperandsOfItsNodesStayOnTheirDevice) {
+  CUcontext peers = nullptr;
+  CUdeviceptr mine[2], theirs = 0;
+  for (CUdeviceptr& one : mine) ASSERT_CU(cuMemAlloc(&one, kSize));
+  ASSERT_CU(cuDevicePrimaryCtxRetain(&peers, 1));
+  ASSERT_CU(cuCtxSetCurrent(peers));
+  ASSERT_CU(cuMemAlloc(&theirs, kSize));
+  ASSERT_CU(cuCtxSetCurrent(context_));
+  CUDA_MEMSET_NODE_PARAMS set{mine[0], 0, 7, 4, kSize / 4, 1};
+  CUgraphNode node = nullptr;
+  ASSERT_CU(cuGraphAddMemsetNode(&node, graph_, nullptr, 0, &set, context_));
+  CUgraphExec exec = instantiate(graph_);
+  ASSERT_CU(cuMemFree(mine[0]));
+  set.dst = mine[1];
+  EXPECT_CU(cuGraphExecMemsetNodeSetParams(exec, node, &set, context_));
+  set.dst = theirs;
+  EXPECT_EQ(cuGraphExecMemsetNodeSetParams(exec, node, &set, context_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CU(cuGraphExecDestroy(exec));
+  EXPECT_CU(cuMemFree(mine[1]));
+  EXPECT_CU(cuDevicePrimaryCtxRelease(1));
 }
 
 // "No implicit synchronization when the pointer was allocated with cuMemAllocAsync."

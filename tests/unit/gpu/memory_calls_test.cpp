@@ -118,6 +118,12 @@ TEST_F(Calls, RefuseWhatIsNotThereOrTooLargeOrOnTheOtherSide) {
   EXPECT_EQ(cuMemsetD8(reinterpret_cast<CUdeviceptr>(host.data()), 0, 10), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemsetD32(device + 2, 0, 10), CUDA_ERROR_INVALID_VALUE) << "not aligned";
   EXPECT_EQ(cuMemsetD32(device, 0, 251), CUDA_ERROR_INVALID_VALUE);
+  CUstream gone = nullptr;
+  ASSERT_EQ(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamDestroy(gone), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyHtoDAsync(device, host.data(), 0, gone), CUDA_ERROR_INVALID_HANDLE) << "nothing to copy";
+  EXPECT_EQ(cuMemsetD8Async(device, 0, 0, gone), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuMemsetD8Async(device, 0, 0, stream), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFree(device), CUDA_SUCCESS);
   EXPECT_EQ(cuMemcpyDtoH(host.data(), device, 10), CUDA_ERROR_INVALID_VALUE) << "freed";
   EXPECT_EQ(cuMemFree(device), CUDA_ERROR_INVALID_VALUE) << "freed twice";
@@ -487,6 +493,15 @@ TEST_F(Calls, MapPhysicalMemory) {
   EXPECT_EQ(cuMemsetD8(at, 1, page), CUDA_SUCCESS);
   EXPECT_EQ(cuMemsetD8(at, 1, page + 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(content(at + page - 100, 100), std::vector<unsigned char>(100, 1));
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  ASSERT_EQ(cuMemSetAccess(at, page, &access, 1), CUDA_SUCCESS);
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  access.location.id = 1;
+  ASSERT_EQ(cuMemSetAccess(at, page, &access, 1), CUDA_SUCCESS);
+  EXPECT_EQ(content(at, 100), std::vector<unsigned char>(100, 1));
+  EXPECT_EQ(cuMemsetD8(at, 1, page), CUDA_ERROR_INVALID_VALUE) << "only another device may write";
+  access.location.id = 0;
+  ASSERT_EQ(cuMemSetAccess(at, page, &access, 1), CUDA_SUCCESS);
   unsigned long long flags = 0;
   EXPECT_EQ(cuMemGetAccess(&flags, &access.location, at), CUDA_SUCCESS);
   EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);

@@ -192,7 +192,14 @@ TEST_F(DeviceMemory, OfAContextGoesWithIt) {
   ASSERT_EQ(memory.allocate(100, &theirs, two), CUDA_SUCCESS);
   ASSERT_EQ(allocate_pinned(100, 0, one, 0, &pinned), CUDA_SUCCESS);
   ASSERT_EQ(allocate_managed(100, CU_MEM_ATTACH_GLOBAL, one, 0, &managed), CUDA_SUCCESS);
+  std::vector<char> host(10000), others(10000);
+  const auto at = reinterpret_cast<uint64_t>(host.data());
+  ASSERT_EQ(register_host(host.data(), 10000, 0, one, 0), CUDA_SUCCESS);
+  ASSERT_EQ(register_host(others.data(), 10000, 0, two, 0), CUDA_SUCCESS);
   Memory::release_all(one);
+  EXPECT_FALSE(memory.allows(at, 10000, true));
+  EXPECT_EQ(unregister_host(host.data()), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  EXPECT_TRUE(memory.allows(reinterpret_cast<uint64_t>(others.data()), 10000, true));
   EXPECT_FALSE(allows(mine));
   EXPECT_TRUE(allows(theirs));
   EXPECT_EQ(release_pinned(pinned), CUDA_ERROR_INVALID_VALUE);

@@ -147,12 +147,12 @@ TEST_F(VirtualMemory, IsMappedWhereNothingIsAndUnmappedWhole) {
   EXPECT_EQ(map_physical(at + kPage, kPage, 0, handle), CUDA_ERROR_INVALID_VALUE) << "mapped already";
   ASSERT_EQ(map_physical(at + 2 * kPage, kPage, 0, handle), CUDA_SUCCESS);
   EXPECT_EQ(set_mapped_access(at, 3 * kPage, 0, kBoth), CUDA_SUCCESS) << "several mappings in a row";
-  EXPECT_TRUE(virtual_allows(at + kPage, 2 * kPage, true));
-  EXPECT_FALSE(virtual_allows(at + kPage, 2 * kPage + 1, true));
+  EXPECT_TRUE(virtual_allows(0, at + kPage, 2 * kPage, true));
+  EXPECT_FALSE(virtual_allows(0, at + kPage, 2 * kPage + 1, true));
   EXPECT_EQ(unmap_physical(at, kPage), CUDA_ERROR_INVALID_VALUE) << "part of a mapping";
   EXPECT_EQ(unmap_physical(at, 4 * kPage), CUDA_ERROR_INVALID_VALUE) << "more than is mapped";
   EXPECT_EQ(unmap_physical(at, 3 * kPage), CUDA_SUCCESS);
-  EXPECT_FALSE(virtual_allows(at, 4, false));
+  EXPECT_FALSE(virtual_allows(0, at, 4, false));
   EXPECT_EQ(release_physical(handle), CUDA_SUCCESS);
 }
 

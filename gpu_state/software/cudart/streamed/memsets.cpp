@@ -10,8 +10,13 @@ unsigned char byte_of(int value) { return static_cast<unsigned char>(value); }
 // Planes follow each other when they are whole: then they are rows of one plane.
 template <class Fill>
 CUresult fill_planes(const cudaPitchedPtr& where, const cudaExtent& extent, Fill&& fill) {
-  if (extent.height == where.ysize || extent.depth <= 1)
-    return fill(as_device(where.ptr), extent.height * extent.depth);
+  size_t rows = 0, bytes = 0, end = 0;
+  if (extent.depth <= 1) return fill(as_device(where.ptr), extent.height);
+  if (extent.height > where.ysize || __builtin_mul_overflow(where.ysize, extent.depth, &rows) ||
+      __builtin_mul_overflow(rows, where.pitch, &bytes) ||
+      __builtin_add_overflow(as_device(where.ptr), bytes, &end))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (extent.height == where.ysize) return fill(as_device(where.ptr), rows);
   for (size_t plane = 0; plane < extent.depth; plane++) {
     const CUresult result = fill(as_device(where.ptr) + plane * where.pitch * where.ysize, extent.height);
     if (result != CUDA_SUCCESS) return result;
