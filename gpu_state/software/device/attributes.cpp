@@ -9,19 +9,16 @@ Capability capability() {
   constexpr int kKiB = 1024;
   switch (settings::settings().major * 10 + settings::settings().minor) {
     case 75:
-      return {1024, 16, 64 * kKiB, 64 * kKiB};
+      return {1024, 16, 64 * kKiB, 64 * kKiB, 0};
     case 80:
     case 87:
-      return {2048, 32, 164 * kKiB, 163 * kKiB};
+      return {2048, 32, 164 * kKiB, 163 * kKiB, kKiB};
     case 86:
-      return {1536, 16, 100 * kKiB, 99 * kKiB};
+      return {1536, 16, 100 * kKiB, 99 * kKiB, kKiB};
     case 89:
-      return {1536, 24, 100 * kKiB, 99 * kKiB};
-    case 120:
-    case 121:
-      return {1536, 24, 100 * kKiB, 99 * kKiB};
+      return {1536, 24, 100 * kKiB, 99 * kKiB, kKiB};
     default:
-      return {2048, 32, 228 * kKiB, 227 * kKiB};  // 9.0, 10.0, 10.3, 11.0
+      return {2048, 32, 228 * kKiB, 227 * kKiB, kKiB};  // 9.0
   }
 }
 
@@ -69,7 +66,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
       return is(per.shared);
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
-      return is(settings.major >= 8 ? 1024 : 0);
+      return is(per.shared_reserved);
     case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
       return is(65536);
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:

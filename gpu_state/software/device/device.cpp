@@ -100,7 +100,12 @@ Memory& Device::memory() {
 engine::Processors& Device::processors() {
   std::call_once(processors_made_, [this] {
     const auto& settings = settings::settings();
-    processors_ = std::make_unique<engine::Processors>(settings.multiprocessors, settings.cores, physical);
+    Capability per = capability();
+    engine::Multiprocessor each{static_cast<uint32_t>(per.threads), static_cast<uint32_t>(per.blocks),
+                                static_cast<uint32_t>(per.shared),
+                                static_cast<uint32_t>(per.shared_reserved)};
+    processors_ =
+        std::make_unique<engine::Processors>(settings.multiprocessors, settings.cores, physical, each);
   });
   return *processors_;
 }

@@ -48,6 +48,7 @@ Device* find(int ordinal);  // null: there is none
 struct Capability {
   int threads, blocks;           // resident at once
   int shared, shared_per_block;  // bytes; of a block that opted in
+  int shared_reserved;           // of each block, the system's
 };
 Capability capability();
 

@@ -167,24 +167,31 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
   const uint32_t n = in.extra & kCountMask;
   const Area area = static_cast<Area>(in.extra >> kAreaShift & 7);
   const uint32_t size = static_cast<uint32_t>(sizeof(U)) * n;
-  if (kWhat == Atomic::kCompare || kWhat == Atomic::kExchange || (in.extra & kPoll)) ++warp.polls;
-  const int first = kReturns ? static_cast<int>(n) : 0;
+  // Eight results and eight sources are in `many`, with the address and its offset behind them.
+  const bool has_many = kReturns && n == kMostElements;
+  const Place* operands = has_many ? in.many : in.operands;
+  const Place register_at = operands[has_many ? kManyAddress : kAddress];
+  const uint64_t offset =
+      has_many ? *warp.lanes<uint64_t>(operands[kManyOffset]) : static_cast<uint64_t>(in.immediate);
+  const Place* sources = operands + (kReturns ? n : 0);
+  bool changes = !kReturns;  // who returns what was there and leaves it alone only looks
   for (uint32_t l = 0; l < kLanes; ++l) {
     if (!(active >> l & 1)) continue;
-    uint64_t address = static_cast<uint64_t>(in.immediate);
+    uint64_t address = offset;
     if (!(in.extra & kNoBase))
-      address = in.extra & kNarrowAddress
-                    ? uint32_t(warp.lanes<uint32_t>(in.operands[kAddress])[l] + uint32_t(address))
-                    : warp.lanes<uint64_t>(in.operands[kAddress])[l] + address;
+      address = in.extra & kNarrowAddress ? uint32_t(warp.lanes<uint32_t>(register_at)[l] + uint32_t(address))
+                                          : warp.lanes<uint64_t>(register_at)[l] + address;
     std::byte* where = resolve(warp, l, area, address, size, true);
     if (!where) return;
     const bool host =
         area == Area::kGlobal ||
         (area == Area::kGeneric && (address >> kWindowShift == 0 || address >> kWindowShift == 4));
+    U given[kMostElements], c = 0;  // a result may be the register of a source
+    for (uint32_t k = 0; k < n; ++k) given[k] = warp.lanes<U>(sources[k])[l];
+    if constexpr (kWhat == Atomic::kCompare) c = warp.lanes<U>(sources[1])[l];
     for (uint32_t k = 0; k < n; ++k) {
       U* memory = reinterpret_cast<U*>(where) + k;
-      U b = warp.lanes<U>(in.operands[first + static_cast<int>(k)])[l], c = 0, old = 0;
-      if constexpr (kWhat == Atomic::kCompare) c = warp.lanes<U>(in.operands[first + 1])[l];
+      U b = given[k], old = 0;
       if (host) {
         if constexpr (sizeof(U) == 16)
           old = on_host_wide<kWhat>(memory, b, c);
@@ -194,9 +201,13 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
         old = *memory;
         *memory = applied<kWhat, kNumber, U>(old, b, c, false);
       }
-      if constexpr (kReturns) warp.lanes<U>(in.operands[k])[l] = old;
+      if constexpr (kReturns) {
+        changes |= applied<kWhat, kNumber, U>(old, b, c, host) != old;
+        warp.lanes<U>(operands[k])[l] = old;
+      }
     }
   }
+  if (!changes) ++warp.polls;
 }
 
 template <Atomic kWhat, Number kNumber, class U>

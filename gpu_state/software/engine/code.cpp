@@ -50,23 +50,34 @@ uint32_t threads_of(const std::vector<uint32_t>& sizes) {
   return static_cast<uint32_t>(std::min<uint64_t>(threads, 1024));
 }
 
-// Where the shared variables that a kernel reaches lie. Those without a size all begin behind the others.
+// A cluster is one block: what asks for another is refused, for it would run with the wrong ranks.
+Status check_clusters(const ptx::Function& function) {
+  uint64_t blocks = 1;
+  for (uint32_t one : function.cluster) blocks *= one;
+  if (blocks == 1 && (!function.is_explicit_cluster || !function.cluster.empty())) return {};
+  return Error{formatted("{} (line {} of the PTX): clusters of more than one block are not built",
+                         function.name, function.line)};
+}
+
+// Where the shared variables that a kernel reaches lie. Those without a size all begin behind the others. A
+// function's own hide the module's of that name, and are others than those of another function.
 class SharedLayout {
  public:
   explicit SharedLayout(const ptx::Module& module) {
     for (const ptx::Variable& one : module.variables)
-      if (one.space == ptx::Space::kShared) known_[one.name] = &one;
+      if (one.space == ptx::Space::kShared) known_[{nullptr, one.name}] = &one;
   }
   void add_body(const ptx::Function& function) {
     for (const ptx::Variable& one : function.variables)
-      if (one.space == ptx::Space::kShared) known_[one.name] = &one;
+      if (one.space == ptx::Space::kShared) known_[{&function, one.name}] = &one;
   }
-  // Offsets of sized ones are given as they are met; those of the others are found at the end, so they are
-  // asked for twice: once to be met.
-  std::optional<uint64_t> find(const std::string& name) {
-    auto variable = known_.find(name);
+  // As that function names it. Offsets of sized ones are given as they are met; those of the others are found
+  // at the end, so they are asked for twice: once to be met.
+  std::optional<uint64_t> find(const ptx::Function& function, const std::string& name) {
+    auto variable = known_.find({&function, name});
+    if (variable == known_.end()) variable = known_.find({nullptr, name});
     if (variable == known_.end()) return std::nullopt;
-    auto offset = offsets_.find(name);
+    auto offset = offsets_.find(variable->second);
     if (offset != offsets_.end()) return offset->second;
     const ptx::Variable& one = *variable->second;
     uint64_t align = std::max<uint64_t>(
@@ -77,7 +88,7 @@ class SharedLayout {
       return dynamic_;
     }
     end_ = round_up(end_, align);
-    offsets_[name] = end_;
+    offsets_[&one] = end_;
     uint64_t at = end_;
     end_ += one.size();
     return at;
@@ -90,11 +101,14 @@ class SharedLayout {
   uint64_t dynamic() const { return dynamic_; }
 
  private:
-  std::map<std::string, const ptx::Variable*> known_;
-  std::map<std::string, uint64_t> offsets_;
+  std::map<std::pair<const ptx::Function*, std::string>, const ptx::Variable*> known_;
+  std::map<const ptx::Variable*, uint64_t> offsets_;
   uint64_t end_ = 0, dynamic_ = 0, dynamic_align_ = 16;
   bool has_dynamic_ = false;
 };
+
+// What is more is ptxas's error on a device.
+constexpr uint64_t kMostStaticShared = 48 << 10;
 
 // Local memory along the deepest chain of calls, as calls take it (warp_frames.cpp); recursion is cut.
 uint64_t local_depth(const Routine& routine, std::set<const Routine*>* above, bool* recursive,
@@ -110,7 +124,8 @@ uint64_t local_depth(const Routine& routine, std::set<const Routine*>* above, bo
       *recursive = cut = true;
       continue;
     }
-    below = std::max(below, 16 + local_depth(*site.routine, above, recursive, known));
+    uint64_t room_to_align = site.routine->local_align - 16;  // its frame begins at a multiple of that
+    below = std::max(below, 16 + room_to_align + local_depth(*site.routine, above, recursive, known));
   }
   above->erase(&routine);
   uint64_t depth = round_up(routine.local_bytes, 16) + below;
@@ -150,8 +165,10 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
   const ptx::Function* entry = find(name);
   if (!entry || !entry->has_body || (!as_function && !entry->is_kernel))
     return Error{formatted("there is no {} {} in this module", as_function ? "function" : "kernel", name)};
+  if (Status status = check_clusters(*entry); !status) return status.error();
   auto kernel = std::make_shared<Kernel>();
   kernel->facts.name = name;
+  kernel->is_explicit_cluster = entry->is_explicit_cluster;
   lay_out_parameters(*entry, &kernel->facts);
   SharedLayout shared(*module);
   // Twice, if there is a variable without a size: where it begins is known when all others have been met.
@@ -172,7 +189,7 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
       around.module = module;
       around.is_entry = function == entry && !as_function;
       around.parameters = &kernel->facts.parameters;
-      around.shared = [&](const std::string& symbol) { return shared.find(symbol); };
+      around.shared = [&](const std::string& symbol) { return shared.find(*function, symbol); };
       around.global = [&](const std::string& symbol) -> std::optional<uint64_t> {
         uint64_t at = address ? address(symbol) : 0;
         return at ? std::optional(at) : std::nullopt;
@@ -232,6 +249,12 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
   std::set<const Routine*> above;
   std::map<const Routine*, uint64_t> known;
   kernel->facts.local = local_depth(*kernel->entry, &above, &kernel->recursive, &known);
+  if (shared.end() > kMostStaticShared)
+    return Error{formatted("{} has {} bytes of .shared variables, of at most {}", name, shared.end(),
+                           kMostStaticShared)};
+  if (kernel->facts.local > kMostLocal)
+    return Error{formatted("{} takes {} bytes of local memory per thread, of at most {}", name,
+                           kernel->facts.local, kMostLocal)};
   kernel->facts.registers = static_cast<int>(
       std::min<uint32_t>(255, std::max<uint32_t>(16, kernel->entry->frame_bytes / (4 * kLanes))));
   kernel->facts.target = module->target;

@@ -80,7 +80,7 @@ bool WarpRun::complete(uint32_t need, const CollectiveUse& use) {
     Group& group = groups[i];
     if (group.state != State::kCollective || group.need != need) continue;
     const CollectiveUse& other = group.frame->routine->collectives[collective_of(*group.at)];
-    if (other.kind != use.kind || other.mode != use.mode) continue;
+    if (other.kind != use.kind || other.mode != use.mode || other.wide != use.wide) continue;
     there |= group.mask;
     with[n++] = &group;
   }
@@ -100,6 +100,11 @@ void WarpRun::perform(Group** with, uint32_t n) {
   uint32_t all = 0;
   for (uint32_t i = 0; i < n; ++i) all |= with[i]->mask;
   if (use.kind == Collective::kWarpBarrier) return;
+  if (use.everybody && all != kAllLanes) {
+    select(with[0]->frame);
+    return fail(&at, std::countr_zero(all), CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                "it wants all 32 threads of the warp");
+  }
   if (use.kind == Collective::kData) {
     select(with[0]->frame);
     if (n > 1)
@@ -117,8 +122,7 @@ void WarpRun::perform(Group** with, uint32_t n) {
     select(with[i]->frame);
     const Instruction& in = *with[i]->at;
     const uint32_t mask = with[i]->mask;
-    auto take = [&](int operand, auto* into, auto* from) {
-      (void)operand;
+    auto take = [&](auto* into, auto* from) {
       for (int l = 0; l < kLanes; ++l)
         if (mask >> l & 1) into[l] = from[l];
     };
@@ -135,14 +139,14 @@ void WarpRun::perform(Group** with, uint32_t n) {
       case Collective::kElect:
         break;
       case Collective::kShuffle:
-        take(3, extra[0], lanes<uint32_t>(in.operands[3]));
-        take(4, extra[1], lanes<uint32_t>(in.operands[4]));
+        take(extra[0], lanes<uint32_t>(in.operands[3]));
+        take(extra[1], lanes<uint32_t>(in.operands[4]));
         [[fallthrough]];
       default:
         if (use.wide)
-          take(2, values, lanes<uint64_t>(in.operands[2]));
+          take(values, lanes<uint64_t>(in.operands[2]));
         else
-          take(2, values, lanes<uint32_t>(in.operands[2]));
+          take(values, lanes<uint32_t>(in.operands[2]));
     }
   }
   const uint32_t leader = std::countr_zero(all);

@@ -76,18 +76,24 @@ struct Outcome {
   std::string text;
 };
 
+// What one multiprocessor holds at once (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability"; as they stand here, of 9.0).
+struct Multiprocessor {
+  uint32_t threads = 2048, blocks = 32;
+  uint32_t shared = 228 << 10, reserved = 1 << 10;  // bytes; of them the system's, of each block
+};
+
 // The host threads on which a device's blocks run. Grids of several callers share them; blocks of a grid
 // begin in the order of their numbers, those that have begun are interleaved (with a seed, at random).
 class Processors {
  public:
-  Processors(int multiprocessors, int cores, uint64_t who);
+  Processors(int multiprocessors, int cores, uint64_t who, const Multiprocessor& each = {});
   ~Processors();
   Processors(const Processors&) = delete;
   // Runs a grid to its end. Blocks the calling thread (a stream's worker), which is not one of the
   // processors.
   Outcome run(const Launch& launch);
-  // How many blocks of that shape fit on one multiprocessor at once (occupancy): from threads, shared memory
-  // and 32 blocks.
+  // How many blocks of that shape fit on one multiprocessor at once (occupancy).
   int resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const;
 
  private:

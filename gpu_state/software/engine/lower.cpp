@@ -414,13 +414,16 @@ Status Lowering::run() {
     if (one.space == ptx::Space::kParam) {
       add_parameter(one, false);
     } else if (one.space == ptx::Space::kLocal) {
-      // Within the frame, which begins at a multiple of 16.
       uint64_t align = std::max<uint64_t>(one.align, 1);
+      routine_.local_align = std::max(routine_.local_align, static_cast<uint32_t>(align));
       local = (local + align - 1) / align * align;
       local_[one.name] = local;
       local += one.size();
     }
   }
+  if (local > kMostLocal)
+    return Error{
+        formatted("{} has {} bytes of .local variables, of at most {}", function_.name, local, kMostLocal)};
   routine_.local_bytes = static_cast<uint32_t>(local);
   for (const auto& item : function_.body) {
     if (const auto* label = std::get_if<ptx::Label>(&item)) {

@@ -99,6 +99,10 @@ class Lowering {
   bool has(std::string_view word) const;
 };
 
+// Of a thread, on every device (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability").
+constexpr uint64_t kMostLocal = 512 << 10;
+
 // Bytes in memory of a type's name ("u32"), and what it is; nullopt: no type.
 struct NamedType {
   uint32_t bytes = 0;

@@ -72,9 +72,9 @@ Instruction::Execute parameter_execute(const NamedType& type, uint32_t wide) {
 // What may be among the words of a memory instruction and changes nothing here: caches, and how far an order
 // reaches, for the host's memory is ordered for all.
 bool is_silent(std::string_view word) {
-  static const std::set<std::string_view> kWords = {"weak", "release", "acq_rel", "cta",     "cluster", "gpu",
-                                                    "sys",  "nc",      "ca",      "cg",      "cs",      "lu",
-                                                    "cv",   "wb",      "wt",      "unified", "noftz"};
+  static const std::set<std::string_view> kWords = {"weak", "release", "acq_rel", "cta",  "cluster", "gpu",
+                                                    "sys",  "nc",      "ca",      "cg",   "cs",      "lu",
+                                                    "wb",   "wt",      "unified", "noftz"};
   return kWords.count(word) || word.starts_with("L1::") || word.starts_with("L2::");
 }
 
@@ -143,7 +143,7 @@ Lowering::Done Lowering::memory() {
       area = Area::kLocal;
     else if (word == "param" || word == "param::entry" || word == "param::func")
       area = Area::kParameter;
-    else if (word == "volatile" || word == "relaxed" || word == "acquire" || word == "mmio")
+    else if (word == "volatile" || word == "relaxed" || word == "acquire" || word == "mmio" || word == "cv")
       extra |= is_load ? kPoll : 0;
     else if (word == "v2" || word == "v4" || word == "v8")
       elements = static_cast<uint32_t>(word[1] - '0');
@@ -156,6 +156,9 @@ Lowering::Done Lowering::memory() {
     policy |= word == "L2::cache_hint";
   }
   if (!type || (is_atomic && !what)) return std::nullopt;
+  if (elements * type->bytes > 16 || (elements == 8 && !is_atomic))
+    return error("a vector of eight elements or of more than 16 bytes is of sm_100 and later");
+  if (is_atomic && elements > 1 && (type->number < Number::kFloat || type->bytes == 8)) return std::nullopt;
   const bool is_shared_or_local = area == Area::kShared || area == Area::kLocal;
   if (is_store && has("const")) return error("constant memory cannot be written");
   if (has("nc") && is_shared_or_local) return std::nullopt;
@@ -255,7 +258,6 @@ Lowering::Done Lowering::memory() {
     form.returns = returns;
     form.area = area;
     draft.instruction.execute = atomic_execute(form);
-    if (elements > 1 && type->number < Number::kFloat) return std::nullopt;
   } else {
     MemoryForm form;
     form.store = is_store;
@@ -268,6 +270,10 @@ Lowering::Done Lowering::memory() {
   if (!draft.instruction.execute) {
     draft_.code.pop_back();
     return std::nullopt;
+  }
+  if (returns && elements == kMostElements) {
+    if (draft.operands.size() > kAddress) read(draft, kManyAddress, draft.operands[kAddress]);
+    read(draft, kManyOffset, constant(8, static_cast<uint64_t>(draft.instruction.immediate)));
   }
   size_t place = 0;
   for (const Ref& ref : results) write(draft, place++, ref);

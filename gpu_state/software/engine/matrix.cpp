@@ -236,10 +236,8 @@ uint32_t bytes_of(Element element) {
   }
 }
 
-void matrix_execute(Warp& base, const Instruction& in, uint32_t active) {
+void matrix_execute(Warp& base, const Instruction& in, uint32_t) {
   WarpRun& warp = static_cast<WarpRun&>(base);
-  if (active != kAllLanes)
-    return warp.fault(0, CUDA_ERROR_ILLEGAL_INSTRUCTION, 0, "it wants all 32 threads of the warp");
   const MatrixUse& use = warp.current->routine->matrices[in.extra & 0xffffff];
   switch (use.what) {
     case MatrixUse::What::kLoadRows:

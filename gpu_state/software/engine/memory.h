@@ -14,6 +14,8 @@ constexpr uint32_t kNoBase = 1 << 5;         // no address register: `immediate`
 constexpr uint32_t kPoll = 1 << 6;           // a read that waiting loops consist of
 constexpr int kAreaShift = 16;               // three bits: the Area, where one function serves several
 constexpr int kAddress = 8;                  // which operand is the address register
+constexpr uint32_t kMostElements = 8;        // of a vector; atom with so many has its operands in `many`:
+constexpr int kManyAddress = 16, kManyOffset = 17;  // behind results and sources; the offset is a constant
 
 enum class Area : uint8_t { kGlobal, kGeneric, kShared, kLocal, kParameter };
 

@@ -1,6 +1,9 @@
 // The host threads on which blocks run. Blocks of a grid begin in the order of their numbers, one per thread
-// at a time; more are begun while those that run only wait, as far as the multiprocessors hold them; who goes
-// on is then taken in turn. With a seed the choice between beginning one and going on with another is random.
+// at a time. A block that has had its time stands back for one that has not begun, as far as the
+// multiprocessors hold them, so that blocks that wait for each other, however they do it, come to be there
+// all; who goes on is then taken in turn. Grids take turns too, but none takes room that the blocks of an
+// earlier one still need: of two that each wait for all their own blocks, the first gets them all, as on a
+// device. With a seed the choice between beginning one and going on with another is random.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -14,10 +17,8 @@ namespace cropdl::engine {
 
 namespace {
 
-// Of one multiprocessor (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", 9.0).
-constexpr uint32_t kThreadsEach = 2048, kBlocksEach = 32, kSharedEach = 228 * 1024;
-constexpr uint32_t kSharedOfEachBlock = 1024;  // what the system takes of it
-constexpr int64_t kSlice = 1 << 18;            // jumps back
+constexpr int64_t kSlice = 1 << 18;  // jumps back
+constexpr uint32_t kSpins = 64;      // slices without progress, after which a block is taken to wait
 
 uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
 
@@ -31,32 +32,38 @@ struct Job {
   }
 };
 
+// Of all multiprocessors.
+struct Room {
+  uint64_t threads = 0, shared = 0, blocks = 0;
+  void add(const Job& job, uint64_t count) {
+    count = std::min<uint64_t>(count, 1 << 20);  // which is more than fit
+    threads += count * job.threads;
+    shared += count * job.shared;
+    blocks += count;
+  }
+  bool within(const Room& all) const {
+    return threads <= all.threads && shared <= all.shared && blocks <= all.blocks;
+  }
+};
+
 }  // namespace
 
 struct Processors::Body {
   int multiprocessors, cores;
   uint64_t who;
+  Multiprocessor each;
+  Room all;
   std::mutex mutex;
   std::condition_variable work, ended;
-  std::deque<Job*> jobs;
+  std::deque<Job*> jobs;  // in the order in which they came
+  size_t turn = 0;        // of jobs: who is asked first
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<Block>> spare;
-  uint64_t used_threads = 0, used_shared = 0, used_blocks = 0;
-  uint64_t grids = 0;
   uint32_t waiting_threads = 0;
   bool ending = false;
   settings::Chooser chooser{0};
 
-  bool room(const Job& job) const {
-    uint64_t m = static_cast<uint64_t>(multiprocessors);
-    return used_threads + job.threads <= m * kThreadsEach && used_shared + job.shared <= m * kSharedEach &&
-           used_blocks + 1 <= m * kBlocksEach;
-  }
-  void account(const Job& job, int sign) {
-    used_threads += static_cast<uint64_t>(sign) * job.threads;
-    used_shared += static_cast<uint64_t>(sign) * job.shared;
-    used_blocks += static_cast<uint64_t>(sign);
-  }
+  bool room(const Job& job) const;
   Block* begin(Job& job, uint32_t processor) {
     std::unique_ptr<Block> block;
     if (spare.empty()) {
@@ -69,26 +76,35 @@ struct Processors::Body {
     block->number = job.begun++;
     block->processor = processor;
     ++job.resident;
-    account(job, 1);
     return block.release();
   }
   void thread(uint32_t processor);
-  bool take(Job** job, Block** block, bool* fresh, uint32_t processor, bool last_spun);
+  bool take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back);
+  bool others_only_wait() const;
 };
 
+// For one more block of the job, besides all those that the earlier grids have or will have.
+bool Processors::Body::room(const Job& job) const {
+  Room used;
+  bool earlier = true;
+  for (const Job* one : jobs) {
+    bool ends = one->grid.stop.load(std::memory_order_relaxed);
+    if (one == &job) earlier = false;
+    used.add(*one, earlier && !ends ? one->grid.blocks - one->done : one->resident);
+  }
+  used.add(job, 1);
+  return used.within(all);
+}
+
 // What to run next, behind the mutex. False: there is nothing.
-bool Processors::Body::take(Job** job, Block** block, bool* fresh, uint32_t processor, bool last_spun) {
+bool Processors::Body::take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back) {
   for (size_t i = 0; i < jobs.size(); ++i) {
-    Job* one = jobs.front();  // grids take turns
-    jobs.pop_front();
-    jobs.push_back(one);
-    bool stopped = one->grid.stop.load(std::memory_order_relaxed);
-    bool can_begin = !stopped && one->begun < one->grid.blocks && room(*one);
-    if (can_begin && !one->aside.empty()) {
-      // Going on with one that was begun comes first, unless they only wait.
-      if (chooser.random() ? chooser.pick(2) == 0 : !last_spun) can_begin = false;
-    }
-    if (can_begin) {
+    if (turn >= jobs.size()) turn = 0;
+    Job* one = jobs[turn++];
+    bool can_begin = !one->grid.stop.load(std::memory_order_relaxed) && one->begun < one->grid.blocks;
+    // Going on with one that was begun comes first, unless one that has had its time stands back.
+    if (can_begin && !one->aside.empty()) can_begin = chooser.random() ? chooser.pick(2) : stands_back;
+    if (can_begin && room(*one)) {
       *block = begin(*one, processor % static_cast<uint32_t>(multiprocessors));
       *job = one;
       *fresh = true;
@@ -106,40 +122,51 @@ bool Processors::Body::take(Job** job, Block** block, bool* fresh, uint32_t proc
   return false;
 }
 
+// Of the blocks that no thread has: whether none of them would do anything but wait.
+bool Processors::Body::others_only_wait() const {
+  for (const Job* one : jobs) {
+    for (const Block* block : one->aside)
+      if (block->spins <= kSpins) return false;
+    if (!one->grid.stop.load(std::memory_order_relaxed) && one->begun < one->grid.blocks && room(*one))
+      return false;
+  }
+  return true;
+}
+
 void Processors::Body::thread(uint32_t processor) {
   std::unique_lock lock(mutex);
   Job* job = nullptr;
-  bool spun = false;
+  bool stands_back = false;
   for (;;) {
     Block* block = nullptr;
     bool fresh = false;
-    if (!take(&job, &block, &fresh, processor, spun)) {
+    if (!take(&job, &block, &fresh, processor, stands_back)) {
       if (ending) return;
       ++waiting_threads;
       work.wait(lock);
       --waiting_threads;
-      spun = false;
+      stands_back = false;
       continue;
     }
     lock.unlock();
     if (fresh) block->begin(&job->grid, block->number, who, block->processor);
     SliceEnd end = block->run(block->random ? int64_t{1} << (6 + block->chooser.pick(12)) : kSlice);
-    spun = end == SliceEnd::kSpinning;
-    // Whoever it waits for may be the host: leave it the processor.
-    if (spun && block->spins > 64)
-      std::this_thread::sleep_for(std::chrono::microseconds(std::min<uint32_t>(block->spins - 64, 1000)));
     lock.lock();
-    if (end == SliceEnd::kDone || job->grid.stop.load(std::memory_order_relaxed)) {
+    if (end == SliceEnd::kSpinning && block->spins > kSpins && others_only_wait()) {
+      // Whoever it waits for may be the host: leave it the processor.
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(std::min<uint32_t>(block->spins - kSpins, 1000)));
+      lock.lock();
+    }
+    bool stopped = job->grid.stop.load(std::memory_order_relaxed);
+    stands_back = end != SliceEnd::kDone;
+    if (end == SliceEnd::kDone || stopped) {
       ++job->done;
       --job->resident;
-      account(*job, -1);
       spare.emplace_back(block);
-      if (job->grid.stop.load(std::memory_order_relaxed)) {
-        for (Block* other : job->aside) {
-          --job->resident;
-          account(*job, -1);
-          spare.emplace_back(other);
-        }
+      if (stopped) {
+        job->resident -= job->aside.size();
+        for (Block* other : job->aside) spare.emplace_back(other);
         job->aside.clear();
       }
       if (job->finished()) {
@@ -155,8 +182,12 @@ void Processors::Body::thread(uint32_t processor) {
   }
 }
 
-Processors::Processors(int multiprocessors, int cores, uint64_t who) : body_(std::make_unique<Body>()) {
+Processors::Processors(int multiprocessors, int cores, uint64_t who, const Multiprocessor& each)
+    : body_(std::make_unique<Body>()) {
   body_->multiprocessors = std::max(multiprocessors, 1);
+  body_->each = each;
+  auto count = static_cast<uint64_t>(body_->multiprocessors);
+  body_->all = {count * each.threads, count * each.shared, count * each.blocks};
   if (cores <= 0) cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   body_->cores = cores;
   body_->who = who;
@@ -174,10 +205,11 @@ Processors::~Processors() {
 
 int Processors::resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
   if (!threads || threads > kernel.facts.max_threads) return 0;
-  uint32_t shared = static_cast<uint32_t>(kernel.facts.static_shared) + dynamic_shared + kSharedOfEachBlock;
-  if (shared > kSharedEach) return 0;
+  const Multiprocessor& each = body_->each;
+  uint64_t shared = kernel.facts.static_shared + dynamic_shared + each.reserved;
+  uint64_t by_shared = shared ? each.shared / shared : each.blocks;
   return static_cast<int>(
-      std::min({kThreadsEach / round_up(threads, kLanes), kSharedEach / shared, kBlocksEach}));
+      std::min<uint64_t>({each.threads / round_up(threads, kLanes), by_shared, each.blocks}));
 }
 
 Outcome Processors::run(const Launch& launch) {
@@ -208,8 +240,8 @@ Outcome Processors::run(const Launch& launch) {
     return {CUDA_ERROR_INVALID_VALUE, formatted("{}: {} bytes of parameters for {}", kernel.facts.name,
                                                 launch.parameters.size(), kernel.facts.parameter_bytes)};
   job.threads = round_up(grid.threads, kLanes);
-  job.shared = grid.shared_bytes + kSharedOfEachBlock;
-  if (job.shared > kSharedEach)
+  job.shared = grid.shared_bytes + body_->each.reserved;
+  if (job.shared > body_->each.shared)
     return {CUDA_ERROR_INVALID_VALUE,
             formatted("{}: {} bytes of shared memory in a block", kernel.facts.name, grid.shared_bytes)};
 

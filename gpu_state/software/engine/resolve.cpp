@@ -48,10 +48,12 @@ std::byte* resolve(WarpRun& warp, uint32_t lane, Area area, uint64_t address, ui
     case Area::kShared:
       if (offset <= warp.shared_bytes && size <= warp.shared_bytes - offset) return warp.shared + offset;
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the block's shared memory, at");
-    case Area::kLocal:
-      if (offset <= warp.local_bytes && size <= warp.local_bytes - offset)
-        return warp.local + size_t{warp.local_bytes} * lane + offset;
+    case Area::kLocal: {
+      // As far as the function that runs: what lies above was its callees'.
+      const uint32_t end = warp.current->local_base + warp.current->routine->local_bytes;
+      if (offset <= end && size <= end - offset) return warp.local + size_t{warp.local_bytes} * lane + offset;
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the thread's local memory, at");
+    }
     case Area::kParameter:
       if (write) return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "a kernel's parameters cannot be written, at");
       if (offset <= warp.parameter_bytes && size <= warp.parameter_bytes - offset)

@@ -123,7 +123,7 @@ struct Routine {
   std::vector<std::byte> storage;               // of the constants, with room to align them
   std::byte* constants = nullptr;               // one past the constants
   uint32_t frame_bytes = 64;                    // registers
-  uint32_t local_bytes = 0;                     // of .local variables, per thread
+  uint32_t local_bytes = 0, local_align = 16;   // of .local variables, per thread; at least 16
   std::vector<Parameter> parameters, returned;  // of functions
   std::vector<CallSite> calls;
   std::vector<BarrierUse> barriers;
@@ -141,7 +141,8 @@ class Kernel {
   const Routine* entry = nullptr;
   std::map<std::string, std::unique_ptr<Routine>> routines;
   std::map<uint64_t, const Routine*>
-      by_address;          // functions of its own module that may be called through pointers
+      by_address;  // functions of its own module that may be called through pointers
+  bool is_explicit_cluster = false;
   bool recursive = false;  // or through pointers: local memory has the context's limit
   uint64_t shared_align = 16;
 };

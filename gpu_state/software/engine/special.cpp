@@ -41,13 +41,10 @@ enum Which : int {
   kTimerHigh,
   kDynamicShared,
   kTotalShared,
-  kReservedShared,
   kWorkspaceHigh,
-  kWorkspaceLow,
   kZero,
   kOne,
-  kWarpSize,
-  kTrue
+  kExplicitCluster
 };
 
 uint64_t nanoseconds(clockid_t clock) {
@@ -118,6 +115,8 @@ uint64_t value_of(WarpRun& warp, int which, uint32_t lane) {
       return grid.cooperative ? base_of(Window::kWorkspace) >> 32 : 0;
     case kOne:
       return 1;
+    case kExplicitCluster:
+      return grid.kernel->is_explicit_cluster;
     default:
       return 0;
   }
@@ -168,7 +167,7 @@ const std::map<std::string_view, Special>& table() {
       // 13).
       {"%envreg1", {kWorkspaceHigh}},
       {"%envreg2", {kZero}},
-      {"%is_explicit_cluster", {kZero, 0}},
+      {"%is_explicit_cluster", {kExplicitCluster, 0}},
       {"%cluster_ctaid.x", {kZero}},
       {"%cluster_ctaid.y", {kZero}},
       {"%cluster_ctaid.z", {kZero}},
@@ -205,7 +204,7 @@ void read_special(Warp& base, const Instruction& in, uint32_t active) {
   const int which = static_cast<int>(in.immediate);
   if (in.extra == 0) {
     uint32_t& to = warp.predicate(in.operands[0]);
-    to &= ~active;
+    to = value_of(warp, which, 0) ? to | active : to & ~active;
     return;
   }
   const bool per_lane = which <= kTidZ || which == kLane || (which >= kMaskEq && which <= kMaskGt);

@@ -162,7 +162,8 @@ bool WarpRun::enter(Group& group, const Instruction* at, const CallSite& site, c
   for (auto& one : frames_)
     if (one->parent == parent && one->call == at && one->routine == &routine) frame = one.get();
   if (!frame) {
-    uint32_t base = round_up(parent->local_base + parent->routine->local_bytes, 16) + kCallBytes;
+    uint32_t base = round_up(round_up(parent->local_base + parent->routine->local_bytes, 16) + kCallBytes,
+                             routine.local_align);
     if (base + routine.local_bytes > local_bytes)
       return wrong(CUDA_ERROR_HARDWARE_STACK_ERROR,
                    formatted("the stack of {} bytes per thread (cuCtxSetLimit, CU_LIMIT_STACK_SIZE) is used "

@@ -134,8 +134,8 @@ struct Function {
   // A parameter of Space::kReg is among the registers too.
   std::vector<Variable> returned, parameters;
   std::vector<uint32_t> max_threads, required_threads;  // .maxntid, .reqntid: up to three, or empty
-  std::map<std::string, std::string>
-      other_directives;  // .minnctapersm, .maxnreg, .pragma …: as they are written
+  std::vector<uint32_t> cluster;                        // .reqnctapercluster, as those
+  bool is_explicit_cluster = false;                     // its launch says how many blocks a cluster has
   // Names of nested scopes ({ }) are made unique by the parser, so that a body is flat.
   std::vector<RegisterRange> registers;
   std::vector<Variable> variables;  // .local, .shared, .param, .global of the body

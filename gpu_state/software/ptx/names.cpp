@@ -20,11 +20,14 @@ std::string Names::unique_of(std::string_view name) const {
 
 std::string Names::declare(std::string_view name, Kind kind, int vector) {
   std::string unique = unique_of(name);
+  Name other;
+  if (in_range(scopes_.back(), name, &other)) return "";
   bool is_new = scopes_.back().names.emplace(name, Name{kind, unique, vector}).second;
   return is_new ? unique : "";
 }
 
 std::string Names::declare_range(std::string_view prefix, int count) {
+  if (overlaps(scopes_.back(), prefix, count)) return "";
   std::string unique = unique_of(prefix) + (scopes_.back().number == 0 ? "" : ".");
   bool is_new = scopes_.back().ranges.emplace(prefix, Range{unique, count}).second;
   return is_new ? unique : "";
@@ -44,6 +47,22 @@ bool Names::in_range(const Scope& scope, std::string_view name, Name* found) {
     *found = {Kind::kRegister, range->second.unique + std::string(number), 1};
     return true;
   }
+  return false;
+}
+
+// Whether prefix0 … are names that the scope has.
+bool Names::overlaps(const Scope& scope, std::string_view prefix, int count) {
+  Scope alone{0, {}, {}};
+  alone.ranges.emplace(prefix, Range{"", count});
+  Name found;
+  for (auto at = scope.names.lower_bound(prefix); at != scope.names.end() && at->first.starts_with(prefix);
+       ++at)
+    if (in_range(alone, at->first, &found)) return true;
+  // Of two ranges the one with the longer prefix begins at 0: that name is the other's, or none is.
+  if (count && in_range(scope, std::string(prefix) + "0", &found)) return true;
+  for (auto at = scope.ranges.upper_bound(prefix); at != scope.ranges.end() && at->first.starts_with(prefix);
+       ++at)
+    if (at->second.count && in_range(alone, at->first + "0", &found)) return true;
   return false;
 }
 

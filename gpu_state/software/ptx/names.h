@@ -23,7 +23,7 @@ class Names {
   void close() { scopes_.pop_back(); }
   size_t depth() const { return scopes_.size(); }
 
-  // What the name shall be called in the flat body; empty if the scope has it already.
+  // What the name shall be called in the flat body; empty if the scope has it already, by name or in a range.
   std::string declare(std::string_view name, Kind kind, int vector = 1);
   // %r<35>: %r0 … %r34.
   std::string declare_range(std::string_view prefix, int count);
@@ -42,6 +42,7 @@ class Names {
     std::map<std::string, Range, std::less<>> ranges;
   };
   static bool in_range(const Scope& scope, std::string_view name, Name* found);
+  static bool overlaps(const Scope& scope, std::string_view prefix, int count);
   std::string unique_of(std::string_view name) const;
   std::vector<Scope> scopes_;
   int opened_ = 0;

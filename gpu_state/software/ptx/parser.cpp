@@ -11,6 +11,12 @@ namespace cropdl::ptx {
 
 namespace {
 
+// Directives of a function that change no result: how many registers and blocks NVIDIA's compiler shall aim
+// at, what a call keeps. With numbers or without.
+const std::set<std::string, std::less<>> kAdvice = {
+    ".minnctapersm", ".maxnctapersm",         ".maxnreg",          ".maxclusterrank",
+    ".abi_preserve", ".abi_preserve_control", ".blocksareclusters"};
+
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : cursor_(std::move(tokens)) {}
@@ -56,7 +62,7 @@ class Parser {
       for (const Initial& initial : variable.initial)
         if (auto* symbol = std::get_if<Symbol>(&initial.value))
           used_.push_back({symbol->name, variable.line});
-      names_.insert(variable.name);
+      define(variable.name, variable.line, !variable.is_extern && !variable.is_common);
       module_.variables.push_back(std::move(variable));
     }
   }
@@ -76,7 +82,7 @@ class Parser {
     Token of = cursor_.expect(TokenKind::kWord, "the function that it names");
     cursor_.expect(";");
     used_.push_back({std::string(of.text), of.line});
-    names_.insert(name);
+    define(name, of.line, true);
     module_.aliases[name] = of.text;
   }
 
@@ -96,7 +102,7 @@ class Parser {
     function.line = cursor_.line();
     parse_signature(cursor_, &function, true);
     directives(&function);
-    names_.insert(function.name);
+    define(function.name, function.line, cursor_.sees("{"));
     if (!cursor_.accept(";")) {
       if (!cursor_.sees("{")) return cursor_.expected("{ or ;");
       function.has_body = true;
@@ -115,14 +121,17 @@ class Parser {
         function->max_threads = sizes();
       } else if (word == ".reqntid") {
         function->required_threads = sizes();
+      } else if (word == ".reqnctapercluster") {
+        function->cluster = sizes();
+      } else if (word == ".explicitcluster") {
+        function->is_explicit_cluster = true;
       } else if (word == ".pragma") {
-        function->other_directives[word] += cursor_.expect(TokenKind::kString, "a text in quotes").text;
+        cursor_.expect(TokenKind::kString, "a text in quotes");
         cursor_.accept(";");
+      } else if (kAdvice.contains(word)) {
+        while (cursor_.sees(TokenKind::kNumber) || cursor_.sees(",")) cursor_.take();
       } else {
-        // Numbers or nothing: .minnctapersm 2, .reqnctapercluster 2, 1, 1, .explicitcluster
-        std::string text;
-        while (cursor_.sees(TokenKind::kNumber) || cursor_.sees(",")) text += cursor_.take().text;
-        function->other_directives[word] = text;
+        cursor_.fail(cursor_.line(), formatted("{} is no directive of a function", word));
       }
     }
   }
@@ -134,6 +143,13 @@ class Parser {
     return all;
   }
 
+  // A name of the module; of declarations there may be several.
+  void define(const std::string& name, int line, bool is_definition) {
+    names_.insert(name);
+    if (is_definition && !defined_.insert(name).second)
+      cursor_.fail(line, formatted("{} is defined twice", name));
+  }
+
   void check_names() {
     for (const Outside& use : used_)
       if (!names_.contains(use.name))
@@ -142,8 +158,8 @@ class Parser {
 
   Cursor cursor_;
   Module module_;
-  std::set<std::string, std::less<>> names_;  // declared by the module
-  std::vector<Outside> used_;                 // and used as the module's
+  std::set<std::string, std::less<>> names_, defined_;  // declared by the module
+  std::vector<Outside> used_;                           // and used as the module's
 };
 
 }  // namespace

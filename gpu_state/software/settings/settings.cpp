@@ -64,8 +64,10 @@ void read_capability(Settings* into) {
   size_t dot = all.find('.');
   auto major = number(all.substr(0, dot));
   auto minor = dot == all.npos ? std::nullopt : number(all.substr(dot + 1));
-  if (!major || !minor || *major < 7 || *major > 9 || *minor > 9 || (*major == 7 && *minor < 5))
-    cannot_read(kName, text, "a compute capability from 7.5 to 9.0, as 8.6");
+  constexpr std::array<uint64_t, 6> kThereAre = {75, 80, 86, 87, 89, 90};
+  if (!major || !minor || *major > 9 || *minor > 9 ||
+      std::find(kThereAre.begin(), kThereAre.end(), *major * 10 + *minor) == kThereAre.end())
+    cannot_read(kName, text, "a compute capability: 7.5, 8.0, 8.6, 8.7, 8.9 or 9.0");
   into->major = static_cast<int>(*major);
   into->minor = static_cast<int>(*minor);
 }

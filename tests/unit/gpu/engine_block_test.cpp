@@ -93,6 +93,40 @@ TEST(Block, AtomicsCountAll) {
   EXPECT_EQ(out[12], (7 - 1024 % 7) % 7u);
 }
 
+TEST(Block, VectorAtomicsTakeAllSourcesBeforeTheyGiveResults) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(64);
+  float* sums = reinterpret_cast<float*>(out);
+  sums[0] = 10, sums[1] = 20;
+  for (int i = 0; i < 8; ++i) reinterpret_cast<uint16_t*>(out + 4)[i] = static_cast<uint16_t>(0x3c00 + i);
+  Outcome outcome = run(rig,
+                        kernel(R"(
+    .reg .b16 %h<9>;
+    mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f40000000;
+    atom.global.v2.f32.add {%f1, %f2}, [%rd1], {%f2, %f1};
+    st.global.v2.f32 [%rd1+8], {%f1, %f2};
+    mov.b16 %h0, 0x3c00; mov.b16 %h1, 0x4000; mov.b16 %h2, 0x4200; mov.b16 %h3, 0x4400;
+    mov.b16 %h4, 0x4500; mov.b16 %h5, 0x4600; mov.b16 %h6, 0x4700; mov.b16 %h7, 0x4800;
+    atom.global.v8.f16.add.noftz {%h7, %h6, %h5, %h4, %h3, %h2, %h1, %h0}, [%rd1+16], {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7};
+    st.global.v4.b16 [%rd1+32], {%h7, %h6, %h5, %h4}; st.global.v4.b16 [%rd1+40], {%h3, %h2, %h1, %h0};
+    mov.b16 %h0, 0; red.global.v8.f16.add.noftz [%rd1+16], {%h0, %h0, %h0, %h0, %h0, %h0, %h0, %h0};
+    atom.global.v8.bf16.max.noftz {%h0, %h1, %h2, %h3, %h4, %h5, %h6, %h7}, [there], {%h0, %h0, %h0, %h0, %h0, %h0, %h0, %h0};
+    st.global.b16 [%rd1+48], %h7;
+  )",
+                               ".global .align 16 .b16 there[8] = {1, 2, 3, 4, 5, 6, 7, 8};"),
+                        1, 1, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  EXPECT_EQ(sums[0], 12.0f);
+  EXPECT_EQ(sums[1], 21.0f);
+  EXPECT_EQ(sums[2], 10.0f);
+  EXPECT_EQ(sums[3], 20.0f);
+  auto* halves = reinterpret_cast<const uint16_t*>(out + 4);
+  EXPECT_EQ(halves[0], 0x4000);  // 1 + 1
+  EXPECT_EQ(halves[7], 0x4881);  // 1 + 7 / 1024 + 8, rounded
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(halves[8 + i], 0x3c00 + i);
+  EXPECT_EQ(halves[16], 8);
+}
+
 TEST(Block, MemoryIsCheckedToTheByte) {
   Rig rig;
   auto* out = rig.array<uint32_t>(33);
@@ -132,6 +166,22 @@ TEST(Block, SharedAndLocalMemoryEnd) {
           32, out)
           .error,
       CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST(Block, LocalMemoryEndsWithTheFunctionThatRuns) {
+  // Whatever its callees take, and to the byte.
+  for (const char* offset : {"12", "16", "40"}) {
+    Rig rig;
+    auto* out = rig.array<uint32_t>(64);
+    Outcome outcome = run(rig,
+                          kernel(std::string(".local .align 4 .b8 room[12]; mov.u64 %rd5, room; { call f; } "
+                                             "cvta.local.u64 %rd6, %rd5; st.u32 [%rd6+") +
+                                     offset + "], %r1;",
+                                 ".func f() { .local .b8 own[100]; .reg .b32 %r<2>; mov.u32 %r1, 1; "
+                                 "st.local.u8 [own+99], %r1; ret; }"),
+                          1, 32, out);
+    EXPECT_EQ(outcome.error, CUDA_ERROR_ILLEGAL_ADDRESS) << offset;
+  }
 }
 
 TEST(Block, SharedAndLocalMemoryDoNotWrapAround) {

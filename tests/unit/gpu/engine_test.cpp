@@ -1,5 +1,7 @@
 // links: gpu_engine
 // What makes kernels run, on PTX written by hand.
+#include <thread>
+
 #include "tests/unit/gpu/engine_rig.h"
 
 namespace cropdl::engine {
@@ -75,6 +77,123 @@ TEST(Engine, SumsABlock) {
   Outcome outcome = rig.run("sum", {4, 1, 1}, {256, 1, 1}, in, out);
   ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
   for (int i = 0; i < 4; ++i) EXPECT_EQ(out[i], expected[i]);
+}
+
+// Blocks wait for each other, at `there`, in the way that `look` reads it into %r5.
+std::string meeting(const std::string& look) {
+  return R"(
+.visible .entry k(.param .u64 there) {
+  .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [there]; mov.u32 %r1, %tid.x; mov.u32 %r2, %nctaid.x;
+  setp.ne.u32 %p1, %r1, 0; @%p1 bra $L_sync;
+  red.global.add.u32 [%rd1], 1;
+$L_look: )" +
+         look + R"( setp.lt.u32 %p1, %r5, %r2; @%p1 bra $L_look;
+$L_sync: bar.sync 0; ret;
+})";
+}
+
+TEST(Engine, BlocksMayWaitForEachOtherHoweverTheyLook) {
+  for (const char* look : {"atom.global.add.u32 %r5, [%rd1], 0;", "atom.global.or.b32 %r5, [%rd1], 0;",
+                           "ld.global.cg.u32 %r5, [%rd1];", "ld.global.cv.u32 %r5, [%rd1];"}) {
+    Rig rig;  // of two cores
+    rig.load(meeting(look));
+    rig.cooperative = true;
+    auto* there = rig.array<uint32_t>(1);
+    Outcome outcome = rig.run("k", {5, 1, 1}, {64, 1, 1}, there);
+    EXPECT_EQ(outcome.error, CUDA_SUCCESS) << look << outcome.text;
+    EXPECT_EQ(*there, 5u);
+  }
+}
+
+TEST(Engine, TwoGridsWhoseBlocksWaitForEachOtherBothEnd) {
+  Rig rig;
+  rig.load(meeting("ld.volatile.global.u32 %r5, [%rd1];"));
+  rig.cooperative = true;
+  for (int round = 0; round < 8; ++round) {  // either alone fits, both do not: 128 blocks
+    uint32_t* there[] = {rig.array<uint32_t>(1), rig.array<uint32_t>(1)};
+    auto one = [&](int which) {
+      Outcome outcome = rig.run("k", {100, 1, 1}, {32, 1, 1}, there[which]);
+      EXPECT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+      EXPECT_EQ(*there[which], 100u);
+    };
+    std::thread other(one, 1);
+    one(0);
+    other.join();
+  }
+}
+
+TEST(Engine, AMultiprocessorHoldsWhatItIsSaidToHold) {
+  Rig rig;
+  rig.load(".visible .entry k() { .shared .b8 room[4096]; .reg .b32 %r<2>; mov.u32 %r1, room; ret; }");
+  auto kernel = rig.code->kernel("k");
+  ASSERT_TRUE(kernel);
+  EXPECT_EQ(rig.processors.resident(**kernel, 1024, 0), 2);
+  EXPECT_EQ(rig.processors.resident(**kernel, 32, 0), 32);
+  EXPECT_EQ(rig.processors.resident(**kernel, 32, 60 << 10), 3);
+  Processors turing(1, 1, 1, {1024, 16, 64 << 10, 0});
+  EXPECT_EQ(turing.resident(**kernel, 1024, 0), 1);
+  EXPECT_EQ(turing.resident(**kernel, 32, 0), 16);
+  EXPECT_EQ(turing.resident(**kernel, 32, 28 << 10), 2);
+  EXPECT_EQ(turing.resident(**kernel, 32, 60 << 10), 1);
+  EXPECT_EQ(turing.resident(**kernel, 32, (60 << 10) + 4), 0);
+}
+
+TEST(Engine, SharedVariablesOfTwoFunctionsAreTwo) {
+  Rig rig;
+  rig.load(R"(
+.shared .align 4 .b8 tmp[8];
+.func small() { .shared .align 4 .b8 tmp[4]; .reg .b32 %r<2>; mov.u32 %r1, 1; st.shared.u32 [tmp], %r1; ret; }
+.func large() { .shared .align 4 .b8 tmp[400]; .reg .b32 %r<2>; mov.u32 %r1, 2; st.shared.u32 [tmp], %r1; st.shared.u32 [tmp+396], %r1; ret; }
+.func other(.param .u64 out) {
+  .reg .b32 %r<3>; .reg .b64 %rd<2>; ld.param.u64 %rd1, [out];
+  mov.u32 %r1, tmp; ld.shared.u32 %r2, [tmp]; st.global.u32 [%rd1], %r2; ld.shared.u32 %r2, [tmp+4]; st.global.u32 [%rd1+4], %r2; ret;
+}
+.visible .entry k(.param .u64 out) {
+  .shared .align 4 .b8 next[4]; .reg .b32 %r<3>; .reg .b64 %rd<2>;
+  mov.u32 %r1, 7; st.shared.u32 [tmp], %r1; st.shared.u32 [next], %r1; st.shared.u32 [tmp+4], %r1;
+  { call small; } { call large; }
+  ld.param.u64 %rd1, [out];
+  { .param .b64 p; st.param.b64 [p], %rd1; call other, (p); }
+  ld.shared.u32 %r2, [next]; st.global.u32 [%rd1+8], %r2; ret;
+})");
+  auto* out = rig.array<uint32_t>(3);
+  Outcome outcome = rig.run("k", {1, 1, 1}, {1, 1, 1}, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(out[i], 7u) << i;
+  auto made = rig.code->kernel("k");
+  EXPECT_EQ(facts(**made).static_shared, 8u + 4 + 4 + 400);
+}
+
+// What NVIDIA's assembler refuses, or what is not built: never run as something else.
+TEST(Engine, WhatCannotBeRightIsRefusedByName) {
+  struct Case {
+    const char *body, *why, *directives = "";
+  };
+  const Case cases[] = {
+      {"ld.global.v8.b128 {%q0, %q1, %q2, %q3, %q4, %q5, %q6, %q7}, [%rd1];", "ld.global.v8.b128"},
+      {"ld.global.v4.u64 {%rd2, %rd3, %rd4, %rd5}, [%rd1];", "16 bytes"},
+      {"st.global.v8.u32 [%rd1], {%r1, %r1, %r1, %r1, %r1, %r1, %r1, %r1};", "16 bytes"},
+      {"st.shared.v4.u64 [%rd1], {%rd1, %rd1, %rd1, %rd1};", "16 bytes"},
+      {"atom.global.v4.f64.add {%fd1, %fd2, %fd3, %fd4}, [%rd1], {%fd1, %fd1, %fd1, %fd1};",
+       "atom.global.v4"},
+      {"atom.global.v2.u32.add {%r1, %r2}, [%rd1], {%r1, %r2};", "atom.global.v2.u32"},
+      {"", "clusters", ".reqnctapercluster 2, 1, 1"},
+      {"", "clusters", ".explicitcluster"},
+      {".shared .b8 much[49153]; mov.u32 %r1, much;", "49153 bytes of .shared"},
+      {".local .b8 much[524289]; mov.u64 %rd2, much;", "524289 bytes of .local"},
+      {".local .b8 much[4294967300]; mov.u64 %rd2, much;", "4294967300 bytes of .local"},
+  };
+  for (const Case& one : cases) {
+    Rig rig;
+    rig.load(std::string(".visible .entry k(.param .u64 p) ") + one.directives +
+             " { .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f64 %fd<9>; .reg .b128 %q<9>; .reg .b16 %h<9>;"
+             " .reg .pred %p<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [p]; " +
+             one.body + " ret; }");
+    auto kernel = rig.code->kernel("k");
+    ASSERT_FALSE(kernel) << one.body << one.directives;
+    EXPECT_NE(kernel.error().message.find(one.why), std::string::npos) << kernel.error().message;
+  }
 }
 
 }  // namespace

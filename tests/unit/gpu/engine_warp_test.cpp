@@ -261,5 +261,57 @@ TEST(Warp, ExitedLanesAreNotWaitedFor) {
   EXPECT_EQ(out[20], 0u);
 }
 
+TEST(Warp, WhatAWholeWarpDoesTakesAWholeWarp) {
+  const char* each[] = {
+      "movmatrix.sync.aligned.m8n8.trans.b16 %r5, %r1;",
+      "mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%r5, %r6}, {%r1}, {%r1}, {%r1, %r1};"};
+  for (const char* instruction : each) {
+    for (uint32_t threads : {16u, 32u, 48u}) {
+      Rig rig;
+      rig.load(kernel(std::string(instruction) + " st.global.u32 [%rd3], %r5;"));
+      Outcome outcome = rig.run("k", {1, 1, 1}, {threads, 1, 1}, rig.array<uint32_t>(64));
+      EXPECT_EQ(outcome.error, threads == 32 ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_INSTRUCTION) << instruction;
+    }
+    Rig rig;  // and none that have ended
+    rig.load(kernel("setp.eq.u32 %p1, %r1, 7; @%p1 exit; " + std::string(instruction)));
+    Outcome outcome = rig.run("k", {1, 1, 1}, {32, 1, 1}, rig.array<uint32_t>(64));
+    EXPECT_EQ(outcome.error, CUDA_ERROR_ILLEGAL_INSTRUCTION) << instruction;
+    EXPECT_NE(outcome.text.find("32 threads"), std::string::npos) << outcome.text;
+  }
+}
+
+TEST(Warp, MatchesOfTwoWidthsDoNotMeet) {
+  Rig rig;
+  rig.load(kernel(R"(
+    cvt.u64.u32 %rd5, %r1; setp.lt.u32 %p1, %r1, 16; @%p1 bra $L_narrow;
+    match.any.sync.b64 %r5, %rd5, -1; bra.uni $L_end;
+  $L_narrow: match.any.sync.b32 %r5, %r1, -1;
+  $L_end: st.global.u32 [%rd3], %r5;
+  )"));
+  Outcome outcome = rig.run("k", {1, 1, 1}, {32, 1, 1}, rig.array<uint32_t>(32));
+  EXPECT_EQ(outcome.error, CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_NE(outcome.text.find("match.any.sync.b64"), std::string::npos) << outcome.text;
+}
+
+TEST(Warp, LocalVariablesOfCalledFunctionsAreAligned) {
+  Rig rig;
+  rig.load(R"(
+.func (.param .b32 back) f() {
+  .local .align 128 .b8 own[64]; .local .b8 more[3]; .reg .b64 %rd<4>; .reg .b32 %r<4>;
+  mov.u64 %rd1, own; cvta.local.u64 %rd2, %rd1; cvt.u32.u64 %r1, %rd2; and.b32 %r1, %r1, 127;
+  st.u64 [%rd2+56], %rd2; mov.u64 %rd3, more; st.local.u8 [%rd3+2], %r1; st.param.b32 [back], %r1; ret;
+}
+.visible .entry k(.param .u64 out) {
+  .local .b8 own[5]; .reg .b64 %rd<3>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [out]; mov.u64 %rd2, own;
+  { .param .b32 p; call (p), f; ld.param.b32 %r1, [p]; } st.global.u32 [%rd1], %r1; ret;
+})");
+  auto* out = rig.array<uint32_t>(1);
+  *out = 1;
+  Outcome outcome = rig.run("k", {1, 1, 1}, {1, 1, 1}, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  EXPECT_EQ(*out, 0u);
+}
+
 }  // namespace
 }  // namespace cropdl::engine

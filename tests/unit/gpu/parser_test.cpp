@@ -85,7 +85,6 @@ TEST(Parser, KernelKeepsItsParametersAndLimits) {
   EXPECT_EQ(kernel.parameters[1].align, 8u);
   EXPECT_EQ(kernel.parameters[2].type, Type::kU8);
   EXPECT_EQ(kernel.max_threads, (std::vector<uint32_t>{256, 2, 1}));
-  EXPECT_EQ(kernel.other_directives.at(".minnctapersm"), "2");
   EXPECT_TRUE(module.functions[1].is_weak);
   EXPECT_EQ(module.functions[1].required_threads, (std::vector<uint32_t>{32}));
 }
@@ -323,6 +322,33 @@ TEST(Parser, ErrorsNameTheLineAndWhatWasExpected) {
 }
 
 // A damaged text is an error, never a crash, and takes no memory that it does not have.
+TEST(Parser, WhatIsDefinedTwiceIsRefused) {
+  EXPECT_NE(error_of(".func f() { ret; }\n.func f() { ret; }\n").find("f is defined twice"),
+            std::string::npos);
+  EXPECT_NE(error_of(".entry f() { ret; }\n.func f() { ret; }\n").find("defined twice"), std::string::npos);
+  EXPECT_NE(error_of(".global .u32 v;\n.global .u32 v;\n").find("v is defined twice"), std::string::npos);
+  EXPECT_EQ(error_of(".func f();\n.func f() { ret; }\n.func f();\n"), "no error");
+  EXPECT_EQ(error_of(".extern .global .u32 v;\n.global .u32 v;\n"), "no error");
+  auto body = [](const std::string& text) { return error_of(".entry k() { " + text + " ret; }\n"); };
+  for (const char* text : {".reg .b32 %r<13>; .reg .b64 %r1<3>;", ".reg .b64 %r1<3>; .reg .b32 %r<13>;",
+                           ".reg .b32 %r<3>; .reg .b64 %r2;", ".reg .b64 %r2; .reg .b32 %r<3>;"})
+    EXPECT_NE(body(text).find("declared twice"), std::string::npos) << text;
+  for (const char* text : {".reg .b32 %r<10>; .reg .b64 %r1<3>;", ".reg .b64 %r1<3>; .reg .b32 %r<10>;",
+                           ".reg .b32 %r<3>; .reg .b64 %r3;", ".reg .b32 %r<13>; { .reg .b64 %r1<3>; }",
+                           ".reg .b32 %r<13>; .reg .b64 %rd<13>;"})
+    EXPECT_EQ(body(text), "no error") << text;
+}
+
+TEST(Parser, DirectivesOfFunctionsAreKnownOrRefused) {
+  Module module = parsed(
+      ".entry k() .reqnctapercluster 2, 1 .maxclusterrank 8 .maxnreg 32 { ret; }\n"
+      ".entry e() .explicitcluster { ret; }\n");
+  EXPECT_EQ(module.functions[0].cluster, (std::vector<uint32_t>{2, 1}));
+  EXPECT_FALSE(module.functions[0].is_explicit_cluster);
+  EXPECT_TRUE(module.functions[1].is_explicit_cluster);
+  EXPECT_NE(error_of(".entry k() .notthere 2 { ret; }\n").find(".notthere"), std::string::npos);
+}
+
 TEST(Parser, EveryTextIsReadOrRefused) {
   std::string text = kHead + R"(
 .visible .global .align 4 .u32 grid[2][3] = {{1, 2}, {4, 5, 0xFF(generic(grid)+4)}};
