@@ -1,4 +1,4 @@
-// The functions of nccl.h. As in NVIDIA's library pnccl… is the function and nccl… a weak name for it, so
+// The functions of nccl.h. As in NVIDIA's library pnccl… is the function and nccl… another name for it, so
 // that profilers can stand in between. Source of what they do and refuse: nccl.h and the NCCL documentation,
 // "NCCL API".
 #include <cuda.h>
@@ -56,7 +56,7 @@ ncclResult_t check_call(ncclComm_t communicator, const char* name, Call* call, b
 ncclResult_t collective(ncclComm_t communicator, cudaStream_t stream, const char* name, Call call,
                         bool reduces, bool rooted) {
   ncclResult_t result = check_call(communicator, name, &call, reduces, rooted);
-  if (!result) result = enqueue(communicator, stream_of(stream), call);
+  if (!result) result = enqueue(find(communicator), stream_of(stream), call);
   return spoil(result);
 }
 
@@ -185,8 +185,9 @@ ncclResult_t pncclCommInitAll(ncclComm_t* communicators, int number, const int* 
 }
 
 ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* into, ncclConfig_t* config) {
-  ncclResult_t result = check_ready(parent);
+  ncclResult_t result = check_state(parent);
   Making making;
+  if (!result && !parent->revoked.load()) result = check_ready(parent);
   if (!result && !into) result = failed(ncclInvalidArgument, "ncclCommSplit: no place for the communicator");
   if (!result && color < 0 && color != NCCL_SPLIT_NOCOLOR)
     result = failed(ncclInvalidArgument, formatted("ncclCommSplit: color {}", color));
@@ -195,18 +196,20 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* i
   *into = nullptr;
   if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
   making.into = into;
-  making.parent = parent;
+  making.parent = find(parent);
   making.is_split = true;
   making.color = color;
   making.key = key;
-  making.number = parent->splits++;
   return spoil(enqueue(making));
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclComm_t* into,
                              ncclConfig_t* config, int flags) {
-  ncclResult_t result = flags & NCCL_SHRINK_ABORT ? check(parent) : check_ready(parent);
+  ncclResult_t result = check(parent);
   Making making;
+  if (!result && flags & NCCL_SHRINK_ABORT) result = revoke(parent);
+  if (!result) result = check_state(parent);
+  if (!result && !parent->revoked.load()) result = check_ready(parent);
   if (!result && (!into || !excluded || number < 1))
     result = failed(ncclInvalidArgument, "ncclCommShrink: nobody is excluded");
   if (!result) result = check_config(config, &making.blocking);
@@ -229,13 +232,9 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclC
     if (rank < parent->rank) making.rank++;
     making.ranks++;
   }
-  if (flags & NCCL_SHRINK_ABORT) {
-    parent->aborted.store(true);
-    parent->segment->ring(parent->rank);
-  }
   if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
   making.into = into;
-  making.context = parent->context;
+  making.parent = find(parent);
   making.token = formatted("{}.without{}.{}", parent->token, names, parent->shrinks++);
   return spoil(enqueue(making));
 }
@@ -247,7 +246,7 @@ ncclResult_t pncclCommFinalize(ncclComm_t communicator) {
 
 ncclResult_t pncclCommDestroy(ncclComm_t communicator) {
   if (!communicator) return ncclSuccess;
-  ncclResult_t result = check(communicator);
+  ncclResult_t result = check_state(communicator);
   return spoil(result ? result : destroy(communicator, communicator->aborted.load()));
 }
 
@@ -261,35 +260,32 @@ ncclResult_t pncclCommRevoke(ncclComm_t communicator, int flags) {
   ncclResult_t result = check(communicator);
   if (!result && flags != NCCL_REVOKE_DEFAULT)
     result = failed(ncclInvalidArgument, formatted("ncclCommRevoke: flags {}", flags));
-  if (result) return result;
-  communicator->aborted.store(true);
-  if (communicator->segment) communicator->segment->ring(communicator->rank);
-  return ncclSuccess;
+  return result ? result : revoke(communicator);
 }
 
 ncclResult_t pncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
   if (ncclResult_t result = check(communicator)) return result;
   if (!error) return failed(ncclInvalidArgument, "ncclCommGetAsyncError: no place for the error");
-  *error = static_cast<ncclResult_t>(communicator->asynchronous_error.load());
+  *error = state_of(*communicator);
   return ncclSuccess;
 }
 
 ncclResult_t pncclCommCount(const ncclComm_t communicator, int* count) {
-  ncclResult_t result = check_ready(communicator);
+  ncclResult_t result = check_state(communicator);
   if (!result && !count) result = failed(ncclInvalidArgument, "ncclCommCount: no place for the count");
   if (!result) *count = communicator->ranks;
   return result;
 }
 
 ncclResult_t pncclCommCuDevice(const ncclComm_t communicator, int* device) {
-  ncclResult_t result = check_ready(communicator);
+  ncclResult_t result = check_state(communicator);
   if (!result && !device) result = failed(ncclInvalidArgument, "ncclCommCuDevice: no place for the device");
   if (!result) *device = communicator->device;
   return result;
 }
 
 ncclResult_t pncclCommUserRank(const ncclComm_t communicator, int* rank) {
-  ncclResult_t result = check_ready(communicator);
+  ncclResult_t result = check_state(communicator);
   if (!result && !rank) result = failed(ncclInvalidArgument, "ncclCommUserRank: no place for the rank");
   if (!result) *rank = communicator->rank;
   return result;

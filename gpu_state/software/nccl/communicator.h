@@ -1,40 +1,52 @@
 // ncclComm_t: its ranks' shared memory, the order of its launches, the operations that its user defined. The
 // host's side; any thread, but two threads must not make calls for one communicator at the same time
-// (nccl.h).
+// (nccl.h), except for ncclCommAbort and ncclCommGetAsyncError.
 #pragma once
 
 #include <cuda.h>
 #include <nccl.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gpu_state/software/nccl/segment.h"
 #include "gpu_state/software/nccl/tasks.h"
 
+// Work in streams and graphs, and threads that make communicators of it, hold it too: the handle's end is not
+// its own.
 struct ncclComm {
+  ~ncclComm();
+
   int rank = 0, ranks = 0, device = 0;
   CUcontext context = nullptr;
   bool blocking = true;
   std::string token;  // names the segment, and those of communicators made of this one
-  std::unique_ptr<cropdl::nccl::Segment> segment;
-  std::atomic<bool> aborted{false};
-  std::atomic<int> asynchronous_error{
-      0};              // ncclResult_t, what ncclCommGetAsyncError says; ncclInProgress while it is made
-  std::thread making;  // of initialisation that does not block
-  std::mutex running;  // held by the stream's thread while tasks run
-  std::atomic<int> users{0};  // streams' threads that are at it: it stays until there is none
-  // Launches of one communicator are ordered also across streams, as NCCL's are.
-  CUstream last_stream = nullptr;
+  std::unique_ptr<cropdl::nccl::Segment> segment;  // from `made` on
+  std::atomic<bool> made{false};
+  std::atomic<bool> aborted{false};        // what is under way ends, and what comes later is dropped
+  std::atomic<bool> revoked{false};        // … but communicators can still be made of it
+  std::atomic<int> error{ncclInProgress};  // ncclResult_t
+  bool finalized = false;
+
+  std::mutex running;      // held by the stream's thread while tasks run
+  bool destroyed = false;  // under `running`
+
+  // Launches of one communicator run in the order of the calls, also across streams and graphs, as NCCL's do.
   CUevent last_launch = nullptr;
   bool launched = false;
+  cuuint64_t last_capture = 0;             // the capture that the last captured launch was in
+  std::vector<CUgraphNode> last_captured;  // … and the nodes that it ends with
+
   uint64_t splits = 0, shrinks = 0;
-  bool finalized = false;
+  std::atomic<int> children_in_the_making{0};  // that the user does not wait for in the call
+  std::mutex splitting;                        // of the ranks' exchange: one split after another
+  std::condition_variable next_split;
+  uint64_t splits_done = 0;
 
   struct UserOperation {
     ncclDataType_t datatype;
@@ -48,38 +60,33 @@ struct ncclComm {
 
 namespace cropdl::nccl {
 
+using Communicator = std::shared_ptr<ncclComm>;
+
 // A result, and the line that ncclGetLastError gives in this thread.
 ncclResult_t failed(ncclResult_t result, std::string why);
 const char* last_error();
 
+// The handles that there are.
+void publish(const Communicator& communicator);
+Communicator find(ncclComm* handle);  // null: not one, or not any more
+// The handle is gone, and the event.
+void discard(const Communicator& communicator);
+
+// What ncclCommGetAsyncError says.
+ncclResult_t state_of(const ncclComm& communicator);
+
 // Whether the handle is one that lives; else ncclInvalidArgument.
 ncclResult_t check(ncclComm* communicator);
-// … and is ready for calls: not in the making, not aborted, without an error.
+// … and nothing of it is in the making, and it has no error.
+ncclResult_t check_state(ncclComm* communicator);
+// … and it is ready for calls: not aborted, revoked or finalized.
 ncclResult_t check_ready(ncclComm* communicator);
 
-// What a communicator is made of. `begin` gives the handle, `complete` blocks until all ranks are there, and
-// takes the handle back when that fails. In the context that is current where `begin` is called.
-struct Making {
-  ncclComm** into = nullptr;
-  int rank = 0, ranks = 0;
-  std::string token;
-  bool blocking = true;
-  CUcontext context = nullptr;  // null: the calling thread's
-  ncclComm* parent = nullptr;   // of splits
-  int color = 0, key = 0;
-  bool is_split = false;
-  uint64_t number = 0;  // of this split of the parent
-};
-ncclResult_t begin(const Making& making);
-ncclResult_t complete(const Making& making);
-
-// Waits for what was launched, and leaves. The handle is gone.
-ncclResult_t destroy(ncclComm* communicator, bool abort);
+// Waits for what was launched.
 ncclResult_t finalize(ncclComm* communicator);
-
-// Hands one communicator's calls to a stream as one piece of work.
-ncclResult_t launch(ncclComm* communicator, CUstream stream, std::vector<Call> calls);
-
-std::string token_of(const ncclUniqueId& id);
+// Ends what is under way, and drops what was launched besides; communicators can still be made of it.
+ncclResult_t revoke(ncclComm* communicator);
+// Waits for what was launched, or ends it, and leaves. The handle is gone.
+ncclResult_t destroy(ncclComm* communicator, bool abort);
 
 }  // namespace cropdl::nccl

@@ -1,14 +1,16 @@
 #include "gpu_state/software/nccl/group.h"
 
-#include <thread>
 #include <utility>
+
+#include "gpu_state/software/nccl/current.h"
+#include "gpu_state/software/nccl/launch.h"
 
 namespace cropdl::nccl {
 
 namespace {
 
 struct Launching {
-  ncclComm* communicator;
+  Communicator communicator;
   std::vector<std::pair<CUstream, Call>> calls;
 };
 
@@ -27,6 +29,7 @@ Group& group() {
 // Calls on several streams in one group are one launch on the first of them, which waits for the others, and
 // they for it.
 ncclResult_t launch_on_streams(const Launching& one) {
+  Current current(one.communicator->context);
   std::vector<CUstream> streams;
   std::vector<Call> calls;
   for (const auto& [stream, call] : one.calls) {
@@ -53,36 +56,6 @@ ncclResult_t launch_on_streams(const Launching& one) {
                      : failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
 }
 
-// Communicators of one group are made at the same time: each waits for its other ranks, which may be in the
-// same group.
-ncclResult_t make_all(std::vector<Making> makings) {
-  ncclResult_t worst = ncclSuccess;
-  for (const Making& making : makings)
-    if (ncclResult_t result = begin(making)) return result;
-  std::vector<std::thread> threads;
-  std::vector<ncclResult_t> results(makings.size(), ncclSuccess);
-  std::vector<std::string> reasons(makings.size());
-  for (size_t i = 0; i < makings.size(); i++) {
-    auto work = [making = makings[i]] { return complete(making); };
-    if (!makings[i].blocking) {
-      ncclComm* communicator = *makings[i].into;
-      communicator->making = std::thread(work);
-      worst = ncclInProgress;
-    } else if (makings.size() == 1) {
-      return work();
-    } else {
-      threads.emplace_back([&results, &reasons, i, work] {
-        results[i] = work();
-        if (results[i]) reasons[i] = last_error();
-      });
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < results.size(); i++)
-    if (results[i]) worst = failed(results[i], reasons[i]);
-  return worst;
-}
-
 }  // namespace
 
 bool in_group() { return group().depth > 0; }
@@ -102,7 +75,10 @@ ncclResult_t group_end() {
   if (now.depth == 0) return failed(ncclInvalidUsage, "ncclGroupEnd: not within a group call");
   if (--now.depth > 0) return ncclSuccess;
   Group done = std::exchange(now, Group());
-  if (done.spoilt) return done.spoilt;
+  if (done.spoilt) {
+    for (const Making& making : done.makings) take_back(making);
+    return done.spoilt;
+  }
   ncclResult_t result = done.makings.empty() ? ncclSuccess : make_all(std::move(done.makings));
   for (const Launching& one : done.launchings) {
     if (result != ncclSuccess && result != ncclInProgress) break;
@@ -111,17 +87,18 @@ ncclResult_t group_end() {
   return result;
 }
 
-ncclResult_t enqueue(ncclComm* communicator, CUstream stream, Call call) {
-  if (!in_group()) return launch(communicator, stream, {std::move(call)});
+ncclResult_t enqueue(const Communicator& communicator, CUstream stream, Call call) {
+  if (!in_group()) return launch_on_streams({communicator, {{stream, std::move(call)}}});
   for (Launching& one : group().launchings)
     if (one.communicator == communicator) return one.calls.emplace_back(stream, std::move(call)), ncclSuccess;
   group().launchings.push_back({communicator, {{stream, std::move(call)}}});
   return ncclSuccess;
 }
 
-ncclResult_t enqueue(const Making& making) {
-  if (!in_group()) return make_all({making});
-  group().makings.push_back(making);
+ncclResult_t enqueue(Making making) {
+  if (ncclResult_t result = begin(&making)) return result;
+  if (!in_group()) return make_all({std::move(making)});
+  group().makings.push_back(std::move(making));
   return ncclSuccess;
 }
 

@@ -4,7 +4,7 @@
 #include <cuda.h>
 #include <nccl.h>
 
-#include "gpu_state/software/nccl/communicator.h"
+#include "gpu_state/software/nccl/making.h"
 
 namespace cropdl::nccl {
 
@@ -15,7 +15,8 @@ bool in_group();
 ncclResult_t spoil(ncclResult_t result);
 
 // At once outside a group, at its end inside one.
-ncclResult_t enqueue(ncclComm* communicator, CUstream stream, Call call);
-ncclResult_t enqueue(const Making& making);
+ncclResult_t enqueue(const Communicator& communicator, CUstream stream, Call call);
+// The handle is there at once, and in the context that is current now; the ranks come together at the end.
+ncclResult_t enqueue(Making making);
 
 }  // namespace cropdl::nccl

@@ -53,55 +53,98 @@ V plus(V a, V b) {
 }
 
 template <class Type>
-void reduce_as(const Reduction& how, const void* const* sources, int number, void* to, size_t count) {
-  using Stored = typename Type::Stored;
-  using Value = typename Type::Value;
-  constexpr bool kWhole = std::is_integral_v<Value>;
-  bool scaled = how.scaled;
-  Value factor{};
-  if (how.scaled) {
-    Stored stored;
-    std::memcpy(&stored, how.scalar, sizeof stored);
-    factor = Type::load(stored);
-  } else if (how.kind == ncclAvg && !kWhole) {
-    scaled = true;
-    factor = Type::load(Type::store(static_cast<Value>(1) / static_cast<Value>(how.average_of)));
+typename Type::Value load(const void* from, size_t i) {
+  typename Type::Stored stored;
+  std::memcpy(&stored, static_cast<const typename Type::Stored*>(from) + i, sizeof stored);
+  return Type::load(stored);
+}
+
+template <class Type>
+void store(void* to, size_t i, typename Type::Value value) {
+  typename Type::Stored stored = Type::store(value);
+  std::memcpy(static_cast<typename Type::Stored*>(to) + i, &stored, sizeof stored);
+}
+
+template <class Type>
+struct Give {
+  static void run(const Reduction& how, const void* from, void* to, size_t count) {
+    using Value = typename Type::Value;
+    bool averages = how.kind == ncclAvg && !std::is_integral_v<Value>;
+    if (!how.scaled && !averages) return void(std::memcpy(to, from, count * sizeof(typename Type::Stored)));
+    Value factor = how.scaled
+                       ? load<Type>(how.scalar, 0)
+                       : Type::load(Type::store(static_cast<Value>(1) / static_cast<Value>(how.average_of)));
+    for (size_t i = 0; i < count; i++) store<Type>(to, i, times(load<Type>(from, i), factor));
   }
-  auto take = [&](int source, size_t i) {
-    Stored stored;
-    std::memcpy(&stored, static_cast<const Stored*>(sources[source]) + i, sizeof stored);
-    Value value = Type::load(stored);
-    return scaled ? Type::load(Type::store(times(value, factor))) : value;
-  };
-  for (size_t i = 0; i < count; i++) {
-    Value sum = take(0, i);
-    for (int source = 1; source < number; source++) {
-      Value next = take(source, i);
-      switch (how.kind) {
-        case ncclProd:
-          sum = times(sum, next);
-          break;
-        case ncclMax:
-          if constexpr (kWhole)
-            sum = std::max(sum, next);
-          else
-            sum = std::fmax(sum, next);
-          break;
-        case ncclMin:
-          if constexpr (kWhole)
-            sum = std::min(sum, next);
-          else
-            sum = std::fmin(sum, next);
-          break;
-        default:
-          sum = plus(sum, next);
+};
+
+template <class Type>
+struct Reduce {
+  static void run(const Reduction& how, const void* const* sources, int number, void* to, size_t count) {
+    using Value = typename Type::Value;
+    constexpr bool kWhole = std::is_integral_v<Value>;
+    for (size_t i = 0; i < count; i++) {
+      Value sum = load<Type>(sources[0], i);
+      for (int source = 1; source < number; source++) {
+        Value next = load<Type>(sources[source], i);
+        switch (how.kind) {
+          case ncclProd:
+            sum = times(sum, next);
+            break;
+          case ncclMax:
+            if constexpr (kWhole)
+              sum = std::max(sum, next);
+            else
+              sum = std::fmax(sum, next);
+            break;
+          case ncclMin:
+            if constexpr (kWhole)
+              sum = std::min(sum, next);
+            else
+              sum = std::fmin(sum, next);
+            break;
+          default:
+            sum = plus(sum, next);
+        }
+        sum = Type::load(Type::store(sum));
       }
-      sum = Type::load(Type::store(sum));
+      if constexpr (kWhole)
+        if (how.kind == ncclAvg) sum = static_cast<Value>(sum / static_cast<Value>(how.average_of));
+      store<Type>(to, i, sum);
     }
-    if constexpr (kWhole)
-      if (how.kind == ncclAvg) sum = static_cast<Value>(sum / static_cast<Value>(how.average_of));
-    Stored stored = Type::store(sum);
-    std::memcpy(static_cast<Stored*>(to) + i, &stored, sizeof stored);
+  }
+};
+
+// Calls What<T>::run with the type that NCCL names.
+template <template <class> class What, class... Arguments>
+void with_type(ncclDataType_t type, Arguments... arguments) {
+  switch (type) {
+    case ncclInt8:
+      return What<Plain<int8_t>>::run(arguments...);
+    case ncclUint8:
+      return What<Plain<uint8_t>>::run(arguments...);
+    case ncclInt32:
+      return What<Plain<int32_t>>::run(arguments...);
+    case ncclUint32:
+      return What<Plain<uint32_t>>::run(arguments...);
+    case ncclInt64:
+      return What<Plain<int64_t>>::run(arguments...);
+    case ncclUint64:
+      return What<Plain<uint64_t>>::run(arguments...);
+    case ncclFloat16:
+      return What<Small<Half>>::run(arguments...);
+    case ncclFloat32:
+      return What<Plain<float>>::run(arguments...);
+    case ncclFloat64:
+      return What<Plain<double>>::run(arguments...);
+    case ncclBfloat16:
+      return What<Small<Brain>>::run(arguments...);
+    case ncclFloat8e4m3:
+      return What<Small<Float8E4M3>>::run(arguments...);
+    case ncclFloat8e5m2:
+      return What<Small<Float8E5M2>>::run(arguments...);
+    default:
+      return;
   }
 }
 
@@ -130,36 +173,13 @@ size_t size_of(ncclDataType_t type) {
   }
 }
 
+void give(const Reduction& how, ncclDataType_t type, const void* from, void* to, size_t count) {
+  with_type<Give, const Reduction&>(type, how, from, to, count);
+}
+
 void reduce(const Reduction& how, ncclDataType_t type, const void* const* sources, int number, void* to,
             size_t count) {
-  switch (type) {
-    case ncclInt8:
-      return reduce_as<Plain<int8_t>>(how, sources, number, to, count);
-    case ncclUint8:
-      return reduce_as<Plain<uint8_t>>(how, sources, number, to, count);
-    case ncclInt32:
-      return reduce_as<Plain<int32_t>>(how, sources, number, to, count);
-    case ncclUint32:
-      return reduce_as<Plain<uint32_t>>(how, sources, number, to, count);
-    case ncclInt64:
-      return reduce_as<Plain<int64_t>>(how, sources, number, to, count);
-    case ncclUint64:
-      return reduce_as<Plain<uint64_t>>(how, sources, number, to, count);
-    case ncclFloat16:
-      return reduce_as<Small<Half>>(how, sources, number, to, count);
-    case ncclFloat32:
-      return reduce_as<Plain<float>>(how, sources, number, to, count);
-    case ncclFloat64:
-      return reduce_as<Plain<double>>(how, sources, number, to, count);
-    case ncclBfloat16:
-      return reduce_as<Small<Brain>>(how, sources, number, to, count);
-    case ncclFloat8e4m3:
-      return reduce_as<Small<Float8E4M3>>(how, sources, number, to, count);
-    case ncclFloat8e5m2:
-      return reduce_as<Small<Float8E5M2>>(how, sources, number, to, count);
-    default:
-      return;
-  }
+  with_type<Reduce, const Reduction&>(type, how, sources, number, to, count);
 }
 
 }  // namespace cropdl::nccl

@@ -12,7 +12,8 @@ namespace cropdl::nccl {
 
 size_t size_of(ncclDataType_t type);
 
-// One of NCCL's operations, or a user-defined one: what each value is multiplied with before it is added.
+// One of NCCL's operations, or a user-defined one: what a rank's values are multiplied with before they are
+// added. Each rank has a scalar of its own (nccl.h, ncclRedOpCreatePreMulSum: "locally").
 struct Reduction {
   ncclRedOp_t kind = ncclSum;  // ncclSum for user-defined ones
   bool scaled = false;
@@ -20,7 +21,12 @@ struct Reduction {
   int average_of = 0;                       // ranks, for ncclAvg
 };
 
-// to[i] = sources[0][i] (op) sources[1][i] (op) … for `count` values; `to` may be one of the sources.
+// What a rank gives to the others: its values or, where the operation wants that, each multiplied by its
+// scalar and rounded.
+void give(const Reduction& how, ncclDataType_t type, const void* from, void* to, size_t count);
+
+// to[i] = sources[0][i] (op) sources[1][i] (op) … for `count` values that were given; `to` may be one of the
+// sources.
 void reduce(const Reduction& how, ncclDataType_t type, const void* const* sources, int number, void* to,
             size_t count);
 

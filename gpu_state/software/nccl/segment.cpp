@@ -1,16 +1,20 @@
 #include "gpu_state/software/nccl/segment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#include <boost/interprocess/shared_memory_object.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <sstream>
-#include <thread>
 
 #include "base/format.h"
 
@@ -20,6 +24,9 @@ namespace {
 
 namespace ipc = boost::interprocess;
 
+constexpr const char* kPrefix = "cropdl-software-nccl-";
+constexpr int kOld = 600;  // seconds: ranks of one communicator do not come further apart
+
 size_t pairs_at(int ranks) { return sizeof(Header) + sizeof(RankPart) * ranks; }
 size_t slots_at(int ranks) {
   size_t end = pairs_at(ranks) + sizeof(Pair) * ranks * ranks;
@@ -28,7 +35,13 @@ size_t slots_at(int ranks) {
 size_t pair_slots_at(int ranks) { return slots_at(ranks) + kChunk * kSlots * ranks; }
 size_t size_for(int ranks) { return pair_slots_at(ranks) + kPairChunk * kSlots * ranks * ranks; }
 
-Header& header(const ipc::mapped_region& region) { return *static_cast<Header*>(region.get_address()); }
+Header& header_of(const ipc::mapped_region& region) { return *static_cast<Header*>(region.get_address()); }
+
+// Whether the file has that memory now; it grows to it, and never gets smaller.
+bool reserve(const ipc::shared_memory_object& object, size_t offset, size_t length) {
+  return posix_fallocate(object.get_mapping_handle().handle, static_cast<off_t>(offset),
+                         static_cast<off_t>(length)) == 0;
+}
 
 // Field 22 of /proc/PID/stat (proc(5)); 0: no such process, or one that has ended and is not yet waited for.
 uint64_t start_time(int pid) {
@@ -45,30 +58,63 @@ uint64_t start_time(int pid) {
   return 0;
 }
 
+bool is_alive(const Presence& presence) {
+  int pid = presence.pid.load();
+  return pid && start_time(pid) == presence.started.load();
+}
+
+// Whether a communicator's memory is one that never was, and of which no rank lives.
+bool is_left_over(const char* name) try {
+  ipc::shared_memory_object object(ipc::open_only, name, ipc::read_only);
+  struct stat facts;
+  if (fstat(object.get_mapping_handle().handle, &facts) != 0 || facts.st_uid != geteuid() ||
+      facts.st_mtime + kOld > time(nullptr))
+    return false;
+  auto size = static_cast<size_t>(facts.st_size);
+  if (size < sizeof(Header)) return true;
+  ipc::mapped_region region(object, ipc::read_only, 0, size);
+  uint32_t ranks = header_of(region).ranks.load();
+  if (ranks > kMostRanks || size < slots_at(static_cast<int>(ranks))) return true;
+  auto parts = reinterpret_cast<const RankPart*>(&header_of(region) + 1);
+  return std::none_of(parts, parts + ranks, [](const RankPart& part) { return is_alive(part.presence); });
+} catch (const ipc::interprocess_exception&) {
+  return false;  // gone meanwhile, or somebody else's
+}
+
 }  // namespace
 
-Segment::Segment(int rank, int ranks, ipc::mapped_region region)
-    : rank(rank), ranks(ranks), region_(std::move(region)) {}
+void remove_left_over_segments() {
+  std::error_code none;
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm", none)) {
+    std::string name = file.path().filename();
+    if (name.rfind(kPrefix, 0) == 0 && is_left_over(name.c_str()))
+      ipc::shared_memory_object::remove(name.c_str());
+  }
+}
+
+Segment::Segment(int rank, int ranks, ipc::shared_memory_object object, ipc::mapped_region region)
+    : rank(rank),
+      ranks(ranks),
+      object_(std::move(object)),
+      region_(std::move(region)),
+      reserved_(static_cast<size_t>(ranks)) {}
 
 Segment::~Segment() { leave(kFinished); }
 
-RankPart& Segment::part(int of) {
-  return reinterpret_cast<RankPart*>(static_cast<std::byte*>(region_.get_address()) + sizeof(Header))[of];
-}
+std::byte* Segment::beginning() { return static_cast<std::byte*>(region_.get_address()); }
+
+RankPart& Segment::part(int of) { return reinterpret_cast<RankPart*>(beginning() + sizeof(Header))[of]; }
 
 Pair& Segment::pair(int from, int to) {
-  return reinterpret_cast<Pair*>(static_cast<std::byte*>(region_.get_address()) +
-                                 pairs_at(ranks))[from * ranks + to];
+  return reinterpret_cast<Pair*>(beginning() + pairs_at(ranks))[from * ranks + to];
 }
 
 std::byte* Segment::slot(int of, uint64_t chunk) {
-  return static_cast<std::byte*>(region_.get_address()) + slots_at(ranks) +
-         kChunk * (of * kSlots + chunk % kSlots);
+  return beginning() + slots_at(ranks) + kChunk * (of * kSlots + chunk % kSlots);
 }
 
 std::byte* Segment::pair_slot(int from, int to, uint64_t chunk) {
-  return static_cast<std::byte*>(region_.get_address()) + pair_slots_at(ranks) +
-         kPairChunk * ((from * ranks + to) * kSlots + chunk % kSlots);
+  return beginning() + pair_slots_at(ranks) + kPairChunk * ((from * ranks + to) * kSlots + chunk % kSlots);
 }
 
 void Segment::ring(int whom) {
@@ -93,71 +139,111 @@ int Segment::lost() {
     Presence& presence = part(other).presence;
     uint32_t state = presence.state.load();
     if (state == kAborted) return other;
-    int pid = presence.pid.load();
-    if (state == kPresent && pid != getpid() && start_time(pid) != presence.started.load()) return other;
+    int pid = presence.pid.load();  // 0: it is just coming
+    if (state == kPresent && pid && pid != getpid() && !is_alive(presence)) return other;
   }
   return -1;
 }
 
 void Segment::leave(State how) {
+  if (!is_there_) return;
   uint32_t present = kPresent;
   if (!part(rank).presence.state.compare_exchange_strong(present, how)) return;
   ring_all();
 }
 
-Result<std::unique_ptr<Segment>> Segment::join(const std::string& token, int rank, int ranks, int device,
-                                               const std::atomic<bool>& aborted) {
-  std::string name = "cropdl-software-nccl-" + token;
-  ipc::mapped_region region;
-  try {
-    ipc::shared_memory_object object(ipc::open_or_create, name.c_str(), ipc::read_write,
-                                     ipc::permissions(0600));
-    object.truncate(
-        static_cast<ipc::offset_t>(size_for(ranks)));  // all say the same size; new memory is zero
-    region = ipc::mapped_region(object, ipc::read_write);
-  } catch (const ipc::interprocess_exception& error) {
-    return Error{
-        formatted("no memory shared by the ranks of a communicator (/dev/shm/{}): {}", name, error.what())};
-  }
-  uint32_t nobody = 0;
-  if (!header(region).ranks.compare_exchange_strong(nobody, ranks) && nobody != static_cast<uint32_t>(ranks))
-    return Error{
-        formatted("rank {} says that the communicator has {} ranks, another says {}", rank, ranks, nobody)};
-  std::unique_ptr<Segment> segment(new Segment(rank, ranks, std::move(region)));
-  Presence& own = segment->part(rank).presence;
-  uint32_t absent = kAbsent;
-  if (!own.state.compare_exchange_strong(absent, kPresent))
-    return Error{formatted("rank {} is there twice", rank)};
-  own.started.store(start_time(getpid()));
-  own.device.store(static_cast<uint32_t>(device));
-  own.pid.store(getpid());
-  auto& attached = header(segment->region_).attached;
-  attached.fetch_add(1);
-  segment->ring_all();
-  for (;;) {
-    uint32_t heard = segment->part(rank).doorbell.load();
-    if (attached.load() == static_cast<uint32_t>(ranks)) break;
-    int gone = -1;
-    for (int other = 0; other < ranks && gone < 0; other++) {
-      Presence& presence = segment->part(other).presence;
-      int pid = presence.pid.load();
-      if (presence.state.load() == kAborted ||
-          (pid && pid != getpid() && start_time(pid) != presence.started.load()))
-        gone = other;
-    }
-    if (aborted.load() || gone >= 0) {
-      segment->leave(kAborted);
-      ipc::shared_memory_object::remove(name.c_str());
-      return Error{gone >= 0 ? formatted("rank {} went away before all {} ranks were there", gone, ranks)
-                             : std::string("aborted before all ranks were there")};
-    }
-    segment->wait(heard);
-  }
-  ipc::shared_memory_object::remove(name.c_str());  // of all ranks one succeeds
-  return segment;
+bool Segment::reserve_pair(int to) {
+  auto other = static_cast<size_t>(to);
+  if (!reserved_[other])
+    reserved_[other] =
+        reserve(object_, static_cast<size_t>(pair_slot(rank, to, 0) - beginning()), kPairChunk * kSlots);
+  return reserved_[other];
 }
 
-Status Segment::exchange(const void* say, size_t size, void* into, const std::atomic<bool>& aborted) {
+// What stays behind is the little that late ranks and remove_left_over_segments() read.
+void Segment::release_slots() {
+  fallocate(object_.get_mapping_handle().handle, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(slots_at(ranks)), static_cast<off_t>(size_for(ranks) - slots_at(ranks)));
+}
+
+// Returns when all are there: an empty text, or why they never will be.
+std::string Segment::wait_for_all(const std::function<bool()>& given_up) {
+  Header& header = header_of(region_);
+  for (bool is_time_to_look = true;;) {
+    uint32_t heard = part(rank).doorbell.load();
+    if (header.attached.load() == static_cast<uint32_t>(ranks)) return {};
+    if (header.failed.load()) return "another rank failed to join";
+    if (given_up()) return formatted("aborted before all {} ranks were there", ranks);
+    if (int gone = is_time_to_look ? lost() : -1; gone >= 0)
+      return formatted("rank {} went away before all {} ranks were there", gone, ranks);
+    is_time_to_look = !wait(heard);
+  }
+}
+
+Result<std::unique_ptr<Segment>> Segment::join(const std::string& token, int rank, int ranks, int device,
+                                               const std::function<bool()>& given_up) {
+  static std::once_flag once;
+  std::call_once(once, remove_left_over_segments);
+  std::string name = kPrefix + token;
+  ipc::shared_memory_object object;
+  ipc::mapped_region region;
+  auto no_memory = [&](const char* why) {
+    return Error{formatted("no memory shared by the ranks of a communicator (/dev/shm/{}): {}", name, why)};
+  };
+  try {
+    object =
+        ipc::shared_memory_object(ipc::open_or_create, name.c_str(), ipc::read_write, ipc::permissions(0600));
+    // New memory is zero. A file only grows: whoever has another number of ranks in mind must not take away
+    // what others have mapped.
+    if (!reserve(object, 0, sizeof(Header))) return no_memory("no space left");
+    region = ipc::mapped_region(object, ipc::read_write, 0, sizeof(Header));
+    uint32_t nobody = 0;
+    Header& header = header_of(region);
+    if (!header.ranks.compare_exchange_strong(nobody, static_cast<uint32_t>(ranks)) &&
+        nobody != static_cast<uint32_t>(ranks)) {
+      header.failed.store(1);
+      return Error{
+          formatted("rank {} says that the communicator has {} ranks, another says {}", rank, ranks, nobody)};
+    }
+    if (header.failed.load()) return Error{formatted("rank {}: another rank failed to join", rank)};
+    if (!reserve(object, 0, slots_at(ranks)) ||
+        !reserve(object, slots_at(ranks) + kChunk * kSlots * static_cast<size_t>(rank), kChunk * kSlots) ||
+        !reserve(object, size_for(ranks) - 1, 1)) {
+      header.failed.store(1);
+      return no_memory("no space left");
+    }
+    region = ipc::mapped_region(object, ipc::read_write, 0, size_for(ranks));
+  } catch (const ipc::interprocess_exception& error) {
+    return no_memory(error.what());
+  }
+  std::unique_ptr<Segment> segment(new Segment(rank, ranks, std::move(object), std::move(region)));
+  Header& header = header_of(segment->region_);
+  Presence& own = segment->part(rank).presence;
+  uint32_t absent = kAbsent;
+  std::string trouble;
+  if (!own.state.compare_exchange_strong(absent, kPresent)) {
+    trouble = formatted("rank {} is there twice", rank);
+  } else {
+    segment->is_there_ = true;
+    own.started.store(start_time(getpid()));
+    own.device.store(static_cast<uint32_t>(device));
+    own.pid.store(getpid());
+    header.attached.fetch_add(1);
+    segment->ring_all();
+    trouble = segment->wait_for_all(given_up);
+  }
+  if (trouble.empty()) {
+    ipc::shared_memory_object::remove(name.c_str());  // of all ranks one succeeds
+    return segment;
+  }
+  header.failed.store(1);
+  segment->ring_all();
+  segment->leave(kAborted);
+  segment->release_slots();
+  return Error{trouble};
+}
+
+Status Segment::exchange(const void* say, size_t size, void* into, const std::function<bool()>& given_up) {
   RankPart& own = part(rank);
   uint64_t number = own.said.load();
   memcpy(own.words[number & 1], say, size);
@@ -168,7 +254,7 @@ Status Segment::exchange(const void* say, size_t size, void* into, const std::at
       uint32_t heard = own.doorbell.load();
       if (part(other).said.load() > number) break;
       if (part(other).presence.state.load() != kPresent) return Error{formatted("rank {} has left", other)};
-      if (aborted.load()) return Error{"aborted"};
+      if (given_up()) return Error{"aborted"};
       if (wait(heard)) continue;
       int gone = lost();
       if (gone >= 0) return Error{formatted("rank {} is gone", gone)};

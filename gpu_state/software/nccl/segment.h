@@ -1,16 +1,20 @@
 // The memory that the ranks of one communicator share, in one process or in several of one machine. It is
 // named by the unique id that all ranks hold; whoever comes first makes it, and when all are there its name
-// goes, so that nothing stays behind however they end. Nothing in it is locked: a rank that is killed leaves
+// goes. When it comes to nothing the name stays, for ranks that come late to learn of it, until a later
+// process finds it old and without a living rank. Nothing in it is locked: a rank that is killed leaves
 // counters that no longer move, and its peers notice that it has gone. Any thread; each rank's own counters
 // are moved by one thread at a time.
 #pragma once
 
 #include <atomic>
 #include <boost/interprocess/mapped_region.hpp>
+#include <boost/interprocess/shared_memory_object.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -32,6 +36,7 @@ struct Description {
 struct alignas(64) Header {
   std::atomic<uint32_t> ranks;     // of the first who came: all must mean the same communicator
   std::atomic<uint32_t> attached;  // ranks whose presence is there to be read
+  std::atomic<uint32_t> failed;    // not 0: the communicator will never be
 };
 
 struct Presence {
@@ -60,10 +65,10 @@ struct alignas(64) Pair {                // from one rank to another
 
 class Segment {
  public:
-  // Joins the others; returns when all `ranks` are there. Ends early when *aborted gets true, or another rank
-  // dies meanwhile.
+  // Joins the others; returns when all `ranks` are there. Ends early when given_up() says so (asked every 100
+  // ms), or when another rank dies meanwhile or fails.
   static Result<std::unique_ptr<Segment>> join(const std::string& token, int rank, int ranks, int device,
-                                               const std::atomic<bool>& aborted);
+                                               const std::function<bool()>& given_up);
   ~Segment();
 
   const int rank, ranks;
@@ -78,12 +83,27 @@ class Segment {
   // A rank that will never come again, or -1: its process is gone, or it left without finishing.
   int lost();
   // All ranks say `size` (at most 128) bytes to all; into: ranks * size bytes. Ends early as join() does.
-  Status exchange(const void* say, size_t size, void* into, const std::atomic<bool>& aborted);
+  Status exchange(const void* say, size_t size, void* into, const std::function<bool()>& given_up);
+  // Whether there is memory for messages from this rank to the other. One's own slot() has it from the start:
+  // a file system that is full is an error here, and would be SIGBUS later.
+  bool reserve_pair(int to);
   void leave(State how);
 
  private:
-  Segment(int rank, int ranks, boost::interprocess::mapped_region region);
+  Segment(int rank, int ranks, boost::interprocess::shared_memory_object object,
+          boost::interprocess::mapped_region region);
+  std::byte* beginning();
+  void release_slots();
+  std::string wait_for_all(const std::function<bool()>& given_up);
+
+  boost::interprocess::shared_memory_object object_;
   boost::interprocess::mapped_region region_;
+  std::vector<bool> reserved_;  // reserve_pair() of each rank
+  bool is_there_ = false;       // as the rank that it says
 };
+
+// Removes what communicators of this user that never were have left, if it is older than ten minutes and none
+// of its ranks lives. The first join of a process does it.
+void remove_left_over_segments();
 
 }  // namespace cropdl::nccl

@@ -68,8 +68,10 @@ class Collective : public Task {
                             call_.kind == Kind::kGather || call_.kind == Kind::kScatter
                         ? static_cast<uint32_t>(call_.root)
                         : 0;
+    // Operations of users have numbers of each rank's own.
+    int operation = std::min(static_cast<int>(call_.operation), static_cast<int>(ncclNumOps));
     return {static_cast<uint32_t>(call_.kind), static_cast<uint32_t>(call_.datatype),
-            static_cast<uint32_t>(call_.operation), root, call_.count};
+            static_cast<uint32_t>(operation), root, call_.count};
   }
 
   bool differ(int other) {
@@ -107,7 +109,8 @@ class Collective : public Task {
     bool root_only = call_.kind == Kind::kBroadcast || call_.kind == Kind::kScatter;
     if (root_only && segment_.rank != call_.root) return;
     auto from = static_cast<const std::byte*>(call_.send) + (targets_ > 1 ? p.target * bytes_ : 0) + p.offset;
-    std::memcpy(segment_.slot(segment_.rank, first_ + step), from, p.length);
+    give(call_.reduction, call_.datatype, from, segment_.slot(segment_.rank, first_ + step),
+         p.length / size_);
   }
 
   bool take_what_is_there() {
@@ -181,7 +184,14 @@ class Message : public Task {
 
   bool advance() override {
     bool moved = false;
-    if (!begun_) first_ = sends_ ? pair_.sent.load() : pair_.received.load();
+    if (!begun_) {
+      if (sends_ && !segment_.reserve_pair(call_.root)) {
+        wrong = formatted("no space left in /dev/shm for messages from rank {} to rank {}", segment_.rank,
+                          call_.root);
+        return false;
+      }
+      first_ = sends_ ? pair_.sent.load() : pair_.received.load();
+    }
     begun_ = true;
     for (; done_ < chunks_; done_++, moved = true) {
       uint64_t chunk = first_ + done_;

@@ -2,8 +2,10 @@
 // NCCL's transfers over shared memory, with threads and processes as ranks and no device: what each
 // collective computes, that nobody ends one that others have not begun, that ranks that mean different things
 // find out, and that a killed peer is noticed.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,7 +43,7 @@ class Ranks {
             if (testing::Test::HasFatalFailure()) *aborted = true;
           }
         } ends{&aborted};
-        auto segment = Segment::join(token, rank, count, 0, aborted);
+        auto segment = Segment::join(token, rank, count, 0, given_up);
         ASSERT_TRUE(static_cast<bool>(segment)) << segment.error().message;
         work(**segment, rank);
       });
@@ -50,6 +52,7 @@ class Ranks {
   std::string token;
   int count;
   std::atomic<bool> aborted{false};
+  std::function<bool()> given_up = [this] { return aborted.load(); };
   std::atomic<int> asynchronous_error{0};
 };
 
@@ -167,6 +170,26 @@ TEST(NcclTransfers, NobodyEndsWhatOthersHaveNotBegun) {
   });
 }
 
+// Each rank multiplies what it gives with its own scalar, and has its own number for the operation.
+TEST(NcclTransfers, UserDefinedOperationsScaleLocally) {
+  Ranks all(2);
+  all.each([&](Segment& segment, int rank) {
+    std::string wrong;
+    float send[2] = {1, 2}, sums[2], own[1], scalar = rank == 0 ? 1.0f : 3.0f;
+    Call reduce = call(Kind::kAllReduce, send, sums, 2), scatter = call(Kind::kReduceScatter, send, own, 1);
+    for (Call* each : {&reduce, &scatter}) {
+      each->operation = static_cast<ncclRedOp_t>(ncclNumOps + rank);
+      each->reduction.scaled = true;
+      memcpy(each->reduction.scalar, &scalar, sizeof scalar);
+    }
+    ASSERT_TRUE(run({reduce, scatter}, segment, {&all.aborted, &all.asynchronous_error}, &wrong));
+    ASSERT_EQ(wrong, "");
+    EXPECT_EQ(sums[0], 4);
+    EXPECT_EQ(sums[1], 8);
+    EXPECT_EQ(own[0], rank == 0 ? 4 : 8);
+  });
+}
+
 TEST(NcclTransfers, RanksThatMeanDifferentThingsFindOut) {
   Ranks all(2);
   all.each([&](Segment& segment, int rank) {
@@ -182,13 +205,14 @@ TEST(NcclTransfers, RanksThatMeanDifferentThingsFindOut) {
 TEST(NcclTransfers, AKilledPeerIsNoticedAndAbortEndsTheWait) {
   std::string token = random_hex(16);
   std::atomic<bool> aborted{false};
+  auto given_up = [&] { return aborted.load(); };
   pid_t child = fork();
   if (child == 0) {
-    auto segment = Segment::join(token, 1, 2, 0, aborted);
+    auto segment = Segment::join(token, 1, 2, 0, given_up);
     pause();
     _exit(0);
   }
-  auto segment = Segment::join(token, 0, 2, 0, aborted);
+  auto segment = Segment::join(token, 0, 2, 0, given_up);
   ASSERT_TRUE(static_cast<bool>(segment)) << segment.error().message;
   std::atomic<int> error{0};
   std::thread waiting([&] {
@@ -217,9 +241,10 @@ const Header& beginning_of(const std::string& token, ipc::mapped_region* kept) {
 TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
   std::string token = random_hex(16);
   std::atomic<bool> aborted{false};
+  auto given_up = [&] { return aborted.load(); };
   pid_t child = fork();
   if (child == 0) {
-    auto segment = Segment::join(token, 1, 3, 0, aborted);
+    auto segment = Segment::join(token, 1, 3, 0, given_up);
     _exit(0);
   }
   std::thread killer([&] {
@@ -229,10 +254,63 @@ TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
   });
-  auto segment = Segment::join(token, 0, 3, 0, aborted);
+  auto segment = Segment::join(token, 0, 3, 0, given_up);
   EXPECT_FALSE(static_cast<bool>(segment));
   killer.join();
-  EXPECT_NE(access(("/dev/shm/cropdl-software-nccl-" + token).c_str(), F_OK), 0);
+  // Whoever comes late learns of it, instead of waiting for the others for ever.
+  EXPECT_FALSE(static_cast<bool>(Segment::join(token, 2, 3, 0, given_up)));
+  ipc::shared_memory_object::remove(("cropdl-software-nccl-" + token).c_str());
+}
+
+TEST(NcclTransfers, RanksThatMeanDifferentNumbersOfThemAllEnd) {
+  std::string token = random_hex(16);
+  std::thread first(
+      [&] { EXPECT_FALSE(static_cast<bool>(Segment::join(token, 0, 4, 0, [] { return false; }))); });
+  ipc::mapped_region region;
+  while (beginning_of(token, &region).attached.load() < 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  auto second = Segment::join(token, 1, 2, 0, [] { return false; });
+  ASSERT_FALSE(static_cast<bool>(second));
+  EXPECT_NE(second.error().message.find("another says 4"), std::string::npos) << second.error().message;
+  first.join();
+  ipc::shared_memory_object::remove(("cropdl-software-nccl-" + token).c_str());
+}
+
+TEST(NcclTransfers, OnlyWhatIsOldAndHasNoLivingRankIsRemoved) {
+  auto start = [](const std::string& token) {  // a rank that waits for another
+    pid_t child = fork();
+    if (child == 0) {
+      auto segment = Segment::join(token, 0, 2, 0, [] { return false; });
+      _exit(0);
+    }
+    ipc::mapped_region region;
+    while (beginning_of(token, &region).attached.load() < 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return child;
+  };
+  auto end = [](pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  };
+  auto file = [](const std::string& token) { return "/dev/shm/cropdl-software-nccl-" + token; };
+  auto is_there = [&](const std::string& token) { return access(file(token).c_str(), F_OK) == 0; };
+  auto make_old = [&](const std::string& token) {
+    timespec times[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, file(token).c_str(), times, 0), 0);
+  };
+  std::string old_and_dead = random_hex(16), dead = random_hex(16), old = random_hex(16);
+  end(start(old_and_dead));
+  end(start(dead));
+  pid_t living = start(old);
+  make_old(old_and_dead);
+  make_old(old);
+  remove_left_over_segments();
+  EXPECT_FALSE(is_there(old_and_dead));
+  EXPECT_TRUE(is_there(dead));
+  EXPECT_TRUE(is_there(old));
+  end(living);
+  for (const std::string& token : {dead, old})
+    ipc::shared_memory_object::remove(("cropdl-software-nccl-" + token).c_str());
 }
 
 template <class Format>
@@ -270,13 +348,15 @@ TEST(NcclReductions, AveragesAndUserDefinedOperations) {
   reduce(average, ncclInt32, both, 2, to, 2);
   EXPECT_EQ(to[0], 4);
   EXPECT_EQ(to[1], -4);
-  float x[] = {3}, y[] = {5}, sum[1], half = 0.5f;
-  const void* floats[] = {x, y};
-  Reduction scaled;
-  scaled.scaled = true;
-  memcpy(scaled.scalar, &half, sizeof half);
-  reduce(scaled, ncclFloat32, floats, 2, sum, 1);
-  EXPECT_EQ(sum[0], 4.0f);
+  float x[] = {3, 5}, scaled[2], factor = 0.5f;
+  Reduction scaling;
+  scaling.scaled = true;
+  memcpy(scaling.scalar, &factor, sizeof factor);
+  give(scaling, ncclFloat32, x, scaled, 2);
+  EXPECT_EQ(scaled[0], 1.5f);
+  EXPECT_EQ(scaled[1], 2.5f);
+  give(average, ncclFloat32, x, scaled, 2);  // floating point values are divided first
+  EXPECT_EQ(scaled[1], 2.5f);
 }
 
 }  // namespace

@@ -1,0 +1,192 @@
+// nvcc: -lnccl -std=c++20 -Xcompiler -pthread
+// run: ways=per-thread devices=2
+// Collectives of one communicator run in the order in which they were called, on whatever streams, in
+// captures, in graphs beside each other and beside eager ones: each rank's first one is held back where that
+// could let a later one overtake it, on other streams than the other rank's.
+#include <nccl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+
+#include "check.h"
+
+#define NCCL(what)                                                                                   \
+  do {                                                                                               \
+    ncclResult_t result = (what);                                                                    \
+    if (result != ncclSuccess) fail("line %d: %s: %s", __LINE__, #what, ncclGetErrorString(result)); \
+  } while (0)
+
+constexpr int kRanks = 2, kCount = 200;
+
+__global__ void set(float* data, int n, float value) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) data[i] = value + i;
+}
+
+struct Gate {  // a host function waits behind it
+  std::atomic<bool> open{false};
+};
+void hold(cudaStream_t stream, Gate* gate) {
+  CALL(cudaLaunchHostFunc(
+      stream,
+      [](void* gate) {
+        while (!static_cast<Gate*>(gate)->open) usleep(1000);
+      },
+      gate));
+}
+// What could overtake has had the time to.
+void release(Gate* gate) {
+  usleep(30000);
+  gate->open = true;
+}
+
+std::barrier both(kRanks);
+
+struct Rank {
+  explicit Rank(int rank, const ncclUniqueId& id) : rank(rank), first(kCount), second(kCount) {
+    NCCL(ncclCommInitRank(&comm, kRanks, id, rank));
+    for (cudaStream_t* stream : {&a, &b}) CALL(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+  }
+  ~Rank() {
+    NCCL(ncclCommDestroy(comm));
+    for (cudaStream_t stream : {a, b}) CALL(cudaStreamDestroy(stream));
+  }
+  void fill(float* data, float value, cudaStream_t stream) {
+    set<<<(kCount + 127) / 128, 128, 0, stream>>>(data, kCount, value);
+    LAUNCHED();
+  }
+  void sum(float* data, cudaStream_t stream) {
+    NCCL(ncclAllReduce(data, data, kCount, ncclFloat, ncclSum, comm, stream));
+  }
+  // Of (1 + i) and (2 + i), of (10 + i) and (20 + i).
+  void check(const char* what) {
+    CALL(cudaDeviceSynchronize());
+    std::vector<float> expected(kCount), more(kCount);
+    for (int i = 0; i < kCount; i++) expected[i] = 3 + 2 * i, more[i] = 30 + 2 * i;
+    expect_same(first.host(), expected, what);
+    expect_same(second.host(), more, what);
+    both.arrive_and_wait();
+  }
+  const int rank;
+  ncclComm_t comm;
+  cudaStream_t a, b;
+  Buffer<float> first, second;
+};
+
+// The first collective on one forked stream, the second on the other; a gate before the first.
+cudaGraphExec_t captured(Rank& r, Gate* gate) {
+  cudaEvent_t forked, joined;
+  CALL(cudaEventCreate(&forked));
+  CALL(cudaEventCreate(&joined));
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CALL(cudaStreamBeginCapture(r.a, cudaStreamCaptureModeThreadLocal));
+  CALL(cudaEventRecord(forked, r.a));
+  CALL(cudaStreamWaitEvent(r.b, forked));
+  cudaStream_t one = r.rank ? r.b : r.a, other = r.rank ? r.a : r.b;
+  r.fill(r.first, r.rank + 1, one);
+  r.fill(r.second, 10 * (r.rank + 1), other);
+  if (r.rank == 0) hold(one, gate);
+  r.sum(r.first, one);
+  r.sum(r.second, other);
+  CALL(cudaEventRecord(joined, r.b));
+  CALL(cudaStreamWaitEvent(r.a, joined));
+  CALL(cudaStreamEndCapture(r.a, &graph));
+  CALL(cudaGraphInstantiate(&exec, graph, 0));
+  CALL(cudaGraphDestroy(graph));
+  CALL(cudaEventDestroy(forked));
+  CALL(cudaEventDestroy(joined));
+  return exec;
+}
+
+// A graph with one collective.
+cudaGraphExec_t simple(Rank& r, float* data, float value, Gate* gate) {
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CALL(cudaStreamBeginCapture(r.a, cudaStreamCaptureModeThreadLocal));
+  r.fill(data, value * (r.rank + 1), r.a);
+  if (gate) hold(r.a, gate);
+  r.sum(data, r.a);
+  CALL(cudaStreamEndCapture(r.a, &graph));
+  CALL(cudaGraphInstantiate(&exec, graph, 0));
+  CALL(cudaGraphDestroy(graph));
+  return exec;
+}
+
+void work(int rank, const ncclUniqueId& id) {
+  CALL(cudaSetDevice(rank));
+  Gate gates[5];
+  cudaGraphExec_t forked, first, second;
+  {
+    Rank r(rank, id);
+    float one = rank + 1, ten = 10 * (rank + 1);
+
+    forked = captured(r, &gates[0]);
+    CALL(cudaGraphLaunch(forked, r.a));
+    if (rank == 0) release(&gates[0]);
+    r.check("in one capture");
+
+    // A graph, and an eager one behind it on another stream.
+    first = simple(r, r.first, 1, rank == 0 ? &gates[1] : nullptr);
+    CALL(cudaGraphLaunch(first, r.a));
+    r.fill(r.second, ten, r.b);
+    r.sum(r.second, r.b);
+    if (rank == 0) release(&gates[1]);
+    r.check("a graph, then eager");
+
+    // The other way round; the gate of the graph is open now.
+    second = simple(r, r.second, 10, nullptr);
+    r.fill(r.first, one, r.b);
+    if (rank == 0) hold(r.b, &gates[2]);
+    r.sum(r.first, r.b);
+    CALL(cudaGraphLaunch(second, r.a));
+    if (rank == 0) release(&gates[2]);
+    r.check("eager, then a graph");
+
+    // Two graphs on two streams.
+    if (rank == 0) hold(r.a, &gates[3]);
+    CALL(cudaGraphLaunch(first, r.a));
+    CALL(cudaGraphLaunch(second, r.b));
+    if (rank == 0) release(&gates[3]);
+    r.check("two graphs");
+
+    // Two threads' own streams have the same handle.
+    std::thread([&] {
+      CALL(cudaSetDevice(rank));
+      r.fill(r.first, one, cudaStreamPerThread);
+      if (rank == 0) hold(cudaStreamPerThread, &gates[4]);
+      r.sum(r.first, cudaStreamPerThread);
+    }).join();
+    r.fill(r.second, ten, cudaStreamPerThread);
+    r.sum(r.second, cudaStreamPerThread);
+    if (rank == 0) release(&gates[4]);
+    r.check("streams of threads");
+
+    for (int i = 0; i < 3; i++) {
+      CALL(cudaGraphLaunch(forked, i % 2 ? r.a : r.b));
+      r.sum(r.first, i % 2 ? r.b : r.a);
+    }
+    CALL(cudaDeviceSynchronize());
+    std::vector<float> expected(kCount);
+    for (int i = 0; i < kCount; i++) expected[i] = 2 * (3 + 2 * i);
+    expect_same(r.first.host(), expected, "replayed beside eager ones");
+    if (rank == 0) digest(r.first.host());
+    both.arrive_and_wait();
+  }
+  // The communicator is no more: the graph cannot be launched, and nothing else is broken by that.
+  EXPECT(cudaGraphLaunch(first, 0) != cudaSuccess);
+  cudaGetLastError();
+  CALL(cudaDeviceSynchronize());
+  for (cudaGraphExec_t exec : {forked, first, second}) CALL(cudaGraphExecDestroy(exec));
+}
+
+int main() {
+  ncclUniqueId id;
+  NCCL(ncclGetUniqueId(&id));
+  std::thread one(work, 0, id), two(work, 1, id);
+  one.join();
+  two.join();
+  return finish();
+}
