@@ -5,6 +5,8 @@
 #include <mutex>
 #include <thread>
 
+#include "gpu_state/software/settings/settings.h"
+
 namespace cropdl::device {
 
 namespace {
@@ -19,8 +21,9 @@ struct Background {
     std::unique_lock lock(mutex);
     for (;;) {
       ++idle;
-      added.wait(lock, [&] { return !functions.empty(); });
+      bool is_wanted = added.wait_for(lock, settings::kIdle, [&] { return !functions.empty(); });
       --idle;
+      if (!is_wanted) return;
       std::function<void()> function = std::move(functions.front());
       functions.pop_front();
       lock.unlock();

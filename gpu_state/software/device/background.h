@@ -1,5 +1,5 @@
-// Threads for whatever must go on beside a stream: as many as are busy at once, kept when idle, never taken
-// down. Any thread.
+// Threads for whatever must go on beside a stream: as many as are busy at once, kept for a while when
+// idle. Any thread.
 #pragma once
 
 #include <functional>

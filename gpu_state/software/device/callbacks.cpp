@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "gpu_state/software/device/context.h"
+#include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::device {
 
@@ -16,14 +17,12 @@ thread_local bool inside = false;
 
 class CallbackThread {
  public:
-  CallbackThread() {
-    std::thread([this] { work(); }).detach();
-  }
-
   void run(const std::function<void()>& function) {
     bool done = false;
     std::unique_lock lock(mutex_);
     calls_.push_back({&function, &done});
+    if (!has_thread_) std::thread([this] { work(); }).detach();
+    has_thread_ = true;
     called_.notify_one();
     finished_.wait(lock, [&] { return done; });
   }
@@ -38,7 +37,7 @@ class CallbackThread {
     inside = true;
     std::unique_lock lock(mutex_);
     for (;;) {
-      called_.wait(lock, [&] { return !calls_.empty(); });
+      if (!called_.wait_for(lock, settings::kIdle, [&] { return !calls_.empty(); })) break;
       Call call = calls_.front();
       calls_.pop_front();
       lock.unlock();
@@ -47,11 +46,13 @@ class CallbackThread {
       *call.done = true;
       finished_.notify_all();
     }
+    has_thread_ = false;
   }
 
   std::mutex mutex_;
   std::condition_variable called_, finished_;
   std::deque<Call> calls_;
+  bool has_thread_ = false;
 };
 
 }  // namespace

@@ -78,11 +78,12 @@ void work_off(std::shared_ptr<CUstream_st> stream) {
   settings::Chooser chooser(stream->id);
   std::unique_lock lock(scheduler_mutex());
   for (;;) {
-    stream->wake.wait(lock, [&] {
+    const bool is_woken = stream->wake.wait_for(lock, settings::kIdle, [&] {
       if (ending) return false;
       return stream->queue.empty() ? stream->is_leaving : all_passed_locked(stream->queue.front().after);
     });
     if (stream->queue.empty()) break;
+    if (!is_woken) continue;
     CUstream_st::Entry entry = std::move(stream->queue.front());
     stream->queue.pop_front();
     bool others_are_busy = entries_everywhere > stream->queue.size() + 1;
@@ -103,7 +104,7 @@ void work_off(std::shared_ptr<CUstream_st> stream) {
     pass_locked(entry.mark);
   }
   stream->has_worker = false;
-  forget(stream);
+  if (stream->is_leaving) forget(stream);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ struct Room {
 }  // namespace
 
 struct Processors::Body {
-  int multiprocessors, cores;
+  int multiprocessors;
   uint64_t who;
   Multiprocessor each;
   Room all;
@@ -57,7 +57,12 @@ struct Processors::Body {
   std::condition_variable work, ended;
   std::deque<Job*> jobs;  // in the order in which they came
   size_t turn = 0;        // of jobs: who is asked first
-  std::vector<std::thread> threads;
+  struct Processor {
+    std::thread thread;
+    bool is_there = false;
+  };
+  std::vector<Processor> processors;  // as many as cores
+  uint64_t there = 0;                 // of them
   std::vector<std::unique_ptr<Block>> spare;
   uint32_t waiting_threads = 0;
   bool ending = false;
@@ -78,6 +83,7 @@ struct Processors::Body {
     ++job.resident;
     return block.release();
   }
+  void employ(uint64_t most);
   void thread(uint32_t processor);
   bool take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back);
   bool others_only_wait() const;
@@ -133,6 +139,18 @@ bool Processors::Body::others_only_wait() const {
   return true;
 }
 
+// As many threads as can have work, at most, with the mutex held.
+void Processors::Body::employ(uint64_t most) {
+  for (uint32_t number = 0; number < processors.size() && there < most; ++number) {
+    Processor& one = processors[number];
+    if (one.is_there) continue;
+    if (one.thread.joinable()) one.thread.join();  // it had nothing to do, and has left
+    one.thread = std::thread([this, number] { thread(number); });
+    one.is_there = true;
+    ++there;
+  }
+}
+
 void Processors::Body::thread(uint32_t processor) {
   std::unique_lock lock(mutex);
   Job* job = nullptr;
@@ -143,8 +161,13 @@ void Processors::Body::thread(uint32_t processor) {
     if (!take(&job, &block, &fresh, processor, stands_back)) {
       if (ending) return;
       ++waiting_threads;
-      work.wait(lock);
+      bool timed_out = work.wait_for(lock, settings::kIdle) == std::cv_status::timeout;
       --waiting_threads;
+      if (timed_out && jobs.empty()) {
+        processors[processor].is_there = false;
+        --there;
+        return;
+      }
       stands_back = false;
       continue;
     }
@@ -189,7 +212,7 @@ Processors::Processors(int multiprocessors, int cores, uint64_t who, const Multi
   auto count = static_cast<uint64_t>(body_->multiprocessors);
   body_->all = {count * each.threads, count * each.shared, count * each.blocks};
   if (cores <= 0) cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  body_->cores = cores;
+  body_->processors.resize(static_cast<size_t>(cores));
   body_->who = who;
   body_->chooser = settings::Chooser(who ^ 0x50726f63u);
 }
@@ -200,7 +223,8 @@ Processors::~Processors() {
     body_->ending = true;
   }
   body_->work.notify_all();
-  for (std::thread& thread : body_->threads) thread.join();
+  for (Body::Processor& one : body_->processors)
+    if (one.thread.joinable()) one.thread.join();
 }
 
 int Processors::resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
@@ -246,11 +270,7 @@ Outcome Processors::run(const Launch& launch) {
             formatted("{}: {} bytes of shared memory in a block", kernel.facts.name, grid.shared_bytes)};
 
   std::unique_lock lock(body_->mutex);
-  while (body_->threads.size() < static_cast<size_t>(body_->cores) &&
-         body_->threads.size() < grid.blocks + body_->jobs.size())
-    body_->threads.emplace_back([body = body_.get(), number = static_cast<uint32_t>(body_->threads.size())] {
-      body->thread(number);
-    });
+  body_->employ(grid.blocks + body_->jobs.size());
   body_->jobs.push_back(&job);
   body_->work.notify_all();
   body_->ended.wait(lock, [&] {

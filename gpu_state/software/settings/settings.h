@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,6 +41,11 @@ struct Settings {
 };
 
 const Settings& settings();
+
+// How long a thread of the device's waits for work before it ends; who has work then makes another. None
+// waits for ever: a process ends with the last of its threads, and the program's own may all have ended
+// (pthread_exit in main).
+constexpr std::chrono::milliseconds kIdle{200};
 
 // The line that each process says once on stderr: that it runs on a software device.
 void say_once_that_this_is_software();

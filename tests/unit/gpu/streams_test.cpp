@@ -99,6 +99,37 @@ TEST(StreamsEnd, AProcessEndsWithWorkPending) {
             0);
 }
 
+// Its threads are the program's and the device's; the device's end when they have nothing to do.
+TEST(StreamsEnd, AProcessEndsWithItsLastThread) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the sanitizer has a thread of its own, which never ends";
+#endif
+  // The child's first thread is this one, which leaves another behind.
+  pid_t child = 0;
+  std::thread([&child] {
+    child = fork();
+    if (child != 0) return;
+    alarm(60);
+    CUcontext context;
+    CUstream s;
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUDA_HOST_NODE_PARAMS nothing{[](void*) {}, nullptr};
+    if (begin(&context) || cuStreamCreate(&s, 0) || cuGraphCreate(&graph, 0)) _exit(1);
+    for (int i = 0; i < 3; ++i)
+      if (cuGraphAddHostNode(&node, graph, nullptr, 0, &nothing)) _exit(2);
+    if (cuGraphInstantiate(&exec, graph, 0)) _exit(3);
+    std::thread([=] {
+      if (cuCtxSetCurrent(context) || cuGraphLaunch(exec, s) || cuStreamSynchronize(s)) _exit(4);
+    }).detach();
+  }).join();
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 // A static object's destructor runs after those of the main thread's thread_local ones.
 TEST(StreamsEnd, StaticObjectsMayStillCall) {
   EXPECT_EQ(in_child([] {
