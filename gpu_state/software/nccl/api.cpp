@@ -266,7 +266,8 @@ ncclResult_t pncclCommRevoke(ncclComm_t communicator, int flags) {
 ncclResult_t pncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
   if (ncclResult_t result = check(communicator)) return result;
   if (!error) return failed(ncclInvalidArgument, "ncclCommGetAsyncError: no place for the error");
-  *error = state_of(*communicator);
+  Communicator kept = find(communicator);  // another thread may abort it meanwhile
+  *error = kept ? state_of(*kept) : ncclSuccess;
   return ncclSuccess;
 }
 

@@ -53,7 +53,7 @@ Communicator find(ncclComm* handle) {
 void discard(const Communicator& communicator) {
   {
     std::lock_guard lock(live_mutex());
-    live().erase(communicator.get());
+    if (!live().erase(communicator.get())) return;
   }
   Current current(communicator->context);
   cuEventDestroy(communicator->last_launch);

@@ -69,7 +69,7 @@ const char* last_error();
 // The handles that there are.
 void publish(const Communicator& communicator);
 Communicator find(ncclComm* handle);  // null: not one, or not any more
-// The handle is gone, and the event.
+// The handle is gone, and the event; at most once.
 void discard(const Communicator& communicator);
 
 // What ncclCommGetAsyncError says.

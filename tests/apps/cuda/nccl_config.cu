@@ -8,6 +8,8 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "check.h"
 #include "child.h"
 
@@ -320,13 +322,21 @@ void mismatched() {
   create_streams();
   Pair pair = made();
   float* data[kRanks];
+  static std::atomic<bool> called{false};  // nothing breaks during the calls
   NCCL(ncclGroupStart());
   for (int rank = 0; rank < kRanks; rank++) {
     CALL(cudaSetDevice(rank));
     CALL(cudaMalloc(&data[rank], 40));
+    CALL(cudaLaunchHostFunc(
+        streams[rank],
+        [](void*) {
+          while (!called) usleep(1000);
+        },
+        nullptr));
     NCCL(ncclAllReduce(data[rank], data[rank], 9 + rank, ncclFloat, ncclSum, pair.of[rank], streams[rank]));
   }
   NCCL(ncclGroupEnd());
+  called = true;
   for (int rank = 0; rank < kRanks; rank++) {
     CALL(cudaSetDevice(rank));
     FAILS(cudaStreamSynchronize(streams[rank]), cudaErrorLaunchFailure);

@@ -1,8 +1,8 @@
 // nvcc: -lnccl -std=c++20 -Xcompiler -pthread
 // run: ways=per-thread devices=2
 // Collectives of one communicator run in the order in which they were called, on whatever streams, in
-// captures, in graphs beside each other and beside eager ones: each rank's first one is held back where that
-// could let a later one overtake it, on other streams than the other rank's.
+// captures, in graphs beside each other and beside eager ones: on one rank the first one is held back, on the
+// other the second, so that without that order the ranks would take one for the other.
 #include <nccl.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ struct Rank {
   Buffer<float> first, second;
 };
 
-// The first collective on one forked stream, the second on the other; a gate before the first.
+// The first collective on one forked stream, the second on the other; a gate before one of them.
 cudaGraphExec_t captured(Rank& r, Gate* gate) {
   cudaEvent_t forked, joined;
   CALL(cudaEventCreate(&forked));
@@ -88,7 +88,7 @@ cudaGraphExec_t captured(Rank& r, Gate* gate) {
   cudaStream_t one = r.rank ? r.b : r.a, other = r.rank ? r.a : r.b;
   r.fill(r.first, r.rank + 1, one);
   r.fill(r.second, 10 * (r.rank + 1), other);
-  if (r.rank == 0) hold(one, gate);
+  hold(r.rank ? other : one, gate);
   r.sum(r.first, one);
   r.sum(r.second, other);
   CALL(cudaEventRecord(joined, r.b));
@@ -125,15 +125,16 @@ void work(int rank, const ncclUniqueId& id) {
 
     forked = captured(r, &gates[0]);
     CALL(cudaGraphLaunch(forked, r.a));
-    if (rank == 0) release(&gates[0]);
+    release(&gates[0]);
     r.check("in one capture");
 
     // A graph, and an eager one behind it on another stream.
     first = simple(r, r.first, 1, rank == 0 ? &gates[1] : nullptr);
     CALL(cudaGraphLaunch(first, r.a));
     r.fill(r.second, ten, r.b);
+    if (rank == 1) hold(r.b, &gates[1]);
     r.sum(r.second, r.b);
-    if (rank == 0) release(&gates[1]);
+    release(&gates[1]);
     r.check("a graph, then eager");
 
     // The other way round; the gate of the graph is open now.
@@ -141,15 +142,16 @@ void work(int rank, const ncclUniqueId& id) {
     r.fill(r.first, one, r.b);
     if (rank == 0) hold(r.b, &gates[2]);
     r.sum(r.first, r.b);
+    if (rank == 1) hold(r.a, &gates[2]);
     CALL(cudaGraphLaunch(second, r.a));
-    if (rank == 0) release(&gates[2]);
+    release(&gates[2]);
     r.check("eager, then a graph");
 
     // Two graphs on two streams.
-    if (rank == 0) hold(r.a, &gates[3]);
+    hold(rank == 0 ? r.a : r.b, &gates[3]);
     CALL(cudaGraphLaunch(first, r.a));
     CALL(cudaGraphLaunch(second, r.b));
-    if (rank == 0) release(&gates[3]);
+    release(&gates[3]);
     r.check("two graphs");
 
     // Two threads' own streams have the same handle.
@@ -160,8 +162,9 @@ void work(int rank, const ncclUniqueId& id) {
       r.sum(r.first, cudaStreamPerThread);
     }).join();
     r.fill(r.second, ten, cudaStreamPerThread);
+    if (rank == 1) hold(cudaStreamPerThread, &gates[4]);
     r.sum(r.second, cudaStreamPerThread);
-    if (rank == 0) release(&gates[4]);
+    release(&gates[4]);
     r.check("streams of threads");
 
     for (int i = 0; i < 3; i++) {
