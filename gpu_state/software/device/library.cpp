@@ -62,7 +62,8 @@ CUresult load_library(const Image& image, CUlibrary* handle) {
   }
   for (const ptx::Function& function : image.text->functions) {
     if (!function.is_kernel || !function.has_body) continue;
-    auto kernel = std::make_shared<CUkern_st>();
+    auto kernel =
+        std::make_shared<CUkern_st>();  // one for each kernel of the text: load_module() counts on it
     kernel->name = function.name;
     kernel->library = library.get();
     library->kernels.emplace_back(function.name, all().kernels.add(std::move(kernel)));

@@ -115,11 +115,10 @@ CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, C
     made->context = context;
     made->module = module.get();
     made->loaded = loaded;
-    if (library)
-      for (auto& [name, kernel] : library->kernels)
-        if (name == function.name) made->kernel = kernel;
+    if (library) made->kernel = library->kernels[module->functions.size()].second;  // of the same text
     module->functions.emplace_back(function.name, all().functions.add(std::move(made)));
   }
+  for (const auto& [name, function] : module->functions) module->by_name.emplace(name, function);
   std::lock_guard lock(all().mutex);
   all().loaded[module.get()] = std::move(loaded);
   *handle = all().modules.add(std::move(module));
@@ -142,12 +141,10 @@ CUresult unload_module(CUmodule handle) {
 }
 
 CUresult function_of(const CUmod_st& module, std::string_view name, CUfunction* function) {
-  for (const auto& [known, handle] : module.functions)
-    if (known == name) {
-      *function = handle;
-      return CUDA_SUCCESS;
-    }
-  return CUDA_ERROR_NOT_FOUND;
+  auto at = module.by_name.find(name);
+  if (at == module.by_name.end()) return CUDA_ERROR_NOT_FOUND;
+  *function = at->second;
+  return CUDA_SUCCESS;
 }
 
 CUresult variable_of(const CUmod_st& module, const std::string& name, VariablePlace* place) {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "gpu_state/software/device/image.h"
@@ -62,6 +63,7 @@ struct CUmod_st {
   CUlibrary library = nullptr;  // whose module this is; null: loaded by cuModuleLoad…
   std::weak_ptr<cropdl::device::Loaded> loaded;
   std::vector<std::pair<std::string, CUfunction>> functions;  // kernels, in the order of the text
+  std::unordered_map<std::string_view, CUfunction> by_name;
 };
 
 struct CUkern_st {

@@ -3,7 +3,8 @@
 // multiprocessors hold them, so that blocks that wait for each other, however they do it, come to be there
 // all; who goes on is then taken in turn. Grids take turns too, but none takes room that the blocks of an
 // earlier one still need: of two that each wait for all their own blocks, the first gets them all, as on a
-// device. With a seed the choice between beginning one and going on with another is random.
+// device. A block that is alone begins on the thread that launches it. With a seed the choice between
+// beginning one and going on with another is random.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -85,6 +86,7 @@ struct Processors::Body {
   }
   void employ(uint64_t most);
   void thread(uint32_t processor);
+  bool go_on(std::unique_lock<std::mutex>& lock, Job* job, Block* block, bool fresh);
   bool take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back);
   bool others_only_wait() const;
 };
@@ -151,6 +153,41 @@ void Processors::Body::employ(uint64_t most) {
   }
 }
 
+// One slice of a block, and what follows from how it ended: the job may be over then. Whether the block goes
+// on.
+bool Processors::Body::go_on(std::unique_lock<std::mutex>& lock, Job* job, Block* block, bool fresh) {
+  lock.unlock();
+  if (fresh) block->begin(&job->grid, block->number, who, block->processor);
+  SliceEnd end = block->run(block->random ? int64_t{1} << (6 + block->chooser.pick(12)) : kSlice);
+  lock.lock();
+  if (end == SliceEnd::kSpinning && block->spins > kSpins && others_only_wait()) {
+    // Whoever it waits for may be the host: leave it the processor.
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min<uint32_t>(block->spins - kSpins, 1000)));
+    lock.lock();
+  }
+  bool stopped = job->grid.stop.load(std::memory_order_relaxed);
+  if (end == SliceEnd::kDone || stopped) {
+    ++job->done;
+    --job->resident;
+    spare.emplace_back(block);
+    if (stopped) {
+      job->resident -= job->aside.size();
+      for (Block* other : job->aside) spare.emplace_back(other);
+      job->aside.clear();
+    }
+    if (job->finished()) {
+      jobs.erase(std::find(jobs.begin(), jobs.end(), job));
+      ended.notify_all();
+    }
+    if (waiting_threads && !jobs.empty()) work.notify_all();
+  } else {
+    job->aside.push_back(block);
+    if (waiting_threads) work.notify_one();
+  }
+  return end != SliceEnd::kDone;
+}
+
 void Processors::Body::thread(uint32_t processor) {
   std::unique_lock lock(mutex);
   Job* job = nullptr;
@@ -171,37 +208,7 @@ void Processors::Body::thread(uint32_t processor) {
       stands_back = false;
       continue;
     }
-    lock.unlock();
-    if (fresh) block->begin(&job->grid, block->number, who, block->processor);
-    SliceEnd end = block->run(block->random ? int64_t{1} << (6 + block->chooser.pick(12)) : kSlice);
-    lock.lock();
-    if (end == SliceEnd::kSpinning && block->spins > kSpins && others_only_wait()) {
-      // Whoever it waits for may be the host: leave it the processor.
-      lock.unlock();
-      std::this_thread::sleep_for(std::chrono::microseconds(std::min<uint32_t>(block->spins - kSpins, 1000)));
-      lock.lock();
-    }
-    bool stopped = job->grid.stop.load(std::memory_order_relaxed);
-    stands_back = end != SliceEnd::kDone;
-    if (end == SliceEnd::kDone || stopped) {
-      ++job->done;
-      --job->resident;
-      spare.emplace_back(block);
-      if (stopped) {
-        job->resident -= job->aside.size();
-        for (Block* other : job->aside) spare.emplace_back(other);
-        job->aside.clear();
-      }
-      if (job->finished()) {
-        jobs.erase(std::find(jobs.begin(), jobs.end(), job));
-        job = nullptr;
-        ended.notify_all();
-      }
-      if (waiting_threads && !jobs.empty()) work.notify_all();
-    } else {
-      job->aside.push_back(block);
-      if (waiting_threads) work.notify_one();
-    }
+    stands_back = go_on(lock, job, block, fresh);
   }
 }
 
@@ -270,12 +277,17 @@ Outcome Processors::run(const Launch& launch) {
             formatted("{}: {} bytes of shared memory in a block", kernel.facts.name, grid.shared_bytes)};
 
   std::unique_lock lock(body_->mutex);
-  body_->employ(grid.blocks + body_->jobs.size());
+  const bool alone = grid.blocks == 1 && body_->jobs.empty() && !body_->chooser.random();
   body_->jobs.push_back(&job);
-  body_->work.notify_all();
-  body_->ended.wait(lock, [&] {
-    return job.finished() && std::find(body_->jobs.begin(), body_->jobs.end(), &job) == body_->jobs.end();
-  });
+  // Its first slice is done here: that a thread wakes another and is woken takes longer than a short kernel.
+  if (alone) body_->go_on(lock, &job, body_->begin(job, 0), true);
+  if (!job.finished()) {
+    body_->employ(grid.blocks + body_->jobs.size() - 1);
+    body_->work.notify_all();
+    body_->ended.wait(lock, [&] {
+      return job.finished() && std::find(body_->jobs.begin(), body_->jobs.end(), &job) == body_->jobs.end();
+    });
+  }
   lock.unlock();
   std::lock_guard guard(grid.mutex);
   return grid.outcome;
