@@ -1,4 +1,5 @@
-// Which of the compiled copies of memory.cpp runs: the best that this processor has, as data/rows.cpp does.
+// Which of the compiled copies of memory.cpp runs.
+#include "gpu_state/software/engine/data/instruction_set.h"
 #include "gpu_state/software/engine/memory.h"
 
 namespace cropdl::engine {
@@ -14,14 +15,15 @@ Instruction::Execute find_memory(const MemoryForm& form);
 }
 
 Instruction::Execute memory_execute(const MemoryForm& form) {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma"))
-    return avx512::find_memory(form);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-      __builtin_cpu_supports("bmi2"))
-    return avx2::find_memory(form);
-  return baseline::find_memory(form);
+  switch (instruction_set()) {
+    case InstructionSet::kBaseline:
+      return baseline::find_memory(form);
+    case InstructionSet::kAvx2:
+      return avx2::find_memory(form);
+    case InstructionSet::kAvx512:
+      return avx512::find_memory(form);
+  }
+  return nullptr;
 }
 
 }  // namespace cropdl::engine

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "gpu_state/software/engine/data/instruction_set.h"
 #include "gpu_state/software/engine/data/matrix.h"
 #include "gpu_state/software/engine/data/tables.h"
 
@@ -73,16 +74,17 @@ Table table() {
        {target::integer, target::logic, target::compare, target::floating, target::convert, target::half, \
         target::half_compare, target::directed, target::narrow, target::approximate})                     \
   result.add(entries())
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma"))
-    CROPDL_DATA_ADD(avx512);
-  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
-           __builtin_cpu_supports("lzcnt"))
-    CROPDL_DATA_ADD(avx2);
-  else
-    CROPDL_DATA_ADD(baseline);
+  switch (instruction_set()) {
+    case InstructionSet::kBaseline:
+      CROPDL_DATA_ADD(baseline);
+      break;
+    case InstructionSet::kAvx2:
+      CROPDL_DATA_ADD(avx2);
+      break;
+    case InstructionSet::kAvx512:
+      CROPDL_DATA_ADD(avx512);
+      break;
+  }
 #undef CROPDL_DATA_ADD
   result.add(baseline::narrow_integer());
   result.add(baseline::exact());

@@ -1,0 +1,15 @@
+// Which of the compiled copies of the hot files runs: the best that this processor has; in a build with a
+// sanitizer the one that is compiled with it.
+#pragma once
+
+namespace cropdl::engine {
+
+enum class InstructionSet {
+  kBaseline,
+  kAvx2,
+  kAvx512
+};  // x86-64-v2, -v3, -v4, as CMakeLists.txt compiles them
+
+InstructionSet instruction_set();
+
+}  // namespace cropdl::engine
