@@ -9,17 +9,21 @@
 
 namespace cropdl::device {
 
+struct Allocation;
+
 class AccessTable {
  public:
   enum : uint8_t {
     kRead = 1,  // all of the page, by its bytes in the area's shadow if it is in the area
     kWrite = 2,
-    kRegistered = 4,  // some of it: ask the list of what is registered
+    kRegistered = 4,  // some of it: ask the list of what is registered, but for pages that one covers whole
+    kRegisteredRead = 8,
+    kRegisteredWrite = 16,
   };
   AccessTable();
 
   void set(uint64_t begin, uint64_t size, uint8_t bits);  // replaces kRead and kWrite; whole pages
-  void mark_registered(uint64_t begin, uint64_t size, bool there);
+  void mark_registered(const Allocation& one, bool there);
   bool allows(uint64_t address, uint64_t size, bool write) const;
   uint8_t at(uint64_t address) const;
 

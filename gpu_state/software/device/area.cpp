@@ -18,6 +18,9 @@ namespace cropdl::device {
 
 namespace {
 
+// A process may have some 65000 mappings: what is large is made of fewer, of a larger file.
+constexpr uint64_t kLarge = uint64_t{128} << 20, kLargePiece = uint64_t{32} << 20;
+
 void* reserve(uint64_t at, uint64_t size, int fixed) {
   void* got = ::mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
@@ -73,11 +76,18 @@ Area::Area() {
     std::_Exit(1);
   }
   ::madvise(shadow_, size / 8, MADV_DONTDUMP);
-  Descriptor file = move_high(Descriptor(::memfd_create("software-gpu-pattern", MFD_CLOEXEC)));
+  pattern_ = move_high(Descriptor(::memfd_create("software-gpu-pattern", MFD_CLOEXEC)));
+  if (!pattern_ || !write_pattern_file(kPage)) pattern_ = {};
+}
+
+bool Area::write_pattern_file(uint64_t size) {
   std::vector<std::byte> bytes(kPage);
   write_pattern(bytes.data(), bytes.size());
-  if (file && ::write(file.fd(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()))
-    pattern_ = std::move(file);
+  for (; pattern_size_ < size; pattern_size_ += kPage)
+    if (::pwrite(pattern_.fd(), bytes.data(), bytes.size(), static_cast<off_t>(pattern_size_)) !=
+        static_cast<ssize_t>(bytes.size()))
+      return false;
+  return true;
 }
 
 void Area::open(uint64_t begin, uint64_t size) {
@@ -128,10 +138,14 @@ bool Area::accessible(uint64_t begin, uint64_t size) const {
 void Area::fill(uint64_t begin, uint64_t size) {
   uint64_t at = begin, end = begin + size;
   if (begin % kPage == 0 && pattern_) {
-    while (at + kPage <= end &&
-           ::mmap(reinterpret_cast<void*>(at), kPage, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, pattern_.fd(), 0) != MAP_FAILED)
-      at += kPage;  // fails when the process has too many mappings: the rest is written
+    if (size >= kLarge) (void)write_pattern_file(kLargePiece);
+    while (at + kPage <= end) {
+      const uint64_t piece = std::min(pattern_size_, (end - at) / kPage * kPage);
+      if (::mmap(reinterpret_cast<void*>(at), piece, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, pattern_.fd(), 0) == MAP_FAILED)
+        break;  // the process has too many mappings: the rest is written
+      at += piece;
+    }
   }
   write_pattern(reinterpret_cast<std::byte*>(at), end - at);
 }

@@ -44,7 +44,8 @@ class Area {
   void close(uint64_t begin, uint64_t size);
   bool accessible(uint64_t begin, uint64_t size) const;
 
-  // Fills with the pattern: whole pages by mapping it, so that what is not used costs nothing.
+  // Fills with the pattern: whole pages by mapping it, so that what is not used costs nothing. With
+  // memory_lock() held.
   void fill(uint64_t begin, uint64_t size);
   // Whole pages: gives their memory back to the system.
   void give_back(uint64_t begin, uint64_t size);
@@ -57,7 +58,9 @@ class Area {
   uint64_t begin_ = 0, end_ = 0, each_ = 0;
   uint8_t* shadow_ = nullptr;
   void** owners_ = nullptr;
-  Descriptor pattern_;  // a page of the pattern
+  bool write_pattern_file(uint64_t size);
+  Descriptor pattern_;         // a file of the pattern
+  uint64_t pattern_size_ = 0;  // pages
 };
 
 }  // namespace cropdl::device

@@ -119,8 +119,7 @@ Memory::Memory(int ordinal) : body_(std::make_unique<Body>(ordinal)) {
   body_->view.owner = this;
   std::lock_guard lock(memory_lock());
   memory_state().memories[static_cast<size_t>(ordinal)] = this;
-  for (const auto& [end, one] : memory_state().registered)
-    body_->table.mark_registered(one.begin, one.size, true);
+  for (const auto& [end, one] : memory_state().registered) body_->table.mark_registered(one, true);
 }
 
 Memory::~Memory() {

@@ -72,16 +72,17 @@ bool page_allows(uint64_t address, bool write) {
 // The one behind it. With the lock.
 auto unregister(std::map<uint64_t, Allocation>::iterator known) {
   MemoryState& state = memory_state();
-  const uint64_t begin = known->second.begin, size = known->second.size;
+  const Allocation gone = known->second;
+  const uint64_t begin = gone.begin, size = gone.size;
   known = state.registered.erase(known);
   for (size_t one = 0; one < state.memories.size(); ++one) {
     AccessTable* table = state.table(static_cast<int>(one));
     if (!table) continue;
-    table->mark_registered(begin, size, false);
+    table->mark_registered(gone, false);
     // Others may lie on its first and last pages.
     for (auto& [end, other] : state.registered)
       if (end > begin / kPage * kPage && other.begin < (begin + size + kPage - 1) / kPage * kPage)
-        table->mark_registered(other.begin, other.size, true);
+        table->mark_registered(other, true);
   }
   return known;
 }
@@ -154,7 +155,7 @@ CUresult register_host(void* address, size_t size, unsigned flags, CUcontext con
   made.id = ++state.last_id;
   state.registered[end] = made;
   for (size_t one = 0; one < state.memories.size(); ++one)
-    if (AccessTable* table = state.table(static_cast<int>(one))) table->mark_registered(begin, size, true);
+    if (AccessTable* table = state.table(static_cast<int>(one))) table->mark_registered(made, true);
   return CUDA_SUCCESS;
 }
 

@@ -31,6 +31,7 @@ struct Mark {
   bool passed = false;
   int64_t time = 0;  // steady clock, ns: when it was passed
   std::vector<std::weak_ptr<CUstream_st>> waiting;
+  std::vector<std::condition_variable*> callers;  // who wait in wait_until_passed()
 };
 using MarkPointer = std::shared_ptr<Mark>;
 

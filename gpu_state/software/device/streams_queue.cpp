@@ -26,12 +26,6 @@ std::vector<std::shared_ptr<CUstream_st>>& everyone() {
   return *streams;
 }
 
-// Callers that wait in wait_until_passed().
-std::condition_variable& somebody_passed() {
-  static auto* condition = new std::condition_variable;
-  return *condition;
-}
-int waiting_callers = 0;           // guarded by scheduler_mutex()
 size_t entries_everywhere = 0;     // queued or running; guarded by scheduler_mutex()
 std::atomic<int64_t> usual_ns{0};  // how long tasks take, the later ones counting more
 
@@ -59,7 +53,8 @@ void pass_locked(const MarkPointer& mark) {
   std::stable_sort(streams.begin(), streams.end(),
                    [](const auto& a, const auto& b) { return a->priority < b->priority; });
   for (const auto& stream : streams) stream->wake.notify_one();
-  if (waiting_callers) somebody_passed().notify_all();
+  for (std::condition_variable* caller : mark->callers) caller->notify_one();
+  mark->callers.clear();
 }
 
 void forget(const std::shared_ptr<CUstream_st>& stream) {
@@ -195,12 +190,15 @@ void pass(const MarkPointer& mark) {
 }
 
 void wait_until_passed(const std::vector<MarkPointer>& marks, CUcontext context) {
+  std::condition_variable told;
   std::unique_lock lock(scheduler_mutex());
-  ++waiting_callers;
+  for (const MarkPointer& mark : marks)
+    if (is_pending(mark)) mark->callers.push_back(&told);
   // Who breaks a context or ends the process does not know of the waiting: they look from time to time.
   while (!all_passed_locked(marks) && context->error.load() == CUDA_SUCCESS && !ending)
-    somebody_passed().wait_for(lock, std::chrono::milliseconds(20));
-  --waiting_callers;
+    told.wait_for(lock, std::chrono::milliseconds(20));
+  for (const MarkPointer& mark : marks)
+    if (mark) std::erase(mark->callers, &told);
 }
 
 void hold(settings::Chooser* chooser, bool others_are_busy) {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <thread>
@@ -285,6 +287,41 @@ TEST_F(DeviceMemory, OfTheHostIsAccessibleWhileRegistered) {
   EXPECT_FALSE(memory.allows(at, 1, false));
   EXPECT_TRUE(memory.allows(at + 5000, 100, false)) << "another's registration on the same page";
   EXPECT_EQ(unregister_host(bytes + 5000), CUDA_SUCCESS);
+}
+
+// Kernels on it do not take turns: what one registration covers whole, the table alone knows.
+TEST_F(DeviceMemory, OfTheHostIsAccessibleToManyAtOnce) {
+  std::vector<char> host(3 * kPage + 100);
+  const auto at = reinterpret_cast<uint64_t>(host.data());
+  for (bool read_only : {false, true}) {
+    ASSERT_EQ(
+        register_host(host.data(), host.size(), read_only ? CU_MEMHOSTREGISTER_READ_ONLY : 0, nullptr, 0),
+        CUDA_SUCCESS);
+    EXPECT_EQ(allows(at, host.size(), true), !read_only);
+    EXPECT_TRUE(allows(at, host.size(), false));
+    EXPECT_FALSE(allows(at - 1, 1, false));
+    EXPECT_FALSE(allows(at + host.size(), 1, false));
+    {
+      std::lock_guard lock(memory_lock());
+      const uint64_t page = (at + kPage - 1) / kPage * kPage;
+      EXPECT_TRUE(memory.allows(page, 2 * kPage, !read_only));
+    }
+    EXPECT_EQ(unregister_host(host.data()), CUDA_SUCCESS);
+    EXPECT_FALSE(allows(at + kPage, 1, false));
+  }
+}
+
+TEST_F(DeviceMemory, ThatIsLargeTakesFewMappings) {
+  auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  };
+  const auto before = mappings();
+  const CUdeviceptr address = allocate(uint64_t{200} << 20);
+  EXPECT_LT(mappings(), before + 12);
+  for (uint64_t at : {uint64_t{0}, uint64_t{31} << 20, uint64_t{33} << 20, (uint64_t{200} << 20) - 4})
+    EXPECT_EQ(*reinterpret_cast<uint32_t*>(address + at), kPattern) << at;
+  EXPECT_EQ(memory.release(address), CUDA_SUCCESS);
 }
 
 TEST_F(DeviceMemory, OfTheHostThatCannotBeAccessedIsNotRegistered) {
