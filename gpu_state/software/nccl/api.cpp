@@ -1,6 +1,5 @@
-// The functions of nccl.h. As in NVIDIA's library pnccl… is the function and nccl… another name for it, so
-// that profilers can stand in between. Source of what they do and refuse: nccl.h and the NCCL documentation,
-// "NCCL API".
+// The functions of nccl.h about communicators, memory and errors (calls.cpp has the others). Source of what
+// they do and refuse: nccl.h and the NCCL documentation, "NCCL API".
 #include <cuda.h>
 #include <nccl.h>
 
@@ -8,57 +7,16 @@
 
 #include "base/format.h"
 #include "base/random.h"
-#include "base/say.h"
 #include "gpu_state/software/nccl/communicator.h"
 #include "gpu_state/software/nccl/group.h"
-#include "gpu_state/software/settings/settings.h"
+#include "gpu_state/software/nccl/two_names.h"
 
 using namespace cropdl;        // NOLINT
 using namespace cropdl::nccl;  // NOLINT
 
-#define ALSO_WITHOUT_P(name) \
-  extern "C" __attribute__((alias("pnccl" #name), visibility("default"))) decltype(pnccl##name) nccl##name
-
 namespace {
 
 constexpr unsigned kConfigMagic = 0xcafebeef;  // NCCL_CONFIG_INITIALIZER
-
-CUstream stream_of(cudaStream_t stream) { return reinterpret_cast<CUstream>(stream); }
-
-// The communicator is ready, the type, operation and root are ones that there are; fills in the reduction.
-ncclResult_t check_call(ncclComm_t communicator, const char* name, Call* call, bool reduces, bool rooted) {
-  if (ncclResult_t result = check_ready(communicator)) return result;
-  if (size_of(call->datatype) == 0)
-    return failed(ncclInvalidArgument,
-                  formatted("{}: no datatype {}", name, static_cast<int>(call->datatype)));
-  if (rooted && (call->root < 0 || call->root >= communicator->ranks))
-    return failed(ncclInvalidArgument,
-                  formatted("{}: rank {} is not one of {}", name, call->root, communicator->ranks));
-  if (call->count > SIZE_MAX / 64 / kMostRanks)
-    return failed(ncclInvalidArgument, formatted("{}: {} elements", name, call->count));
-  if (!reduces) return ncclSuccess;
-  if (call->operation >= 0 && call->operation < ncclNumOps) {
-    call->reduction.kind = call->operation;
-    call->reduction.average_of = communicator->ranks;
-    return ncclSuccess;
-  }
-  auto found = communicator->operations.find(call->operation);
-  if (found == communicator->operations.end())
-    return failed(ncclInvalidArgument, formatted("{}: no operation {} in this communicator", name,
-                                                 static_cast<int>(call->operation)));
-  if (found->second.datatype != call->datatype)
-    return failed(ncclInvalidArgument, formatted("{}: the operation was made for another datatype", name));
-  call->reduction = found->second.reduction;
-  call->device_scalar = found->second.device_scalar;
-  return ncclSuccess;
-}
-
-ncclResult_t collective(ncclComm_t communicator, cudaStream_t stream, const char* name, Call call,
-                        bool reduces, bool rooted) {
-  ncclResult_t result = check_call(communicator, name, &call, reduces, rooted);
-  if (!result) result = enqueue(find(communicator), stream_of(stream), call);
-  return spoil(result);
-}
 
 ncclResult_t check_config(const ncclConfig_t* config, bool* blocking) {
   *blocking = true;
@@ -216,7 +174,8 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclC
   if (result) return spoil(result);
   *into = nullptr;
   std::vector<bool> out(static_cast<size_t>(parent->ranks));
-  std::string names;
+  uint64_t names = 0;  // a bit each
+  static_assert(kMostRanks <= 64);
   for (int i = 0; i < number; i++) {
     if (excluded[i] < 0 || excluded[i] >= parent->ranks || excluded[i] == parent->rank)
       return spoil(failed(
@@ -226,7 +185,7 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclC
   }
   for (int rank = 0; rank < parent->ranks; rank++) {
     if (out[static_cast<size_t>(rank)]) {
-      names += formatted("-{}", rank);
+      names |= uint64_t{1} << rank;
       continue;
     }
     if (rank < parent->rank) making.rank++;
@@ -235,7 +194,7 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclC
   if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
   making.into = into;
   making.parent = find(parent);
-  making.token = formatted("{}.without{}.{}", parent->token, names, parent->shrinks++);
+  making.token = formatted("{}.without-{:x}.{}", parent->token, names, parent->shrinks++);
   return spoil(enqueue(making));
 }
 
@@ -368,103 +327,7 @@ ncclResult_t pncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t win
   return !result && window ? failed(ncclInvalidArgument, "ncclCommWindowDeregister: not registered") : result;
 }
 
-ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* operation, void* scalar, ncclDataType_t datatype,
-                                       ncclScalarResidence_t residence, ncclComm_t communicator) {
-  ncclResult_t result = check_ready(communicator);
-  size_t size = size_of(datatype);
-  if (!result && (!operation || !scalar || !size))
-    result = failed(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: no scalar");
-  if (!result && residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
-    result = failed(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: no such residence of the scalar");
-  if (result) return result;
-  ncclComm::UserOperation made{datatype, {}, nullptr};
-  made.reduction.scaled = true;
-  if (residence == ncclScalarDevice)
-    made.device_scalar = scalar;
-  else
-    std::memcpy(made.reduction.scalar, scalar, size);
-  *operation = static_cast<ncclRedOp_t>(communicator->next_operation++);
-  communicator->operations[*operation] = made;
-  return ncclSuccess;
-}
-
-ncclResult_t pncclRedOpDestroy(ncclRedOp_t operation, ncclComm_t communicator) {
-  ncclResult_t result = check(communicator);
-  if (!result && !communicator->operations.erase(operation))
-    result = failed(ncclInvalidArgument,
-                    formatted("ncclRedOpDestroy: no operation {} of a user", static_cast<int>(operation)));
-  return result;
-}
-
-ncclResult_t pncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
-                            ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclAllReduce",
-                    {Kind::kAllReduce, send, receive, count, type, operation, {}, nullptr, 0}, true, false);
-}
-
-ncclResult_t pncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
-                         ncclRedOp_t operation, int root, ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclReduce",
-                    {Kind::kReduce, send, receive, count, type, operation, {}, nullptr, root}, true, true);
-}
-
-ncclResult_t pncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
-                            ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclBroadcast",
-                    {Kind::kBroadcast, send, receive, count, type, ncclSum, {}, nullptr, root}, false, true);
-}
-
-ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t communicator,
-                        cudaStream_t stream) {
-  return pncclBroadcast(buffer, buffer, count, type, root, communicator, stream);
-}
-
-ncclResult_t pncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
-                                ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclReduceScatter",
-                    {Kind::kReduceScatter, send, receive, count, type, operation, {}, nullptr, 0}, true,
-                    false);
-}
-
-ncclResult_t pncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
-                            ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclAllGather",
-                    {Kind::kAllGather, send, receive, count, type, ncclSum, {}, nullptr, 0}, false, false);
-}
-
-ncclResult_t pncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type,
-                           ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclAlltoAll",
-                    {Kind::kAllToAll, send, receive, count, type, ncclSum, {}, nullptr, 0}, false, false);
-}
-
-ncclResult_t pncclGather(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
-                         ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclGather",
-                    {Kind::kGather, send, receive, count, type, ncclSum, {}, nullptr, root}, false, true);
-}
-
-ncclResult_t pncclScatter(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
-                          ncclComm_t communicator, cudaStream_t stream) {
-  return collective(communicator, stream, "ncclScatter",
-                    {Kind::kScatter, send, receive, count, type, ncclSum, {}, nullptr, root}, false, true);
-}
-
-ncclResult_t pncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
-                       cudaStream_t stream) {
-  return collective(communicator, stream, "ncclSend",
-                    {Kind::kSend, send, nullptr, count, type, ncclSum, {}, nullptr, peer}, false, true);
-}
-
-ncclResult_t pncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
-                       cudaStream_t stream) {
-  return collective(communicator, stream, "ncclRecv",
-                    {Kind::kReceive, nullptr, receive, count, type, ncclSum, {}, nullptr, peer}, false, true);
-}
-
 void pncclResetDebugInit() {}
-ncclResult_t pncclGroupStart() { return group_start(); }
-ncclResult_t pncclGroupEnd() { return group_end(); }
 
 }  // extern "C"
 
@@ -493,18 +356,3 @@ ALSO_WITHOUT_P(CommRegister);
 ALSO_WITHOUT_P(CommDeregister);
 ALSO_WITHOUT_P(CommWindowRegister);
 ALSO_WITHOUT_P(CommWindowDeregister);
-ALSO_WITHOUT_P(RedOpCreatePreMulSum);
-ALSO_WITHOUT_P(RedOpDestroy);
-ALSO_WITHOUT_P(AllReduce);
-ALSO_WITHOUT_P(Reduce);
-ALSO_WITHOUT_P(Broadcast);
-ALSO_WITHOUT_P(Bcast);
-ALSO_WITHOUT_P(ReduceScatter);
-ALSO_WITHOUT_P(AllGather);
-ALSO_WITHOUT_P(AlltoAll);
-ALSO_WITHOUT_P(Gather);
-ALSO_WITHOUT_P(Scatter);
-ALSO_WITHOUT_P(Send);
-ALSO_WITHOUT_P(Recv);
-ALSO_WITHOUT_P(GroupStart);
-ALSO_WITHOUT_P(GroupEnd);

@@ -39,7 +39,8 @@ struct ncclComm {
   // Launches of one communicator run in the order of the calls, also across streams and graphs, as NCCL's do.
   CUevent last_launch = nullptr;
   bool launched = false;
-  cuuint64_t last_capture = 0;             // the capture that the last captured launch was in
+  unsigned long long last_stream = 0;      // the number of the last eager launch's
+  cuuint64_t last_capture = 0;             // the capture that the last captured launch was in; 0: none was
   std::vector<CUgraphNode> last_captured;  // … and the nodes that it ends with
 
   uint64_t splits = 0, shrinks = 0;

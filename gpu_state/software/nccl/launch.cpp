@@ -80,12 +80,16 @@ CUresult give(const Communicator& communicator, CUstream stream, std::vector<Cal
   return result;
 }
 
-// Each launch waits for the one before: by handles of streams alone nobody knows whether they are the same
-// stream (CU_STREAM_PER_THREAD is another one in each thread).
+// Each launch waits for the one before, unless that was in the same stream, which its number says and its
+// handle does not: handles are used again, and CU_STREAM_PER_THREAD is another stream in each thread. Graphs
+// may have been launched meanwhile.
 CUresult launch_eagerly(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
-  if (communicator->launched)
+  unsigned long long number = 0;
+  if (CUresult result = cuStreamGetId(stream, &number)) return result;
+  if (communicator->last_capture || (communicator->launched && communicator->last_stream != number))
     if (CUresult result = cuStreamWaitEvent(stream, communicator->last_launch, 0)) return result;
   if (CUresult result = give(communicator, stream, std::move(calls))) return result;
+  communicator->last_stream = number;
   return cuEventRecord(communicator->last_launch, stream);
 }
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,13 @@ using arithmetic::Float8E5M2;
 using arithmetic::Half;
 
 namespace {
+
+// A child that goes with its parent, however that ends.
+pid_t forked() {
+  pid_t child = fork();
+  if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return child;
+}
 
 class Ranks {
  public:
@@ -206,7 +214,7 @@ TEST(NcclTransfers, AKilledPeerIsNoticedAndAbortEndsTheWait) {
   std::string token = random_hex(16);
   std::atomic<bool> aborted{false};
   auto given_up = [&] { return aborted.load(); };
-  pid_t child = fork();
+  pid_t child = forked();
   if (child == 0) {
     auto segment = Segment::join(token, 1, 2, 0, given_up);
     pause();
@@ -232,9 +240,11 @@ const Header& beginning_of(const std::string& token, ipc::mapped_region* kept) {
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) try {
       ipc::shared_memory_object object(ipc::open_only, ("cropdl-software-nccl-" + token).c_str(),
                                        ipc::read_only);
+      ipc::offset_t size = 0;
+      if (!object.get_size(size) || size < static_cast<ipc::offset_t>(sizeof(Header))) continue;
       *kept = ipc::mapped_region(object, ipc::read_only, 0, sizeof(Header));
       return *static_cast<const Header*>(kept->get_address());
-    } catch (const ipc::interprocess_exception&) {  // not there yet, or still empty
+    } catch (const ipc::interprocess_exception&) {  // not there yet
     }
 }
 
@@ -242,7 +252,7 @@ TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
   std::string token = random_hex(16);
   std::atomic<bool> aborted{false};
   auto given_up = [&] { return aborted.load(); };
-  pid_t child = fork();
+  pid_t child = forked();
   if (child == 0) {
     auto segment = Segment::join(token, 1, 3, 0, given_up);
     _exit(0);
@@ -278,7 +288,7 @@ TEST(NcclTransfers, RanksThatMeanDifferentNumbersOfThemAllEnd) {
 
 TEST(NcclTransfers, OnlyWhatIsOldAndHasNoLivingRankIsRemoved) {
   auto start = [](const std::string& token) {  // a rank that waits for another
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0) {
       auto segment = Segment::join(token, 0, 2, 0, [] { return false; });
       _exit(0);
