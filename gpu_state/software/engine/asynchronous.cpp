@@ -29,13 +29,13 @@ void copy_now(const WarpRun::Copy& copy) {
 
 }  // namespace
 
-void WarpRun::perform_copies(uint32_t lane, uint32_t below) {
+void WarpRun::perform_copies(uint32_t lanes, uint32_t open) {
   size_t kept = 0;
-  for (size_t i = 0; i < copies.size(); ++i) {
-    if (copies[i].lane == lane && copies[i].group < below)
-      copy_now(copies[i]);
+  for (const Copy& copy : copies) {
+    if ((lanes >> copy.lane & 1) && (open == kNoGroup || copy.group + uint64_t{open} < copy_group[copy.lane]))
+      copy_now(copy);
     else
-      copies[kept++] = copies[i];
+      copies[kept++] = copy;
   }
   copies.resize(kept);
 }
@@ -78,22 +78,18 @@ void copy_commit(Warp& base, const Instruction&, uint32_t active) {
 }
 
 void copy_wait(Warp& base, const Instruction& in, uint32_t active) {
-  WarpRun& warp = static_cast<WarpRun&>(base);
-  if (warp.copies.empty()) return;
-  const auto open = static_cast<uint32_t>(in.immediate);
-  for (uint32_t l = 0; l < kLanes; ++l)
-    if ((active >> l & 1) && warp.copy_group[l] > open) warp.perform_copies(l, warp.copy_group[l] - open);
+  static_cast<WarpRun&>(base).perform_copies(active, static_cast<uint32_t>(in.immediate));
 }
 
 void copy_wait_all(Warp& base, const Instruction&, uint32_t active) {
-  WarpRun& warp = static_cast<WarpRun&>(base);
-  if (warp.copies.empty()) return;
-  for (uint32_t l = 0; l < kLanes; ++l)
-    if (active >> l & 1) warp.perform_copies(l, ~0u);
+  static_cast<WarpRun&>(base).perform_copies(active, WarpRun::kNoGroup);
 }
 
 namespace {
 
+// No barrier is there: memory that nobody wrote, or mbarrier.inval's. (But for the phase; one of so many
+// threads, none of whom came, and of bytes that came unasked would look so.)
+constexpr uint64_t kNone = ~uint64_t{0} >> 1;
 constexpr uint64_t kTwenty = (1 << 20) - 1, kBytes = (1 << 22) - 1, kPhase = uint64_t{1} << 63;
 struct Counts {
   uint64_t expected, pending;
@@ -146,9 +142,11 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
       continue;
     }
     if (kWhat == Phase::kInvalidate) {
-      *word = ~uint64_t{0} >> 1;
+      *word = kNone;
       continue;
     }
+    if ((*word & kNone) == kNone)
+      return warp.fault(l, CUDA_ERROR_ILLEGAL_INSTRUCTION, address, "no mbarrier was made at");
     Counts c = counts_of(*word);
     if (tests) {
       bool done = kWhat == Phase::kTest ? c.phase != (value & kPhase) : (c.phase >> 63) != (value & 1);
@@ -158,7 +156,7 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
     uint64_t before = *word, arrivals = 0;
     if (kWhat == Phase::kArriveCopies || kWhat == Phase::kArriveCopiesNoIncrement) {
       // The copies that it waits for are made now: nobody can tell.
-      warp.perform_copies(l, ~0u);
+      warp.perform_copies(1u << l, WarpRun::kNoGroup);
       if (kWhat == Phase::kArriveCopies) continue;  // one more is expected, and comes at once
       arrivals = 1;
     } else if (kWhat == Phase::kArrive || kWhat == Phase::kArriveDrop) {
@@ -166,13 +164,21 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
     } else if (kWhat == Phase::kArriveExpect) {
       arrivals = 1;
     }
-    if (kWhat == Phase::kExpect || kWhat == Phase::kArriveExpect) c.bytes += static_cast<int64_t>(value);
-    if (kWhat == Phase::kComplete) c.bytes -= static_cast<int64_t>(value);
+    constexpr bool kMore = kWhat == Phase::kExpect || kWhat == Phase::kArriveExpect;
+    if (kMore || kWhat == Phase::kComplete) {
+      c.bytes += kMore ? static_cast<int64_t>(value) : -static_cast<int64_t>(value);
+      if (value > kTwenty || c.bytes > static_cast<int64_t>(kTwenty) ||
+          -c.bytes > static_cast<int64_t>(kTwenty))
+        return warp.fault(l, CUDA_ERROR_ILLEGAL_INSTRUCTION, address, "more bytes than can be expected, at");
+    }
     if (arrivals > c.pending)
       return warp.fault(l, CUDA_ERROR_ILLEGAL_INSTRUCTION, address,
                         "more threads arrive than the mbarrier expects, at");
     c.pending -= arrivals;
     if (kWhat == Phase::kArriveDrop) c.expected -= arrivals;
+    if ((in.extra & kNoComplete) && !c.pending && !c.bytes)
+      return warp.fault(l, CUDA_ERROR_ILLEGAL_INSTRUCTION, address,
+                        "it must not end the phase of the mbarrier at");
     settle(c);
     *word = word_of(c);
     if (in.operands[0] != kNowhere) warp.lanes<uint64_t>(in.operands[0])[l] = before;

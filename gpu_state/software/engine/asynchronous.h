@@ -17,6 +17,7 @@ void copy_wait_all(Warp& warp, const Instruction& instruction, uint32_t active);
 
 // The address is as in memory.h. operands: 0: destination or kNowhere, 1: count or token or parity, or
 // kNowhere.
+constexpr uint32_t kNoComplete = 1 << 7;  // of extra: an arrival that must not end the phase
 enum class Phase : uint8_t {
   kInit,
   kInvalidate,

@@ -3,6 +3,7 @@
 // ISA, "bar", "barrier").
 #include "gpu_state/software/engine/running.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@ namespace cropdl::engine {
 
 namespace {
 constexpr int64_t kQuantum = 1 << 14;  // jumps back, without a seed
+constexpr int64_t kTurn = 64;          // what each turn of a warp counts besides
 constexpr size_t kSharedSlack = 64;
 }  // namespace
 
@@ -69,18 +71,21 @@ SliceEnd Block::run(int64_t budget) {
       return SliceEnd::kDone;
     }
     int64_t quantum = random ? int64_t{1} << chooser.pick(13) : kQuantum;
-    Pause pause = warp->run(quantum);
+    int64_t left = quantum;
+    Pause pause = warp->run(left);
     if (!random && ++next_ >= used_) next_ = 0;
     if (pause == Pause::kSpinning) {
       if (++idle >= 2 * used_) {
         spins = progress ? 0 : spins + 1;
         return SliceEnd::kSpinning;
       }
-      budget -= 64;
+      budget -= kTurn;
     } else {
       idle = 0;
       progress = true;
-      budget -= quantum;
+      // A turn that ended at a barrier took less than its time; the block goes on, while its memory is in the
+      // caches.
+      budget -= random ? quantum : quantum - left + kTurn;
     }
     if (budget <= 0) return live ? SliceEnd::kQuantum : SliceEnd::kDone;
   }
@@ -90,8 +95,9 @@ SliceEnd Block::run(int64_t budget) {
 void Block::arrived(WarpRun& warp, uint32_t lanes, uint32_t which, bool arrive_only, uint32_t expected,
                     const uint32_t* predicate) {
   BarrierState& barrier = barriers_[which];
+  // With the count of all threads and without one is the same.
+  barrier.expected = barrier.in_use ? std::min(barrier.expected, expected) : expected;
   barrier.in_use = true;
-  barrier.expected = expected;
   barrier.arrives |= arrive_only;
   barrier.threads += std::popcount(lanes);
   barrier.arrived[warp.index] |= lanes;
@@ -103,7 +109,8 @@ void Block::arrived(WarpRun& warp, uint32_t lanes, uint32_t which, bool arrive_o
   check(which);
 }
 
-// Whether the barrier is complete; then those who wait go on.
+// Whether the barrier is complete: all have come who have not ended, or so many as it counts. Then those who
+// wait go on.
 void Block::check(uint32_t which) {
   BarrierState& barrier = barriers_[which];
   if (!barrier.in_use) return;
@@ -124,9 +131,8 @@ void Block::check(uint32_t which) {
     if (done.arrived[w]) warps_[w]->release(which, done.popc, done.all, done.any);
 }
 
-void Block::exited(WarpRun& warp, uint32_t lanes) {
+void Block::exited(uint32_t lanes) {
   live -= std::popcount(lanes);
-  (void)warp;
   for (uint32_t which = 0; which < barriers_.size(); ++which) check(which);
 }
 
@@ -194,8 +200,9 @@ bool WarpRun::arrive(Group& group, const Instruction* at, uint32_t active) {
   if (number > 15) return wrong(formatted("there is no barrier {}", number));
   if (use.counted && (expected == 0 || expected % kLanes))
     return wrong(formatted("{} threads at a barrier: it must be a multiple of 32", expected));
-  uint32_t before = block->expected_of(number);
-  if (before != ~0u && before != expected)
+  const uint32_t before = block->expected_of(number), whole = block->grid->warps * kLanes;
+  const bool of_all = (!before || before == whole) && (!expected || expected == whole);
+  if (before != ~0u && before != expected && !of_all)
     return wrong(
         formatted("barrier {} is used with {} and with {} threads at once", number, before, expected));
   if (block->has_arrived(*this, same, number))

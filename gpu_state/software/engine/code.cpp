@@ -46,8 +46,8 @@ void lay_out_parameters(const ptx::Function& function, KernelFacts* facts) {
 
 uint32_t threads_of(const std::vector<uint32_t>& sizes) {
   uint64_t threads = 1;
-  for (uint32_t one : sizes) threads *= one;
-  return static_cast<uint32_t>(std::min<uint64_t>(threads, 1024));
+  for (uint32_t one : sizes) threads = std::min<uint64_t>(threads * one, 1024);
+  return static_cast<uint32_t>(threads);
 }
 
 // A cluster is one block: what asks for another is refused, for it would run with the wrong ranks.
@@ -153,7 +153,10 @@ uint64_t Code::Body::function_address(const std::string& name) {
 
 Result<std::shared_ptr<const Kernel>> Code::Body::lower(const std::string& name, bool as_function) {
   std::string key = (as_function ? "function " : "kernel ") + name;
-  if (auto found = kernels.find(key); found != kernels.end()) return found->second;
+  // Lowered again if it calls through pointers and more functions than those that it knows have an address.
+  if (auto found = kernels.find(key); found != kernels.end())
+    if (!found->second->through_pointers || found->second->addressed == addresses.size())
+      return found->second;
   auto result = made(name, as_function);
   if (result) kernels[key] = *result;
   return result;
@@ -236,13 +239,16 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
     for (const auto& [taken, at] : addresses)
       if (auto found = kernel->routines.find(taken); found != kernel->routines.end())
         kernel->by_address[at] = found->second.get();
+    kernel->through_pointers = through_pointers;
+    kernel->addressed = addresses.size();
     uint64_t before = shared.dynamic();
     shared.settle();
     if (!shared.has_dynamic() || shared.dynamic() == before) break;
   }
   if (as_function && (shared.end() || shared.has_dynamic()))
     return Error{formatted(
-        "{} has shared variables, and a kernel of another module calls it through a pointer", name)};
+        "{} has shared variables, and a kernel that was lowered without it calls it through a pointer",
+        name)};
   kernel->entry = kernel->routines.at(entry->name).get();
   kernel->facts.static_shared = shared.end();
   kernel->shared_align = shared.align();

@@ -4,10 +4,13 @@
 #include <cstring>
 
 #include "base/format.h"
+#include "gpu_state/software/ptx/link.h"
 
 namespace cropdl::engine {
 
 namespace {
+
+constexpr uint64_t kMostRegisters = 1 << 20;  // of a function: no text is to take all memory
 
 // Lanes' bytes of a register; 0: a predicate.
 uint32_t lane_bytes_of(ptx::Type type) {
@@ -370,6 +373,9 @@ Status Lowering::instruction(const ptx::Instruction& one) {
     if (!guard || draft_.registers[*guard].lane_bytes)
       return error(formatted("its guard {} is no predicate", one.guard));
   }
+  if (int least = least_target(); least > target_)
+    return error(
+        formatted("it is of sm_{} and later, and the text is for {}", least, around_.module->target));
   for (auto kind : {&Lowering::control, &Lowering::warp, &Lowering::matrix, &Lowering::memory,
                     &Lowering::asynchronous, &Lowering::addresses, &Lowering::data})
     if (Done done = (this->*kind)()) return *done;
@@ -380,6 +386,13 @@ Status Lowering::run() {
   routine_.name = function_.name;
   routine_.is_entry = around_.is_entry;
   routine_.module = around_.module;
+  target_ = ptx::number_of_target(around_.module->target);
+  uint64_t declared = 0;
+  for (const ptx::RegisterRange& range : function_.registers)
+    declared += static_cast<uint64_t>(std::max(range.count, 1));
+  if (declared > kMostRegisters)
+    return Error{
+        formatted("{} declares {} registers, of at most {}", function_.name, declared, kMostRegisters)};
   for (const ptx::RegisterRange& range : function_.registers)
     for (int i = 0; i < std::max(range.count, 1); ++i) {
       std::string name = range.count ? range.name + std::to_string(i) : range.name;
@@ -433,6 +446,9 @@ Status Lowering::run() {
     }
   }
   now_ = nullptr;
+  if (draft_.collectives.size() > kMostCollectives)
+    return Error{formatted("{} has {} instructions that lanes do together, of at most {}", function_.name,
+                           draft_.collectives.size(), kMostCollectives)};
   emit_control(Control::kReturn).falls_through =
       false;  // a body may end without one, and a label may stand last
   return place(draft_, &routine_);

@@ -43,11 +43,13 @@ class Lowering {
   Done data();
   Done memory();        // ld, st, atom, red: lower_memory.cpp
   Done asynchronous();  // cp.async, mbarrier
-  Done addresses();     // cvta, isspacep, mapa, prefetch…
+  Done addresses();     // cvta, isspacep, mapa, fences
+  Done hint();          // prefetch…
   Done control();       // lower_control.cpp
   Done warp();          // shfl, vote…, bar
   Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
   Status instruction(const ptx::Instruction& one);
+  int least_target() const;  // of the current instruction; 0: any. lower_targets.cpp
   Status call(const ptx::Instruction& one);
 
   Error error(const std::string& why) const;
@@ -93,6 +95,7 @@ class Lowering {
   std::vector<std::string> addressed_;
   std::optional<uint32_t> carry_;
   bool through_pointers_ = false;
+  int target_ = 0;  // 75: .target sm_75
   const ptx::Instruction* now_ = nullptr;
   std::string_view base_;                // "ld" of ld.global.u32
   std::vector<std::string_view> words_;  // what follows

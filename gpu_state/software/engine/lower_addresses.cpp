@@ -2,6 +2,7 @@
 // see: hints for caches and schedulers, and fences, which are the host's (PTX ISA, "cvta", "isspacep",
 // "mapa", "prefetch", "membar, fence").
 #include <atomic>
+#include <set>
 
 #include "base/format.h"
 #include "gpu_state/software/engine/lower.h"
@@ -123,23 +124,48 @@ Lowering::Done Lowering::addresses() {
           word != "cluster" && word != "gpu" && word != "sys" && word != "gl" && word != "proxy" &&
           word != "alias" && word != "async" && word != "async::generic" && word != "mbarrier_init" &&
           !word.starts_with("sync_restrict::") && !word.starts_with("async.") && word != "async::global" &&
-          word != "async::shared::cta")
+          word != "async::shared::cta" && word != "shared::cta")
         return std::nullopt;
     emit(full_fence);
     return Status{};
   }
-  if (base_ == "createpolicy") {
-    auto to = count() ? destination(operand(0), 8) : std::nullopt;
-    if (!to) return bad_operands();
-    Draft& draft = emit(add_immediate<uint64_t>);
-    write(draft, 0, *to);
-    read(draft, 1, constant(8, 0));
-    return Status{};
-  }
-  // Hints, and what has no effect where grids of one stream run one after the other.
-  if (base_ == "prefetch" || base_ == "prefetchu" || base_ == "applypriority" || base_ == "discard" ||
-      base_ == "pmevent" || base_ == "griddepcontrol" || base_ == "setmaxnreg") {
-    if (base_ == "prefetch" && has("tensormap")) return std::nullopt;
+  return hint();
+}
+
+// What changes nothing that a kernel can see: caches, priorities, and what has no effect where grids of one
+// stream run one after the other.
+Lowering::Done Lowering::hint() {
+  struct Form {
+    std::string_view base;
+    std::set<std::string_view> words;  // L2::… besides
+    size_t operands;                   // at most
+    bool has_address;                  // first
+  };
+  static const Form kForms[] = {
+      {"prefetch", {"global", "local", "param", "const", "L1", "L2"}, 1, true},
+      {"prefetchu", {"L1"}, 1, true},
+      {"applypriority", {"global"}, 2, true},
+      {"discard", {"global", "L2"}, 2, true},
+      {"pmevent", {"mask"}, 1, false},
+      {"griddepcontrol", {"launch_dependents", "wait"}, 0, false},
+      {"setmaxnreg", {"inc", "dec", "sync", "aligned", "u32"}, 1, false},
+      {"createpolicy", {"fractional", "range", "cvt", "global", "L2", "b64"}, 4, false}};
+  for (const Form& form : kForms) {
+    if (form.base != base_) continue;
+    for (std::string_view word : words_)
+      if (!form.words.count(word) && !word.starts_with("L2::")) return std::nullopt;
+    if (count() > form.operands || (form.has_address && !count())) return bad_operands();
+    if (base_ == "createpolicy") {
+      auto to = count() > 1 ? destination(operand(0), 8) : std::nullopt;
+      if (!to || !has("b64")) return bad_operands();
+      Draft& draft = emit(add_immediate<uint64_t>);
+      write(draft, 0, *to);
+      read(draft, 1, constant(8, 0));
+    } else if (form.has_address) {
+      Draft unused;
+      Area area = Area::kGeneric;
+      if (!address(unused, operand(0), &area)) return bad_operands();
+    }
     return Status{};
   }
   return std::nullopt;

@@ -34,11 +34,13 @@ Lowering::Done Lowering::asynchronous() {
       if (word != "async" && word != "ca" && word != "cg" && word != "shared" && word != "shared::cta" &&
           word != "global" && !word.starts_with("L2::"))
         return std::nullopt;
-    if (!has("global") || !(has("shared") || has("shared::cta"))) return std::nullopt;
+    if (!has("global") || !(has("shared") || has("shared::cta")) || has("ca") == has("cg"))
+      return std::nullopt;
     size_t most = has("L2::cache_hint") ? 5 : 4;
     if (count() < 3 || count() > most) return bad_operands();
     auto size = literal(operand(2), 4, false);
-    if (!size || (*size != 4 && *size != 8 && *size != 16)) return bad_operands();
+    if (!size || (*size != 4 && *size != 8 && *size != 16) || (has("cg") && *size != 16))
+      return bad_operands();
     std::optional<Ref> bytes;
     bool ignore = false, negated = false;
     if (count() > 3 + (has("L2::cache_hint") ? 1u : 0u)) {
@@ -148,6 +150,7 @@ Lowering::Done Lowering::asynchronous() {
   draft.instruction.extra |= static_cast<uint32_t>(area) << kAreaShift;
   if (to) write(draft, 0, *to);
   if (value) read(draft, 1, *value);
+  if (has("noComplete")) draft.instruction.extra |= kNoComplete;
   return Status{};
 }
 

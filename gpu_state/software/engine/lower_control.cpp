@@ -1,6 +1,8 @@
 // Branches, calls, ends; barriers and what lanes of a warp do together (PTX ISA, "Control Flow Instructions",
 // "Parallel Synchronization and Communication Instructions").
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/format.h"
 #include "gpu_state/software/engine/lower.h"
@@ -9,6 +11,13 @@ namespace cropdl::engine {
 
 Lowering::Done Lowering::control() {
   if (base_ == "call") return call(*now_);
+  static const std::map<std::string_view, std::set<std::string_view>> kWords = {
+      {"bra", {"uni"}}, {"brx", {"idx", "uni"}}, {"ret", {"uni"}},       {"exit", {}},
+      {"trap", {}},     {"brkpt", {}},           {"nanosleep", {"u32"}}, {"activemask", {"b32"}}};
+  auto allowed = kWords.find(base_);
+  if (allowed == kWords.end()) return std::nullopt;
+  for (std::string_view word : words_)
+    if (!allowed->second.count(word)) return std::nullopt;
   if (base_ == "bra") {
     const auto* target = count() == 1 ? std::get_if<ptx::Symbol>(&operand(0).value) : nullptr;
     if (!target) return bad_operands();
@@ -32,26 +41,25 @@ Lowering::Done Lowering::control() {
     return error(formatted("there are no branch targets {}", name->name));
   }
   if (base_ == "ret" || base_ == "exit") {
+    if (count()) return bad_operands();
     Draft& draft = emit_control(base_ == "ret" ? Control::kReturn : Control::kExit);
     draft.falls_through = draft.guard.what != Ref::What::kNone;
     return Status{};
   }
   if (base_ == "trap" || base_ == "brkpt") {
+    if (count()) return bad_operands();
     emit_control(base_ == "trap" ? Control::kTrap : Control::kBreakpoint);
     return Status{};
   }
   if (base_ == "nanosleep") {
-    if (count() != 1) return bad_operands();
+    if (count() != 1 || !source(operand(0), 4)) return bad_operands();
     emit_control(Control::kSleep);
     return Status{};
   }
-  if (base_ == "activemask") {
-    auto to = count() == 1 ? destination(operand(0), 4) : std::nullopt;
-    if (!to) return bad_operands();
-    write(emit_control(Control::kActiveMask), 0, *to);
-    return Status{};
-  }
-  return std::nullopt;
+  auto to = count() == 1 ? destination(operand(0), 4) : std::nullopt;
+  if (!to) return bad_operands();
+  write(emit_control(Control::kActiveMask), 0, *to);
+  return Status{};
 }
 
 // Arguments and results are .param variables of the body, which the call copies.

@@ -1,6 +1,6 @@
 // ld, st, atom and red, and .param variables, which are places of the frame (PTX ISA, "Data Movement and
 // Conversion Instructions", "atom", "red").
-#include <set>
+#include <map>
 
 #include "base/format.h"
 #include "gpu_state/software/engine/lower.h"
@@ -70,12 +70,25 @@ Instruction::Execute parameter_execute(const NamedType& type, uint32_t wide) {
 }
 
 // What may be among the words of a memory instruction and changes nothing here: caches, and how far an order
-// reaches, for the host's memory is ordered for all.
-bool is_silent(std::string_view word) {
-  static const std::set<std::string_view> kWords = {"weak", "release", "acq_rel", "cta",  "cluster", "gpu",
-                                                    "sys",  "nc",      "ca",      "cg",   "cs",      "lu",
-                                                    "wb",   "wt",      "unified", "noftz"};
-  return kWords.count(word) || word.starts_with("L1::") || word.starts_with("L2::");
+// reaches, for the host's memory is ordered for all. `kind`: l(oad), s(tore), a(tom), r(ed).
+bool is_silent(std::string_view word, char kind) {
+  static const std::map<std::string_view, std::string_view> kWords = {
+      {"weak", "ls"},     {"relaxed", "lsar"}, {"acquire", "la"}, {"release", "sar"},  {"acq_rel", "a"},
+      {"volatile", "ls"}, {"mmio", "ls"},      {"cta", "lsar"},   {"cluster", "lsar"}, {"gpu", "lsar"},
+      {"sys", "lsar"},    {"nc", "l"},         {"ca", "l"},       {"cg", "ls"},        {"cs", "ls"},
+      {"lu", "l"},        {"cv", "l"},         {"wb", "s"},       {"wt", "s"},         {"unified", "l"},
+      {"noftz", "ar"}};
+  auto found = kWords.find(word);
+  if (found != kWords.end()) return found->second.find(kind) != std::string_view::npos;
+  return word.starts_with("L1::") || word.starts_with("L2::");
+}
+
+std::optional<Area> area_of(std::string_view word) {
+  if (word == "global" || word == "const") return Area::kGlobal;
+  if (word == "shared" || word == "shared::cta" || word == "shared::cluster") return Area::kShared;
+  if (word == "local") return Area::kLocal;
+  if (word == "param" || word == "param::entry" || word == "param::func") return Area::kParameter;
+  return std::nullopt;
 }
 
 // Bytes of a register that holds an element of that type.
@@ -124,8 +137,9 @@ Lowering::Done Lowering::memory() {
   const bool is_load = base_ == "ld" || base_ == "ldu", is_store = base_ == "st", returns = base_ == "atom",
              is_atomic = returns || base_ == "red";
   if (!is_load && !is_store && !is_atomic) return std::nullopt;
+  const char kind = is_load ? 'l' : is_store ? 's' : returns ? 'a' : 'r';
   Area area = Area::kGeneric;
-  uint32_t elements = 1, extra = 0;
+  uint32_t elements = 1, extra = 0, spaces = 0;
   std::optional<NamedType> type;
   std::optional<Atomic> what;
   bool policy = false;
@@ -135,30 +149,28 @@ Lowering::Done Lowering::memory() {
       {"or", Atomic::kOr},         {"xor", Atomic::kXor},       {"exch", Atomic::kExchange},
       {"cas", Atomic::kCompare}};
   for (std::string_view word : words_) {
-    if (word == "global" || word == "const")
-      area = Area::kGlobal;
-    else if (word == "shared" || word == "shared::cta" || word == "shared::cluster")
-      area = Area::kShared;
-    else if (word == "local")
-      area = Area::kLocal;
-    else if (word == "param" || word == "param::entry" || word == "param::func")
-      area = Area::kParameter;
-    else if (word == "volatile" || word == "relaxed" || word == "acquire" || word == "mmio" || word == "cv")
-      extra |= is_load ? kPoll : 0;
-    else if (word == "v2" || word == "v4" || word == "v8")
+    if (auto space = area_of(word)) {
+      area = *space;
+      if (++spaces > 1) return error("it names two state spaces");
+    } else if (word == "v2" || word == "v4" || word == "v8") {
       elements = static_cast<uint32_t>(word[1] - '0');
-    else if (is_atomic && kAtomics.count(word))
+    } else if (is_atomic && kAtomics.count(word)) {
       what = kAtomics.at(word);
-    else if (auto named = named_type(word); named && !named->is_predicate)
+    } else if (auto named = named_type(word); named && !named->is_predicate) {
       type = named;
-    else if (!is_silent(word) && word != "relaxed" && word != "acquire")
+    } else if (!is_silent(word, kind)) {
       return std::nullopt;
+    }
+    if (is_load &&
+        (word == "volatile" || word == "relaxed" || word == "acquire" || word == "mmio" || word == "cv"))
+      extra |= kPoll;
     policy |= word == "L2::cache_hint";
   }
   if (!type || (is_atomic && !what)) return std::nullopt;
-  if (elements * type->bytes > 16 || (elements == 8 && !is_atomic))
-    return error("a vector of eight elements or of more than 16 bytes is of sm_100 and later");
+  if (elements * type->bytes > 16) return error("a vector of more than 16 bytes is of sm_100 and later");
   if (is_atomic && elements > 1 && (type->number < Number::kFloat || type->bytes == 8)) return std::nullopt;
+  if (is_atomic && (has("const") || area == Area::kLocal || area == Area::kParameter))
+    return error("there are no atomics in that state space");
   const bool is_shared_or_local = area == Area::kShared || area == Area::kLocal;
   if (is_store && has("const")) return error("constant memory cannot be written");
   if (has("nc") && is_shared_or_local) return std::nullopt;

@@ -3,6 +3,7 @@
 // (PTX ISA, "wmma": "the mapping … is unspecified"). ldmatrix's mapping is written down there and kept here.
 #include "gpu_state/software/engine/matrix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -126,8 +127,11 @@ void rows(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
   const bool store = use.what == MatrixUse::What::kStoreRows;
   std::byte* row[kLanes];
   for (uint32_t i = 0; i < use.count_a * 8; ++i) {
-    row[i] = resolve(warp, i, static_cast<Area>(use.area), address_of(warp, use, in.many[use.count_a], i), 16,
-                     store);
+    const uint64_t address = address_of(warp, use, in.many[use.count_a], i);
+    if (static_cast<Area>(use.area) == Area::kGeneric &&
+        address >> kWindowShift != static_cast<uint64_t>(Window::kShared))
+      return warp.fault(i, CUDA_ERROR_ILLEGAL_ADDRESS, address, "the matrix lies in shared memory, not at");
+    row[i] = resolve(warp, i, static_cast<Area>(use.area), address, 16, store);
     if (!row[i]) return;
   }
   for (uint32_t i = 0; i < use.count_a; ++i) {
@@ -155,6 +159,19 @@ void fragment(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
   const uint64_t base = address_of(warp, use, in.many[use.count_a], 0);
   uint64_t stride = use.column_major ? use.rows : use.columns;
   if (use.has_stride) stride = warp.lanes<uint32_t>(in.many[use.count_a + 1])[0];
+  for (uint32_t l = 1; l < kLanes; ++l)
+    if (address_of(warp, use, in.many[use.count_a], l) != base ||
+        (use.has_stride && warp.lanes<uint32_t>(in.many[use.count_a + 1])[l] != stride))
+      return warp.fault(l, CUDA_ERROR_ILLEGAL_INSTRUCTION, base,
+                        "the warp's threads name other matrices than the one at");
+  // "mptr must be a 256-bit aligned pointer", "ldm … must be a multiple of 8 for __half … or 4 for float"
+  // (CUDA C++ Programming Guide, "Warp Matrix Functions"); of smaller fragments their size (PTX ISA, "Matrix
+  // Storage for WMMA").
+  const uint64_t whole = use.count_a * (size == 8 ? 8 : 4);
+  if (base % std::min<uint64_t>(whole, 32))
+    return warp.fault(0, CUDA_ERROR_MISALIGNED_ADDRESS, base, "misaligned matrix at");
+  if (stride * size % std::min<uint64_t>(whole, 16))
+    return warp.fault(0, CUDA_ERROR_MISALIGNED_ADDRESS, base, "misaligned rows of the matrix at");
   Fragment registers(warp, in.many, use.count_a, use.a);
   for (uint32_t slot = 0; slot < registers.slots(); ++slot)
     for (uint32_t l = 0; l < kLanes; ++l) {

@@ -184,7 +184,7 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
         a[l] = reinterpret_cast<uint64_t>(where);
       }
     }
-    if (n > 1) {
+    if (n > 1 || sizeof(T) == 16) {
       for (int l = 0; l < kLanes; ++l) {
         if (!(active >> l & 1)) continue;
         alignas(64) T whole[64 / sizeof(T)];
@@ -200,16 +200,14 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
       }
       return;
     }
-    for (uint32_t k = 0; k < n; ++k) {
-      R* r = at<R>(warp, in.operands[k]);
-      for (int l = 0; l < kLanes; ++l) {
-        if (!(active >> l & 1)) continue;
-        T* m = reinterpret_cast<T*>(a[l]) + k;
-        if constexpr (kStore)
-          *m = static_cast<T>(r[l]);
-        else
-          r[l] = static_cast<R>(*m);
-      }
+    R* r = at<R>(warp, in.operands[0]);
+    for (int l = 0; l < kLanes; ++l) {
+      if (!(active >> l & 1)) continue;
+      T* m = reinterpret_cast<T*>(a[l]);
+      if constexpr (kStore)
+        *m = static_cast<T>(r[l]);
+      else
+        r[l] = static_cast<R>(*m);
     }
   }
 }

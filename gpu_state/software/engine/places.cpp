@@ -22,6 +22,8 @@ struct Interval {
   }
 };
 
+constexpr uint64_t kMostBits = uint64_t{1} << 32;  // of what lives where, twice: half a GiB each
+
 struct Part {  // a basic block
   uint32_t begin, end;
   std::vector<uint32_t> next;
@@ -82,10 +84,9 @@ std::vector<Part> parts_of(const DraftRoutine& draft) {
   return parts;
 }
 
-std::vector<Interval> intervals_of(const DraftRoutine& draft) {
+std::vector<Interval> intervals_of(const DraftRoutine& draft, const std::vector<Part>& parts) {
   const size_t count = draft.registers.size();
   std::vector<Interval> intervals(count);
-  auto parts = parts_of(draft);
   std::vector<Bits> in(parts.size(), Bits(count)), out(parts.size(), Bits(count));
   auto through = [&](const Part& part, Bits alive) {
     for (uint32_t i = part.end; i-- > part.begin;) {
@@ -163,8 +164,8 @@ class Room {
   std::map<uint32_t, uint32_t> holes_;
 };
 
-std::vector<Place> scan(const DraftRoutine& draft, uint32_t* frame_bytes) {
-  auto intervals = intervals_of(draft);
+std::vector<Place> scan(const DraftRoutine& draft, const std::vector<Part>& parts, uint32_t* frame_bytes) {
+  auto intervals = intervals_of(draft, parts);
   std::vector<uint32_t> order;
   for (uint32_t r = 0; r < intervals.size(); ++r)
     if (intervals[r].begin != ~0u) order.push_back(r);
@@ -210,7 +211,11 @@ Status place(DraftRoutine& draft, Routine* routine) {
         return Error{formatted("{} (line {} of the PTX) in {} goes to {}, which is not there",
                                one.source->opcode, one.source->line, routine->name, label)};
   }
-  auto places = scan(draft, &routine->frame_bytes);
+  auto parts = parts_of(draft);
+  if (uint64_t bits = uint64_t{parts.size()} * draft.registers.size(); bits > kMostBits)
+    return Error{formatted("{} has too many registers and branches: {} and {}", routine->name,
+                           draft.registers.size(), parts.size())};
+  auto places = scan(draft, parts, &routine->frame_bytes);
 
   // Constants: each spread over 32 lanes, below the end.
   std::vector<Place> constants(draft.constants.size());

@@ -86,7 +86,7 @@ class WarpRun : public Warp {
   WarpRun(const WarpRun&) = delete;
   ~WarpRun();
   void begin(Block* block, uint32_t index, uint32_t threads);
-  Pause run(int64_t budget);
+  Pause run(int64_t& budget);  // in jumps back; with a seed, instructions
 
   // Of the instruction that runs: a fault of a lane. The loop sees `attention` and ends the grid.
   void fault(uint32_t lane, CUresult error, uint64_t address, const char* what);
@@ -128,12 +128,14 @@ class WarpRun : public Warp {
     uint32_t group;
   };
   std::vector<Copy> copies;
-  std::array<uint32_t, kLanes> copy_group{};           // of each lane: the number of the open one
-  void perform_copies(uint32_t lane, uint32_t below);  // of groups before that number
+  std::array<uint32_t, kLanes> copy_group{};  // of each lane: the number of the open one
+  // Of those lanes, but for the last `open` groups and the one that is not closed; kNoGroup: all.
+  static constexpr uint32_t kNoGroup = ~0u;
+  void perform_copies(uint32_t lanes, uint32_t open);
 
  private:
   template <bool kRandom>
-  Pause loop(int64_t budget);
+  Pause loop(int64_t& budget);
   template <bool kRandom>
   bool step(Group& group, int64_t& budget, uint32_t fuel);
   Group* pick();
@@ -165,6 +167,8 @@ class WarpRun : public Warp {
   int choices_ = 0;  // since another than the one furthest behind had its turn
   int orderly_ = 0;  // so many choices are not random: activemask lets others come
   int patience_ = 1024;
+  uint64_t called_at_ = 0;  // the last call through a pointer to what the kernel does not know
+  const Kernel* called_ = nullptr;
   std::vector<std::unique_ptr<Frame>> frames_;  // live
   std::vector<std::unique_ptr<Frame>> spare_;
   std::vector<std::byte> local_storage_;
@@ -194,7 +198,7 @@ class Block {
   uint32_t expected_of(uint32_t number) const {
     return barriers_[number].in_use ? barriers_[number].expected : ~0u;
   }
-  void exited(WarpRun& warp, uint32_t lanes);
+  void exited(uint32_t lanes);
 
   Grid* grid = nullptr;
   uint64_t number = 0;

@@ -71,6 +71,7 @@ void WarpRun::begin(Block* of, uint32_t number, uint32_t threads) {
   attention = false;
   copies.clear();
   copy_group.fill(0);
+  called_ = nullptr;
   Frame* entry = make_frame(*grid.kernel->entry);
   entry->lanes = alive;
   add(alive, grid.kernel->entry->code.data(), entry);
@@ -130,18 +131,20 @@ bool WarpRun::call(Group& group, const Instruction* at, uint32_t active) {
   const Kernel& kernel = *block->grid->kernel;
   auto own = kernel.by_address.find(target);
   if (own != kernel.by_address.end()) return enter(group, at, site, *own->second);
-  std::string why;
-  std::shared_ptr<const Kernel> other = find_function(target, &why);
-  if (!other) {
-    fail(at, std::countr_zero(same), CUDA_ERROR_INVALID_PC, formatted("a call of {:#x}: {}", target, why));
-    return false;
-  }
-  {
+  if (!called_ || called_at_ != target) {
+    std::string why;
+    std::shared_ptr<const Kernel> other = find_function(target, &why);
+    if (!other) {
+      fail(at, std::countr_zero(same), CUDA_ERROR_INVALID_PC, formatted("a call of {:#x}: {}", target, why));
+      return false;
+    }
+    called_at_ = target;
+    called_ = other.get();
     std::lock_guard lock(block->grid->mutex);
     auto& called = block->grid->called;
     if (std::find(called.begin(), called.end(), other) == called.end()) called.push_back(other);
   }
-  return enter(group, at, site, *other->entry);
+  return enter(group, at, site, *called_->entry);
 }
 
 bool WarpRun::enter(Group& group, const Instruction* at, const CallSite& site, const Routine& routine) {
@@ -199,9 +202,7 @@ void WarpRun::leave(Group& group) {
 
 // All of the group's lanes end.
 void WarpRun::exit_lanes(Group& group, uint32_t lanes) {
-  if (!copies.empty())
-    for (int l = 0; l < kLanes; ++l)
-      if (lanes >> l & 1) perform_copies(l, ~0u);
+  perform_copies(lanes, kNoGroup);
   alive &= ~lanes;
   for (Frame* frame = group.frame; frame;) {
     Frame* parent = frame->parent;
@@ -210,7 +211,7 @@ void WarpRun::exit_lanes(Group& group, uint32_t lanes) {
     frame = parent;
   }
   remove(static_cast<uint32_t>(&group - groups.data()));
-  block->exited(*this, lanes);
+  block->exited(lanes);
 }
 
 std::string WarpRun::where(const Instruction* at, uint32_t lane) const {

@@ -124,13 +124,13 @@ void WarpRun::part(Group& group) {
   forced_choices_ = 1 << block->chooser.pick(8);
 }
 
-Pause WarpRun::run(int64_t budget) {
+Pause WarpRun::run(int64_t& budget) {
   polls = 0;
   return block->random ? loop<true>(budget) : loop<false>(budget);
 }
 
 template <bool kRandom>
-Pause WarpRun::loop(int64_t budget) {
+Pause WarpRun::loop(int64_t& budget) {
   while (alive) {
     if (block->grid->stop.load(std::memory_order_relaxed)) return Pause::kDone;
     Group* group = pick();
@@ -192,9 +192,10 @@ bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
             --budget;
             return true;
           }
-          if (target <= ip) --budget;
+          const bool back = target <= ip;
+          budget -= back;
           ip = target;
-          if (count > 1 || budget <= 0 || polls > kPolls || (target <= ip && (budget & 255) == 0)) {
+          if (count > 1 || budget <= 0 || polls > kPolls || (back && (budget & 255) == 0)) {
             group.at = ip;
             return true;
           }

@@ -26,14 +26,6 @@ bool is_shared_by_name(const Variable& variable) {
   return variable.is_extern || variable.is_visible || variable.is_weak || variable.is_common;
 }
 
-int number_of(const std::string& target) {
-  int number = 0;
-  size_t digits = target.find_first_of("0123456789");
-  if (digits != std::string::npos)
-    std::from_chars(target.data() + digits, target.data() + target.size(), number);
-  return number;
-}
-
 // One function per name: declarations of a part are joined with its definition.
 std::vector<Function> joined(std::vector<Function> functions) {
   std::vector<Function> all;
@@ -131,7 +123,7 @@ class Linker {
     keep_own_names_apart();
     for (size_t i = 0; i < parts_.size(); i++) {
       Module& part = parts_[i];
-      if (number_of(part.target) > number_of(module_.target)) module_.target = part.target;
+      if (number_of_target(part.target) > number_of_target(module_.target)) module_.target = part.target;
       module_.version = std::max(module_.version, part.version);
       for (Variable& variable : part.variables) add(std::move(variable), i);
       for (Function& function : part.functions) {
@@ -255,6 +247,14 @@ class Linker {
 };
 
 }  // namespace
+
+int number_of_target(const std::string& target) {
+  int number = 0;
+  size_t digits = target.find_first_of("0123456789");
+  if (digits != std::string::npos)
+    std::from_chars(target.data() + digits, target.data() + target.size(), number);
+  return number;
+}
 
 Result<Module> link(std::vector<Module> parts, const std::vector<std::string>& names) {
   if (parts.empty()) return Error{"device code cannot be linked: there is none"};

@@ -17,4 +17,7 @@ namespace cropdl::ptx {
 // not fit its definition. `names` are what errors call the parts: none, or one for each.
 Result<Module> link(std::vector<Module> parts, const std::vector<std::string>& names = {});
 
+// 75 of "sm_75" and of "sm_75a".
+int number_of_target(const std::string& target);
+
 }  // namespace cropdl::ptx

@@ -1,5 +1,7 @@
 #include "gpu_state/software/settings/settings.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -117,8 +119,27 @@ void read_slow(Settings* into) {
   }
 }
 
+// A name that nobody reads is a misspelt one.
+void check_names() {
+  constexpr std::string_view kPrefix = "CROPDL_SOFTWARE_GPU";
+  constexpr std::array<std::string_view, 10> kNames = {
+      "S",     "_MEMORY", "_CAPABILITY", "_MULTIPROCESSORS", "_CORES", "_SEED",
+      "_SLOW", "_FAIL",   "_QUIET",      "_DIRECTORY"};  // the last is scripts/software-gpu's
+  for (char** one = environ; one && *one; ++one) {
+    std::string_view name = std::string_view(*one).substr(0, std::string_view(*one).find('='));
+    if (!name.starts_with(kPrefix) ||
+        std::find(kNames.begin(), kNames.end(), name.substr(kPrefix.size())) != kNames.end())
+      continue;
+    std::string known;
+    for (std::string_view end : kNames) known += formatted("{}{}{}", known.empty() ? "" : ", ", kPrefix, end);
+    say(formatted("software GPU: there is no switch {}: they are {}", name, known));
+    std::_Exit(1);
+  }
+}
+
 Settings read() {
   Settings result;
+  check_names();
   read_count("CROPDL_SOFTWARE_GPUS", 1, 16, &result.devices);
   read_memory(&result.memory);
   read_capability(&result);

@@ -266,6 +266,70 @@ TEST(Block, MbarriersCountPhases) {
   for (int i = 0; i < 128; ++i) EXPECT_EQ(out[i], 55u);
 }
 
+TEST(Block, MbarriersThatCannotBeAreErrors) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"mbarrier.arrive.shared.b64 %rd5, [room];", "no mbarrier"},  // nobody made it
+      {"mbarrier.test_wait.parity.shared.b64 %p1, [room], 1;", "no mbarrier"},
+      {"mbarrier.init.shared.b64 [room], 2; mbarrier.inval.shared.b64 [room]; mbarrier.arrive.shared.b64 "
+       "%rd5, [room];",
+       "no mbarrier"},
+      {"mbarrier.init.shared.b64 [room], 2; mbarrier.expect_tx.relaxed.cta.shared.b64 [room], 0x400000;",
+       "more bytes"},
+      {"mbarrier.init.shared.b64 [room], 2; mbarrier.expect_tx.relaxed.cta.shared.b64 [room], 0xfffff; "
+       "mbarrier.expect_tx.relaxed.cta.shared.b64 [room], 1;",
+       "more bytes"},
+      {"mbarrier.init.shared.b64 [room], 1; mbarrier.arrive.noComplete.shared.b64 %rd5, [room], 1;",
+       "must not end"},
+      {"mbarrier.init.shared.b64 [room], 1; mbarrier.arrive.shared.b64 %rd5, [room], 2;", "more threads"},
+      {"mbarrier.init.shared.b64 [room], 2; mbarrier.arrive.noComplete.shared.b64 %rd5, [room], 1; "
+       "mbarrier.expect_tx.relaxed.cta.shared.b64 [room], 0xfffff; mbarrier.arrive.shared.b64 %rd5, [room];",
+       ""}};
+  for (auto [body, why] : cases) {
+    Rig rig;
+    Outcome outcome = run(rig, kernel(body, ".shared .align 8 .b64 room;"), 1, 1, rig.array<uint32_t>(32));
+    EXPECT_EQ(outcome.error, *why ? CUDA_ERROR_ILLEGAL_INSTRUCTION : CUDA_SUCCESS) << body << outcome.text;
+    EXPECT_NE(outcome.text.find(why), std::string::npos) << outcome.text;
+  }
+}
+
+TEST(Block, ABarrierOfAllThreadsIsTheSameWithTheirNumber) {
+  Rig rig;
+  auto* out = rig.array<uint32_t>(128);
+  Outcome outcome = run(rig, kernel(R"(
+    .shared .u32 box; setp.lt.u32 %p1, %r1, 64; mov.u32 %r5, 3; @%p1 bra $L_counts;
+    st.shared.u32 [box], %r5; bar.sync 0; bar.arrive 1, 128; bra.uni $L_end;
+  $L_counts: bar.sync 0, 128; ld.shared.u32 %r6, [box]; st.global.u32 [%rd3], %r6; bar.sync 1;
+  $L_end: barrier.sync 2;
+  )"),
+                        1, 100, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], 3u);
+}
+
+TEST(Block, MatricesAreWhereTheWholeWarpSaysAndAligned) {
+  const std::string load =
+      "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r5, %r6, %r7, %r8, %r9, %r10, %r11, %r12}, ";
+  const std::pair<std::string, CUresult> cases[] = {
+      {load + "[%rd1], 24;", CUDA_SUCCESS},
+      {load + "[%rd1+32], %r3;", CUDA_SUCCESS},
+      {load + "[%rd1+2], 24;", CUDA_ERROR_MISALIGNED_ADDRESS},
+      {load + "[%rd1+16], 24;", CUDA_ERROR_MISALIGNED_ADDRESS},
+      {load + "[%rd1], 17;", CUDA_ERROR_MISALIGNED_ADDRESS},
+      {load + "[%rd1], 20;", CUDA_ERROR_MISALIGNED_ADDRESS},
+      {load + "[%rd3], 24;", CUDA_ERROR_ILLEGAL_INSTRUCTION},
+      {"mul.lo.u32 %r13, %r1, 8; " + load + "[%rd1], %r13;", CUDA_ERROR_ILLEGAL_INSTRUCTION},
+      {"ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd1];", CUDA_ERROR_ILLEGAL_ADDRESS},
+      {"mov.u64 %rd4, room; cvta.shared.u64 %rd4, %rd4; ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd4];",
+       CUDA_SUCCESS}};
+  for (const auto& [body, error] : cases) {
+    Rig rig;
+    Outcome outcome =
+        run(rig, kernel(body + " st.global.u32 [%rd3], %r5;", ".shared .align 16 .b8 room[128];"), 1, 32,
+            rig.array<uint32_t>(512));
+    EXPECT_EQ(outcome.error, error) << body << outcome.text;
+  }
+}
+
 TEST(Block, TrapEndsTheGrid) {
   Rig rig;
   auto* out = rig.array<uint32_t>(64);

@@ -51,8 +51,8 @@ class Rig {
     return made;
   }
 
-  void load(const std::string& body) {
-    auto parsed = ptx::parse(".version 9.0\n.target sm_90\n.address_size 64\n" + body);
+  void load(const std::string& body, const std::string& target = "sm_90") {
+    auto parsed = ptx::parse(".version 9.0\n.target " + target + "\n.address_size 64\n" + body);
     ASSERT_TRUE(parsed) << parsed.error().message;
     auto module = std::make_shared<ptx::Module>(std::move(*parsed));
     std::map<std::string, uint64_t> at;

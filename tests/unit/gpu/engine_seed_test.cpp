@@ -2,6 +2,7 @@
 // Under the random scheduler a kernel that forgets to wait is found out, and one that does not, never.
 #include <cstdlib>
 
+#include "gpu_state/software/settings/settings.h"
 #include "tests/unit/gpu/engine_rig.h"
 
 namespace cropdl::engine {
@@ -81,6 +82,21 @@ int wrong_pairs(const std::string& text) {
 
 TEST(Seed, LanesAreNotInStep) { EXPECT_GE(wrong_pairs(pairs("")), kRuns * 9 / 10); }
 TEST(Seed, AWarpBarrierIsEnough) { EXPECT_EQ(wrong_pairs(pairs("bar.warp.sync -1;")), 0); }
+
+TEST(Seed, AMisspeltSwitchEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, that has read nothing yet
+  auto read_with = [](const char* name, const char* value) {
+    setenv(name, value, 1);
+    settings::settings();
+    std::exit(0);
+  };
+  EXPECT_EXIT(read_with("CROPDL_SOFTWARE_GPU_SEDE", "1"), testing::ExitedWithCode(1), "no switch .*_SEDE");
+  EXPECT_EXIT(read_with("CROPDL_SOFTWARE_GPU_CAPABILITY", "8.1"), testing::ExitedWithCode(1),
+              "cannot be read");
+  EXPECT_EXIT(read_with("CROPDL_SOFTWARE_GPU_CAPABILITY", "9.9"), testing::ExitedWithCode(1),
+              "cannot be read");
+  EXPECT_EXIT(read_with("CROPDL_SOFTWARE_GPU_CAPABILITY", "8.7"), testing::ExitedWithCode(0), "");
+}
 
 }  // namespace
 }  // namespace cropdl::engine
