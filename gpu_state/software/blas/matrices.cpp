@@ -83,9 +83,10 @@ cublasStatus_t copy(Way way, int64_t rows, int64_t columns, int64_t size, const 
   copy.srcDevice = reinterpret_cast<CUdeviceptr>(from);
   copy.dstHost = to;
   copy.dstDevice = reinterpret_cast<CUdeviceptr>(to);
-  copy.srcPitch = static_cast<size_t>(from_leading * size);
-  copy.dstPitch = static_cast<size_t>(to_leading * size);
-  copy.WidthInBytes = static_cast<size_t>(rows * size);
+  if (__builtin_mul_overflow(from_leading, size, &copy.srcPitch) ||
+      __builtin_mul_overflow(to_leading, size, &copy.dstPitch) ||
+      __builtin_mul_overflow(rows, size, &copy.WidthInBytes))
+    return CUBLAS_STATUS_INVALID_VALUE;
   copy.Height = static_cast<size_t>(columns);
   CUresult result = asynchronous ? cuMemcpy2DAsync(&copy, stream) : cuMemcpy2DUnaligned(&copy);
   return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_MAPPING_ERROR;

@@ -174,6 +174,7 @@ TEST(BlasRefuses, WhatIsWrongAtTheCall) {
   EXPECT_EQ(cublasSetVector(4, 4, of_the_host, 1, p, 1), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(cublasGetVector(4, 4, p, 1, of_the_host, 1), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(cublasSetVector(4, 4, p, 1, of_the_host, 1), CUBLAS_STATUS_MAPPING_ERROR);
+  EXPECT_EQ(cublasSetVector_64(4, 4, of_the_host, (int64_t{1} << 62) + 1, p, 1), CUBLAS_STATUS_INVALID_VALUE);
   EXPECT_EQ(cublasGetVector(4, 4, of_the_host, 1, p, 1), CUBLAS_STATUS_MAPPING_ERROR);
   cublasHandle_t gone = nullptr;
   ASSERT_EQ(cublasCreate(&gone), CUBLAS_STATUS_SUCCESS);
