@@ -1,7 +1,9 @@
 #include "gpu_state/software/blas/openblas.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -53,9 +55,22 @@ struct Library {
   }
 };
 
+std::atomic<const Library*> loaded = nullptr;
+pid_t loaded_by = 0;
+
 const Library& library() {
-  static const auto* loaded = new Library;
-  return *loaded;
+  static const auto* made = [] {
+    loaded_by = getpid();
+    return loaded = new Library;
+  }();
+  return *made;
+}
+
+// A process ends without waiting for its streams, and OpenBLAS, which is after this library's turn to end,
+// then unmaps what a product under way uses. Here the last one ends and no other begins: C++'s destructors,
+// which may still wait for streams, have run. In a child the product is nobody's.
+[[gnu::destructor]] void no_product_from_now_on() {
+  if (const Library* library = loaded; library && loaded_by == getpid()) library->turn.lock();
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "tests/unit/gpu/blas_rig.h"
@@ -286,6 +288,29 @@ TEST(BlasRefusesDeathTest, MemoryThatIsNotThere) {
     return cublasSsyr2k(h, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, 2, 2, &kOne, p, 2, nullptr, 2, &kOne, p + 8,
                         2);
   });
+}
+
+// As programs do that do not wait for the last thing they began.
+[[noreturn]] void end_while_multiplying() {
+  constexpr int kSide = 1200;
+  auto* handle = new Handle;
+  auto* matrix = new Memory<float>(std::vector<float>(kSide * kSide));
+  float one = 1;
+  std::atomic<bool> begins = false;
+  if (cuLaunchHostFunc(
+          nullptr, [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; }, &begins))
+    ::_exit(1);
+  for (int i = 0; i < 3; i++)
+    if (cublasSgemm(*handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &one, matrix->at(), kSide,
+                    matrix->at(), kSide, &one, matrix->at(), kSide))
+      ::_exit(2);
+  while (!begins) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::exit(0);
+}
+TEST(BlasEndsDeathTest, AProcessEndsInTheMiddleOfAProduct) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  for (int i = 0; i < 5; i++) EXPECT_EXIT(end_while_multiplying(), testing::ExitedWithCode(0), "");
 }
 
 // What is widened to float needs memory of the host.
