@@ -205,8 +205,8 @@ TEST(BlasRefuses, MoreThan31Bits) {
 }
 
 TEST(BlasRefuses, AHandleOfAnotherContext) {
-  Memory<float> memory(std::vector<float>(4, 1.0f));
   Handle handle;
+  Memory<float> memory(std::vector<float>(4, 1.0f));
   float two = 2;
   CUcontext own = nullptr, other = nullptr;
   CUdevice device = 0;
@@ -223,9 +223,9 @@ TEST(BlasRefuses, AHandleOfAnotherContext) {
 
 // Destroying a handle waits for its own work, whichever context is current.
 TEST(BlasRefuses, NothingButWaitsForAHandleThatGoes) {
-  Memory<float> memory(std::vector<float>(4, 1.0f));
   cublasHandle_t handle = nullptr;
   ASSERT_EQ(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
+  Memory<float> memory(std::vector<float>(4, 1.0f));
   CUstream stream = nullptr;
   ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
   ASSERT_EQ(cublasSetStream(handle, stream), CUBLAS_STATUS_SUCCESS);
