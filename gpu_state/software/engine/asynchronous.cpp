@@ -118,7 +118,9 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
   WarpRun& warp = static_cast<WarpRun&>(base);
   const Area area = static_cast<Area>(in.extra >> kAreaShift & 7);
   const bool tests = kWhat == Phase::kTest || kWhat == Phase::kTestParity;
-  if (tests) ++warp.polls;
+  // The copies that it waits for are made now: nobody can tell.
+  if (kWhat == Phase::kArriveCopies || kWhat == Phase::kArriveCopiesNoIncrement)
+    warp.perform_copies(active, WarpRun::kNoGroup);
   uint32_t answer = 0;
   for (uint32_t l = 0; l < kLanes; ++l) {
     if (!(active >> l & 1)) continue;
@@ -155,8 +157,6 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
     }
     uint64_t before = *word, arrivals = 0;
     if (kWhat == Phase::kArriveCopies || kWhat == Phase::kArriveCopiesNoIncrement) {
-      // The copies that it waits for are made now: nobody can tell.
-      warp.perform_copies(1u << l, WarpRun::kNoGroup);
       if (kWhat == Phase::kArriveCopies) continue;  // one more is expected, and comes at once
       arrivals = 1;
     } else if (kWhat == Phase::kArrive || kWhat == Phase::kArriveDrop) {
@@ -186,6 +186,7 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
   if (tests) {
     uint32_t& to = warp.predicate(in.operands[0]);
     to = (to & ~active) | (answer & active);
+    if (active & ~answer) ++warp.polls;
   }
 }
 

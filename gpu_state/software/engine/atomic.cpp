@@ -1,5 +1,6 @@
 // atom and red over 32 lanes, one lane after the other: atomic on the host in global memory, where blocks of
 // other threads are; in shared and local memory nobody else runs meanwhile (PTX ISA, "atom", "red").
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -175,6 +176,7 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
       has_many ? *warp.lanes<uint64_t>(operands[kManyOffset]) : static_cast<uint64_t>(in.immediate);
   const Place* sources = operands + (kReturns ? n : 0);
   bool changes = !kReturns;  // who returns what was there and leaves it alone only looks
+  uint64_t first = 0, seen = 0;
   for (uint32_t l = 0; l < kLanes; ++l) {
     if (!(active >> l & 1)) continue;
     uint64_t address = offset;
@@ -186,6 +188,7 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
     const bool host =
         area == Area::kGlobal ||
         (area == Area::kGeneric && (address >> kWindowShift == 0 || address >> kWindowShift == 4));
+    if (l == static_cast<uint32_t>(std::countr_zero(active))) first = address;
     U given[kMostElements], c = 0;  // a result may be the register of a source
     for (uint32_t k = 0; k < n; ++k) given[k] = warp.lanes<U>(sources[k])[l];
     if constexpr (kWhat == Atomic::kCompare) c = warp.lanes<U>(sources[1])[l];
@@ -203,11 +206,12 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
       }
       if constexpr (kReturns) {
         changes |= applied<kWhat, kNumber, U>(old, b, c, host) != old;
+        seen = (seen ^ static_cast<uint64_t>(old) ^ static_cast<uint64_t>(b) << 7) * 0x9e3779b97f4a7c15u;
         warp.lanes<U>(operands[k])[l] = old;
       }
     }
   }
-  if (!changes) ++warp.polls;
+  if (!changes) warp.looked(in, active, first, seen);
 }
 
 template <Atomic kWhat, Number kNumber, class U>

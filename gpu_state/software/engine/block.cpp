@@ -87,7 +87,10 @@ SliceEnd Block::run(int64_t budget) {
       // caches.
       budget -= random ? quantum : quantum - left + kTurn;
     }
-    if (budget <= 0) return live ? SliceEnd::kQuantum : SliceEnd::kDone;
+    if (budget <= 0) {
+      if (progress) spins = 0;  // with a seed turns that only spin can use it up
+      return live ? SliceEnd::kQuantum : SliceEnd::kDone;
+    }
   }
   return SliceEnd::kDone;
 }

@@ -84,7 +84,9 @@ struct Multiprocessor {
 };
 
 // The host threads on which a device's blocks run. Grids of several callers share them; blocks of a grid
-// begin in the order of their numbers, those that have begun are interleaved (with a seed, at random).
+// begin in the order of their numbers, those that have begun are interleaved (with a seed, at random). A grid
+// of one block that comes when there is no other begins on its caller's thread, which is one more than
+// `cores`.
 class Processors {
  public:
   Processors(int multiprocessors, int cores, uint64_t who, const Multiprocessor& each = {});

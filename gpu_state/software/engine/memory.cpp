@@ -63,13 +63,6 @@ CROPDL_INLINE bool plain(const MemoryView& view, uint64_t address, uint64_t size
   return worst == 8 && *to > (last & 7);
 }
 
-CROPDL_INLINE bool allowed(const MemoryView& view, uint64_t address, uint32_t size, bool write) {
-  if (size <= 16) return view.allows(address, size, write);
-  for (uint32_t i = 0; i < size; i += 16)
-    if (!view.allows(address + i, 16, write)) return false;
-  return true;
-}
-
 // A vector of up to 16 bytes is read and written as a whole, as devices do: CUB keeps a state and its value
 // in one. Both addresses are aligned to the size.
 template <class T>
@@ -79,9 +72,8 @@ CROPDL_INLINE void move_as(void* to, const void* from) {
 }
 CROPDL_INLINE void move_whole(void* to, const void* from, uint32_t size) {
   typedef uint64_t Two __attribute__((vector_size(16)));
-  if (size == 16 || size == 32) {
-    for (uint32_t i = 0; i < size; i += 16)
-      move_as<Two>(static_cast<std::byte*>(to) + i, static_cast<const std::byte*>(from) + i);
+  if (size == 16) {
+    move_as<Two>(to, from);
   } else if (size == 8) {
     move_as<uint64_t>(to, from);
   } else if (size == 4) {
@@ -93,10 +85,6 @@ CROPDL_INLINE void move_whole(void* to, const void* from, uint32_t size) {
 
 [[gnu::noinline]] void faults(WarpRun& warp, Area area, uint64_t address, uint32_t lane, uint32_t size,
                               bool write) {
-  if (size > 16 && !(address & (size - 1))) {
-    for (uint32_t i = 0; i < size; i += 16)
-      if (!resolve(warp, lane, area, address + i, 16, write)) return;
-  }
   if (!resolve(warp, lane, area, address, size, write)) return;
   warp.fault(lane, CUDA_ERROR_ILLEGAL_ADDRESS, address, "no memory may be accessed at");
 }
@@ -160,8 +148,8 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
       }
       if (!kStore && active == kAllLanes && all_equal(a) &&
           (kArea == Area::kGlobal || !(a[0] >> kWindowShift)) && !(a[0] & (size - 1)) &&
-          allowed(view, a[0], size, false)) {
-        alignas(64) T whole[64 / sizeof(T)];
+          view.allows(a[0], size, false)) {
+        alignas(16) T whole[16 / sizeof(T)];
         move_whole(whole, reinterpret_cast<const void*>(a[0]), size);
         for (uint32_t k = 0; k < n; ++k) {
           R value = static_cast<R>(whole[k]);
@@ -176,7 +164,7 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
       if (!(active >> l & 1)) continue;
       uint64_t address = a[l];
       if (kArea == Area::kGlobal || (kArea == Area::kGeneric && !(address >> kWindowShift))) {
-        if ((address & (size - 1)) || !allowed(view, address, size, kStore))
+        if ((address & (size - 1)) || !view.allows(address, size, kStore))
           return faults(warp, kArea, address, l, size, kStore);
       } else {
         std::byte* where = resolve(warp, l, kArea, address, size, kStore);
@@ -187,7 +175,7 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
     if (n > 1 || sizeof(T) == 16) {
       for (int l = 0; l < kLanes; ++l) {
         if (!(active >> l & 1)) continue;
-        alignas(64) T whole[64 / sizeof(T)];
+        alignas(16) T whole[16 / sizeof(T)];
         void* m = reinterpret_cast<void*>(a[l]);
         const bool aligned = !(a[l] & (size - 1));  // local memory need not be
         if constexpr (kStore) {
@@ -215,7 +203,18 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
 template <Area kArea, class T, class R, bool kStore>
 void execute(Warp& base, const Instruction& in, uint32_t active) {
   WarpRun& warp = static_cast<WarpRun&>(base);
-  if (in.extra & kPoll) ++warp.polls;
+  if (!kStore && (in.extra & kPoll)) {
+    const auto first = static_cast<uint32_t>(__builtin_ctz(active));
+    uint64_t address = static_cast<uint64_t>(in.immediate);  // the load may write its register
+    if (!(in.extra & kNoBase))
+      address += in.extra & kNarrowAddress ? at<uint32_t>(warp, in.operands[kAddress])[first]
+                                           : at<uint64_t>(warp, in.operands[kAddress])[first];
+    access<kArea, T, R, kStore>(warp, in, active);
+    uint64_t seen = 0;
+    for (uint32_t k = 0; k < (in.extra & kCountMask); ++k)
+      seen = seen * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(at<R>(warp, in.operands[k])[first]);
+    return warp.looked(in, active, address, seen);
+  }
   access<kArea, T, R, kStore>(warp, in, active);
 }
 

@@ -113,6 +113,9 @@ class WarpRun : public Warp {
   const MemoryView* memory = nullptr;
   uint32_t shared_bytes = 0, local_bytes = 0, parameter_bytes = 0;
   uint32_t polls = 0;  // reads that a waiting loop consists of, since the warp's turn began
+  // A read that a waiting loop may consist of: counted if the same lanes saw the same there not long ago.
+  // `seen` stands for all that they saw and compared it with, `address` is the first lane's.
+  void looked(const Instruction& instruction, uint32_t active, uint64_t address, uint64_t seen);
   bool attention = false;
   struct {
     uint32_t lane;
@@ -167,6 +170,13 @@ class WarpRun : public Warp {
   int choices_ = 0;  // since another than the one furthest behind had its turn
   int orderly_ = 0;  // so many choices are not random: activemask lets others come
   int patience_ = 1024;
+  struct Look {
+    const Instruction* at;  // only compared: what it pointed to may be gone
+    uint64_t address, seen;
+    uint32_t lanes;
+  };
+  std::array<Look, 8> looks_{};  // several: who waits may look at more than one place in turn
+  uint32_t next_look_ = 0;
   uint64_t called_at_ = 0;  // the last call through a pointer to what the kernel does not know
   const Kernel* called_ = nullptr;
   std::vector<std::unique_ptr<Frame>> frames_;  // live

@@ -317,6 +317,16 @@ bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
   }
 }
 
+void WarpRun::looked(const Instruction& in, uint32_t active, uint64_t address, uint64_t seen) {
+  for (Look& look : looks_) {
+    if (look.at != &in || look.address != address || look.lanes != active) continue;
+    if (look.seen == seen) ++polls;
+    look.seen = seen;
+    return;
+  }
+  looks_[next_look_++ % looks_.size()] = {&in, address, seen, active};
+}
+
 void WarpRun::fault(uint32_t lane, CUresult error, uint64_t address, const char* what) {
   if (attention) return;
   attention = true;

@@ -2,6 +2,7 @@
 // What makes kernels run, on PTX written by hand.
 #include <thread>
 
+#include "gpu_state/software/engine/running.h"
 #include "tests/unit/gpu/engine_rig.h"
 
 namespace cropdl::engine {
@@ -106,6 +107,83 @@ TEST(Engine, BlocksMayWaitForEachOtherHoweverTheyLook) {
   }
 }
 
+// A block of one warp that runs here, slice by slice, as on a processor's thread.
+struct Slices {
+  explicit Slices(const std::string& body) {
+    rig.load(
+        ".visible .entry k(.param .u64 p) { .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<8>; "
+        ".shared .align 8 .b8 room[64]; ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; mov.u32 %r2, 0; " +
+        body + " ret; }");
+    auto made = rig.code->kernel("k");
+    EXPECT_TRUE(made) << made.error().message;
+    launch.kernel = *made;
+    launch.block = {32, 1, 1};
+    launch.memory = &rig.view;
+    launch.parameters.resize(8);
+    std::memcpy(launch.parameters.data(), &memory, 8);
+    grid.launch = &launch;
+    grid.kernel = launch.kernel.get();
+    grid.blocks = grid.warps = 1;
+    grid.threads = 32;
+    grid.shared_bytes = 64;
+    block.begin(&grid, 0, 1, 0);
+  }
+  SliceEnd run() { return block.run(1 << 18); }
+  Rig rig;
+  uint32_t* memory = rig.array<uint32_t>(64);
+  Launch launch;
+  Grid grid;
+  Block block;
+};
+
+TEST(Engine, ABlockThatDoesSomethingIsNotTakenToWait) {
+  const char* works[] = {
+      "L: mad.lo.u32 %r1, %r1, 77, 5; and.b32 %r3, %r1, 0xff; atom.global.max.u32 %r4, [%rd1], %r3; bra L;",
+      "L: add.u32 %r2, %r2, 4; and.b32 %r3, %r2, 252; cvt.u64.u32 %rd2, %r3; add.u64 %rd2, %rd2, %rd1; "
+      "ld.volatile.global.u32 %r4, [%rd2]; bra L;",
+      "L: add.u32 %r2, %r2, 1; st.volatile.global.u32 [%rd1+8], %r2; ld.volatile.global.u32 %r4, [%rd1+8]; "
+      "bra L;",
+      "setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared.b64 [room], 1; bar.warp.sync -1; "
+      "L: mbarrier.test_wait.parity.shared.b64 %p2, [room], 1; bra L;"};
+  const char* waits[] = {
+      "L: ld.volatile.global.u32 %r4, [%rd1]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L;",
+      "L: atom.global.cas.b32 %r4, [%rd1], 1, 2; setp.ne.u32 %p1, %r4, 1; @%p1 bra L;",
+      "L: atom.global.add.u32 %r4, [%rd1], 0; setp.eq.u32 %p1, %r4, 0; @%p1 bra L;",
+      // Two flags, by one instruction that looks at them in turn and by two.
+      "L: xor.b32 %r2, %r2, 4; cvt.u64.u32 %rd2, %r2; add.u64 %rd2, %rd2, %rd1; "
+      "ld.relaxed.gpu.global.u32 %r4, [%rd2]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L;",
+      "L: ld.volatile.global.u32 %r4, [%rd1]; ld.volatile.global.u32 %r5, [%rd1+128]; or.b32 %r4, %r4, %r5; "
+      "setp.eq.u32 %p1, %r4, 0; @%p1 bra L;",
+      "setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared.b64 [room], 1; bar.warp.sync -1; "
+      "L: mbarrier.test_wait.parity.shared.b64 %p2, [room], 0; @!%p2 bra L;",
+      // Lanes that each wait for what is theirs, and have parted.
+      "cvt.u64.u32 %rd2, %r1; shl.b64 %rd2, %rd2, 2; add.u64 %rd2, %rd2, %rd1; setp.lt.u32 %p2, %r1, 9; "
+      "@%p2 bra M; L: ld.volatile.global.u32 %r4, [%rd2]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L; ret; "
+      "M: ld.volatile.global.u32 %r4, [%rd2]; setp.eq.u32 %p1, %r4, 0; @%p1 bra M;"};
+  for (const char* body : works) {
+    Slices slices(body);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(slices.run(), SliceEnd::kQuantum) << body;
+    EXPECT_EQ(slices.block.spins, 0u) << body;
+  }
+  for (const char* body : waits) {
+    Slices slices(body);
+    slices.run();  // in which it came to its loop
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(slices.run(), SliceEnd::kSpinning) << body;
+    EXPECT_GE(slices.block.spins, 3u) << body;
+  }
+}
+
+TEST(Engine, ABlockThatHasWaitedAndGoesOnIsNotTakenToWait) {
+  Slices slices(
+      "L: ld.volatile.global.u32 %r4, [%rd1]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L; "
+      "M: add.u32 %r2, %r2, 1; bra M;");
+  for (int i = 0; i < 5; ++i) slices.run();
+  EXPECT_GT(slices.block.spins, 0u);
+  *slices.memory = 1;
+  EXPECT_EQ(slices.run(), SliceEnd::kQuantum);
+  EXPECT_EQ(slices.block.spins, 0u);
+}
+
 TEST(Engine, TwoGridsWhoseBlocksWaitForEachOtherBothEnd) {
   Rig rig;
   rig.load(meeting("ld.volatile.global.u32 %r5, [%rd1];"));
@@ -165,7 +243,6 @@ TEST(Engine, SharedVariablesOfTwoFunctionsAreTwo) {
   EXPECT_EQ(facts(**made).static_shared, 8u + 4 + 4 + 400);
 }
 
-// What NVIDIA's assembler refuses, or what is not built: never run as something else.
 TEST(Engine, AKernelKnowsFunctionsWhoseAddressWasTakenLater) {
   Rig rig;
   rig.load(R"(
@@ -188,6 +265,7 @@ TEST(Engine, AKernelKnowsFunctionsWhoseAddressWasTakenLater) {
   EXPECT_EQ(*out, 9u);
 }
 
+// What NVIDIA's assembler refuses, or what is not built: never run as something else.
 TEST(Engine, WhatCannotBeRightIsRefusedByName) {
   struct Case {
     const char *body, *why, *directives = "", *target = "sm_90";
