@@ -142,7 +142,8 @@ ncclResult_t pncclCommInitAll(ncclComm_t* communicators, int number, const int* 
   return result ? result : ended;
 }
 
-ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* into, ncclConfig_t* config) {
+ncclResult_t pncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* into, ncclConfig_t* config) {
+  Communicator parent = find(handle);
   ncclResult_t result = check_state(parent);
   Making making;
   if (!result && !parent->revoked.load()) result = check_ready(parent);
@@ -154,15 +155,16 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* i
   *into = nullptr;
   if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
   making.into = into;
-  making.parent = find(parent);
+  making.parent = parent;
   making.is_split = true;
   making.color = color;
   making.key = key;
   return spoil(enqueue(making));
 }
 
-ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclComm_t* into,
+ncclResult_t pncclCommShrink(ncclComm_t handle, int* excluded, int number, ncclComm_t* into,
                              ncclConfig_t* config, int flags) {
+  Communicator parent = find(handle);
   ncclResult_t result = check(parent);
   Making making;
   if (!result && flags & NCCL_SHRINK_ABORT) result = revoke(parent);
@@ -193,58 +195,65 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int* excluded, int number, ncclC
   }
   if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
   making.into = into;
-  making.parent = find(parent);
+  making.parent = parent;
   making.token = formatted("{}.without-{:x}.{}", parent->token, names, parent->shrinks++);
   return spoil(enqueue(making));
 }
 
-ncclResult_t pncclCommFinalize(ncclComm_t communicator) {
+ncclResult_t pncclCommFinalize(ncclComm_t handle) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check_ready(communicator);
   return spoil(result ? result : finalize(communicator));
 }
 
-ncclResult_t pncclCommDestroy(ncclComm_t communicator) {
-  if (!communicator) return ncclSuccess;
+ncclResult_t pncclCommDestroy(ncclComm_t handle) {
+  if (!handle) return ncclSuccess;
+  Communicator communicator = find(handle);
   ncclResult_t result = check_state(communicator);
   return spoil(result ? result : destroy(communicator, communicator->aborted.load()));
 }
 
-ncclResult_t pncclCommAbort(ncclComm_t communicator) {
-  if (!communicator) return ncclSuccess;
+ncclResult_t pncclCommAbort(ncclComm_t handle) {
+  if (!handle) return ncclSuccess;
+  Communicator communicator = find(handle);
   ncclResult_t result = check(communicator);
   return spoil(result ? result : destroy(communicator, true));
 }
 
-ncclResult_t pncclCommRevoke(ncclComm_t communicator, int flags) {
+ncclResult_t pncclCommRevoke(ncclComm_t handle, int flags) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check(communicator);
   if (!result && flags != NCCL_REVOKE_DEFAULT)
     result = failed(ncclInvalidArgument, formatted("ncclCommRevoke: flags {}", flags));
   return result ? result : revoke(communicator);
 }
 
-ncclResult_t pncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
+ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+  Communicator communicator = find(handle);
   if (ncclResult_t result = check(communicator)) return result;
   if (!error) return failed(ncclInvalidArgument, "ncclCommGetAsyncError: no place for the error");
-  Communicator kept = find(communicator);  // another thread may abort it meanwhile
-  *error = kept ? state_of(*kept) : ncclSuccess;
+  *error = state_of(*communicator);
   return ncclSuccess;
 }
 
-ncclResult_t pncclCommCount(const ncclComm_t communicator, int* count) {
+ncclResult_t pncclCommCount(const ncclComm_t handle, int* count) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check_state(communicator);
   if (!result && !count) result = failed(ncclInvalidArgument, "ncclCommCount: no place for the count");
   if (!result) *count = communicator->ranks;
   return result;
 }
 
-ncclResult_t pncclCommCuDevice(const ncclComm_t communicator, int* device) {
+ncclResult_t pncclCommCuDevice(const ncclComm_t handle, int* device) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check_state(communicator);
   if (!result && !device) result = failed(ncclInvalidArgument, "ncclCommCuDevice: no place for the device");
   if (!result) *device = communicator->device;
   return result;
 }
 
-ncclResult_t pncclCommUserRank(const ncclComm_t communicator, int* rank) {
+ncclResult_t pncclCommUserRank(const ncclComm_t handle, int* rank) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check_state(communicator);
   if (!result && !rank) result = failed(ncclInvalidArgument, "ncclCommUserRank: no place for the rank");
   if (!result) *rank = communicator->rank;
@@ -294,7 +303,8 @@ ncclResult_t pncclMemFree(void* pointer) {
 }
 
 // A registration makes nothing faster here; it is kept, so that one that was never made is found out.
-ncclResult_t pncclCommRegister(const ncclComm_t communicator, void* buffer, size_t size, void** handle) {
+ncclResult_t pncclCommRegister(const ncclComm_t of, void* buffer, size_t size, void** handle) {
+  Communicator communicator = find(of);
   ncclResult_t result = check_ready(communicator);
   if (!result && (!buffer || !size || !handle))
     result = failed(ncclInvalidArgument, "ncclCommRegister: no buffer");
@@ -304,7 +314,8 @@ ncclResult_t pncclCommRegister(const ncclComm_t communicator, void* buffer, size
   return ncclSuccess;
 }
 
-ncclResult_t pncclCommDeregister(const ncclComm_t communicator, void* handle) {
+ncclResult_t pncclCommDeregister(const ncclComm_t of, void* handle) {
+  Communicator communicator = find(of);
   ncclResult_t result = check(communicator);
   if (!result && !communicator->registrations.erase(handle))
     return failed(ncclInvalidArgument, "ncclCommDeregister: not registered");
@@ -313,8 +324,9 @@ ncclResult_t pncclCommDeregister(const ncclComm_t communicator, void* handle) {
 }
 
 // As where the hardware has no symmetric memory: success, and no window (nccl.h's users look for that).
-ncclResult_t pncclCommWindowRegister(ncclComm_t communicator, void* buffer, size_t size, ncclWindow_t* window,
+ncclResult_t pncclCommWindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* window,
                                      int) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check_ready(communicator);
   if (!result && (!buffer || !size || !window))
     result = failed(ncclInvalidArgument, "ncclCommWindowRegister: no buffer");
@@ -322,8 +334,8 @@ ncclResult_t pncclCommWindowRegister(ncclComm_t communicator, void* buffer, size
   return result;
 }
 
-ncclResult_t pncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window) {
-  ncclResult_t result = check(communicator);
+ncclResult_t pncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
+  ncclResult_t result = check(find(handle));
   return !result && window ? failed(ncclInvalidArgument, "ncclCommWindowDeregister: not registered") : result;
 }
 

@@ -16,7 +16,8 @@ namespace {
 CUstream stream_of(cudaStream_t stream) { return reinterpret_cast<CUstream>(stream); }
 
 // The communicator is ready, the type, operation and root are ones that there are; fills in the reduction.
-ncclResult_t check_call(ncclComm_t communicator, const char* name, Call* call, bool reduces, bool rooted) {
+ncclResult_t check_call(const Communicator& communicator, const char* name, Call* call, bool reduces,
+                        bool rooted) {
   if (ncclResult_t result = check_ready(communicator)) return result;
   if (size_of(call->datatype) == 0)
     return failed(ncclInvalidArgument,
@@ -43,10 +44,11 @@ ncclResult_t check_call(ncclComm_t communicator, const char* name, Call* call, b
   return ncclSuccess;
 }
 
-ncclResult_t collective(ncclComm_t communicator, cudaStream_t stream, const char* name, Call call,
-                        bool reduces, bool rooted) {
+ncclResult_t collective(ncclComm_t handle, cudaStream_t stream, const char* name, Call call, bool reduces,
+                        bool rooted) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check_call(communicator, name, &call, reduces, rooted);
-  if (!result) result = enqueue(find(communicator), stream_of(stream), call);
+  if (!result) result = enqueue(communicator, stream_of(stream), call);
   return spoil(result);
 }
 
@@ -55,7 +57,8 @@ ncclResult_t collective(ncclComm_t communicator, cudaStream_t stream, const char
 extern "C" {
 
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* operation, void* scalar, ncclDataType_t datatype,
-                                       ncclScalarResidence_t residence, ncclComm_t communicator) {
+                                       ncclScalarResidence_t residence, ncclComm_t handle) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check_ready(communicator);
   size_t size = size_of(datatype);
   if (!result && (!operation || !scalar || !size))
@@ -74,7 +77,8 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* operation, void* scalar, ncc
   return ncclSuccess;
 }
 
-ncclResult_t pncclRedOpDestroy(ncclRedOp_t operation, ncclComm_t communicator) {
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t operation, ncclComm_t handle) {
+  Communicator communicator = find(handle);
   ncclResult_t result = check(communicator);
   if (!result && !communicator->operations.erase(operation))
     result = failed(ncclInvalidArgument,

@@ -1,5 +1,10 @@
 #include "gpu_state/software/nccl/communicator.h"
 
+#include <chrono>
+#include <thread>
+
+#include "base/format.h"
+#include "base/say.h"
 #include "gpu_state/software/nccl/current.h"
 
 ncclComm::~ncclComm() {
@@ -28,6 +33,39 @@ std::string& error_of_this_thread() {
 void end_launches(ncclComm& communicator) {
   communicator.aborted.store(true);
   if (communicator.made.load() && communicator.segment) communicator.segment->ring(communicator.rank);
+}
+
+void leave(ncclComm& communicator, State how) {
+  std::lock_guard running(communicator.running);  // what runs has ended
+  if (communicator.made.load() && communicator.segment) communicator.segment->leave(how);
+}
+
+void wait_for_graphs(ncclComm& communicator) {
+  std::unique_lock lock(communicator.counting);
+  auto none = [&] { return communicator.held_by_graphs == 0; };
+  if (communicator.given_back.wait_for(lock, std::chrono::seconds(1), none)) return;
+  int left = communicator.held_by_graphs;
+  lock.unlock();
+  say(
+      formatted("software GPU: NCCL: rank {} waits with the end of its communicator until the graphs that "
+                "captured work of it, and the executables made of them, are destroyed ({} captured launches)",
+                communicator.rank, left));
+  lock.lock();
+  communicator.given_back.wait(lock, none);
+}
+
+ncclResult_t flush(ncclComm& communicator) {
+  CUresult result = CUDA_SUCCESS;
+  if (communicator.launched) {
+    Current current(communicator.context);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // a capture of the user's is no obstacle
+    cuThreadExchangeStreamCaptureMode(&mode);
+    result = cuEventSynchronize(communicator.last_launch);
+    cuThreadExchangeStreamCaptureMode(&mode);
+  }
+  wait_for_graphs(communicator);
+  return result == CUDA_SUCCESS ? ncclSuccess
+                                : failed(ncclUnhandledCudaError, "the device's context is broken");
 }
 
 }  // namespace
@@ -65,24 +103,23 @@ ncclResult_t state_of(const ncclComm& communicator) {
   return static_cast<ncclResult_t>(error);
 }
 
-ncclResult_t check(ncclComm* communicator) {
-  if (find(communicator)) return ncclSuccess;
-  return failed(ncclInvalidArgument, communicator ? "the communicator is not one, or has been destroyed"
-                                                  : "the communicator is null");
+ncclResult_t check(const Communicator& communicator) {
+  if (communicator) return ncclSuccess;
+  return failed(ncclInvalidArgument, "the communicator is null, or has been destroyed");
 }
 
-ncclResult_t check_state(ncclComm* communicator) {
+ncclResult_t check_state(const Communicator& communicator) {
   if (ncclResult_t result = check(communicator)) return result;
   ncclResult_t state = state_of(*communicator);
   if (state == ncclInProgress)
     return failed(ncclInvalidArgument,
-                  "the communicator, or one made of it, is still in the making: ask ncclCommGetAsyncError "
-                  "until it is not ncclInProgress");
+                  "the communicator, or one made of it, is still in the making or being finalized: ask "
+                  "ncclCommGetAsyncError until it is not ncclInProgress");
   if (state) return failed(state, "the communicator has an error: see ncclCommGetAsyncError");
   return ncclSuccess;
 }
 
-ncclResult_t check_ready(ncclComm* communicator) {
+ncclResult_t check_ready(const Communicator& communicator) {
   if (ncclResult_t result = check_state(communicator)) return result;
   if (communicator->revoked.load()) return failed(ncclInvalidUsage, "the communicator has been revoked");
   if (communicator->aborted.load()) return failed(ncclInvalidArgument, "the communicator has been aborted");
@@ -90,19 +127,21 @@ ncclResult_t check_ready(ncclComm* communicator) {
   return ncclSuccess;
 }
 
-ncclResult_t finalize(ncclComm* communicator) {
+ncclResult_t finalize(const Communicator& communicator) {
   communicator->finalized = true;
-  if (!communicator->launched) return ncclSuccess;
-  Current current(communicator->context);
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // a capture of the user's is no obstacle
-  cuThreadExchangeStreamCaptureMode(&mode);
-  CUresult result = cuEventSynchronize(communicator->last_launch);
-  cuThreadExchangeStreamCaptureMode(&mode);
-  return result == CUDA_SUCCESS ? ncclSuccess
-                                : failed(ncclUnhandledCudaError, "the device's context is broken");
+  if (communicator->blocking) return flush(*communicator);
+  int none = ncclSuccess;
+  if (!communicator->error.compare_exchange_strong(none, ncclInProgress))
+    return static_cast<ncclResult_t>(none);  // just now
+  std::thread([communicator] {
+    ncclResult_t result = flush(*communicator);
+    int in_progress = ncclInProgress;  // or what went wrong meanwhile
+    communicator->error.compare_exchange_strong(in_progress, result);
+  }).detach();
+  return ncclInProgress;
 }
 
-ncclResult_t revoke(ncclComm* communicator) {
+ncclResult_t revoke(const Communicator& communicator) {
   if (!communicator->made.load() || !communicator->segment)
     return failed(ncclInvalidArgument, "the communicator has not been made");
   communicator->revoked.store(true);
@@ -112,20 +151,17 @@ ncclResult_t revoke(ncclComm* communicator) {
   return ncclSuccess;
 }
 
-ncclResult_t destroy(ncclComm* handle, bool abort) {
-  Communicator communicator = find(handle);
-  if (!communicator) return failed(ncclInvalidArgument, "the communicator has been destroyed");
+ncclResult_t destroy(const Communicator& communicator, bool abort) {
   if (abort) {
     communicator->revoked.store(false);
     end_launches(*communicator);
+    leave(*communicator, kAborted);  // the others need not wait for graphs
+    wait_for_graphs(*communicator);
   } else if (!communicator->finalized) {
-    finalize(handle);
+    flush(*communicator);
   }
   discard(communicator);
-  std::lock_guard running(communicator->running);
-  communicator->destroyed = true;
-  if (communicator->made.load() && communicator->segment)
-    communicator->segment->leave(abort ? kAborted : kFinished);
+  leave(*communicator, abort ? kAborted : kFinished);
   return ncclSuccess;
 }
 

@@ -30,11 +30,16 @@ struct ncclComm {
   std::atomic<bool> made{false};
   std::atomic<bool> aborted{false};        // what is under way ends, and what comes later is dropped
   std::atomic<bool> revoked{false};        // … but communicators can still be made of it
-  std::atomic<int> error{ncclInProgress};  // ncclResult_t
+  std::atomic<int> error{ncclInProgress};  // ncclResult_t; in progress while it is made, and finalized
   bool finalized = false;
 
-  std::mutex running;      // held by the stream's thread while tasks run
-  bool destroyed = false;  // under `running`
+  std::mutex running;  // held by the stream's thread while tasks run
+
+  // Captured launches that graphs, or what was made of them, still have: whoever ends the communicator waits
+  // for them, aborted or not, as NVIDIA's NCCL does (init.cc, commDestroySync, "localPersistentRefs").
+  std::mutex counting;
+  std::condition_variable given_back;
+  int held_by_graphs = 0;
 
   // Launches of one communicator run in the order of the calls, also across streams and graphs, as NCCL's do.
   CUevent last_launch = nullptr;
@@ -76,18 +81,20 @@ void discard(const Communicator& communicator);
 // What ncclCommGetAsyncError says.
 ncclResult_t state_of(const ncclComm& communicator);
 
-// Whether the handle is one that lives; else ncclInvalidArgument.
-ncclResult_t check(ncclComm* communicator);
-// … and nothing of it is in the making, and it has no error.
-ncclResult_t check_state(ncclComm* communicator);
+// Whether what find() found for a handle is one; else ncclInvalidArgument. Another thread may abort it at any
+// time: a call looks once, and keeps what it has found.
+ncclResult_t check(const Communicator& communicator);
+// … and nothing of it is in progress, and it has no error.
+ncclResult_t check_state(const Communicator& communicator);
 // … and it is ready for calls: not aborted, revoked or finalized.
-ncclResult_t check_ready(ncclComm* communicator);
+ncclResult_t check_ready(const Communicator& communicator);
 
-// Waits for what was launched.
-ncclResult_t finalize(ncclComm* communicator);
+// Waits for what was launched and for the graphs that have some of it: in the call or, if the communicator
+// does not block, beside the program.
+ncclResult_t finalize(const Communicator& communicator);
 // Ends what is under way, and drops what was launched besides; communicators can still be made of it.
-ncclResult_t revoke(ncclComm* communicator);
-// Waits for what was launched, or ends it, and leaves. The handle is gone.
-ncclResult_t destroy(ncclComm* communicator, bool abort);
+ncclResult_t revoke(const Communicator& communicator);
+// Waits for what was launched, or ends it, waits for graphs, and leaves. The handle is gone.
+ncclResult_t destroy(const Communicator& communicator, bool abort);
 
 }  // namespace cropdl::nccl

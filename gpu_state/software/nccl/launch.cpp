@@ -11,8 +11,21 @@ namespace cropdl::nccl {
 namespace {
 
 struct Work {
-  Communicator communicator;
+  Work(const Communicator& communicator, std::vector<Call> calls, bool is_captured)
+      : communicator(communicator), calls(std::move(calls)), is_captured(is_captured) {
+    count(1);
+  }
+  ~Work() { count(-1); }
+  Work(const Work&) = delete;
+  void count(int change) {
+    if (!is_captured) return;
+    std::lock_guard lock(communicator->counting);
+    communicator->held_by_graphs += change;
+    communicator->given_back.notify_all();
+  }
+  const Communicator communicator;
   std::vector<Call> calls;
+  const bool is_captured;
 };
 
 bool writes_here(const Call& call, const ncclComm& communicator) {
@@ -45,10 +58,6 @@ CUresult run_work(void* data) {
   ncclComm& communicator = *work->communicator;
   std::lock_guard running(communicator.running);
   if (communicator.aborted.load()) return CUDA_SUCCESS;  // the program goes on without it
-  if (communicator.destroyed) {
-    say("software GPU: NCCL: a graph runs a collective of a communicator that has been destroyed");
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
   for (Call& call : work->calls) {
     if (CUresult result = check_buffers(call, communicator)) {
       say(formatted("software GPU: NCCL: {} is given memory that the device may not access",
@@ -72,8 +81,8 @@ CUresult run_work(void* data) {
 
 void release_work(void* data) { delete static_cast<Work*>(data); }
 
-CUresult give(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
-  auto work = std::make_unique<Work>(Work{communicator, std::move(calls)});
+CUresult give(const Communicator& communicator, CUstream stream, std::vector<Call> calls, bool is_captured) {
+  auto work = std::make_unique<Work>(communicator, std::move(calls), is_captured);
   CUresult result = cropdl_software_gpu_enqueue(stream, name_of(work->calls.front().kind), run_work,
                                                 release_work, work.get());
   if (result == CUDA_SUCCESS) work.release();
@@ -88,7 +97,7 @@ CUresult launch_eagerly(const Communicator& communicator, CUstream stream, std::
   if (CUresult result = cuStreamGetId(stream, &number)) return result;
   if (communicator->last_capture || (communicator->launched && communicator->last_stream != number))
     if (CUresult result = cuStreamWaitEvent(stream, communicator->last_launch, 0)) return result;
-  if (CUresult result = give(communicator, stream, std::move(calls))) return result;
+  if (CUresult result = give(communicator, stream, std::move(calls), false)) return result;
   communicator->last_stream = number;
   return cuEventRecord(communicator->last_launch, stream);
 }
@@ -103,7 +112,7 @@ CUresult launch_captured(const Communicator& communicator, CUstream stream, cuui
                         ? cuStreamUpdateCaptureDependencies(stream, last.data(), nullptr, last.size(),
                                                             CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
                         : cuStreamWaitEvent(stream, communicator->last_launch, CU_EVENT_WAIT_EXTERNAL);
-  if (result == CUDA_SUCCESS) result = give(communicator, stream, std::move(calls));
+  if (result == CUDA_SUCCESS) result = give(communicator, stream, std::move(calls), true);
   if (result == CUDA_SUCCESS)
     result = cuEventRecordWithFlags(communicator->last_launch, stream, CU_EVENT_RECORD_EXTERNAL);
   if (result != CUDA_SUCCESS) return result;
@@ -121,6 +130,8 @@ CUresult launch_captured(const Communicator& communicator, CUstream stream, cuui
 }  // namespace
 
 ncclResult_t launch(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
+  if (!find(communicator.get()))
+    return failed(ncclInvalidArgument, "the communicator has been destroyed since the call in the group");
   CUcontext owner = nullptr;
   CUresult result = cuStreamGetCtx(stream, &owner);
   if (result == CUDA_SUCCESS && owner != communicator->context)

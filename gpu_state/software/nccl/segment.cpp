@@ -58,9 +58,12 @@ uint64_t start_time(int pid) {
   return 0;
 }
 
+constexpr int kPidBits = 22;  // Linux: PID_MAX_LIMIT
+int pid_of(uint64_t process) { return static_cast<int>(process & ((1u << kPidBits) - 1)); }
+
 bool is_alive(const Presence& presence) {
-  int pid = presence.pid.load();
-  return pid && start_time(pid) == presence.started.load();
+  uint64_t process = presence.process.load();
+  return process && process_of(pid_of(process)) == process;
 }
 
 // Whether a communicator's memory is one that never was, and of which no rank lives.
@@ -82,6 +85,11 @@ bool is_left_over(const char* name) try {
 }
 
 }  // namespace
+
+uint64_t process_of(int pid) {
+  uint64_t started = start_time(pid);
+  return started ? started << kPidBits | static_cast<uint64_t>(pid) : 0;
+}
 
 void remove_left_over_segments() {
   std::error_code none;
@@ -139,8 +147,8 @@ int Segment::lost() {
     Presence& presence = part(other).presence;
     uint32_t state = presence.state.load();
     if (state == kAborted) return other;
-    int pid = presence.pid.load();  // 0: it is just coming
-    if (state == kPresent && pid && pid != getpid() && !is_alive(presence)) return other;
+    uint64_t process = presence.process.load();
+    if (state != kFinished && process && pid_of(process) != getpid() && !is_alive(presence)) return other;
   }
   return -1;
 }
@@ -219,15 +227,14 @@ Result<std::unique_ptr<Segment>> Segment::join(const std::string& token, int ran
   std::unique_ptr<Segment> segment(new Segment(rank, ranks, std::move(object), std::move(region)));
   Header& header = header_of(segment->region_);
   Presence& own = segment->part(rank).presence;
-  uint32_t absent = kAbsent;
+  uint64_t nobody = 0;
   std::string trouble;
-  if (!own.state.compare_exchange_strong(absent, kPresent)) {
+  if (!own.process.compare_exchange_strong(nobody, process_of(getpid()))) {
     trouble = formatted("rank {} is there twice", rank);
   } else {
     segment->is_there_ = true;
-    own.started.store(start_time(getpid()));
     own.device.store(static_cast<uint32_t>(device));
-    own.pid.store(getpid());
+    own.state.store(kPresent);
     header.attached.fetch_add(1);
     segment->ring_all();
     trouble = segment->wait_for_all(given_up);

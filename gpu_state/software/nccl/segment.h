@@ -39,10 +39,13 @@ struct alignas(64) Header {
   std::atomic<uint32_t> failed;    // not 0: the communicator will never be
 };
 
+// A process: its start time (in clock ticks since the system's) and its pid, as pids are used again. In one
+// word, for whoever claims a rank by it may be killed right after. 0: there is no such process.
+uint64_t process_of(int pid);
+
 struct Presence {
-  std::atomic<int32_t> pid;       // 0: not there yet
-  std::atomic<uint64_t> started;  // the process's start time, as pids are used again
-  std::atomic<uint32_t> state;    // State
+  std::atomic<uint64_t> process;  // whose rank it is; 0: nobody's yet
+  std::atomic<uint32_t> state;    // State; kAbsent: it is just coming
   std::atomic<uint32_t> device;
 };
 enum State : uint32_t { kAbsent = 0, kPresent = 1, kFinished = 2, kAborted = 3 };

@@ -182,6 +182,48 @@ void does_not_block() {
   destroy(made(&config));
 }
 
+// Both ranks' thread goes on while one of them is being finalized, which waits for the other's collective.
+void finalizes_without_blocking() {
+  ncclConfig_t config = not_blocking();
+  Pair pair = made(&config);
+  CALL(cudaSetDevice(0));
+  Buffer<float> first(10);
+  NCCL(ncclAllReduce(first, first, 10, ncclFloat, ncclSum, pair.of[0], streams[0]));
+  ANSWERS(ncclCommFinalize(pair.of[0]), ncclInProgress);
+  ANSWERS(state(pair.of[0]), ncclInProgress);
+  ANSWERS(ncclCommDestroy(pair.of[0]), ncclInvalidArgument);
+  CALL(cudaSetDevice(1));
+  Buffer<float> second(10);
+  NCCL(ncclAllReduce(second, second, 10, ncclFloat, ncclSum, pair.of[1], streams[1]));
+  ANSWERS(ncclCommFinalize(pair.of[1]), ncclInProgress);
+  for (ncclComm_t comm : pair.of) wait_for(comm);
+  for (cudaStream_t stream : streams) EXPECT(cudaStreamQuery(stream) == cudaSuccess);
+  destroy(pair);
+}
+
+// Registrations are kept and given back; there is no symmetric memory. Several ids of one communicator.
+void registrations(const Pair& pair) {
+  CALL(cudaSetDevice(0));
+  Buffer<float> data(10);
+  void* handle;
+  NCCL(ncclCommRegister(pair.of[0], data, 40, &handle));
+  NCCL(ncclCommDeregister(pair.of[0], handle));
+  ANSWERS(ncclCommDeregister(pair.of[0], handle), ncclInvalidArgument);
+  ncclWindow_t window;
+  NCCL(ncclCommWindowRegister(pair.of[0], data, 40, &window, NCCL_WIN_DEFAULT));
+  EXPECT(window == nullptr);
+  NCCL(ncclCommWindowDeregister(pair.of[0], window));
+  ncclUniqueId ids[2];
+  for (ncclUniqueId& id : ids) NCCL(ncclGetUniqueId(&id));
+  ncclComm_t alone;
+  int count;
+  NCCL(ncclCommInitRankScalable(&alone, 1, 0, 2, ids, nullptr));
+  NCCL(ncclCommCount(alone, &count));
+  EXPECT(count == 1);
+  NCCL(ncclCommDestroy(alone));
+  ANSWERS(ncclCommInitRankScalable(&alone, 1, 0, 0, ids, nullptr), ncclInvalidArgument);
+}
+
 // Each rank multiplies what it gives with its own scalar: one's lies in the host's, one's in device memory.
 void operations(const Pair& pair) {
   ncclRedOp_t scaled[kRanks], unused;
@@ -350,7 +392,9 @@ int main() {
   EXPECT(ended.errors.find("9 elements") != std::string::npos);
   create_streams();
   does_not_block();
+  finalizes_without_blocking();
   Pair pair = made();
+  registrations(pair);
   operations(pair);
   small_type<__half>(pair, ncclFloat16, "half");
   small_type<__nv_bfloat16>(pair, ncclBfloat16, "bfloat16");

@@ -6,11 +6,13 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <thread>
 
 #include "check.h"
+#include "child.h"
 
 #define NCCL(what)                                                                                   \
   do {                                                                                               \
@@ -118,18 +120,17 @@ cudaGraphExec_t simple(Rank& r, float* data, float value, Gate* gate) {
 void work(int rank, const ncclUniqueId& id) {
   CALL(cudaSetDevice(rank));
   Gate gates[5];
-  cudaGraphExec_t forked, first, second;
   {
     Rank r(rank, id);
     float one = rank + 1, ten = 10 * (rank + 1);
 
-    forked = captured(r, &gates[0]);
+    cudaGraphExec_t forked = captured(r, &gates[0]);
     CALL(cudaGraphLaunch(forked, r.a));
     release(&gates[0]);
     r.check("in one capture");
 
     // A graph, and an eager one behind it on another stream.
-    first = simple(r, r.first, 1, rank == 0 ? &gates[1] : nullptr);
+    cudaGraphExec_t first = simple(r, r.first, 1, rank == 0 ? &gates[1] : nullptr);
     CALL(cudaGraphLaunch(first, r.a));
     r.fill(r.second, ten, r.b);
     if (rank == 1) hold(r.b, &gates[1]);
@@ -138,7 +139,7 @@ void work(int rank, const ncclUniqueId& id) {
     r.check("a graph, then eager");
 
     // The other way round; the gate of the graph is open now.
-    second = simple(r, r.second, 10, nullptr);
+    cudaGraphExec_t second = simple(r, r.second, 10, nullptr);
     r.fill(r.first, one, r.b);
     if (rank == 0) hold(r.b, &gates[2]);
     r.sum(r.first, r.b);
@@ -177,15 +178,71 @@ void work(int rank, const ncclUniqueId& id) {
     expect_same(r.first.host(), expected, "replayed beside eager ones");
     if (rank == 0) digest(r.first.host());
     both.arrive_and_wait();
+    for (cudaGraphExec_t exec : {forked, first, second}) CALL(cudaGraphExecDestroy(exec));
   }
-  // The communicator is no more: the graph cannot be launched, and nothing else is broken by that.
-  EXPECT(cudaGraphLaunch(first, 0) != cudaSuccess);
-  cudaGetLastError();
-  CALL(cudaDeviceSynchronize());
-  for (cudaGraphExec_t exec : {forked, first, second}) CALL(cudaGraphExecDestroy(exec));
+}
+
+ncclResult_t state(ncclComm_t comm) {
+  ncclResult_t said;
+  NCCL(ncclCommGetAsyncError(comm, &said));
+  return said;
+}
+
+// Whoever ends a communicator, in whatever way, waits for the graphs that captured work of it, and says so.
+void ends_wait_for_graphs() {
+  ncclComm_t destroyed, aborted, finalized;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  for (ncclComm_t* comm : {&destroyed, &aborted, &finalized}) {
+    ncclUniqueId id;
+    NCCL(ncclGetUniqueId(&id));
+    ncclCommInitRankConfig(comm, 1, id, 0, comm == &finalized ? &config : nullptr);
+    while (state(*comm) == ncclInProgress) usleep(1000);
+  }
+  Buffer<float> data(kCount);
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CALL(cudaStreamCreate(&stream));
+  CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (ncclComm_t comm : {destroyed, aborted, finalized})
+    NCCL(ncclAllReduce(data, data, kCount, ncclFloat, ncclSum, comm, stream));
+  CALL(cudaStreamEndCapture(stream, &graph));
+  CALL(cudaGraphInstantiate(&exec, graph, 0));
+  CALL(cudaGraphLaunch(exec, stream));
+
+  int said[2], errors = dup(2);
+  EXPECT(pipe(said) == 0 && dup2(said[1], 2) == 2);
+  EXPECT(ncclCommFinalize(finalized) == ncclInProgress);
+  std::atomic<int> ended{0};
+  std::thread one([&] {
+    NCCL(ncclCommDestroy(destroyed));
+    ended++;
+  });
+  std::thread two([&] {
+    NCCL(ncclCommAbort(aborted));
+    ended++;
+  });
+  auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  std::string text;
+  char buffer[1000];
+  for (ssize_t got; lines(text) < 3 && (got = read(said[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, got);
+  dup2(errors, 2);
+  auto nobody_has_ended = [&] { return ended == 0 && state(finalized) == ncclInProgress; };
+  EXPECT(text.find("graphs") != text.npos && nobody_has_ended());
+  CALL(cudaGraphDestroy(graph));
+  EXPECT(nobody_has_ended());
+  CALL(cudaGraphExecDestroy(exec));
+  one.join();
+  two.join();
+  while (state(finalized) == ncclInProgress) usleep(1000);
+  NCCL(ncclCommDestroy(finalized));
+  CALL(cudaStreamSynchronize(stream));
 }
 
 int main() {
+  expect_child(in_child(ends_wait_for_graphs), "graphs that outlive a communicator");
   ncclUniqueId id;
   NCCL(ncclGetUniqueId(&id));
   std::thread one(work, 0, id), two(work, 1, id);

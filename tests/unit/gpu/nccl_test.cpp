@@ -272,6 +272,30 @@ TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
   ipc::shared_memory_object::remove(("cropdl-software-nccl-" + token).c_str());
 }
 
+// Killed after it has claimed its rank, before it says that it is there.
+TEST(NcclTransfers, APeerThatDiesWhileItComesEndsTheStart) {
+  std::string token = random_hex(16), name = "cropdl-software-nccl-" + token;
+  pid_t child = forked();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  uint64_t process = process_of(child);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  std::thread claims([&] {
+    ipc::mapped_region kept;
+    while (beginning_of(token, &kept).attached.load() < 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ipc::shared_memory_object object(ipc::open_only, name.c_str(), ipc::read_write);
+    ipc::mapped_region region(object, ipc::read_write, 0, sizeof(Header) + 2 * sizeof(RankPart));
+    reinterpret_cast<RankPart*>(static_cast<Header*>(region.get_address()) + 1)[1].presence.process = process;
+  });
+  EXPECT_FALSE(static_cast<bool>(Segment::join(token, 0, 2, 0, [] { return false; })));
+  claims.join();
+  ipc::shared_memory_object::remove(name.c_str());
+}
+
 TEST(NcclTransfers, RanksThatMeanDifferentNumbersOfThemAllEnd) {
   std::string token = random_hex(16);
   std::thread first(
