@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/say.h"
+#include "gpu_state/software/device/library_work.h"
 
 namespace cropdl::blas {
 
@@ -68,9 +69,13 @@ const Library& library() {
 
 // A process ends without waiting for its streams, and OpenBLAS, which is after this library's turn to end,
 // then unmaps what a product under way uses. Here the last one ends and no other begins: C++'s destructors,
-// which may still wait for streams, have run. In a child the product is nobody's.
+// which may still wait for streams, have run. Libraries that are closed later than this one and wait in their
+// own ends are told by the device. In a child the product is nobody's.
 [[gnu::destructor]] void no_product_from_now_on() {
-  if (const Library* library = loaded; library && loaded_by == getpid()) library->turn.lock();
+  const Library* library = loaded;
+  if (!library || loaded_by != getpid()) return;
+  cropdl_software_gpu_end();
+  library->turn.lock();
 }
 
 }  // namespace

@@ -19,4 +19,9 @@ CUresult cropdl_software_gpu_enqueue(CUstream stream, const char* name, CUresult
 // Whether the device of the calling thread's context (or, on a stream's thread, of the stream) may read or
 // write all of that memory: else CUDA_ERROR_ILLEGAL_ADDRESS. Touches nothing.
 CUresult cropdl_software_gpu_check(CUdeviceptr address, size_t size, int write);
+
+// The process ends, and with it what the library's work needs: no work is begun any more, and whoever waits
+// for some is told CUDA_ERROR_DEINITIALIZED. libcuda.so.1 says so itself when its own end has come, which may
+// be later than that of a library that depends on it.
+void cropdl_software_gpu_end(void);
 }

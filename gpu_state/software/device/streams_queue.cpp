@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/library_work.h"
 
 namespace cropdl::device {
 
@@ -213,3 +214,5 @@ void hold(settings::Chooser* chooser, bool others_are_busy) {
 }
 
 }  // namespace cropdl::device
+
+extern "C" void cropdl_software_gpu_end() { cropdl::device::ending = true; }

@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -311,6 +312,27 @@ TEST(BlasRefusesDeathTest, MemoryThatIsNotThere) {
 TEST(BlasEndsDeathTest, AProcessEndsInTheMiddleOfAProduct) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   for (int i = 0; i < 5; i++) EXPECT_EXIT(end_while_multiplying(), testing::ExitedWithCode(0), "");
+}
+
+// Products that were never begun, and a library that waits for the device when this one's end has come.
+[[noreturn]] void end_before_a_plugin_waits() {
+  constexpr int kSide = 16;
+  auto* handle = new Handle;
+  auto* matrix = new Memory<float>(std::vector<float>(kSide * kSide));
+  float one = 1;
+  auto multiply = [&] {
+    return cublasSgemm(*handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &one, matrix->at(), kSide,
+                       matrix->at(), kSide, &one, matrix->at(), kSide);
+  };
+  void* plugin = ::dlopen(CROPDL_PLUGIN, RTLD_NOW);
+  if (!plugin || multiply() || cuCtxSynchronize()) ::_exit(1);
+  auto* hold = reinterpret_cast<CUresult (*)(CUstream)>(::dlsym(plugin, "hold_the_device"));
+  if (!hold || hold(nullptr) || multiply()) ::_exit(2);
+  std::exit(0);
+}
+TEST(BlasEndsDeathTest, WhoeverWaitsAfterItsEndIsTold) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(end_before_a_plugin_waits(), testing::ExitedWithCode(0), "the plugin was told 4");
 }
 
 // What is widened to float needs memory of the host.
