@@ -13,17 +13,19 @@ namespace cropdl::cudart {
 namespace {
 
 struct Primary {
-  CUcontext context = nullptr;
-  bool is_retained = false;
+  std::mutex mutex;  // held while it is retained or reset, which waits for the device: nobody else's matter
+  std::atomic<CUcontext> context{nullptr};
+  std::atomic<bool> is_retained{false};
 };
 
-// Never taken down: other libraries' destructors call the runtime after ours would have run.
-std::mutex& mutex() {
-  static auto* made = new std::mutex;
-  return *made;
-}
+// By the device's number. Never taken down: other libraries' destructors call the runtime after ours would
+// have run.
 std::vector<Primary>& primaries() {
-  static auto* made = new std::vector<Primary>;
+  static auto* made = [] {
+    int count = 0;
+    cuDeviceGetCount(&count);
+    return new std::vector<Primary>(static_cast<size_t>(count));
+  }();
   return *made;
 }
 
@@ -48,7 +50,6 @@ cudaError_t make_current(int device) {
 
 // Whether `context` was a primary one that cudaDeviceReset has taken down; which is told by `device`.
 bool was_reset(CUcontext context, int* device) {
-  const std::lock_guard lock(mutex());
   for (size_t i = 0; i < primaries().size(); i++)
     if (primaries()[i].context == context && !primaries()[i].is_retained) {
       *device = static_cast<int>(i);
@@ -126,12 +127,13 @@ cudaError_t is_device(int ordinal) {
 
 cudaError_t primary_context(int device, CUcontext* context) {
   if (const cudaError_t error = is_device(device); error != cudaSuccess) return error;
-  const std::lock_guard lock(mutex());
-  if (primaries().size() <= static_cast<size_t>(device)) primaries().resize(device + 1);
-  Primary& primary = primaries()[device];
+  Primary& primary = primaries()[static_cast<size_t>(device)];
+  const std::lock_guard lock(primary.mutex);
   if (!primary.is_retained) {
-    const CUresult result = cuDevicePrimaryCtxRetain(&primary.context, device);
+    CUcontext made = nullptr;
+    const CUresult result = cuDevicePrimaryCtxRetain(&made, device);
     if (result != CUDA_SUCCESS) return as_error(result);
+    primary.context = made;
     primary.is_retained = true;
   }
   *context = primary.context;
@@ -155,13 +157,13 @@ cudaError_t reset_device(int device) {
   // The current context, if it is the one that goes, is no longer usable; the next call makes another.
   CUcontext context = nullptr;
   cuCtxGetCurrent(&context);
-  const std::lock_guard lock(mutex());  // nobody is given what is going
+  if (const cudaError_t error = is_device(device); error != cudaSuccess) return error;
+  Primary& primary = primaries()[static_cast<size_t>(device)];
+  const std::lock_guard lock(primary.mutex);  // nobody is given what is going
   const cudaError_t error = as_error(cuDevicePrimaryCtxReset(device));
   thread.device = device;
-  if (primaries().size() > static_cast<size_t>(device)) {
-    if (primaries()[device].context == context) cuCtxSetCurrent(nullptr);
-    primaries()[device].is_retained = false;
-  }
+  if (context && primary.context == context) cuCtxSetCurrent(nullptr);
+  primary.is_retained = false;
   resets.fetch_add(1, std::memory_order_release);
   return error;
 }

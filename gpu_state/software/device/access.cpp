@@ -14,7 +14,6 @@ namespace cropdl::device {
 namespace {
 constexpr uint64_t kAddresses = uint64_t{1} << 47;  // that a process may have
 constexpr uint8_t kOwn = AccessTable::kRead | AccessTable::kWrite;
-constexpr uint8_t kRegisteredAll = AccessTable::kRegisteredRead | AccessTable::kRegisteredWrite;
 }  // namespace
 
 AccessTable::AccessTable() {
@@ -36,15 +35,9 @@ void AccessTable::set(uint64_t begin, uint64_t size, uint8_t bits) {
     __atomic_store_n(&pages_[page], static_cast<uint8_t>((pages_[page] & ~kOwn) | bits), __ATOMIC_RELAXED);
 }
 
-void AccessTable::mark_registered(const Allocation& one, bool there) {
-  const uint64_t end = one.begin + one.size;
-  const uint8_t whole = one.flags & CU_MEMHOSTREGISTER_READ_ONLY ? uint8_t{kRegisteredRead} : kRegisteredAll;
-  for (uint64_t page = one.begin / kPage; page <= (end - 1) / kPage; ++page) {
-    const bool covered = page * kPage >= one.begin && end - page * kPage >= kPage;
-    const uint8_t bits = there ? static_cast<uint8_t>(kRegistered | (covered ? whole : 0)) : uint8_t{0};
-    const uint8_t others = pages_[page] & static_cast<uint8_t>(~(kRegistered | kRegisteredAll));
-    __atomic_store_n(&pages_[page], static_cast<uint8_t>(others | bits), __ATOMIC_RELAXED);
-  }
+void AccessTable::set_registered(uint64_t address, uint8_t bits) {
+  uint8_t& page = pages_[address / kPage];
+  __atomic_store_n(&page, static_cast<uint8_t>((page & kOwn) | bits), __ATOMIC_RELAXED);
 }
 
 bool AccessTable::allows(uint64_t address, uint64_t size, bool write) const {

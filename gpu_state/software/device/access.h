@@ -9,8 +9,6 @@
 
 namespace cropdl::device {
 
-struct Allocation;
-
 class AccessTable {
  public:
   enum : uint8_t {
@@ -23,7 +21,9 @@ class AccessTable {
   AccessTable();
 
   void set(uint64_t begin, uint64_t size, uint8_t bits);  // replaces kRead and kWrite; whole pages
-  void mark_registered(const Allocation& one, bool there);
+  // Replaces the others, of the page with that address, in one store: whoever reads meanwhile finds what was
+  // or what will be.
+  void set_registered(uint64_t address, uint8_t bits);
   bool allows(uint64_t address, uint64_t size, bool write) const;
   uint8_t at(uint64_t address) const;
 

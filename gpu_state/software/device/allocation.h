@@ -30,6 +30,7 @@ struct Allocation {
   unsigned flags = 0;  // cuMemHostAlloc's, cuMemHostRegister's, cuMemAllocManaged's
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice
   CUmemoryPool pool = nullptr;
+  CUcontext user = nullptr;  // of memory of pools: in whose stream it was allocated, and with whom it goes
   bool sync_memops = false;
   bool of_module = false;  // a __managed__ variable: only the module frees it
   bool freed = false;      // cuMemFreeAsync was called; it has not run yet

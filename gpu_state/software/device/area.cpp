@@ -20,6 +20,7 @@ namespace {
 
 // A process may have some 65000 mappings: what is large is made of fewer, of a larger file.
 constexpr uint64_t kLarge = uint64_t{128} << 20, kLargePiece = uint64_t{32} << 20;
+constexpr uint64_t kManyPieces = 2000;  // after which smaller allocations are, too
 
 void* reserve(uint64_t at, uint64_t size, int fixed) {
   void* got = ::mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE,
@@ -138,13 +139,14 @@ bool Area::accessible(uint64_t begin, uint64_t size) const {
 void Area::fill(uint64_t begin, uint64_t size) {
   uint64_t at = begin, end = begin + size;
   if (begin % kPage == 0 && pattern_) {
-    if (size >= kLarge) (void)write_pattern_file(kLargePiece);
+    if (size >= kLarge || pieces_ >= kManyPieces) (void)write_pattern_file(kLargePiece);
     while (at + kPage <= end) {
       const uint64_t piece = std::min(pattern_size_, (end - at) / kPage * kPage);
       if (::mmap(reinterpret_cast<void*>(at), piece, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, pattern_.fd(), 0) == MAP_FAILED)
         break;  // the process has too many mappings: the rest is written
       at += piece;
+      ++pieces_;
     }
   }
   write_pattern(reinterpret_cast<std::byte*>(at), end - at);

@@ -60,7 +60,8 @@ class Area {
   void** owners_ = nullptr;
   bool write_pattern_file(uint64_t size);
   Descriptor pattern_;         // a file of the pattern
-  uint64_t pattern_size_ = 0;  // pages
+  uint64_t pattern_size_ = 0;  // bytes
+  uint64_t pieces_ = 0;        // mappings of it that were ever made
 };
 
 }  // namespace cropdl::device

@@ -3,9 +3,9 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
 
 #include "gpu_state/software/settings/settings.h"
+#include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::device {
 
@@ -36,16 +36,19 @@ struct Background {
 
 }  // namespace
 
-void in_background(std::function<void()> function) {
+bool in_background(std::function<void()> function) {
   static auto* background = new Background;
   std::lock_guard lock(background->mutex);
   background->functions.push_back(std::move(function));
   // One that is idle may already have been promised another function: each gets a thread, as they may wait
   // for each other.
-  if (background->functions.size() > background->idle)
-    std::thread([] { background->work(); }).detach();
-  else
+  if (background->functions.size() <= background->idle) {
     background->added.notify_one();
+  } else if (!threads::start([] { background->work(); })) {
+    background->functions.pop_back();
+    return false;
+  }
+  return true;
 }
 
 }  // namespace cropdl::device

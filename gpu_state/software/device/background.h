@@ -6,6 +6,7 @@
 
 namespace cropdl::device {
 
-void in_background(std::function<void()> function);
+// False: the system gives no thread for it, and it is not done.
+bool in_background(std::function<void()> function);
 
 }  // namespace cropdl::device

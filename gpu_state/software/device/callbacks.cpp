@@ -4,10 +4,10 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/settings/settings.h"
+#include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::device {
 
@@ -21,9 +21,17 @@ class CallbackThread {
     bool done = false;
     std::unique_lock lock(mutex_);
     calls_.push_back({&function, &done});
-    if (!has_thread_) std::thread([this] { work(); }).detach();
-    has_thread_ = true;
-    called_.notify_one();
+    if (has_thread_) {
+      called_.notify_one();
+    } else {
+      has_thread_ = true;
+      auto work = [this] {
+        std::unique_lock own(mutex_);
+        work_off(own, settings::kIdle);
+      };
+      // The system may give no more threads: then it is this one meanwhile, for others' calls too.
+      if (!threads::start(work)) work_off(lock, std::chrono::milliseconds(0));
+    }
     finished_.wait(lock, [&] { return done; });
   }
 
@@ -33,11 +41,9 @@ class CallbackThread {
     bool* done;
   };
 
-  void work() {
+  void work_off(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds idle) {
     inside = true;
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      if (!called_.wait_for(lock, settings::kIdle, [&] { return !calls_.empty(); })) break;
+    while (called_.wait_for(lock, idle, [&] { return !calls_.empty(); })) {
       Call call = calls_.front();
       calls_.pop_front();
       lock.unlock();
@@ -47,6 +53,7 @@ class CallbackThread {
       finished_.notify_all();
     }
     has_thread_ = false;
+    inside = false;
   }
 
   std::mutex mutex_;

@@ -59,7 +59,7 @@ void break_context(CUcontext context, CUresult error, std::string_view why);
 // Contexts end by cuCtxDestroy and by the reset or last release of a primary one. Whoever keeps things for
 // contexts gives back here what he has for this one; before that the context's work has been waited for. All
 // are called in the order below, once for each context that ends, on the thread that ends it.
-enum class Keeper { kGraphs, kStreams, kLibraries, kModules, kMemory };
+enum class Keeper { kStreams, kLibraries, kModules, kMemory };
 bool when_a_context_ends(Keeper who, void (*give_back)(CUcontext context));  // true: for static initialisers
 
 // context.cpp: the calls.

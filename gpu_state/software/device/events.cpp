@@ -68,10 +68,11 @@ CUresult record_event(CUevent handle, CUstream stream_handle, bool external) {
   if (CUresult error = check_implicit(*stream); error != CUDA_SUCCESS) return error;
   if (stream->capture) return record_captured(*stream, *event, external);
   if (external) return CUDA_ERROR_INVALID_VALUE;
+  MarkPointer mark = enqueue(stream, {});
+  if (!mark) return CUDA_ERROR_OUT_OF_MEMORY;
   event->is_captured = false;
   event->capture.reset();
   event->captured_nodes.clear();
-  MarkPointer mark = enqueue(stream, {});
   std::lock_guard scheduler(scheduler_mutex());
   event->recorded = std::move(mark);
   return CUDA_SUCCESS;
@@ -86,7 +87,8 @@ CUresult wait_for_event(CUstream stream_handle, CUevent handle, bool external) {
   if (stream->capture || event->is_captured) return wait_captured(stream, *event, external);
   if (CUresult error = check_implicit(*stream); error != CUDA_SUCCESS) return error;
   if (external) return CUDA_ERROR_INVALID_VALUE;
-  if (MarkPointer mark = recorded(*event)) enqueue(stream, {}, {std::move(mark)});
+  if (MarkPointer mark = recorded(*event); mark && !enqueue(stream, {}, {std::move(mark)}))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   return CUDA_SUCCESS;
 }
 

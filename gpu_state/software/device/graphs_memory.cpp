@@ -4,6 +4,8 @@
 #include <array>
 #include <memory>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "gpu_state/software/device/memory_body.h"
 
@@ -14,6 +16,7 @@ namespace {
 struct Reserved {
   std::weak_ptr<void> reservation;
   Reservation left;  // the program's
+  CUcontext left_in = nullptr;
   uint64_t owner = 0;
   std::set<uint64_t> freed_by;  // graphs
 };
@@ -116,9 +119,12 @@ bool is_left_allocated(CUdeviceptr address) {
   return known && known->left;
 }
 
-void now_left(CUdeviceptr address) {
+void now_left(CUdeviceptr address, CUcontext context) {
   std::lock_guard lock(memory_lock());
-  if (Reserved* known = find(address)) known->left = known->reservation.lock();
+  Reserved* known = find(address);
+  if (!known) return;
+  known->left = known->reservation.lock();
+  known->left_in = context;
 }
 
 Reservation now_freed(CUdeviceptr address) {
@@ -135,6 +141,16 @@ CUresult release_left(CUdeviceptr address) {
   had = std::exchange(known->left, nullptr);
   close(*allocation_at(address));
   return CUDA_SUCCESS;
+}
+
+void release_left_of(CUcontext context) {
+  std::vector<Reservation> had;  // go after the lock
+  std::lock_guard lock(memory_lock());
+  for (auto& [address, known] : memories().of) {
+    if (!known.left || known.left_in != context) continue;
+    had.push_back(std::exchange(known.left, nullptr));
+    if (Allocation* allocation = allocation_at(address); is_open(*allocation)) close(*allocation);
+  }
 }
 
 CUresult open_for_graph(Allocation& allocation) {

@@ -28,11 +28,14 @@ void freed_in_graph(uint64_t graph, CUdeviceptr address);  // it was added
 
 // What the program has: from a launch, at the call, to the call of its free.
 bool is_left_allocated(CUdeviceptr address);
-void now_left(CUdeviceptr address);
-Reservation now_freed(CUdeviceptr address);  // what the program had; null: nothing
+void now_left(CUdeviceptr address, CUcontext context);  // whose stream the launch was given to
+Reservation now_freed(CUdeviceptr address);             // what the program had; null: nothing
 
 // cuMemFree, at once. CUDA_ERROR_INVALID_VALUE: no launch left it, or that launch has not come to it yet.
 CUresult release_left(CUdeviceptr address);
+
+// All that launches of that context's left: it ends.
+void release_left_of(CUcontext context);
 
 // What streams do, with memory_lock() held.
 CUresult open_for_graph(Allocation& allocation);   // CUDA_ERROR_INVALID_VALUE: it was not freed since

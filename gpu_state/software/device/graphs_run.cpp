@@ -66,9 +66,11 @@ struct Run {
   CUresult error = CUDA_SUCCESS;
   settings::Chooser chooser{0};
 
-  ~Run() {  // dropped, or ended early: who waits for an event of it does not wait for ever
+  // Whoever waits for an event of it does not wait for ever, also when it was dropped or ended early.
+  void pass_all() const {
     for (auto& [step, mark] : recorded) pass(mark);
   }
+  ~Run() { pass_all(); }
 };
 
 CUresult do_step(Run& run, size_t which) {
@@ -85,6 +87,8 @@ CUresult do_step(Run& run, size_t which) {
     break_context(step.context, error, "this failed in a graph: " + name_of(step.work));
   return error;
 }
+
+void call_helpers(const std::shared_ptr<Run>& run, size_t count);
 
 // Takes steps that are ready until there are none; whenever one makes several ready, others are called to
 // help.
@@ -110,12 +114,18 @@ void work_off(const std::shared_ptr<Run>& run) {
         run->ready.push_back(next);
         ++others;
       }
-    for (; others > 1; --others)
-      in_background([run] {
-        work_off(run);
-        set_current(nullptr);
-      });
+    if (others > 1) call_helpers(run, others - 1);
     if (++run->done == run->plan->steps.size()) run->over.notify_all();
+  }
+}
+
+// Without threads for them, whoever made the steps ready does all of them.
+void call_helpers(const std::shared_ptr<Run>& run, size_t count) {
+  auto help = [run] {
+    work_off(run);
+    set_current(nullptr);
+  };
+  while (count-- > 0 && in_background(help)) {
   }
 }
 
@@ -127,17 +137,20 @@ CUresult do_all(const std::shared_ptr<Run>& run) {
       run->missing.push_back(run->plan->steps[i].before);
       if (run->plan->steps[i].before == 0) run->ready.push_back(i);
     }
-    for (size_t i = 1; i < run->ready.size(); ++i)
-      in_background([run] {
-        work_off(run);
-        set_current(nullptr);
-      });
+    if (run->ready.size() > 1) call_helpers(run, run->ready.size() - 1);
   }
   work_off(run);
   set_current(run->context);  // a step of another device's may have been this thread's last
   std::unique_lock lock(run->mutex);
   run->over.wait(lock, [&] { return run->done == run->plan->steps.size(); });
-  return run->error;
+  // What it owns goes now, before the graph is known to be done: helpers may still have the run itself, some
+  // have not even begun, but find no step in it.
+  auto plan = std::move(run->plan);
+  auto freed = std::move(run->freed);
+  CUresult error = run->error;
+  lock.unlock();
+  run->pass_all();
+  return error;
 }
 
 // Events: a node that records one is a record at the launch, and one that waits sees what was recorded then.
@@ -195,7 +208,7 @@ CUresult settle_memory(const CUgraphExec_st& exec, const std::shared_ptr<CUstrea
     };
     enqueue(stream, std::move(task), {exec.last});
   }
-  for (const AllocateWork& allocate : plan.left) now_left(allocate.address);
+  for (const AllocateWork& allocate : plan.left) now_left(allocate.address, stream->context);
   for (CUdeviceptr address : plan.freed)
     if (Reservation left = now_freed(address)) run->freed.push_back(std::move(left));
   return CUDA_SUCCESS;
@@ -234,6 +247,8 @@ CUresult launch_graph(CUgraphExec handle, CUstream stream_handle) {
   run->chooser = settings::Chooser(++runs << 32);
   if (CUresult error = check_kernels(*run->plan); error != CUDA_SUCCESS) return error;
   if (CUresult error = find_events(run.get()); error != CUDA_SUCCESS) return error;
+  Promise promise(stream);
+  if (!promise) return CUDA_ERROR_OUT_OF_MEMORY;
   if (CUresult error = settle_memory(*exec, stream, run.get()); error != CUDA_SUCCESS) return error;
   record_events(*run);
   Task task;

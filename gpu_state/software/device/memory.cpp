@@ -119,7 +119,7 @@ Memory::Memory(int ordinal) : body_(std::make_unique<Body>(ordinal)) {
   body_->view.owner = this;
   std::lock_guard lock(memory_lock());
   memory_state().memories[static_cast<size_t>(ordinal)] = this;
-  for (const auto& [end, one] : memory_state().registered) body_->table.mark_registered(one, true);
+  for (const auto& [end, one] : memory_state().registered) show_registered(one.begin, end);
 }
 
 Memory::~Memory() {

@@ -69,25 +69,35 @@ bool page_allows(uint64_t address, bool write) {
   return ::syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &none, nullptr, 0) == 0 || errno != EFAULT;
 }
 
+// What an access table says of the page that begins there, by the list. With the lock.
+uint8_t registered_bits(uint64_t page) {
+  const auto& all = memory_state().registered;
+  const auto first = all.upper_bound(page);
+  if (first == all.end() || first->second.begin >= page + kPage) return 0;
+  const auto& [end, one] = *first;
+  if (one.begin > page || end < page + kPage) return AccessTable::kRegistered;
+  return AccessTable::kRegistered | AccessTable::kRegisteredRead |
+         (one.flags & CU_MEMHOSTREGISTER_READ_ONLY ? 0 : AccessTable::kRegisteredWrite);
+}
+
 // The one behind it. With the lock.
 auto unregister(std::map<uint64_t, Allocation>::iterator known) {
-  MemoryState& state = memory_state();
-  const Allocation gone = known->second;
-  const uint64_t begin = gone.begin, size = gone.size;
-  known = state.registered.erase(known);
-  for (size_t one = 0; one < state.memories.size(); ++one) {
-    AccessTable* table = state.table(static_cast<int>(one));
-    if (!table) continue;
-    table->mark_registered(gone, false);
-    // Others may lie on its first and last pages.
-    for (auto& [end, other] : state.registered)
-      if (end > begin / kPage * kPage && other.begin < (begin + size + kPage - 1) / kPage * kPage)
-        table->mark_registered(other, true);
-  }
+  const uint64_t begin = known->second.begin, end = known->first;
+  known = memory_state().registered.erase(known);
+  show_registered(begin, end);
   return known;
 }
 
 }  // namespace
+
+void show_registered(uint64_t begin, uint64_t end) {
+  MemoryState& state = memory_state();
+  for (uint64_t page = begin / kPage * kPage; page < end; page += kPage) {
+    const uint8_t bits = registered_bits(page);
+    for (size_t one = 0; one < state.memories.size(); ++one)
+      if (AccessTable* table = state.table(static_cast<int>(one))) table->set_registered(page, bits);
+  }
+}
 
 bool host_allows(uint64_t address, uint64_t size, bool write) {
   if (size == 0) return true;
@@ -154,8 +164,7 @@ CUresult register_host(void* address, size_t size, unsigned flags, CUcontext con
   made.flags = flags;
   made.id = ++state.last_id;
   state.registered[end] = made;
-  for (size_t one = 0; one < state.memories.size(); ++one)
-    if (AccessTable* table = state.table(static_cast<int>(one))) table->mark_registered(made, true);
+  show_registered(begin, end);
   return CUDA_SUCCESS;
 }
 

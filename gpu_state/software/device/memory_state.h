@@ -46,6 +46,10 @@ MemoryState& memory_state();
 // A number that nobody can foresee.
 uint64_t unforeseen();
 
+// The access tables of all devices shall say of these addresses what the list of registered memory says. With
+// the lock.
+void show_registered(uint64_t begin, uint64_t end);
+
 // What that context registered (cuMemHostRegister) is plain memory again. With the lock.
 void unregister_all(CUcontext context);
 

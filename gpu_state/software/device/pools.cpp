@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/live.h"
 #include "gpu_state/software/device/memory_body.h"
@@ -262,7 +264,8 @@ CUresult get_pool_access(CUmemoryPool handle, int device, unsigned* flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult allocate_pooled(CUmemoryPool handle, uint64_t size, CUdeviceptr* address, uint64_t* id) {
+CUresult allocate_pooled(CUmemoryPool handle, uint64_t size, CUcontext user, CUdeviceptr* address,
+                         uint64_t* id) {
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(memory_lock());
   auto pool = pools().live.find(handle);
@@ -275,6 +278,7 @@ CUresult allocate_pooled(CUmemoryPool handle, uint64_t size, CUdeviceptr* addres
   pool->used += counted;
   pool->used_high = std::max(pool->used_high, pool->used);
   made->pool = handle;
+  made->user = user;
   *address = made->begin;
   *id = made->id;
   return CUDA_SUCCESS;
@@ -304,6 +308,21 @@ CUresult release_pooled(CUdeviceptr address) {
   no_longer_used(known);
   known->pool->heap.release(known);
   return CUDA_SUCCESS;
+}
+
+void release_pooled_of(CUcontext user) {
+  std::lock_guard lock(memory_lock());
+  auto all = pools().live.all();
+  all.insert(all.end(), pools().ended.begin(), pools().ended.end());
+  for (const auto& pool : all) {
+    pool->heap.each([&](Allocation* one) {
+      if (one->user != user) return;
+      if (!one->freed) no_longer_used(one);
+      pool->heap.release(one);
+    });
+    if (pool->body.ordinal == user->device->ordinal) pool->give_back(0);
+  }
+  forget_ended();
 }
 
 CUresult perform(const AllocateWork& work, CUcontext) {

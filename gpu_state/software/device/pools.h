@@ -34,7 +34,8 @@ CUresult set_pool_access(CUmemoryPool pool, int device, unsigned flags);
 CUresult get_pool_access(CUmemoryPool pool, int device, unsigned* flags);
 
 // The call; the caller submits the AllocateWork. CUDA_ERROR_OUT_OF_MEMORY.
-CUresult allocate_pooled(CUmemoryPool pool, uint64_t size, CUdeviceptr* address, uint64_t* id);
+CUresult allocate_pooled(CUmemoryPool pool, uint64_t size, CUcontext user, CUdeviceptr* address,
+                         uint64_t* id);
 // The call of a free in stream order, which the ReleaseWork then does (submit() calls this). Of memory of
 // pools, of cuMemAlloc, and what graphs left allocated. CUDA_ERROR_INVALID_VALUE: the work's address is not
 // the beginning of such, or was freed before.
@@ -42,5 +43,7 @@ CUresult free_in_order(ReleaseWork* work);
 // cuMemFree: at once, without waiting for anybody ("callers must ensure that all accesses to these pointer
 // have completed").
 CUresult release_pooled(CUdeviceptr address);
+// What that context's streams allocated; and pools give back what they held for more. The context ends.
+void release_pooled_of(CUcontext user);
 
 }  // namespace cropdl::device

@@ -148,20 +148,6 @@ void destroy_streams_and_events(CUcontext context) {
   destroy_events(context);
 }
 
-bool wait_for_everybody() {
-  std::map<CUcontext, std::vector<MarkPointer>> pending;
-  {
-    std::lock_guard lock(scheduler_mutex());
-    for (const auto& [context, mark] : everybodys_marks()) pending[context].push_back(mark);
-  }
-  bool passed = true;
-  for (const auto& [context, marks] : pending) {
-    wait_until_passed(marks, context);
-    passed = passed && all_passed(marks);
-  }
-  return passed;
-}
-
 CUresult wait_for_marks(const std::vector<MarkPointer>& marks, CUcontext context) {
   wait_until_passed(marks, context);
   if (is_ending() && !all_passed(marks)) return CUDA_ERROR_DEINITIALIZED;

@@ -65,6 +65,7 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   std::deque<Entry> queue;
   cropdl::device::MarkPointer last;  // of the last task that was given; null: none yet
   bool has_worker = false;
+  size_t promises = 0;      // the worker stays: cropdl::device::Promise
   bool is_leaving = false;  // destroyed: the worker ends when the queue is empty
   std::condition_variable wake;
 
@@ -94,19 +95,30 @@ CUresult destroy_stream(CUstream handle);
 // The context ends: its streams and events become invalid handles once their work is done.
 void destroy_streams_and_events(CUcontext context);
 
-// Appends a task that begins after `after` and what the rules of legacy streams say besides. Its mark.
+// Appends a task that begins after `after` and what the rules of legacy streams say besides. Its mark; null:
+// the system gives no thread to do it (CUDA_ERROR_OUT_OF_MEMORY), and nothing was appended.
 MarkPointer enqueue(const std::shared_ptr<CUstream_st>& stream, Task task,
                     std::vector<MarkPointer> after = {});
+
+// While it is there and true, enqueue() cannot fail: for calls that do more than that and could not undo it.
+class Promise {
+ public:
+  explicit Promise(std::shared_ptr<CUstream_st> stream);
+  ~Promise();
+  Promise(const Promise&) = delete;
+  explicit operator bool() const { return stream_ != nullptr; }
+
+ private:
+  std::shared_ptr<CUstream_st> stream_;
+};
 
 // Marks that are passed when all that the stream was given so far is done (the legacy stream: that of all
 // blocking streams besides).
 std::vector<MarkPointer> marks_of(const std::shared_ptr<CUstream_st>& stream);
-std::vector<MarkPointer> marks_of_all(CUcontext context);
+std::vector<MarkPointer> marks_of_all(CUcontext context);  // null: of all contexts
 // Waits for them; returns early with the error that stays when the context breaks.
 CUresult wait_for_marks(const std::vector<MarkPointer>& marks, CUcontext context);
 bool all_passed(const std::vector<MarkPointer>& marks);
-// For all that all contexts were given so far. False: one of them is broken, and something of it still runs.
-bool wait_for_everybody();
 
 // Passes a mark that belongs to no task of its own (events that graphs record). Any thread.
 void pass(const MarkPointer& mark);

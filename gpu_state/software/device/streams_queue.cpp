@@ -10,6 +10,7 @@
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/library_work.h"
+#include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::device {
 
@@ -76,9 +77,10 @@ void work_off(std::shared_ptr<CUstream_st> stream) {
   for (;;) {
     const bool is_woken = stream->wake.wait_for(lock, settings::kIdle, [&] {
       if (ending) return false;
-      return stream->queue.empty() ? stream->is_leaving : all_passed_locked(stream->queue.front().after);
+      if (stream->queue.empty()) return stream->is_leaving && stream->promises == 0;
+      return all_passed_locked(stream->queue.front().after);
     });
-    if (stream->queue.empty()) break;
+    if (stream->queue.empty() && stream->promises == 0) break;
     if (!is_woken) continue;
     CUstream_st::Entry entry = std::move(stream->queue.front());
     stream->queue.pop_front();
@@ -101,6 +103,12 @@ void work_off(std::shared_ptr<CUstream_st> stream) {
   }
   stream->has_worker = false;
   if (stream->is_leaving) forget(stream);
+}
+
+// False: the system gives no thread for it.
+bool has_worker_locked(const std::shared_ptr<CUstream_st>& stream) {
+  if (!stream->has_worker) stream->has_worker = threads::start([stream] { work_off(stream); });
+  return stream->has_worker;
 }
 
 }  // namespace
@@ -127,6 +135,20 @@ void leave(const std::shared_ptr<CUstream_st>& stream) {
     forget(stream);
 }
 
+Promise::Promise(std::shared_ptr<CUstream_st> stream) {
+  std::lock_guard lock(scheduler_mutex());
+  if (!has_worker_locked(stream)) return;
+  ++stream->promises;
+  stream_ = std::move(stream);
+}
+
+Promise::~Promise() {
+  if (!stream_) return;
+  std::lock_guard lock(scheduler_mutex());
+  --stream_->promises;
+  if (stream_->is_leaving) stream_->wake.notify_one();
+}
+
 MarkPointer enqueue(const std::shared_ptr<CUstream_st>& stream, Task task, std::vector<MarkPointer> after) {
   auto mark = std::make_shared<Mark>();
   std::lock_guard lock(scheduler_mutex());
@@ -141,16 +163,12 @@ MarkPointer enqueue(const std::shared_ptr<CUstream_st>& stream, Task task, std::
     pass_locked(mark);
     return mark;
   }
+  if (!has_worker_locked(stream)) return nullptr;
   for (const MarkPointer& other : after) other->waiting.push_back(stream);
   stream->last = mark;
   stream->queue.push_back({std::move(task), mark, std::move(after)});
   ++entries_everywhere;
-  if (!stream->has_worker) {
-    stream->has_worker = true;
-    std::thread(work_off, stream).detach();
-  } else {
-    stream->wake.notify_one();
-  }
+  stream->wake.notify_one();
   return mark;
 }
 
@@ -165,18 +183,11 @@ std::vector<MarkPointer> marks_of(const std::shared_ptr<CUstream_st>& stream) {
   return marks;
 }
 
-std::vector<std::pair<CUcontext, MarkPointer>> everybodys_marks() {
-  std::vector<std::pair<CUcontext, MarkPointer>> marks;
-  for (const auto& stream : everyone())
-    if (is_pending(stream->last)) marks.emplace_back(stream->context, stream->last);
-  return marks;
-}
-
 std::vector<MarkPointer> marks_of_all(CUcontext context) {
   std::vector<MarkPointer> marks;
   std::lock_guard lock(scheduler_mutex());
-  for (const auto& [of, mark] : everybodys_marks())
-    if (of == context) marks.push_back(mark);
+  for (const auto& stream : everyone())
+    if ((!context || stream->context == context) && is_pending(stream->last)) marks.push_back(stream->last);
   return marks;
 }
 

@@ -11,9 +11,6 @@ void join_everyone(const std::shared_ptr<CUstream_st>& stream);
 // Until it has done what it was given.
 void leave(const std::shared_ptr<CUstream_st>& stream);
 
-// The last marks of all streams that are pending.
-std::vector<std::pair<CUcontext, MarkPointer>> everybodys_marks();
-
 // Until all are passed, the context breaks or the process ends. Without the lock.
 void wait_until_passed(const std::vector<MarkPointer>& marks, CUcontext context);
 

@@ -1,5 +1,6 @@
 // Work of all kinds: given to streams, and done on their threads.
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "base/format.h"
@@ -167,12 +168,13 @@ CUresult submit(CUstream handle, Work work) {
   std::string_view kind = kind_of(work);
   CUresult fault = injected_at_call(kind);
   if (fault != CUDA_SUCCESS && !stays_when_injected(fault)) return fault;
-  if (auto* release = std::get_if<ReleaseWork>(&work))
+  std::optional<Promise> promise;
+  if (auto* release = std::get_if<ReleaseWork>(&work)) {
+    if (!promise.emplace(stream)) return CUDA_ERROR_OUT_OF_MEMORY;
     if (CUresult error = free_in_order(release); error != CUDA_SUCCESS) return error;
-  if (std::holds_alternative<EmptyWork>(work)) {
-    enqueue(stream, {});
-    return CUDA_SUCCESS;
   }
+  if (std::holds_alternative<EmptyWork>(work))
+    return enqueue(stream, {}) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   Task task;
   task.kind = kind;
   task.name = name_of(work);
@@ -186,8 +188,7 @@ CUresult submit(CUstream handle, Work work) {
     if (fault != CUDA_SUCCESS) return fail_as_asked(kind_of(*kept), fault, context);
     return run_slowed(*kept, context);
   };
-  enqueue(stream, std::move(task));
-  return CUDA_SUCCESS;
+  return enqueue(stream, std::move(task)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult wait_for(CUstream handle) {

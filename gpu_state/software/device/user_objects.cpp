@@ -49,9 +49,11 @@ CUresult release_user_object(CUuserObject handle, unsigned count) {
   object->count -= count;
   if (object->count > 0) return CUDA_SUCCESS;
   live_objects().take(handle);
-  in_background([context = object->context, destroy = object->destroy, data = object->data] {
-    call_back(context, [&] { destroy(data); });
-  });
+  // It may not call this API, so without a thread for it the caller's will do.
+  if (!in_background([context = object->context, destroy = object->destroy, data = object->data] {
+        call_back(context, [&] { destroy(data); });
+      }))
+    object->destroy(object->data);
   return CUDA_SUCCESS;
 }
 

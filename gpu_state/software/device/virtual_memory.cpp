@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "gpu_state/software/device/memory_body.h"
+#include "gpu_state/software/device/streams.h"
 
 namespace cropdl::device {
 
@@ -112,10 +114,40 @@ void fill_with_pattern(uint64_t offset, uint64_t size) {
     if (::pwrite(all().file.fd(), kBytes->data(), kPage, static_cast<off_t>(offset + done)) < 0) return;
 }
 
+// Ranges that were given back while work was pending that may still look at them.
+class Leaving {
+ public:
+  void add(uint64_t begin, uint64_t size) {
+    std::lock_guard lock(mutex_);
+    ranges_.push_back({begin, size, marks_of_all(nullptr)});
+  }
+  // To the system, all that nobody looks at any more.
+  void sweep() {
+    std::lock_guard lock(mutex_);
+    std::erase_if(ranges_, [](const Range& one) {
+      return all_passed(one.after) && ::munmap(reinterpret_cast<void*>(one.begin), one.size) == 0;
+    });
+  }
+
+ private:
+  struct Range {
+    uint64_t begin, size;
+    std::vector<MarkPointer> after;
+  };
+  std::mutex mutex_;
+  std::vector<Range> ranges_;
+};
+
+Leaving& leaving() {
+  static auto* kLeaving = new Leaving;
+  return *kLeaving;
+}
+
 }  // namespace
 
 CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUdeviceptr* address) {
   if (!is_range(0, size) || (alignment & (alignment - 1))) return CUDA_ERROR_INVALID_VALUE;
+  leaving().sweep();
   alignment = std::max(alignment, kPage);
   std::lock_guard lock(memory_lock());
   uint64_t begin = 0;
@@ -137,14 +169,17 @@ CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUd
   return CUDA_SUCCESS;
 }
 
-CUresult free_addresses(CUdeviceptr address, uint64_t size, bool to_system) {
-  std::lock_guard lock(memory_lock());
-  auto known = all().reservations.find(address);
-  if (known == all().reservations.end() || known->second != size) return CUDA_ERROR_INVALID_VALUE;
-  auto mapping = all().mappings.lower_bound(address);
-  if (mapping != all().mappings.end() && mapping->first < address + size) return CUDA_ERROR_INVALID_VALUE;
-  all().reservations.erase(known);
-  if (to_system) ::munmap(reinterpret_cast<void*>(address), size);
+CUresult free_addresses(CUdeviceptr address, uint64_t size) {
+  {
+    std::lock_guard lock(memory_lock());
+    auto known = all().reservations.find(address);
+    if (known == all().reservations.end() || known->second != size) return CUDA_ERROR_INVALID_VALUE;
+    auto mapping = all().mappings.lower_bound(address);
+    if (mapping != all().mappings.end() && mapping->first < address + size) return CUDA_ERROR_INVALID_VALUE;
+    all().reservations.erase(known);
+  }
+  leaving().add(address, size);
+  leaving().sweep();
   return CUDA_SUCCESS;
 }
 

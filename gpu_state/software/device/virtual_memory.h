@@ -17,9 +17,10 @@ namespace cropdl::device {
 // All sizes and addresses are multiples of kPage (area.h): else CUDA_ERROR_INVALID_VALUE, as for ranges that
 // are not what the function wants. `hint`: where it begins if nothing is there; 0: anywhere.
 CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUdeviceptr* address);
-// Exactly one reservation, without a mapping. `to_system`: others may have these addresses; else they stay
-// empty memory.
-CUresult free_addresses(CUdeviceptr address, uint64_t size, bool to_system = true);
+// Exactly one reservation, without a mapping. Waits for nobody: as long as work that was given to any device
+// before has not been done, the addresses stay empty memory, so that it meets neither a hole nor what the
+// system puts there next.
+CUresult free_addresses(CUdeviceptr address, uint64_t size);
 
 CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,
                          CUmemGenericAllocationHandle* handle);

@@ -42,6 +42,8 @@ CUresult wait_for_users(const device::Allocation& allocation, CUcontext context)
 const bool kKept = device::when_a_context_ends(device::Keeper::kMemory, [](CUcontext context) {
   device::destroy_arrays(context);
   device::Memory::release_all(context);
+  device::release_pooled_of(context);
+  device::release_left_of(context);
   device::Memory& own = context->device->memory();
   for (int peer = 0; peer < device::count(); ++peer)
     if (device::Device* other = device::find(peer); other && other != context->device)

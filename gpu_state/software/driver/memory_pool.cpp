@@ -43,7 +43,8 @@ CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool pool, CUstream
       return error;
   } else {
     work.pool = pool ? pool : device::current_pool(memory);
-    if (CUresult error = device::allocate_pooled(work.pool, size, &work.address, &work.id)) return error;
+    if (CUresult error = device::allocate_pooled(work.pool, size, known->context, &work.address, &work.id))
+      return error;
   }
   if (CUresult error = device::submit(stream, work)) {
     if (work.pool) (void)device::release_pooled(work.address);

@@ -7,9 +7,7 @@
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/memory.h"
-#include "gpu_state/software/device/streams.h"
 #include "gpu_state/software/device/virtual_memory.h"
-#include "gpu_state/software/device/work.h"
 #include "gpu_state/software/settings/settings.h"
 
 using namespace cropdl;
@@ -68,10 +66,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, size_t size, size_t alignment
 
 CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
   if (CUresult error = device::initialized()) return error;
-  // Nothing is mapped there any more; but a kernel or a copy of any device that still runs must not meet a
-  // hole, nor what the system puts there next.
-  const bool nobody_is_there = device::wait_for_everybody();
-  return device::free_addresses(address, size, nobody_is_there);
+  return device::free_addresses(address, size);
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* properties,

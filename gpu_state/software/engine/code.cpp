@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "gpu_state/software/engine/lower.h"
+#include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::engine {
 
@@ -165,6 +166,7 @@ Result<std::shared_ptr<const Kernel>> Code::Body::lower(const std::string& name,
 // Lowers the entry and all that it reaches. A kernel that calls through pointers reaches every function whose
 // address the module takes; what of those cannot be lowered is an error when it is called.
 Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, bool as_function) {
+  threads::DefaultArithmetic arithmetic;  // of literals
   const ptx::Function* entry = find(name);
   if (!entry || !entry->has_body || (!as_function && !entry->is_kernel))
     return Error{formatted("there is no {} {} in this module", as_function ? "function" : "kernel", name)};

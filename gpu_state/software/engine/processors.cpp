@@ -9,10 +9,12 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/format.h"
 #include "gpu_state/software/engine/running.h"
+#include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::engine {
 
@@ -59,7 +61,7 @@ struct Processors::Body {
   std::deque<Job*> jobs;  // in the order in which they came
   size_t turn = 0;        // of jobs: who is asked first
   struct Processor {
-    std::thread thread;
+    std::optional<pthread_t> thread;  // to be joined
     bool is_there = false;
   };
   std::vector<Processor> processors;  // as many as cores
@@ -84,8 +86,8 @@ struct Processors::Body {
     ++job.resident;
     return block.release();
   }
-  void employ(uint64_t most);
-  void thread(uint32_t processor);
+  void employ();
+  void serve(std::unique_lock<std::mutex>& lock, uint32_t processor, const Job* until);
   bool go_on(std::unique_lock<std::mutex>& lock, Job* job, Block* block, bool fresh);
   bool take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back);
   bool others_only_wait() const;
@@ -141,13 +143,22 @@ bool Processors::Body::others_only_wait() const {
   return true;
 }
 
-// As many threads as can have work, at most, with the mutex held.
-void Processors::Body::employ(uint64_t most) {
+// As many threads as can have work, if the system gives them; with the mutex held.
+void Processors::Body::employ() {
+  uint64_t most = 0;
+  for (const Job* one : jobs) most += one->grid.blocks - one->done;
   for (uint32_t number = 0; number < processors.size() && there < most; ++number) {
     Processor& one = processors[number];
     if (one.is_there) continue;
-    if (one.thread.joinable()) one.thread.join();  // it had nothing to do, and has left
-    one.thread = std::thread([this, number] { thread(number); });
+    if (one.thread) pthread_join(*one.thread, nullptr);  // it had nothing to do, and has left
+    one.thread.reset();
+    auto work = [this, number] {
+      std::unique_lock lock(mutex);
+      serve(lock, number, nullptr);
+    };
+    pthread_t thread;
+    if (!threads::start(work, &thread)) return;
+    one.thread = thread;
     one.is_there = true;
     ++there;
   }
@@ -188,11 +199,13 @@ bool Processors::Body::go_on(std::unique_lock<std::mutex>& lock, Job* job, Block
   return end != SliceEnd::kDone;
 }
 
-void Processors::Body::thread(uint32_t processor) {
-  std::unique_lock lock(mutex);
+// A processor's thread: until there is nothing to do for a while. With `until`, another thread, for as long
+// as that job is there.
+void Processors::Body::serve(std::unique_lock<std::mutex>& lock, uint32_t processor, const Job* until) {
   Job* job = nullptr;
   bool stands_back = false;
   for (;;) {
+    if (until && std::find(jobs.begin(), jobs.end(), until) == jobs.end()) return;
     Block* block = nullptr;
     bool fresh = false;
     if (!take(&job, &block, &fresh, processor, stands_back)) {
@@ -200,7 +213,7 @@ void Processors::Body::thread(uint32_t processor) {
       ++waiting_threads;
       bool timed_out = work.wait_for(lock, settings::kIdle) == std::cv_status::timeout;
       --waiting_threads;
-      if (timed_out && jobs.empty()) {
+      if (timed_out && jobs.empty() && !until) {
         processors[processor].is_there = false;
         --there;
         return;
@@ -231,7 +244,7 @@ Processors::~Processors() {
   }
   body_->work.notify_all();
   for (Body::Processor& one : body_->processors)
-    if (one.thread.joinable()) one.thread.join();
+    if (one.thread) pthread_join(*one.thread, nullptr);
 }
 
 int Processors::resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
@@ -282,8 +295,9 @@ Outcome Processors::run(const Launch& launch) {
   // Its first slice is done here: that a thread wakes another and is woken takes longer than a short kernel.
   if (alone) body_->go_on(lock, &job, body_->begin(job, 0), true);
   if (!job.finished()) {
-    body_->employ(grid.blocks + body_->jobs.size() - 1);
+    body_->employ();
     body_->work.notify_all();
+    if (body_->there == 0) body_->serve(lock, 0, &job);  // the system gives no thread: this one does it all
     body_->ended.wait(lock, [&] {
       return job.finished() && std::find(body_->jobs.begin(), body_->jobs.end(), &job) == body_->jobs.end();
     });

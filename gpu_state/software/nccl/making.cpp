@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <optional>
 
 #include "base/format.h"
 #include "gpu_state/software/nccl/current.h"
+#include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::nccl {
 
@@ -115,7 +116,7 @@ void take_back(const Making& making) {
 }
 
 ncclResult_t make_all(std::vector<Making> makings) {
-  std::vector<std::thread> threads;
+  std::vector<pthread_t> started;
   std::vector<ncclResult_t> results(makings.size(), ncclSuccess);
   std::vector<std::string> reasons(makings.size());
   ncclResult_t worst = ncclSuccess;
@@ -127,24 +128,31 @@ ncclResult_t make_all(std::vector<Making> makings) {
       results[i] = complete(making);
       if (results[i]) reasons[i] = last_error();
     };
+    bool began = true;
     if (!making.waits()) {
-      worst = ncclInProgress;
       if (making.parent) making.parent->children_in_the_making++;
-      std::thread([making] {  // it holds all that it needs
+      began = threads::start([making] {  // it holds all that it needs
         ncclResult_t result = complete(making);
         if (!making.parent) return;
         int none = ncclSuccess;
         making.parent->error.compare_exchange_strong(none, result);
         making.parent->children_in_the_making--;
-      })
-          .detach();
+      });
+      if (began) worst = ncclInProgress;
+      if (!began && making.parent) making.parent->children_in_the_making--;
     } else if (makings.size() == 1) {
       work();
-    } else {
-      threads.emplace_back(work);
+    } else if (pthread_t thread; (began = threads::start(work, &thread))) {
+      started.push_back(thread);
+    }
+    if (!began) {  // the others, who may be waiting for this rank, are told that it gives up
+      if (making.made) making.made->aborted.store(true);
+      complete(making);
+      results[i] = failed(ncclSystemError, "the system gives no thread to make a communicator on");
+      reasons[i] = last_error();
     }
   }
-  for (std::thread& thread : threads) thread.join();
+  for (pthread_t thread : started) pthread_join(thread, nullptr);
   for (size_t i = 0; i < results.size(); i++) {
     if (!results[i]) continue;
     worst = failed(results[i], reasons[i]);

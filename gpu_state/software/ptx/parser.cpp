@@ -6,6 +6,7 @@
 #include "gpu_state/software/ptx/body.h"
 #include "gpu_state/software/ptx/constant.h"
 #include "gpu_state/software/ptx/declarations.h"
+#include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::ptx {
 
@@ -165,6 +166,7 @@ class Parser {
 }  // namespace
 
 Result<Module> parse(std::string_view text) {
+  threads::DefaultArithmetic arithmetic;  // of constants
   auto tokens = tokens_of(text);
   if (!tokens) return tokens.error();
   return Parser(std::move(*tokens)).run();

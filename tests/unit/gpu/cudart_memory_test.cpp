@@ -39,6 +39,14 @@ TEST_F(CudartMemory, NothingAskedForIsANullPointerButNotOfManagedMemory) {
   OK(cudaFreeHost(nullptr));
 }
 
+TEST_F(CudartMemory, AResetTakesWhatStreamsAllocated) {
+  for (int i = 0; i < 6; ++i) {  // a device has 4 GiB
+    void* memory = nullptr;
+    OK(cudaMallocAsync(&memory, size_t{1} << 30, nullptr));
+    OK(cudaDeviceReset());
+  }
+}
+
 TEST_F(CudartMemory, WhatIsNotAnAllocationIsNotFreed) {
   char* pointer;
   OK(cudaMalloc(reinterpret_cast<void**>(&pointer), 64));

@@ -1,9 +1,11 @@
 // links: gpu_cudart gpu_cuda
 // The runtime's streams, events, callbacks, pools, and both kinds of default stream.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -19,6 +21,8 @@ namespace {
 
 #define OK(call) ASSERT_EQ(call, cudaSuccess)
 
+const bool kSet = setenv("CROPDL_SOFTWARE_GPUS", "2", 1) == 0;
+
 // A function in a stream that ends when it is told to.
 struct Gate {
   std::atomic<bool> open{false};
@@ -26,6 +30,45 @@ struct Gate {
     while (!static_cast<Gate*>(gate)->open) std::this_thread::yield();
   }
 };
+
+// Until a stream that waits for nobody has done what it was given after all else: whoever is not held back
+// has had its time, too.
+void let_another_stream_work() {
+  void* memory;
+  cudaStream_t stream;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  OK(cudaMallocAsync(&memory, 1 << 20, stream));
+  for (int i = 0; i < 20; ++i) {
+    OK(cudaMemsetAsync(memory, i, 1 << 20, stream));
+    OK(cudaStreamSynchronize(stream));
+  }
+  OK(cudaFreeAsync(memory, stream));
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaStreamDestroy(stream));
+}
+
+TEST(CudartStreams, AResetIsNoOtherDevicesMatter) {
+  OK(cudaSetDevice(0));
+  cudaStream_t stream;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Gate gate;
+  OK(cudaLaunchHostFunc(stream, Gate::wait, &gate));
+  std::thread resetting([] {
+    OK(cudaSetDevice(0));
+    OK(cudaDeviceReset());
+  });
+  for (int active = 1; active;) {  // until it waits
+    unsigned flags = 0;
+    ASSERT_EQ(cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_SUCCESS);
+    std::this_thread::yield();
+  }
+  OK(cudaSetDevice(1));
+  ASSERT_NO_FATAL_FAILURE(let_another_stream_work());
+  gate.open = true;
+  resetting.join();
+  OK(cudaSetDevice(0));
+  OK(cudaDeviceSynchronize());
+}
 
 TEST(CudartStreams, AStreamThatIsBusyIsNotReadyWhichIsNoError) {
   cudaGetLastError();
@@ -62,7 +105,7 @@ TEST(CudartStreams, AnEventHoldsAnotherStreamBack) {
   OK(cudaEventRecord(event, first));
   OK(cudaStreamWaitEvent(second, event, 0));
   OK(cudaMemsetAsync(memory, 1, 1, second));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_NO_FATAL_FAILURE(let_another_stream_work());
   EXPECT_EQ(*memory, 0);
   gate.open = true;
   OK(cudaStreamSynchronize(second));
@@ -92,7 +135,7 @@ TEST(CudartStreams, TheLegacyStreamWaitsForBlockingStreamsAndTheCallersOwnDoesNo
   Gate second;
   OK(cudaLaunchHostFunc(blocking, Gate::wait, &second));
   OK(cudaMemsetAsync(memory, 1, 16, nullptr));
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_NO_FATAL_FAILURE(let_another_stream_work());
   EXPECT_EQ(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
   EXPECT_EQ(cudaStreamQuery_ptsz(nullptr), cudaSuccess);
   second.open = true;

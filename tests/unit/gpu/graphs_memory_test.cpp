@@ -190,6 +190,23 @@ TEST_F(MemoryOfGraphs, IsFreedForTheNextLaunchAfterTheLastOneOfAnyStream) {
   EXPECT_CU(cuGraphExecDestroy(exec));
 }
 
+TEST_F(MemoryOfGraphs, GoesWithTheContextThatLeftIt) {
+  CUcontext passing = nullptr;
+  ASSERT_CU(cuCtxCreate(&passing, nullptr, 0, device_));
+  CUstream other = stream();
+  CUdeviceptr address = 0;
+  CUgraph made = captured(&address);
+  CUgraphExec exec = instantiate(made);
+  EXPECT_CU(cuGraphLaunch(exec, other));
+  EXPECT_CU(cuStreamSynchronize(other));
+  EXPECT_CU(cuGraphExecDestroy(exec));
+  EXPECT_CU(cuGraphDestroy(made));
+  EXPECT_GT(held(), 0u);
+  EXPECT_CU(cuCtxDestroy(passing));
+  EXPECT_EQ(held(), 0u);
+  EXPECT_EQ(cuMemFree(address), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(MemoryOfGraphs, CanBeFreedWithoutAStream) {
   CUdeviceptr address;
   CUgraph graph = captured(&address);

@@ -158,6 +158,32 @@ TEST_F(Graphs, BranchesRunAtTheSameTime) {
   EXPECT_CU(cuGraphExecDestroy(exec));
 }
 
+TEST_F(Graphs, WhatALaunchOwnsGoesBeforeItIsDone) {
+  // Branches, whose helpers end after it.
+  CUstream other = stream();
+  CUevent fork = event(), join = event();
+  static std::atomic<int> released;
+  for (int i = 1; i <= 100; ++i) {
+    CUgraph made = nullptr;
+    CUgraphExec exec = nullptr;
+    ASSERT_CU(cuStreamBeginCapture(s_, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_CU(cuEventRecord(fork, s_));
+    EXPECT_CU(cuStreamWaitEvent(other, fork, 0));
+    EXPECT_CU(cropdl_software_gpu_enqueue(
+        s_, "", [](void*) { return CUDA_SUCCESS; }, [](void*) { ++released; }, nullptr));
+    EXPECT_CU(run(other, [] {}));
+    EXPECT_CU(cuEventRecord(join, other));
+    EXPECT_CU(cuStreamWaitEvent(s_, join, 0));
+    ASSERT_CU(cuStreamEndCapture(s_, &made));
+    ASSERT_CU(cuGraphInstantiate(&exec, made, 0));
+    EXPECT_CU(cuGraphDestroy(made));
+    EXPECT_CU(cuGraphLaunch(exec, s_));
+    EXPECT_CU(cuGraphExecDestroy(exec));
+    EXPECT_CU(cuStreamSynchronize(s_));
+    EXPECT_EQ(released, i);
+  }
+}
+
 TEST_F(Graphs, OneInstanceDoesNotOverlapItself) {
   static std::atomic<int> inside, most;
   inside = most = 0;

@@ -513,6 +513,22 @@ TEST_F(Calls, MapPhysicalMemory) {
   EXPECT_EQ(cuMemAddressFree(at, 4 * page), CUDA_SUCCESS);
 }
 
+TEST_F(Calls, GiveAddressesBackWithoutWaitingAndNotUnderWorkThatIsPending) {
+  CUdeviceptr at = 0, next = 0;
+  ASSERT_EQ(cuMemAddressReserve(&at, 4 * kMegabyte, 0, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAddressReserve(&next, 4 * kMegabyte, 0, 0, 0), CUDA_SUCCESS);
+  const auto is_there = [&] { return msync(reinterpret_cast<void*>(at), 4096, MS_ASYNC) == 0; };
+  {
+    Closed gate(stream);
+    EXPECT_EQ(cuMemAddressFree(at, 4 * kMegabyte), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemAddressFree(at, 4 * kMegabyte), CUDA_ERROR_INVALID_VALUE) << "it is nobody's";
+    EXPECT_TRUE(is_there());
+  }
+  EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAddressFree(next, 4 * kMegabyte), CUDA_SUCCESS);
+  EXPECT_FALSE(is_there());
+}
+
 TEST_F(Calls, CopyToArraysAndFromThem) {
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
   descriptor.Width = 10;

@@ -59,7 +59,7 @@ class Pools : public testing::Test {
     AllocateWork work;
     work.pool = pool;
     work.size = size;
-    EXPECT_EQ(allocate_pooled(pool, size, &work.address, &work.id), CUDA_SUCCESS);
+    EXPECT_EQ(allocate_pooled(pool, size, nullptr, &work.address, &work.id), CUDA_SUCCESS);
     return work;
   }
   static ReleaseWork free(const AllocateWork& allocated) {
@@ -155,11 +155,11 @@ TEST_F(Pools, UseAgainWhatWasFreedInOrder) {
 TEST_F(Pools, EndWithTheDevicesMemoryAndWithTheirOwnLimit) {
   CUdeviceptr address = 0;
   uint64_t id = 0;
-  EXPECT_EQ(allocate_pooled(pool, 0, &address, &id), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(allocate_pooled(pool, kDeviceSize + 1, &address, &id), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(allocate_pooled(pool, 0, nullptr, &address, &id), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(allocate_pooled(pool, kDeviceSize + 1, nullptr, &address, &id), CUDA_ERROR_OUT_OF_MEMORY);
   CUdeviceptr taken = 0;
   ASSERT_EQ(first().allocate(200 << 20, &taken), CUDA_SUCCESS);
-  EXPECT_EQ(allocate_pooled(pool, 60 << 20, &address, &id), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(allocate_pooled(pool, 60 << 20, nullptr, &address, &id), CUDA_ERROR_OUT_OF_MEMORY);
   AllocateWork fits = allocation(56 << 20);
   perform(fits, nullptr);
   perform(free(fits), nullptr);
@@ -170,7 +170,7 @@ TEST_F(Pools, EndWithTheDevicesMemoryAndWithTheirOwnLimit) {
   properties.maxSize = 10 << 20;
   CUmemoryPool small = nullptr;
   ASSERT_EQ(create_pool(properties, &small), CUDA_SUCCESS);
-  EXPECT_EQ(allocate_pooled(small, 11 << 20, &address, &id), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(allocate_pooled(small, 11 << 20, nullptr, &address, &id), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(destroy_pool(small), CUDA_SUCCESS);
 }
 
@@ -182,7 +182,7 @@ TEST_F(Pools, ThatAreDestroyedLiveOnForWhatTheyHaveGivenOut) {
   EXPECT_EQ(destroy_pool(pool), CUDA_ERROR_INVALID_HANDLE);
   uint64_t id = 0;
   CUdeviceptr address = 0;
-  EXPECT_EQ(allocate_pooled(pool, 10, &address, &id), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(allocate_pooled(pool, 10, nullptr, &address, &id), CUDA_ERROR_INVALID_HANDLE);
   perform(free(one), nullptr);
   EXPECT_FALSE(first().allows(one.address, 1, true));
   pools_after_waiting();

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -322,6 +323,43 @@ TEST_F(DeviceMemory, ThatIsLargeTakesFewMappings) {
   for (uint64_t at : {uint64_t{0}, uint64_t{31} << 20, uint64_t{33} << 20, (uint64_t{200} << 20) - 4})
     EXPECT_EQ(*reinterpret_cast<uint32_t*>(address + at), kPattern) << at;
   EXPECT_EQ(memory.release(address), CUDA_SUCCESS);
+}
+
+// A process has 65530: there may be many allocations that are not so large, too.
+TEST_F(DeviceMemory, OfMiddlingSizeTakesFewMappingsWhenThereIsMuch) {
+  constexpr size_t kSize = size_t{100} << 20;
+  for (int i = 0; i < 45; ++i) EXPECT_EQ(memory.release(allocate(kSize)), CUDA_SUCCESS);
+  auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  };
+  const auto before = mappings();
+  const CUdeviceptr address = allocate(kSize);
+  EXPECT_LT(mappings(), before + 10);
+  EXPECT_EQ(*reinterpret_cast<uint32_t*>(address + kSize - 4), kPattern);
+  EXPECT_EQ(memory.release(address), CUDA_SUCCESS);
+}
+
+// Kernels look while another thread registers and unregisters what lies on the same 2 MiB.
+TEST_F(DeviceMemory, OfTheHostIsAccessibleWhateverItsNeighboursDo) {
+  alignas(4096) static char bytes[3 * 4096];
+  const auto at = reinterpret_cast<uint64_t>(bytes);
+  ASSERT_EQ(register_host(bytes, 4096, 0, nullptr, 0), CUDA_SUCCESS);
+  std::atomic<bool> over{false};
+  std::atomic<uint64_t> denied{0}, looked{0};
+  std::thread looking([&] {
+    for (; !over; ++looked) denied += !memory.view().allows(at, 8, true);
+  });
+  while (looked == 0) std::this_thread::yield();
+  for (int i = 0; i < 5000; ++i) {
+    EXPECT_EQ(register_host(bytes + 8192, 4096, 0, nullptr, 0), CUDA_SUCCESS);
+    EXPECT_EQ(unregister_host(bytes + 8192), CUDA_SUCCESS);
+  }
+  over = true;
+  looking.join();
+  EXPECT_EQ(denied, 0u);
+  EXPECT_EQ(unregister_host(bytes), CUDA_SUCCESS);
+  EXPECT_FALSE(memory.allows(at, 1, false));
 }
 
 TEST_F(DeviceMemory, OfTheHostThatCannotBeAccessedIsNotRegistered) {

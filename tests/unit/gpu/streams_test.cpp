@@ -121,12 +121,18 @@ TEST(StreamsEnd, AProcessEndsWithItsLastThread) {
     CUgraphNode node;
     CUgraphExec exec;
     CUDA_HOST_NODE_PARAMS nothing{[](void*) {}, nullptr};
+    CUmodule module;
+    CUfunction blocks;
     if (begin(&context) || cuStreamCreate(&s, 0) || cuGraphCreate(&graph, 0)) _exit(1);
     for (int i = 0; i < 3; ++i)
       if (cuGraphAddHostNode(&node, graph, nullptr, 0, &nothing)) _exit(2);
     if (cuGraphInstantiate(&exec, graph, 0)) _exit(3);
+    const char* empty = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty() { ret; }";
+    if (cuModuleLoadData(&module, empty) || cuModuleGetFunction(&blocks, module, "empty")) _exit(5);
     std::thread([=] {
-      if (cuCtxSetCurrent(context) || cuGraphLaunch(exec, s) || cuStreamSynchronize(s)) _exit(4);
+      if (cuCtxSetCurrent(context) || cuGraphLaunch(exec, s) ||
+          cuLaunchKernel(blocks, 8, 1, 1, 1, 1, 1, 0, s, nullptr, nullptr) || cuStreamSynchronize(s))
+        _exit(4);
     }).detach();
   }).join();
   int status = 0;
