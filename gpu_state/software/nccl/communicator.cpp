@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/software/nccl/current.h"
+#include "gpu_state/software/threads/threads.h"
 
 ncclComm::~ncclComm() {
   if (segment) segment->leave(aborted.load() ? cropdl::nccl::kAborted : cropdl::nccl::kFinished);
@@ -133,11 +134,12 @@ ncclResult_t finalize(const Communicator& communicator) {
   int none = ncclSuccess;
   if (!communicator->error.compare_exchange_strong(none, ncclInProgress))
     return static_cast<ncclResult_t>(none);  // just now
-  std::thread([communicator] {
+  auto work = [communicator] {
     ncclResult_t result = flush(*communicator);
     int in_progress = ncclInProgress;  // or what went wrong meanwhile
     communicator->error.compare_exchange_strong(in_progress, result);
-  }).detach();
+  };
+  if (!threads::start(work)) work();  // the system gives none: the caller waits for it
   return ncclInProgress;
 }
 
