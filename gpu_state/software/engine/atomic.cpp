@@ -188,6 +188,9 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
     const bool host =
         area == Area::kGlobal ||
         (area == Area::kGeneric && (address >> kWindowShift == 0 || address >> kWindowShift == 4));
+    if (n > 1 && !host)
+      return warp.fault(l, CUDA_ERROR_ILLEGAL_ADDRESS, address,
+                        "a vector's atomics are of global memory, which is not at");
     if (l == static_cast<uint32_t>(std::countr_zero(active))) first = address;
     U given[kMostElements], c = 0;  // a result may be the register of a source
     for (uint32_t k = 0; k < n; ++k) given[k] = warp.lanes<U>(sources[k])[l];

@@ -212,8 +212,11 @@ std::optional<Ref> Lowering::source(const ptx::Operand& operand, uint32_t lane_b
       write(draft, 0, ref);
       return ref;
     }
-    if (auto address = symbol_address(symbol->name)) return constant(lane_bytes, *address + offset);
-    if (auto address = around_.function(symbol->name)) {
+    if (auto address = symbol_address(symbol->name)) {
+      if (lane_bytes == 4 && (*address + offset) >> 32) return std::nullopt;  // only part of it would fit
+      return constant(lane_bytes, *address + offset);
+    }
+    if (auto address = lane_bytes == 8 ? around_.function(symbol->name) : std::nullopt) {
       addressed_.push_back(symbol->name);
       return constant(lane_bytes, *address);
     }

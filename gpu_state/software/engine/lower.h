@@ -50,6 +50,7 @@ class Lowering {
   Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
   Status instruction(const ptx::Instruction& one);
   int least_target() const;  // of the current instruction; 0: any. lower_targets.cpp
+  int least_target_of(const ptx::Operand& operand) const;
   Status call(const ptx::Instruction& one);
 
   Error error(const std::string& why) const;
@@ -100,6 +101,14 @@ class Lowering {
   std::string_view base_;                // "ld" of ld.global.u32
   std::vector<std::string_view> words_;  // what follows
   bool has(std::string_view word) const;
+  // lower_words.cpp. Whether its words are those of one of the forms: "arrive.expect_tx ?shared|shared::cta
+  // b64" is the words that come first, then in any order, once, one of each alternatives, `?` if none may
+  // stand there.
+  bool takes(std::initializer_list<std::string_view> forms) const;
+  // Of ld, ldu, st, atom and red: whether the word changes nothing here (caches, and how far an order
+  // reaches, for the host's memory is ordered for all), and what is wrong with the words, if anything is.
+  static bool is_silent(std::string_view word);
+  std::string memory_words_wrong() const;
 };
 
 // Of a thread, on every device (CUDA C++ Programming Guide, "Technical Specifications per Compute

@@ -2,7 +2,6 @@
 // see: hints for caches and schedulers, and fences, which are the host's (PTX ISA, "cvta", "isspacep",
 // "mapa", "prefetch", "membar, fence").
 #include <atomic>
-#include <set>
 
 #include "base/format.h"
 #include "gpu_state/software/engine/lower.h"
@@ -99,6 +98,7 @@ Lowering::Done Lowering::addresses() {
     return Status{};
   }
   if (base_ == "mapa" || base_ == "getctarank") {
+    if (!takes({" ?shared::cluster u32|u64"})) return std::nullopt;
     uint32_t bytes = has("u64") ? 8 : 4;
     bool is_rank = base_ == "getctarank";
     auto to = count() ? destination(operand(0), is_rank ? 4 : bytes) : std::nullopt;
@@ -119,13 +119,17 @@ Lowering::Done Lowering::addresses() {
     return Status{};
   }
   if (base_ == "fence" || base_ == "membar") {
-    for (std::string_view word : words_)
-      if (word != "sc" && word != "acq_rel" && word != "acquire" && word != "release" && word != "cta" &&
-          word != "cluster" && word != "gpu" && word != "sys" && word != "gl" && word != "proxy" &&
-          word != "alias" && word != "async" && word != "async::generic" && word != "mbarrier_init" &&
-          !word.starts_with("sync_restrict::") && !word.starts_with("async.") && word != "async::global" &&
-          word != "async::shared::cta" && word != "shared::cta")
-        return std::nullopt;
+    const bool known =
+        base_ == "membar"
+            ? takes({" cta|gl|sys", "proxy.alias"})
+            : takes({" ?sc|acq_rel|acquire|release cta|cluster|gpu|sys", "mbarrier_init release cluster",
+                     "acquire sync_restrict::shared::cluster cluster",
+                     "release sync_restrict::shared::cta cluster", "proxy alias|async",
+                     "proxy.async global|shared::cta|shared::cluster",
+                     "proxy.async::generic acquire sync_restrict::shared::cluster cluster",
+                     "proxy.async::generic release sync_restrict::shared::cta cluster"});
+    if (!known) return std::nullopt;
+    if (count()) return bad_operands();
     emit(full_fence);
     return Status{};
   }
@@ -136,28 +140,36 @@ Lowering::Done Lowering::addresses() {
 // stream run one after the other.
 Lowering::Done Lowering::hint() {
   struct Form {
-    std::string_view base;
-    std::set<std::string_view> words;  // L2::… besides
-    size_t operands;                   // at most
-    bool has_address;                  // first
+    std::string_view base, words;  // as takes() has them
+    size_t least, most;            // operands
+    bool has_address;              // first
   };
   static const Form kForms[] = {
-      {"prefetch", {"global", "local", "param", "const", "L1", "L2"}, 1, true},
-      {"prefetchu", {"L1"}, 1, true},
-      {"applypriority", {"global"}, 2, true},
-      {"discard", {"global", "L2"}, 2, true},
-      {"pmevent", {"mask"}, 1, false},
-      {"griddepcontrol", {"launch_dependents", "wait"}, 0, false},
-      {"setmaxnreg", {"inc", "dec", "sync", "aligned", "u32"}, 1, false},
-      {"createpolicy", {"fractional", "range", "cvt", "global", "L2", "b64"}, 4, false}};
+      {"prefetch", " ?global|local L1|L2", 1, 1, true},
+      {"prefetch", "global L2::evict_last|L2::evict_normal", 1, 1, true},
+      {"prefetchu", " L1", 1, 1, true},
+      {"applypriority", " ?global L2::evict_normal", 2, 2, true},
+      {"discard", " ?global L2", 2, 2, true},
+      {"pmevent", " ?mask", 1, 1, false},
+      {"griddepcontrol", " launch_dependents|wait", 0, 0, false},
+      {"setmaxnreg", " inc|dec sync aligned u32", 1, 1, false},
+      {"createpolicy",
+       "fractional L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged "
+       "?L2::evict_first|L2::evict_unchanged b64",
+       1, 2, false},
+      {"createpolicy",
+       "range ?global L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged "
+       "?L2::evict_first|L2::evict_unchanged b64",
+       4, 4, false},
+      {"createpolicy", "cvt L2 b64", 2, 2, false}};
   for (const Form& form : kForms) {
-    if (form.base != base_) continue;
-    for (std::string_view word : words_)
-      if (!form.words.count(word) && !word.starts_with("L2::")) return std::nullopt;
-    if (count() > form.operands || (form.has_address && !count())) return bad_operands();
+    if (form.base != base_ || !takes({form.words})) continue;
+    if (base_ == "setmaxnreg" && !around_.module->target.ends_with("a"))
+      return error(formatted("it is of sm_90a alone, and the text is for {}", around_.module->target));
+    if (count() < form.least || count() > form.most) return bad_operands();
     if (base_ == "createpolicy") {
-      auto to = count() > 1 ? destination(operand(0), 8) : std::nullopt;
-      if (!to || !has("b64")) return bad_operands();
+      auto to = destination(operand(0), 8);
+      if (!to) return bad_operands();
       Draft& draft = emit(add_immediate<uint64_t>);
       write(draft, 0, *to);
       read(draft, 1, constant(8, 0));
@@ -165,6 +177,7 @@ Lowering::Done Lowering::hint() {
       Draft unused;
       Area area = Area::kGeneric;
       if (!address(unused, operand(0), &area)) return bad_operands();
+      if (form.most == 2 && literal(operand(1), 4, false) != uint64_t{128}) return bad_operands();
     }
     return Status{};
   }

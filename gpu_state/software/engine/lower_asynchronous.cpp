@@ -8,19 +8,18 @@ namespace cropdl::engine {
 
 Lowering::Done Lowering::asynchronous() {
   if (base_ == "cp") {
-    if (!has("async") || has("bulk") || has("reduce")) return std::nullopt;
-    if (has("commit_group") || has("wait_all")) {
+    if (takes({"async.commit_group", "async.wait_all"})) {
       if (count()) return bad_operands();
       emit(has("commit_group") ? copy_commit : copy_wait_all);
       return Status{};
     }
-    if (has("wait_group")) {
+    if (takes({"async.wait_group"})) {
       auto open = count() == 1 ? literal(operand(0), 4, false) : std::nullopt;
       if (!open) return bad_operands();
       emit(copy_wait).instruction.immediate = static_cast<int64_t>(*open);
       return Status{};
     }
-    if (has("mbarrier")) {
+    if (takes({"async.mbarrier.arrive ?noinc ?shared|shared::cta b64"})) {
       if (count() != 1) return bad_operands();
       Area area = has("shared") || has("shared::cta") ? Area::kShared : Area::kGeneric;
       Draft& draft = emit(has("noinc") ? phase_barrier<Phase::kArriveCopiesNoIncrement>
@@ -30,11 +29,8 @@ Lowering::Done Lowering::asynchronous() {
       draft.instruction.extra |= static_cast<uint32_t>(area) << kAreaShift;
       return Status{};
     }
-    for (std::string_view word : words_)
-      if (word != "async" && word != "ca" && word != "cg" && word != "shared" && word != "shared::cta" &&
-          word != "global" && !word.starts_with("L2::"))
-        return std::nullopt;
-    if (!has("global") || !(has("shared") || has("shared::cta")) || has("ca") == has("cg"))
+    if (!takes({"async ca|cg shared|shared::cta global ?L2::cache_hint ?L2::64B|L2::128B|L2::256B"}) ||
+        now_->opcode.find(".shared") > now_->opcode.find(".global"))
       return std::nullopt;
     size_t most = has("L2::cache_hint") ? 5 : 4;
     if (count() < 3 || count() > most) return bad_operands();
@@ -88,6 +84,7 @@ Lowering::Done Lowering::asynchronous() {
 
   std::string_view what = words_[0];
   if (what == "pending_count") {
+    if (!takes({"pending_count b64"})) return std::nullopt;
     auto to = count() == 2 ? destination(operand(0), 4) : std::nullopt;
     auto token = count() == 2 ? source(operand(1), 8) : std::nullopt;
     if (!to || !token) return bad_operands();
@@ -96,11 +93,31 @@ Lowering::Done Lowering::asynchronous() {
     read(draft, 1, *token);
     return Status{};
   }
-  for (std::string_view word : words_)
-    if (word != what && word != "shared" && word != "shared::cta" && word != "shared::cluster" &&
-        word != "b64" && word != "release" && word != "acquire" && word != "relaxed" && word != "cta" &&
-        word != "cluster" && word != "noComplete" && word != "parity" && word != "expect_tx")
-      return std::nullopt;
+  if (!takes({"init ?shared|shared::cta b64",
+              "inval ?shared|shared::cta b64",
+              "expect_tx ?shared|shared::cta|shared::cluster b64",
+              "expect_tx relaxed cta|cluster ?shared|shared::cta|shared::cluster b64",
+              "complete_tx ?shared|shared::cta|shared::cluster b64",
+              "complete_tx relaxed cta|cluster ?shared|shared::cta|shared::cluster b64",
+              "arrive ?shared|shared::cta|shared::cluster b64",
+              "arrive release|relaxed cta|cluster ?shared|shared::cta|shared::cluster b64",
+              "arrive.expect_tx ?shared|shared::cta|shared::cluster b64",
+              "arrive.expect_tx release|relaxed cta|cluster ?shared|shared::cta|shared::cluster b64",
+              "arrive.noComplete ?shared|shared::cta b64",
+              "arrive.noComplete release cta ?shared|shared::cta b64",
+              "arrive_drop ?shared|shared::cta|shared::cluster b64",
+              "arrive_drop release|relaxed cta|cluster ?shared|shared::cta|shared::cluster b64",
+              "arrive_drop.noComplete ?shared|shared::cta b64",
+              "arrive_drop.noComplete release cta ?shared|shared::cta b64",
+              "test_wait ?shared|shared::cta b64",
+              "test_wait acquire|relaxed cta|cluster ?shared|shared::cta b64",
+              "test_wait.parity ?shared|shared::cta b64",
+              "test_wait.parity acquire|relaxed cta|cluster ?shared|shared::cta b64",
+              "try_wait ?shared|shared::cta b64",
+              "try_wait acquire|relaxed cta|cluster ?shared|shared::cta b64",
+              "try_wait.parity ?shared|shared::cta b64",
+              "try_wait.parity acquire|relaxed cta|cluster ?shared|shared::cta b64"}))
+    return std::nullopt;
   Area area = has("shared") || has("shared::cta") || has("shared::cluster") ? Area::kShared : Area::kGeneric;
   Instruction::Execute execute = nullptr;
   bool returns = false, tests = false, wants_count = false, may_count = false, wide = false;
@@ -115,26 +132,28 @@ Lowering::Done Lowering::asynchronous() {
   } else if (what == "arrive") {
     execute = phase_barrier<Phase::kArrive>;
     returns = may_count = true;
-  } else if (what == "arrive_drop" && !has("expect_tx")) {
+  } else if (what == "arrive_drop") {
     execute = phase_barrier<Phase::kArriveDrop>;
     returns = may_count = true;
   } else if (what == "expect_tx" || what == "complete_tx") {
     execute = what == "expect_tx" ? phase_barrier<Phase::kExpect> : phase_barrier<Phase::kComplete>;
     wants_count = true;
-  } else if (what == "test_wait" || what == "try_wait") {
+  } else {
     execute = has("parity") ? phase_barrier<Phase::kTestParity> : phase_barrier<Phase::kTest>;
     tests = wants_count = true;
     wide = !has("parity");
-  } else {
-    return std::nullopt;
   }
-  // Forms without a destination exist for other blocks of a cluster; the address then comes first.
+  if (has("noComplete")) {
+    wants_count = true;
+    may_count = false;
+  }
   size_t at = 0;
   std::optional<Ref> to, value;
-  if (count() && (returns || tests) && !std::holds_alternative<ptx::Address>(operand(0).value)) {
-    if (!(to = destination(operand(at++), tests ? 0 : 8))) return bad_operands();
+  if (returns || tests) {
+    if (!count() || !(to = destination(operand(at++), tests ? 0 : 8))) return bad_operands();
+    const std::string* name = register_name(operand(0));
+    if (has("shared::cluster") && *name != "_") return error("it gives no state of another block's mbarrier");
   }
-  if (tests && !to) return bad_operands();
   size_t address_at = at++;
   if (address_at >= count()) return bad_operands();
   if (at < count()) {

@@ -64,6 +64,7 @@ Lowering::Done Lowering::control() {
 
 // Arguments and results are .param variables of the body, which the call copies.
 Status Lowering::call(const ptx::Instruction& one) {
+  if (!takes({" ?uni"})) return error("a call is .uni or nothing");
   if (!one.call) return bad_operands();
   DraftCall made;
   auto parameters = [&](const std::vector<std::string>& names, std::vector<uint32_t>* numbers,
@@ -127,26 +128,19 @@ Status Lowering::call(const ptx::Instruction& one) {
 Lowering::Done Lowering::warp() {
   const bool warp_barrier = (base_ == "bar" || base_ == "barrier") && has("warp");
   if ((base_ == "bar" || base_ == "barrier") && !warp_barrier) {
+    if (!takes({"sync", "arrive", "red popc u32", "red and|or pred", "cta.sync", "cta.arrive",
+                "cta.red popc u32", "cta.red and|or pred"}) &&
+        (base_ == "bar" || !takes({"sync aligned", "arrive aligned", "red popc u32 aligned",
+                                   "red and|or pred aligned", "cta.sync aligned", "cta.arrive aligned",
+                                   "cta.red popc u32 aligned", "cta.red and|or pred aligned"})))
+      return std::nullopt;
     BarrierUse use;
-    bool known = true, has_operation = false;
-    std::optional<Barrier> fold;
-    bool reduces = false, to_predicate = false;
-    for (std::string_view word : words_) {
-      if (word == "sync" || word == "arrive" || word == "red") {
-        has_operation = true;
-        reduces = word == "red";
-        if (word == "arrive") use.kind = Barrier::kArrive;
-      } else if (word == "popc" || word == "and" || word == "or") {
-        fold = word == "popc" ? Barrier::kPopc : word == "and" ? Barrier::kAnd : Barrier::kOr;
-      } else if (word == "pred" || word == "u32") {
-        to_predicate = word == "pred";
-      } else if (word != "cta" && word != "aligned") {
-        known = false;
-      }
-    }
-    if (!known || !has_operation || reduces != fold.has_value()) return std::nullopt;
-    if (reduces && to_predicate == (*fold == Barrier::kPopc)) return std::nullopt;
-    if (reduces) use.kind = *fold;
+    const bool reduces = has("red"), to_predicate = has("pred");
+    use.kind = has("arrive") ? Barrier::kArrive
+               : has("popc") ? Barrier::kPopc
+               : has("and")  ? Barrier::kAnd
+               : has("or")   ? Barrier::kOr
+                             : Barrier::kSync;
     size_t at = 0;
     std::optional<Ref> to, number, threads, predicate;
     uint32_t flags = 0;

@@ -69,20 +69,6 @@ Instruction::Execute parameter_execute(const NamedType& type, uint32_t wide) {
   }
 }
 
-// What may be among the words of a memory instruction and changes nothing here: caches, and how far an order
-// reaches, for the host's memory is ordered for all. `kind`: l(oad), s(tore), a(tom), r(ed).
-bool is_silent(std::string_view word, char kind) {
-  static const std::map<std::string_view, std::string_view> kWords = {
-      {"weak", "ls"},     {"relaxed", "lsar"}, {"acquire", "la"}, {"release", "sar"},  {"acq_rel", "a"},
-      {"volatile", "ls"}, {"mmio", "ls"},      {"cta", "lsar"},   {"cluster", "lsar"}, {"gpu", "lsar"},
-      {"sys", "lsar"},    {"nc", "l"},         {"ca", "l"},       {"cg", "ls"},        {"cs", "ls"},
-      {"lu", "l"},        {"cv", "l"},         {"wb", "s"},       {"wt", "s"},         {"unified", "l"},
-      {"noftz", "ar"}};
-  auto found = kWords.find(word);
-  if (found != kWords.end()) return found->second.find(kind) != std::string_view::npos;
-  return word.starts_with("L1::") || word.starts_with("L2::");
-}
-
 std::optional<Area> area_of(std::string_view word) {
   if (word == "global" || word == "const") return Area::kGlobal;
   if (word == "shared" || word == "shared::cta" || word == "shared::cluster") return Area::kShared;
@@ -137,9 +123,8 @@ Lowering::Done Lowering::memory() {
   const bool is_load = base_ == "ld" || base_ == "ldu", is_store = base_ == "st", returns = base_ == "atom",
              is_atomic = returns || base_ == "red";
   if (!is_load && !is_store && !is_atomic) return std::nullopt;
-  const char kind = is_load ? 'l' : is_store ? 's' : returns ? 'a' : 'r';
   Area area = Area::kGeneric;
-  uint32_t elements = 1, extra = 0, spaces = 0;
+  uint32_t elements = 1, extra = 0;
   std::optional<NamedType> type;
   std::optional<Atomic> what;
   bool policy = false;
@@ -151,14 +136,13 @@ Lowering::Done Lowering::memory() {
   for (std::string_view word : words_) {
     if (auto space = area_of(word)) {
       area = *space;
-      if (++spaces > 1) return error("it names two state spaces");
-    } else if (word == "v2" || word == "v4" || word == "v8") {
+    } else if (elements == 1 && (word == "v2" || word == "v4" || word == "v8")) {
       elements = static_cast<uint32_t>(word[1] - '0');
-    } else if (is_atomic && kAtomics.count(word)) {
+    } else if (is_atomic && !what && kAtomics.count(word)) {
       what = kAtomics.at(word);
-    } else if (auto named = named_type(word); named && !named->is_predicate) {
+    } else if (auto named = named_type(word); named && !named->is_predicate && !type) {
       type = named;
-    } else if (!is_silent(word, kind)) {
+    } else if (!is_silent(word)) {
       return std::nullopt;
     }
     if (is_load &&
@@ -167,13 +151,19 @@ Lowering::Done Lowering::memory() {
     policy |= word == "L2::cache_hint";
   }
   if (!type || (is_atomic && !what)) return std::nullopt;
+  if (std::string why = memory_words_wrong(); !why.empty()) return error(why);
   if (elements * type->bytes > 16) return error("a vector of more than 16 bytes is of sm_100 and later");
-  if (is_atomic && elements > 1 && (type->number < Number::kFloat || type->bytes == 8)) return std::nullopt;
-  if (is_atomic && (has("const") || area == Area::kLocal || area == Area::kParameter))
-    return error("there are no atomics in that state space");
-  const bool is_shared_or_local = area == Area::kShared || area == Area::kLocal;
-  if (is_store && has("const")) return error("constant memory cannot be written");
-  if (has("nc") && is_shared_or_local) return std::nullopt;
+  if (is_atomic && elements > 1) {
+    if (type->number < Number::kFloat || type->bytes == 8) return std::nullopt;
+    if (area == Area::kShared) return error("a vector's atomics are of global memory only");
+  }
+  if (is_atomic) {
+    const bool small = type->number > Number::kFloat;
+    if (small != has("noftz"))
+      return error(small ? "a sum of that type is .noftz" : ".noftz is of f16 and bf16");
+    if (small && elements == 1 && what != Atomic::kAdd)
+      return error("of a single f16 or bf16 there is add only");
+  }
 
   // Where the operands are: destinations, address, sources, cache policy.
   const bool destination_first = is_load || returns;

@@ -23,7 +23,7 @@ const Words kBrains = {"bf16", "bf16x2"}, kPairs = {"s16x2", "u16x2"}, kBytes = 
 // By the instruction's first word; "": of whatever instruction.
 const std::multimap<std::string_view, Need>& needs() {
   static const std::multimap<std::string_view, Need> kNeeds = {
-      {"", {80, {}, {"L2::cache_hint"}}},
+      {"", {80, {}, {"L2::cache_hint", "L2::256B"}}},
       {"", {90, {}, {"cluster", "shared::cluster"}}},
       {"ldmatrix", {75, {}, {}}},
       {"movmatrix", {75, {}, {}}},
@@ -43,8 +43,7 @@ const std::multimap<std::string_view, Need>& needs() {
       {"getctarank", {90, {}, {}}},
       {"griddepcontrol", {90, {}, {}}},
       {"setmaxnreg", {90, {}, {}}},
-      {"fence",
-       {90, {}, {"async", "async::generic", "async::global", "async::shared::cta", "mbarrier_init"}}},
+      {"fence", {90, {}, {"async", "async::generic", "mbarrier_init"}}},
       {"atom", {90, {}, {"bf16", "bf16x2", "v2", "v4", "v8", "b128"}}},
       {"red", {90, {}, {"bf16", "bf16x2", "v2", "v4", "v8"}}},
       {"mma", {75, {}, {}}},
@@ -84,15 +83,20 @@ const std::multimap<std::string_view, Need>& needs() {
   return kNeeds;
 }
 
-int least_target_of(const ptx::Operand& operand) {
+}  // namespace
+
+int Lowering::least_target_of(const ptx::Operand& operand) const {
+  int least = 0;
+  if (const auto* vector = std::get_if<ptx::Vector>(&operand.value))
+    for (const ptx::Operand& one : vector->elements) least = std::max(least, least_target_of(one));
   const auto* name = std::get_if<ptx::Register>(&operand.value);
-  if (!name || !name->name.starts_with("%")) return 0;
+  if (const auto* address = std::get_if<ptx::Address>(&operand.value))
+    name = std::get_if<ptx::Register>(&address->base);
+  if (!name || !name->name.starts_with("%") || find_register(name->name)) return least;
   for (std::string_view clusters : {"%cluster", "%ncluster", "%is_explicit_cluster", "%aggr_smem_size"})
     if (name->name.starts_with(clusters)) return 90;
-  return name->name.starts_with("%reserved_smem") ? 80 : 0;
+  return name->name.starts_with("%reserved_smem") ? 80 : least;
 }
-
-}  // namespace
 
 int Lowering::least_target() const {
   auto there = [&](std::string_view word) { return has(word); };
@@ -108,7 +112,8 @@ int Lowering::least_target() const {
   }
   // bf16 and anything but f32.
   if (base_ == "cvt" && has("bf16") && !has("f32")) least = std::max(least, 90);
-  if (base_ == "mbarrier" && has("arrive") && count() > 2 && !has("noComplete")) least = std::max(least, 90);
+  if (base_ == "mbarrier" && (has("arrive") || has("arrive_drop")) && count() > 2 && !has("noComplete"))
+    least = std::max(least, 90);
   for (const ptx::Operand& operand : now_->operands) least = std::max(least, least_target_of(operand));
   return least;
 }
