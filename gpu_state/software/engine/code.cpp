@@ -28,6 +28,7 @@ struct Code::Body : std::enable_shared_from_this<Code::Body> {
     return found == functions.end() ? nullptr : found->second;
   }
   uint64_t function_address(const std::string& name);
+  void give_addresses();
   Result<std::shared_ptr<const Kernel>> lower(const std::string& name, bool as_function);
   Result<std::shared_ptr<const Kernel>> made(const std::string& name, bool as_function);
 };
@@ -152,12 +153,26 @@ uint64_t Code::Body::function_address(const std::string& name) {
   return found->second;
 }
 
+// To all functions whose address the text takes, wherever it does: what a kernel reaches through pointers is
+// then known before the first is lowered.
+void Code::Body::give_addresses() {
+  std::function<void(const ptx::Operand&)> look = [&](const ptx::Operand& operand) {
+    if (const auto* symbol = std::get_if<ptx::Symbol>(&operand.value)) function_address(symbol->name);
+    if (const auto* vector = std::get_if<ptx::Vector>(&operand.value))
+      for (const ptx::Operand& one : vector->elements) look(one);
+  };
+  for (const ptx::Function& function : module->functions)
+    for (const auto& item : function.body)
+      if (const auto* one = std::get_if<ptx::Instruction>(&item))
+        for (const ptx::Operand& operand : one->operands) look(operand);
+  for (const ptx::Variable& variable : module->variables)
+    for (const ptx::Initial& one : variable.initial)
+      if (const auto* symbol = std::get_if<ptx::Symbol>(&one.value)) function_address(symbol->name);
+}
+
 Result<std::shared_ptr<const Kernel>> Code::Body::lower(const std::string& name, bool as_function) {
   std::string key = (as_function ? "function " : "kernel ") + name;
-  // Lowered again if it calls through pointers and more functions than those that it knows have an address.
-  if (auto found = kernels.find(key); found != kernels.end())
-    if (!found->second->through_pointers || found->second->addressed == addresses.size())
-      return found->second;
+  if (auto found = kernels.find(key); found != kernels.end()) return found->second;
   auto result = made(name, as_function);
   if (result) kernels[key] = *result;
   return result;
@@ -183,7 +198,6 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
     std::vector<std::string> waiting{entry->name};
     std::map<std::string, std::vector<DraftCall>> calls;
     bool through_pointers = false;
-    std::set<std::string> addressed;
     std::set<std::string> optional;
     for (size_t i = 0; i < waiting.size(); ++i) {
       const ptx::Function* function = find(waiting[i]);
@@ -241,8 +255,6 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
     for (const auto& [taken, at] : addresses)
       if (auto found = kernel->routines.find(taken); found != kernel->routines.end())
         kernel->by_address[at] = found->second.get();
-    kernel->through_pointers = through_pointers;
-    kernel->addressed = addresses.size();
     uint64_t before = shared.dynamic();
     shared.settle();
     if (!shared.has_dynamic() || shared.dynamic() == before) break;
@@ -284,6 +296,7 @@ Code::Code(std::shared_ptr<const ptx::Module> module, AddressOf address) : body_
     const ptx::Function*& known = body_->functions[one.name];
     if (!known || one.has_body) known = &one;
   }
+  body_->give_addresses();
 }
 
 Code::~Code() {

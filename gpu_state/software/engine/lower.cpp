@@ -216,10 +216,8 @@ std::optional<Ref> Lowering::source(const ptx::Operand& operand, uint32_t lane_b
       if (lane_bytes == 4 && (*address + offset) >> 32) return std::nullopt;  // only part of it would fit
       return constant(lane_bytes, *address + offset);
     }
-    if (auto address = lane_bytes == 8 ? around_.function(symbol->name) : std::nullopt) {
-      addressed_.push_back(symbol->name);
+    if (auto address = lane_bytes == 8 ? around_.function(symbol->name) : std::nullopt)
       return constant(lane_bytes, *address);
-    }
     return std::nullopt;
   }
   if (auto bits = literal(operand, lane_bytes, is_float))

@@ -32,9 +32,6 @@ class Lowering {
   Status run();
   const std::vector<DraftCall>& calls() const { return draft_.calls; }
   bool calls_through_pointers() const { return through_pointers_; }
-  const std::vector<std::string>& addressed() const {
-    return addressed_;
-  }  // functions whose address is taken
 
  private:
   friend struct Opcode;
@@ -93,7 +90,6 @@ class Lowering {
   std::unordered_map<std::string, std::pair<uint32_t, uint64_t>>
       parameters_;                                                      // .param variables: register, size
   std::unordered_map<std::string, uint64_t> local_, entry_parameters_;  // offsets
-  std::vector<std::string> addressed_;
   std::optional<uint32_t> carry_;
   bool through_pointers_ = false;
   int target_ = 0;  // 75: .target sm_75

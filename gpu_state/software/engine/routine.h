@@ -145,9 +145,6 @@ class Kernel {
   bool is_explicit_cluster = false;
   bool recursive = false;  // or through pointers: local memory has the context's limit
   uint64_t shared_align = 16;
-  // It calls through pointers, and so many functions had an address when it was lowered.
-  bool through_pointers = false;
-  size_t addressed = 0;
 };
 
 // Function pointers of the process: functions.cpp.

@@ -306,6 +306,21 @@ TEST(Block, ABarrierOfAllThreadsIsTheSameWithTheirNumber) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], 3u);
 }
 
+TEST(Block, ABarrierThatCountsDoesSoInWarpsWhoseEndedLanesAreThere) {
+  // Of warp 1 half has ended, of warp 2 all: two warps come, three never do.
+  for (auto [barrier, error] :
+       {std::pair("bar.sync 1, 64;", CUDA_SUCCESS), std::pair("bar.sync 1, 96;", CUDA_ERROR_LAUNCH_FAILED)}) {
+    Rig rig;
+    auto* out = rig.array<uint32_t>(96);
+    Outcome outcome = run(
+        rig,
+        kernel(std::string("setp.ge.u32 %p1, %r1, 48; @%p1 exit; ") + barrier + " st.global.u32 [%rd3], 5;"),
+        1, 96, out);
+    EXPECT_EQ(outcome.error, error) << outcome.text;
+    for (int i = 0; i < 96; ++i) EXPECT_EQ(out[i], error || i >= 48 ? 0u : 5u) << i;
+  }
+}
+
 TEST(Block, MatricesAreWhereTheWholeWarpSaysAndAligned) {
   const std::string load =
       "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r5, %r6, %r7, %r8, %r9, %r10, %r11, %r12}, ";

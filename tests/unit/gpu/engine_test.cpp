@@ -137,6 +137,7 @@ struct Slices {
 };
 
 TEST(Engine, ABlockThatDoesSomethingIsNotTakenToWait) {
+  if (settings::settings().seed) GTEST_SKIP() << "with a seed turns end at random";
   const char* works[] = {
       "L: mad.lo.u32 %r1, %r1, 77, 5; and.b32 %r3, %r1, 0xff; atom.global.max.u32 %r4, [%rd1], %r3; bra L;",
       "L: add.u32 %r2, %r2, 4; and.b32 %r3, %r2, 252; cvt.u64.u32 %rd2, %r3; add.u64 %rd2, %rd2, %rd1; "
@@ -174,6 +175,7 @@ TEST(Engine, ABlockThatDoesSomethingIsNotTakenToWait) {
 }
 
 TEST(Engine, ABlockThatHasWaitedAndGoesOnIsNotTakenToWait) {
+  if (settings::settings().seed) GTEST_SKIP() << "with a seed turns end at random";
   Slices slices(
       "L: ld.volatile.global.u32 %r4, [%rd1]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L; "
       "M: add.u32 %r2, %r2, 1; bra M;");
@@ -199,6 +201,30 @@ TEST(Engine, TwoGridsWhoseBlocksWaitForEachOtherBothEnd) {
     one(0);
     other.join();
   }
+}
+
+TEST(Engine, ABlockThatIsAloneGoesOnBesideItsCaller) {
+  Rig rig(1);
+  // It takes more than one slice; then it waits for one that comes later, which waits for it too.
+  rig.load(R"(
+.visible .entry k(.param .u64 there) {
+  .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<2>; ld.param.u64 %rd1, [there]; mov.u32 %r1, 0;
+L: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 300000; @%p1 bra L; st.global.u32 [%rd1+4], %r1; ret;
+}
+.visible .entry meet(.param .u64 there) {
+  .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<2>; ld.param.u64 %rd1, [there]; red.global.add.u32 [%rd1], 1;
+L: ld.volatile.global.u32 %r1, [%rd1]; setp.lt.u32 %p1, %r1, 2; @%p1 bra L; ret;
+}
+.visible .entry fault() { trap; })");
+  auto* there = rig.array<uint32_t>(2);
+  EXPECT_EQ(rig.run("k", {1, 1, 1}, {1, 1, 1}, there).error, CUDA_SUCCESS);
+  EXPECT_EQ(there[1], 300000u);
+  auto meet = [&] { EXPECT_EQ(rig.run("meet", {1, 1, 1}, {1, 1, 1}, there).error, CUDA_SUCCESS); };
+  std::thread other(meet);
+  meet();
+  other.join();
+  EXPECT_EQ(rig.run("fault", {1, 1, 1}, {1, 1, 1}).error, CUDA_ERROR_LAUNCH_FAILED);  // at once
+  EXPECT_EQ(rig.run("k", {1, 1, 1}, {1, 1, 1}, there).error, CUDA_SUCCESS);
 }
 
 TEST(Engine, AMultiprocessorHoldsWhatItIsSaidToHold) {
@@ -257,12 +283,15 @@ TEST(Engine, AKernelKnowsFunctionsWhoseAddressWasTakenLater) {
   st.global.u32 [%rd2], %r1; ret;
 }
 .visible .entry set() { .reg .b64 %rd<2>; mov.u64 %rd1, f; st.global.u64 [pointer], %rd1; ret; })");
-  ASSERT_TRUE(rig.code->kernel("use"));  // which knows of no function with an address
+  auto use = rig.code->kernel("use");
+  ASSERT_TRUE(use);
   ASSERT_EQ(rig.run("set", {1, 1, 1}, {1, 1, 1}).error, CUDA_SUCCESS);
   auto* out = rig.array<uint32_t>(1);
   Outcome outcome = rig.run("use", {1, 1, 1}, {1, 1, 1}, out);
   ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
   EXPECT_EQ(*out, 9u);
+  EXPECT_EQ(*rig.code->kernel("use"), *use);  // what the program was told of it holds
+  EXPECT_EQ(facts(**use).static_shared, 4u);
 }
 
 }  // namespace

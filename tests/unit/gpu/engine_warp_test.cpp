@@ -261,6 +261,24 @@ TEST(Warp, ExitedLanesAreNotWaitedFor) {
   EXPECT_EQ(out[20], 0u);
 }
 
+TEST(Warp, LanesMayEndInAFunctionThatWasCalled) {
+  Rig rig;
+  // Odd lanes end two calls deep; those that come back are all that there are.
+  rig.load(
+      kernel(R"(
+    { .param .b32 p; st.param.b32 [p], %r1; call outer, (p); }
+    bar.warp.sync -1; activemask.b32 %r5; bar.sync 0; st.global.u32 [%rd3], %r5;
+  )",
+             ".func inner(.param .b32 lane) { .reg .b32 %r<3>; .reg .pred %p<2>; ld.param.u32 %r1, [lane]; "
+             "and.b32 %r2, %r1, 1; setp.ne.u32 %p1, %r2, 0; @%p1 exit; ret; } "
+             ".func outer(.param .b32 lane) { .reg .b32 %r<3>; ld.param.u32 %r1, [lane]; "
+             "{ .param .b32 p; st.param.b32 [p], %r1; call inner, (p); } ret; } "));
+  auto* out = rig.array<uint32_t>(64);
+  Outcome outcome = rig.run("k", {1, 1, 1}, {64, 1, 1}, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], i & 1 ? 0 : 0x55555555u) << i;
+}
+
 TEST(Warp, WhatAWholeWarpDoesTakesAWholeWarp) {
   const char* each[] = {
       "movmatrix.sync.aligned.m8n8.trans.b16 %r5, %r1;",

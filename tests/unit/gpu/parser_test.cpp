@@ -321,7 +321,6 @@ TEST(Parser, ErrorsNameTheLineAndWhatWasExpected) {
   EXPECT_FALSE(parse("int main() {}"));
 }
 
-// A damaged text is an error, never a crash, and takes no memory that it does not have.
 TEST(Parser, WhatIsDefinedTwiceIsRefused) {
   EXPECT_NE(error_of(".func f() { ret; }\n.func f() { ret; }\n").find("f is defined twice"),
             std::string::npos);
@@ -349,6 +348,7 @@ TEST(Parser, DirectivesOfFunctionsAreKnownOrRefused) {
   EXPECT_NE(error_of(".entry k() .notthere 2 { ret; }\n").find(".notthere"), std::string::npos);
 }
 
+// A damaged text is an error, never a crash, and takes no memory that it does not have.
 TEST(Parser, EveryTextIsReadOrRefused) {
   std::string text = kHead + R"(
 .visible .global .align 4 .u32 grid[2][3] = {{1, 2}, {4, 5, 0xFF(generic(grid)+4)}};

@@ -1,5 +1,5 @@
-// Which of the compiled copies of the hot files runs: the best that this processor has; in a build with a
-// sanitizer the one that is compiled with it.
+// Which of the compiled copies of the hot files runs: the best that this processor has; in a build with
+// AddressSanitizer the one that is compiled with it (none is with ThreadSanitizer).
 #pragma once
 
 namespace cropdl::engine {
