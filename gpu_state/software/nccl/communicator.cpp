@@ -1,7 +1,6 @@
 #include "gpu_state/software/nccl/communicator.h"
 
 #include <chrono>
-#include <thread>
 
 #include "base/format.h"
 #include "base/say.h"
