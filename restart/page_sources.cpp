@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -11,7 +12,23 @@
 namespace cropdl::restart {
 
 Status LivePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
-  for (const Extent& run : runs) bytes->push_back({reinterpret_cast<void*>(run.begin), run.end - run.begin});
+  const auto changes = [&](const Extent& run) {
+    return std::any_of(changing_.begin(), changing_.end(),
+                       [&](uint64_t at) { return at >= run.begin && at < run.end; });
+  };
+  uint64_t room = 0, used = 0;
+  for (const Extent& run : runs)
+    if (changes(run)) room += run.end - run.begin;
+  if (copy_.size() < room) copy_.resize(room);
+  for (const Extent& run : runs) {
+    const uint64_t size = run.end - run.begin;
+    auto* at = reinterpret_cast<char*>(run.begin);
+    if (changes(run)) {
+      at = static_cast<char*>(std::memcpy(copy_.data() + used, at, size));
+      used += size;
+    }
+    bytes->push_back({at, size});
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -10,10 +11,16 @@
 
 namespace cropdl::restart {
 
-// Memory at its own addresses in this process, without a copy: it must be readable and must not change.
+// Memory at its own addresses in this process, without a copy: it must be readable and must not change. But
+// for the bytes at `changing`: what is read together with one of them is copied before it is looked at.
 class LivePages final : public PageSource {
  public:
+  explicit LivePages(std::vector<uint64_t> changing = {}) : changing_(std::move(changing)) {}
   Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
+
+ private:
+  std::vector<uint64_t> changing_;
+  std::vector<char> copy_;
 };
 
 // The same, copied before it is looked at: it may become unreadable, or change, at any time (a file's pages).

@@ -46,7 +46,8 @@ class StoreReader {
 
   const std::string& directory() const { return directory_; }
 
-  // Newest first. Checks manifests and the images' existence and size, not their contents.
+  // Newest first. Checks manifests and the images' existence and size, not their contents. What its job
+  // removes meanwhile is left out.
   std::vector<Version> all_versions() const;
   std::vector<Version> versions() const;  // the complete ones
 
@@ -64,6 +65,9 @@ class StoreReader {
   explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
   std::string directory_;
 };
+
+// It was there when it was listed: its job may remove old ones at any time.
+bool is_gone(const Version& version);
 
 // Checks every byte of a version's images, and that they are those of the manifest. Minutes for large ones.
 Status verify_version(const Version& version);

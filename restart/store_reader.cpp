@@ -104,12 +104,21 @@ Result<StoreReader> StoreReader::open(const std::string& directory) {
                          kIdentityFile)};
 }
 
+bool is_gone(const Version& version) {
+  return ::access(version.directory.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
 std::vector<Version> StoreReader::all_versions() const {
+  constexpr int kMostLooks = 100;  // all that was listed may be gone by the time that it is read
   std::vector<Version> versions;
-  Result<std::vector<std::string>> names = directory_names(directory_);
-  if (!names) return versions;
-  for (const std::string& name : *names)
-    if (version_number(name) != 0) versions.push_back(read_version(directory_, name));
+  for (int looks = 0; looks < kMostLooks; ++looks) {
+    versions.clear();
+    Result<std::vector<std::string>> names = directory_names(directory_);
+    if (!names) return versions;
+    for (const std::string& name : *names)
+      if (version_number(name) != 0) versions.push_back(read_version(directory_, name));
+    if (std::erase_if(versions, [](const Version& v) { return !v.damage.empty() && is_gone(v); }) == 0) break;
+  }
   std::sort(versions.begin(), versions.end(), [](auto& a, auto& b) { return a.number > b.number; });
   return versions;
 }

@@ -131,22 +131,27 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
   return kFine;
 }
 
+constexpr unsigned kLauncherEndsAll = 3;  // seconds within which a launcher has ended all when one has ended
+
 // For what every rank finds out by itself: rank 0 says it, and the others stay until the launcher ends them,
 // because it ends rank 0, and its line, as soon as any other exits.
-[[noreturn]] void die_together(const Process& p, const std::string& line, uint32_t speaker = 0) {
-  constexpr unsigned kLongEnough = 3;  // seconds
-  if (p.launch.rank == speaker)
+[[noreturn]] void die_together(const Process& p, const std::string& line) {
+  if (p.launch.rank == 0)
     cropdl::say("cropdl-restart: " + line);
   else
-    sleep(kLongEnough);
+    sleep(kLauncherEndsAll);
   _exit(1);
 }
 
-// A rank has died, or did not come. Where all know that, the first one that is left says it.
+// A rank has died, or did not come. Rank 0 says so; that it is gone itself may be because it has just said
+// so, or its launcher says it: only where none ends the others the next one does.
 [[noreturn]] void die_of_loss(const Process& p, const std::string& why) {
   const std::string line = "the ranks of this restart did not find each other: " + why;
   if (why.starts_with("rank " + std::to_string(p.launch.rank) + ": ")) die(line);
-  die_together(p, line, why == coord::kHubIsGone ? 1 : 0);
+  if (why != coord::kHubIsGone) die_together(p, line);
+  sleep(kLauncherEndsAll);
+  if (p.launch.rank == 1) cropdl::say("cropdl-restart: " + line);
+  _exit(1);
 }
 
 // All ranks' verdicts; "" if all are fine, else the first other one.

@@ -277,6 +277,38 @@ TEST_F(ImageContent, APageThatTurnsToZeroChangesItsOwnChunkOnly) {
     EXPECT_EQ(after.stored.at(block) == chunk, block != page / kImageChunk) << block;
 }
 
+// Looks twice at what it is given, as a writer does, while a byte changes.
+class LooksTwice final : public ChunkSink {
+ public:
+  explicit LooksTwice(char* changes) : changes_(changes) {}
+  Status begin_region(const Region&) override { return {}; }
+  Status put(const Chunk& chunk) override {
+    const uint64_t first = checksum(chunk.bytes);
+    *changes_ ^= 1;
+    equal = equal && checksum(chunk.bytes) == first;
+    return {};
+  }
+  Result<ImageTotals> finish(const std::string&) override { return ImageTotals{}; }
+  bool equal = true;
+
+ private:
+  char* changes_;
+};
+
+TEST_F(ImageContent, WhatIsKnownToChangeIsCopiedBeforeItIsLookedAt) {
+  constexpr uint64_t kBytes = 3 * kImageChunk;
+  Memory memory(kTestAddress, kBytes);
+  fill(memory.data(), kBytes, 3);
+  const Region region{memory.begin(), memory.end(), PROT_READ, "x", {{memory.begin(), memory.end()}}};
+  char* changes = memory.data() + kImageChunk + 5000;
+  LivePages unaware, aware({reinterpret_cast<uint64_t>(changes)});
+  LooksTwice seen(changes), not_seen(changes);
+  ASSERT_TRUE(cut_region(region, unaware, nullptr, seen));
+  EXPECT_FALSE(seen.equal);
+  ASSERT_TRUE(cut_region(region, aware, nullptr, not_seen));
+  EXPECT_TRUE(not_seen.equal);
+}
+
 class ImageReference : public StoreFixture {
  protected:
   // A file of 200.5 pages, mapped from its third page on; the program has changed some pages and zeroed one.

@@ -2,6 +2,9 @@
 // Versions appear whole or not at all, and what was published stays.
 #include "tests/unit/store_fixture.h"
 
+#include <atomic>
+#include <thread>
+
 namespace cropdl::restart {
 namespace {
 
@@ -202,6 +205,33 @@ TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
   }
   EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{6, 5, 2, 1}));
   EXPECT_EQ(temporaries(path("s")), 0u);
+}
+
+TEST_F(StorePublish, WhatIsRemovedWhileSomebodyLooksIsNotDamaged) {
+  StoreOptions options;
+  options.keep = 2;
+  Store store = open_store(path("s"), options);
+  ASSERT_TRUE(publish_version(store));
+  std::atomic<bool> over = false;
+  std::thread looks([&] {
+    const Result<StoreReader> reader = StoreReader::open(path("s"));
+    ASSERT_TRUE(reader) << reader.error().message;
+    while (!over) {
+      const std::vector<Version> versions = reader->all_versions();
+      EXPECT_FALSE(versions.empty());
+      for (auto v = versions.rbegin(); v != versions.rend(); ++v) {
+        EXPECT_TRUE(v->damage.empty() || is_gone(*v)) << v->damage;
+        const Status whole = verify_version(*v);
+        EXPECT_TRUE(whole || is_gone(*v)) << whole.error().message;
+      }
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(publish_version(store));
+    store.remove_old_versions(test_job().job);
+  }
+  over = true;
+  looks.join();
 }
 
 }  // namespace
