@@ -58,14 +58,10 @@ struct Processors::Body {
   Room all;
   std::mutex mutex;
   std::condition_variable work, ended;
-  std::deque<Job*> jobs;  // in the order in which they came
-  size_t turn = 0;        // of jobs: who is asked first
-  struct Processor {
-    std::optional<pthread_t> thread;  // to be joined
-    bool is_there = false;
-  };
-  std::vector<Processor> processors;  // as many as cores
-  uint64_t there = 0;                 // of them
+  std::deque<Job*> jobs;                             // in the order in which they came
+  size_t turn = 0;                                   // of jobs: who is asked first
+  std::vector<std::optional<pthread_t>> processors;  // as many as cores; the threads of those that are there
+  uint64_t there = 0;
   std::vector<std::unique_ptr<Block>> spare;
   uint32_t waiting_threads = 0;
   bool ending = false;
@@ -148,18 +144,14 @@ void Processors::Body::employ() {
   uint64_t most = 0;
   for (const Job* one : jobs) most += one->grid.blocks - one->done;
   for (uint32_t number = 0; number < processors.size() && there < most; ++number) {
-    Processor& one = processors[number];
-    if (one.is_there) continue;
-    if (one.thread) pthread_join(*one.thread, nullptr);  // it had nothing to do, and has left
-    one.thread.reset();
+    if (processors[number]) continue;
     auto work = [this, number] {
       std::unique_lock lock(mutex);
       serve(lock, number, nullptr);
     };
     pthread_t thread;
     if (!threads::start(work, &thread)) return;
-    one.thread = thread;
-    one.is_there = true;
+    processors[number] = thread;
     ++there;
   }
 }
@@ -213,8 +205,9 @@ void Processors::Body::serve(std::unique_lock<std::mutex>& lock, uint32_t proces
       ++waiting_threads;
       bool timed_out = work.wait_for(lock, settings::kIdle) == std::cv_status::timeout;
       --waiting_threads;
-      if (timed_out && jobs.empty() && !until) {
-        processors[processor].is_there = false;
+      if (timed_out && jobs.empty() && !until && !ending) {
+        pthread_detach(*processors[processor]);  // nobody waits for it: it touches nothing of this any more
+        processors[processor].reset();
         --there;
         return;
       }
@@ -243,8 +236,8 @@ Processors::~Processors() {
     body_->ending = true;
   }
   body_->work.notify_all();
-  for (Body::Processor& one : body_->processors)
-    if (one.thread) pthread_join(*one.thread, nullptr);
+  for (const auto& thread : body_->processors)
+    if (thread) pthread_join(*thread, nullptr);
 }
 
 int Processors::resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
