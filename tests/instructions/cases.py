@@ -896,8 +896,8 @@ def between(name, to, source, mode, ftz, sat=False, relu=False):
 # --- memory ------------------------------------------------------------------------------------------------------------------
 
 SCALARS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64", "f32", "f64")
-SHARED = "__shared__ uint64_t place[128 * 2]; uint64_t* slot = &place[threadIdx.x * 2]; slot[0] = in[i]; slot[1] = in[kInputs + i];"
-LOCAL = "uint64_t slot[2] = {in[i], in[kInputs + i]}; asm volatile(\"\" :: \"l\"(slot) : \"memory\");"
+SHARED = "__shared__ __align__(16) uint64_t place[128 * 2]; uint64_t* slot = &place[threadIdx.x * 2]; slot[0] = in[i]; slot[1] = in[kInputs + i];"
+LOCAL = "alignas(16) uint64_t slot[2] = {in[i], in[kInputs + i]}; asm volatile(\"\" :: \"l\"(slot) : \"memory\");"
 GLOBAL = "const uint64_t* slot = in + i;"
 SPACES = {
     "": (GLOBAL, "l", "slot"),
@@ -905,6 +905,13 @@ SPACES = {
     ".shared": (SHARED, "r", "static_cast<uint32_t>(__cvta_generic_to_shared(slot))"),
     ".local": (LOCAL, "l", "__cvta_generic_to_local(slot)"),
 }
+
+# A slot of sixteen bytes of a thread's own, with the first two operands.
+WIDE = "uint64_t* slot = out + (kInputs + i) * 2; slot[0] = in[i]; slot[1] = in[kInputs + i];"
+WIDE_SPACES = {space: (WIDE if before is GLOBAL else before, constraint, expression) for space, (before, constraint, expression) in SPACES.items()}
+PARTS = "{{t0, t1, t2, t3}}"  # of sixteen bytes, after DECLARED
+DECLARED = ".reg .b32 t0, t1, t2, t3; .reg .b128 t;"
+TAKEN_APART = "mov.b64 {{t0, t1}}, {%s}; mov.b64 {{t2, t3}}, {%s};"
 
 
 def widened(bits, kind, register):
@@ -941,6 +948,15 @@ def loads():
 
             yield Case(name, f"{{{{ {declared} {name} {{{{{', '.join(letters)}}}}}, [{{p}}]; }}}}", [register] * 2, ["b64", "b64"], elements,
                        before=before, besides=[("p", constraint, expression)])  # fmt: skip
+        before, constraint, expression = WIDE_SPACES[space]
+        arguments = dict(before=before, besides=[("p", constraint, expression)])
+        for kind in ("u32", "s32", "b32", "f32"):
+            name = f"ld{space}.v4.{kind}"
+            yield Case(name, f"{{{{ {DECLARED} {name} {PARTS}, [{{p}}]; mov.b64 {{d}}, {{{{t0, t1}}}}; mov.b64 {{e}}, {{{{t2, t3}}}}; }}}}", [64] * 2, ["b64"] * 2,
+                       lambda a, b: [a, b], **arguments)  # fmt: skip
+        yield Case(f"ld{space}.v2.u64", f"ld{space}.v2.u64 {{{{{{d}}, {{e}}}}}}, [{{p}}];", [64] * 2, ["b64"] * 2, lambda a, b: [a, b], **arguments)
+        yield Case(f"ld{space}.b128", f"{{{{ {DECLARED} ld{space}.b128 t, [{{p}}]; mov.b128 {{{{{{d}}, {{e}}}}}}, t; }}}}", [64] * 2, ["b64"] * 2,
+                   lambda a, b: [a, b], **arguments)  # fmt: skip
     for name in ("ld.global.nc.u32", "ld.global.ca.u32", "ld.global.cg.u32", "ld.global.cs.u32", "ld.global.cv.u32", "ld.global.lu.u32",
                  "ldu.global.u32", "ld.global.nc.L1::no_allocate.u32", "ld.global.L2::128B.u32"):  # fmt: skip
         yield Case(name, f"{name} {{d}}, [{{p}}];", [32], ["b64", "b64"], lambda a, b: [a & 0xFFFFFFFF], before=GLOBAL, besides=[("p", "l", "slot")])
@@ -982,6 +998,15 @@ def stores():
 
             yield Case(name, f"{name} [{{p}}], {{{{{', '.join(letters)}}}}};{back}", [64], ["b64", given, given], together,
                        before=before, besides=[("p", constraint, expression)], written=1 if back else 0)  # fmt: skip
+        before, constraint, expression = WIDE_SPACES[space]
+        arguments = dict(before=before, besides=[("p", constraint, expression)])
+        back = f"ld{space}.v2.u64 {{{{{{d}}, {{e}}}}}}, [{{p}}];"
+        for kind in ("u32", "f32"):
+            name = f"st{space}.v4.{kind}"
+            yield Case(name, f"{{{{ {DECLARED} {TAKEN_APART % ('c', 'q')} {name} [{{p}}], {PARTS}; {back} }}}}", [64] * 2, ["b64"] * 4,
+                       lambda a, b, c, d: [c, d], **arguments)  # fmt: skip
+        yield Case(f"st{space}.b128", f"{{{{ {DECLARED} mov.b128 t, {{{{{{c}}, {{q}}}}}}; st{space}.b128 [{{p}}], t; {back} }}}}", [64] * 2, ["b64"] * 4,
+                   lambda a, b, c, d: [c, d], **arguments)  # fmt: skip
 
 
 # --- atomics: one slot per thread, so that old and new value are known -------------------------------------------------------------
@@ -1066,6 +1091,62 @@ def atomics():
                     return [a & mask, judged_sum(a, parts, mask)]
 
                 yield Case(name, f"{name} {{d}}, [{{p}}], {{b}};{back}", [width, 64], ["b64", f"b{width}"], halves_added, **arguments)
+
+
+@family
+def wide_atomics():
+    """Of sixteen bytes, and vectors of up to them: what was there, and what is there then."""
+    arguments = dict(before=WIDE, besides=[("p", "l", "slot")])
+    back = "ld.v2.u64 {{{d}, {e}}}, [{p}];"
+    for space in ("", ".global", ".shared"):
+        before, constraint, expression = WIDE_SPACES[space]
+        here = dict(before=before, besides=[("p", constraint, expression)])
+        declared = f"{{{{ {DECLARED} .reg .b128 u, v; mov.b128 u, {{{{{{c}}, {{q}}}}}};"
+        there, old = f"ld{space}.v2.u64 {{{{{{d}}, {{e}}}}}}, [{{p}}]; }}}}", "mov.b128 {{{d}, {e}}}, t; }}"
+        for name, text, then in (
+            (f"atom{space}.exch.b128", f"{declared} atom{space}.exch.b128 t, [{{p}}], u;", True),
+            (f"atom{space}.cas.b128", f"{declared} ld{space}.b128 v, [{{p}}]; atom{space}.cas.b128 t, [{{p}}], v, u;", True),
+            (f"atom{space}.cas.b128 of another", f"{declared} atom{space}.cas.b128 t, [{{p}}], u, u;", False),
+        ):
+            yield Case(name, f"{text} {old}", [64] * 2, ["b64"] * 4, lambda a, b, c, d: [a, b], "old", **here)
+            yield Case(name, f"{text} {there}", [64] * 2, ["b64"] * 4, lambda a, b, c, d, then=then: [c, d] if then else [a, b], "new", **here)
+    for operation, kind, count in (("add", "f32", 4), ("add", "f16", 8), ("add", "bf16", 8), ("add", "f16x2", 4), ("add", "bf16x2", 4), ("min", "f16", 8),
+                                   ("max", "f16x2", 4), ("min", "bf16x2", 4), ("max", "bf16", 8)):  # fmt: skip
+        form = FORMATS[kind.removesuffix("x2")]
+        noftz = "" if kind == "f32" else ".noftz"
+        apart = ["t0", "t1", "t2", "t3"]
+        split = f"{{{{ {DECLARED} .reg .b16 h<8>; {TAKEN_APART % ('c', 'q')} "
+        if count == 8:
+            apart = [f"h{j}" for j in range(8)]
+            split += "".join(f"mov.b32 {{{{h{2 * j}, h{2 * j + 1}}}}}, t{j}; " for j in range(4))
+
+        def each(a, b, c, d, form=form, operation=operation):
+            width = form.width
+            return [judged(old, [(form, j, new >> j & (1 << width) - 1) for j in range(0, 64, width)], operation) for old, new in ((a, c), (b, d))]
+
+        name = f"red.global.v{count}.{kind}.{operation}{noftz}"
+        yield Case(name, f"{split} {name} [{{p}}], {{{{{', '.join(apart)}}}}}; {back} }}}}", [64] * 2, ["b64"] * 4, each, **arguments)
+        name = name.replace("red", "atom", 1)
+        together = "" if count == 4 else "".join(f"mov.b32 t{j}, {{{{h{2 * j}, h{2 * j + 1}}}}}; " for j in range(4))
+        yield Case(name, f"{split} {name} {{{{{', '.join(apart)}}}}}, [{{p}}], {{{{{', '.join(apart)}}}}}; {together} mov.b64 {{d}}, {{{{t0, t1}}}}; "
+                   f"mov.b64 {{e}}, {{{{t2, t3}}}}; }}}}", [64] * 2, ["b64"] * 4, lambda a, b, c, d: [a, b], **arguments)  # fmt: skip
+
+
+def judged(a, parts, operation):
+    """As judged_sum, of the smaller or larger too."""
+    if operation == "add":
+        return judged_sum(a, parts, (1 << 64) - 1)
+
+    def judge(got):
+        for form, place, b in parts:
+            one = (1 << form.width) - 1
+            wanted = pick(operation == "min")(exact.decode(a >> place & one, form), exact.decode(b, form))
+            value = got >> place & one
+            if exact.decode(value, form).kind != "nan" if wanted.kind == "nan" else value != exact.encode(wanted, form):
+                return False
+        return True
+
+    return judge
 
 
 def judged_sum(a, parts, mask):

@@ -3,18 +3,22 @@
 //
 //   corpus [--instructions] PROGRAM…        status 1, with a line for each kernel that cannot be lowered
 //
-// With --instructions it prints how often each instruction occurs instead.
+// With --instructions it prints how often each instruction occurs instead; with --rows it reads opcodes from
+// its standard input and prints those of the engine's table that are not among them.
 #include <elf.h>
 
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gpu_state/software/engine/instruction.h"
 #include "gpu_state/software/engine/launch.h"
 #include "gpu_state/software/ptx/fat_binary.h"
 #include "gpu_state/software/ptx/link.h"
@@ -110,10 +114,19 @@ void look_at(const std::string& program) {
   if (!texts) failed(program, "holds no PTX");
 }
 
+int print_other_rows() {
+  std::set<std::string> known;
+  for (std::string line; std::getline(std::cin, line);) known.insert(engine::canonical(line));
+  for (const engine::Row& row : engine::data_rows())
+    if (known.insert(engine::canonical(row.opcode)).second) std::cout << row.opcode << '\n';
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
+    if (!std::strcmp(argv[i], "--rows")) return print_other_rows();
     if (!std::strcmp(argv[i], "--instructions"))
       counts = true;
     else
