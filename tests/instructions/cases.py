@@ -268,6 +268,10 @@ def bits():
             return [result]
 
         yield Case("lop3.b32", f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {table};", [32], ["b32"] * 3, looked_up, f"0x{table:02x}")
+        for operation, function in (("or", lambda x, y: x | y), ("and", lambda x, y: x & y)):
+            yield Case(f"lop3.{operation}.b32", f"{{{{ .reg .pred p, q; setp.ne.u32 q, {{q}}, 0; lop3.{operation}.b32 {{d}}|p, {{a}}, {{b}}, {{c}}, {table}, q; "
+                       f"selp.u32 {{e}}, 1, 0, p; }}}}", [32, 32], ["b32"] * 3 + ["u32:1"],
+                       lambda a, b, c, q, f=looked_up, g=function: f(a, b, c) + [g(int(f(a, b, c)[0] != 0), q)], f"0x{table:02x}")  # fmt: skip
     yield simple("prmt.b32", 32, ["b32"] * 3, lambda a, b, c: permuted(a, b, [c >> 4 * i & 15 for i in range(4)]))
     modes = {
         "f4e": [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 6]],
@@ -347,6 +351,22 @@ def carries():
                        f"mad.lo.cc.{kind} {{d}}, {{a}}, {{b}}, {{c}}; madc.hi.{kind} {{e}}, {{a}}, {{b}}, 7;", [width] * 2, [kind] * 3,
                        lambda a, b, c, m=mask, w=width, k=kind: [a * b + c & m,
                            (as_value(a, k) * as_value(b, k) >> w) + 7 + ((a * b & m) + c >> w) & m])  # fmt: skip
+            yield Case(f"sub.cc.{kind} subc.cc.{kind} addc.{kind}",
+                       f"{{{{ .reg .b{width} t; sub.cc.{kind} t, {{a}}, {{b}}; subc.cc.{kind} {{d}}, {{c}}, {{a}}; addc.{kind} {{e}}, 0, 0; }}}}",
+                       [width] * 2, [f"u{width}"] * 3, lambda a, b, c, m=mask: [c - a - (a < b) & m, int(c >= a + (a < b))])  # fmt: skip
+            for part in ("lo", "hi"):
+
+                def product(a, b, c, carry, part=part, kind=kind, mask=mask, width=width):
+                    half = as_value(a, kind) * as_value(b, kind) >> (width if part == "hi" else 0) & mask
+                    return [half + c + carry & mask, half + c + carry >> width]
+
+                tail = f"{part}.cc.{kind} {{d}}, {{a}}, {{b}}, {{c}}; addc.{kind} {{e}}, 0, 0;"
+                yield Case(f"mad.{part}.cc.{kind} addc.{kind}", f"mad.{tail}", [width] * 2, [kind] * 3, lambda a, b, c, f=product: f(a, b, c, 0))
+                head = f"{{{{ .reg .b{width} t; add.cc.{kind} t, {{a}}, {{b}}; madc."
+                yield Case(f"add.cc.{kind} madc.{part}.cc.{kind}", f"{head}{tail} }}}}", [width] * 2, [kind] * 3,
+                           lambda a, b, c, f=product, w=width: f(a, b, c, a + b >> w))  # fmt: skip
+                yield Case(f"add.cc.{kind} madc.{part}.{kind}", f"{head}{part}.{kind} {{d}}, {{a}}, {{b}}, {{c}}; }}}}", [width], [kind] * 3,
+                           lambda a, b, c, f=product, w=width: f(a, b, c, a + b >> w)[:1])  # fmt: skip
 
 
 # --- comparing and choosing --------------------------------------------------------------------------------------------------
@@ -414,6 +434,8 @@ def comparing():
                    lambda a, b, c: [a if as_value(c, "s32") >= 0 else b])  # fmt: skip
         yield Case(f"slct.{kind}.f32", f"slct.{kind}.f32 {{d}}, {{a}}, {{b}}, {{c}};", [width], [f"b{width}", f"b{width}", "f32"],
                    lambda a, b, c: [a if holds("ge", c, 0, "f32") else b])  # fmt: skip
+        yield Case(f"slct.ftz.{kind}.f32", f"slct.ftz.{kind}.f32 {{d}}, {{a}}, {{b}}, {{c}};", [width], [f"b{width}", f"b{width}", "f32"],
+                   lambda a, b, c: [a if holds("ge", c, 0, "f32", True) else b])  # fmt: skip
     for kind in ("f32", "f64"):
         form = FORMATS[kind]
         tests = {
@@ -498,8 +520,7 @@ def floats():
                 yield floating(f"mul{t}", F32, 2, exact.multiply, mode, f, s)
                 if text:
                     yield floating(f"fma{t}", F32, 3, fused(mode), mode, f, s)
-                    if mode == "rn" or not sat:
-                        yield floating(f"mad{t}", F32, 3, fused(mode), mode, f, s)
+                    yield floating(f"mad{t}", F32, 3, fused(mode), mode, f, s)
             if text:
                 t, f = f"{text}{ftz}.f32", bool(ftz)
                 yield floating(f"div{t}", F32, 2, exact.divide, mode, f)
@@ -692,7 +713,8 @@ def halves():
             }
             for operation, (count, function) in operations.items():
                 if form is F16:
-                    forms = [("", False, False), (".rn", False, False), (".ftz", True, False), (".sat", False, True), (".rn.ftz.sat", True, True)]
+                    forms = [("", False, False), (".rn", False, False), (".ftz", True, False), (".sat", False, True), (".rn.ftz.sat", True, True),
+                             (".rn.ftz", True, False), (".rn.sat", False, True), (".ftz.sat", True, True)]  # fmt: skip
                 else:
                     forms = [("", False, False), (".rn", False, False)]
                 if operation == "fma":
@@ -700,13 +722,15 @@ def halves():
                 for text, ftz, sat in forms:
                     yield half_case(f"{operation}{text}.{form.name}{packed}", form, count, function, bool(packed), ftz, sat)
                 if operation == "fma":
-                    yield half_case(f"fma.rn.relu.{form.name}{packed}", form, 3, lambda a, b, c: relu(fused("rn")(a, b, c)), bool(packed), False, False)
+                    for ftz in ("", ".ftz") if form is F16 else ("",):
+                        yield half_case(f"fma.rn{ftz}.relu.{form.name}{packed}", form, 3, lambda a, b, c: relu(fused("rn")(a, b, c)), bool(packed), bool(ftz), False)
             for operation in ("min", "max"):
-                for nan in ("", ".NaN"):
-                    yield half_case(f"{operation}{nan}.{form.name}{packed}", form, 2, pick(operation == "min", bool(nan)), bool(packed), False, False)
+                for ftz, nan in itertools.product(("", ".ftz") if form is F16 else ("",), ("", ".NaN")):
+                    yield half_case(f"{operation}{ftz}{nan}.{form.name}{packed}", form, 2, pick(operation == "min", bool(nan)), bool(packed), bool(ftz), False)
             for operation in ("abs", "neg"):
                 keep = (lambda a: dataclasses.replace(a, sign=0)) if operation == "abs" else (lambda a: dataclasses.replace(a, sign=1 - a.sign))
-                yield half_case(f"{operation}.{form.name}{packed}", form, 1, keep, bool(packed), False, False, any_nan=True)
+                for ftz in ("", ".ftz") if form is F16 else ("",):
+                    yield half_case(f"{operation}{ftz}.{form.name}{packed}", form, 1, keep, bool(packed), bool(ftz), False, any_nan=True)
 
 
 def half_case(name, form, count, function, packed, ftz, sat, any_nan=False):
@@ -762,6 +786,14 @@ def pairs():
         yield simple(f"{operation}.relu.s32", 32, ["s32"] * 2, lambda a, b, f=function: max(f(a, b), 0))
         yield simple(f"{operation}.relu.s16x2", 32, ["b32"] * 2, lambda a, b, f=function:
                      sum(max(f(as_value(a >> p, "s16"), as_value(b >> p, "s16")), 0) << p for p in (0, 16)))  # fmt: skip
+    for width in (16, 8, 4, 2):
+        for sign in "us":
+
+            def packed(a, b, c=0, kind=f"{sign}{width}", width=width):
+                return c << 2 * width | bits_of(clamp(a, kind), width) << width | bits_of(clamp(b, kind), width)
+
+            more = ["b32"] if width < 16 else []
+            yield simple(f"cvt.pack.sat.{sign}{width}.s32{'.b32' if more else ''}", 32, ["s32", "s32"] + more, packed)
     for lanes, width in (("2", 16), ("4", 8)):
         for sign in "us":
             kind = f"{sign}{width}"
