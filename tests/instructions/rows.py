@@ -19,7 +19,6 @@ ELSEWHERE = {
     r"cvt\..*[us](8|16|32|64)\.b?f(16|32|64)": "ArithmeticFloat.ToIntegers",
     r"cvt\..*(b?f16|f32|f64|tf32|f16x2)\.b?f(16|32|64)": "ArithmeticFloat.AmongFormats",
     r"cvt\..*e[45]m[32]x2.*": "ArithmeticFloat.EightBits",
-    r"ex2\.approx\.ftz\.f16(x2)?": "ArithmeticFloat.ApproximateFunctionsAreNearlyExact",
 }
 
 

@@ -60,6 +60,7 @@ const std::multimap<std::string_view, Need>& needs() {
       {"cvt", {89, {}, {"e4m3x2", "e5m2x2"}}},
       {"cvt", {90, {"tf32", "rn"}, {}}},
       {"cvt", {90, {"tf32", "rz"}, {}}},
+      {"cvt", {100, {"tf32", "satfinite"}, {"rn", "rz"}}},
       {"fma", {80, {}, {"bf16", "bf16x2", "relu"}}},
       {"neg", {80, {}, kBrains}},
       {"abs", {80, {}, kBrains}},

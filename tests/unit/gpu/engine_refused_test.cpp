@@ -94,6 +94,7 @@ TEST(Engine, WhatCannotBeRightIsRefusedByName) {
       {"setmaxnreg.inc.sync.aligned.u32 64;", "sm_90a alone"},
       {"setmaxnreg.sync.aligned.u32 64;", kUnknown, "setmaxnreg.inc.sync.aligned.u32 64;", "sm_90a"},
       {"fence;", kUnknown, "fence.gpu;"},
+      {"ex2.approx.ftz.f16 %h1, %h2;", kUnknown, "ex2.approx.ftz.bf16 %h1, %h2;"},
       {"fence.sc;", kUnknown, "fence.sc.cta;"},
       {"fence.proxy.async::global;", kUnknown,
        "fence.proxy.async.global; fence.proxy.async.shared::cta; fence.proxy.async.shared::cluster;"},
@@ -198,6 +199,7 @@ TEST(Engine, WhatIsOfLaterTargetsIsRefused) {
       {89, "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;"},
       {90, "cvt.rn.tf32.f32 %r1, %f1;"},
       {90, "cvt.rz.tf32.f32 %r1, %f1;"},
+      {100, "cvt.rn.satfinite.tf32.f32 %r1, %f1;"},
       {90, "cvt.rn.bf16.u32 %h1, %r1;"},
       {80, "fma.rn.bf16 %h1, %h2, %h3, %h4;"},
       {80, "fma.rn.relu.f16 %h1, %h2, %h3, %h4;"},
@@ -225,7 +227,8 @@ TEST(Engine, WhatIsOfLaterTargetsIsRefused) {
       {80, "mov.u32 %r1, %reserved_smem_offset_begin;"},
       {70, ".reg .b32 %cluster_mine; mov.u32 %r1, %cluster_mine;"},  // which is the text's own
   };
-  const std::map<int, std::string> below = {{75, "70"}, {80, "75"}, {86, "80"}, {89, "86"}, {90, "89"}};
+  const std::map<int, std::string> below = {{75, "70"}, {80, "75"}, {86, "80"},
+                                            {89, "86"}, {90, "89"}, {100, "90"}};
   Rig rig;
   for (const auto& [target, body] : cases) {
     EXPECT_EQ(refusal(rig, body, "sm_" + std::to_string(target)), "") << body;

@@ -36,7 +36,6 @@ constexpr Entry kEntries[] = {
     long_row<sine<true, 1>>("cos.approx.ftz.f32"),
     row<tanh_f32>("tanh.approx.f32"),
     HALF((ex2_half<F16, false>), "ex2.approx", "f16"),
-    HALF((ex2_half<F16, true>), "ex2.approx.ftz", "f16"),
     HALF((ex2_half<BF16, true>), "ex2.approx.ftz", "bf16"),
     HALF((tanh_half<F16>), "tanh.approx", "f16"),
     HALF((tanh_half<BF16>), "tanh.approx", "bf16"),
