@@ -38,7 +38,11 @@ void write_pattern(std::byte* to, uint64_t size) {
 // Many times a device's memory, so that freed addresses rest for long and small holes are no matter.
 uint64_t addresses_each(const settings::Settings& all) {
   uint64_t each = (all.memory + kPage - 1) / kPage * kPage * 64;
+#ifdef __SANITIZE_THREAD__
+  const uint64_t most = uint64_t{256} << 30;  // it leaves a program less than 2 TiB
+#else
   const uint64_t most = uint64_t{16} << 40;  // of the 128 TiB that a process has
+#endif
   while (each * static_cast<uint64_t>(all.devices + 1) > most && each > 4 * all.memory) each /= 2;
   return each;
 }

@@ -259,13 +259,13 @@ Draft& Lowering::emit_control(Control control) {
   return draft;
 }
 
-void Lowering::write(Draft& draft, size_t at, const Ref& ref) {
+void Lowering::write(Draft& draft, size_t at, Ref ref) {
   if (draft.operands.size() <= at) draft.operands.resize(at + 1);
   draft.operands[at] = ref;
   if (ref.what == Ref::What::kRegister) draft.writes.push_back(ref.number);
 }
 
-void Lowering::read(Draft& draft, size_t at, const Ref& ref) {
+void Lowering::read(Draft& draft, size_t at, Ref ref) {
   if (draft.operands.size() <= at) draft.operands.resize(at + 1);
   draft.operands[at] = ref;
   if (ref.what == Ref::What::kRegister) draft.reads.push_back(ref.number);

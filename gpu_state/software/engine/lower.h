@@ -75,8 +75,8 @@ class Lowering {
   // Begins an instruction with the guard of the text. Operands are then set by number.
   Draft& emit(Instruction::Execute execute, uint32_t extra = 0);
   Draft& emit_control(Control control);
-  void write(Draft& draft, size_t at, const Ref& ref);
-  void read(Draft& draft, size_t at, const Ref& ref);
+  void write(Draft& draft, size_t at, Ref ref);
+  void read(Draft& draft, size_t at, Ref ref);  // which may be one of the draft's
   // The address operand [a]: base register, offset and flags. False: it is no address.
   bool address(Draft& draft, const ptx::Operand& operand, Area* area);
   Ref fetch_special(int which, uint32_t lane_bytes);
