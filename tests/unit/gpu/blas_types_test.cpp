@@ -294,8 +294,8 @@ TEST(BlasRefusesDeathTest, MemoryThatIsNotThere) {
 // As programs do that do not wait for the last thing they began.
 [[noreturn]] void end_while_multiplying() {
   constexpr int kSide = 1200;
-  auto* handle = new Handle;
-  auto* matrix = new Memory<float>(std::vector<float>(kSide * kSide));
+  static auto* handle = new Handle;  // never freed
+  static auto* matrix = new Memory<float>(std::vector<float>(kSide * kSide));
   float one = 1;
   std::atomic<bool> begins = false;
   if (cuLaunchHostFunc(
