@@ -29,8 +29,10 @@ struct curandGenerator_st {
   curandRngType_t type;
   bool on_host;
   std::shared_ptr<Drawing> drawing;
+  // Before the next results the sequence begins anew at the offset, or goes on at its place with the seed:
+  // only an offset makes NVIDIA's forget what was drawn.
   uint64_t seed = 0, offset = 0;
-  bool restart = true;  // with that seed and offset, before the next results
+  bool restart = true, reseed = false;
   CUstream stream = nullptr;
 };
 
@@ -87,14 +89,17 @@ void fill(T* to, size_t count, Draw draw, Make make) {
   }
 }
 
-// Runs draw(sequence) in the generator's stream, or at once on the host; before it, if the generator begins
-// anew, seeds the sequence. What it draws into is checked first.
+// Runs draw(sequence) in the generator's stream, or at once on the host; before it, if seed or offset were
+// set, sets the sequence. What it draws into is checked first.
 template <class F>
 curandStatus_t enqueue(curandGenerator_t generator, const char* name, void* to, size_t bytes, F draw) {
-  auto work = [drawing = generator->drawing, restart = generator->restart, seed = generator->seed,
-               offset = generator->offset, draw] {
+  auto work = [drawing = generator->drawing, restart = generator->restart, reseed = generator->reseed,
+               seed = generator->seed, offset = generator->offset, draw] {
     std::lock_guard lock(drawing->mutex);
-    if (restart || !drawing->begun) drawing->sequence->restart(seed, offset);
+    if (restart || !drawing->begun)
+      drawing->sequence->restart(seed, offset);
+    else if (reseed)
+      drawing->sequence->reseed(seed);
     drawing->begun = true;
     draw(*drawing->sequence);
   };
@@ -113,7 +118,7 @@ curandStatus_t enqueue(curandGenerator_t generator, const char* name, void* to, 
     if (result != CUDA_SUCCESS) return CURAND_STATUS_LAUNCH_FAILURE;
     kept.release();
   }
-  generator->restart = false;
+  generator->restart = generator->reseed = false;
   return CURAND_STATUS_SUCCESS;
 }
 
@@ -227,8 +232,8 @@ curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream)
 
 curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator, unsigned long long seed) {
   if (curandStatus_t status = check(generator)) return status;
+  if (seed != generator->seed) generator->reseed = true;
   generator->seed = seed;
-  generator->restart = true;
   return CURAND_STATUS_SUCCESS;
 }
 
@@ -257,7 +262,7 @@ curandStatus_t curandSetGeneratorOrdering(curandGenerator_t generator, curandOrd
 
 curandStatus_t curandGenerateSeeds(curandGenerator_t generator) {
   if (curandStatus_t status = check(generator)) return status;
-  if (!generator->restart) return CURAND_STATUS_SUCCESS;
+  if (!generator->restart && !generator->reseed) return CURAND_STATUS_SUCCESS;
   return enqueue(generator, "curandGenerateSeeds", nullptr, 0, [](Sequence&) {});
 }
 

@@ -61,6 +61,7 @@ void skip(State& state, uint64_t count) {
 }  // namespace
 
 void Xorwow::restart(uint64_t seed, uint64_t offset) {
+  turns_ = offset;
   uint32_t s0 = static_cast<uint32_t>(seed) ^ 0xaad26b49u,
            s1 = static_cast<uint32_t>(seed >> 32) ^ 0xf7dcefddu;
   uint32_t t0 = 1099087573u * s0, t1 = 2591861531u * s1;
@@ -77,7 +78,10 @@ void Xorwow::restart(uint64_t seed, uint64_t offset) {
     if (uint64_t ahead = rounds + (i < next_ ? 1 : 0)) skip(generators_[static_cast<size_t>(i)], ahead);
 }
 
+void Xorwow::reseed(uint64_t seed) { restart(seed, turns_); }
+
 State& Xorwow::turn() {
+  turns_++;
   State& state = generators_[static_cast<size_t>(next_)];
   next_ = (next_ + 1) % kGenerators;
   return state;
@@ -120,12 +124,20 @@ bool Xorwow::double_pairs(DoubleHalf* to, size_t count) {
 
 void Philox::restart(uint64_t seed, uint64_t offset) {
   seed_ = seed;
+  turns_ = offset;
   constexpr uint64_t kRound = uint64_t{4} * kGroups;
   uint64_t within = offset % kRound;
   group_ = static_cast<uint32_t>(within / 4);
   slot_ = static_cast<uint32_t>(within % 4);
   used_.assign(kGroups, offset / kRound);
   for (uint32_t group = 0; group < group_; group++) used_[group]++;
+}
+
+void Philox::reseed(uint64_t seed) {
+  if (turns_)
+    restart(seed, turns_);
+  else
+    seed_ = seed;
 }
 
 std::array<uint32_t, 4> Philox::block(uint64_t ahead) const {
@@ -146,6 +158,7 @@ std::array<uint32_t, 4> Philox::block(uint64_t ahead) const {
 void Philox::step(uint32_t blocks) {
   if (++slot_ < 4) return;
   slot_ = 0;
+  turns_++;
   used_[group_] += blocks;
   group_ = (group_ + 1) % kGroups;
 }

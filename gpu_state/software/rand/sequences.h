@@ -15,6 +15,10 @@ class Sequence {
  public:
   virtual ~Sequence() = default;
   virtual void restart(uint64_t seed, uint64_t offset) = 0;
+  // Goes on in the sequence of another seed, at the place that NVIDIA's host generators then take (seen):
+  // where an offset of as many as were drawn would be, counted by turns: of XORWOW's generators, of Philox's
+  // groups.
+  virtual void reseed(uint64_t seed) = 0;
   // `count` results. Of kinds that come in pairs both words of a pair are given for each, and which of the
   // two it is.
   virtual void words(uint32_t* to, size_t count) = 0;
@@ -36,6 +40,7 @@ class Xorwow : public Sequence {
  public:
   static constexpr int kGenerators = 4096;
   void restart(uint64_t seed, uint64_t offset) override;
+  void reseed(uint64_t seed) override;
   void words(uint32_t* to, size_t count) override;
   void doubles(std::array<uint32_t, 2>* to, size_t count) override;
   bool pairs(Half* to, size_t count) override;
@@ -50,6 +55,7 @@ class Xorwow : public Sequence {
   State& turn();
   std::vector<State> generators_;
   int next_ = 0;
+  uint64_t turns_ = 0;  // and the offset
 };
 
 // 65536 subsequences take turns with four results each.
@@ -57,6 +63,7 @@ class Philox : public Sequence {
  public:
   static constexpr uint32_t kGroups = 65536;
   void restart(uint64_t seed, uint64_t offset) override;
+  void reseed(uint64_t seed) override;
   void words(uint32_t* to, size_t count) override;
   void doubles(std::array<uint32_t, 2>* to, size_t count) override;
   bool pairs(Half* to, size_t count) override;
@@ -68,6 +75,7 @@ class Philox : public Sequence {
   uint64_t seed_ = 0;
   std::vector<uint64_t> used_;  // blocks, by each group
   uint32_t group_ = 0, slot_ = 0;
+  uint64_t turns_ = 0;  // and the offset
 };
 
 }  // namespace cropdl::rand
