@@ -29,7 +29,8 @@ int run(const Case (&cases)[N], int argc, char** argv) {
   if (!from || !to) return std::perror("files"), 2;
   uint64_t *in, *out;
   check(cudaMalloc(&in, 4 * kInputs * sizeof(uint64_t)), "cudaMalloc");
-  check(cudaMalloc(&out, 4 * kInputs * sizeof(uint64_t)), "cudaMalloc");  // behind two results: WIDE in cases.py
+  check(cudaMalloc(&out, 4 * kInputs * sizeof(uint64_t)),
+        "cudaMalloc");  // behind two results: WIDE in cases.py
   std::vector<uint64_t> buffer(4 * kInputs);
   for (const Case& one : cases) {
     size_t operands = one.operands * kInputs, results = one.results * kInputs;

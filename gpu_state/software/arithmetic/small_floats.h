@@ -47,8 +47,7 @@ struct SmallFloat {
                        ? value
                        : std::nearbyint(std::ldexp(value, -last));  // the rounding mode is to nearest even
     if (std::ldexp(units, last) > decode(kLargest))
-      return static_cast<Bits>(
-          sign | (kHasInfinity ? kTop : kNan));  // E4M3: NCCL's conversions do not saturate sums
+      return static_cast<Bits>(sign | (kHasInfinity ? kTop : kNan));
     // Units from 2^mantissa on carry into the exponent, which is just what is wanted.
     auto whole = static_cast<uint32_t>(units);
     uint32_t steps = static_cast<uint32_t>(last - (1 - kBias - kMantissa));

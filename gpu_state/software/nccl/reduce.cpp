@@ -36,6 +36,17 @@ struct Small {
   static Stored store(Value value) { return Format::encode(value); }
 };
 
+// Eight bits: NVIDIA's NCCL computes in half and converts back as cuda_fp8.h's constructors do, to the
+// largest finite number instead of beyond (reduce_kernel.h, SPECIALIZE_REDUCE).
+template <class Format>
+struct Narrow : Small<Format> {
+  static typename Format::Bits store(double value) {
+    value = Half::decode(Half::encode(value));
+    const double most = Format::decode(Format::kLargest);
+    return Format::encode(std::isnan(value) ? value : std::clamp(value, -most, most));
+  }
+};
+
 template <class V>
 V times(V a, V b) {
   if constexpr (std::is_integral_v<V>)
@@ -140,9 +151,9 @@ void with_type(ncclDataType_t type, Arguments... arguments) {
     case ncclBfloat16:
       return What<Small<Brain>>::run(arguments...);
     case ncclFloat8e4m3:
-      return What<Small<Float8E4M3>>::run(arguments...);
+      return What<Narrow<Float8E4M3>>::run(arguments...);
     case ncclFloat8e5m2:
-      return What<Small<Float8E5M2>>::run(arguments...);
+      return What<Narrow<Float8E5M2>>::run(arguments...);
     default:
       return;
   }

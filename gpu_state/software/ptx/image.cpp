@@ -69,15 +69,21 @@ Texts texts_of_wrapper(const Wrapper& wrapper, Capability capability) {
   if (wrapper.version != 2 || !wrapper.fat_binaries)
     return refused(Refusal::kNoImage,
                    formatted("fat binaries' wrappers of version {} are not known", wrapper.version));
-  // What nvlink made of the parts, in `data`, is machine code; the PTX is in the parts.
-  Texts all;
+  // What nvlink made of the parts, in `data`, is machine code; the PTX is in the parts. One that has none, as
+  // the toolkit's own for kernels that launch kernels, leaves its functions without a body for those that
+  // call them.
+  Texts all, none;
   for (size_t i = 0; wrapper.fat_binaries[i]; i++) {
     Texts one = texts_of_fat_binary_at(wrapper.fat_binaries[i], capability);
-    if (one.refused != Refusal::kNone) return one;
-    all.texts.push_back(std::move(one.texts[0]));
+    if (one.refused == Refusal::kNoPtx)
+      none = std::move(one);
+    else if (one.refused != Refusal::kNone)
+      return one;
+    else
+      all.texts.push_back(std::move(one.texts[0]));
   }
-  if (all.texts.empty()) return texts_of_fat_binary_at(wrapper.data, capability);
-  return all;
+  if (!all.texts.empty()) return all;
+  return none.refused != Refusal::kNone ? none : texts_of_fat_binary_at(wrapper.data, capability);
 }
 
 bool begins_as_text(std::span<const std::byte> image) {

@@ -19,7 +19,30 @@ __global__ void print_all() {
   for (int i = 0; i < 3; i++) printf("block %d thread %d line %d\n", blockIdx.x, threadIdx.x, i);
 }
 
+__global__ void print_many(int count) {
+  for (int i = 0; i < count; i++) printf("text %d of many\n", i);
+}
+
+// More than the buffer holds: the oldest texts are lost, each whole.
+void overflow() {
+  constexpr int kCount = 20000;
+  Ended ended = in_child([] {
+    CALL(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, 64 << 10));
+    print_many<<<1, 1>>>(kCount);
+    CALL(cudaDeviceSynchronize());
+  });
+  expect_child(ended, "printing too much");
+  std::istringstream lines(ended.output);
+  int number = -1, before = -1, count = 0, end = 0;
+  for (std::string line; std::getline(lines, line); before = number, count++) {
+    EXPECT(std::sscanf(line.c_str(), "text %d of man%n", &number, &end) == 1 && line.substr(end) == "y");
+    EXPECT(before < 0 || number == before + 1);
+  }
+  EXPECT(count > 10 && count < kCount && number == kCount - 1);
+}
+
 int main() {
+  overflow();
   Ended ended = in_child([] {
     print<<<1, 1>>>();
     CALL(cudaDeviceSynchronize());

@@ -373,6 +373,28 @@ TEST(NcclReductions, SmallFloatsRoundTripAndRoundToEven) {
   EXPECT_EQ(Float8E4M3::decode(0x7e), 448.0);
 }
 
+// As NVIDIA's expressions give them on a device: to half, then to the format, with its largest for what is
+// beyond.
+TEST(NcclReductions, EightBitsSaturate) {
+  auto of = [](auto format, ncclRedOp_t kind, ncclDataType_t type, double x, double y) {
+    using Format = decltype(format);
+    const uint8_t a = Format::encode(x), b = Format::encode(y);
+    const void* both[] = {&a, &b};
+    uint8_t to;
+    Reduction how;
+    how.kind = kind;
+    reduce(how, type, both, 2, &to, 1);
+    return Format::decode(to);
+  };
+  EXPECT_EQ(of(Float8E4M3(), ncclSum, ncclFloat8e4m3, 288, 288), 448);
+  EXPECT_EQ(of(Float8E4M3(), ncclSum, ncclFloat8e4m3, -288, -288), -448);
+  EXPECT_EQ(of(Float8E4M3(), ncclProd, ncclFloat8e4m3, 448, 448), 448);  // beyond half's range, too
+  EXPECT_EQ(of(Float8E4M3(), ncclSum, ncclFloat8e4m3, 1, 0.0625), 1);
+  EXPECT_EQ(of(Float8E5M2(), ncclProd, ncclFloat8e5m2, 32768, -32768), -57344);
+  EXPECT_EQ(of(Float8E5M2(), ncclSum, ncclFloat8e5m2, HUGE_VAL, 1), 57344);
+  EXPECT_TRUE(std::isnan(of(Float8E5M2(), ncclSum, ncclFloat8e5m2, NAN, 1)));
+}
+
 TEST(NcclReductions, AveragesAndUserDefinedOperations) {
   int32_t a[] = {7, -7}, b[] = {2, -2}, to[2];
   const void* both[] = {a, b};
