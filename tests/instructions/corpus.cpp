@@ -49,7 +49,9 @@ void lower_all(const std::string& program, ptx::Module parsed) {
     if (!function.is_kernel || !function.has_body) continue;
     kernels++;
     auto kernel = code.kernel(function.name);
-    if (!kernel) failed(program, kernel.error().message);
+    // Kernels that launch kernels call the toolkit's device runtime, which is machine code: documented.
+    if (!kernel && kernel.error().message.find("it calls __cudaCDP2") == std::string::npos)
+      failed(program, kernel.error().message);
   }
 }
 
