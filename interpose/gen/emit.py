@@ -257,7 +257,10 @@ def versions(model, symbols):
     prefix, found = model.library["weak_prefix"], {}
     for f in model.functions:
         for name in {f.name, prefix + f.name}:
-            if f.results and name in symbols:
+            if f.results and name in symbols or f.results and model.library["stub"] and name == f.name:
+                if name not in symbols:
+                    found.setdefault("", []).append(name)
+                    continue
                 if symbols[name].older:
                     raise TableError(f"{name} has also the versions {' '.join(symbols[name].older)}, which programs linked long ago "
                                      "ask for; it must be written by hand")
@@ -284,8 +287,10 @@ def coverage(model):
             notes.append("not checkpointable once called: " + f.sticky)
         elif f.way == "refused at a cut":
             notes.append(f"as long as the object lives that {f.makes} gets: it has no recipe")
-        for key, text in model.table.get("facts", {}).items():
-            if f.facts.get(key) and text:
-                notes.append(text.format(f.facts[key]))
+        if f.places.get(f.set):
+            notes.append(f.places[f.set])
+        for key, fact in model.facts.items():
+            if f.facts.get(key) and fact.get("note"):
+                notes.append(fact["note"].format(f.facts[key]))
         rows.append((f.name, f.way, f.upper, f.lower, "+".join(sorted(f.results)) or "none", "; ".join(notes)))
     return rows

@@ -47,6 +47,7 @@ def main():
     library = {**DEFAULTS, **tomllib.loads(files["annotations"].read_text())["library"]}
     if "family" in library:
         files["roles"] = options.roles or CORE / library["family"] / "roles.toml"
+        files["facts"] = CORE / library["family"] / "facts.toml"
     symbols = {name: dynamic_symbols(Path(file)) for name, (file,) in by_name(options.library).items()}
     headers = {name: Header(Path(file), flags, library["names"], symbols.get(name, {}), library["twins"])
                for name, (file, *flags) in by_name(options.header).items()}

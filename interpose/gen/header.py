@@ -47,7 +47,8 @@ class Header:
         wanted = re.compile(names)
         self.functions = {}
         for element in self.elements.values():
-            if element.tag == "Function" and wanted.match(element.get("name")):
+            # A static one is compiled into the program; what it calls comes here.
+            if element.tag == "Function" and wanted.match(element.get("name")) and element.get("static") != "1":
                 self.functions[element.get("name")] = self._prototype(element)
         for name, symbol in symbols.items():
             base = next((name[:-len(t)] for t in twins if name.endswith(t) and name[:-len(t)] in self.functions), None)

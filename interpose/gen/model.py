@@ -13,6 +13,12 @@ from roles import Roles, TableError
 
 # What a function does to an object, in a class of the table, and the attribute of Function that names the parameter.
 ROLES = {"create": "create", "free": "free", "set-state": "set"}
+# What `set-state` may say instead of a parameter: whose state it is, and what the coverage table notes.
+PLACES = {"library": "", "thread": "the calling thread's state",
+          "current": "the state of what is current in the calling thread (a device, a context)"}
+# What is known of a fact: a note for the coverage table, what it speaks of ("parameters", or another fact, one of whose values
+# it must be), whether it says what becomes of those parameters that are pointers, whether the call is never made again.
+FACT_KEYS = {"note", "of", "says_all", "once"}
 
 
 @dataclass
@@ -27,6 +33,7 @@ class Parameter:
     declaration: str = ""     # in that case
     written: bool = False     # one value that the function writes, and not an array or a buffer
     narrow: str = ""          # how a parameter becomes the narrow function's
+    pointer: bool = False     # passed by address
     hidden: tuple = ()        # handles and functions among the members of a structure
     types: dict = field(default_factory=dict)         # C type per implementation
     declarations: dict = field(default_factory=dict)  # C declaration per implementation
@@ -45,7 +52,7 @@ class Function:
     annotation: str = "none"
     create: str = ""          # the parameter that gets the new object, which a recipe re-makes
     free: str = ""            # the parameter whose object ends here, and its recipe with it
-    set: str = ""             # the parameter whose object's state changes, kept with its recipe; "library": not an object's
+    set: str = ""             # the parameter whose object's state changes, kept with its recipe; or one of PLACES
     sticky: str = ""          # why the process can not be saved once this was called
     refuse: str = ""          # why it is not called at all
     facts: dict = field(default_factory=dict)  # what the table says and only the library's templates understand
@@ -60,6 +67,8 @@ class Function:
     variadic: bool = False
     undeclared: bool = False  # exported under a name that no header declares
     makes: str = ""           # a parameter that gets a new object
+    finds: str = ""           # one that gets an object which was there: the same call finds it again
+    places = PLACES
 
     @property
     def way(self):
@@ -98,11 +107,11 @@ def read_list(path: Path):
 CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set-state", "sticky", "refuse"}
 # What a library's table may leave out of [library].
 DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
-            "table": "lower_table", "unused_entry": "unwritten"}
+            "table": "lower_table", "unused_entry": "unwritten", "stub": False}
 
 
 class Model:
-    """`files`: the library's annotations, roles, functions, predefined and frozen."""
+    """`files`: the library's annotations, roles, functions, predefined and frozen; its family's facts, if it has one."""
 
     def __init__(self, headers: dict, files: dict):
         self.headers = headers
@@ -112,6 +121,7 @@ class Model:
         self.roles = Roles(files["roles"])
         self.seam_types = self.table.get("seam_types", {})
         self.handles = self.table.get("handles", {})
+        self.facts = self._read_facts()
         self.order = read_list(files["functions"])
         self.predefined = self._read_predefined(files["predefined"])
         self._check_frozen(files["frozen"])
@@ -126,6 +136,7 @@ class Model:
         if "narrow" in self.table:
             for f in self.functions:
                 self._narrow(f, by_name, self.table["narrow"])
+        self._check_facts()
 
     # --- checked-in lists -------------------------------------------------------------------------------------
 
@@ -133,7 +144,7 @@ class Model:
         return [re.compile(text) for text in self.table.get(section, {}).get("match", [])]
 
     def _check_keys(self):
-        known = CLASS_KEYS | set(self.table.get("facts", {}))
+        known = CLASS_KEYS | set(self.facts)
         entries = [(c["match"], c) for c in self.table.get("class", [])] + list(self.table.get("function", {}).items())
         for name, entry in entries:
             if set(entry) - known:
@@ -207,7 +218,7 @@ class Model:
         f.why, f.text = entry.get("why", ""), entry.get("text", "")
         f.seam, f.wide = entry.get("seam"), entry.get("wide", False)
         f.sticky, f.refuse = entry.get("sticky", ""), entry.get("refuse", "")
-        f.facts = {key: entry.get(key, "") for key in self.table.get("facts", {})}
+        f.facts = {key: entry.get(key, "") for key in self.facts}
         f.optional_results = any(pattern.search(name) for pattern in self._optional)
         f.pending = any(pattern.search(name) for pattern in self._pending)
         if f.refuse:
@@ -231,6 +242,8 @@ class Model:
         names = [p.name for p in f.parameters]
         for key, attribute in ROLES.items():
             setattr(f, attribute, self._object_of(f, key, entry.get(key, "")))
+        f.finds = next((p.name for p in f.parameters if self.roles[p.role].finds), "")
+        self._name_parameters(f)
         if self.library["explicit"]:
             self._check_explicit(f)
         f.makes = next((p.name for p in f.parameters if self.roles[p.role].makes), "")
@@ -248,7 +261,7 @@ class Model:
     def _object_of(self, f, key, said):
         """The parameter that a role of ROLES speaks of; it gets the role `handle_KEY` if there is one. `create = true`: the one
         that gets an object by its role."""
-        if not said or said == "library" and key == "set-state":
+        if not said or said in PLACES and key == "set-state":
             return said or ""
         if said is True:
             said = next((p.name for p in f.parameters if self.roles[p.role].makes), "nothing")
@@ -276,11 +289,55 @@ class Model:
                     raise TableError(f"{where}: {p.name} points at {', '.join(p.hidden)}; it must be written by hand or refused")
                 if p.role == "handle_out":
                     raise TableError(f"{where}: {p.name} gets a handle; say whether the object is new (create) or known (a rule)")
+        if f.way in ("create", "set-state") or f.way == "forwarded" and f.finds:
+            self._check_arguments(f, where)
+
+    def _check_arguments(self, f, where):
+        """A call that is made again needs its arguments: a pointer is not one of them, but what it points at, or the address."""
+        said = {name for key, names in f.facts.items() if names and self.facts[key].get("says_all")
+                for name in str(names).split(", ")}
+        if any(f.facts[key] and self.facts[key].get("once") for key in f.facts):
+            return
+        for p in f.parameters:
+            if p.role == "value" and p.pointer and p.name not in said:
+                raise TableError(f"{where}:{p.name} is a pointer; say by a rule what the call is made again with "
+                                 "(text, value_in, values_in, address, result), or that it is kept")
+
+    # --- facts --------------------------------------------------------------------------------------------------
+
+    def _read_facts(self):
+        """The family's, and the library's own, which are a note only."""
+        path = self.files.get("facts")
+        facts = tomllib.loads(path.read_text()) if path and path.exists() else {}
+        for name, entry in facts.items():
+            if set(entry) - FACT_KEYS:
+                raise TableError(f"{path}: {name} says {' '.join(sorted(set(entry) - FACT_KEYS))}, which means nothing")
+        return {**facts, **{name: {**facts.get(name, {}), "note": note} for name, note in self.table.get("facts", {}).items()}}
+
+    def _name_parameters(self, f):
+        """Facts that speak of parameters: each of theirs is one ("a|b": whichever the function has), or "*", all that go in."""
+        names = [p.name for p in f.parameters]
+        for key, value in f.facts.items():
+            if not value or self.facts[key].get("of") != "parameters" or value == "*":
+                continue
+            found = [next((c for c in choice.strip().split("|") if c in names), None) for choice in value.split(",")]
+            if None in found:
+                raise TableError(f"{f.name}: {key} speaks of {value}, which is no parameter")
+            f.facts[key] = ", ".join(found)
+
+    def _check_facts(self):
+        for f in self.functions:
+            for key, value in f.facts.items():
+                other = self.facts[key].get("of", "parameters")
+                if not value or other == "parameters":
+                    continue
+                if value not in self.order and not any(g.facts.get(other) == value for g in self.functions):
+                    raise TableError(f"{f.name}: {key} speaks of {value}, which no function {other}")
 
     def _parameter(self, f, arguments, kinds):
         # Names, constness and types come from the header that declares most; positions are equal in all.
         a = next(reversed(list(arguments.values())))
-        p = Parameter(a.name, "value")
+        p = Parameter(a.name, "value", pointer=a.depth > 0)
         p.types = {i: x.type for i, x in arguments.items()}
         p.labels = {i: x.name for i, x in arguments.items()}
         p.declarations = {i: x.declaration for i, x in arguments.items()}
@@ -312,6 +369,7 @@ class Model:
             role, _, detail = rule["role"].partition(":")
             if not self.roles[role].misfit(a.depth):
                 p.role, p.detail, p.count = role, detail, rule.get("count", "")
+                p.kind, p.handle = rule.get("kind", p.kind), p.handle or ("kind" in rule and a.type or "")
         return p
 
     def _narrow(self, f, by_name, table):

@@ -10,7 +10,7 @@ class TableError(Exception):
 
 
 TEXTS = ("before", "argument", "success", "always")
-KEYS = {"by", "length", "makes", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending"}
+KEYS = {"by", "length", "makes", "finds", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending"}
 
 
 class Role:
@@ -21,6 +21,7 @@ class Role:
         self.by = entry.get("by", "")
         self.length = entry.get("length", False)
         self.makes = entry.get("makes", False)
+        self.finds = entry.get("finds", False)
         self.alias = entry.get("alias", False)
         self.refuse = entry.get("refuse", [])
         self.refuse_by_hand = entry.get("refuse_by_hand", [])

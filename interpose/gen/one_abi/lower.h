@@ -16,6 +16,9 @@ uint64_t real_word(uint64_t virtual_handle);
 uint64_t made_word(uint64_t real, uint32_t function);
 uint64_t known_word(uint64_t real, uint32_t function);
 void forget_word(uint64_t virtual_handle);
+// A text of the library's, which is elsewhere after a restart: a copy of it that stays, the same for the same
+// text.
+const char* kept_text(const char* text);
 // From now on this process can not be checkpointed; refusals name the function and `why`.
 void mark_unsaved(uint32_t function, const char* why);
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 
 #include "interpose/gen/one_abi/lower.h"
@@ -36,6 +37,10 @@ uint64_t known_word(uint64_t real, uint32_t function) {
 }
 void forget_word(uint64_t handle) { reals.erase(handle); }
 void mark_unsaved(uint32_t function, const char* why) { unsaved[function] = why; }
+const char* kept_text(const char* text) {
+  static std::set<std::string> texts;
+  return text ? texts.insert(text).first->c_str() : nullptr;
+}
 
 }  // namespace cropdl::one_abi
 

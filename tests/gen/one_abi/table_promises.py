@@ -39,7 +39,7 @@ class Tables(unittest.TestCase):
     def model(self, annotations=ANNOTATIONS, functions=FUNCTIONS, headers=HEADERS):
         """As generate.py makes it."""
         with tempfile.TemporaryDirectory() as folder:
-            files = {"roles": Path(COMMAND[1]).parent / "one_abi" / "roles.toml"}
+            files = {name: Path(COMMAND[1]).parent / "one_abi" / f"{name}.toml" for name in ("roles", "facts")}
             for name, text in {"annotations": annotations, "functions": functions, "predefined": "", "frozen": ""}.items():
                 files[name] = Path(folder) / name
                 files[name].write_text(text)
@@ -63,7 +63,8 @@ class Tables(unittest.TestCase):
         ways = {name: way for name, way, *_ in emit.coverage(self.model())[1:]}
         self.assertEqual(set(ways), set(FUNCTIONS.split()))
         self.assertEqual(ways, {**dict.fromkeys(ways, "forwarded"), "toyMake": "create", "toyMakeFrom": "create", "toyFree": "free",
-                                "toySet": "set-state", "toyReset": "set-state", "toyShare": "refused at a cut", "toyConfigure": "by hand",
+                                "toySet": "set-state", "toyReset": "set-state", "toyPut": "set-state", "toyTake": "set-state",
+                                "toyPutAll": "set-state", "toyLabel": "set-state", "toyWorkspace": "set-state", "toyShare": "refused at a cut", "toyConfigure": "by hand",
                                 "toyCall": "by hand", "toyShow": "refused at once"})
 
     def test_versions_are_the_real_librarys(self):
@@ -102,6 +103,30 @@ class Tables(unittest.TestCase):
 
     def test_by_hand_needs_a_reason(self):
         self.refused("toyCall", "reason", annotations=ANNOTATIONS.replace('why = "the function is the program\'s"\n', ""))
+
+    def test_what_is_said_of_recipes_is_in_the_coverage_table(self):
+        why = {name: why for name, *_, why in emit.coverage(self.model())[1:]}
+        self.assertEqual(why["toyPut"], "one value for each key; sets a value")
+        self.assertEqual(why["toyTake"], "one value for each key; takes back a value")
+        self.assertEqual(why["toyPutAll"], "not made again: the values are asked for")
+        self.assertEqual(why["toyWorkspace"], "the object keeps the pointer memory")
+
+    def test_a_pointer_of_a_call_that_is_made_again(self):
+        for rule in ("^toyPut:value$", "^toyLabel:label$"):
+            self.refused(rule.strip("^$"), "text, value_in", annotations=ANNOTATIONS.replace(rule, "^toyNothing:value$"))
+        self.refused("toyWorkspace:memory", annotations=ANNOTATIONS.replace('kept = "memory"\n', ""))
+        self.refused("toyPutAll:values", annotations=self.with_class("^toyPutAll$", 'set-state = "thing"\n').replace("^toyPutAll:values$", "^toyNothing:v$"))
+
+    def test_a_key_is_a_parameter(self):
+        self.refused("toyPut", "kee", annotations=ANNOTATIONS.replace('key = "key"', 'key = "kee"', 1))
+
+    def test_what_is_taken_back_is_set_by_a_function(self):
+        self.refused("toyTake", "a value", annotations=ANNOTATIONS.replace('sets = "a value"', 'sets = "another"'))
+        self.model(annotations=ANNOTATIONS.replace('undoes = "a value"', 'undoes = "toyPut"'))
+
+    def test_whose_state_it_is_may_be_a_threads(self):
+        text = self.with_class("^toyReset$", 'set-state = "thread"\n')
+        self.assertIn(("toyReset", "set-state", "the calling thread's state"), [(r[0], r[1], r[5]) for r in emit.coverage(self.model(text))])
 
 
 if __name__ == "__main__":

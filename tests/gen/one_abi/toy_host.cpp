@@ -51,6 +51,24 @@ int main(int argc, char** argv) {
   expect(TOY(toyMalloc)(&memory, 8) == TOY_OK && memory, "an out-parameter that is no handle");
   expect(TOY(toyName)(TOY_NO_THING) == std::string("no such thing"), "a text comes back");
 
+  // Pointers that a call reads through, and texts of the library's, which go elsewhere with it.
+  const int value = 5, values[] = {1, 2, 3};
+  expect(TOY(toyPut)(thing, 2, &value) == TOY_OK && TOY(toyGet)(thing, &n) == TOY_OK && n == 7,
+         "a value behind a pointer");
+  expect(TOY(toyPutAll)(thing, values, 3) == TOY_OK && TOY(toyUse)(thing, &n) == TOY_OK && n == 6,
+         "an array of values; a handle that is passed as an address");
+  expect(TOY(toyUse)(&value, &n) == TOY_NO_THING, "... and an address that is none");
+  const char *label = nullptr, *again = nullptr;
+  expect(TOY(toyLabel)(thing, "first") == TOY_OK && TOY(toyGetLabel)(thing, &label) == TOY_OK &&
+             label == std::string("first"),
+         "a text goes in and out");
+  expect(TOY(toyLabel)(thing, "other") == TOY_OK && label == std::string("first"),
+         "... and what came out stays");
+  expect(TOY(toyName)(TOY_OK) == TOY(toyName)(TOY_OK), "the same text is at the same place");
+  TOY(toyLabel)(thing, "first");
+  expect(TOY(toyGetLabel)(thing, &again) == TOY_OK && again == label,
+         "... also one that is written to a pointer");
+
   // What is refused.
   expect(rt::unsaved.empty(), "nothing keeps from a checkpoint yet");
   char name[16];

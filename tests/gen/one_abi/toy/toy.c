@@ -2,9 +2,11 @@
 #include "toy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct toy_thing {
   int n;
+  char label[16];
   struct toy_thing* parent;
 };
 static struct toy_thing* things[64];
@@ -23,6 +25,7 @@ static toyResult make(toy_t* thing, int n, struct toy_thing* parent) {
     if (things[i]) continue;
     things[i] = *thing = malloc(sizeof **thing);
     things[i]->n = n;
+    things[i]->label[0] = 0;
     things[i]->parent = parent;
     return TOY_OK;
   }
@@ -51,6 +54,27 @@ toyResult toyGet(const toy_t thing, int* n) {
   *n = thing->n;
   return TOY_OK;
 }
+toyResult toyPut(toy_t thing, int key, const int* value) { return toySet(thing, key + *value); }
+toyResult toyTake(toy_t thing, int key) { return toySet(thing, -key); }
+toyResult toyPutAll(toy_t thing, const int* values, int count) {
+  int sum = 0;
+  for (int i = 0; i < count; ++i) sum += values[i];
+  return toySet(thing, sum);
+}
+toyResult toyLabel(toy_t thing, const char* label) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  strncpy(thing->label, label, sizeof thing->label - 1);
+  return TOY_OK;
+}
+toyResult toyGetLabel(toy_t thing, const char** label) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  *label = thing->label;
+  return TOY_OK;
+}
+toyResult toyWorkspace(toy_t thing, void* memory, size_t bytes) {
+  return memory && bytes ? toySet(thing, 0) : TOY_NO_THING;
+}
+toyResult toyUse(const void* thing, int* n) { return toyGet((toy_t)thing, n); }
 toyResult toyGet_twin(const toy_t thing, int* n) {
   const toyResult r = toyGet(thing, n);
   *n += 1000;
