@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""docs/gpu-functions.md: for every function of every library with one ABI its way and the reason, from the coverage tables.
+
+    document.py DOCUMENT NAME=COVERAGE.tsv... [--write]
+
+Compares DOCUMENT with what it would be, or writes it. Sections of libraries that are not named stay as they are: their headers are
+not on this host. Runs at build time only."""
+import collections
+import difflib
+import re
+import sys
+from pathlib import Path
+
+HEAD = """# Functions of NVIDIA's libraries
+
+What becomes of a call of each function that these libraries export (`docs/generator.md` says what the ways mean). Made from the tables
+in `interpose/gen` by `cmake --build build --target gpu_functions`; a test compares.
+
+Libraries without state of a device have no table. They live in the upper half as they are, like any library of the program's, so their
+state is in the image: **NVRTC** and **nvJitLink** turn text into code in host memory (their handles point there), and what
+is loaded of that code passes by the tables below; **NVTX** is a header that looks for a profiler and finds none; **libculibos** and
+**nvFatbin** work on host memory. None of them calls the driver, but `libnvJitLink` and `libnvrtc` may be told of a device's architecture
+by the program, which asked the driver through the table below.
+"""
+WAYS = ["forwarded", "create", "free", "set-state", "by hand", "refused at a cut", "refused at once", "absent"]
+
+
+def section(name, path):
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    counts = collections.Counter(way for _, way, *_ in rows)
+    classes = collections.defaultdict(list)
+    for function, way, _, _, _, why in rows:
+        classes[WAYS.index(way), why].append(function)
+    lines = [f"## {name}", "", f"{len(rows)} functions: " + ", ".join(f"{counts[w]} {w}" for w in WAYS if counts[w]) + ".", ""]
+    for (way, why), functions in sorted(classes.items(), key=lambda item: (item[0][0], item[1][0])):
+        lines.append(f"- **{WAYS[way]}**{f' ({why})' if why else ''}: " + ", ".join(f"`{f}`" for f in functions))
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    write = "--write" in sys.argv
+    path, *items = [Path(sys.argv[1]), *(a for a in sys.argv[2:] if a != "--write")]
+    was = path.read_text() if path.exists() else ""
+    sections = {match.group(1): match.group(0).rstrip() + "\n" for match in re.finditer(r"^## (\w+)\n.*?(?=^## |\Z)", was, re.M | re.S)}
+    for item in items:
+        name, _, table = item.partition("=")
+        sections[name] = section(name, Path(table))
+    now = "\n".join([HEAD, *(sections[name] for name in sorted(sections))])
+    if write:
+        path.write_text(now)
+    elif was != now:
+        sys.stdout.writelines(difflib.unified_diff(was.splitlines(True), now.splitlines(True), str(path), "what the tables say", n=0))
+        sys.exit(f"{path} is not what the tables say: cmake --build build --target gpu_functions")
+
+
+main()
