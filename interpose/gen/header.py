@@ -35,9 +35,11 @@ class Prototype:
 
 class Header:
     """One parsed header. `flags` are the compiler's, `names` a regular expression of the functions wanted. `symbols` is what
-    the library exports: NAME and a twin's suffix, which no header declares, has NAME's prototype."""
+    the library exports: NAME and a twin's suffix, which no header declares, has NAME's prototype. `exported`: what the library does
+    not export is not wanted, for no program can link with it."""
 
-    def __init__(self, header: Path, flags: list[str], names: str, symbols: dict = {}, twins: list[str] = []):
+    def __init__(self, header: Path, flags: list[str], names: str, symbols: dict = {}, twins: list[str] = [],
+                 exported: bool = False):
         self.constants = self._macros(header, flags)
         self.elements = {e.get("id"): e for e in self._castxml(header, flags)}
         for element in self.elements.values():
@@ -54,6 +56,8 @@ class Header:
             base = next((name[:-len(t)] for t in twins if name.endswith(t) and name[:-len(t)] in self.functions), None)
             if symbol.kind == "FUNC" and base and name not in self.functions:
                 self.functions[name] = replace(self.functions[base], name=name, undeclared=True)
+        if exported and symbols:
+            self.functions = {name: function for name, function in self.functions.items() if name in symbols}
 
     @staticmethod
     def _castxml(header, flags):

@@ -331,8 +331,9 @@ class Model:
                 other = self.facts[key].get("of", "parameters")
                 if not value or other == "parameters":
                     continue
-                if value not in self.order and not any(g.facts.get(other) == value for g in self.functions):
-                    raise TableError(f"{f.name}: {key} speaks of {value}, which no function {other}")
+                for name in value.split(", "):
+                    if name not in self.order and not any(g.facts.get(other) == name for g in self.functions):
+                        raise TableError(f"{f.name}: {key} speaks of {name}, which no function {other}")
 
     def _parameter(self, f, arguments, kinds):
         # Names, constness and types come from the header that declares most; positions are equal in all.
