@@ -1,5 +1,6 @@
-/* What libcuda exports and cuda.h does not declare, or declares for displays. Read by castxml, as C. Every version of a
-   function stands under its own name, which is what programs import: cuMemAlloc is cuMemAlloc_v2 to a compiler. */
+/* What libcuda exports and cuda.h does not declare, or declares for displays. Read by castxml, as C. Every
+   version of a function stands under its own name, which is what programs import: cuMemAlloc is cuMemAlloc_v2
+   to a compiler. */
 #pragma once
 
 #define __CUDA_API_VERSION_INTERNAL
@@ -10,9 +11,9 @@
 extern "C" {
 #endif
 
-/* Of cudaEGL.h, cudaGL.h and cudaVDPAU.h, which include headers that no toolkit has, with the names that the typedefs' headers
-   give their versions. The toolkit's stub lacks them, the driver's library has them. Not offered, so what they
-   take is not looked at. */
+/* Of cudaEGL.h, cudaGL.h and cudaVDPAU.h, which include headers that no toolkit has, with the names that the
+   typedefs' headers give their versions. The toolkit's stub lacks them, the driver's library has them. Not
+   offered, so what they take is not looked at. */
 CUresult cuEGLStreamConsumerAcquireFrame(void);
 CUresult cuEGLStreamConsumerConnect(void);
 CUresult cuEGLStreamConsumerConnectWithFlags(void);
