@@ -34,6 +34,7 @@ class Parameter:
     written: bool = False     # one value that the function writes, and not an array or a buffer
     narrow: str = ""          # how a parameter becomes the narrow function's
     pointer: bool = False     # passed by address
+    constant: bool = False    # ... of what the function does not change
     hidden: tuple = ()        # handles and functions among the members of a structure
     types: dict = field(default_factory=dict)         # C type per implementation
     declarations: dict = field(default_factory=dict)  # C declaration per implementation
@@ -293,13 +294,14 @@ class Model:
             self._check_arguments(f, where)
 
     def _check_arguments(self, f, where):
-        """A call that is made again needs its arguments: a pointer is not one of them, but what it points at, or the address."""
+        """A call that is made again needs its arguments: a pointer is not one of them, but what it points at, or the address. One
+        that finds objects has other results as well."""
         said = {name for key, names in f.facts.items() if names and self.facts[key].get("says_all")
                 for name in str(names).split(", ")}
         if any(f.facts[key] and self.facts[key].get("once") for key in f.facts):
             return
         for p in f.parameters:
-            if p.role == "value" and p.pointer and p.name not in said:
+            if p.role == "value" and p.pointer and p.name not in said and (p.constant or f.way != "forwarded"):
                 raise TableError(f"{where}:{p.name} is a pointer; say by a rule what the call is made again with "
                                  "(text, value_in, values_in, address, result), or that it is kept")
 
@@ -338,7 +340,7 @@ class Model:
     def _parameter(self, f, arguments, kinds):
         # Names, constness and types come from the header that declares most; positions are equal in all.
         a = next(reversed(list(arguments.values())))
-        p = Parameter(a.name, "value", pointer=a.depth > 0)
+        p = Parameter(a.name, "value", pointer=a.depth > 0, constant=a.const)
         p.types = {i: x.type for i, x in arguments.items()}
         p.labels = {i: x.name for i, x in arguments.items()}
         p.declarations = {i: x.declaration for i, x in arguments.items()}
