@@ -70,7 +70,9 @@ int main(int argc, char** argv) {
          "... also one that is written to a pointer");
 
   // What is refused.
-  expect(rt::unsaved.empty(), "nothing keeps from a checkpoint yet");
+  expect(TOY(toyTake)(thing, 1) == TOY_OK && rt::unsaved.empty(), "nothing keeps from a checkpoint yet");
+  expect(TOY(toyTake)(thing, 99) == TOY_OK && rt::unsaved[cropdl::seam::toy::kFn_toyTake] == "key is 99",
+         "a value that makes what no recipe has");
   char name[16];
   expect(TOY(toyShare)(thing, name) == TOY_OK &&
              rt::unsaved[cropdl::seam::toy::kFn_toyShare] == "a thing is shared",
