@@ -291,6 +291,6 @@ def coverage(model):
             notes.append(f.places[f.set])
         for key, fact in model.facts.items():
             if f.facts.get(key) and fact.get("note"):
-                notes.append(fact["note"].format(f.facts[key]))
+                notes.append(fact["all"] if f.facts[key] == "*" and "all" in fact else fact["note"].format(f.facts[key]))
         rows.append((f.name, f.way, f.upper, f.lower, "+".join(sorted(f.results)) or "none", "; ".join(notes)))
     return rows

@@ -16,9 +16,9 @@ ROLES = {"create": "create", "free": "free", "set-state": "set"}
 # What `set-state` may say instead of a parameter: whose state it is, and what the coverage table notes.
 PLACES = {"library": "", "thread": "the calling thread's state",
           "current": "the state of what is current in the calling thread (a device, a context)"}
-# What is known of a fact: a note for the coverage table, what it speaks of ("parameters", or another fact, one of whose values
+# What is known of a fact: a note for the coverage table (another for "*", all parameters), what it speaks of ("parameters", or another fact, one of whose values
 # it must be), whether it says what becomes of those parameters that are pointers, whether the call is never made again.
-FACT_KEYS = {"note", "of", "says_all", "once"}
+FACT_KEYS = {"note", "all", "of", "says_all", "once"}
 
 
 @dataclass
