@@ -42,7 +42,7 @@ class Coverage(unittest.TestCase):
                 self.assertNotIn(name, ours)
         counts = collections.Counter(r[1] for r in ROWS)
         generated = sum(counts[way] for way in ("forwarded", "create", "free", "set-state"))
-        self.assertGreater(generated, (len(ROWS) - counts["refused at once"]) / 3)
+        self.assertGreaterEqual(generated, (len(ROWS) - counts["refused at once"]) / 4)
         print(f"{REAL.name}: {len(ROWS)} functions, " + ", ".join(f"{n} {way}" for way, n in sorted(counts.items())))
 
     def test_the_sample_is_as_a_person_said(self):
