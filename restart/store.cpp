@@ -57,7 +57,7 @@ std::string parent_of(const std::string& directory) {
 std::string job_text(const std::string& program, const std::vector<std::string>& args, uint32_t ranks) {
   std::string text = program;
   for (const std::string& arg : args) text += " " + arg;
-  if (text.size() > 200) text = text.substr(0, 200) + "…";
+  if (text.size() > 200) text.replace(200, std::string::npos, "…");
   return formatted("`{}` on {}{}", text, ranks, ranks == 1 ? " rank" : " ranks");
 }
 

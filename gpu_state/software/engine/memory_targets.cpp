@@ -10,9 +10,6 @@ Instruction::Execute find_memory(const MemoryForm& form);
 namespace avx2 {
 Instruction::Execute find_memory(const MemoryForm& form);
 }
-namespace avx512 {
-Instruction::Execute find_memory(const MemoryForm& form);
-}
 
 Instruction::Execute memory_execute(const MemoryForm& form) {
   switch (instruction_set()) {
@@ -20,8 +17,6 @@ Instruction::Execute memory_execute(const MemoryForm& form) {
       return baseline::find_memory(form);
     case InstructionSet::kAvx2:
       return avx2::find_memory(form);
-    case InstructionSet::kAvx512:
-      return avx512::find_memory(form);
   }
   return nullptr;
 }

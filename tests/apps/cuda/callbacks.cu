@@ -1,4 +1,5 @@
 // Host functions and callbacks run in the stream's order, on a thread that is not the caller's.
+// run: also=per-thread
 #include "check.h"
 
 #include <string>

@@ -1,5 +1,6 @@
 // Elapsed times are of the device, in order and additive; events without timing, or not yet recorded, have
 // none.
+// run: also=shared,per-thread
 #include "check.h"
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // Device functions by pointer: a table in device memory, a pointer fetched through a symbol, a pointer as an
 // argument.
+// run: also=shared
 #include "check.h"
 
 typedef int (*Operation)(int, int);

@@ -1,5 +1,6 @@
 // A graph captured from two streams that fork and join: nothing runs while it is captured; launched many
 // times; and what a capture forbids.
+// run: also=per-thread
 #include "check.h"
 
 __global__ void add(int* data, int n, int what) {

@@ -1,5 +1,6 @@
 // Errors of calls: launches that no device takes, arguments, handles; they are returned once and break
 // nothing.
+// run: also=shared
 #include "check.h"
 
 __global__ void set(int* to, int value) { *to = value; }

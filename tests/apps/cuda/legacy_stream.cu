@@ -1,5 +1,6 @@
 // What the default stream waits for: with the legacy one every blocking stream before and after it; with one
 // per thread, nothing. A host function that is held shows which.
+// run: also=per-thread
 #include "check.h"
 
 #include <atomic>

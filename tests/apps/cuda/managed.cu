@@ -1,5 +1,6 @@
 // Managed memory at one address for both sides: the host writes, kernels read and write, the host reads;
 // prefetch and advice; a linked list whose pointers both follow.
+// run: also=shared,per-thread
 #include "check.h"
 
 struct Node {

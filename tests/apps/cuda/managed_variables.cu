@@ -1,4 +1,5 @@
 // __managed__ variables: read and written by name on both sides, with initial values.
+// run: also=shared
 #include "check.h"
 
 struct Pair {

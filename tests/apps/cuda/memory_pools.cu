@@ -1,5 +1,6 @@
 // Stream-ordered allocation: from the default pool and one of our own, freed in order, reused, trimmed,
 // counted.
+// run: also=shared,per-thread
 #include "check.h"
 
 __global__ void fill(int* data, int n, int value) {

@@ -1,4 +1,4 @@
-// run: devices=3
+// run: devices=3 also=shared
 // Work shared by three devices, each with its own stream, variables and context; events across devices.
 #include "check.h"
 

@@ -1,5 +1,6 @@
 // Two streams whose kernels need each other to end (they overlap), events between streams, queries that do
 // not wait.
+// run: also=per-thread
 #include "check.h"
 
 __global__ void say_and_wait(volatile int* mine, volatile int* other) {

@@ -1,5 +1,6 @@
 // __device__ and __constant__ variables: initial values, copies to and from symbols with offsets, addresses,
 // sizes.
+// run: also=shared
 #include "check.h"
 
 __device__ int numbers[8] = {1, 2, 3, 4};

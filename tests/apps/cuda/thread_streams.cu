@@ -1,6 +1,7 @@
 // nvcc: -Xcompiler -pthread
 // Default streams of two threads: with one per thread they run beside each other (each kernel waits for the
 // other's word), with the legacy one they would hang; there the threads take cudaStreamPerThread themselves.
+// run: also=per-thread
 #include <thread>
 
 #include "check.h"

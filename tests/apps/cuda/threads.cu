@@ -1,6 +1,7 @@
 // nvcc: -Xcompiler -pthread
 // Host threads that allocate, launch, record and wait at the same time, each in its own stream; a current
 // device is a thread's own.
+// run: also=per-thread
 #include <atomic>
 #include <thread>
 

@@ -1,4 +1,5 @@
 // nvcc: -std=c++17
+// run: build=long
 // Thrust: sort of keys with values, stable, and a transform before it.
 #include <thrust/device_vector.h>
 #include <thrust/sort.h>

@@ -1,4 +1,5 @@
 // The first program of everyone: c = a + b.
+// run: also=shared,per-thread
 #include "check.h"
 
 __global__ void add(const float* a, const float* b, float* c, int n) {

@@ -1,4 +1,5 @@
 // Objects made on the device with virtual functions, which other kernels call.
+// run: also=shared
 #include "check.h"
 
 struct Shape {

@@ -11,11 +11,7 @@ InstructionSet instruction_set() {
       !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("f16c") ||
       !__builtin_cpu_supports("lzcnt") || !__builtin_cpu_supports("movbe"))
     return InstructionSet::kBaseline;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl") ||
-      !__builtin_cpu_supports("avx512cd"))
-    return InstructionSet::kAvx2;
-  return InstructionSet::kAvx512;
+  return InstructionSet::kAvx2;
 #endif
 }
 

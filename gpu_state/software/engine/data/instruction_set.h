@@ -4,11 +4,7 @@
 
 namespace cropdl::engine {
 
-enum class InstructionSet {
-  kBaseline,
-  kAvx2,
-  kAvx512
-};  // x86-64-v2, -v3, -v4, as CMakeLists.txt compiles them
+enum class InstructionSet { kBaseline, kAvx2 };  // x86-64-v2, -v3, as CMakeLists.txt compiles them
 
 InstructionSet instruction_set();
 

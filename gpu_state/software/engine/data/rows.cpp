@@ -1,5 +1,6 @@
 // Builds the table of data-processing rows from the entries of the instruction set that this processor has.
 #include <deque>
+#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -69,11 +70,12 @@ Table table() {
   Table result;
   const MatrixEntries matrices = matrix();
   for (size_t i = 0; i < matrices.count; ++i) result.add(matrices.first[i]);
-#define CROPDL_DATA_ADD(target)                                                                           \
-  for (auto entries :                                                                                     \
-       {target::integer, target::logic, target::compare, target::floating, target::convert, target::half, \
-        target::half_compare, target::directed, target::narrow, target::approximate})                     \
-  result.add(entries())
+  const auto add = [&result](std::initializer_list<Entries (*)()> all) {
+    for (auto entries : all) result.add(entries());
+  };
+#define CROPDL_DATA_ADD(target)                                                                          \
+  add({target::integer, target::logic, target::compare, target::floating, target::convert, target::half, \
+       target::approximate})
   switch (instruction_set()) {
     case InstructionSet::kBaseline:
       CROPDL_DATA_ADD(baseline);
@@ -81,11 +83,9 @@ Table table() {
     case InstructionSet::kAvx2:
       CROPDL_DATA_ADD(avx2);
       break;
-    case InstructionSet::kAvx512:
-      CROPDL_DATA_ADD(avx512);
-      break;
   }
 #undef CROPDL_DATA_ADD
+  add({baseline::half_compare, baseline::directed, baseline::narrow});
   result.add(baseline::narrow_integer());
   result.add(baseline::exact());
   result.add(baseline::video());

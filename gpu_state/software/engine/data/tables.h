@@ -14,16 +14,15 @@ namespace cropdl::engine {
   Entries floating();              \
   Entries convert();               \
   Entries half();                  \
-  Entries narrow();                \
-  Entries half_compare();          \
   Entries approximate();           \
-  Entries directed();              \
   }
 CROPDL_DATA_TABLES(baseline)
 CROPDL_DATA_TABLES(avx2)
-CROPDL_DATA_TABLES(avx512)
 #undef CROPDL_DATA_TABLES
 namespace baseline {  // of what is long or seldom used, this alone
+Entries narrow();
+Entries half_compare();
+Entries directed();
 Entries narrow_integer();
 Entries exact();
 Entries video();

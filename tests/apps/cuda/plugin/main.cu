@@ -1,5 +1,6 @@
 // A plug-in that is loaded at run time and has a runtime of its own, linked statically: both sides use the
 // same primary context, each its own kernels and variables; it can be unloaded.
+// run: also=shared
 #include <dlfcn.h>
 
 #include <string>

@@ -1,5 +1,6 @@
 // nvcc: -rdc=true -arch=sm_80
 // Separate compilation: functions, variables and a function pointer of another file, linked on the device.
+// run: also=shared
 #include "../check.h"
 #include "other.h"
 
