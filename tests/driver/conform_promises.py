@@ -46,4 +46,4 @@ promise("conform.mpich.session_without_mpi_init_works_as_natively")(
 
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, quick=("conform.",)))

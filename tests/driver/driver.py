@@ -2,8 +2,13 @@
 whether a restarted run continued or began anew. Needs Python 3 alone, no privileges; touches only processes that it
 started (every one carries this run's mark in its environment)."""
 
+import ctypes
+import fcntl
+import hashlib
 import os
+import random
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -16,10 +21,52 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 BUILD = os.environ.get("CROPDL_BUILD", os.path.join(SOURCE, "build"))
 LAUNCHERS = ("mpirun", "mpiexec", "orterun", "orted", "prte", "hydra_", "timeout", "env", "bash", "sh", "dash")
 PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))  # seconds for anything that should take a few
+SKIPPED = 77  # exit status; ctest counts it (SKIP_RETURN_CODE)
+# Everything that a test makes lies below: scripts/test gives one folder for the whole run, and removes it.
+SCRATCH = os.environ.get("CROPDL_TEST_TMP", "/tmp")
 
 
 class Failure(Exception):
     """The promise was not kept; the text says how."""
+
+
+class Skipped(Exception):
+    """The promise could not be looked at here; the text says why. It is counted, and is no failure."""
+
+
+class TooLate(Failure):
+    """The program had come to its end, as it should, before the test had done with it what it wanted."""
+
+
+def with_slower_programs(run, arguments):
+    """run(arguments); if that is too late, again with steps of three times the length, and then of nine times."""
+    for times in (1, 3, 9):
+        slower = list(arguments)
+        if "--pace" in slower:
+            at = slower.index("--pace") + 1
+            slower[at] = str(int(slower[at]) * times)
+        try:
+            return run(slower)
+        except TooLate as late:
+            print(f"too late with steps of {times} times the length: {late}", flush=True)
+    raise Skipped("too slow to tell: the program had ended before the test was done with it, three times")
+
+
+def seeded():
+    """The generator of a test's random moments. A failed test shows its seed; CROPDL_TEST_SEED=N repeats them."""
+    seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
+    print(f"seed {seed} (set CROPDL_TEST_SEED to repeat)", flush=True)
+    return random.Random(seed)
+
+
+def needs(memory=0, shm=0, disk=0):
+    """Skips the test on a machine that has less than so many bytes available."""
+    with open("/proc/meminfo") as f:
+        available = int(re.search(r"MemAvailable: *(\d+)", f.read()).group(1)) << 10
+    for name, wanted, has in (("memory", memory, available), ("/dev/shm", shm, shutil.disk_usage("/dev/shm").free),
+                              (SCRATCH, disk, shutil.disk_usage(SCRATCH).free)):
+        if has < wanted:
+            raise Skipped(f"needs {wanted / 1e9:.1f} GB of {name}, {has / 1e9:.1f} GB are available")
 
 
 def expect(condition, text):
@@ -80,6 +127,7 @@ class Job:
     """One launched command and all that descends from it."""
 
     standard_input = subprocess.DEVNULL
+    own_since = 0.0  # of a restarted job: what the killed run logged before is not its own
 
     def __init__(self, command, log, environment=None, cwd=None, output=None):
         self.command = command
@@ -156,6 +204,19 @@ class Job:
         with open(self.output_path, "r", errors="replace") as f:
             return f.read()
 
+    def must_run(self):
+        """Still; a program that has come to its end is too late for the test, one that died has failed."""
+        ended = Log(self.log).digest is not None
+        if self.alive() and not ended:
+            return
+        try:
+            status = self.process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            status = "nothing yet"
+        if status == 0 and ended:
+            raise TooLate("the job ended before it could be killed")
+        raise Failure(f"ended with {status}: {self.output()}")
+
     def finish(self, timeout=None):
         """Waits for the job's own end; its exit status must be 0."""
         try:
@@ -168,21 +229,44 @@ class Job:
 
     def wait_for_step(self, step, timeout=None):
         end = time.monotonic() + (timeout or PATIENCE)
+        changes = Changes(os.path.dirname(self.log))
         while True:
+            alive = self.alive()  # before the look: what an ended job wrote is all there
             log = Log(self.log)
-            last = log.last_step()
+            last = log.last_step(self.own_since)
             if last >= step or log.digest is not None:
                 return last
-            if not self.alive():
-                time.sleep(0.05)
-                if Log(self.log).last_step() >= step:
-                    return Log(self.log).last_step()
+            if not alive:
                 raise Failure(f"ended with {self.process.returncode} before step {step} (at {last}): "
                               f"{' '.join(self.command)}\n{tail(self.output())}")
             expect(time.monotonic() < end,
                    f"step {step} not reached (at {last}) in {timeout or PATIENCE:.0f} s: {' '.join(self.command)}\n"
                    f"{describe(self)}")
+            changes.wait(0.2)
+
+
+class Changes:
+    """Waits until a file in the directory is written to (inotify(7)), so that who waits for a log's next line takes no time
+    from the ranks that write it. What changes after this was made is not missed."""
+
+    MODIFY, MOVED_TO, CREATE = 0x2, 0x80, 0x100
+    C = ctypes.CDLL(None, use_errno=True)
+
+    def __init__(self, directory):
+        self.fd = self.C.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.fd >= 0:
+            self.C.inotify_add_watch(self.fd, os.fsencode(directory), self.MODIFY | self.MOVED_TO | self.CREATE)
+
+    def __del__(self):
+        if self.fd >= 0:
+            os.close(self.fd)
+
+    def wait(self, seconds):
+        """At most so long: the end of a process changes no file."""
+        if self.fd < 0:  # no more of them for this user
             time.sleep(0.01)
+        elif select.select([self.fd], [], [], seconds)[0]:
+            os.read(self.fd, 1 << 16)
 
 
 def describe(job):
@@ -234,8 +318,9 @@ class Log:
             elif words[0] != "epoch":
                 raise Failure(f"{path}: not a line of the program: {raw!r}")
 
-    def last_step(self):
-        return self.steps[-1][0] if self.steps else 0
+    def last_step(self, since=0.0):
+        own = [step for step, moment in self.steps if moment >= since]
+        return own[-1] if own else 0
 
     def last_step_at(self, moment):
         return max((k for k, t in self.steps if t <= moment), default=0)
@@ -277,7 +362,9 @@ class Place:
     """A temporary directory with a store, a log and the jobs of one test. Ends every job, whatever happens."""
 
     def __init__(self, name="t"):
-        self.root = tempfile.mkdtemp(prefix="cropdl-" + name[:12] + "-", dir=os.environ.get("CROPDL_TEST_TMP", "/tmp"))
+        # Short, since MPIs make sockets below it; outside of a run's folder the name says whose it is (tests/run.py).
+        prefix = f"cropdl-test.{os.getpid()}." if SCRATCH == "/tmp" else ""
+        self.root = tempfile.mkdtemp(prefix=f"{prefix}{name[:12]}-", dir=SCRATCH)
         self.store = os.path.join(self.root, "store")
         self.jobs = []
         os.mkdir(self.path("tmp"))
@@ -315,7 +402,9 @@ class Place:
 
     def restart(self, mpi="none", ranks=1, alone=False, options=(), environment=None, log=None):
         command = [] if alone else launcher(mpi, ranks)
-        return self.start(command + [tool("cropdl-restart")] + list(options) + [self.store], log, environment)
+        job = self.start(command + [tool("cropdl-restart")] + list(options) + [self.store], log, environment)
+        job.own_since = job.started
+        return job
 
     def checkpoint(self, timeout=None):
         """`cropdl checkpoint`. Returns (status, text, seconds)."""
@@ -353,10 +442,28 @@ class Place:
 
 
 def native(place, program, arguments=(), mpi="none", ranks=1, environment=None):
-    """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one."""
-    log = place.path("reference")
+    """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one. Within a run of scripts/test the same
+    program with the same arguments is run once; whose results may depend on the place is run each time."""
     if "--pace" in arguments:  # results do not depend on it, and the last one counts
         arguments = (*arguments, "--pace", "1000")
+    log = place.path("reference")
+    kept = os.environ.get("CROPDL_TEST_REFERENCES")
+    if kept is None or any(place.root in text for text in (*arguments, *(environment or {}).values())):
+        return native_run(place, log, program, arguments, mpi, ranks, environment)
+    key = hashlib.sha256(repr((app(program), arguments, mpi, ranks, sorted((environment or {}).items()))).encode()).hexdigest()
+    name = os.path.join(kept, key[:24])
+    with open(name + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(name):
+            logs = native_run(place, log, program, arguments, mpi, ranks, environment)
+            for one in reversed(logs):  # rank 0's last: it says that all are there
+                shutil.copy(one.path, name + one.path.removeprefix(log) + ".new")
+                os.rename(name + one.path.removeprefix(log) + ".new", name + one.path.removeprefix(log))
+            return logs
+    return logs_of(name, ranks)
+
+
+def native_run(place, log, program, arguments, mpi, ranks, environment):
     job = place.start(launcher(mpi, ranks) + [app(program)] + list(arguments) + ["--log", log], log, environment)
     job.finish()
     logs = logs_of(log, ranks)
@@ -389,6 +496,8 @@ def take_checkpoint(place, job, attempts=1):
         if status == 0:
             break
         time.sleep(0.05)
+    if status != 0:
+        job.must_run()
     expect(status == 0, f"checkpoint failed with {status}: {text}\n{describe(job)}")
     found = re.search(r"version (\d+)", text)
     expect(found and len(text.splitlines()) == 1, f"`cropdl checkpoint` printed: {text!r}")
@@ -398,10 +507,15 @@ def take_checkpoint(place, job, attempts=1):
     return version, text, dict(zip(log_paths, zip(least, (step + 1 for step in most))))
 
 
-def promise_main(promises):
-    """`FILE --list` prints the names, one per line; `FILE NAME` checks one promise."""
+def promise_main(promises, at_random=False, quick=(), long=()):
+    """`FILE --list` prints a line for each: name, labels, how many processors it keeps busy. `FILE NAME` checks one promise.
+    at_random: its moments are (seeded(), or what the scheduler does), so that a failure is looked at a second time.
+    quick: beginnings of the names of those that scripts/test --quick takes. long: those that only scripts/test --long takes."""
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(promises))
+        for name in promises:
+            labels = [label for label, has in (("random", at_random), ("quick", name.startswith(tuple(quick))),
+                                               ("long", name in long)) if has]
+            print(name, ",".join(labels) or "-", 2 if "mpi" in name else 1)
         return 0
     if len(sys.argv) != 2 or sys.argv[1] not in promises:
         print(f"usage: {sys.argv[0]} --list | NAME", file=sys.stderr)
@@ -409,6 +523,9 @@ def promise_main(promises):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: still end the jobs
     try:
         promises[sys.argv[1]]()
+    except Skipped as why:
+        print(f"skipped: {sys.argv[1]}: {why}")
+        return SKIPPED
     except (Failure, OSError) as failure:
         print(f"FAILED {sys.argv[1]}: {failure}")
         return 1

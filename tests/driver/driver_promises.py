@@ -90,4 +90,4 @@ PROMISES = {
 }
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, quick=("driver.",)))

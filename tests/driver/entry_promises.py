@@ -602,4 +602,4 @@ def refusals():
 
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, quick=("run.script", "preload.", "launch.")))

@@ -5,7 +5,6 @@ way in and out of the lower half): each program here would fail, differ from its
 import ctypes
 import errno
 import os
-import random
 import re
 import shutil
 import signal
@@ -15,7 +14,7 @@ import threading
 import time
 
 from driver import (BUILD, Log, PATIENCE, Place, SOURCE, app, check_whole, expect, launcher, logs_of, native, promise_main,
-                    read_proc, take_checkpoint, tool)
+                    read_proc, seeded, take_checkpoint, tool)
 from command_promises import kill_and_restart_once, refused
 from restart_promises import SHORT, survives, wait_for_new_steps
 
@@ -34,9 +33,7 @@ def check_results(job, reference, ranks):
 
 def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
     """A version every 50 ms, and kills at random moments between them."""
-    seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
-    print(f"seed {seed} (set CROPDL_TEST_SEED to repeat)")
-    rng = random.Random(seed)
+    rng = seeded()
     name = f"{'plain' if mpi == 'none' else mpi}/{program}"
     with Place(program) as place:
         reference = native(place, name, arguments, mpi, ranks)
@@ -310,4 +307,4 @@ promise("hazard.main_leaves_alone", survives, "last_thread", arguments=_steps)
 promise("hazard.main_leaves_a_thread_behind", survives, "last_thread", arguments=_steps + ("--thread", "1"), latest=0.4)
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("hazard.every_signal_blocked", "hazard.openmpi.before_init", "hazard.mpich.handlers_run")))

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, app, check_whole, describe, expect, launcher, logs_of, native, promise_main, read_proc,
+from driver import (Failure, Log, PATIENCE, Place, Skipped, app, check_whole, describe, expect, launcher, logs_of, native, promise_main, read_proc,
                     tail, take_checkpoint, tool)
 
 # Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
@@ -387,7 +387,8 @@ def no_room(mpi, *how):
         who = "[01]" if how else "1"
         expect(status != 0 and re.fullmatch(f"cropdl: checkpoint failed: rank {who}: messages under way do not fit into the "
                                             "persistent heap", text), text)
-        expect(Log(job.log).last_step() < 38, "too slow to tell")
+        if Log(job.log).last_step() >= 38:
+            raise Skipped("too slow to tell: the answer came after the program had made room")
         end = time.monotonic() + PATIENCE
         while min(log.last_step() for log in logs_of(job.log, 2)) < 45:  # they step each by itself
             expect(job.alive() and time.monotonic() < end, job.output())
@@ -467,4 +468,4 @@ if __name__ == "__main__":
         except Failure as failure:
             sys.exit(f"FAILED: {failure}")
         sys.exit(0)
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("killed.openmpi.hub_while_writing", "killed.mpich.rank_while_draining")))

@@ -48,4 +48,4 @@ promise("memory.data_limited_to_4_gb", limited, resource.RLIMIT_DATA, 4 << 30, "
 promise("memory.stacks_limited_to_64_kb", limited, resource.RLIMIT_STACK, 64 << 10, "plain", STEPS)
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("memory.guard_pages", "memory.flags_of")))

@@ -3,21 +3,23 @@
 SIGKILL, and it is restarted, twice or more in a chain. In the end its digest must be the undisturbed native run's."""
 
 import os
-import random
 import sys
 import time
 
-from driver import (PATIENCE, Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, promise_main,
-                    take_checkpoint)
+from driver import (PATIENCE, Changes, Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, promise_main,
+                    seeded, take_checkpoint, with_slower_programs)
 
 
 def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
              environment=None, options=()):
     """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone". Kills fall between the
     parts `earliest` and `latest` of the steps, so that the program does not end before the image is written."""
-    seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
-    print(f"seed {seed} (set CROPDL_TEST_SEED to repeat)")
-    rng = random.Random(seed)
+    rng = seeded()
+    with_slower_programs(lambda slower: survives_once(rng, program, mpi, ranks, slower, chain, attempts, earliest, latest, environment,
+                                                      options), arguments)
+
+
+def survives_once(rng, program, mpi, ranks, arguments, chain, attempts, earliest, latest, environment, options):
     folder = "plain" if mpi == "none" else mpi
     name = f"{folder}/{program}"
     with Place(program) as place:
@@ -36,7 +38,7 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
             time.sleep(rng.random() * 0.02)
             version, text, bounds = take_checkpoint(place, job, attempts)
             time.sleep(rng.random() * 0.1)
-            expect(job.alive(), f"the job ended before it could be killed: {job.output()}")
+            job.must_run()
             expect(job.kill_ranks() >= ranks, "found fewer ranks than were started")
             before = {path: Log(path) for path in bounds}
             if how == "other":
@@ -64,6 +66,7 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
 def wait_for_new_steps(job, bounds, total):
     """Until each log shows a step of the restarted run, or its end."""
     end = time.monotonic() + PATIENCE
+    changes = Changes(os.path.dirname(job.log))
     for path in bounds:
         while True:
             log = Log(path)
@@ -72,7 +75,7 @@ def wait_for_new_steps(job, bounds, total):
             if not job.alive() and Log(path).digest is None:
                 raise Failure(f"ended with {job.process.returncode}: {job.output()}")
             expect(time.monotonic() < end, f"{path}: no step after the restart (at {log.last_step()} of {total})")
-            time.sleep(0.01)
+            changes.wait(0.2)
 
 
 SHORT = ("--steps", "48", "--pace", "25000")
@@ -148,4 +151,5 @@ promise("restart.alone.process_and_thread_ids", "ids", arguments=SHORT, chain=_t
 promise("restart.alone.environment_and_working_directory", "environment", arguments=SHORT, chain=_three)
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=[f"restart.{mpi}.{what}" for mpi in ("openmpi", "mpich") for what in
+                          ("training_equals", "messages_under_way")] + ["restart.openmpi_to_mpich.training", "restart.alone.plain"]))

@@ -72,4 +72,4 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"signal.{_mpi}.abort_ends_as_natively", aborts, _mpi)
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("signal.two_at_once",)))

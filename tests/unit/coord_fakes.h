@@ -108,8 +108,8 @@ class FakeSink : public VersionSink {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    char name[] = "/tmp/cropdl-test-XXXXXX";
-    if (mkdtemp(name) == nullptr) std::abort();
+    std::string name = "/tmp/cropdl-test." + std::to_string(::getpid()) + ".XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();
     path = name;
   }
   ~TemporaryDirectory() { std::filesystem::remove_all(path); }

@@ -22,8 +22,8 @@ std::string bytes_of_file(const std::string& path) {
 class ElfFiles : public ::testing::Test {
  protected:
   ElfFiles() {
-    char name[] = "/tmp/cropdl-elf-XXXXXX";
-    path_ = mkdtemp(name);
+    std::string name = "/tmp/cropdl-test." + std::to_string(::getpid()) + ".XXXXXX";
+    path_ = mkdtemp(name.data());
     whole_ = bytes_of_file("/bin/true");
   }
   ~ElfFiles() override { std::filesystem::remove_all(path_); }

@@ -27,8 +27,8 @@ namespace cropdl::restart {
 class StoreFixture : public ::testing::Test {
  protected:
   StoreFixture() {
-    char pattern[] = "/tmp/cropdl-test-XXXXXX";
-    scratch_ = ::mkdtemp(pattern);
+    std::string pattern = "/tmp/cropdl-test." + std::to_string(::getpid()) + ".XXXXXX";
+    scratch_ = ::mkdtemp(pattern.data());
   }
   ~StoreFixture() override {
     std::error_code ignored;

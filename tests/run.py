@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Runs the tests of a build through ctest: what scripts/test does when all is built.
+
+    run.py [--build DIR] [--tier quick|plain|long] [--strict] [CTEST'S OPTIONS...]
+
+A test with the label `random` has random moments. One that fails is run once more, alone, with another seed. If it passes then, the
+closing table shows it as flaky; if it fails twice, or if more than three are flaky, the run fails. Other tests are never run twice,
+and with --strict none is. Tests that could not look (exit status 77, GTEST_SKIP) are counted and shown with their reason.
+
+Begins by removing what killed runs left in /tmp and /dev/shm. Everything of this run lies in one folder below /tmp, which goes
+at the end."""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+
+MOST_FLAKY = 3
+OURS = re.compile(r"cropdl-")
+OF_MPI = re.compile(r"vader_segment\.|mpich_shar_tmp|mpich_shm_")  # shared memory, without a name of ours
+PID = re.compile(r"cropdl-[a-z]+[.-](\d+)")
+YOUNG = 60  # seconds: what is younger may be on its way into a process
+
+
+# --- What killed runs left ------------------------------------------------------------------------------------------
+
+def texts_of_processes():
+    """The paths that each process uses, and what its command line and environment name."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("cmdline", "environ", "maps"):
+            try:
+                with open(f"/proc/{pid}/{name}", "rb") as f:
+                    yield f.read()
+            except OSError:
+                pass
+        try:
+            links = [f"/proc/{pid}/cwd"] + [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]
+        except OSError:
+            continue
+        for link in links:
+            try:
+                yield os.fsencode(os.readlink(link))
+            except OSError:
+                pass
+
+
+def left_behind():
+    """Paths of this user's in /tmp and /dev/shm that tests made and no process uses any more."""
+    found = []
+    for folder, patterns in (("/tmp", (OURS,)), ("/dev/shm", (OURS, OF_MPI))):
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if not any(pattern.match(name) for pattern in patterns):
+                continue
+            try:
+                state = os.lstat(path)
+            except OSError:
+                continue
+            maker = PID.match(name)
+            if state.st_uid == os.geteuid() and time.time() - state.st_mtime > YOUNG and not (
+                    maker and os.path.exists(f"/proc/{maker.group(1)}")):
+                found.append(path)
+    if found:
+        for text in texts_of_processes():
+            found = [path for path in found if os.fsencode(path) not in text]
+    return found
+
+
+def sweep():
+    for path in left_behind():
+        print(f"removed what a killed run left: {path}")
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+
+
+def machine():
+    with open("/proc/meminfo") as f:
+        memory = int(re.search(r"MemAvailable: *(\d+)", f.read()).group(1)) << 10
+    return (f"machine: {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; free: memory {memory / 1e9:.1f} GB, "
+            f"/dev/shm {shutil.disk_usage('/dev/shm').free / 1e9:.1f} GB, disk {shutil.disk_usage('/tmp').free / 1e9:.1f} GB")
+
+
+# --- Tests ------------------------------------------------------------------------------------------------------------
+
+class Result:
+    def __init__(self, case):
+        self.name = case.get("name")
+        self.output = (case.findtext("system-out") or "") + "\n"
+        self.skipped = case.find("skipped") is not None
+        self.passed = case.get("status") == "run" and not self.skipped
+
+    def seed(self):
+        found = re.search(r"\bseed (\d+)", self.output)
+        return found.group(1) if found else "unknown"
+
+    def first_line(self):
+        """Of what the test says of its failure."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        told = [line for line in lines if re.match(r"FAILED\b|.*: Failure$|skipped:", line)]
+        return (told or lines[-1:] or ["no output"])[0].removeprefix(f"FAILED {self.name}: ").removeprefix(f"skipped: {self.name}: ")
+
+    def skips_of_cases(self):
+        """(case, why) of GoogleTest's, which end their program with 0."""
+        return re.findall(r"^(?:.*: Skipped\n(.*)\n)?(?:.*\n)?\[  SKIPPED \] (\S+) \(", self.output, re.M)
+
+
+def run_ctest(build, options, environment):
+    """(ctest's exit status, results). What the tests say goes where ctest puts it."""
+    with tempfile.TemporaryDirectory(prefix="junit-", dir=environment["CROPDL_TEST_TMP"]) as folder:
+        file = os.path.join(folder, "tests.xml")
+        done = subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "--test-output-size-passed", "1000000",
+                               "--no-tests=error", "--no-label-summary", "--output-junit", file, *options], env=environment, stdin=subprocess.DEVNULL)
+        if not os.path.exists(file):
+            return done.returncode or 1, []
+        return done.returncode, [Result(case) for case in xml.parse(file).getroot().iter("testcase")]
+
+
+def labels_of(build):
+    """{test: its labels}"""
+    told = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], stdout=subprocess.PIPE, check=True).stdout
+    return {test["name"]: {label for each in test.get("properties", ()) if each["name"] == "LABELS" for label in each["value"]}
+            for test in json.loads(told)["tests"]}
+
+
+def run_again(build, failed, environment):
+    """(flaky results, those that failed again)"""
+    flaky, still = [], []
+    for one in failed:
+        seed = random.randrange(1 << 30)
+        print(f"\n{one.name} failed with seed {one.seed()}: once more, alone, with seed {seed}", flush=True)
+        status, _ = run_ctest(build, ["-R", f"^{re.escape(one.name)}$", "-j1"], dict(environment, CROPDL_TEST_SEED=str(seed)))
+        (flaky if status == 0 else still).append(one)
+    return flaky, still
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--tier", choices=("quick", "plain", "long"), default="plain")
+    parser.add_argument("--strict", action="store_true")
+    own, options = parser.parse_known_args()
+    sweep()
+    print(machine(), flush=True)
+    began = time.monotonic()
+    scratch = tempfile.mkdtemp(prefix=f"cropdl-test.{os.getpid()}.", dir="/tmp")
+    os.chmod(scratch, 0o755)  # some tests have a second user
+    references = os.path.join(scratch, "references")
+    os.mkdir(references)
+    environment = dict(os.environ, CROPDL_TEST_TMP=scratch, TMPDIR=scratch, CROPDL_TEST_REFERENCES=references)
+    tier = {"quick": ["-L", "^quick$"], "plain": ["-LE", "^long$"], "long": []}[own.tier]
+    try:
+        # Most tests wait most of the time; each says how many processors it keeps busy.
+        status, results = run_ctest(own.build, ["-j", str(2 * os.cpu_count()), *tier, *options], environment)
+        if not results:
+            return status
+        failed = [one for one in results if not one.passed and not one.skipped]
+        flaky = []
+        labels = labels_of(own.build)
+        again = [one for one in failed if "random" in labels[one.name]]
+        if again and len(again) <= MOST_FLAKY and not own.strict:
+            flaky, _ = run_again(own.build, again, environment)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    failed = [one for one in failed if one not in flaky]
+    print(f"\n{time.monotonic() - began:.0f} s")
+    for one in results:
+        if one.skipped:
+            print(f"skipped: {one.name}: {one.first_line()}")
+        for why, case in one.skips_of_cases():
+            print(f"skipped: {one.name} {case}: {why}")
+    for one in flaky:
+        print(f"flaky: {one.name} seed {one.seed()}: {one.first_line()}")
+    for one in failed:
+        print(f"failed: {one.name} seed {one.seed()}: {one.first_line()}")
+    if len(again) > MOST_FLAKY:
+        print(f"failed: {len(again)} tests with random moments, more than {MOST_FLAKY}: none was run again")
+    skipped = sum(one.skipped for one in results)
+    print(f"{len(results) - len(failed) - skipped} passed, {len(failed)} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
