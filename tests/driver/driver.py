@@ -362,6 +362,7 @@ class Place:
     """A temporary directory with a store, a log and the jobs of one test. Ends every job, whatever happens."""
 
     def __init__(self, name="t"):
+        needs(memory=500_000_000, shm=200_000_000, disk=500_000_000)  # as a small MPI job and its versions do
         # Short, since MPIs make sockets below it; outside of a run's folder the name says whose it is (tests/run.py).
         prefix = f"cropdl-test.{os.getpid()}." if SCRATCH == "/tmp" else ""
         self.root = tempfile.mkdtemp(prefix=f"{prefix}{name[:12]}-", dir=SCRATCH)
