@@ -1,6 +1,6 @@
 // The control plane's thread in each rank's process. It sleeps in poll() until there is something to do,
 // makes no MPI call and takes no lock on the program's path. Rank 0's also serves the hub, and starts threads
-// that publish versions and remove old ones (publisher.h). Lower half, LH FS base.
+// that publish versions and remove others (publisher.h). Lower half, LH FS base.
 #pragma once
 
 #include <memory>

@@ -118,7 +118,7 @@ struct Publish {
   std::vector<ImageSummary> images;
   double stall_seconds;
 };                  // answer: published() or sink_failed()
-struct Discard {};  // the version begun is void
+struct Discard {};  // the version begun is void; answer: discarded(). Until then nothing is held
 struct Finished {
   Outcome outcome;
 };
@@ -143,6 +143,7 @@ class Coordinator {
   void version_begun(const std::string& directory, int64_t now, Actions* out);
   void published(uint64_t version, int64_t now, Actions* out);
   void sink_failed(const std::string& reason, int64_t now, Actions* out);
+  void discarded(int64_t now, Actions* out);
   void tick(int64_t now, Actions* out);
 
   // When tick() has something to do next, if nothing arrives before.
@@ -197,7 +198,7 @@ class Coordinator {
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;
   void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
-  void end_attempt(Actions* out);  // Resume to all, Discard if a version was begun
+  void end_attempt(Actions* out);  // Resume to all, then Discard if a version was begun
   void finish(Outcome outcome, Actions* out);
   void broadcast(const Order& order, Actions* out);
 
@@ -211,9 +212,10 @@ class Coordinator {
   uint64_t drain_revision_ = 0;
   uint64_t raises_ = 0;
   bool version_begun_ = false;
-  std::string failure_;  // of the write stage, reported once every rank's write is over
-  int64_t started_ = 0;  // this attempt; or, while joining or pausing, when that began
-  int64_t raised_ = 0;   // the first targets, or the last raise of all that were held
+  bool discarding_ = false;  // a request waits, since the store does one thing at a time
+  std::string failure_;      // of the write stage, reported once every rank's write is over
+  int64_t started_ = 0;      // this attempt; or, while joining or pausing, when that began
+  int64_t raised_ = 0;       // the first targets, or the last raise of all that were held
   std::map<uint64_t, int64_t>
       awaited_;              // meetings that ranks are held before and another is inside of: since
   int64_t last_motion_ = 0;  // a rank that is behind did something

@@ -46,7 +46,8 @@ bool Coordinator::request(int64_t now, Actions* out) {
   return true;
 }
 
-// Ranks that ended can be in no checkpoint; ranks that are still starting are waited for.
+// Ranks that ended can be in no checkpoint; ranks that are still starting are waited for, and so is the
+// removal of the version before, while the program runs.
 void Coordinator::start(int64_t now, Actions* out) {
   bool all_here = true;
   for (uint32_t r = 0; r < seats_.size(); ++r) {
@@ -54,7 +55,7 @@ void Coordinator::start(int64_t now, Actions* out) {
       return fail(formatted("checkpoint refused: {} {}", rank_name(r), seats_[r].gone), now, out);
     all_here = all_here && seats_[r].joined;
   }
-  if (all_here) return begin_attempt(now, out);
+  if (all_here && !discarding_) return begin_attempt(now, out);
   if (stage_ != Stage::kJoining) {
     stage_ = Stage::kJoining;
     started_ = now;
@@ -365,6 +366,11 @@ void Coordinator::sink_failed(const std::string& reason, int64_t now, Actions* o
   if (version_begun_) fail("checkpoint failed: " + reason, now, out);
 }
 
+void Coordinator::discarded(int64_t now, Actions* out) {
+  discarding_ = false;
+  if (stage_ == Stage::kJoining) start(now, out);
+}
+
 void Coordinator::tick(int64_t now, Actions* out) {
   switch (stage_) {
     case Stage::kIdle:
@@ -402,6 +408,8 @@ std::optional<int64_t> Coordinator::deadline() const {
     case Stage::kPublishing:
       return std::nullopt;
     case Stage::kJoining:
+      if (std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.joined; }))
+        return std::nullopt;  // it waits for discarded()
       return started_ + limits_.join_bound;
     case Stage::kPausing:
       return started_ + limits_.retry_pause;
@@ -493,9 +501,11 @@ void Coordinator::fail(const std::string& line, int64_t, Actions* out, bool too_
 }
 
 void Coordinator::end_attempt(Actions* out) {
-  if (version_begun_) out->push_back(Discard{});
-  version_begun_ = false;
   broadcast(Resume{attempt_}, out);
+  if (!version_begun_) return;
+  version_begun_ = false;
+  discarding_ = true;
+  out->push_back(Discard{});
 }
 
 void Coordinator::finish(Outcome outcome, Actions* out) {

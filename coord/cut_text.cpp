@@ -61,7 +61,7 @@ void describe(const Report& report, std::string* out) {
 
 void Coordinator::describe(int64_t now, std::string* out) const {
   line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
-       uint64_t{version_begun_});
+       uint64_t{version_begun_}, uint64_t{discarding_});
   if (busy())
     line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - raised_),
          static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_));

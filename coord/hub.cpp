@@ -83,15 +83,11 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
     }
   }
   if (fds[first].revents != 0) accept_all(now);
-  if (fds[first + 1].revents != 0)
-    if (const auto result = publisher_.take()) {
-      Actions out;
-      if (*result)
-        coordinator_.published(**result, now, &out);
-      else
-        coordinator_.sink_failed(result->error().message, now, &out);
-      carry_out(std::move(out), now);
-    }
+  if (fds[first + 1].revents != 0) {
+    Actions out;
+    take_from_publisher(now, &out);
+    carry_out(std::move(out), now);
+  }
   drop_broken(now);
 }
 
@@ -273,14 +269,26 @@ void Hub::carry_out(Actions actions, int64_t now) {
       else
         coordinator_.sink_failed(directory.error().message, now, &actions);
     } else if (const auto* publish = std::get_if<Publish>(&a)) {
-      publisher_.start(sink_, publish->images, publish->stall_seconds);
+      publisher_.publish(sink_, publish->images, publish->stall_seconds);
     } else if (std::holds_alternative<Discard>(a)) {
-      sink_->discard();
+      publisher_.discard(sink_);
     } else if (const auto* f = std::get_if<Finished>(&a)) {
       finished(f->outcome, now);
     }
   }
   trace_phase();
+}
+
+void Hub::take_from_publisher(int64_t now, Actions* out) {
+  const auto ended = publisher_.take();
+  if (!ended) return;
+  const auto* published = std::get_if<Result<uint64_t>>(&*ended);
+  if (published == nullptr)
+    coordinator_.discarded(now, out);
+  else if (*published)
+    coordinator_.published(**published, now, out);
+  else
+    coordinator_.sink_failed(published->error().message, now, out);
 }
 
 void Hub::finished(const Outcome& outcome, int64_t now) {
@@ -403,20 +411,17 @@ void Hub::trace_phase() {
 }
 
 void Hub::close(int64_t now) {
-  publisher_.wait();
   Actions out;
-  if (const auto result = publisher_.take()) {
-    if (*result)
-      coordinator_.published(**result, now, &out);
-    else
-      coordinator_.sink_failed(result->error().message, now, &out);
-  }
-  coordinator_.lost(0, "has ended its program", now, &out);
+  coordinator_.lost(0, "has ended its program", now, &out);  // first: no request that waits begins now
+  publisher_.wait();
+  take_from_publisher(now, &out);
   // Images that others are still writing cannot become a version without rank 0; their writers end on their
   // own.
   if (coordinator_.busy() && coordinator_.phase() == Phase::kWriting) out.push_back(Discard{});
   carry_out(std::move(out), now);
-  publisher_.wait_for_tidy();  // else the process's end would leave the half of a version for the next start
+  // Else the process's end would leave the half of a version for the next start.
+  publisher_.wait();
+  publisher_.wait_for_tidy();
   connections_.clear();
   for (uint32_t r = 0; r < config_.ranks; ++r) remove_apart(config_.directory, r);
   remove_job_file(config_.directory);

@@ -64,6 +64,7 @@ class Hub {
   void drop_broken(int64_t now);
   void to_rank(uint32_t rank, const Message& message);
   void carry_out(Actions actions, int64_t now);
+  void take_from_publisher(int64_t now, Actions* out);
   void finished(const Outcome& outcome, int64_t now);
   void look_for_apart(int64_t now);
   void look_for_stopped(int64_t now);

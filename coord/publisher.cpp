@@ -10,26 +10,37 @@ namespace cropdl::coord {
 
 Publisher::Publisher() : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)))) {}
 
-void Publisher::start(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds) {
+void Publisher::publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds) {
+  run([sink, images = std::move(images), stall_seconds] { return sink->publish(images, stall_seconds); });
+}
+
+void Publisher::discard(VersionSink* sink) {
+  run([sink] {
+    sink->discard();
+    return Discarded{};
+  });
+}
+
+void Publisher::run(const std::function<Ended()>& work) {
   wait();
-  result_.reset();
-  const auto publish = [this, sink, images = std::move(images), stall_seconds] {
-    result_ = sink->publish(images, stall_seconds);
+  ended_.reset();
+  const auto work_and_say = [this, work] {
+    ended_ = work();
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = write(done_.fd(), &one, sizeof one);
   };
   try {
-    thread_ = std::thread(publish);
+    thread_ = std::thread(work_and_say);
   } catch (const std::system_error&) {  // no more threads for this user: here and now, then
-    publish();
+    work_and_say();
   }
 }
 
-std::optional<Result<uint64_t>> Publisher::take() {
+std::optional<Publisher::Ended> Publisher::take() {
   uint64_t count = 0;
   if (read(done_.fd(), &count, sizeof count) != sizeof count) return std::nullopt;
   wait();
-  return std::exchange(result_, std::nullopt);
+  return std::exchange(ended_, std::nullopt);
 }
 
 void Publisher::wait() {

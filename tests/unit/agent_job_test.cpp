@@ -93,6 +93,31 @@ class AgentJob : public ::testing::Test {
     waitpid(pid, nullptr, 0);
   }
 
+  void set_write_failure(uint32_t rank, const std::string& failure) {
+    const std::lock_guard lock(fakes_[rank].mutex);
+    fakes_[rank].write_failure = failure;
+  }
+
+  // `cropdl checkpoint` beside the test.
+  class Command {
+   public:
+    explicit Command(AgentJob& job)
+        : thread_([this, &job] {
+            line_ = job.checkpoint_error();
+            over_ = true;
+          }) {}
+    bool over() const { return over_; }
+    const std::string& line() {
+      if (thread_.joinable()) thread_.join();
+      return line_;
+    }
+
+   private:
+    std::string line_;
+    std::atomic<bool> over_{false};
+    std::jthread thread_;  // last: it uses the others
+  };
+
   TemporaryDirectory dir_;
   FakeSink sink_;
   std::mutex lines_mutex_;
@@ -437,6 +462,60 @@ TEST_F(AgentJob, OldVersionsAreRemovedWhileTheRanksRunAgain) {
   EXPECT_EQ(checkpoint_error(), "(published)");
   agents_.clear();  // waits for what is being removed
   EXPECT_EQ(sink_.tidied, 2u);
+}
+
+TEST_F(AgentJob, AFailedVersionIsRemovedWhileTheRanksRunAgain) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  set_write_failure(1, "No space left on device");
+  sink_.slow_discard = true;
+  Command failed(*this);
+  EXPECT_TRUE(within(2, [&] { return failed.over(); })) << "the command waits for what is being removed";
+  EXPECT_TRUE(within(2, [&] { return fakes_[0].resumes == 1 && fakes_[1].resumes == 1; }));
+  EXPECT_TRUE(within(2, [&] { return sink_.discarding == 1; }));
+  const auto status = job_status(dir_.path, 1);
+  EXPECT_TRUE(status) << status.error().message;
+  set_write_failure(1, "");
+  Command next(*this);  // is accepted, and begins when the store is free again
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(next.over());
+  EXPECT_EQ(fakes_[0].holds, 1) << "ranks are held for what waits for the store";
+  EXPECT_EQ(sink_.discarded, 0u);
+  sink_.slow_discard = false;
+  EXPECT_EQ(failed.line(), "checkpoint failed: rank 1: No space left on device");
+  EXPECT_EQ(next.line(), "(published)");
+  EXPECT_EQ(sink_.begun, 2u);
+  EXPECT_EQ(sink_.discarded, 1u);
+  EXPECT_FALSE(sink_.two_at_a_time);
+}
+
+TEST_F(AgentJob, TheEndWaitsForWhatIsBeingRemoved) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  set_write_failure(1, "No space left on device");
+  sink_.slow_discard = true;
+  Command failed(*this);
+  EXPECT_TRUE(within(2, [&] { return failed.over(); }));
+  Command next(*this);
+  std::jthread removed([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    sink_.slow_discard = false;
+  });
+  agents_[0]->stop();
+  EXPECT_EQ(sink_.discarded, 1u);
+  EXPECT_NE(next.line(), "(published)");
+  EXPECT_EQ(sink_.begun, 1u);
+}
+
+TEST_F(AgentJob, TheEndAmidOfWritingRemovesTheVersion) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  fakes_[1].slow_write = true;
+  agents_[0]->request();
+  ASSERT_TRUE(within(4, [&] { return job_status(dir_.path)->phase == "writing"; }));
+  agents_[0]->stop();
+  EXPECT_EQ(sink_.discarded, 1u);
+  EXPECT_FALSE(sink_.two_at_a_time);
 }
 
 TEST_F(AgentJob, AnIntervalThatFallsIntoTheStartWaitsWithoutAWord) {

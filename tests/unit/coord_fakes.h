@@ -75,18 +75,25 @@ class FakeRank : public LocalRank {
 class FakeSink : public VersionSink {
  public:
   Result<std::string> begin() override {
+    const Alone alone(this);
     ++begun;
     if (!begin_failure.empty()) return Error{begin_failure};
     return std::string("/version");
   }
   Result<uint64_t> publish(const std::vector<ImageSummary>& images, double) override {
+    const Alone alone(this);
     while (slow_publish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!publish_failure.empty()) return Error{publish_failure};
     const std::lock_guard lock(mutex_);
     images_ = images;
     return ++versions;
   }
-  void discard() override { ++discarded; }
+  void discard() override {
+    const Alone alone(this);
+    ++discarding;
+    while (slow_discard) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++discarded;
+  }
   void tidy() override {
     while (slow_tidy) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ++tidied;
@@ -96,11 +103,20 @@ class FakeSink : public VersionSink {
     return images_;
   }
 
-  std::atomic<uint64_t> begun{0}, versions{0}, discarded{0}, tidied{0};
-  std::atomic<bool> slow_publish{false}, slow_tidy{false};
+  std::atomic<uint64_t> begun{0}, versions{0}, discarding{0}, discarded{0}, tidied{0};
+  std::atomic<bool> slow_publish{false}, slow_discard{false}, slow_tidy{false};
+  std::atomic<bool> two_at_a_time{false};  // which the coordinator must never do, but for tidy()
   std::string begin_failure, publish_failure;
 
  private:
+  struct Alone {
+    explicit Alone(FakeSink* sink) : sink_(sink) {
+      if (sink_->in_use_.exchange(true)) sink_->two_at_a_time = true;
+    }
+    ~Alone() { sink_->in_use_ = false; }
+    FakeSink* sink_;
+  };
+  std::atomic<bool> in_use_{false};
   std::mutex mutex_;
   std::vector<ImageSummary> images_;
 };

@@ -568,6 +568,8 @@ class Explorer {
           if (!x.ranks[r].image || !x.parked(r)) violation(x, "published without every rank's image");
         x.published = true;
         x.coordinator.published(1, x.now, &out);
+      } else if (std::holds_alternative<Discard>(a)) {
+        x.coordinator.discarded(x.now, &out);
       } else if (const auto* f = std::get_if<Finished>(&a)) {
         if (x.finished) violation(x, "finished twice");
         x.finished = true;

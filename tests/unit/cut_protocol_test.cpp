@@ -25,7 +25,10 @@ class CutProtocol : public ::testing::Test {
     input(&out);
     for (size_t i = 0; i < out.size(); ++i) {
       const Action a = out[i];
-      if (const auto* s = std::get_if<SendOrder>(&a)) orders_.push_back(*s);
+      if (const auto* s = std::get_if<SendOrder>(&a)) {
+        orders_.push_back(*s);
+        resumes_ordered_ += std::holds_alternative<Resume>(s->order);
+      }
       if (std::holds_alternative<BeginVersion>(a)) {
         ++begun_;
         if (sink_failure_.empty())
@@ -34,7 +37,11 @@ class CutProtocol : public ::testing::Test {
           coordinator_.sink_failed(sink_failure_, now_, &out);
       }
       if (std::holds_alternative<Publish>(a)) publishing_ = true;
-      if (std::holds_alternative<Discard>(a)) ++discarded_;
+      if (std::holds_alternative<Discard>(a)) {
+        ++discarded_;
+        resumes_before_discard_ = resumes_ordered_;
+        if (!slow_discard_) coordinator_.discarded(now_, &out);
+      }
       if (const auto* f = std::get_if<Finished>(&a)) outcomes_.push_back(f->outcome);
     }
   }
@@ -124,7 +131,8 @@ class CutProtocol : public ::testing::Test {
   int64_t now_ = 1'000'000;
   int dead_ = -1;
   int begun_ = 0, discarded_ = 0;
-  bool publishing_ = false;
+  int resumes_ordered_ = 0, resumes_before_discard_ = 0;
+  bool publishing_ = false, slow_discard_ = false;
 };
 
 TEST_F(CutProtocol, ARequestIsPublishedAndEveryoneGoesOn) {
@@ -202,6 +210,45 @@ TEST_F(CutProtocol, AFailedWriteDiscardsTheVersionOnceAllWritersAreDone) {
   request();
   publish();
   EXPECT_TRUE(outcomes_.back().published) << "a failed attempt must not spoil the next";
+}
+
+TEST_F(CutProtocol, EveryoneGoesOnBeforeAFailedVersionIsRemoved) {
+  ranks_[1].write_failure = "No space left on device";
+  request();
+  EXPECT_EQ(discarded_, 1);
+  EXPECT_EQ(resumes_before_discard_, 3);
+}
+
+TEST_F(CutProtocol, TheNextRequestHoldsNobodyWhileAFailedVersionIsBeingRemoved) {
+  ranks_[1].write_failure = "No space left on device";
+  slow_discard_ = true;
+  request();
+  EXPECT_EQ(line(), "checkpoint failed: rank 1: No space left on device");
+  ranks_[1].write_failure = "";
+  request();
+  EXPECT_TRUE(coordinator_.busy());
+  EXPECT_EQ(coordinator_.phase(), Phase::kIdle);
+  EXPECT_FALSE(coordinator_.deadline()) << "it takes as long as it takes";
+  now_ += 10 * limits_.join_bound;
+  act([&](Actions* o) { coordinator_.tick(now_, o); });
+  EXPECT_EQ(ranks_[0].holds, 1);
+  act([&](Actions* o) { coordinator_.discarded(now_, o); });
+  settle();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+  EXPECT_EQ(begun_, 2);
+}
+
+TEST_F(CutProtocol, ARankThatIsLostMeanwhileEndsTheRequestThatWaitsForTheStore) {
+  ranks_[1].write_failure = "No space left on device";
+  slow_discard_ = true;
+  request();
+  request();
+  act([&](Actions* o) { coordinator_.lost(2, "has ended its program", now_, o); });
+  EXPECT_EQ(line(), "checkpoint refused: rank 2 has ended its program");
+  act([&](Actions* o) { coordinator_.discarded(now_, o); });
+  EXPECT_FALSE(coordinator_.busy());
+  EXPECT_EQ(ranks_[0].holds, 1);
 }
 
 TEST_F(CutProtocol, AStoreThatCannotBeWrittenIsReported) {
