@@ -135,7 +135,8 @@ class Call {
 
 }  // namespace
 
-Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds) {
+Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds,
+                                           const std::function<void(const std::string&)>& waiting) {
   Result<Call> call = Call::open(directory, answer_within_seconds);
   if (!call) return call.error();
   if (const Status s = call->send(AskCheckpoint{}); !s) return s.error();
@@ -144,6 +145,7 @@ Result<CheckpointReply> request_checkpoint(const std::string& directory, double 
     if (!m) return m.error();
     if (std::holds_alternative<Accepted>(*m)) call->wait_without_limit();
     if (const auto* r = std::get_if<Rejected>(&*m)) return Error{r->reason};
+    if (const auto* w = std::get_if<Waiting>(&*m); w != nullptr && waiting) waiting(w->line);
     if (const auto* done = std::get_if<Done>(&*m)) {
       if (!done->outcome.published) return Error{done->outcome.line};
       return CheckpointReply{done->outcome.version, done->outcome.bytes, done->outcome.stall_seconds};

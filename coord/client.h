@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -17,8 +18,10 @@ struct CheckpointReply {
 // Asks the job that runs on `directory` for a checkpoint and returns when the version is durable. If the job
 // is dead, does not answer or is already checkpointing, the error comes within `answer_within_seconds` (a
 // dead job's at once); once the job has accepted, there is no limit: it bounds its attempts itself, and its
-// end is noticed.
-Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds);
+// end is noticed. `waiting` is called, again and again, with a line that says what a request that takes long
+// waits for.
+Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds,
+                                           const std::function<void(const std::string&)>& waiting = {});
 
 struct JobStatus {
   int pid;

@@ -90,11 +90,13 @@ struct CutLimits {
       2'000;  // so long a rank was seen held before the very call that another is inside of: no stale news
   int64_t interim_drain_after =
       2'000;  // a rank still not stopped then may sit in a send that waits for its receiver
-  int64_t attempt_bound = 10'000'000;  // from Hold to Write; then everyone goes on
-  int64_t retry_pause = 1'000'000;     // between attempts, so that the program gets ahead
-  int64_t stopped_bound = 5'000'000;   // for a rank whose process has been stopped
-  int64_t join_bound = 3'000'000;      // for ranks that are still starting when a checkpoint is asked for
-  uint32_t attempts = 20;              // then the request is given up
+  int64_t attempt_bound = 10'000'000;    // from Hold to Write; then everyone goes on
+  int64_t retry_pause = 1'000'000;       // between attempts, so that the program gets ahead
+  int64_t stopped_bound = 5'000'000;     // for a rank whose process has been stopped
+  int64_t join_bound = 3'000'000;        // for ranks that are still starting when a checkpoint is asked for
+  int64_t say_after = 2'000'000;         // a request that takes longer says what it waits for,
+  int64_t say_again_after = 10'000'000;  // again and again
+  uint32_t attempts = 20;                // then the request is given up
 };
 
 // What became of a request.
@@ -150,6 +152,7 @@ class Coordinator {
   std::optional<int64_t> deadline() const;
   bool busy() const { return stage_ != Stage::kIdle; }
   Phase phase() const;
+  std::string waits_for() const;  // what keeps the request now, in words that name ranks; "": there is none
   uint64_t raises() const { return raises_; }  // of all that were held, in this attempt
 
   // Appends everything that decides future behaviour, times relative to `now`: for the explorer's state
@@ -197,6 +200,7 @@ class Coordinator {
   void consider_publish(int64_t now, Actions* out);
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;
+  std::string who_is_ahead_of(const Seat& seat) const;
   void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
   void end_attempt(Actions* out);  // Resume to all, then Discard if a version was begun
   void finish(Outcome outcome, Actions* out);
@@ -213,6 +217,7 @@ class Coordinator {
   uint64_t raises_ = 0;
   bool version_begun_ = false;
   bool discarding_ = false;  // a request waits, since the store does one thing at a time
+  std::string missed_;       // what was missing in the attempt before
   std::string failure_;      // of the write stage, reported once every rank's write is over
   int64_t started_ = 0;      // this attempt; or, while joining or pausing, when that began
   int64_t raised_ = 0;       // the first targets, or the last raise of all that were held

@@ -474,13 +474,51 @@ std::string Coordinator::what_is_missing() const {
   if (inside < seats_.size())
     return rank_name(inside) + " is inside a collective or synchronous send that does not end";
   if (outside < seats_.size())
-    return rank_name(outside) +
-           " has not reached a collective that others have begun (it computes, or waits)";
+    return formatted("{} has not reached a collective that {} begun (it computes, or waits)",
+                     rank_name(outside), who_is_ahead_of(seats_[outside]));
   return "the ranks keep changing";
+}
+
+// Who has begun what that one is short of, with the verb. A target that has risen may be ahead of everyone.
+std::string Coordinator::who_is_ahead_of(const Seat& seat) const {
+  for (const CollectiveCount& c : seat.standing.counts) {
+    const auto target = targets_.find(c.comm);
+    if (target == targets_.end() || c.begun >= target->second) continue;
+    for (uint32_t r = 0; r < seats_.size(); ++r)
+      if (begun_on(seats_[r].standing, c.comm) > c.begun) return rank_name(r) + " has";
+  }
+  return "others have";
+}
+
+std::string Coordinator::waits_for() const {
+  switch (stage_) {
+    case Stage::kIdle:
+      return "";
+    case Stage::kJoining:
+      for (uint32_t r = 0; r < seats_.size(); ++r)
+        if (!seats_[r].joined) return rank_name(r) + " has not joined";
+      return "the images of a checkpoint that failed are being removed";
+    case Stage::kPausing:
+      return missed_;
+    case Stage::kHolding:
+    case Stage::kStopping:
+      return what_is_missing();
+    case Stage::kWriting: {
+      uint32_t first = 0, writers = 0;
+      for (uint32_t r = 0; r < seats_.size(); ++r)
+        if (!seats_[r].write_over && seats_[r].gone.empty() && writers++ == 0) first = r;
+      if (writers < 2) return rank_name(first) + " is writing its image";
+      return formatted("{} and {} more are writing their images", rank_name(first), writers - 1);
+    }
+    case Stage::kPublishing:
+      return "all images are written, and are being made a version";
+  }
+  return "";
 }
 
 void Coordinator::give_up_attempt(int64_t now, Actions* out) {
   if (tries_ < limits_.attempts) {
+    missed_ = what_is_missing();
     end_attempt(out);
     stage_ = Stage::kPausing;
     started_ = now;

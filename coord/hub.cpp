@@ -135,6 +135,8 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     look_for_apart(now);
     if (coordinator_.request(now, &out)) {
       c.waits = asked_by_client_ = true;
+      asked_at_ = now;
+      say_at_ = now + config_.limits.say_after;
       c.broken = !c.channel.send(message_bytes(Accepted{}));
     } else {
       c.broken = !c.channel.send(message_bytes(Rejected{"a checkpoint of this job is already being taken"}));
@@ -214,6 +216,7 @@ void Hub::tick(int64_t now) {
   coordinator_.tick(now, &out);
   carry_out(std::move(out), now);
   look_for_stopped(now);
+  say_what_is_awaited(now);
   look_after_exchanges(now);
   drop_broken(now);
 }
@@ -223,6 +226,7 @@ std::optional<int64_t> Hub::deadline() const {
   const auto consider = [&](int64_t t) { first = std::min(first.value_or(t), t); };
   if (next_interval_ != 0) consider(next_interval_);
   if (coordinator_.busy()) consider(next_look_);
+  if (coordinator_.busy() && asked_by_client_) consider(say_at_);
   for (const auto& [round, gathering] : exchanges_) {
     if (std::count(joined_.begin(), joined_.end(), false) != 0) consider(gathering.give_up_at);
     consider(gathering.say_at);
@@ -353,6 +357,15 @@ void Hub::look_for_stopped(int64_t now) {
         now, &out);
     carry_out(std::move(out), now);
   }
+}
+
+void Hub::say_what_is_awaited(int64_t now) {
+  if (!coordinator_.busy() || !asked_by_client_ || now < say_at_) return;
+  say_at_ = now + config_.limits.say_again_after;
+  const std::string line = formatted("waiting for {:.0f} s: {}", static_cast<double>(now - asked_at_) * 1e-6,
+                                     coordinator_.waits_for());
+  for (Connection& c : connections_)
+    if (c.waits && !c.broken) c.broken = !c.channel.send(message_bytes(Waiting{line}));
 }
 
 void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {

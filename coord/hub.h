@@ -68,6 +68,7 @@ class Hub {
   void finished(const Outcome& outcome, int64_t now);
   void look_for_apart(int64_t now);
   void look_for_stopped(int64_t now);
+  void say_what_is_awaited(int64_t now);
   void gather(uint32_t rank, const ExchangeMine& m, int64_t now);
   void fail_exchanges(const std::string& why);
   void look_after_exchanges(int64_t now);
@@ -94,6 +95,8 @@ class Hub {
   int64_t next_interval_ = 0;
   int64_t next_look_ = 0;  // for ranks that have been stopped, while a checkpoint is being taken; 0: none is
   bool asked_by_client_ = false;
+  int64_t asked_at_ = 0;  // by it
+  int64_t say_at_ = 0;    // what is waited for, to it
   uint64_t last_version_ = 0;
   std::string last_line_;
   std::string last_reported_;  // by report(): the same line is not repeated at every interval

@@ -12,7 +12,7 @@
 
 namespace cropdl::coord {
 
-inline constexpr uint32_t kWireVersion = 3;  // changes whenever a message does; both ends must have the same
+inline constexpr uint32_t kWireVersion = 4;  // changes whenever a message does; both ends must have the same
 
 // First message of every connection; the answer is Welcome or Rejected. Its layout never changes.
 struct Hello {
@@ -41,6 +41,9 @@ struct ExchangeAll {
 struct AskCheckpoint {};
 struct AskStatus {};
 struct Accepted {};  // the request is being served; Done follows
+struct Waiting {     // any number of times before it
+  std::string line;  // what for, for people
+};
 struct Done {
   Outcome outcome;
 };
@@ -53,7 +56,7 @@ struct StatusIs {
 };
 
 using Message = std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint,
-                             AskStatus, Accepted, Done, StatusIs, Order, Report>;
+                             AskStatus, Accepted, Waiting, Done, StatusIs, Order, Report>;
 
 std::string message_bytes(const Message& message);
 std::optional<Message> message_from_bytes(const std::string& bytes);  // empty: not a message

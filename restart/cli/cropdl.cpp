@@ -1,5 +1,6 @@
 // `cropdl`: looks at a store, checks it, and asks a running job for a checkpoint. A tool; changes nothing
-// itself. What was asked for goes to stdout; what went wrong is one line on stderr and a non-zero exit.
+// itself. What was asked for goes to stdout; what went wrong is one line on stderr and a non-zero exit. What
+// a checkpoint waits for is said on stderr, too.
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
@@ -126,7 +127,8 @@ int verify(const std::string& directory, uint64_t number) {
 int checkpoint(const std::string& directory) {
   cropdl::Result<StoreReader> store = StoreReader::open(directory);
   if (!store) return fail(store.error());
-  auto reply = cropdl::coord::request_checkpoint(directory, kAnswerSeconds);
+  const auto waiting = [](const std::string& line) { std::fprintf(stderr, "cropdl: %s\n", line.c_str()); };
+  auto reply = cropdl::coord::request_checkpoint(directory, kAnswerSeconds, waiting);
   if (!reply) return fail(reply.error());
   std::printf("version %lu: %lu bytes, stall %.3f s\n", reply->version, reply->bytes, reply->stall_seconds);
   return 0;

@@ -6,14 +6,15 @@ import hashlib
 import json
 import os
 import re
+import select
 import signal
 import stat
 import subprocess
 import sys
 import time
 
-from driver import (BUILD, PATIENCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, launcher, logs_of, native,
-                    promise_main, take_checkpoint, tool)
+from driver import (BUILD, PATIENCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, launcher,
+                    logs_of, native, promise_main, take_checkpoint, tool, without_waiting)
 
 PROMISES = {}
 
@@ -289,9 +290,41 @@ def two_requests():
         results = [(one.communicate(timeout=60)[0], one.returncode) for one in asked]
         expect(any(status == 0 for _, status in results), f"neither succeeded: {results}")
         for text, status in results:
-            one_line(text)
+            one_line(without_waiting(text))
         expect(place.versions(), "no version")
         job.kill_ranks()
+
+
+def says_what_it_waits_for(mpi):
+    """Rank 0 has begun a collective, and rank 1 begins it only when the command has said that."""
+    with Place("waits") as place:
+        job = place.run(f"{mpi}/begun_early", (place.path("now"), "--steps", "8", "--pace", "1000"), mpi, 2)
+        end = time.monotonic() + PATIENCE
+        while [log.at for log in logs_of(job.log, 2)] != ["begun", "waits"]:
+            expect(job.alive() and time.monotonic() < end, f"does not come to its barrier: {job.output()}")
+            time.sleep(0.01)
+        asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        try:
+            # Nothing else ends the wait but the bound of the first attempt, which is told.
+            ready, _, _ = select.select([asked.stderr], [], [], PATIENCE)
+            said = asked.stderr.readline() if ready else ""
+            expect(re.fullmatch(r"cropdl: waiting for \d+ s: rank 1 has not reached a collective that rank 0 has begun "
+                                r"\(it computes, or waits\)\n", said), f"`cropdl checkpoint` said while it waited: {said!r}")
+            open(place.path("now"), "w").close()
+            text, rest = asked.communicate(timeout=PATIENCE)
+        finally:
+            asked.kill()
+            asked.wait()
+        expect(asked.returncode == 0 and re.fullmatch(r"version 1: \d+ bytes, stall [\d.]+ s\n", text), f"{asked.returncode}: {text!r}")
+        expect(not without_waiting(rest), f"said besides: {rest!r}")
+        job.finish()
+        for log in logs_of(job.log, 2):
+            check_whole(log)
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"trigger.{_mpi}.a_checkpoint_that_has_to_wait_says_for_what")(lambda m=_mpi: says_what_it_waits_for(m))
 
 
 # --- The store ---------------------------------------------------------------------------------------------------

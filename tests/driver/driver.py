@@ -412,6 +412,7 @@ class Place:
         return self.ask([tool("cropdl"), "checkpoint", self.store], timeout)
 
     def ask(self, command, timeout=None, environment=None):
+        """Returns (status, text, seconds); the text is without the lines of a checkpoint that has to wait."""
         environ = dict(os.environ, **(environment or {}))
         if os.geteuid() == 0:
             environ["OMPI_ALLOW_RUN_AS_ROOT"] = environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
@@ -422,7 +423,7 @@ class Place:
         except subprocess.TimeoutExpired:
             state = "\n".join(describe(job) for job in self.jobs if job.alive())
             raise Failure(f"did not return in {timeout or PATIENCE:.0f} s: {' '.join(command)}\n{state}")
-        return done.returncode, done.stdout.strip(), time.monotonic() - began
+        return done.returncode, without_waiting(done.stdout).strip(), time.monotonic() - began
 
     def versions(self):
         try:
@@ -471,6 +472,11 @@ def native_run(place, log, program, arguments, mpi, ranks, environment):
     for one in logs:
         check_whole(one)
     return logs
+
+
+def without_waiting(text):
+    """What `cropdl checkpoint` printed, but for the lines that say what it waits for."""
+    return re.sub(r"^cropdl: waiting for \d+ s: .*\n", "", text, flags=re.MULTILINE)
 
 
 def as_pattern(words):

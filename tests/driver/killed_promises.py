@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, Skipped, app, check_whole, describe, expect, launcher, logs_of, native, promise_main, read_proc,
-                    tail, take_checkpoint, tool)
+from driver import (Failure, Log, PATIENCE, Place, Skipped, app, check_whole, describe, expect, launcher, logs_of, native,
+                    promise_main, read_proc, tail, take_checkpoint, tool, without_waiting)
 
 # Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
 PHASES = {"holding": "holding", "stopping": "stopping", "draining": "draining", "writing": "writing", "publishing": "writing"}
@@ -142,7 +142,7 @@ class Run:
         with open("/proc/net/unix") as f:
             expect(not address or address not in f.read(), f"the socket {address} is left over")
         if asked:
-            text = asked.communicate(timeout=PATIENCE)[0].strip()
+            text = without_waiting(asked.communicate(timeout=PATIENCE)[0]).strip()
             words = (rf"cropdl: checkpoint refused: rank {victim} is gone: its process \(pid \d+\) died( or left the job)?",
                      rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
                      rf"cropdl: no job is running on {re.escape(self.place.store)}",  # it came too late to ask
@@ -325,7 +325,7 @@ def stopped(mpi, where):
                     expect(asked, "the run was over before a rank could be stopped")
                     send([p for p in run.job.ranks() if p != pid], signal.SIGCONT)
                 began, before = time.monotonic(), run.place.versions()
-                text = asked.communicate(timeout=PATIENCE)[0].strip()
+                text = without_waiting(asked.communicate(timeout=PATIENCE)[0]).strip()
                 if asked.returncode != 0:
                     break
                 os.kill(pid, signal.SIGCONT)  # it had written its image already

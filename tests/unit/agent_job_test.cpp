@@ -237,6 +237,35 @@ TEST_F(AgentJob, AKilledJobIsRecognisedAtOnceAlsoWhileAChildOfItLives) {
   if (child > 0) kill(child, SIGKILL);
 }
 
+TEST_F(AgentJob, WhoAsksIsToldAgainAndAgainWhatItWaitsFor) {
+  fakes_ = std::vector<FakeRank>(2);
+  for (uint32_t r = 0; r < 2; ++r) {
+    AgentConfig c = config(r, 2);
+    c.limits.say_after = 20'000;
+    c.limits.say_again_after = 10'000;
+    add(c, fakes_[r]);
+  }
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  fakes_[1].slow_write = true;
+  std::vector<std::string> told;
+  const auto reply = request_checkpoint(dir_.path, 4, [&](const std::string& line) {
+    told.push_back(line);
+    if (told.size() == 3) fakes_[1].slow_write = false;
+  });
+  ASSERT_TRUE(reply) << reply.error().message;
+  ASSERT_GE(told.size(), 3u);
+  EXPECT_EQ(told[0], "waiting for 0 s: rank 1 is writing its image");
+  EXPECT_EQ(told[2], told[0]);
+
+  fakes_[1].slow_write = true;  // nobody waits for this one
+  agents_[0]->request();
+  ASSERT_TRUE(within(4, [&] { return job_status(dir_.path)->phase == "writing"; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  fakes_[1].slow_write = false;
+  ASSERT_TRUE(within(4, [&] { return sink_.versions == 2; }));
+  EXPECT_EQ(lines(), std::vector<std::string>());
+}
+
 TEST_F(AgentJob, AJobThatIsAlreadyCheckpointingSaysSoAtOnce) {
   start(2);
   fakes_[1].slow_write = true;

@@ -429,6 +429,56 @@ TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
   EXPECT_EQ(coordinator_.phase(), Phase::kStopping);
 }
 
+TEST_F(CutProtocol, WhoHasNotReachedWhatOthersHaveBegunIsNamedWhileItIsWaitedFor) {
+  EXPECT_EQ(coordinator_.waits_for(), "");
+  for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
+  ranks_[1].stands.counts = {{kX, 5}};  // one that does not block: rank 1 goes on
+  ranks_[0].stands.counts = {{kX, 5}};
+  request();
+  const std::string expected =
+      "rank 2 has not reached a collective that rank 0 has begun (it computes, or waits)";
+  EXPECT_EQ(coordinator_.waits_for(), expected);
+  wait();
+  EXPECT_EQ(coordinator_.phase(), Phase::kIdle) << "a pause between attempts";
+  EXPECT_EQ(coordinator_.waits_for(), expected);
+  wait();
+  EXPECT_EQ(coordinator_.waits_for(), expected);
+  wait();
+  EXPECT_EQ(line(), "checkpoint given up after 2 attempts of 10 s: " + expected + "; try again later");
+}
+
+TEST_F(CutProtocol, WhatIsWaitedForIsToldInEveryStage) {
+  coordinator_ = Coordinator(kRanks, limits_);
+  act([&](Actions* o) { coordinator_.joined(0, now_, o); });
+  request();
+  EXPECT_EQ(coordinator_.waits_for(), "rank 1 has not joined");
+  ranks_[1].unstoppable = true;
+  act([&](Actions* o) { coordinator_.joined(1, now_, o); });
+  act([&](Actions* o) { coordinator_.joined(2, now_, o); });
+  EXPECT_EQ(coordinator_.waits_for(), "rank 0 does not answer");
+  settle();
+  EXPECT_EQ(coordinator_.waits_for(),
+            "rank 1 did not stop: it is inside an MPI or system call that does not end");
+  ranks_[0].slow_write = ranks_[2].slow_write = true;
+  ranks_[1].unstoppable = false;
+  settle();
+  EXPECT_EQ(coordinator_.waits_for(), "rank 0 and 1 more are writing their images");
+  ranks_[0].slow_write = false;
+  settle();
+  EXPECT_EQ(coordinator_.waits_for(), "rank 2 is writing its image");
+  ranks_[2].slow_write = false;
+  settle();
+  EXPECT_EQ(coordinator_.waits_for(), "all images are written, and are being made a version");
+  publish();
+  EXPECT_EQ(coordinator_.waits_for(), "");
+
+  ranks_[1].write_failure = "No space left on device";
+  slow_discard_ = true;
+  request();
+  request();
+  EXPECT_EQ(coordinator_.waits_for(), "the images of a checkpoint that failed are being removed");
+}
+
 TEST_F(CutProtocol, ReceiversDrainWhileASenderCannotStopYet) {
   ranks_[0].unstoppable = true;
   ranks_[0].sends = {{1, 3}};

@@ -39,6 +39,7 @@ std::vector<Message> one_of_each() {
           AskCheckpoint{},
           AskStatus{},
           Accepted{},
+          Waiting{"waiting for 2 s: rank 1"},
           Done{o},
           status,
           Order{Hold{1}},
