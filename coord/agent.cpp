@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <ctime>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/format.h"
@@ -61,9 +62,17 @@ class Agent::Loop {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
+    Status started;
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      started = Error{formatted(
+          "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
+          errno_text(error.code().value()))};
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return {};
+    if (!started && hub_) hub_->close(monotonic_us());  // nobody will answer there
+    return started;
   }
 
   void request() noexcept {

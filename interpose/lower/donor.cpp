@@ -6,6 +6,7 @@
 
 #include <climits>
 
+#include "base/format.h"
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/process.h"
 #include "interpose/seam/thread.h"
@@ -59,7 +60,9 @@ void* broker(void*) {
 
 Status start_donors() {
   if (const int error = start_thread(broker, nullptr); error != 0)
-    return Error{"cannot start a thread of the lower half: " + errno_text(error)};
+    return Error{formatted(
+        "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
+        errno_text(error))};
   return {};
 }
 

@@ -85,7 +85,6 @@ void ready_to_run(seam::ThreadRecord& main) {
   main.lower_fs = seam::fs_base();
   make_segments(&main);
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
-  if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = install_handlers(); !s) die(s.error().message);
   remember_our_descriptors();
   if (auto s = install_filter(p.boot.restart, input_is_a_stream()); !s) die(s.error().message);

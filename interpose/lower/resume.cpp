@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "coord/link.h"
+#include "interpose/lower/donor.h"
 #include "interpose/lower/layout.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/memory_map.h"
@@ -254,6 +255,7 @@ void restart_program(Process& p) {
   }
   fill_control_page(p);
   if (p.boot.interval == 0) p.boot.interval = former_interval(candidates);
+  if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
   p.agent->note_phase("restarting");
 

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/random.h"
+#include "interpose/lower/donor.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/initial_stack.h"
 #include "interpose/lower/process.h"
@@ -117,6 +118,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   const auto sp = build_stack(stack);
   if (!sp) die(sp.error().message);
 
+  if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
   const std::string name = p.program.substr(p.program.rfind('/') + 1);
   prctl(PR_SET_NAME, name.c_str());

@@ -3,10 +3,12 @@
 clocks, namespaces. Each is as it was after a restart, or the checkpoint is refused by its name."""
 
 import os
+import re
 import sys
+import time
 
 from command_promises import refused
-from driver import Log, Place, app, check_continued, check_refused, check_whole, expect, promise_main, take_checkpoint, tool
+from driver import Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, promise_main, take_checkpoint, tool
 from restart_promises import survives, wait_for_new_steps
 
 PROMISES = {}
@@ -119,6 +121,55 @@ def refused_for_good(what, words, needs=(), program="refused_attributes"):
         check_refused(place, status, text, words)
         job.finish()
         check_whole(Log(log))
+
+
+@promise("process.threads_that_cannot_be_had_are_said_before_the_program_runs")
+def no_more_threads():
+    """At each limit of the user's processes that is too low, in one line; at a restart, too, and the store stays as it was."""
+    with Place("nothreads") as place:
+        os.chmod(place.root, 0o777)
+        log = place.path("log")
+        # For root there is no limit.
+        user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+        program = [app("plain/plain"), *SHORT, "--log", log]
+        command = [tool("cropdl-run"), "--dir", place.store, "--"] + program
+
+        def refused_until_enough(command, untouched):
+            name = os.path.basename(command[0])
+            for limit in range(1, 10):
+                status, text, _ = place.ask(user + ["prlimit", f"--nproc={limit}"] + command)
+                if status == 0:
+                    expect(limit > 1, "the limit has no effect")
+                    print(f"{name}: refused below a limit of {limit}")
+                    return
+                expect(status == 1 and re.fullmatch(f"{name}: cannot start a thread of the lower half: Resource temporarily unavailable.*", text),
+                       f"limit {limit}: {status}: {text}")
+                untouched()
+            raise Failure(f"{name} needs more than {limit} threads")
+
+        refused_until_enough(command, lambda: expect(not os.path.exists(log), "the program was begun"))
+        os.remove(log)
+        job = place.start(user + command, log)
+        job.wait_for_step(5)
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_ranks()
+        before = Log(log)
+        there = content(place.store)
+        began = time.time()
+        refused_until_enough([tool("cropdl-restart"), place.store],
+                             lambda: expect(content(place.store) == there, f"the store was changed: {content(place.store)}, {there}"))
+        check_continued(before, Log(log), began, *bounds[log])
+        check_whole(Log(log))
+
+
+def content(folder):
+    """Every file below it, with what tells that nobody wrote to it; without those that say who runs."""
+    found = {}
+    for path, _, names in os.walk(folder):
+        for name in set(names) - {"job", "lock"}:
+            info = os.stat(os.path.join(path, name))
+            found[os.path.join(path, name)] = (info.st_ino, info.st_size, info.st_mtime_ns)
+    return found
 
 
 _CHANGED = "the program has changed its {} (from {} to {}), which cannot be saved yet"
