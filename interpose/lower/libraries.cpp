@@ -110,11 +110,12 @@ bool Libraries::drain_step() const {
   return done;
 }
 
-bool Libraries::quiesce() const {
-  bool any = false;
+Status Libraries::quiesce() const {
+  Status all;
   for (Library* l : all_)
-    if (l->active()) l->quiesce(), any = true;
-  return any;
+    if (l->active())
+      if (Status one = l->quiesce(); !one && all) all = one;
+  return all;
 }
 
 void Libraries::resume() const {

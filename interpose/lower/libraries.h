@@ -47,7 +47,7 @@ class Libraries {
   void progress() const;
   void begin_drain(std::span<const coord::PeerCount> expected) const;
   bool drain_step() const;
-  bool quiesce() const;  // whether there was one
+  Status quiesce() const;  // the first failure; each is asked
   void resume() const;
 
  private:

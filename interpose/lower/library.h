@@ -80,8 +80,10 @@ class Library {
       std::span<const coord::PeerCount> expected) = 0;  // messages sent to this rank, per sender
   virtual bool drain_step() = 0;            // never blocks; true: nothing is under way, all expected is here
   virtual std::string drain_trouble() = 0;  // AGENT or MAIN. Why the drain can not succeed, or ""
-  virtual void quiesce() = 0;               // after the drain: what is left pending is in the heap alone
-  virtual void resume() = 0;                // after the cut, when this process goes on: pending again
+  // After the drain: what is left pending is in the heap alone. A failure gives the checkpoint up; what is
+  // pending where is then known still.
+  virtual Status quiesce() = 0;
+  virtual void resume() = 0;  // after quiesce(), failed or not, when this process goes on: pending again
 };
 
 }  // namespace cropdl::lower

@@ -256,8 +256,9 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
 void Rank::write(std::unique_lock<std::mutex>& lock) {
   const std::string directory = directory_;
   lock.unlock();
-  if (!quiet_) quiet_ = libraries_.quiesce();
-  const auto saved = saving_.write(directory);
+  quiet_ = true;
+  const Status pending = libraries_.quiesce();
+  const auto saved = pending ? saving_.write(directory) : Result<coord::ImageSummary>(pending.error());
   if (!saved) {
     // A file size limit raised SIGXFSZ, blocked here: it was about our file, not about one of the program's.
     sigset_t limit;

@@ -22,6 +22,7 @@ using namespace cropdl;
 class SlowMpi : public lower::Library {
  public:
   std::atomic<bool> reposting{false}, may_end{false};
+  std::string why_not_quiet;
 
   void* const* table() override { return nullptr; }
   uint32_t functions() override { return 0; }
@@ -42,7 +43,7 @@ class SlowMpi : public lower::Library {
   void begin_drain(std::span<const coord::PeerCount>) override {}
   bool drain_step() override { return true; }
   std::string drain_trouble() override { return ""; }
-  void quiesce() override {}
+  Status quiesce() override { return why_not_quiet.empty() ? Status() : Status(Error{why_not_quiet}); }
   void resume() override {
     reposting = true;
     while (!may_end) usleep(100);
@@ -165,6 +166,45 @@ TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
   seen.clear();
   EXPECT_EQ(stop().find("descriptor 7"), std::string::npos);
   rank.resume();
+  ended = true;
+  program.join();
+}
+
+TEST(Rank, WritesNothingIfALibraryCannotBeQuieted) {
+  prepare();
+  SlowMpi mpi;
+  mpi.may_end = true;
+  mpi.why_not_quiet = "MPI_Irecv: no";
+  std::atomic<int> writes{0};
+  std::atomic<bool> wanted{true}, ended{false};
+  lower::Rank rank(lower::Libraries({&mpi}), {[] { return std::string(); },
+                                              [&](const std::string&) -> Result<coord::ImageSummary> {
+                                                ++writes;
+                                                return coord::ImageSummary{};
+                                              }});
+  rank.ready();
+  std::thread program([&] {
+    seam::state()->threads[0].tid = static_cast<int32_t>(syscall(SYS_gettid));
+    while (!ended) {
+      if (wanted) rank.serve();
+      usleep(100);
+    }
+  });
+  const auto write = [&] {
+    rank.hold();
+    while (!try_stop(rank)) usleep(1000);
+    Status failure;
+    coord::ImageSummary summary;
+    rank.begin_write("somewhere");
+    while (!rank.written(&failure, &summary)) usleep(100);
+    rank.resume();
+    return failure ? std::string() : failure.error().message;
+  };
+  EXPECT_EQ(write(), mpi.why_not_quiet);
+  EXPECT_EQ(writes, 0);
+  mpi.why_not_quiet.clear();
+  EXPECT_EQ(write(), "");
+  EXPECT_EQ(writes, 1);
   ended = true;
   program.join();
 }

@@ -155,16 +155,21 @@ class Runtime final : public lower::Library {
     return request_trouble();
   }
 
-  void quiesce() override {
-    if (!active()) return;
-    park_receives();
+  Status quiesce() override {
+    if (!active()) return {};
+    uint32_t maker = 0;
+    if (const int code = park_receives(&maker); code != MPI_SUCCESS) {
+      return Error{
+          formatted("{}: a pending receive cannot be taken back: {}", function_name(maker), mpi_error(code))};
+    }
     give_back_freed_comms();
     state->wtime_at_save = MPI_Wtime() + state->wtime_offset;
+    return {};
   }
 
   void resume() override {
     if (const int code = post_parked(); code != MPI_SUCCESS)
-      say_of_rank("a pending receive cannot be posted again: " + mpi_error(code));
+      say_of_rank("a pending receive cannot be posted again, and ends with the error: " + mpi_error(code));
   }
 
  private:

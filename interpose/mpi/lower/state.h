@@ -290,8 +290,10 @@ std::string refusing_request();
 // ... and why the state they are in once everything has stopped does.
 std::string request_trouble();
 // After the drain: receives that are pending leave the MPI, to be posted again in the same order by
-// post_parked(). A code of the MPI.
-void park_receives();
+// post_parked(). A code of the MPI. If it is an error, of a receive that `maker` began, that receive is
+// pending still or complete with the error; others may be parked.
+int park_receives(uint32_t* maker);
+// One that cannot be posted completes with the error. The first error.
 int post_parked();
 seam::Status empty_status();
 

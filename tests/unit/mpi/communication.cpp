@@ -13,6 +13,28 @@
 
 using namespace rig;
 
+// --- An MPI underneath that fails where a test wants it: in the n-th call from now on, or in the one for
+// this buffer.
+namespace {
+int failing_cancel, failing_wait, failing_start;
+const void* failing_receive;
+bool due(int* calls) { return *calls > 0 && --*calls == 0; }
+}  // namespace
+
+extern "C" {
+int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  if (buffer == failing_receive) return MPI_ERR_INTERN;
+  return PMPI_Irecv(buffer, count, type, source, tag, comm, request);
+}
+int MPI_Cancel(MPI_Request* request) { return due(&failing_cancel) ? MPI_ERR_INTERN : PMPI_Cancel(request); }
+int MPI_Start(MPI_Request* request) { return due(&failing_start) ? MPI_ERR_INTERN : PMPI_Start(request); }
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  const int code = PMPI_Wait(request, status);
+  return due(&failing_wait) ? MPI_ERR_INTERN : code;
+}
+}
+
 namespace {
 
 int send(int value, int to, int tag, Vid comm = kWorld) {
@@ -219,6 +241,126 @@ TEST_F(Communication, PendingReceivesSurviveInPostingOrder) {
       EXPECT_EQ(statuses[i].source, 0);
     }
   }
+}
+
+TEST_F(Communication, AReceiveThatCannotBePostedAgainCompletesWithTheError) {
+  int values[4] = {-1, -1, -1, -1};
+  Vid requests[4] = {};
+  if (rank == 1) {
+    for (size_t i = 0; i < 3; ++i)
+      ASSERT_EQ(lower_MPI_Irecv(&values[i], 1, kInt, 0, 2, kWorld, &requests[i]), kSuccess);
+    ASSERT_EQ(lower_MPI_Recv_init(&values[3], 1, kInt, 0, 3, kWorld, &requests[3]), kSuccess);
+    ASSERT_EQ(lower_MPI_Start(&requests[3]), kSuccess);
+    failing_receive = &values[1];
+    failing_start = 1;
+  }
+  cut();
+  failing_receive = nullptr;
+  if (rank == 0) {
+    send(10, 1, 2);
+    send(11, 1, 2);
+    send(12, 1, 3);
+  } else {
+    for (size_t failed : {1, 3}) {
+      int flag = 0;
+      Status s{};
+      thread_record.failed[0] = 0;
+      EXPECT_EQ(lower_MPI_Test(&requests[failed], &flag, &s), kErrIntern);
+      ASSERT_EQ(flag, 1);
+      EXPECT_EQ(s.error, kErrIntern);
+      EXPECT_EQ(thread_record.failed[0], kWorld);  // whose error handler is called
+    }
+    EXPECT_EQ(requests[1], make_vid(Kind::kRequest, 0));
+    EXPECT_EQ(lower_MPI_Wait(&requests[0], nullptr), kSuccess);
+    EXPECT_EQ(lower_MPI_Wait(&requests[2], nullptr), kSuccess);
+    EXPECT_EQ(values[0], 10);
+    EXPECT_EQ(values[1], -1);
+    EXPECT_EQ(values[2], 11);
+    ASSERT_EQ(lower_MPI_Start(&requests[3]), kSuccess);  // it is inactive, and as good as before
+    EXPECT_EQ(lower_MPI_Wait(&requests[3], nullptr), kSuccess);
+    EXPECT_EQ(values[3], 12);
+    EXPECT_EQ(lower_MPI_Request_free(&requests[3]), kSuccess);
+  }
+  cut();
+}
+
+TEST_F(Communication, AFreedReceiveThatCannotBePostedAgainIsGone) {
+  int value = -1;
+  Vid request = 0;
+  if (rank == 1) {
+    ASSERT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 2, kWorld, &request), kSuccess);
+    const Vid was = request;
+    ASSERT_EQ(lower_MPI_Request_free(&request), kSuccess);
+    failing_receive = &value;
+    cut();
+    failing_receive = nullptr;
+    ASSERT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 2, kWorld, &request), kSuccess);
+    EXPECT_EQ(request, was);  // its number is free
+  } else {
+    cut();
+    send(13, 1, 2);
+  }
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+    EXPECT_EQ(value, 13);
+  }
+}
+
+TEST_F(Communication, AReceiveThatCannotBeTakenBackGivesTheCheckpointUpAndStaysInItsPlace) {
+  int values[3] = {-1, -1, -1};
+  Vid requests[3] = {};
+  if (rank == 1) {
+    for (size_t i = 0; i < 3; ++i)
+      ASSERT_EQ(lower_MPI_Irecv(&values[i], 1, kInt, 0, 2, kWorld, &requests[i]), kSuccess);
+    failing_cancel = 2;
+  }
+  drain();
+  const auto quiet = runtime->quiesce();
+  if (rank == 1) {
+    ASSERT_FALSE(quiet);
+    EXPECT_EQ(quiet.error().message.find("MPI_Irecv: a pending receive cannot be taken back: "), 0u)
+        << quiet.error().message;
+  } else {
+    EXPECT_TRUE(quiet);
+  }
+  everyone();
+  runtime->resume();
+  if (rank == 0) {
+    for (int i = 0; i < 3; ++i) send(20 + i, 1, 2);
+  } else {
+    EXPECT_EQ(lower_MPI_Waitall(3, requests, nullptr), kSuccess);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(values[i], 20 + i);
+  }
+  cut();
+}
+
+TEST_F(Communication, AReceiveThatFailsWhileItIsTakenBackCompletesWithTheError) {
+  int values[2] = {-1, -1};
+  Vid requests[2] = {};
+  if (rank == 1) {
+    for (size_t i = 0; i < 2; ++i)
+      ASSERT_EQ(lower_MPI_Irecv(&values[i], 1, kInt, 0, static_cast<int>(i), kWorld, &requests[i]), kSuccess);
+  }
+  drain();
+  if (rank == 1) failing_wait = 1;
+  EXPECT_EQ(static_cast<bool>(runtime->quiesce()), rank == 0);
+  failing_wait = 0;
+  everyone();
+  runtime->resume();
+  if (rank == 0) {
+    for (int i = 0; i < 2; ++i) send(30 + i, 1, i);
+  } else {
+    int done = 0;
+    for (size_t i = 0; i < 2; ++i) {
+      const int result = lower_MPI_Wait(&requests[i], nullptr);
+      EXPECT_TRUE(result == kSuccess || result == kErrIntern);
+      done += result == kSuccess;
+      if (result == kErrIntern) values[i] = receive(0, static_cast<int>(i));
+      EXPECT_EQ(values[i], 30 + static_cast<int>(i));
+    }
+    EXPECT_EQ(done, 1);
+  }
+  cut();
 }
 
 TEST_F(Communication, AReceivePostedBeforeTheCutTakesTheMessageItWasPostedFor) {

@@ -197,7 +197,7 @@ TEST_F(Replay, Whole) {
   drain();
   ASSERT_EQ(runtime->refusal(), "");
   ASSERT_EQ(runtime->drain_trouble(), "");
-  runtime->quiesce();
+  ASSERT_TRUE(runtime->quiesce());
   everyone();
   save(to);
   everyone();

@@ -91,7 +91,8 @@ inline void drain() {
 inline void cut() {
   drain();
   ASSERT_EQ(runtime->refusal(), "");
-  runtime->quiesce();
+  const auto quiet = runtime->quiesce();
+  ASSERT_TRUE(quiet) << quiet.error().message;
   everyone();
   runtime->resume();
 }

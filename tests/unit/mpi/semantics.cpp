@@ -231,7 +231,7 @@ TEST_F(Semantics, AReadySendFindsItsReceiveAfterACutToo) {
     EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, kWorld, &request), kSuccess);
   }
   drain();
-  runtime->quiesce();
+  ASSERT_TRUE(runtime->quiesce());
   everyone();
   if (rank == 0) {
     runtime->resume();
