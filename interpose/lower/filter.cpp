@@ -40,6 +40,7 @@ enum Label {
   kTrap,
   kAbsent,
   kMmap,
+  kMunmap,
   kMask,
   kFcntl,
   kIoctl,
@@ -136,6 +137,7 @@ Status install_filter(bool restarted, bool watch_input) {
   p.load(offsetof(seccomp_data, nr));
   p.jump(BPF_JGE, 0x40000000, kAbsent);  // of the x32 ABI
   p.jump(BPF_JEQ, __NR_mmap, kMmap);
+  p.jump(BPF_JEQ, __NR_munmap, kMunmap);
   p.jump(BPF_JEQ, __NR_mprotect, kMprotect);
   p.jump(BPF_JEQ, __NR_pkey_mprotect, kMprotect);
   p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);
@@ -161,6 +163,13 @@ Status install_filter(bool restarted, bool watch_input) {
   p.load(low(argument(2)));
   p.jump(BPF_JSET, PROT_EXEC, kTrap);
   p.load(high(argument(0)));
+  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
+  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+
+  // So is munmap in the window and below 4 GiB, of which no note is taken.
+  p.label(kMunmap);
+  p.load(high(argument(0)));
+  p.jump(BPF_JEQ, 0, kAllow);
   p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
   p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
 

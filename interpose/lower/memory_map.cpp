@@ -15,7 +15,7 @@
 #include "base/format.h"
 #include "interpose/lower/mapping_flags.h"
 #include "interpose/lower/memory_policy.h"
-#include "interpose/seam/state.h"
+#include "interpose/seam/extents.h"
 #include "restart/page_sources.h"
 
 namespace cropdl::lower {
@@ -48,20 +48,50 @@ void add_part(std::vector<Mapping>& to, const Mapping& m, uint64_t begin, uint64
   if (part.begin < part.end) to.push_back(std::move(part));
 }
 
+void let_run() { usleep(20); }
+
+// As the table has them: in no order, and in an image of an older core they may overlap.
+std::vector<seam::OutsideExtent> extents_outside() {
+  const seam::Extents table(seam::state(), let_run);
+  std::vector<seam::OutsideExtent> all;
+  for (uint32_t i = 0; i < table.size(); ++i)
+    if (table[i].end != 0) all.push_back(table[i]);
+  return all;
+}
+
+// The program is stopped, and `all` has every mapping. Without a place for each part the table stays as it
+// is.
+void drop_what_is_not_mapped(const std::vector<Mapping>& all) {
+  std::vector<seam::OutsideExtent> mapped;
+  for (const seam::OutsideExtent& e : extents_outside()) {
+    for (const Mapping& m : all) {
+      const uint64_t begin = std::max(m.begin, e.begin), end = std::min(m.end, e.end);
+      if (begin >= end) continue;
+      if (!mapped.empty() && mapped.back().end == begin)
+        mapped.back().end = end;
+      else
+        mapped.push_back({begin, end});
+    }
+  }
+  seam::Extents table(seam::state(), let_run);
+  if (table.incomplete() || mapped.size() > seam::kMaxExtents) return;
+  table.clear();
+  for (const seam::OutsideExtent& e : mapped) table.add(e.begin, e.end);
+}
+
 std::vector<Mapping> program_part(const std::vector<Mapping>& all) {
   std::vector<Mapping> mine;
-  const auto* state = seam::state();
+  const std::vector<seam::OutsideExtent> outside = extents_outside();
   for (const Mapping& m : all) {
     if (m.path == "[vsyscall]" || m.path.starts_with("[vvar") || m.path == "[vdso]") continue;
     add_part(mine, m, 0, seam::kLowBegin);
     add_part(mine, m, seam::kControlPage + seam::kControlPageSize, seam::kWindowEnd);
-    const uint32_t extents = std::min<uint32_t>(state->extents, seam::kMaxExtents);
-    for (uint32_t i = 0; i < extents; ++i) {
+    for (size_t i = 0; i < outside.size(); ++i) {
       // Extents may overlap each other; take what no earlier one has taken, and only what is outside.
-      uint64_t begin = std::max(state->outside[i].begin, seam::kLowEnd);
-      const uint64_t end = state->outside[i].end;
-      for (uint32_t j = 0; j < i; ++j)
-        if (state->outside[j].begin <= begin && state->outside[j].end > begin) begin = state->outside[j].end;
+      uint64_t begin = std::max(outside[i].begin, seam::kLowEnd);
+      const uint64_t end = outside[i].end;
+      for (size_t j = 0; j < i; ++j)
+        if (outside[j].begin <= begin && outside[j].end > begin) begin = outside[j].end;
       add_part(mine, m, begin, end);
     }
   }
@@ -283,6 +313,7 @@ std::string refusal_of_stopped_memory() {
   seen_when_stopped = look();
   const std::vector<Mapping> mine = program_part(seen_when_stopped.all);
   if (mine.empty()) return "cannot read /proc/self/smaps, which tells what the program's memory is";
+  drop_what_is_not_mapped(seen_when_stopped.all);
   for (const Mapping& m : mine) {
     if (std::string line = file_refusal(m); !line.empty()) return line;
     if (std::string line = flags_refusal(m); !line.empty()) return line;

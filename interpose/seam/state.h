@@ -1,6 +1,7 @@
 // What the upper half's core must remember over a restart: thread records, signal dispositions, the address
 // space's bookkeeping, descriptors. Lies at kState, is saved in every image; written by the core (any UH
-// thread, any FS base, lock-free) and read by the LH while the program is stopped. Append-only.
+// thread, any FS base, lock-free but for extents.h) and read by the LH while the program is stopped.
+// Append-only.
 #pragma once
 
 #include "interpose/seam/layout.h"
@@ -83,7 +84,7 @@ inline constexpr uint32_t kUnseenIoUring = 4;        // io_uring opens descripto
 inline constexpr uint32_t kUnseenOwnTable = 8;       // unshare(CLONE_FILES) beside other threads
 inline constexpr uint32_t kUnseenNotification = 16;  // fcntl(F_NOTIFY): nobody can ask for it afterwards
 
-struct OutsideExtent {  // memory the UH placed outside the window and above 4 GiB (MAP_FIXED)
+struct OutsideExtent {  // memory the UH placed outside the window and above 4 GiB (MAP_FIXED); extents.h
   uint64_t begin, end;
 };
 
@@ -96,7 +97,7 @@ struct PersistentState {
   uint64_t brk_current, brk_mapped;
   uint64_t map_next;               // where the search for address space goes on
   uint64_t text_begin, text_end;   // of ld.so, to recognise its opens
-  uint32_t extents;                // entries in `outside`
+  uint32_t extents;                // entries in `outside`; more than those if one had no place
   uint32_t uses_sysv_shm;          // shmat was used: not checkpointable
   uint32_t uses_raw_syscalls_low;  // a non-PIE program's own text makes system calls that nobody sees
   uint32_t posix_timers;           // live timer_create timers
@@ -126,6 +127,7 @@ struct PersistentState {
   uint32_t executable_stacks;      // as the program's file wants them
   uint32_t grows_outside;          // memory outside the window that grows down by itself
   uint64_t low_stack_next;         // where the search for a thread's stack below 4 GiB goes on
+  volatile uint32_t extents_held;  // a thread is at `outside`; 0 at every cut
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

@@ -1,5 +1,6 @@
 // The upper half's core: what runs in the window between the program and the kernel. Saved in the image, so a
-// checkpoint may fall on any of its instructions. Freestanding; any UH thread; any FS base; no locks.
+// checkpoint may fall on any of its instructions. Freestanding; any UH thread; any FS base; no locks but that
+// of seam/extents.h, which no checkpoint finds taken.
 #pragma once
 
 #include <signal.h>
@@ -54,6 +55,7 @@ long place_mmap(const SystemCall& call);
 long place_thread_block(
     const SystemCall& call);  // mmap by ld.so before the main thread has one: below 4 GiB if it can be
 long place_mremap(const SystemCall& call);
+long unmap(const SystemCall& call);
 long place_shmat(const SystemCall& call);
 long move_brk(uint64_t wanted);
 

@@ -2,6 +2,7 @@
 #include <asm/unistd.h>
 #include <linux/mman.h>
 
+#include "interpose/seam/extents.h"
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
@@ -90,15 +91,34 @@ uint64_t find_gap(uint64_t length, uint64_t align) {
   return found;
 }
 
+// Whoever is at the table may be in the kernel, and may have a lower priority: it is let run.
+struct LetRun {
+  void operator()() const {
+    const long pause[2] = {0, 20'000};
+    raw(__NR_nanosleep, reinterpret_cast<long>(pause), 0);
+  }
+};
+using seam::Extents;
+
+bool is_noted(uint64_t begin, uint64_t end) {
+  return end > seam::kLowBegin && (begin < seam::kWindowBegin || end > seam::kWindowEnd);
+}
+
 void remember_outside(uint64_t begin, uint64_t end) {
-  auto* s = seam::state();
-  if (is_child() || end <= seam::kLowBegin || (begin >= seam::kWindowBegin && end <= seam::kWindowEnd))
-    return;
-  const uint32_t count = __atomic_load_n(&s->extents, __ATOMIC_ACQUIRE);
-  for (uint32_t i = 0; i < count && i < seam::kMaxExtents; ++i)
-    if (s->outside[i].begin <= begin && end <= s->outside[i].end) return;
-  const uint32_t slot = __atomic_fetch_add(&s->extents, 1, __ATOMIC_ACQ_REL);
-  if (slot < seam::kMaxExtents) s->outside[slot] = {begin, end};  // more than that: the checkpoint is refused
+  if (is_child() || !is_noted(begin, end)) return;
+  Extents(seam::state(), LetRun()).add(begin, end);
+}
+
+// A call that takes memory outside the window away, and the note of it, in one piece. No other thread is at
+// the table meanwhile: one that is given the same addresses notes that behind it.
+template <class Call, class Note>
+long take_and_note(Call call, Note note) {
+  if (is_child()) return call();
+  const Undisturbed undisturbed;
+  Extents extents(seam::state(), LetRun());
+  const long result = call();
+  if (!failed(result)) note(extents, static_cast<uint64_t>(result));
+  return result;
 }
 
 // A mapping at an address of the program's choice, and the note of it, in one piece: a checkpoint between
@@ -116,14 +136,17 @@ long map_and_remember(const SystemCall& c, uint64_t at, uint64_t length) {
   return result;
 }
 
-// In one piece likewise.
-long resize_and_remember(const SystemCall& c) {
-  const long flags = c.a[3] & ~MREMAP_MAYMOVE;
-  if (seam::in_window(c.a[0])) return raw(c.nr, c.a[0], c.a[1], c.a[2], flags);
-  const Undisturbed undisturbed;
-  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags);
-  if (!failed(result)) remember_outside(result, result + page_up(c.a[2]));
-  return result;
+// mremap, to `to` if the flags say so.
+long remap_and_remember(const SystemCall& c, long flags, long to) {
+  const auto remap = [&] { return raw(c.nr, c.a[0], c.a[1], c.a[2], flags, to); };
+  const bool moves = (flags & MREMAP_FIXED) != 0;
+  if (seam::in_window(c.a[0]) && (!moves || seam::in_window(to))) return remap();
+  return take_and_note(remap, [&](Extents& extents, uint64_t now) {
+    const auto from = static_cast<uint64_t>(c.a[0]);
+    if (c.a[1] != 0 && (flags & MREMAP_DONTUNMAP) == 0) extents.remove(from, from + page_up(c.a[1]));
+    const uint64_t end = now + page_up(c.a[2]);
+    if (is_noted(now, end)) extents.add(now, end);
+  });
 }
 
 // Aligned for the largest there are, in one go: what the kernel says of it is what it says natively.
@@ -250,10 +273,10 @@ long place_mremap(const SystemCall& c) {
     return raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE, c.a[4]);
   if ((flags & MREMAP_FIXED) != 0) {
     if (is_lower_half(c.a[4], page_up(c.a[2]))) return kNoMemory;
-    return map_and_remember(c, c.a[4], page_up(c.a[2]));
+    return remap_and_remember(c, flags, c.a[4]);
   }
   if ((flags & MREMAP_DONTUNMAP) == 0) {
-    const long in_place = resize_and_remember(c);
+    const long in_place = remap_and_remember(c, flags & ~MREMAP_MAYMOVE, 0);
     if (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0) return in_place;
   }
   const uint64_t length = page_up(c.a[2]);
@@ -262,9 +285,18 @@ long place_mremap(const SystemCall& c) {
       {__NR_mmap,
        {0, static_cast<long>(length), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0}});
   if (failed(reserved)) return reserved;
-  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], flags | MREMAP_FIXED, reserved);
+  const long result = remap_and_remember(c, flags | MREMAP_FIXED, reserved);
   if (failed(result)) raw(__NR_munmap, reserved, length);
   return result;
+}
+
+// The filter sends those that begin outside the window.
+long unmap(const SystemCall& c) {
+  return take_and_note([&] { return pass_on(c); },
+                       [&](Extents& extents, uint64_t) {
+                         const auto from = static_cast<uint64_t>(c.a[0]);
+                         extents.remove(from, from + page_up(c.a[1]));
+                       });
 }
 
 long place_shmat(const SystemCall& c) {

@@ -118,6 +118,8 @@ long emulate_call(const SystemCall& c) {
       return rseq_call(c);
     case __NR_mremap:
       return place_mremap(c);
+    case __NR_munmap:
+      return unmap(c);
     case __NR_brk:
       return move_brk(c.a[0]);
     case __NR_shmat:

@@ -28,6 +28,7 @@ promise("memory.libraries_that_want_a_larger_alignment", survives, "plain", argu
 promise("memory.locks_on_future_memory", survives, "mapping_flags", arguments=("--future", "1") + STEPS, attempts=20)
 promise("memory.what_grows_down_goes_on_growing", survives, "grows_down", arguments=STEPS)
 promise("memory.guard_pages", survives, "guard_pages", arguments=STEPS)
+promise("memory.thousands_of_fixed_ranges_of_which_few_are_there", survives, "fixed_ranges", arguments=STEPS)
 promise("memory.private_mappings_of_a_file_that_grows", survives, "file_mappings", arguments=STEPS + ("--work", "@"))
 promise("memory.addresses_taken_by_a_restarted_process_are_freed_by_another_layout", survives, "nowhere_else", arguments=STEPS)
 promise("memory.read_only_shared_mapping_of_a_file", survives, "shared_mappings", arguments=("read-only",) + STEPS + ("--work", "@"))

@@ -4,12 +4,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <bitset>
 #include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
 
 #include "base/readable.h"
 #include "interpose/lower/mapped_files.h"
 #include "interpose/lower/mapping_flags.h"
 #include "interpose/lower/mappings.h"
+#include "interpose/lower/memory_map.h"
+#include "interpose/seam/extents.h"
 
 namespace cropdl::lower {
 namespace {
@@ -137,6 +143,116 @@ TEST(MappedFiles, SharedMemoryThatMayBecomeWritableIsRefused) {
   p = mmap(nullptr, kPage, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(file_refusal(mapping_at(reinterpret_cast<uint64_t>(p))), "");
   munmap(p, kPage);
+}
+
+// --- What the program has placed outside the window itself.
+
+using seam::OutsideExtent, seam::PersistentState;
+
+struct Table {
+  explicit Table(PersistentState* s) : extents(s, [] { std::this_thread::yield(); }) {}
+  std::vector<OutsideExtent> all() const {
+    std::vector<OutsideExtent> found;
+    for (uint32_t i = 0; i < extents.size(); ++i)
+      if (extents[i].end != 0) found.push_back(extents[i]);
+    return found;
+  }
+  seam::Extents extents;
+};
+
+constexpr uint64_t kFar = 0x2000'0000'0000;
+
+TEST(Extents, AreWhatWasAddedAndNotRemoved) {
+  const auto state = std::make_unique<PersistentState>();
+  std::bitset<64> there;
+  std::mt19937 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const uint64_t first = random() % 64, last = first + random() % (64 - first), add = random() % 2;
+    Table table(state.get());
+    if (add)
+      table.extents.add(kFar + first * kPage, kFar + (last + 1) * kPage);
+    else
+      table.extents.remove(kFar + first * kPage, kFar + (last + 1) * kPage);
+    for (uint64_t page = first; page <= last; ++page) there[page] = add;
+    std::bitset<64> noted;
+    for (const OutsideExtent& e : table.all()) {
+      for (uint64_t at = e.begin; at < e.end; at += kPage) {
+        ASSERT_FALSE(noted[(at - kFar) / kPage]);  // once
+        noted[(at - kFar) / kPage] = true;
+      }
+    }
+    ASSERT_EQ(noted, there) << i;
+  }
+}
+
+TEST(Extents, HaveRoomForAllThatAreThereAtOnce) {
+  const auto state = std::make_unique<PersistentState>();
+  Table table(state.get());
+  const auto add = [&](uint64_t i) { table.extents.add(kFar + 2 * i * kPage, kFar + (2 * i + 1) * kPage); };
+  for (uint64_t i = 0; i < 10'000; ++i) {
+    add(i);
+    if (i >= 100) table.extents.remove(kFar + 2 * (i - 100) * kPage, kFar + (2 * (i - 100) + 1) * kPage);
+  }
+  EXPECT_FALSE(table.extents.incomplete());
+  EXPECT_EQ(table.all().size(), 100u);
+  table.extents.clear();
+  for (uint64_t i = 0; i < seam::kMaxExtents; ++i) add(i);
+  for (uint64_t i = 0; i < seam::kMaxExtents; ++i) add(i);  // again
+  EXPECT_FALSE(table.extents.incomplete());
+  for (uint64_t i = 0; i < 10; ++i) table.extents.add(kFar + 2 * i * kPage, kFar + 2 * (i + 1) * kPage);
+  EXPECT_EQ(table.all().size(), seam::kMaxExtents - 10);  // neighbours are one
+  for (uint64_t i = 0; i < 11; ++i) add(seam::kMaxExtents + i);
+  EXPECT_TRUE(table.extents.incomplete());
+  table.extents.remove(0, ~uint64_t{0});
+  EXPECT_TRUE(table.extents.incomplete());  // and it stays so: the one without a place may still be there
+  EXPECT_TRUE(table.all().empty());
+}
+
+TEST(Extents, AreChangedByManyThreadsAtOnce) {
+  const auto state = std::make_unique<PersistentState>();
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, at = kFar + t * 100 * kPage] {
+      for (uint64_t i = 0; i < 5000; ++i) {
+        Table(state.get()).extents.add(at, at + 9 * kPage);
+        Table(state.get()).extents.remove(at + (1 + i % 7) * kPage, at + (2 + i % 7) * kPage);
+        if (i != 4999) Table(state.get()).extents.remove(at, at + 9 * kPage);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(Table(state.get()).all().size(), 8u);
+}
+
+TEST(Extents, OfWhichNothingIsMappedAnyMoreAreDroppedWhenTheProgramHasStopped) {
+  const auto map_at = [](uint64_t address, size_t bytes) {
+    void* const at = reinterpret_cast<void*>(address);
+    return mmap(at, bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0) == at;
+  };
+  const auto page = [](uint64_t i) { return kFar + i * kPage; };
+  ASSERT_TRUE(map_at(seam::kState, seam::kStateSize));
+  ASSERT_TRUE(map_at(page(0), 4 * kPage));
+  ASSERT_TRUE(map_at(page(6), 3 * kPage));
+  ASSERT_EQ(mprotect(reinterpret_cast<void*>(page(0)), kPage, PROT_NONE), 0);  // another mapping, as good
+  auto* state = seam::state();  // as a core that only adds leaves it
+  state->outside[0] = {page(100), page(103)};
+  state->outside[1] = {page(0), page(6)};
+  state->outside[2] = {page(3), page(10)};
+  state->extents = 3;
+  EXPECT_EQ(refusal_of_stopped_memory(), "");
+  std::vector<OutsideExtent> left = Table(state).all();
+  ASSERT_EQ(left.size(), 2u);
+  if (left[0].begin > left[1].begin) std::swap(left[0], left[1]);
+  EXPECT_EQ(left[0].begin, page(0));
+  EXPECT_EQ(left[0].end, page(4));
+  EXPECT_EQ(left[1].begin, page(6));
+  EXPECT_EQ(left[1].end, page(9));
+  state->extents = seam::kMaxExtents + 1;
+  EXPECT_EQ(refusal_of_stopped_memory(), "");
+  EXPECT_TRUE(Table(state).extents.incomplete());
+  munmap(reinterpret_cast<void*>(page(0)), 9 * kPage);
+  munmap(state, seam::kStateSize);
 }
 
 }  // namespace
