@@ -207,6 +207,21 @@ TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
   EXPECT_EQ(temporaries(path("s")), 0u);
 }
 
+TEST_F(StorePublish, DamagedVersionsAreNotAmongThoseThatAreKept) {
+  StoreOptions options;
+  options.keep = 2;
+  Store store = open_store(path("s"), options);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(publish_version(store));
+  write(path("s") + "/v000003/manifest.json", "{");
+  ASSERT_EQ(::truncate((path("s") + "/v000004/rank-1.img").c_str(), 100), 0);
+  store.remove_old_versions(test_job().job);
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{2, 1}));
+  ASSERT_TRUE(publish_version(store));
+  store.remove_old_versions(test_job().job);
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{5, 2}));
+  for (const Version& version : store.reader().versions()) EXPECT_TRUE(verify_version(version));
+}
+
 TEST_F(StorePublish, WhatIsRemovedWhileSomebodyLooksIsNotDamaged) {
   StoreOptions options;
   options.keep = 2;
