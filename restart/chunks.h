@@ -46,11 +46,13 @@ struct ImageTotals {
 };
 
 // Where the bytes of one region come from. Which one is used is decided region by region: the memory itself
-// while the program is stopped, a copy of it, a forked child's, a device's.
+// while the program is stopped, a forked child's, a device's. Memory may change meanwhile: a network
+// card, asynchronous input and the kernel write to it. So what is handed out is always a copy.
 class PageSource {
  public:
   virtual ~PageSource() = default;
-  // `runs`, whole pages, lie within one chunk; (*bytes)[i] is of runs[i], valid until the next call.
+  // `runs`, whole pages, lie within one chunk; (*bytes)[i] is of runs[i], valid until the next call. Nobody
+  // writes to them: what is looked at, hashed and written are the same bytes.
   virtual Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) = 0;
 };
 

@@ -12,27 +12,17 @@
 namespace cropdl::restart {
 
 Status LivePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
-  const auto changes = [&](const Extent& run) {
-    return std::any_of(changing_.begin(), changing_.end(),
-                       [&](uint64_t at) { return at >= run.begin && at < run.end; });
-  };
-  uint64_t room = 0, used = 0;
-  for (const Extent& run : runs)
-    if (changes(run)) room += run.end - run.begin;
-  if (copy_.size() < room) copy_.resize(room);
+  if (!copy_) copy_ = std::make_unique<Block>();
+  char* to = copy_->bytes;
   for (const Extent& run : runs) {
     const uint64_t size = run.end - run.begin;
-    auto* at = reinterpret_cast<char*>(run.begin);
-    if (changes(run)) {
-      at = static_cast<char*>(std::memcpy(copy_.data() + used, at, size));
-      used += size;
-    }
-    bytes->push_back({at, size});
+    bytes->push_back({std::memcpy(to, reinterpret_cast<const void*>(run.begin), size), size});
+    to += size;
   }
   return {};
 }
 
-Status CopiedPages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
+Status FragilePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
   static_assert(ReadableMemory::kCopy >= kImageChunk);
   uint64_t offset = 0;
   for (const Extent& run : runs) {

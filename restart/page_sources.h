@@ -1,6 +1,7 @@
 // Where a region's pages can be read. See restart/chunks.h.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,22 +12,22 @@
 
 namespace cropdl::restart {
 
-// Memory at its own addresses in this process, without a copy: it must be readable and must not change. But
-// for the bytes at `changing`: what is read together with one of them is copied before it is looked at.
+// Memory at its own addresses in this process, which must be readable.
 class LivePages final : public PageSource {
  public:
-  explicit LivePages(std::vector<uint64_t> changing = {}) : changing_(std::move(changing)) {}
   Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
 
  private:
-  std::vector<uint64_t> changing_;
-  std::vector<char> copy_;
+  struct alignas(kImagePage) Block {
+    char bytes[kImageChunk];  // stay in the L2 cache from the copying to the writing
+  };
+  std::unique_ptr<Block> copy_;
 };
 
-// The same, copied before it is looked at: it may become unreadable, or change, at any time (a file's pages).
-class CopiedPages final : public PageSource {
+// The same, which may become unreadable at any time (a file's pages).
+class FragilePages final : public PageSource {
  public:
-  explicit CopiedPages(std::string name) : name_(std::move(name)) {}
+  explicit FragilePages(std::string name) : name_(std::move(name)) {}
   Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
 
  private:

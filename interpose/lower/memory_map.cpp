@@ -369,36 +369,23 @@ std::set<std::string> files_with_code(const MemoryState& state) {
   return paths;
 }
 
-namespace {
-// What changes while the program is stopped: the kernel notes in a thread's area of restartable sequences
-// (man 2 rseq) on which processor it is, whenever it was moved to another one; the main thread is who saves.
-std::vector<uint64_t> written_by_the_kernel() {
-  std::vector<uint64_t> areas;
-  const auto* s = seam::state();
-  for (uint32_t i = 0; i == 0 || i < s->threads_high; ++i)  // that of a main thread that has ended stays
-    if ((i == 0 || s->threads[i].used == seam::kLive) && s->threads[i].rseq != 0)
-      areas.push_back(s->threads[i].rseq);
-  return areas;
-}
-}  // namespace
-
 Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
                   restart::ChunkSink& sink) {
-  const std::vector<uint64_t> changing = written_by_the_kernel();
+  restart::LivePages live;
   for (size_t i = 0; i < memory.regions.size(); ++i) {
     const restart::Region& region = memory.regions[i];
     const RegionState& state = memory.state.regions[i];
     const OpenedUp opened(region.begin, region.end,
                           region.present.empty() ? PROT_READ : static_cast<int>(region.prot));
     if (!opened.status()) return opened.status();
-    // Pages of a file may become unreadable, or change, at any time.
-    std::unique_ptr<restart::PageSource> source, original;
-    if (state.file)
-      source = std::make_unique<restart::CopiedPages>(region.name);
-    else
-      source = std::make_unique<restart::LivePages>(changing);
-    if (state.file && may_refer(*state.file)) original = pages_of_file(*state.file, region.begin);
-    if (Status cut = restart::cut_region(region, *source, original.get(), sink); !cut) return cut;
+    if (!state.file) {
+      if (Status cut = restart::cut_region(region, live, nullptr, sink); !cut) return cut;
+      continue;
+    }
+    restart::FragilePages source(region.name);
+    std::unique_ptr<restart::PageSource> original;
+    if (may_refer(*state.file)) original = pages_of_file(*state.file, region.begin);
+    if (Status cut = restart::cut_region(region, source, original.get(), sink); !cut) return cut;
   }
   return {};
 }

@@ -2,8 +2,10 @@
 // What an image holds, and that it comes back.
 #include "tests/unit/store_fixture.h"
 
+#include <atomic>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "base/checksum.h"
 #include "restart/image_layout.h"
@@ -64,7 +66,7 @@ TEST_F(ImageContent, FragileMemoryIsCopiedAndComesBackTheSame) {
   std::string before(memory.data(), kBytes);
   Region region{memory.begin(), memory.end(), PROT_READ, "file", {{memory.begin(), memory.end()}}};
   const ImageTotals plain = write_regions(path("a.img"), {region});
-  CopiedPages copies("file");
+  FragilePages copies("file");
   const ImageTotals copied = write_regions(path("b.img"), {region}, 1, "{\"rank\":0}", &copies);
   EXPECT_EQ(plain.checksum, copied.checksum);  // the files are the same
   ImageReader reader = open_image(path("b.img"));
@@ -81,7 +83,7 @@ TEST_F(ImageContent, FragileMemoryThatCannotBeReadFailsInWords) {
   Result<ImageWriter> writer = ImageWriter::create(path("a.img"), 1);
   ASSERT_TRUE(writer);
   Region region{memory.begin(), memory.end(), PROT_READ, "libfoo.so", {{memory.begin(), memory.end()}}};
-  CopiedPages copies("libfoo.so");
+  FragilePages copies("libfoo.so");
   Status added = cut_region(region, copies, nullptr, *writer);
   ASSERT_FALSE(added);
   EXPECT_NE(added.error().message.find("libfoo.so cannot be read any more"), std::string::npos)
@@ -295,18 +297,41 @@ class LooksTwice final : public ChunkSink {
   char* changes_;
 };
 
-TEST_F(ImageContent, WhatIsKnownToChangeIsCopiedBeforeItIsLookedAt) {
+TEST_F(ImageContent, WhatChangesIsTheSameBytesForAllWhoLookAtAChunk) {
   constexpr uint64_t kBytes = 3 * kImageChunk;
   Memory memory(kTestAddress, kBytes);
   fill(memory.data(), kBytes, 3);
   const Region region{memory.begin(), memory.end(), PROT_READ, "x", {{memory.begin(), memory.end()}}};
-  char* changes = memory.data() + kImageChunk + 5000;
-  LivePages unaware, aware({reinterpret_cast<uint64_t>(changes)});
-  LooksTwice seen(changes), not_seen(changes);
-  ASSERT_TRUE(cut_region(region, unaware, nullptr, seen));
-  EXPECT_FALSE(seen.equal);
-  ASSERT_TRUE(cut_region(region, aware, nullptr, not_seen));
-  EXPECT_TRUE(not_seen.equal);
+  LivePages live;
+  LooksTwice twice(memory.data() + kImageChunk + 5000);
+  ASSERT_TRUE(cut_region(region, live, nullptr, twice));
+  EXPECT_TRUE(twice.equal);
+}
+
+TEST_F(ImageContent, MemoryThatIsWrittenToMeanwhileMakesNoDamagedImage) {
+  constexpr uint64_t kBytes = 64 * kImageChunk;
+  Memory memory(kTestAddress, kBytes);
+  fill(memory.data(), kBytes, 6);
+  const auto number = [&](uint64_t page) -> std::atomic<uint64_t>& {
+    return *reinterpret_cast<std::atomic<uint64_t>*>(memory.data() + page * kImagePage);
+  };
+  for (uint64_t page = 1; page < kBytes / kImagePage; page += 8)  // these are zero, or nearly so
+    std::memset(memory.data() + page * kImagePage, 0, kImagePage);
+  std::atomic<bool> over = false;
+  std::thread writes([&] {  // as a device does, or a system call that goes on by itself
+    for (uint64_t round = 0; !over; ++round)
+      for (uint64_t page = 0; page < kBytes / kImagePage; ++page)
+        number(page).store(page % 8 == 1 ? round % 2 : round, std::memory_order_relaxed);
+  });
+  for (int i = 0; i < 10; ++i) {
+    const std::string image = path("a.img");
+    ::unlink(image.c_str());
+    write_regions(image, {{memory.begin(), memory.end(), PROT_READ, "x", {{memory.begin(), memory.end()}}}});
+    const Status whole = open_image(image).verify();
+    EXPECT_TRUE(whole) << whole.error().message;
+  }
+  over = true;
+  writes.join();
 }
 
 class ImageReference : public StoreFixture {
