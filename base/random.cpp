@@ -6,12 +6,26 @@
 
 namespace cropdl {
 
+namespace {
+
+void fill(void* to, size_t bytes) {
+  // getrandom(2): up to 256 bytes are never cut short once the pool is initialised.
+  while (::getrandom(to, bytes, 0) != static_cast<ssize_t>(bytes)) {
+  }
+}
+
+}  // namespace
+
 std::string random_hex(size_t bytes) {
   unsigned char random[256];
-  // getrandom(2): up to 256 bytes are never cut short once the pool is initialised.
-  while (::getrandom(random, bytes, 0) != static_cast<ssize_t>(bytes)) {
-  }
+  fill(random, bytes);
   return hex_digits(random, bytes);
+}
+
+uint64_t random_number(uint64_t below) {
+  uint64_t random;
+  fill(&random, sizeof random);
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(random) * below) >> 64);
 }
 
 }  // namespace cropdl

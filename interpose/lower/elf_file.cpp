@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -14,6 +16,7 @@ namespace cropdl::lower {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLargestAlignment = 1ull << 30;  // of the largest pages
 uint64_t down(uint64_t a) { return a & ~(kPage - 1); }
 uint64_t up(uint64_t a) { return (a + kPage - 1) & ~(kPage - 1); }
 
@@ -120,15 +123,17 @@ Result<ElfFile> read_elf(const std::string& path) {
 Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   const File file(elf.path);
   if (file.fd < 0) return Error{formatted("{}: cannot open: {}", elf.path, errno_text(errno))};
-  uint64_t low = ~0ull, high = 0;
+  uint64_t low = ~0ull, high = 0, alignment = 1;
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_LOAD) continue;
+    if (std::has_single_bit(s.p_align) && s.p_align <= kLargestAlignment)
+      alignment = std::max(alignment, s.p_align);
     low = std::min(low, down(s.p_vaddr));
     high = std::max(high, up(s.p_vaddr + s.p_memsz));
   }
   if (low >= high) return Error{elf.path + ": has nothing to load"};
   MappedElf m;
-  m.begin = elf.position_independent() ? at : low;
+  m.begin = elf.position_independent() ? at + ((low - at) & (alignment - 1)) : low;
   m.bias = m.begin - low;
   m.end = m.begin + (high - low);
   auto fail = [&](const char* what) {

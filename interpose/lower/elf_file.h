@@ -33,7 +33,8 @@ struct MappedElf {
   uint64_t headers = 0;  // program headers in memory
 };
 
-// Maps the segments; position-independent files at `at` (page-aligned), others where they were linked.
+// Maps the segments; position-independent files at `at` (page-aligned), or as little above it as their
+// alignment wants, others where they were linked.
 // Refuses to replace anything that is there.
 Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at);
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "interpose/lower/drawn_addresses.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -19,6 +20,7 @@ namespace {
 // the kernel's: the frames of our signals need room that a program with the smallest limit does not have.
 constexpr uint64_t kFirstPart = 512ull << 10;
 constexpr uint64_t kRoom = 256ull << 30;
+constexpr uint64_t kTopSpread = 8 << 10;  // within a page, too, it begins anywhere (arch_align_stack)
 
 std::vector<Elf64_auxv_t> own_auxv() {
   std::vector<Elf64_auxv_t> all;
@@ -36,14 +38,14 @@ Result<uint64_t> build_stack(const InitialStack& what) {
   uint64_t texts = 0;
   for (const auto& e : what.environment) texts += e.size() + 1 + sizeof(char*);
   for (const auto& a : what.arguments) texts += a.size() + 1 + sizeof(char*);
-  const uint64_t size = (texts + kFirstPart + 0xffff) & ~0xffffull;
+  const uint64_t size = (texts + kTopSpread + kFirstPart + 0xffff) & ~0xffffull;
   auto* state = seam::state();
-  const uint64_t low = state->map_next + kRoom;
+  const uint64_t low = state->map_next + kRoom + drawn(kStackSpread);
   void* p =
       mmap(reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE | (what.executable ? PROT_EXEC : 0),
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
-  state->map_first = state->map_next = low + size + (1 << 20);
+  state->map_first = state->map_next = low + size + (1 << 20) + drawn(kMappingsSpread);
 
   auto* top = reinterpret_cast<char*>(low + size - 64);
   const auto push = [&](const void* bytes, size_t n) {
@@ -63,7 +65,7 @@ Result<uint64_t> build_stack(const InitialStack& what) {
   view.environment = reinterpret_cast<uint64_t>(top);
   for (auto a = what.arguments.rbegin(); a != what.arguments.rend(); ++a) arguments.push_back(push_text(*a));
   view.arguments = reinterpret_cast<uint64_t>(top);
-  top = reinterpret_cast<char*>(reinterpret_cast<uint64_t>(top) & ~15ull);
+  top = reinterpret_cast<char*>(reinterpret_cast<uint64_t>(top) & ~15ull) - drawn(kTopSpread, 16);
   const uint64_t random = push(reinterpret_cast<const void*>(getauxval(AT_RANDOM)), 16);
 
   std::vector<uint64_t> aux;

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/random.h"
 #include "interpose/lower/donor.h"
+#include "interpose/lower/drawn_addresses.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/initial_stack.h"
 #include "interpose/lower/process.h"
@@ -91,9 +92,10 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   if (!loader) die(loader.error().message);
   const auto image = map_at_next(*program);
   if (!image) die(image.error().message);
+  auto* state = seam::state();
+  state->map_next += drawn(kLoaderSpread);
   const auto interpreter = map_at_next(*loader);
   if (!interpreter) die(interpreter.error().message);
-  auto* state = seam::state();
   for (const int fd : p.inherited.programs) {
     if (fd >= static_cast<int>(seam::kMaxDescriptors)) die(formatted("descriptor {} is too high", fd));
     seam::set_owned(state, static_cast<uint64_t>(fd), true);

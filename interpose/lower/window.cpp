@@ -14,6 +14,7 @@
 
 #include "base/format.h"
 #include "interpose/handles/heap_step.h"
+#include "interpose/lower/drawn_addresses.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/libraries.h"
 #include "interpose/lower/mappings.h"
@@ -139,8 +140,10 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
       !s)
     return s;
   state->real_pid = state->upper_pid = getpid();
-  state->brk_current = state->brk_mapped = seam::kBrkBegin;
-  state->map_next = seam::kMapBegin;
+  state->brk_first = seam::kBrkBegin + drawn((seam::kBrkEnd - seam::kBrkBegin) / 2);
+  state->brk_current = state->brk_mapped = state->brk_first;
+  state->map_next = seam::kMapBegin + drawn(kProgramSpread);
+  state->low_stack_next = seam::kLowStacks + drawn((seam::kLowBegin - seam::kLowStacks) / 2);
   if (exe.size() >= sizeof state->exe) return Error{exe + ": path too long"};
   memcpy(state->exe, exe.c_str(), exe.size() + 1);
   const auto symbol = [&](const char* name) { return vdso_symbol(seam::kCore, name); };

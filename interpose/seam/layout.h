@@ -34,7 +34,7 @@ inline constexpr uintptr_t kHeapBegin =
     kWindowBegin + 0x1'0000'0000;  // handle tables, recipes, drained messages
 inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;   //
 inline constexpr uintptr_t kBrkBegin = kWindowBegin + 0x10'0000'0000;  // the emulated brk area
-inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x20'0000'0000;    //
+inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x30'0000'0000;    //
 inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;  // everything the UH maps
 inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;  // a guard of 4 GiB below the window's end
 

@@ -128,6 +128,7 @@ struct PersistentState {
   uint32_t grows_outside;          // memory outside the window that grows down by itself
   uint64_t low_stack_next;         // where the search for a thread's stack below 4 GiB goes on
   volatile uint32_t extents_held;  // a thread is at `outside`; 0 at every cut
+  uint64_t brk_first;              // where the brk area of this program begins
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

@@ -7,7 +7,7 @@ import resource
 import sys
 
 from command_promises import refused
-from driver import BUILD, promise_main
+from driver import BUILD, Log, Place, app, check_whole, expect, promise_main, take_checkpoint, tool
 from restart_promises import survives
 
 PROMISES = {}
@@ -47,6 +47,45 @@ def limited(resource_number, limit, program, arguments):
 promise("memory.address_space_limited_to_8_gb", limited, resource.RLIMIT_AS, 8_000_000 << 10, "plain", STEPS)
 promise("memory.data_limited_to_4_gb", limited, resource.RLIMIT_DATA, 4 << 30, "plain", STEPS)
 promise("memory.stacks_limited_to_64_kb", limited, resource.RLIMIT_STACK, 64 << 10, "plain", STEPS)
+
+
+def places(job):
+    """Where the program says its parts are: {part: address}, at its start and at its end."""
+    job.finish()
+    check_whole(Log(job.log))
+    with open(job.log) as f:
+        said = [line.split()[1].split("=") for line in f if line.startswith("at ")]
+    half = len(said) // 2
+    return dict(said[:half]), dict(said[half:])
+
+
+def addresses_drawn(program, fixed):
+    """Each run has other addresses, and a restart those of its first run. `fixed`: the parts whose file names their addresses."""
+    with Place("where") as place, Place("again") as again:
+        one, _ = places(place.run(program, ("--steps", "3", "--pace", "1000")))
+        job = again.run(program, STEPS)
+        job.wait_for_step(5)
+        take_checkpoint(again, job)
+        job.kill_ranks()
+        other, kept = places(again.restart())
+        for part in one:
+            expect((one[part] == other[part]) == (part in fixed), f"{part} is at {one[part]} in a run, at {other[part]} in the next")
+        expect(kept == other, f"at {other}; after a restart at {kept}")
+
+
+def addresses_not_drawn():
+    """The kernel's own way of asking for that (man 1 setarch)."""
+    seen = []
+    for _ in range(2):
+        with Place("where") as place:
+            seen += places(place.start(["setarch", "-R", tool("cropdl-run"), "--dir", place.store, "--", app("plain/where"),
+                                        "--steps", "3", "--log", place.path("log")]))
+    expect(all(one == seen[0] for one in seen), f"not the same: {seen}")
+
+
+promise("memory.addresses_are_drawn_by_each_run_and_kept_by_a_restart", addresses_drawn, "plain/where", ())
+promise("memory.addresses_of_a_position_dependent_program_are_its_own", addresses_drawn, "plain/where_nonpie", ("code",))
+promise("memory.addresses_are_the_same_without_randomization", addresses_not_drawn)
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, at_random=True, quick=("memory.guard_pages", "memory.flags_of")))

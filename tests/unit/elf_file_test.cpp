@@ -55,6 +55,17 @@ class ElfFiles : public ::testing::Test {
 
 TEST_F(ElfFiles, AWholeOneIsMapped) { EXPECT_EQ(tried(whole_), ""); }
 
+TEST_F(ElfFiles, ALargerAlignmentIsKeptWhereverItIsMapped) {
+  auto elf = read_elf("/bin/true");
+  ASSERT_TRUE(elf) << elf.error().message;
+  for (auto& s : elf->segments)
+    if (s.p_type == PT_LOAD) s.p_align = 2 << 20;
+  const auto mapped = map_elf(*elf, 0x4f0000003000);
+  ASSERT_TRUE(mapped) << mapped.error().message;
+  EXPECT_EQ(mapped->bias, 0x4f0000200000u);
+  munmap(reinterpret_cast<void*>(mapped->begin), mapped->end - mapped->begin);
+}
+
 TEST_F(ElfFiles, CutAnywhereBeforeTheEndOfItsSegmentsIsRefused) {
   const auto elf = read_elf("/bin/true");
   uint64_t end = 0;
