@@ -1,5 +1,5 @@
-// Says where its parts are, at the start and at the end, and checks at each step that they still are there and
-// that the break never lies below where it began. "at NAME=ADDRESS" lines.
+// Says where its parts are, at the start and at the end, and checks at each step that they still are there
+// and that the break never lies below where it began. "at NAME=ADDRESS" lines.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/auxv.h>
@@ -27,10 +27,9 @@ static void* local(void* to) {
 }
 
 int main(int argc, char** argv) {
-  first[4] = (uintptr_t)sbrk(0);  // before anything is allocated
+  first[4] = (uintptr_t)sbrk(0);  // before the program has allocated
   steplog_open(argc, argv, -1);
-  void* const mapped =
-      mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(mapped != MAP_FAILED);
   memset(mapped, 7, kPage);
   first[0] = (uintptr_t)&main;
