@@ -24,12 +24,12 @@ inline constexpr uint32_t kImageFormat = 2;
 class ImageWriter final : public ChunkSink {
  public:
   // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) only serves the message
-  // when the disk is full. An image that is not finished is removed by the destructor.
+  // when the disk is full. An image that is not finished goes with its version: to free its
+  // gigabytes here would keep the program stopped meanwhile.
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
                                     uint64_t expected_memory = 0);
   ImageWriter(ImageWriter&&) = default;
   ImageWriter& operator=(ImageWriter&&) = delete;
-  ~ImageWriter() override;
 
   // After an error: give up. That regions do not overlap is found out by finish().
   Status begin_region(const Region& region) override;

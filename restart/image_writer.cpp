@@ -57,10 +57,6 @@ Error ImageWriter::failure(int error_number) const {
   return Error{line};
 }
 
-ImageWriter::~ImageWriter() {
-  if (file_) ::unlink(path_.c_str());
-}
-
 Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_version,
                                         uint64_t expected_memory) {
   ImageWriter writer(path);
@@ -168,10 +164,7 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
                             {&trailer, sizeof trailer}};
   if (Status written = append(pieces); !written) return written.error();
   if (::fsync(file_.fd()) != 0) return failure(errno);
-  if (int error = file_.close(); error != 0) {
-    ::unlink(path_.c_str());
-    return failure(error);
-  }
+  if (int error = file_.close(); error != 0) return failure(error);
   return ImageTotals{trailer.file_bytes, memory_, trailer.checksum};
 }
 

@@ -251,10 +251,7 @@ Result<Store::Draft> Store::begin_version() {
 Result<uint64_t> Store::publish(Manifest manifest) {
   if (draft_.directory.empty()) return Error{formatted("store {}: no version was begun", directory())};
   std::string name = formatted("version {} is given up: ", draft_.number);
-  auto give_up = [&](const std::string& why) {
-    discard();
-    return Error{name + why};
-  };
+  auto give_up = [&](const std::string& why) { return Error{name + why}; };
   manifest.version = draft_.number;
   std::string text = manifest_text(manifest);
   std::string path = draft_.directory + "/manifest.json";

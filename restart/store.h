@@ -103,7 +103,8 @@ class Store {
   Result<Draft> begin_version();
 
   // Makes the draft the newest version: its images must be complete and synced. Sets manifest.version,
-  // returns it. When it fails the draft is discarded and older versions are as before.
+  // returns it. When it fails older versions are as before, and the draft is there until discard():
+  // the ranks go on first.
   Result<uint64_t> publish(Manifest manifest);
 
   // Removes complete versions of that job beyond the newest StoreOptions::keep. To be called after publish(),

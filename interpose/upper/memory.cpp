@@ -311,7 +311,7 @@ long place_shmat(const SystemCall& c) {
 
 long move_brk(uint64_t wanted) {
   auto* s = seam::state();
-  if (wanted < s->brk_first || wanted > seam::kBrkEnd) return s->brk_current;
+  if (wanted < s->brk_first || wanted < seam::kBrkBegin || wanted > seam::kBrkEnd) return s->brk_current;
   const uint64_t need = page_up(wanted);
   if (need > s->brk_mapped) {
     const long result = raw(__NR_mmap, s->brk_mapped, need - s->brk_mapped, PROT_READ | PROT_WRITE,
