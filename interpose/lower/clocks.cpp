@@ -7,7 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "interpose/seam/layout.h"
+#include "interpose/lower/control_page.h"
 
 namespace cropdl::lower {
 namespace {
@@ -96,6 +96,8 @@ seam::ClockOffsets clock_offsets(const Clocks& saved, const Clocks& here) {
   return o;
 }
 
-void continue_clocks(const Clocks& saved) { seam::control()->clocks = clock_offsets(saved, kernel_clocks()); }
+void continue_clocks(const Clocks& saved) {
+  writable_control->clocks = clock_offsets(saved, kernel_clocks());
+}
 
 }  // namespace cropdl::lower

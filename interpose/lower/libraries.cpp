@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "interpose/handles/heap.h"
+#include "interpose/lower/control_page.h"
 
 namespace cropdl::lower {
 
@@ -29,7 +30,7 @@ Status Libraries::restart() const {
 
 void Libraries::publish() const {
   for (Library* l : all_) {
-    seam::LowerLibrary& entry = seam::control()->libraries[l->number()];
+    seam::LowerLibrary& entry = writable_control->libraries[l->number()];
     snprintf(entry.implementation, sizeof entry.implementation, "%s", l->implementation());
     entry.table = l->table();
   }

@@ -14,6 +14,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "interpose/lower/attributes.h"
+#include "interpose/lower/control_page.h"
 #include "interpose/lower/donor.h"
 #include "interpose/lower/filter.h"
 #include "interpose/lower/kernel_view.h"
@@ -98,7 +99,7 @@ void ready_to_run(seam::ThreadRecord& main) {
 }  // namespace
 
 void fill_control_page(Process& p) {
-  auto* page = seam::control();
+  auto* page = writable_control;
   p.libraries.publish();
   page->restarted = p.boot.restart ? 1 : 0;
   page->message_fd = error_stream();
@@ -112,7 +113,7 @@ void fill_control_page(Process& p) {
 void enter_program(uint64_t stack, uint64_t entry) {
   show_program();
   auto& main = seam::state()->threads[0];
-  seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
+  writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
   ready_to_run(main);
   this_process().rank->ready();
@@ -123,7 +124,7 @@ void continue_program(const std::vector<SavedThread>& threads) {
   const Process& p = this_process();
   show_program();
   auto& main = seam::state()->threads[0];
-  seam::control()->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
+  writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
   ready_to_run(main);
   std::string note;
@@ -178,7 +179,7 @@ Status start_agent(Process& p) {
   auto agent = coord::Agent::start(config, *p.rank, p.versions.get());
   if (!agent) return agent.error();
   p.agent = std::move(*agent);
-  seam::control()->trigger_fd = p.agent->request_descriptor();
+  writable_control->trigger_fd = p.agent->request_descriptor();
   return {};
 }
 

@@ -20,6 +20,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "interpose/lower/clocks.h"
+#include "interpose/lower/control_page.h"
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/process_stat.h"
 #include "interpose/seam/thread.h"
@@ -210,7 +211,7 @@ Error cannot_make(size_t made, size_t count, long error) {
 }  // namespace
 
 void begin_thread_stop() {
-  auto* page = seam::control();
+  auto* page = writable_control;
   if (page->stop == page->released) {
     __atomic_store_n(&page->stop, page->stop + 1, __ATOMIC_SEQ_CST);
     return;
@@ -288,7 +289,7 @@ bool forget_suspend_signals() {
 }
 
 void release_threads() {
-  auto* page = seam::control();
+  auto* page = writable_control;
   __atomic_store_n(&page->released, page->stop, __ATOMIC_SEQ_CST);
   each_thread([&](ThreadRecord& t) {
     if (t.parked == page->stop) wake(t);

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
+#include "interpose/lower/control_page.h"
 #include "interpose/lower/process_state.h"
 #include "interpose/lower/program_threads.h"
 #include "interpose/lower/thread_order.h"
@@ -20,8 +21,8 @@ namespace {
 // A stopped rank looks after its libraries' messages this often: other ranks' rendezvous may need it.
 constexpr std::chrono::microseconds kNap{200};
 
-void set_attention(uint32_t bits) { __atomic_fetch_or(&seam::control()->attention, bits, __ATOMIC_SEQ_CST); }
-void clear_attention() { __atomic_store_n(&seam::control()->attention, 0u, __ATOMIC_SEQ_CST); }
+void set_attention(uint32_t bits) { __atomic_fetch_or(&writable_control->attention, bits, __ATOMIC_SEQ_CST); }
+void clear_attention() { __atomic_store_n(&writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 
 #include "base/format.h"
 #include "interpose/handles/heap_step.h"
+#include "interpose/lower/control_page.h"
 #include "interpose/lower/drawn_addresses.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/libraries.h"
@@ -101,10 +102,18 @@ uint64_t vdso_symbol(uint64_t base, const char* name) {
 }
 
 Status map_control_page(const std::string& installation) {
-  if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_READ | PROT_WRITE, "the control page");
-      !s)
-    return s;
-  auto* page = seam::control();
+  void* const writable =
+      mmap(nullptr, seam::kControlPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (writable == MAP_FAILED) return Error{"cannot map the control page: " + errno_text(errno)};
+  // The same memory a second time (man 2 mremap: an old size of 0). Not by the C library's function, in whose
+  // place UCX puts one that forgets the address.
+  const long at = upper::raw(SYS_mremap, reinterpret_cast<long>(writable), 0, seam::kControlPageSize,
+                             MREMAP_MAYMOVE | MREMAP_FIXED, seam::kControlPage);
+  if (at != static_cast<long>(seam::kControlPage))
+    return Error{"cannot map the control page at its fixed address: " + errno_text(static_cast<int>(-at))};
+  if (mprotect(seam::control(), seam::kControlPageSize, PROT_READ) != 0)
+    return Error{"cannot protect the control page: " + errno_text(errno)};
+  auto* page = writable_control = static_cast<seam::ControlPage*>(writable);
   page->trigger_fd = -1;
   page->message_fd = -1;
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",

@@ -226,6 +226,23 @@ def real_library_outside(mpi):
         job.kill_ranks()
 
 
+def control_page_is_read_only():
+    """The program's half calls through pointers that no write of the program can change, before and after a restart."""
+    with Place("control") as place:
+        job = place.run("plain/plain", ("--steps", "3000", "--pace", "20000"))
+        for restarted in (False, True):
+            job.wait_for_step(Log(job.log).last_step() + 2)
+            pid = [one for one in job.ranks() if "--pace" in read_proc(one, "cmdline").decode()][0]
+            with open(f"/proc/{pid}/maps") as f:
+                pages = [line.split()[1] for line in f if line.startswith("400000000000-")]
+            expect(pages and pages[0].startswith("r--"), f"the control page is mapped {pages}")
+            if not restarted:
+                take_checkpoint(place, job)
+                job.kill_ranks()
+                job = place.restart()
+        job.kill_ranks()
+
+
 def by_shell(mpi, preload):
     """`bash -c 'exec PROGRAM'`, given to cropdl-run or with the library set by the launcher."""
     with Place("shell") as place:
@@ -262,6 +279,7 @@ def executes(how):
         check_results(job, reference, 1)
 
 
+promise("hazard.control_page_cannot_be_written_by_the_program", control_page_is_read_only)
 promise("hazard.program_that_executes_another_runs_on", executes, "by-name")
 promise("hazard.program_that_executes_itself_by_proc_self_exe", executes, "self")
 
