@@ -240,6 +240,10 @@ int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mp
 int lower_MPI_Comm_size(Vid comm, int* size) { return error_out(MPI_Comm_size(mpi::comm(comm), size)); }
 
 int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
+  *newcomm = kNullComm;
+  *request = kNullRequest;
+  const AdoptedRequestPlace place;
+  if (!place) return seam::kErrIntern;
   if (!begin_collective(comm)) return seam::kAgain;
   // Members, topology and identity are known before the MPI has made it; until then the request refuses a
   // checkpoint.
@@ -254,7 +258,6 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
     *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
     if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;
   }
-  *request = kNullRequest;
   if (result == seam::kSuccess) {
     // The MPI writes the handle when the request completes: straight to where it belongs.
     auto* to =

@@ -35,11 +35,13 @@ extern "C" {
 
 int lower_MPI_Grequest_start(void* callbacks, Vid* request) {
   *request = cropdl::mpi::kNullRequest;
+  const cropdl::mpi::AdoptedRequestPlace place;
+  if (!place) return seam::kErrIntern;
   MPI_Request real = MPI_REQUEST_NULL;
   const int code = MPI_Grequest_start(query, released, cancelled, callbacks, &real);
   if (code != MPI_SUCCESS) return cropdl::mpi::error_out(code);
   *request = cropdl::mpi::adopt_request(real, seam::kFn_MPI_Grequest_start);
-  return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;
+  return seam::kSuccess;
 }
 
 int lower_MPI_Grequest_complete(Vid request) {

@@ -36,7 +36,8 @@ const std::vector<Predefined>& predefined_list() {
   return list;
 }
 
-thread_local Kept* kept;  // see keep_for_next_request
+thread_local Kept* kept;           // see keep_for_next_request
+thread_local RequestPlace* place;  // of the request that this thread is about to adopt
 
 uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)][0]; }
 
@@ -154,12 +155,14 @@ RequestKind kind_of_requests(uint32_t maker) {
 
 }  // namespace
 
+AdoptedRequestPlace::AdoptedRequestPlace() : outer_(std::exchange(place, this)) {}
+AdoptedRequestPlace::~AdoptedRequestPlace() { place = outer_; }
+
 Vid adopt_request(MPI_Request h, uint32_t maker) {
   if (h == MPI_REQUEST_NULL) return kNullRequest;
   const RequestKind kind = kind_of_requests(maker);
-  const Vid v = track_request({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h,
-                              kind == kPersistentOther ? kRequestInactive : kRequestActive);
-  if (!seam::vid_index(v)) return v;
+  const Vid v = place->take({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h,
+                            kind == kPersistentOther ? kRequestInactive : kRequestActive);
   request_record(v)->more[2] = reinterpret_cast<uint64_t>(std::exchange(kept, nullptr));
   return v;
 }

@@ -61,10 +61,12 @@ namespace {
 
 int make_persistent(const RequestArguments& o, Vid* request) {
   *request = kNullRequest;
+  RequestPlace place;
+  if (!place) return seam::kErrIntern;
   MPI_Request real = MPI_REQUEST_NULL;
   if (const int code = make_real(o, &real); code != MPI_SUCCESS) return error_out(code);
-  *request = track_request(o, real, kRequestInactive);
-  return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;
+  *request = place.take(o, real, kRequestInactive);
+  return seam::kSuccess;
 }
 
 bool may_be_started(Vid v) {

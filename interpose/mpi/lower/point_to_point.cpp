@@ -42,14 +42,14 @@ inline int begin_to_send(const void* buffer, int count, MPI_Datatype type, int d
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*)>
 inline int nonblocking_send(uint32_t maker, const void* buffer, int count, Vid type, int dest, int tag,
                             Vid comm, Vid* request) {
+  *request = kNullRequest;
+  RequestPlace place;
+  if (__builtin_expect(!place, 0)) return seam::kErrIntern;
   MPI_Request real = MPI_REQUEST_NULL;
   const int code = begin_to_send<kSend>(buffer, count, datatype(type), dest, tag, comm, &real);
-  if (__builtin_expect(code != MPI_SUCCESS, 0)) {
-    *request = kNullRequest;
-    return error_out(code);
-  }
-  *request = track_request({kSendRequest, maker, buffer, count, type, dest, tag, comm}, real);
-  return seam::vid_index(*request) ? seam::kSuccess : seam::kErrIntern;
+  if (__builtin_expect(code != MPI_SUCCESS, 0)) return error_out(code);
+  *request = place.take({kSendRequest, maker, buffer, count, type, dest, tag, comm}, real);
+  return seam::kSuccess;
 }
 
 // A receive that has begun: a real request, or a drained message that has been delivered.
@@ -82,7 +82,8 @@ inline void note_received(Vid comm, const MPI_Status& s) {
   message_came({comm_record(comm), s.MPI_SOURCE, s.MPI_TAG});
 }
 
-// Leaves the LH in the middle of a blocking call: its requests become records that a cut can save.
+// Leaves the LH in the middle of a blocking call: its requests become records that a cut can save. As long as
+// there are no places for these, the call goes on waiting.
 int leave_with(Vid first, Vid second) {
   ThreadRecord* t = seam::current_thread();
   t->pending[0] = first;
@@ -144,9 +145,11 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
     }
     if (posted.done && send_done) break;
     if (stop_wanted()) {
-      const Vid r = track_request(receive, posted.real);
+      RequestPlace for_receive(RequestPlace::kQuietly), for_send(RequestPlace::kQuietly);
+      if (!for_receive || !for_send) continue;
+      const Vid r = for_receive.take(receive, posted.real);
       if (posted.done) finish_request_with(request_record(r), posted.status);
-      const Vid w = track_request(send, real_send);
+      const Vid w = for_send.take(send, real_send);
       request_record(w)->owned = reinterpret_cast<uint64_t>(owned);
       if (send_done) {
         seam::Status over = empty_status();
@@ -230,15 +233,15 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
     cropdl::handles::heap_free(copy);
     return seam::kErrBuffer;
   }
+  RequestPlace place;
   MPI_Request real = MPI_REQUEST_NULL;
-  code = begin_to_send(copy, bytes, MPI_PACKED, dest, tag, comm, &real);
-  if (code != MPI_SUCCESS) {
+  const int result =
+      place ? error_out(begin_to_send(copy, bytes, MPI_PACKED, dest, tag, comm, &real)) : seam::kErrIntern;
+  if (result != seam::kSuccess) {
     cropdl::handles::heap_free(copy);
-    return error_out(code);
+    return result;
   }
-  const Vid v =
-      track_request({kSendRequest, maker, copy, bytes, seam::kVid_MPI_PACKED, dest, tag, comm}, real);
-  if (!seam::vid_index(v)) return seam::kErrIntern;
+  const Vid v = place.take({kSendRequest, maker, copy, bytes, seam::kVid_MPI_PACKED, dest, tag, comm}, real);
   RequestRecord* r = request_record(v);
   r->owned = reinterpret_cast<uint64_t>(copy);
   r->orphan = 1;
@@ -249,11 +252,12 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
 
 int immediate_buffered(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
   *request = kNullRequest;
+  RequestPlace place;
+  if (!place) return seam::kErrIntern;
   const int result = buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Ibsend);
   if (result != seam::kSuccess) return result;
-  *request = track_request({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm},
-                           MPI_REQUEST_NULL);
-  if (!seam::vid_index(*request)) return seam::kErrIntern;
+  *request = place.take({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm},
+                        MPI_REQUEST_NULL);
   finish_request_with(request_record(*request), empty_status());
   return seam::kSuccess;
 }
@@ -303,11 +307,13 @@ int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::
 
 int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* request, uint32_t maker) {
   *request = kNullRequest;
+  RequestPlace place;
+  if (!place) return seam::kErrIntern;
   if (*message == seam::kVid_MPI_MESSAGE_NO_PROC) {
     *message = kNullMessage;
-    *request = track_request(
-        {kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
-        MPI_REQUEST_NULL);
+    *request =
+        place.take({kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
+                   MPI_REQUEST_NULL);
     finish_request_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
     return seam::kSuccess;
   }
@@ -321,9 +327,8 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
     const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
     if (code != MPI_SUCCESS) return error_out(code);
   }
-  *request = track_request(
-      {kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
-  if (!seam::vid_index(*request)) return seam::kErrIntern;
+  *request =
+      place.take({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
   request_record(*request)->matched = 1;
   if (drained) {
     seam::Status status;
@@ -423,9 +428,11 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
       return error_out(code);
     }
     if (stop_wanted()) {
+      RequestPlace place(RequestPlace::kQuietly);
+      if (!place) continue;
       return leave_with(
-          track_request({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm},
-                        posted.real),
+          place.take({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm},
+                     posted.real),
           0);
     }
   }
@@ -433,12 +440,13 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
 
 int lower_MPI_Irecv(void* buffer, int count, Vid type, int source, int tag, Vid comm, Vid* request) {
   *request = kNullRequest;
+  RequestPlace place;
+  if (__builtin_expect(!place, 0)) return seam::kErrIntern;
   Posted posted;
   const int code = post(buffer, count, type, source, tag, comm, &posted);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) return error_out(code);
-  *request = track_request({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm},
-                           posted.real);
-  if (!seam::vid_index(*request)) return seam::kErrIntern;
+  *request =
+      place.take({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm}, posted.real);
   if (__builtin_expect(posted.done, 0)) finish_request_with(request_record(*request), posted.status);
   return seam::kSuccess;
 }

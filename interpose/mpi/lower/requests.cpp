@@ -40,13 +40,16 @@ Vid take_record() {
   if (index) {
     state->request_free = request_record(index)->next;
   } else {
-    if (state->request_top >= kCapacity) {
-      say_of_rank(formatted("more than {} requests are alive", kCapacity - seam::kFirstDynamic));
-      return kNullRequest;
-    }
+    if (state->request_top >= kCapacity) return kNullRequest;
     index = state->request_top++;
   }
   return seam::make_vid(Kind::kRequest, index);
+}
+
+void give_back_record(Vid v) {
+  handles::SpinGuard guard(structure_lock, multiple);
+  request_record(v)->next = state->request_free;
+  state->request_free = v & kIndexMask;
 }
 
 // What only collectives and operations without a recipe have, and none that is over, so that none of it is
@@ -76,9 +79,17 @@ void Spin::yield() { sched_yield(); }
 
 seam::Status empty_status() { return {seam::kAnySource, seam::kAnyTag, seam::kSuccess, 0, 0}; }
 
-Vid track_request(const RequestArguments& o, MPI_Request real, RequestState begins) {
-  const Vid v = take_record();
-  if (!seam::vid_index(v)) return v;
+RequestPlace::RequestPlace(Saying says) : vid_(take_record()) {
+  if (__builtin_expect(vid_ == kNullRequest && says == kAloud, 0))
+    say_of_rank(formatted("more than {} requests are alive", kCapacity - seam::kFirstDynamic));
+}
+
+RequestPlace::~RequestPlace() {
+  if (__builtin_expect(vid_ != kNullRequest, 0)) give_back_record(vid_);
+}
+
+Vid RequestPlace::take(const RequestArguments& o, MPI_Request real, RequestState begins) {
+  const Vid v = std::exchange(vid_, kNullRequest);
   RequestRecord* r = request_record(v);
   r->kind = o.kind;
   r->orphan = 0;
@@ -114,10 +125,8 @@ void release_request(Vid v) {
   if (__builtin_expect((r->more[1] | r->more[2]) != 0, 0)) end_of_what_is_kept(r);
   if (is_persistent(r) && holds_type(r)) let_go_of_type(r);
   rebind_handle(v, 0);
-  handles::SpinGuard guard(structure_lock, multiple);
   r->state = kRequestFree;
-  r->next = state->request_free;
-  state->request_free = v & kIndexMask;
+  give_back_record(v);
 }
 
 void free_inactive(Vid v) {

@@ -80,7 +80,7 @@ Vid adopt_comm(MPI_Comm real, uint32_t maker);
 Vid adopt_datatype(MPI_Datatype real, uint32_t maker);
 Vid adopt_group(MPI_Group real, uint32_t maker);
 Vid adopt_op(MPI_Op real, uint32_t maker);
-Vid adopt_request(MPI_Request real, uint32_t maker);
+Vid adopt_request(MPI_Request real, uint32_t maker);  // within an AdoptedRequestPlace (state.h)
 Vid adopt_message(MPI_Message real, uint32_t maker);
 Vid adopt_win(MPI_Win real, uint32_t maker);
 Vid adopt_info(MPI_Info real, uint32_t maker);

@@ -272,9 +272,31 @@ inline MPI_Status no_message() {
   s.MPI_ERROR = MPI_SUCCESS;
   return s;
 }
-// A record for an operation that has begun (real != null) or is done already (then set its status), or for a
-// persistent one (kRequestInactive). Null vid: none left.
-Vid track_request(const RequestArguments& operation, MPI_Request real, RequestState begins = kRequestActive);
+// A record for an operation that is about to begin: what has begun could not be taken back for want of one.
+class RequestPlace {
+ public:
+  enum Saying { kAloud, kQuietly };
+  explicit RequestPlace(Saying says = kAloud);  // false if none is left, which is said
+  ~RequestPlace();                              // given back unless it was taken
+  RequestPlace(const RequestPlace&) = delete;
+  RequestPlace& operator=(const RequestPlace&) = delete;
+  explicit operator bool() const { return vid_ != kNullRequest; }
+  // For an operation that has begun (real != null) or is done already (then set its status), or for a
+  // persistent one (kRequestInactive).
+  Vid take(const RequestArguments& operation, MPI_Request real, RequestState begins = kRequestActive);
+
+ private:
+  Vid vid_;
+};
+// The same, for adopt_request() on this thread.
+class AdoptedRequestPlace : public RequestPlace {
+ public:
+  AdoptedRequestPlace();
+  ~AdoptedRequestPlace();
+
+ private:
+  RequestPlace* const outer_;  // of a call in whose course the program called this one
+};
 void finish_request(RequestRecord* r, const MPI_Status& real_status, int code);
 void finish_request_with(RequestRecord* r, const seam::Status& status);  // status.error is the result
 // Makes progress on one request; true: it is complete (or inactive). `waits`: the caller asks until it is.

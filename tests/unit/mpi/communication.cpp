@@ -3,6 +3,7 @@
 #include "tests/unit/mpi/rig.h"
 
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/state.h"
 
 #include <unistd.h>
 
@@ -990,6 +991,130 @@ TEST_F(Communication, ProgressChangesWithEveryMessage) {
   }
   runtime->fill_standing(b);
   EXPECT_NE(a.progress, b.progress);
+}
+
+// As long as it lives, as many requests are alive as can be, and `but` fewer.
+class AllRequestsTaken {
+ public:
+  explicit AllRequestsTaken(uint32_t but = 0) : top_(state()->request_top), free_(state()->request_free) {
+    state()->request_top = cropdl::mpi::kCapacity - but;
+    state()->request_free = 0;
+  }
+  ~AllRequestsTaken() {
+    state()->request_top = top_;
+    state()->request_free = free_;
+  }
+  AllRequestsTaken(const AllRequestsTaken&) = delete;
+  AllRequestsTaken& operator=(const AllRequestsTaken&) = delete;
+
+ private:
+  static cropdl::mpi::State* state() { return cropdl::mpi::state; }
+  const uint32_t top_, free_;
+};
+
+TEST_F(Communication, WithoutAPlaceForItsRequestNothingBegins) {
+  const Vid no_request = make_vid(Kind::kRequest, 0);
+  const auto sent = runtime->sent();
+  int value = 41, into = -1;
+  char room[256];
+  cropdl::coord::Standing before, after;
+  runtime->fill_standing(before);
+  ASSERT_EQ(lower_MPI_Buffer_attach(room, sizeof room), kSuccess);
+  {
+    const AllRequestsTaken taken;
+    Vid r = 1;
+    EXPECT_EQ(lower_MPI_Isend(&value, 1, kInt, peer, 1, kWorld, &r), kErrIntern);
+    EXPECT_EQ(r, no_request);
+    EXPECT_EQ(lower_MPI_Issend(&value, 1, kInt, peer, 1, kWorld, &r), kErrIntern);
+    EXPECT_EQ(lower_MPI_Ibsend(&value, 1, kInt, peer, 1, kWorld, &r), kErrIntern);
+    EXPECT_EQ(lower_MPI_Bsend(&value, 1, kInt, peer, 1, kWorld), kErrIntern);
+    EXPECT_EQ(lower_MPI_Irecv(&into, 1, kInt, peer, 1, kWorld, &r), kErrIntern);
+    EXPECT_EQ(lower_MPI_Send_init(&value, 1, kInt, peer, 1, kWorld, &r), kErrIntern);
+    r = 1;
+    EXPECT_EQ(lower_MPI_Ibarrier(kWorld, &r), kErrIntern);
+    EXPECT_EQ(r, no_request);
+    Vid made = 1;
+    EXPECT_EQ(lower_MPI_Comm_idup(kWorld, &made, &r), kErrIntern);
+  }
+  {
+    const AllRequestsTaken taken(1);  // MPI_Ibsend needs two
+    Vid r = 1;
+    EXPECT_EQ(lower_MPI_Ibsend(&value, 1, kInt, peer, 1, kWorld, &r), kErrIntern);
+    EXPECT_EQ(lower_MPI_Isend(&value, 1, kInt, 77, 1, kWorld, &r), kErrRank);  // gives its place back
+    EXPECT_EQ(lower_MPI_Isend(&value, 1, kInt, kProcNull, 1, kWorld, &r), kSuccess);
+    EXPECT_EQ(lower_MPI_Wait(&r, nullptr), kSuccess);
+  }
+  everyone();
+  int flag = 1;
+  EXPECT_EQ(lower_MPI_Iprobe(kAnySource, kAnyTag, kWorld, &flag, nullptr), kSuccess);
+  EXPECT_EQ(flag, 0);
+  EXPECT_EQ(runtime->sent(), sent);
+  runtime->fill_standing(after);
+  EXPECT_EQ(after.counts, before.counts);
+  EXPECT_TRUE(after.inside.empty());
+  EXPECT_EQ(runtime->refusal(), "");
+  void* attached = nullptr;
+  int size = 0;
+  EXPECT_EQ(lower_MPI_Buffer_detach(&attached, &size), kSuccess);
+  cut();
+}
+
+TEST_F(Communication, WithoutAPlaceForItsRequestNoMessageIsLost) {
+  if (rank == 0) {
+    for (int i = 0; i < 3; ++i) send(50 + i, 1, 1);
+  }
+  cut();
+  if (rank == 1) {
+    int value = -1;
+    Vid message = 0;
+    {
+      Vid r = 1;
+      EXPECT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &message, nullptr), kSuccess);
+      const AllRequestsTaken taken;
+      EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, kWorld, &r), kErrIntern);  // a drained one
+      EXPECT_EQ(lower_MPI_Imrecv(&value, 1, kInt, &message, &r), kErrIntern);
+      Vid none = kVid_MPI_MESSAGE_NO_PROC;
+      EXPECT_EQ(lower_MPI_Imrecv(&value, 1, kInt, &none, &r), kErrIntern);
+    }
+    EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &message, nullptr), kSuccess);
+    EXPECT_EQ(value, 50);
+    EXPECT_EQ(receive(0, 1), 51);
+    EXPECT_EQ(receive(0, 1), 52);
+  }
+  cut();
+}
+
+TEST_F(Communication, ABlockingCallThatCannotBeKeptForLaterDoesNotLeave) {
+  const int mine = 60 + rank;
+  int theirs = -1;
+  for (uint32_t places : {0, 1}) {
+    if (rank == 1) {
+      const AllRequestsTaken taken(places);
+      want(true);
+      Status s{};
+      if (places == 0) {
+        EXPECT_EQ(lower_MPI_Recv(&theirs, 1, kInt, 0, 1, kWorld, &s), kSuccess);
+        EXPECT_EQ(theirs, 60);
+      }
+      EXPECT_EQ(lower_MPI_Sendrecv(&mine, 1, kInt, 0, 2, &theirs, 1, kInt, 0, 2, kWorld, &s), kSuccess);
+      EXPECT_EQ(theirs, 60);
+      EXPECT_EQ(s.tag, 2);
+      want(false);
+      EXPECT_EQ(thread_record.pending[0] | thread_record.pending[1], 0u);
+      thread_record.pending[0] = thread_record.pending[1] = 0;
+    } else {
+      usleep(20'000);
+      if (places == 0) send(mine, 1, 1);
+      EXPECT_EQ(receive(1, 2), 61);
+      usleep(20'000);
+      send(mine, 1, 2);
+      int flag = 0;
+      EXPECT_EQ(lower_MPI_Iprobe(1, kAnyTag, kWorld, &flag, nullptr), kSuccess);
+      EXPECT_EQ(flag, 0);  // once
+    }
+    everyone();
+  }
+  cut();
 }
 
 TEST_F(Communication, ManyRequestsAtOnce) {
