@@ -38,7 +38,7 @@ bool Channel::flush() {
 bool Channel::receive(std::vector<std::string>* messages) {
   bool open = true;
   char buffer[16384];
-  for (;;) {
+  while (in_.size() < sizeof(uint32_t) + kLongest) {  // then there is a whole frame, and the rest can wait
     const ssize_t n = stream_->read(buffer, sizeof buffer);
     if (n > 0) {
       in_.append(buffer, static_cast<size_t>(n));

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "base/fields.h"
@@ -280,6 +282,44 @@ TEST(PlaneJobFile, DamageIsRefusedWithItsPath) {
     ASSERT_FALSE(back) << text;
     EXPECT_FALSE(missing);
     EXPECT_EQ(back.error().message.rfind(dir.path + "/job: ", 0), 0u) << back.error().message;
+  }
+}
+
+// Sends without end, faster than anybody reads.
+class Flood final : public Stream {
+ public:
+  explicit Flood(uint64_t* sent) : sent_(sent) {}
+  int fd() const override { return -1; }
+  ssize_t write(const char*, size_t bytes) override { return static_cast<ssize_t>(bytes); }
+  ssize_t read(char* to, size_t bytes) override {
+    if (*sent_ > kEnough) {
+      errno = EAGAIN;
+      return -1;
+    }
+    std::memset(to, 1, bytes);  // a frame of 16 MiB, and another one
+    *sent_ += bytes;
+    return static_cast<ssize_t>(bytes);
+  }
+  PeerProcess peer() const override { return {}; }
+  Descriptor watch() const override { return {}; }
+  bool peer_is_stopped() const override { return false; }
+  static constexpr uint64_t kEnough = 200 << 20;
+
+ private:
+  uint64_t* sent_;
+};
+
+TEST(PlaneChannel, WhoeverSendsWithoutEndIsReadInTurns) {
+  uint64_t sent = 0;
+  Channel channel(std::make_unique<Flood>(&sent));
+  std::vector<std::string> messages;
+  while (sent <= Flood::kEnough) {
+    const uint64_t before = sent;
+    ASSERT_TRUE(channel.receive(&messages));
+    ASSERT_LE(sent - before, 65u << 20);
+    ASSERT_GT(sent, before);
+    for (const std::string& message : messages) ASSERT_EQ(message.size(), 0x01010101u);
+    messages.clear();
   }
 }
 
