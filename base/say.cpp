@@ -3,11 +3,56 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include <atomic>
+#include <cstdio>
+#include <string_view>
 
 namespace cropdl {
 
 namespace {
+
 std::atomic<int> stream{2};
+
+// Bytes of the UTF-8 character that `text` begins with, 0: it begins with none (RFC 3629: no surrogates,
+// nothing overlong, nothing above U+10FFFF).
+size_t character(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t bytes = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (bytes == 0 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i)
+    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f))
+    return 0;
+  return bytes;
+}
+
+// C0 and DEL, and C1, which is 0xc2 and 0x80 to 0x9f.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  return first < 0x20 || first == 0x7f || (first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0);
+}
+
+}  // namespace
+
+std::string shown(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    const size_t whole = character(rest), bytes = whole == 0 ? 1 : whole;
+    at += bytes;
+    if (whole != 0 && !is_control(rest)) {
+      out += rest.substr(0, bytes);
+      continue;
+    }
+    for (const char c : rest.substr(0, bytes)) {
+      char hex[8];
+      std::snprintf(hex, sizeof hex, "\\x%02x", static_cast<unsigned char>(c));
+      out += c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : hex;
+    }
+  }
+  return out;
 }
 
 void keep_error_stream(int first) {
@@ -21,7 +66,7 @@ void keep_error_stream(int first) {
 int error_stream() { return stream; }
 
 void say(const std::string& line) {
-  const std::string text = line + "\n";
+  const std::string text = shown(line) + "\n";
   [[maybe_unused]] const ssize_t written = ::write(stream, text.data(), text.size());
 }
 

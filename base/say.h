@@ -12,7 +12,12 @@ void keep_error_stream(int first);
 // Where lines go: number 2 unless keep_error_stream() was called; -1: nowhere.
 int error_stream();
 
-// One line, in one write.
+// The text as a terminal may have it: what others chose (names, arguments, what a peer says) may hold
+// commands to the terminal. Control characters and what is no UTF-8 are escaped (\n, \x1b), all else stays as
+// it is.
+std::string shown(const std::string& text);
+
+// One line, in one write, as shown().
 void say(const std::string& line);
 
 }  // namespace cropdl

@@ -1,22 +1,18 @@
 #include "interpose/entry/options.h"
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/format.h"
+#include "base/say.h"
 
 namespace cropdl::entry {
 namespace {
 
 constexpr double kShortest = 0.001, kLongest = 10 * 365.25 * 86400;  // seconds
 
-// As it can stand in a line for people.
-std::string shown(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
-  if (text.size() > 40) text = text.substr(0, 40) + "...";
-  return formatted("`{}`", text);
+std::string in_quotes(const std::string& text) {
+  return formatted("`{}{}`", text.substr(0, 40), text.size() > 40 ? "..." : "");
 }
 
 }  // namespace
@@ -27,9 +23,9 @@ CLI::Validator seconds_value() {
         char* end = nullptr;
         const double value = strtod(text.c_str(), &end);
         if (end == text.c_str() || *end != 0 || !std::isfinite(value))
-          return shown(text) + " is not a number of seconds";
+          return in_quotes(text) + " is not a number of seconds";
         if (value < kShortest || value > kLongest)
-          return shown(text) + " is not between 0.001 seconds and ten years";
+          return in_quotes(text) + " is not between 0.001 seconds and ten years";
         return "";
       },
       "");
@@ -41,7 +37,7 @@ CLI::Validator version_value() {
         const bool digits =
             !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
         if (!digits || text.find_first_not_of('0') == std::string::npos)
-          return shown(text) + " is not a version's number";
+          return in_quotes(text) + " is not a version's number";
         return "";
       },
       "");
@@ -49,7 +45,7 @@ CLI::Validator version_value() {
 
 bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string>* program, int* status) {
   const auto wrong = [&](const std::string& line) {
-    fprintf(stderr, "%s: %s (see %s --help)\n", app.get_name().c_str(), line.c_str(), app.get_name().c_str());
+    say(formatted("{}: {} (see {} --help)", app.get_name(), line, app.get_name()));
     *status = 1;
     return false;
   };
@@ -68,7 +64,7 @@ bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string
   if (!program->empty() && program->front() == "--")
     program->erase(program->begin());
   else if (!program->empty() && program->front().size() > 1 && program->front()[0] == '-')
-    return wrong("unknown option " + shown(program->front()));
+    return wrong("unknown option " + in_quotes(program->front()));
   if (program->empty()) return wrong("no program given");
   return true;
 }

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "base/format.h"
+#include "base/say.h"
 #include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
 #include "interpose/lower/boot.h"
@@ -20,13 +20,13 @@ namespace {
 using namespace cropdl;
 
 int fail(const std::string& line) {
-  fprintf(stderr, "cropdl-run: %s\n", line.c_str());
+  cropdl::say("cropdl-run: " + line);
   return 1;
 }
 
 // Once per job, if it is known who is who.
 void say(const Result<lower::Launch>& launch, const std::string& line) {
-  if (!launch || launch->rank == 0) fprintf(stderr, "cropdl-run: %s\n", line.c_str());
+  if (!launch || launch->rank == 0) cropdl::say("cropdl-run: " + line);
 }
 
 std::string absolute(const std::string& path) {
