@@ -93,9 +93,13 @@ Descriptor move_high(Descriptor low) {
 }
 
 Descriptor open_high(const std::string& path, int flags, unsigned mode) {
+  return open_high_at(AT_FDCWD, path, flags, mode);
+}
+
+Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode) {
   int low;
   do {
-    low = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    low = ::openat(directory, path.c_str(), flags | O_CLOEXEC, mode);
   } while (low < 0 && errno == EINTR);
   if (low < 0) return {};
   return move_high(Descriptor(low));
@@ -114,10 +118,7 @@ int read_all(int fd, std::span<iovec> pieces, uint64_t offset) {
   return transfer_all(::preadv, fd, pieces, offset, kEndOfFile);
 }
 
-Result<std::string> read_small_file(const std::string& path, uint64_t limit) {
-  Descriptor file =
-      open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
-  if (!file) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
+Result<std::string> read_small_file(const Descriptor& file, const std::string& path, uint64_t limit) {
   struct stat info;
   if (::fstat(file.fd(), &info) != 0)
     return Error{formatted("{}: cannot be examined: {}", path, errno_text(errno))};

@@ -51,6 +51,7 @@ Descriptor move_high(Descriptor low);
 
 // open(2) with O_CLOEXEC, moved high. Empty with errno set on failure.
 Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
+Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode = 0);  // openat(2)
 
 // Whoever opens a name in a store with O_NONBLOCK (a FIFO there must not hang us) asks this next.
 bool is_regular(const Descriptor& file);
@@ -63,7 +64,7 @@ inline constexpr int kEndOfFile = -1;
 int read_all(int fd, std::span<iovec> pieces, uint64_t offset);
 
 // The file's text, if it is a regular file of at most `limit` bytes.
-Result<std::string> read_small_file(const std::string& path, uint64_t limit);
+Result<std::string> read_small_file(const Descriptor& file, const std::string& path, uint64_t limit);
 
 // What the kernel tells in a file of /proc or /sys, whose size is not known before; "" if it cannot be read.
 std::string kernel_text(const std::string& path);

@@ -23,9 +23,14 @@ bool is_utf8(const std::string& bytes) {
   }
 }
 
-// nlohmann's serializer recurses; our files are flat, so anything deep is not ours.
-bool too_deep(const std::string& text) {
+// nlohmann's serializer recurses, and our files are flat. A value takes two bytes of text, and up to a
+// hundred of memory; a manifest of a million ranks has some eight million.
+constexpr int kDeepest = 32;
+constexpr size_t kMostValues = 1 << 25;
+
+bool beyond_limits(const std::string& text) {
   int depth = 0;
+  size_t values = 1;
   bool quoted = false;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
@@ -33,18 +38,24 @@ bool too_deep(const std::string& text) {
       ++i;
     else if (c == '"')
       quoted = !quoted;
-    else if (!quoted && (c == '[' || c == '{') && ++depth > 32)
+    else if (!quoted && (c == '[' || c == '{') && (++values, ++depth > kDeepest))
       return true;
     else if (!quoted && (c == ']' || c == '}'))
       --depth;
+    else if (!quoted && c == ',')
+      ++values;
   }
-  return false;
+  return values > kMostValues;
 }
 
 }  // namespace
 
 void throw_wrong_json_type(const std::string& expected) {
   throw json::type_error::create(302, "expected " + expected, static_cast<const json*>(nullptr));
+}
+
+json json_from_text(const std::string& text) {
+  return beyond_limits(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
 }
 
 json json_bytes(const std::string& bytes) {
@@ -94,7 +105,7 @@ std::string sealed_text(json object) {
 
 Result<json> unsealed(const std::string& text, const std::string& where, uint32_t newest_format) {
   try {
-    json object = too_deep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
+    json object = json_from_text(text);
     if (object.is_discarded() || !object.is_object())
       return Error{where + ": damaged: it is not a JSON object"};
     uint64_t recorded = hex_from_json(object.at("checksum"));

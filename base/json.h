@@ -17,6 +17,9 @@ namespace cropdl {
 
 [[noreturn]] void throw_wrong_json_type(const std::string& expected);  // throws nlohmann::json::type_error
 
+// The text as JSON; discarded if it is none, or so deep or of so many values that it is not ours.
+nlohmann::json json_from_text(const std::string& text);
+
 // A string that is valid UTF-8 stands as it is, any other (paths and arguments may be) as {"hex": "…"}.
 nlohmann::json json_bytes(const std::string& bytes);
 nlohmann::json json_bytes(const std::vector<std::string>& list);

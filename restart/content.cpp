@@ -13,6 +13,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/within_memory.h"
 
 namespace cropdl::restart {
 
@@ -47,7 +48,19 @@ Error cannot(const std::string& name, const char* what, int failure) {
 
 }  // namespace
 
-Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std::string& name) {
+Result<Descriptor> open_stored(const Folder& version, const std::string& stored) {
+  const size_t slash = std::min(stored.find('/'), stored.size());
+  const std::string name = stored.substr(std::min(slash + 1, stored.size()));
+  if (!is_plain_name(stored.substr(0, slash)) || !is_plain_name(name))
+    return Error{formatted("{}: `{}` is no name of a file saved beside an image", version.path(), stored)};
+  const Result<Folder> folder = version.folder(stored.substr(0, slash));
+  if (!folder) return folder.error();
+  return folder->file(name);
+}
+
+namespace {
+
+Result<uint64_t> checksum_of(int fd, uint64_t from, uint64_t to, const std::string& name) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return cannot(name, "cannot be examined", errno);
   if (static_cast<uint64_t>(info.st_size) < to) return cannot(name, "cannot be read", kEndOfFile);
@@ -64,6 +77,12 @@ Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std:
     if (next_data(fd, at, to) >= to) break;
   }
   return checksum(sums.data(), sums.size() * sizeof sums[0]);
+}
+
+}  // namespace
+
+Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std::string& name) {
+  return within_memory(name, [&] { return checksum_of(fd, from, to, name); });
 }
 
 Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::string& name) {

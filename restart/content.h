@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <string>
 
+#include "base/folder.h"
 #include "base/result.h"
 
 namespace cropdl::restart {
+
+// One of a version's files of contents, by the name that an image's metadata has for it: FOLDER/NAME.
+Result<Descriptor> open_stored(const Folder& version, const std::string& stored);
 
 // XXH3-64 over the blocks (64 KiB, by their place) of [from, to) of the file that are not all zero. A file
 // that ends before `to` is an error.

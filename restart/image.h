@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/result.h"
 #include "interpose/seam/layout.h"
 #include "restart/chunks.h"
@@ -65,6 +66,8 @@ class ImageReader {
   // Checks everything but the data: kind of file, versions, trailer, index and metadata. Another format or a
   // seam above `newest_seam` is refused; older seams are read.
   static Result<ImageReader> open(const std::string& path, uint32_t newest_seam = seam::kSeamVersion);
+  static Result<ImageReader> open(const Folder& version, const std::string& name,
+                                  uint32_t newest_seam = seam::kSeamVersion);
 
   const std::string& path() const { return path_; }
   uint32_t seam_version() const { return seam_version_; }
@@ -89,7 +92,10 @@ class ImageReader {
     std::vector<uint64_t> stored, referenced;  // checksums: one per chunk that has such pages
   };
 
-  explicit ImageReader(const std::string& path) : path_(path) {}
+  ImageReader(Descriptor file, const std::string& path) : path_(path), file_(std::move(file)) {}
+  static Result<ImageReader> read_all_but_data(Descriptor file, const std::string& path,
+                                               uint32_t newest_seam);
+  Status check_bounds(uint64_t metadata_bytes) const;
   Status read_header(uint32_t newest_seam);
   Status read_trailer();
   Status read_index();
@@ -98,6 +104,7 @@ class ImageReader {
   Error refusal(const std::string& why) const;
   Error damaged(const std::string& what, uint64_t begin, uint64_t end) const;
   Error damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const;
+  Status verify_data() const;
   Status check_referenced(size_t i, PageSource& original, bool load) const;
 
   std::string path_;

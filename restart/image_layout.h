@@ -51,6 +51,11 @@ struct ImageTrailer {
 };
 static_assert(sizeof(ImageTrailer) == 80);
 
+// Longer ones are not written, and not read. Of the index: what each stored page may take, and room for the
+// rest.
+inline constexpr uint64_t kMetadataLimit = 256 << 20;
+constexpr uint64_t index_limit(uint64_t data_bytes) { return (256 << 20) + data_bytes / 4096 * 24; }
+
 constexpr uint64_t padded_to_8(uint64_t n) { return (n + 7) & ~uint64_t{7}; }
 
 }  // namespace cropdl::restart

@@ -10,6 +10,7 @@
 
 #include "base/checksum.h"
 #include "base/format.h"
+#include "base/within_memory.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -124,13 +125,28 @@ Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* 
 }
 
 Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
-  ImageReader reader(path);
-  reader.file_ = open_high(path, O_RDONLY | O_NONBLOCK);  // O_NONBLOCK: a FIFO of that name must not hang us
-  if (!reader.file_) return reader.refusal("cannot be opened: " + errno_text(errno));
+  const std::string what = "rank image " + path;
+  Descriptor file =
+      open_high(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);  // a FIFO of that name must not hang us
+  if (!file && errno == ELOOP) return Error{what + ": is a symbolic link"};
+  if (!file) return Error{formatted("{}: cannot be opened: {}", what, errno_text(errno))};
+  if (!is_regular(file)) return Error{what + ": is not a regular file"};
+  return within_memory(what, [&] { return read_all_but_data(std::move(file), path, newest_seam); });
+}
+
+Result<ImageReader> ImageReader::open(const Folder& version, const std::string& name, uint32_t newest_seam) {
+  const std::string path = version.path_of(name), what = "rank image " + path;
+  Result<Descriptor> file = version.file(name);
+  if (!file) return Error{"rank image " + file.error().message};
+  return within_memory(what, [&] { return read_all_but_data(std::move(*file), path, newest_seam); });
+}
+
+Result<ImageReader> ImageReader::read_all_but_data(Descriptor file, const std::string& path,
+                                                   uint32_t newest_seam) {
+  ImageReader reader(std::move(file), path);
   struct stat info;
   if (::fstat(reader.file_.fd(), &info) != 0)
     return reader.refusal("cannot be examined: " + errno_text(errno));
-  if (!S_ISREG(info.st_mode)) return reader.refusal("is not a regular file");
   reader.totals_.bytes = static_cast<uint64_t>(info.st_size);
   constexpr uint64_t least = sizeof(ImageHeader) + sizeof(uint64_t) + sizeof(ImageTrailer);
   if (reader.totals_.bytes < least)
@@ -191,15 +207,33 @@ Status ImageReader::read_trailer() {
     return refusal(formatted("is put together of parts that do not belong together (trailer at {})",
                              offsets(begin, totals_.bytes)));
 
+  index_offset_ = trailer.index_offset;
+  index_bytes_ = trailer.index_bytes;
+  if (Status good = check_bounds(trailer.metadata_bytes); !good) return good;
   metadata_.resize(trailer.metadata_bytes);
   if (Status good = read(metadata_.data(), metadata_.size(), trailer.metadata_offset, "the metadata"); !good)
     return good;
   if (checksum(metadata_) != trailer.metadata_checksum)
     return damaged("the metadata", trailer.metadata_offset, begin);
-  index_offset_ = trailer.index_offset;
-  index_bytes_ = trailer.index_bytes;
   index_checksum_ = trailer.index_checksum;
   totals_.checksum = trailer.checksum;
+  return {};
+}
+
+// What memory is asked for is on the disk: whoever wrote the file says how long it is, and need not have
+// written so much. No block of an index or of metadata is all zero.
+Status ImageReader::check_bounds(uint64_t metadata_bytes) const {
+  const auto holes = [this](uint64_t begin, uint64_t end) {
+    const off_t hole = ::lseek(file_.fd(), static_cast<off_t>(begin), SEEK_HOLE);
+    return hole >= 0 && static_cast<uint64_t>(hole) < end;
+  };
+  const uint64_t index_end = index_offset_ + index_bytes_, end = index_end + metadata_bytes;
+  if (index_bytes_ > index_limit(index_offset_ - sizeof(ImageHeader)) || holes(index_offset_, index_end))
+    return refusal(formatted("damaged in the index ({}): it is too long, or has holes",
+                             offsets(index_offset_, index_end)));
+  if (metadata_bytes > kMetadataLimit || holes(index_end, end))
+    return refusal(
+        formatted("damaged in the metadata ({}): it is too long, or has holes", offsets(index_end, end)));
   return {};
 }
 
@@ -267,7 +301,7 @@ Status ImageReader::load_region(size_t i) const {
   std::vector<iovec> pieces, consumed;
   uint64_t offset = placement.offset;
   size_t chunk = 0;
-  return each_chunk(regions_[i].present, chunk_, [&](std::span<const Extent> runs) -> Status {
+  const auto load = [&](std::span<const Extent> runs) -> Status {
     pieces.clear();
     uint64_t bytes = 0;
     for (const Extent& run : runs) {
@@ -285,11 +319,16 @@ Status ImageReader::load_region(size_t i) const {
       return damaged_chunk(i, runs.front().begin, offset, bytes);
     offset += bytes;
     return {};
-  });
+  };
+  return within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
 }
 
 Status ImageReader::verify() const {
-  std::vector<char> buffer;
+  return within_memory("rank image " + path_, [&] { return verify_data(); });
+}
+
+Status ImageReader::verify_data() const {
+  std::vector<char> buffer;  // of at most kChunkLimit
   for (size_t i = 0; i < regions_.size(); ++i) {
     const Placement& placement = placements_[i];
     uint64_t offset = placement.offset;
@@ -322,7 +361,7 @@ Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) 
   const Region& region = regions_[i];
   std::vector<iovec> bytes;
   size_t chunk = 0;
-  return each_chunk(region.referenced, chunk_, [&](std::span<const Extent> runs) -> Status {
+  const auto check = [&](std::span<const Extent> runs) -> Status {
     bytes.clear();
     if (Status read_it = original.read(runs, &bytes); !read_it)
       return Error{formatted(
@@ -336,7 +375,8 @@ Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) 
       for (size_t r = 0; r < runs.size(); ++r)
         std::memcpy(reinterpret_cast<void*>(runs[r].begin), bytes[r].iov_base, bytes[r].iov_len);
     return {};
-  });
+  };
+  return within_memory("rank image " + path_, [&] { return each_chunk(region.referenced, chunk_, check); });
 }
 
 }  // namespace cropdl::restart

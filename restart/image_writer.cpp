@@ -147,6 +147,11 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
     append_bytes(index, entry.referenced.data(), entry.referenced.size() * sizeof(uint64_t));
   }
 
+  if (index.size() > index_limit(offset_ - sizeof(ImageHeader)) || metadata.size() > kMetadataLimit)
+    return Error{
+        formatted("rank image {}: what is to be said of the memory is too long ({} bytes): it is in too many "
+                  "pieces",
+                  path_, index.size() + metadata.size())};
   ImageTrailer trailer{};
   std::memcpy(trailer.magic, kTrailerMagic, sizeof trailer.magic);
   trailer.header_checksum = header_checksum_;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/folder.h"
 #include "base/format.h"
 #include "base/json.h"
 
@@ -17,10 +18,7 @@ namespace {
 
 constexpr uint32_t kRankLimit = 1 << 20;  // more is damage
 
-bool plain_file_name(const std::string& name) {
-  return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
+bool plain_file_name(const std::string& name) { return is_plain_name(name) && name[0] != '.'; }
 
 // A line if the manifest cannot describe a version.
 std::string contradiction(const Manifest& manifest) {

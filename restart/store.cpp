@@ -15,6 +15,7 @@
 #include "base/host.h"
 #include "base/json.h"
 #include "base/time.h"
+#include "base/within_memory.h"
 #include "restart/store_layout.h"
 
 namespace cropdl::restart {
@@ -187,7 +188,10 @@ Status Store::take_lock(bool* in_use) {
 Status Store::check_or_write_identity(const StoreIdentity& identity) {
   std::string path = directory() + "/" + kIdentityFile;
   if (::access(path.c_str(), F_OK) == 0) {
-    Result<std::string> text = read_small_file(path, kSmallFileLimit);
+    const Result<Folder> folder = Folder::open(directory(), Folder::Whose::kAnybodys);
+    if (!folder) return Error{"store " + folder.error().message};
+    Result<std::string> text =
+        within_memory(path, [&] { return folder->text(kIdentityFile, kSmallFileLimit); });
     if (!text) return text.error();
     Result<nlohmann::json> object = unsealed(*text, path, kStoreFormat);
     if (!object) return object.error();
@@ -257,8 +261,9 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   std::string path = draft_.directory + "/manifest.json";
   if (Result<Manifest> readable = parse_manifest(text, path); !readable)
     return give_up(readable.error().message);
-  if (Status good = check_image_files(draft_.directory, manifest); !good)
-    return give_up(good.error().message);
+  const Result<Folder> draft = Folder::open(draft_.directory, Folder::Whose::kAnybodys);
+  if (!draft) return give_up(draft.error().message);
+  if (Status good = check_image_files(*draft, manifest); !good) return give_up(good.error().message);
   if (Status written = write_durable_file(path, text); !written) return give_up(written.error().message);
   phase("manifest");
   if (Status synced = sync_directory(draft_.directory); !synced) return give_up(synced.error().message);

@@ -11,10 +11,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/result.h"
 #include "restart/manifest.h"
 
@@ -32,7 +34,11 @@ struct Version {
   uint64_t number = 0;
   std::string directory;
   Manifest manifest;
-  std::string damage;  // "": complete. Else why it cannot be used, one line
+  std::string damage;     // "": complete. Else why it cannot be used, one line
+  bool not_mine = false;  // `damage` says so; then no older version is taken in its place
+
+  std::shared_ptr<const Folder> store;  // in which it was found
+  Result<Folder> folder() const;
 };
 
 std::string image_name(uint32_t rank);       // "rank-3.img"
@@ -41,10 +47,13 @@ std::string version_name(uint64_t version);  // "v000003"
 // Looks only; needs no lock, writes nothing.
 class StoreReader {
  public:
-  // Refuses what is not a readable CropDL store.
-  static Result<StoreReader> open(const std::string& directory);
+  // Refuses what is not a readable CropDL store. Anybody's may be looked at; a restart, which runs what is in
+  // it, asks for one's own, that nobody else may write to.
+  static Result<StoreReader> open(const std::string& directory,
+                                  Folder::Whose whose = Folder::Whose::kAnybodys);
 
   const std::string& directory() const { return directory_; }
+  Descriptor& descriptor() { return folder_->descriptor(); }  // of a reader that was opened
 
   // Newest first. Checks manifests and the images' existence and size, not their contents. What its job
   // removes meanwhile is left out.
@@ -63,14 +72,21 @@ class StoreReader {
  private:
   friend class Store;  // which opens stores that are still empty
   explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
+  Result<std::shared_ptr<Folder>> folder() const;
+
   std::string directory_;
+  Folder::Whose whose_ = Folder::Whose::kAnybodys;
+  std::shared_ptr<Folder>
+      folder_;  // null: of a Store, whose job may outlive the directory; opened for each look
 };
 
 // It was there when it was listed: its job may remove old ones at any time.
 bool is_gone(const Version& version);
 
 // Checks every byte of a version's images, and that they are those of the manifest. Minutes for large ones.
-Status verify_version(const Version& version);
+// Of another user's version nothing outside of the store is opened; `left_out` says so where it refers to
+// any.
+Status verify_version(const Version& version, bool* left_out = nullptr);
 
 struct StoreOptions {
   uint32_t keep =

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/result.h"
 #include "restart/manifest.h"
 
@@ -12,6 +13,7 @@ namespace cropdl::restart {
 
 inline constexpr char kIdentityFile[] = "store.json";
 inline constexpr char kLockFile[] = "lock";
+inline constexpr char kJobFile[] = "job";  // the control plane's (coord/job_file.h)
 inline constexpr char kTemporaryPrefix[] = "tmp-";
 inline constexpr uint64_t kSmallFileLimit = 256 << 20;  // a manifest takes some 200 bytes a rank
 
@@ -21,8 +23,8 @@ uint64_t version_number(const std::string& name);
 // All entries but "." and "..".
 Result<std::vector<std::string>> directory_names(const std::string& directory);
 
-// All images of the manifest are in `directory` and have its sizes.
-Status check_image_files(const std::string& directory, const Manifest& manifest);
+// All images of the manifest are in the version's folder and have its sizes.
+Status check_image_files(const Folder& folder, const Manifest& manifest);
 
 // POSIX locks know only processes, and closing any descriptor of the file drops them: whoever is about to
 // open the lock file asks here first.

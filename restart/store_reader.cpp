@@ -1,5 +1,4 @@
 // The looking half of restart/store.h, and the lock's reading side.
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
+#include "base/within_memory.h"
 #include "restart/content.h"
 #include "restart/image.h"
 #include "restart/page_sources.h"
@@ -36,24 +36,20 @@ uint64_t version_number(const std::string& name) {
 }
 
 Result<std::vector<std::string>> directory_names(const std::string& directory) {
-  DIR* stream = ::opendir(directory.c_str());
-  if (stream == nullptr)
-    return Error{formatted("store {}: cannot be read: {}", directory, errno_text(errno))};
-  std::vector<std::string> names;
-  while (dirent* entry = ::readdir(stream)) {
-    std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  ::closedir(stream);
+  const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
+  auto names = folder ? folder->names() : Result<std::vector<std::string>>(folder.error());
+  if (!names) return Error{"store " + names.error().message};
   return names;
 }
 
 namespace {
 
-Status check_image_file(const std::string& directory, const ManifestImage& image) {
-  std::string path = directory + "/" + image.file;
+Status check_image_file(const Folder& folder, const ManifestImage& image) {
+  const std::string path = folder.path_of(image.file);
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return Error{formatted("rank image {}: {}", path, errno_text(errno))};
+  if (const int failure = folder.look_at(image.file, &info); failure != 0)
+    return Error{formatted("rank image {}: {}", path, errno_text(failure))};
+  if (S_ISLNK(info.st_mode)) return Error{formatted("rank image {}: is a symbolic link", path)};
   if (!S_ISREG(info.st_mode)) return Error{formatted("rank image {}: is not a regular file", path)};
   uint64_t size = static_cast<uint64_t>(info.st_size);
   if (size == image.bytes) return {};
@@ -61,51 +57,75 @@ Status check_image_file(const std::string& directory, const ManifestImage& image
                          size < image.bytes ? "truncated" : "too long", size, image.bytes)};
 }
 
-Version read_version(const std::string& store, const std::string& name) {
-  Version version{version_number(name), store + "/" + name, {}, ""};
-  std::string path = version.directory + "/manifest.json";
-  Result<std::string> text = read_small_file(path, kSmallFileLimit);
-  if (!text) {
-    version.damage = text.error().message;
-    return version;
-  }
-  Result<Manifest> manifest = parse_manifest(*text, path);
-  if (!manifest) {
-    version.damage = manifest.error().message;
-    return version;
-  }
+// "" or why the version cannot be used.
+std::string read_manifest(Version& version) {
+  const Result<Folder> folder = version.folder();
+  if (!folder) return folder.error().message;
+  const std::string path = folder->path_of("manifest.json");
+  const Result<std::string> text =
+      within_memory(path, [&] { return folder->text("manifest.json", kSmallFileLimit); });
+  if (!text) return text.error().message;
+  Result<Manifest> manifest = within_memory(path, [&] { return parse_manifest(*text, path); });
+  if (!manifest) return manifest.error().message;
   version.manifest = std::move(*manifest);
   if (version.manifest.version != version.number)
-    version.damage = formatted("{}: is of version {}", path, version.manifest.version);
-  if (version.damage.empty())
-    if (Status good = check_image_files(version.directory, version.manifest); !good)
-      version.damage = good.error().message;
+    return formatted("{}: is of version {}", path, version.manifest.version);
+  const Status good = check_image_files(*folder, version.manifest);
+  return good ? "" : good.error().message;
+}
+
+constexpr int kVersionDepth = 2;  // its images, and what lies beside them in folders
+
+Version read_version(const std::shared_ptr<const Folder>& store, const std::string& name,
+                     Folder::Whose whose) {
+  Version version{version_number(name), store->path_of(name), {}, "", false, store};
+  if (whose == Folder::Whose::kMine)
+    if (const Status mine = store->check_mine(name, kVersionDepth); !mine) {
+      version.damage = mine.error().message;
+      version.not_mine = true;
+      return version;
+    }
+  version.damage = read_manifest(version);
   return version;
 }
 
 }  // namespace
 
-Status check_image_files(const std::string& directory, const Manifest& manifest) {
+Status check_image_files(const Folder& folder, const Manifest& manifest) {
   for (const ManifestImage& image : manifest.images)
-    if (Status good = check_image_file(directory, image); !good) return good;
+    if (Status good = check_image_file(folder, image); !good) return good;
   return {};
 }
 
-Result<StoreReader> StoreReader::open(const std::string& directory) {
-  struct stat info;
-  if (::stat(directory.c_str(), &info) != 0)
-    return Error{formatted("store {}: {}", directory, errno_text(errno))};
-  if (!S_ISDIR(info.st_mode)) return Error{formatted("store {}: is not a directory", directory)};
-  Result<std::vector<std::string>> names = directory_names(directory);
-  if (!names) return names.error();
+Result<Folder> Version::folder() const { return store->folder(version_name(number)); }
+
+Result<StoreReader> StoreReader::open(const std::string& directory, Folder::Whose whose) {
+  Result<Folder> folder = Folder::open(directory, whose);
+  if (!folder) return Error{"store " + folder.error().message};
+  if (whose == Folder::Whose::kMine)
+    for (const char* name : {kIdentityFile, kLockFile, kJobFile})
+      if (Status mine = folder->check_mine(name, 0); !mine) return Error{"store " + mine.error().message};
+  const Result<std::vector<std::string>> names = folder->names();
+  if (!names) return Error{"store " + names.error().message};
+  StoreReader reader(directory);
+  reader.folder_ = std::make_shared<Folder>(std::move(*folder));
+  reader.whose_ = whose;
   for (const std::string& name : *names)
-    if (name == kIdentityFile || version_number(name) != 0) return StoreReader(directory);
+    if (name == kIdentityFile || version_number(name) != 0) return reader;
   return Error{formatted("store {}: is not a CropDL store (it holds neither {} nor any version)", directory,
                          kIdentityFile)};
 }
 
+Result<std::shared_ptr<Folder>> StoreReader::folder() const {
+  if (folder_) return folder_;
+  Result<Folder> folder = Folder::open(directory_, whose_);
+  if (!folder) return Error{"store " + folder.error().message};
+  return std::make_shared<Folder>(std::move(*folder));
+}
+
 bool is_gone(const Version& version) {
-  return ::access(version.directory.c_str(), F_OK) != 0 && errno == ENOENT;
+  struct stat info;
+  return version.store->look_at(version_name(version.number), &info) == ENOENT;
 }
 
 std::vector<Version> StoreReader::all_versions() const {
@@ -113,10 +133,12 @@ std::vector<Version> StoreReader::all_versions() const {
   std::vector<Version> versions;
   for (int looks = 0; looks < kMostLooks; ++looks) {
     versions.clear();
-    Result<std::vector<std::string>> names = directory_names(directory_);
+    const Result<std::shared_ptr<Folder>> store = folder();
+    if (!store) return versions;
+    const Result<std::vector<std::string>> names = (*store)->names();
     if (!names) return versions;
     for (const std::string& name : *names)
-      if (version_number(name) != 0) versions.push_back(read_version(directory_, name));
+      if (version_number(name) != 0) versions.push_back(read_version(*store, name, whose_));
     if (std::erase_if(versions, [](const Version& v) { return !v.damage.empty() && is_gone(v); }) == 0) break;
   }
   std::sort(versions.begin(), versions.end(), [](auto& a, auto& b) { return a.number > b.number; });
@@ -134,7 +156,8 @@ Result<Version> StoreReader::version(uint64_t number) const {
   for (Version& version : all_versions()) {
     if (number != 0 && version.number != number) continue;
     if (version.damage.empty()) return std::move(version);
-    if (number != 0) return Error{formatted("version {} cannot be used: {}", number, version.damage)};
+    if (number != 0 || version.not_mine)
+      return Error{formatted("version {} cannot be used: {}", version.number, version.damage)};
     if (damaged.empty()) damaged = formatted(" (the newest is damaged: {})", version.damage);
   }
   if (number != 0) return Error{formatted("store {}: has no version {}", directory_, number)};
@@ -145,10 +168,17 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   std::string path = directory_ + "/" + kLockFile;
   LiveJob job;
   if (locked_by_this_process(directory_)) return LiveJob{::getpid(), host_name()};
-  Descriptor file = open_high(path, O_RDONLY | O_NONBLOCK);
-  if (!file && errno == ENOENT) return LiveJob{};
-  if (!file) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
-  if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
+  const Result<std::shared_ptr<Folder>> store = folder();
+  if (!store) return store.error();
+  struct stat info;
+  if (const int failure = (*store)->look_at(kLockFile, &info); failure == ENOENT)
+    return LiveJob{};
+  else if (failure != 0)
+    return Error{formatted("{}: {}", path, errno_text(failure))};
+  if (!S_ISREG(info.st_mode)) return Error{path + ": is not a regular file; remove it if no job runs"};
+  const Result<Descriptor> opened = (*store)->file(kLockFile);
+  if (!opened) return opened.error();
+  const Descriptor& file = *opened;
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
@@ -157,7 +187,7 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   if (lock.l_type == F_UNLCK) return LiveJob{};
   // Whom the lock's owner says it is: the kernel's answer has no host, and means nothing across hosts.
   char host[256] = "";
-  Result<std::string> text = read_small_file(path, 4096);
+  Result<std::string> text = read_small_file(file, path, 4096);
   if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2)
     job.host = host;
   else
@@ -167,69 +197,90 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
 
 namespace {
 
+// What its code says of an image besides memory; throws what reading JSON throws.
+nlohmann::json metadata_of(const ImageReader& image) {
+  nlohmann::json metadata = json_from_text(image.metadata());
+  if (!metadata.is_object()) throw_wrong_json_type("an object");
+  return metadata;
+}
+
 // Contents of the program's files, which lie beside the image and are named in its metadata.
-Status verify_contents(const std::string& directory, const std::string& metadata, const std::string& image) {
-  try {
-    const nlohmann::json j = nlohmann::json::parse(metadata);
-    if (!j.contains("contents")) return {};
-    for (const nlohmann::json& content : j.at("contents")) {
-      const std::string stored = content.at("stored").get<std::string>();
-      if (stored.empty()) continue;
-      const std::string path = directory + "/" + stored;
-      const Descriptor file = open_high(path, O_RDONLY);
-      if (!file) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
-      const auto bytes = integer_from_json<uint64_t>(content.at("identity").at("size"));
-      const Result<uint64_t> sum = content_checksum(file.fd(), 0, bytes, path);
-      if (!sum) return sum.error();
-      if (*sum != hex_from_json(content.at("checksum")))
-        return Error{path + ": its content is damaged (checksum)"};
-    }
-  } catch (const nlohmann::json::exception& e) {
-    return Error{formatted("{}: its metadata cannot be read ({})", image, e.what())};
+Status verify_contents(const Folder& version, const nlohmann::json& metadata) {
+  if (!metadata.contains("contents")) return {};
+  for (const nlohmann::json& content : metadata.at("contents")) {
+    const std::string stored = content.at("stored").get<std::string>();
+    if (stored.empty()) continue;
+    const Result<Descriptor> file = open_stored(version, stored);
+    if (!file) return file.error();
+    const auto bytes = integer_from_json<uint64_t>(content.at("identity").at("size"));
+    const Result<uint64_t> sum = content_checksum(file->fd(), 0, bytes, version.path_of(stored));
+    if (!sum) return sum.error();
+    if (*sum != hex_from_json(content.at("checksum")))
+      return Error{version.path_of(stored) + ": its content is damaged (checksum)"};
   }
   return {};
 }
 
 // What the image has by reference, of the files that its metadata names.
-Status verify_references(const ImageReader& image) {
-  try {
-    const nlohmann::json memory = nlohmann::json::parse(image.metadata()).value("memory", nlohmann::json());
-    for (size_t i = 0; i < image.regions().size(); ++i) {
-      const Region& region = image.regions()[i];
-      if (region.referenced.empty()) continue;
-      const auto& all = memory.at("regions");
-      const auto one = std::find_if(all.begin(), all.end(), [&region](const nlohmann::json& r) {
-        return integer_from_json<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
-      });
-      if (one == all.end())
-        return Error{
-            formatted("{}: its metadata names no file for the region {}", image.path(), region.name)};
-      const nlohmann::json& mapped = one->at("file");
-      FilePages original(bytes_from_json(mapped.at("path")), region.begin,
-                         integer_from_json<uint64_t>(mapped.at("offset")));
-      if (Status good = image.verify_referenced(i, original); !good) return good;
-    }
-  } catch (const nlohmann::json::exception& e) {
-    return Error{formatted("{}: its metadata cannot be read ({})", image.path(), e.what())};
+Status verify_references(const ImageReader& image, const nlohmann::json& metadata) {
+  const nlohmann::json memory = metadata.value("memory", nlohmann::json());
+  for (size_t i = 0; i < image.regions().size(); ++i) {
+    const Region& region = image.regions()[i];
+    if (region.referenced.empty()) continue;
+    const auto& all = memory.at("regions");
+    const auto one = std::find_if(all.begin(), all.end(), [&region](const nlohmann::json& r) {
+      return integer_from_json<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
+    });
+    if (one == all.end())
+      return Error{formatted("{}: its metadata names no file for the region {}", image.path(), region.name)};
+    const nlohmann::json& mapped = one->at("file");
+    FilePages original(bytes_from_json(mapped.at("path")), region.begin,
+                       integer_from_json<uint64_t>(mapped.at("offset")));
+    if (Status good = image.verify_referenced(i, original); !good) return good;
   }
   return {};
 }
 
+bool refers_to_files(const ImageReader& image) {
+  return std::any_of(image.regions().begin(), image.regions().end(),
+                     [](const Region& region) { return !region.referenced.empty(); });
+}
+
+Status verify_image(const Folder& version, const ManifestImage& listed, bool mine, bool* left_out) {
+  const Result<ImageReader> image = ImageReader::open(version, listed.file);
+  if (!image) return image.error();
+  if (image->totals().checksum != listed.checksum)
+    return Error{formatted("rank image {}: is not the one that the manifest lists (its checksum differs)",
+                           image->path())};
+  if (Status good = image->verify(); !good) return good;
+  try {
+    const nlohmann::json metadata = metadata_of(*image);
+    if (!mine && refers_to_files(*image))
+      *left_out = true;
+    else if (Status good = verify_references(*image, metadata); !good)
+      return good;
+    return verify_contents(version, metadata);
+  } catch (const nlohmann::json::exception& e) {
+    return Error{formatted("{}: its metadata cannot be read ({})", image->path(), e.what())};
+  }
+}
+
 }  // namespace
 
-Status verify_version(const Version& version) {
+Status verify_version(const Version& version, bool* left_out) {
+  bool ignored = false;
+  if (left_out == nullptr) left_out = &ignored;
+  *left_out = false;
   if (!version.damage.empty()) return Error{version.damage};
-  if (Status good = check_image_files(version.directory, version.manifest); !good) return good;
+  const Result<Folder> folder = version.folder();
+  if (!folder) return folder.error();
+  if (Status good = check_image_files(*folder, version.manifest); !good) return good;
+  const bool mine =
+      version.store->check_mine() && version.store->check_mine(version_name(version.number), kVersionDepth);
   for (const ManifestImage& image : version.manifest.images) {
-    std::string path = version.directory + "/" + image.file;
-    Result<ImageReader> reader = ImageReader::open(path);
-    if (!reader) return reader.error();
-    if (reader->totals().checksum != image.checksum)
-      return Error{
-          formatted("rank image {}: is not the one that the manifest lists (its checksum differs)", path)};
-    if (Status good = reader->verify(); !good) return good;
-    if (Status good = verify_references(*reader); !good) return good;
-    if (Status good = verify_contents(version.directory, reader->metadata(), path); !good) return good;
+    const Status good = within_memory("rank image " + folder->path_of(image.file),
+                                      [&] { return verify_image(*folder, image, mine, left_out); });
+    if (!good) return good;
   }
   return {};
 }

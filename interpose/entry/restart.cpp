@@ -1,13 +1,15 @@
 // cropdl-restart [--version N] DIR: continues the job whose versions are in DIR. Under mpirun every rank runs
-// it; alone it starts the launcher that the version records.
+// it; alone it starts the launcher that the version records. Whose DIR it is is looked at first: what is in
+// it says what is run.
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <vector>
 
+#include "base/say.h"
 #include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
 #include "interpose/lower/boot.h"
@@ -19,7 +21,7 @@ namespace {
 using namespace cropdl;
 
 int fail(const std::string& line) {
-  fprintf(stderr, "cropdl-restart: %s\n", line.c_str());
+  say("cropdl-restart: " + line);
   return 1;
 }
 
@@ -32,9 +34,7 @@ int fail_together(uint32_t rank, const std::string& line) {
   return 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int restart_main(int argc, char** argv) {
   CLI::App app{"Continues a job from its newest whole version in DIR.", "cropdl-restart"};
   std::string directory;
   uint64_t version = 0;
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   if (resolved == nullptr) return fail_together(launch.rank, directory + ": " + errno_text(errno));
   directory = resolved;
   free(resolved);
-  const auto store = restart::StoreReader::open(directory);
+  const auto store = restart::StoreReader::open(directory, Folder::Whose::kMine);
   if (!store) return fail_together(launch.rank, store.error().message);
   const auto chosen = store->version(version);
   if (!chosen) return fail_together(launch.rank, chosen.error().message);
@@ -93,4 +93,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> words{manifest.program};
   words.insert(words.end(), manifest.args.begin(), manifest.args.end());
   return fail(entry::become_lower_half(boot, launch.flavour, manifest.mpi_name, words).message);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return restart_main(argc, argv);
+  } catch (const std::exception& e) {  // no memory
+    return fail(e.what());
+  }
 }

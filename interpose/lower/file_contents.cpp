@@ -138,13 +138,13 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   return contents;
 }
 
-FileVerdict check_content(const FileContent& c, const std::string& directory, FilesPolicy policy) {
+FileVerdict check_content(const FileContent& c, const Folder& version, FilesPolicy policy) {
   const auto size = static_cast<uint64_t>(c.identity.size);
   if (!c.stored.empty()) {
-    const std::string path = directory + "/" + c.stored;
-    const Descriptor copy = open_high(path, O_RDONLY);
-    if (!copy) return {FileVerdict::kDamaged, path + ": " + errno_text(errno)};
-    const auto sum = restart::content_checksum(copy.fd(), 0, size, path);
+    const std::string path = version.path_of(c.stored);
+    const auto copy = restart::open_stored(version, c.stored);
+    if (!copy) return {FileVerdict::kDamaged, copy.error().message};
+    const auto sum = restart::content_checksum(copy->fd(), 0, size, path);
     if (!sum) return {FileVerdict::kDamaged, sum.error().message};
     if (*sum != c.checksum) return {FileVerdict::kDamaged, path + ": its content is damaged (checksum)"};
   }
@@ -199,10 +199,9 @@ FileVerdict check_content(const FileContent& c, const std::string& directory, Fi
                                            own(c.path), bytes_text(size), kChoices)};
 }
 
-Status apply_content(const FileContent& c, const std::string& directory, FilesPolicy policy,
-                     std::string* done) {
+Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done) {
   // It was looked at before the image was loaded and the MPI started: somebody may have moved it since.
-  if (const FileVerdict now = check_content(c, directory, policy); now.kind != FileVerdict::kFine)
+  if (const FileVerdict now = check_content(c, version, policy); now.kind != FileVerdict::kFine)
     return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
@@ -216,8 +215,8 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
     note(formatted(" was cut back from {} to {}", st.st_size, bytes_text(size)));
     return set_modified(file.fd(), c.identity.modified);
   }
-  const Descriptor copy = open_high(directory + "/" + c.stored, O_RDONLY);
-  if (!copy) return Error{formatted("{}/{}: {}", directory, c.stored, errno_text(errno))};
+  const auto copy = restart::open_stored(version, c.stored);
+  if (!copy) return copy.error();
   bool changed = false;
   Descriptor file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
@@ -225,7 +224,7 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
     const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
     Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (!made) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(errno))};
-    Status s = restart::put_back_content(copy.fd(), made.fd(), size, own(c.path), &changed);
+    Status s = restart::put_back_content(copy->fd(), made.fd(), size, own(c.path), &changed);
     // Not the bits that give rights: the owner may be another one.
     if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
       s = Error{own(c.path) + ": " + errno_text(errno)};
@@ -243,7 +242,7 @@ Status apply_content(const FileContent& c, const std::string& directory, FilesPo
     file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return Error{formatted("{}: cannot be written: {}", own(c.path), errno_text(errno))};
-  if (auto s = restart::put_back_content(copy.fd(), file.fd(), size, own(c.path), &changed); !s) return s;
+  if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
   note(" was put back");
   return set_modified(file.fd(), c.identity.modified);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/result.h"
 #include "interpose/lower/open_files.h"
 
@@ -18,7 +19,7 @@ inline constexpr uint64_t kSaveFilesDefault = 1'000'000'000;
 struct FileContent {  // one per inode
   std::string path;
   FileIdentity identity;
-  std::string stored;     // name within the version's directory; "": only appended to
+  std::string stored;     // name within the version's folder (restart/content.h); "": only appended to
   uint64_t checksum = 0;  // of all of it, or of the mark
 };
 void to_json(nlohmann::json& j, const FileContent& c);
@@ -36,11 +37,11 @@ struct FileVerdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
 };
-// Changes nothing. `directory`: the version's.
-FileVerdict check_content(const FileContent& content, const std::string& directory, FilesPolicy policy);
+// Changes nothing.
+FileVerdict check_content(const FileContent& content, const Folder& version, FilesPolicy policy);
 
 // The contents as they were; says in `done` what was changed.
-Status apply_content(const FileContent& content, const std::string& directory, FilesPolicy policy,
+Status apply_content(const FileContent& content, const Folder& version, FilesPolicy policy,
                      std::string* done);
 
 }  // namespace cropdl::lower

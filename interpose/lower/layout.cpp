@@ -77,8 +77,10 @@ void with_enough_stack(void (*run)(int, char**), int argc, char** argv) {
 }
 
 Status settle_addresses(Process& p, const restart::Version& version) {
-  const auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
-  if (!image) return {};  // load() says it
+  const auto folder = version.folder();
+  if (!folder) return {};  // load() says it
+  const auto image = restart::ImageReader::open(*folder, restart::image_name(p.launch.rank));
+  if (!image) return {};
   const Status kept = reserve_addresses(*image);
   if (kept) return {};
   if (p.boot.layout < kLayouts) start_over(p.boot);

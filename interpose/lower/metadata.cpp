@@ -37,9 +37,9 @@ std::string metadata_text(const Metadata& m) {
 }
 
 Result<Metadata> parse_metadata(const std::string& text, const std::string& where) {
-  const json j = json::parse(text, nullptr, false);
-  if (!j.is_object()) return Error{where + ": its metadata is not JSON"};
   try {
+    const json j = json_from_text(text);
+    if (!j.is_object()) return Error{where + ": its metadata is not JSON"};
     Metadata m;
     m.rank = integer_from_json<uint32_t>(j.at("rank"));
     m.ranks = integer_from_json<uint32_t>(j.at("ranks"));
@@ -70,6 +70,8 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     return m;
   } catch (const json::exception& e) {
     return Error{formatted("{}: its metadata lacks a field ({})", where, e.what())};
+  } catch (const std::exception& e) {  // no memory
+    return Error{formatted("{}: its metadata cannot be read ({})", where, e.what())};
   }
 }
 

@@ -115,12 +115,13 @@ FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPol
 
 }  // namespace
 
-Status make_room_for(int highest, const std::vector<int>& inherited) {
+Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours) {
   raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
   if (highest >= first_high_descriptor()) {
     set_first_high_descriptor(highest + 1);
     keep_error_stream(highest + 1);
   }
+  if (ours.fd() <= highest) ours = move_high(std::move(ours));
   const char* connection = getenv("PMI_FD");
   for (const int fd : inherited) {
     if (fd < 3) continue;
@@ -140,8 +141,7 @@ Status make_room_for(int highest, const std::vector<int>& inherited) {
 
 FileVerdict check_files(const SavedFiles& saved) {
   for (const FileContent& c : saved.contents)
-    if (FileVerdict v = check_content(c, saved.directory, saved.policy); v.kind != FileVerdict::kFine)
-      return v;
+    if (FileVerdict v = check_content(c, saved.version, saved.policy); v.kind != FileVerdict::kFine) return v;
   for (const OpenFile& f : saved.files) {
     if (f.standard >= 0 || f.same_as >= 0) continue;
     if (f.content >= 0) {
@@ -202,7 +202,7 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
   if (saved.policy == FilesPolicy::kKeep) return {};
   const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   for (const FileContent& c : saved.contents)
-    if (auto s = apply_content(c, saved.directory, saved.policy, done); !s) return s;
+    if (auto s = apply_content(c, saved.version, saved.policy, done); !s) return s;
   for (const OpenFile* f : postponed) {
     const auto opened = open_again(*f);
     if (!opened) return opened.error();

@@ -11,14 +11,14 @@
 namespace cropdl::lower {
 
 // Keeps the numbers that the program will need free of ours: `highest` is the highest of them. What the
-// launcher or a shell left open moves out of the way.
-Status make_room_for(int highest, const std::vector<int>& inherited);
+// launcher or a shell left open moves out of the way, and so does `ours`.
+Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours);
 
-// What the three steps are about. `directory`: the version's.
+// What the three steps are about.
 struct SavedFiles {
   const std::vector<OpenFile>& files;
   const std::vector<FileContent>& contents;
-  std::string directory;
+  const Folder& version;
   FilesPolicy policy = FilesPolicy::kTruncate;
 };
 

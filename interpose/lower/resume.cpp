@@ -81,8 +81,9 @@ std::vector<Candidate> read_candidates(const Process& p, std::vector<restart::Ve
     if (!c.damage.empty() || c.version.manifest.seam > seam::kSeamVersion ||
         c.version.manifest.seam < seam::kOldestSeam || c.version.manifest.ranks != p.launch.ranks)
       continue;  // load() says it
-    const auto image =
-        restart::ImageReader::open(c.version.directory + "/" + restart::image_name(p.launch.rank));
+    const auto folder = c.version.folder();
+    const auto image = folder ? restart::ImageReader::open(*folder, restart::image_name(p.launch.rank))
+                              : Result<restart::ImageReader>(folder.error());
     auto metadata =
         image ? parse_metadata(image->metadata(), image->path()) : Result<Metadata>(image.error());
     if (metadata)
@@ -97,7 +98,7 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
                  std::unique_ptr<restart::ImageReader>* loaded) {
   const restart::Version& version = candidate.version;
   const Metadata& metadata = candidate.metadata;
-  if (!version.damage.empty()) return kDamaged + version.damage;
+  if (!version.damage.empty()) return (version.not_mine ? kRefused : kDamaged) + version.damage;
   if (version.manifest.ranks != p.launch.ranks)
     return kRefused +
            (formatted("version {} has {} ranks, but {} were started; use mpirun -n {}", version.number,
@@ -111,12 +112,14 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
                                  "least {}); restart it with that one",
                                  version.number, version.manifest.seam, seam::kOldestSeam));
   if (!candidate.damage.empty()) return kDamaged + candidate.damage;
-  auto image = restart::ImageReader::open(version.directory + "/" + restart::image_name(p.launch.rank));
+  const auto folder = version.folder();
+  if (!folder) return kDamaged + folder.error().message;
+  auto image = restart::ImageReader::open(*folder, restart::image_name(p.launch.rank));
   if (!image) return kDamaged + image.error().message;
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
     return formatted("{}{}: is not the image that the manifest names", kDamaged, image->path());
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
-  const SavedFiles saved{metadata.files, metadata.contents, version.directory, policy};
+  const SavedFiles saved{metadata.files, metadata.contents, *folder, policy};
   // A file that is gone may not have been open when an older version was taken.
   if (const FileVerdict v = check_files(saved); v.kind != FileVerdict::kFine)
     return (v.kind == FileVerdict::kRefused ||
@@ -224,7 +227,9 @@ std::string restore_process(const Metadata& m) {
 }  // namespace
 
 void restart_program(Process& p) {
-  auto reader = restart::StoreReader::open(p.boot.directory);
+  // What is in it will run: cropdl-restart has looked whose it is, and what is opened here may be another
+  // one.
+  auto reader = restart::StoreReader::open(p.boot.directory, Folder::Whose::kMine);
   if (!reader) die_together(p, reader.error().message);
   const auto policy = files_policy(p.boot.files);
   if (!policy) die_together(p, policy.error().message);
@@ -233,8 +238,12 @@ void restart_program(Process& p) {
     die_together(p,
                  p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
                                                          : formatted(": has no version {}", p.boot.version)));
-  const auto newest = std::find_if(candidates.begin(), candidates.end(),
-                                   [](const Candidate& c) { return c.version.damage.empty(); });
+  const auto newest = std::find_if(candidates.begin(), candidates.end(), [](const Candidate& c) {
+    return c.version.damage.empty() || c.version.not_mine;
+  });
+  if (newest != candidates.end() && newest->version.not_mine)
+    die_together(p,
+                 formatted("version {} cannot be used: {}", newest->version.number, newest->version.damage));
   if (newest == candidates.end())
     die_together(p, formatted("{}: no version is whole: {}", p.boot.directory, candidates.front().damage));
   const restart::Manifest* const known = &newest->version.manifest;
@@ -247,7 +256,8 @@ void restart_program(Process& p) {
 
   std::vector<int> given = p.inherited.programs;
   given.insert(given.end(), p.inherited.launchers.begin(), p.inherited.launchers.end());
-  if (auto s = make_room_for(highest_descriptor(candidates), given); !s) die(s.error().message);
+  if (auto s = make_room_for(highest_descriptor(candidates), given, reader->descriptor()); !s)
+    die(s.error().message);
 
   if (p.launch.rank == 0) {
     const restart::StoreIdentity identity{known->job, known->program, known->args, known->ranks};
@@ -279,7 +289,9 @@ void restart_program(Process& p) {
   if (p.versions) p.versions->set_parent(chosen->version.number);
 
   const Metadata& m = chosen->metadata;
-  const SavedFiles saved{m.files, m.contents, chosen->version.directory, *policy};
+  auto folder = chosen->version.folder();
+  if (!folder) die(folder.error().message);
+  const SavedFiles saved{m.files, m.contents, *folder, *policy};
   if (p.boot.save_files == 0) p.boot.save_files = m.save_files;
   p.boot.by_reference = m.by_reference;
   std::string trouble;
@@ -303,6 +315,7 @@ void restart_program(Process& p) {
   // Only now, with all ranks and the MPI there, the world outside is changed.
   std::string done;
   if (auto s = apply_files(saved, &done); !s) trouble = s.error().message;
+  folder->descriptor().close(), reader->descriptor().close();  // as the image's
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   for (const std::string& mine : {done, files_left_alone(saved), note})

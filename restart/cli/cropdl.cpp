@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include "base/format.h"
+#include "base/say.h"
 #include "coord/client.h"
 #include "restart/store.h"
 
@@ -20,9 +22,12 @@ using namespace cropdl::restart;
 constexpr double kAnswerSeconds = 5;
 
 int fail(const cropdl::Error& error) {
-  std::fprintf(stderr, "cropdl: %s\n", error.message.c_str());
+  cropdl::say("cropdl: " + error.message);
   return 1;
 }
+
+// A line of what was asked for; whoever wrote what it tells may be another user.
+void print(const std::string& line) { std::printf("%s\n", cropdl::shown(line).c_str()); }
 
 std::string amount(uint64_t bytes) {
   const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
@@ -43,37 +48,36 @@ std::string command_line(const Manifest& manifest) {
 int list(const std::string& directory) {
   cropdl::Result<StoreReader> store = StoreReader::open(directory);
   if (!store) return fail(store.error());
-  std::printf("%-8s %-20s %5s %10s %10s %9s  %-10s %s\n", "VERSION", "CREATED", "RANKS", "SIZE", "MEMORY",
-              "STALL", "MPI", "STATE");
+  constexpr fmt::string_view kHead = "{:<8} {:<20} {:>5} {:>10} {:>10} {:>9}  {:<10} {}";
+  print(formatted(kHead, "VERSION", "CREATED", "RANKS", "SIZE", "MEMORY", "STALL", "MPI", "STATE"));
   for (const Version& version : store->all_versions()) {
     const Manifest& m = version.manifest;
     if (m.images.empty()) {  // the manifest could not be read
-      std::printf("%-8lu %-20s %5s %10s %10s %9s  %-10s damaged: %s\n", version.number, "-", "-", "-", "-",
-                  "-", "-", version.damage.c_str());
+      print(formatted(kHead, version.number, "-", "-", "-", "-", "-", "-", "damaged: " + version.damage));
       continue;
     }
-    std::printf("%-8lu %-20s %5u %10s %10s %7.3f s  %-10s %s\n", version.number, m.created.c_str(), m.ranks,
-                amount(m.bytes()).c_str(), amount(m.memory()).c_str(), m.stall_seconds, m.mpi_name.c_str(),
-                version.damage.empty() ? "complete" : ("damaged: " + version.damage).c_str());
+    print(formatted(kHead, version.number, m.created, m.ranks, amount(m.bytes()), amount(m.memory()),
+                    formatted("{:.3f} s", m.stall_seconds), m.mpi_name,
+                    version.damage.empty() ? "complete" : "damaged: " + version.damage));
   }
   return 0;
 }
 
 void print_job(const std::string& directory, const StoreReader::LiveJob& job) {
   if (job.pid == 0) {
-    std::printf("job:     not running\n");
+    print("job:     not running");
     return;
   }
-  std::printf("job:     running (pid %ld on %s)\n", job.pid, job.host.c_str());
+  print(formatted("job:     running (pid {} on {})", job.pid, job.host));
   auto live = cropdl::coord::job_status(directory);
   if (!live) {
-    std::printf("         does not answer: %s\n", live.error().message.c_str());
+    print(formatted("         does not answer: {}", live.error().message));
     return;
   }
-  std::printf("         since %s, %s, %u of %u ranks can be checkpointed\n", live->started.c_str(),
-              live->phase.c_str(), live->joined, live->ranks);
+  print(formatted("         since {}, {}, {} of {} ranks can be checkpointed", live->started, live->phase,
+                  live->joined, live->ranks));
   if (!live->last_failure.empty())
-    std::printf("         last checkpoint failed: %s\n", live->last_failure.c_str());
+    print(formatted("         last checkpoint failed: {}", live->last_failure));
 }
 
 int status(const std::string& directory) {
@@ -91,14 +95,14 @@ int status(const std::string& directory) {
     else if (++complete == 1)
       newest = &version;
   }
-  std::printf("stored:  %zu complete, %zu damaged\n", complete, damaged);
+  print(formatted("stored:  {} complete, {} damaged", complete, damaged));
   if (newest == nullptr) return 0;
   const Manifest& m = newest->manifest;
-  std::printf("newest:  version %lu of %s, %s, stall %.3f s\n", newest->number, m.created.c_str(),
-              amount(m.bytes()).c_str(), m.stall_seconds);
-  if (m.parent != 0) std::printf("         continues version %lu\n", m.parent);
-  std::printf("program: %s\n", command_line(m).c_str());
-  std::printf("ranks:   %u under %s %s\n", m.ranks, m.mpi_name.c_str(), m.mpi_version.c_str());
+  print(formatted("newest:  version {} of {}, {}, stall {:.3f} s", newest->number, m.created,
+                  amount(m.bytes()), m.stall_seconds));
+  if (m.parent != 0) print(formatted("         continues version {}", m.parent));
+  print(formatted("program: {}", command_line(m)));
+  print(formatted("ranks:   {} under {} {}", m.ranks, m.mpi_name, m.mpi_version));
   return 0;
 }
 
@@ -108,7 +112,8 @@ int verify(const std::string& directory, uint64_t number) {
   bool found = false, good = true;
   for (const Version& version : store->all_versions()) {
     if (number != 0 && version.number != number) continue;
-    cropdl::Status whole = verify_version(version);
+    bool left_out = false;
+    cropdl::Status whole = verify_version(version, &left_out);
     if (!whole && is_gone(version)) continue;
     found = true;
     if (!whole) {
@@ -116,8 +121,10 @@ int verify(const std::string& directory, uint64_t number) {
       fail(cropdl::Error{formatted("version {}: {}", version.number, whole.error().message)});
       continue;
     }
-    std::printf("version %lu: good, %zu image%s, %s\n", version.number, version.manifest.images.size(),
-                version.manifest.images.size() == 1 ? "" : "s", amount(version.manifest.bytes()).c_str());
+    print(formatted(
+        "version {}: good, {} image{}, {}{}", version.number, version.manifest.images.size(),
+        version.manifest.images.size() == 1 ? "" : "s", amount(version.manifest.bytes()),
+        left_out ? " (it is not yours alone: files elsewhere that it refers to were not opened)" : ""));
   }
   if (found) return good ? 0 : 1;
   return fail(cropdl::Error{
@@ -130,7 +137,8 @@ int checkpoint(const std::string& directory) {
   const auto waiting = [](const std::string& line) { std::fprintf(stderr, "cropdl: %s\n", line.c_str()); };
   auto reply = cropdl::coord::request_checkpoint(directory, kAnswerSeconds, waiting);
   if (!reply) return fail(reply.error());
-  std::printf("version %lu: %lu bytes, stall %.3f s\n", reply->version, reply->bytes, reply->stall_seconds);
+  print(
+      formatted("version {}: {} bytes, stall {:.3f} s", reply->version, reply->bytes, reply->stall_seconds));
   return 0;
 }
 
@@ -161,8 +169,12 @@ int main(int argc, char** argv) {
   });
   CLI11_PARSE(app, argc, argv);
 
-  if (*list_command) return list(directory);
-  if (*status_command) return status(directory);
-  if (*verify_command) return verify(directory, number);
-  return checkpoint(directory);
+  try {
+    if (*list_command) return list(directory);
+    if (*status_command) return status(directory);
+    if (*verify_command) return verify(directory, number);
+    return checkpoint(directory);
+  } catch (const std::exception& e) {  // no memory
+    return fail(cropdl::Error{e.what()});
+  }
 }

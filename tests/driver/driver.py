@@ -443,6 +443,26 @@ class Place:
             return ""
 
 
+def installed_for_others(place, *programs):
+    """Another user may not be let into the build folder: what is run is copied. Returns functions like tool and app."""
+    for folder in ("bin", "lib"):
+        os.makedirs(place.path(f"cropdl/{folder}"), exist_ok=True)
+    for name in ("cropdl", "cropdl-run", "cropdl-restart", "cropdl-lower-none", "cropdl-lower-openmpi", "cropdl-lower-mpich"):
+        if os.path.exists(tool(name)):
+            shutil.copy(tool(name), place.path("cropdl/bin"))
+    for name in os.listdir(os.path.join(BUILD, "lib")):
+        if ".so" in name:
+            shutil.copy(os.path.join(BUILD, "lib", name), place.path("cropdl/lib"))
+    for name in programs:
+        os.makedirs(os.path.dirname(place.path(f"programs/{name}")), exist_ok=True)
+        shutil.copy(app(name), place.path(f"programs/{name}"))
+    for top in ("cropdl", "programs"):
+        for at, _, names in os.walk(place.path(top)):
+            for path in [at] + [os.path.join(at, name) for name in names]:
+                os.chmod(path, 0o755)
+    return lambda name: place.path(f"cropdl/bin/{name}"), lambda name: place.path(f"programs/{name}")
+
+
 def native(place, program, arguments=(), mpi="none", ranks=1, environment=None):
     """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one. Within a run of scripts/test the same
     program with the same arguments is run once; whose results may depend on the place is run each time."""

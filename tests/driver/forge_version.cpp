@@ -1,7 +1,8 @@
 // forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a
 // CropDL of another kind or another machine would have written, all checksums being right:
 //   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
-//   image-cpu-feature NAME | image-functions N
+//   manifest-launcher PATH | manifest-program PATH | image-cpu-feature NAME | image-functions N |
+//   image-contents JSON
 // A tool of the tests alone.
 #include <cstdio>
 #include <cstdlib>
@@ -65,6 +66,11 @@ std::string forged(const std::string& image, const std::string& kind, const std:
     const size_t begin = at + name.size();
     metadata.replace(begin, metadata.find_first_not_of("0123456789", begin) - begin, value);
   }
+  if (kind == "image-contents") {
+    nlohmann::json object = nlohmann::json::parse(metadata);
+    object["contents"] = nlohmann::json::parse(value);
+    metadata = object.dump();
+  }
   header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
   trailer.header_checksum = header.checksum;
   trailer.metadata_bytes = metadata.size();
@@ -93,6 +99,10 @@ int main(int argc, char** argv) {
     manifest->format = static_cast<uint32_t>(std::stoul(value));
   } else if (kind == "manifest-seam") {
     manifest->seam = static_cast<uint32_t>(std::stoul(value));
+  } else if (kind == "manifest-launcher") {
+    manifest->launcher = value;
+  } else if (kind == "manifest-program") {
+    manifest->program = value;
   } else if (kind == "manifest-ranks") {  // beyond what a Manifest can hold
     auto object = unsealed(manifest_text(*manifest), path, kManifestFormat);
     (*object)["ranks"] = std::stoull(value);

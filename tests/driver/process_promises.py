@@ -8,7 +8,8 @@ import sys
 import time
 
 from command_promises import refused
-from driver import Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, promise_main, take_checkpoint, tool
+from driver import (Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, installed_for_others, promise_main,
+                    take_checkpoint, tool)
 from restart_promises import survives, wait_for_new_steps
 
 PROMISES = {}
@@ -193,15 +194,16 @@ if os.geteuid() == 0:
             os.chmod(place.root, 0o777)
             log = place.path("log")
             nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-            command = [tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), *SHORT, "--log", log]
+            tools, programs = installed_for_others(place, "plain/plain")
+            command = [tools("cropdl-run"), "--dir", place.store, "--", programs("plain/plain"), *SHORT, "--log", log]
             job = place.start(nobody + command, log)
             job.wait_for_step(5)
-            status, text, _ = place.ask(nobody + [tool("cropdl"), "checkpoint", place.store])
+            status, text, _ = place.ask(nobody + [tools("cropdl"), "checkpoint", place.store])
             expect(status == 0, text)
             job.kill_ranks()
             status, text, _ = place.ask([tool("cropdl-restart"), place.store])
             expect(status != 0 and "belongs to user id 65534" in text, f"{status}: {text}")
-            status, text, _ = place.ask(nobody + [tool("cropdl-restart"), place.store])
+            status, text, _ = place.ask(nobody + [tools("cropdl-restart"), place.store])
             expect(status == 0, text)
             check_whole(Log(log))
 

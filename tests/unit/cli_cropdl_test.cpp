@@ -2,7 +2,11 @@
 // What `cropdl` prints for people, and how it fails.
 #include "tests/unit/store_fixture.h"
 
+#include <cstring>
 #include <regex>
+
+#include "base/checksum.h"
+#include "restart/image_layout.h"
 
 namespace cropdl::restart {
 namespace {
@@ -84,6 +88,59 @@ TEST_F(CliCropdl, VerifyFindsAFlippedBitAndSaysWhere) {
   expect_refused("verify --version 2 " + path("s"),
                  "version 2: rank image " + image + ": damaged in region page");
   expect_refused("verify --version 7 " + path("s"), "holds no version 7");
+}
+
+// Who wrote it may be another user.
+TEST_F(CliCropdl, TextsOfAStoreReachTheTerminalEscaped) {
+  make_versions(1);
+  const std::string nasty = "x\x1b]0;y\x07\x7f\xc2\x9b\r\n\xff\xe2\x82z grün";
+  const std::string shown = "x\\x1b]0;y\\x07\\x7f\\xc2\\x9b\\r\\n\\xff\\xe2\\x82z grün";
+  Result<Manifest> manifest = parse_manifest(read(path("s/v000001/manifest.json")), "m");
+  ASSERT_TRUE(manifest);
+  manifest->program = manifest->args[0] = manifest->created = manifest->mpi_name = manifest->mpi_version =
+      nasty;
+  write(path("s/v000001/manifest.json"), manifest_text(*manifest));
+  write(path("s/lock"), std::to_string(::getpid()) +
+                            " no\x1b"
+                            "de\n");
+  Outcome status = run("status " + path("s")), list = run("list " + path("s"));
+  EXPECT_EQ(status.status, 0);
+  EXPECT_NE(status.out.find("program: " + shown + " " + shown + " 3\n"), std::string::npos) << status.out;
+  EXPECT_NE(status.out.find("newest:  version 1 of " + shown + ", "), std::string::npos) << status.out;
+  EXPECT_NE(status.out.find("ranks:   2 under " + shown + " " + shown + "\n"), std::string::npos)
+      << status.out;
+  EXPECT_EQ(list.status, 0);
+  EXPECT_NE(list.out.find("1        " + shown + " "), std::string::npos) << list.out;
+  EXPECT_NE(list.out.find(" complete\n"), std::string::npos) << list.out;
+  manifest->images[0].file = "no\x1b[31msuch";
+  write(path("s/v000001/manifest.json"), manifest_text(*manifest));
+  expect_refused("verify " + path("s"), "v000001/no\\x1b[31msuch: No such file or directory");
+  for (const std::string command : {"list ", "status ", "verify "}) {
+    const Outcome outcome = run(command + path("s"));
+    EXPECT_EQ((outcome.out + outcome.error).find_first_of("\x1b\x07\x7f\r\xff"), std::string::npos)
+        << command;
+  }
+}
+
+TEST_F(CliCropdl, AnImageOfHolesIsDamagedAndNothingWorse) {
+  make_versions(1);
+  const std::string image = path("s/v000001/rank-0.img"), bytes = read(image);
+  const std::string trailer_bytes = bytes.substr(bytes.size() - sizeof(ImageTrailer));
+  ImageTrailer trailer;
+  std::memcpy(&trailer, trailer_bytes.data(), sizeof trailer);
+  constexpr uint64_t kHole = 1ull << 40;
+  trailer.metadata_bytes += kHole;
+  trailer.file_bytes += kHole;
+  trailer.checksum = checksum(&trailer, offsetof(ImageTrailer, checksum));
+  ASSERT_EQ(::truncate(image.c_str(), static_cast<off_t>(trailer.file_bytes - sizeof trailer)), 0);
+  std::ofstream(image, std::ios::binary | std::ios::app)
+      .write(reinterpret_cast<char*>(&trailer), sizeof trailer);
+  Result<Manifest> manifest = parse_manifest(read(path("s/v000001/manifest.json")), "m");
+  ASSERT_TRUE(manifest);
+  manifest->images[0].bytes = trailer.file_bytes;
+  manifest->images[0].checksum = trailer.checksum;
+  write(path("s/v000001/manifest.json"), manifest_text(*manifest));
+  expect_refused("verify " + path("s"), "damaged in the metadata");
 }
 
 TEST_F(CliCropdl, BadInputIsOneLineAndANonZeroExit) {

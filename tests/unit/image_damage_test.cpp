@@ -2,6 +2,8 @@
 // No damaged image is ever accepted, and the refusal says where the damage is.
 #include "tests/unit/store_fixture.h"
 
+#include <fcntl.h>
+
 #include <cstring>
 #include <random>
 #include <regex>
@@ -204,6 +206,79 @@ TEST_F(ImageDamage, RandomBytesAreRefused) {
     if (round % 3 == 2) noise += good.substr(good.size() - random() % 400);
     ASSERT_NE(refusal(noise), "");
   }
+}
+
+// Nobody has to write what a file's size says, and a hole's checksum is soon computed.
+TEST_F(ImageDamage, AnImageOfHolesIsRefusedWithoutMemoryForThem) {
+  const std::string good = image(2);
+  ImageTrailer intact;
+  std::memcpy(&intact, good.data() + good.size() - sizeof intact, sizeof intact);
+  for (const uint64_t more : {1ull << 20, 1ull << 26, 1ull << 40})
+    for (const bool of_index : {false, true}) {
+      ImageTrailer trailer = intact;
+      (of_index ? trailer.index_bytes : trailer.metadata_bytes) += more;
+      const uint64_t hole = of_index ? intact.metadata_offset : good.size() - sizeof trailer;
+      trailer.metadata_offset = trailer.index_offset + trailer.index_bytes;
+      trailer.file_bytes += more;
+      if (more < 1ull << 30) {
+        std::string padded = good.substr(0, hole) + std::string(more, '\0') + good.substr(hole);
+        trailer.index_checksum = checksum(padded.data() + trailer.index_offset, trailer.index_bytes);
+        trailer.metadata_checksum = checksum(padded.data() + trailer.metadata_offset, trailer.metadata_bytes);
+      }
+      trailer.checksum = checksum(&trailer, offsetof(ImageTrailer, checksum));
+      write(path("bad.img"), good.substr(0, hole));
+      const int fd = ::open(path("bad.img").c_str(), O_WRONLY);
+      const std::string rest = good.substr(hole, good.size() - sizeof trailer - hole);
+      ASSERT_EQ(::pwrite(fd, rest.data(), rest.size(), static_cast<off_t>(hole + more)),
+                static_cast<ssize_t>(rest.size()));
+      ASSERT_EQ(
+          ::pwrite(fd, &trailer, sizeof trailer, static_cast<off_t>(trailer.file_bytes - sizeof trailer)),
+          static_cast<ssize_t>(sizeof trailer));
+      ::close(fd);
+      EXPECT_EQ(in_child([&] {
+                  const Result<ImageReader> reader = ImageReader::open(path("bad.img"));
+                  if (!reader) std::ofstream(path("line")) << reader.error().message;
+                  return reader ? 1 : 0;
+                }),
+                0)
+          << more << (of_index ? " of the index" : " of the metadata");
+      EXPECT_NE(read(path("line")).find(of_index ? "damaged in the index" : "damaged in the metadata"),
+                std::string::npos)
+          << read(path("line"));
+      ::unlink(path("line").c_str());
+    }
+}
+
+TEST_F(ImageDamage, MemoryThatCannotBeHadIsALine) {
+  std::string bytes = image(2), metadata(48 << 20, ' ');
+  ImageTrailer trailer;
+  std::memcpy(&trailer, bytes.data() + bytes.size() - sizeof trailer, sizeof trailer);
+  bytes.resize(trailer.metadata_offset);
+  trailer.metadata_bytes = metadata.size();
+  trailer.metadata_checksum = checksum(metadata);
+  trailer.file_bytes = bytes.size() + metadata.size() + sizeof trailer;
+  trailer.checksum = checksum(&trailer, offsetof(ImageTrailer, checksum));
+  write(path("bad.img"), bytes + metadata + std::string(reinterpret_cast<char*>(&trailer), sizeof trailer));
+  bytes.clear(), metadata = std::string();
+  EXPECT_EQ(in_child([&] {
+              uint64_t pages = 0;
+              std::ifstream("/proc/self/statm") >> pages;
+              const rlimit little{(pages << 12) + (16 << 20), (pages << 12) + (16 << 20)};
+              ::setrlimit(RLIMIT_AS, &little);
+              const Result<ImageReader> reader = ImageReader::open(path("bad.img"));
+              return !reader && reader.error().message.find("more memory than there is") != std::string::npos
+                         ? 0
+                         : 1;
+            }),
+            0);
+}
+
+TEST_F(ImageDamage, ALinkIsNotFollowed) {
+  write(path("good.img"), image(2));
+  ASSERT_EQ(::symlink(path("good.img").c_str(), path("bad.img").c_str()), 0);
+  const Result<ImageReader> reader = ImageReader::open(path("bad.img"));
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().message, "rank image " + path("bad.img") + ": is a symbolic link");
 }
 
 TEST_F(ImageDamage, WhatIsNoRegularFileIsRefusedWithoutHanging) {

@@ -52,7 +52,7 @@ class StoreFixture : public ::testing::Test {
   // Runs in a forked child; its value is the child's exit status, or 128 + the signal that killed it.
   static int in_child(const std::function<int()>& body) {
     pid_t child = ::fork();
-    if (child == 0) ::_exit(body());
+    if (child == 0) [&]() noexcept { ::_exit(body()); }();  // an exception ends it
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

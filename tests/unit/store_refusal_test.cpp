@@ -4,6 +4,8 @@
 
 #include <grp.h>
 
+#include "restart/content.h"
+
 namespace cropdl::restart {
 namespace {
 
@@ -178,6 +180,92 @@ TEST_F(StoreRefusal, AFullDiskWhileCreatingIsNamed) {
   FullDisk full(0);
   std::string line = refusal(path("s"));
   EXPECT_NE(line.find("cannot be written: File too large"), std::string::npos) << line;
+}
+
+TEST_F(StoreRefusal, WhatOthersMayHaveWrittenIsNotRestarted) {
+  {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(publish_version(*store));
+    ASSERT_TRUE(publish_version(*store));
+  }
+  ASSERT_EQ(::mkdir(path("s/v000002/rank-1.files").c_str(), 0700), 0);
+  write(path("s/v000002/rank-1.files/0"), "a file's content");
+  ::chmod(path("s/v000002/rank-1.files/0").c_str(), 0600);
+  // The newest that may be restarted, or why none may.
+  const auto answer = [this](uint64_t number = 0) -> std::string {
+    const auto reader = StoreReader::open(path("s"), Folder::Whose::kMine);
+    if (!reader) return reader.error().message;
+    const auto version = reader->version(number);
+    return version ? std::to_string(version->number) : version.error().message;
+  };
+  EXPECT_EQ(answer(), "2");
+  for (const std::string name : {"/store.json", "/lock", "", "/v000002", "/v000002/manifest.json",
+                                 "/v000002/rank-0.img", "/v000002/rank-1.files", "/v000002/rank-1.files/0"}) {
+    const std::string one = path("s") + name;
+    struct stat before;
+    ASSERT_EQ(::stat(one.c_str(), &before), 0);
+    for (const mode_t more : {S_IWGRP, S_IWOTH}) {
+      ASSERT_EQ(::chmod(one.c_str(), before.st_mode | more), 0);
+      const bool of_version = name.find("/v") == 0;
+      EXPECT_EQ(answer().find((of_version ? "version 2 cannot be used: " : "store ") + one +
+                              ": others may write to it (mode 0"),
+                0u)
+          << answer();
+      EXPECT_EQ(answer(1), of_version ? "1" : answer()) << "that one was asked for";
+      EXPECT_TRUE(StoreReader::open(path("s"))->version(2)) << "anybody may look";
+      ASSERT_EQ(::chmod(one.c_str(), before.st_mode), 0);
+    }
+    ::chmod(one.c_str(), before.st_mode | 0055);
+    EXPECT_EQ(answer(), "2") << "others may read";
+    ::chmod(one.c_str(), before.st_mode);
+    if (::geteuid() != 0) continue;
+    ASSERT_EQ(::chown(one.c_str(), kNobody, kNobody), 0);
+    EXPECT_NE(
+        answer().find(one + ": belongs to user id 65534, not to yours (0); only its owner may restart it"),
+        std::string::npos)
+        << answer();
+    ASSERT_EQ(::chown(one.c_str(), 0, 0), 0);
+  }
+  // As /tmp is. And what is exchanged later is not used.
+  ::chmod(scratch_.c_str(), 01777);
+  const auto reader = StoreReader::open(path("s"), Folder::Whose::kMine);
+  ASSERT_TRUE(reader);
+  ASSERT_EQ(::rename(path("s").c_str(), path("moved").c_str()), 0);
+  ASSERT_EQ(::mkdir(path("s").c_str(), 0700), 0);
+  const auto version = reader->version(0);
+  ASSERT_TRUE(version);
+  EXPECT_TRUE(verify_version(*version));
+  ASSERT_EQ(::chmod(path("moved/v000002/rank-0.img").c_str(), 0666), 0);
+  EXPECT_FALSE(ImageReader::open(*version->folder(), "rank-0.img"));
+}
+
+TEST_F(StoreRefusal, NothingIsOpenedOutsideOfAStore) {
+  {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(publish_version(*store));
+  }
+  const Version version = *StoreReader::open(path("s"))->version(1);
+  const Result<Folder> folder = version.folder();
+  ASSERT_TRUE(folder);
+  write(path("outside"), "x");
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string("../../outside"), path("outside"),
+        std::string("a/b"), std::string("rank-0.img\0x", 12)}) {
+    EXPECT_FALSE(folder->file(name)) << name;
+    EXPECT_FALSE(folder->folder(name)) << name;
+    EXPECT_FALSE(open_stored(*folder, name)) << name;
+    EXPECT_FALSE(open_stored(*folder, "../" + name)) << name;
+    EXPECT_FALSE(open_stored(*folder, name + "/..")) << name;
+  }
+  ASSERT_EQ(::mkfifo(path("s/v000001/fifo").c_str(), 0600), 0);
+  ASSERT_EQ(::symlink(path("outside").c_str(), path("s/v000001/link").c_str()), 0);
+  ASSERT_EQ(::symlink(scratch_.c_str(), path("s/v000001/folder").c_str()), 0);
+  EXPECT_EQ(folder->file("fifo").error().message, path("s/v000001/fifo") + ": is not a regular file");
+  EXPECT_EQ(folder->file("link").error().message, path("s/v000001/link") + ": is a symbolic link");
+  EXPECT_EQ(folder->folder("folder").error().message, path("s/v000001/folder") + ": is not a directory");
+  EXPECT_FALSE(open_stored(*folder, "folder/outside"));
 }
 
 TEST_F(StoreRefusal, AnEmptyStoreSaysSo) {

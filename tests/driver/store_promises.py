@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Promises about stores that others have, or may have, written: whoever looks at one is safe, and nobody restarts one but its
+owner, as long as nobody else may write to it. Others are real users, where these tests run as root."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+from driver import BUILD, Log, Place, app, check_whole, expect, installed_for_others, promise_main, take_checkpoint, tool
+
+PROMISES = {}
+OWNER, THIRD = 65534, 65533  # users who need no entry in /etc/passwd
+
+
+def promise(name):
+    def keep(function):
+        PROMISES[name] = function
+        return function
+    return keep
+
+
+def by(user, command):
+    return ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"] + command
+
+
+def forge(place, kind, value, version=1):
+    """As whoever may write to the store could: all checksums are right."""
+    done = subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_version"), place.version_path(version), kind, value],
+                          capture_output=True, text=True)
+    expect(done.returncode == 0, done.stderr)
+
+
+def version_of(place, user=None, steps="40"):
+    """A store with version 1 in it, of a program that has been killed since. Returns the program's log."""
+    log = place.path("log")
+    bin_, program = installed_for_others(place, "plain/plain") if user else (tool, app)
+    command = [bin_("cropdl-run"), "--dir", place.store, "--", program("plain/plain"), "--steps", steps, "--pace", "25000", "--log", log]
+    job = place.start(by(user, command) if user else command, log)
+    job.wait_for_step(3)
+    if user:
+        status, text, _ = place.ask(by(user, [bin_("cropdl"), "checkpoint", place.store]))
+        expect(status == 0, text)
+    else:
+        take_checkpoint(place, job)
+    job.kill_ranks()
+    return log
+
+
+def launcher_that_leaves_a_mark(place):
+    """A program for a manifest to name; whoever runs it leaves MARK-UID."""
+    path = place.path("launcher")
+    with open(path, "w") as f:
+        f.write(f"#!/bin/sh\ntouch {place.path('mark')}-$(id -u)\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+def marks(place):
+    return sorted(name for name in os.listdir(place.root) if name.startswith("mark-"))
+
+
+def refused(place, command, words):
+    status, text, _ = place.ask(command, timeout=20)
+    shown = text.replace(place.root, "@")
+    expect(status not in (0, 124) and status < 128, f"ended with {status}: {shown}")
+    expect(re.fullmatch("cropdl-restart: " + words, shown), f"not one line by the words {words!r}: {shown!r}")
+    expect(not marks(place), f"something of the store was run: {marks(place)}")
+    print(f"refused: {shown}")
+
+
+NOT_YOURS = r"store @/store: belongs to user id %d, not to yours \(%d\); only its owner may restart it"
+
+
+@promise("store.of_another_user_is_restarted_by_nobody_else")
+def of_another():
+    if os.geteuid() != 0:
+        print("not checked: only root can be two other users")
+        return
+    with Place("another") as place:
+        os.chmod(place.root, 0o777)
+        version_of(place, OWNER)
+        forge(place, "manifest-launcher", launcher_that_leaves_a_mark(place))
+        restart = [place.path("cropdl/bin/cropdl-restart"), place.store]
+        refused(place, restart, NOT_YOURS % (OWNER, 0))
+        refused(place, restart[:1] + ["--version", "1", place.store], NOT_YOURS % (OWNER, 0))
+        refused(place, by(THIRD, restart), "store @/store: Permission denied")
+        for at, _, names in os.walk(place.store):  # so that all can read it
+            os.chmod(at, 0o755)
+            for name in names:
+                os.chmod(os.path.join(at, name), 0o644)
+        refused(place, by(THIRD, restart), NOT_YOURS % (OWNER, THIRD))
+        refused(place, by(OWNER, restart[:1]) + ["--version", "1", place.path("link")], "@/link: No such file or directory")
+        # Not for the way that leads there, nor one by one: DIR may be root's, and what is in it may not.
+        os.symlink(place.store, place.path("link"))
+        refused(place, restart[:1] + [place.path("link")], NOT_YOURS % (OWNER, 0))
+        os.chown(place.store, 0, 0)
+        refused(place, restart, NOT_YOURS.replace("store:", "store/store.json:") % (OWNER, 0))
+        for name in os.listdir(place.store):
+            os.chown(os.path.join(place.store, name), 0, 0)
+        refused(place, restart, NOT_YOURS.replace("store @/store:", r"version 1 cannot be used: @/store/v000001/[-a-z0-9.]+:") % (OWNER, 0))
+        for name in os.listdir(place.store):
+            os.chown(os.path.join(place.store, name), OWNER, OWNER)
+        os.chown(place.store, OWNER, OWNER)
+        place.ask(by(OWNER, restart))
+        expect(marks(place) == [f"mark-{OWNER}"], f"not even for its owner the launcher was run: {marks(place)}")
+
+
+@promise("store.that_others_may_write_to_is_not_restarted")
+def others_may_write():
+    with Place("writable") as place:
+        log = version_of(place)
+        forge(place, "manifest-launcher", launcher_that_leaves_a_mark(place))
+        restart = [tool("cropdl-restart"), place.store]
+        for name, before in {"": 0o700, "store.json": 0o600, "lock": 0o600, "v000001": 0o700, "v000001/manifest.json": 0o600,
+                             "v000001/rank-0.img": 0o600, "v000001/rank-0.files": 0o700, "v000001/rank-0.files/0": 0o600}.items():
+            path = os.path.join(place.store, name) if name else place.store
+            for more in (0o020, 0o002):
+                os.chmod(path, before | more)
+                refused(place, restart, "(version 1 cannot be used: |store )" + re.escape(path.replace(place.root, "@")) +
+                        r": others may write to it \(mode 0[0-7]+\); take that away \(chmod go-w\) if you know what is in it")
+                os.chmod(path, before)
+        # By the lower half, too, which opens it again.
+        boot = {"restart": True, "directory": place.store, "interval": 0, "program": "", "preload": "", "version": 0, "installation":
+                os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "files": ""}
+        os.chmod(place.version_path(1, "rank-0.img"), 0o620)
+        refused(place, ["env", "CROPDL_BOOT=" + json.dumps(boot), tool("cropdl-lower-none")],
+                r"version 1 cannot be used: @/store/v000001/rank-0.img: others may write to it \(mode 0620\); take that away .*")
+        os.chmod(place.root, 0o1777)  # as /tmp; and that others may read is no reason
+        os.chmod(place.version_path(1), 0o755)
+        os.chmod(place.version_path(1, "rank-0.img"), 0o644)
+        forge(place, "manifest-launcher", "")
+        place.restart(alone=True, log=log).finish()
+        check_whole(Log(log))
+
+
+@promise("store.of_another_user_can_be_looked_at")
+def looked_at():
+    """By list, status and verify: what is no file is not waited for, no link is followed, and what it says reaches the terminal
+    without commands to the terminal."""
+    with Place("looked") as place:
+        two = os.geteuid() == 0
+        if two:
+            os.chmod(place.root, 0o777)
+        else:
+            print("only one's own store is looked at: only root can be another user")
+        version_of(place, OWNER if two else None)
+        cropdl = tool("cropdl")
+
+        def look(status_of_verify, words, status_of_status=0, listed="damaged"):
+            for command, wanted in (("list", 0), ("status", status_of_status), ("verify", status_of_verify)):
+                status, text, _ = place.ask([cropdl, command, place.store], timeout=20)
+                expect(status == wanted, f"{command} ended with {status}: {text}")
+                expect(all(c.isprintable() or c == "\n" for c in text), f"{command} printed {text!r}")
+                if command == "verify":
+                    expect(words in text and len(text.splitlines()) == 1, f"not {words!r}: {text}")
+                if command == "list":
+                    expect(listed in text, f"not {listed}: {text}")
+
+        look(0, "version 1: good", listed="complete")
+        outside = place.path("outside")
+        for name in ("v000001/manifest.json", "v000001/rank-0.img", "v000001", "store.json", "lock", "job"):
+            path = os.path.join(place.store, name)
+            os.rename(path, outside) if os.path.exists(path) else open(outside, "w").close()
+            whole = name in ("store.json", "lock", "job")
+            os.mkfifo(path)
+            look(0 if whole else 1, "good" if whole else "is not a ", 1 if name == "lock" else 0, "complete" if whole else "damaged")
+            os.unlink(path)
+            os.symlink(outside, path)
+            look(0 if whole else 1, "good" if whole else "symbolic link" if name != "v000001" else "is not a directory",
+                 1 if name == "lock" else 0, "complete" if whole else "damaged")
+            os.unlink(path)
+            os.rename(outside, path)
+        os.makedirs(place.version_path(1, "rank-0.files"), exist_ok=True)
+        os.mkfifo(place.version_path(1, "rank-0.files/9"))
+        with open(outside, "w"):
+            pass
+        nothing = '"identity": {"size": 0}, "checksum": "0x2d06800538d394c2"'  # of no bytes
+        for stored, words in (("rank-0.files/9", "is not a regular file"), ("../../outside", "no name of a file saved"),
+                              (outside, "no name of a file saved"), ("rank-0.files/../../../outside", "no name of a file saved"),
+                              ("rank-0.img", "no name of a file saved"), ("/", "no name of a file saved")):
+            forge(place, "image-contents", '[{"stored": "%s", %s}]' % (stored, nothing))
+            look(1, words, listed="complete")
+        forge(place, "image-contents", "[]")
+        forge(place, "manifest-program", "/bin/\x1b[2J\x07\x7f\x9b\r\nx")
+        look(0, "version 1: good", listed="complete")
+        status, text, _ = place.ask([cropdl, "status", place.store])
+        expect(r"program: /bin/\x1b[2J\x07\x7f\xc2\x9b\r\nx" in text, f"not escaped: {text}")
+
+
+@promise("store.with_files_that_are_none_is_not_waited_for")
+def not_waited_for():
+    """By a restart, of one's own store, too: the version is damaged."""
+    with Place("none") as place:
+        version_of(place)
+        os.makedirs(place.version_path(1, "rank-0.files"), 0o700, exist_ok=True)
+        os.mkfifo(place.version_path(1, "rank-0.files/9"), 0o600)
+        with open(place.path("outside"), "w"):
+            pass
+        identity = '{"device": 1, "inode": 1, "born": -1, "modified": -1, "size": 0, "mode": 33152, "handle": ""}'
+        for stored, words in (("rank-0.files/9", "is not a regular file"), ("../../outside", "no name of a file saved")):
+            forge(place, "image-contents", '[{"path": "%s", "stored": "%s", "identity": %s, "checksum": "0x2d06800538d394c2"}]' %
+                  (place.path("outside"), stored, identity))
+            status, text, _ = place.ask([tool("cropdl-restart"), place.store], timeout=20)
+            expect(status == 1 and words in text, f"ended with {status}: {text}")
+
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES))
