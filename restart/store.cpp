@@ -146,6 +146,9 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   if (Status locked = store.take_lock(in_use); !locked) return locked.error();
   if (Status good = store.check_or_write_identity(identity); !good) return good.error();
   ::chmod(directory.c_str(), 0700);  // one that was there, empty: images hold all of a program's memory
+  // On a file system without modes no restart would accept it: better said now than after a week.
+  if (Result<Folder> mine = Folder::open(directory, Folder::Whose::kMine); !mine)
+    return Error{"store " + mine.error().message};
   store.remove_leftovers();
   return store;
 }
