@@ -16,37 +16,39 @@ struct Entry {
 };
 struct List {
   Entry* first;
-  bool used;
 };
 
-constexpr uint32_t kCapacity = 1u << 16;
+constexpr Vid kNoInfo = make_vid(Kind::kInfo, 0);
+constexpr uint32_t kCapacity = kUnknownIndex - seam::kFirstDynamic;
 SpinLock lock;
-List** lists = nullptr;  // by index - kFirstDynamic
+List** lists = nullptr;  // by index - kFirstDynamic; null: free
 uint32_t lists_size = 0;
+uint32_t none_free_below = 0;
 
 List* list_of(Vid vid) {
   const uint32_t slot = vid_index(vid) - seam::kFirstDynamic;
-  return vid_index(vid) >= seam::kFirstDynamic && slot < lists_size && lists[slot] && lists[slot]->used
-             ? lists[slot]
-             : nullptr;
+  return vid_index(vid) >= seam::kFirstDynamic && slot < lists_size ? lists[slot] : nullptr;
 }
 
+bool grow() {
+  const uint32_t wanted = lists_size ? lists_size * 2 : 16, size = wanted < kCapacity ? wanted : kCapacity;
+  if (size == lists_size) return false;
+  auto** grown = static_cast<List**>(realloc(lists, size * sizeof(List*)));
+  if (!grown) return false;
+  memset(grown + lists_size, 0, (size - lists_size) * sizeof(List*));
+  lists = grown;
+  lists_size = size;
+  return true;
+}
+
+// kNoInfo: there are too many.
 Vid make_list() {
-  uint32_t slot = 0;
-  while (slot < lists_size && lists[slot] && lists[slot]->used) ++slot;
-  if (slot == kCapacity) abort();
-  if (slot == lists_size) {
-    const uint32_t size = lists_size ? lists_size * 2 : 16;
-    auto** grown = static_cast<List**>(realloc(lists, size * sizeof(List*)));
-    if (!grown) abort();
-    memset(grown + lists_size, 0, (size - lists_size) * sizeof(List*));
-    lists = grown;
-    lists_size = size;
-  }
-  if (!lists[slot]) lists[slot] = static_cast<List*>(calloc(1, sizeof(List)));
-  if (!lists[slot]) abort();
-  lists[slot]->used = true;
-  return make_vid(Kind::kInfo, seam::kFirstDynamic + slot);
+  uint32_t slot = none_free_below;
+  while (slot < lists_size && lists[slot]) ++slot;
+  none_free_below = slot;
+  if (slot == lists_size && !grow()) return kNoInfo;
+  lists[slot] = static_cast<List*>(calloc(1, sizeof(List)));
+  return lists[slot] ? make_vid(Kind::kInfo, seam::kFirstDynamic + slot) : kNoInfo;
 }
 
 Entry** find(List* list, const char* key) {
@@ -64,10 +66,13 @@ void put(List* list, const char* key, const char* value) {
   free((*e)->value);
   (*e)->value = strdup(value);
 }
-// Of a list that is one. Under the lock.
+void copy_entries(const List* from, List* to) {
+  for (const Entry* e = from->first; e; e = e->next) put(to, e->key, e->value);
+}
+// Of a list that is one; kNoInfo as make_list(). Under the lock.
 Vid copy_list(Vid from) {
   const Vid copy = make_list();
-  for (const Entry* e = list_of(from)->first; e; e = e->next) put(list_of(copy), e->key, e->value);
+  if (copy != kNoInfo) copy_entries(list_of(from), list_of(copy));
   return copy;
 }
 void erase(Entry** e) {
@@ -76,6 +81,20 @@ void erase(Entry** e) {
   free(gone->key);
   free(gone->value);
   free(gone);
+}
+void erase_all(List* list) {
+  while (list->first) erase(&list->first);
+}
+// False: there is no such list. Under the lock.
+bool free_list(Vid vid) {
+  List* list = list_of(vid);
+  if (!list) return false;
+  erase_all(list);
+  free(list);
+  const uint32_t slot = vid_index(vid) - seam::kFirstDynamic;
+  lists[slot] = nullptr;
+  if (slot < none_free_below) none_free_below = slot;
+  return true;
 }
 
 bool is_env(Vid vid) { return vid == seam::kVid_MPI_INFO_ENV; }
@@ -95,21 +114,18 @@ int wrong_key(const char* key) {
 
 LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(false) {
   if (vid_index(vid_) < seam::kFirstDynamic) return;
-  Vid copy = make_vid(Kind::kInfo, 0);  // another thread may change the program's meanwhile
-  List* list = nullptr;
+  List copy{};  // another thread may change the program's meanwhile
   {
     Locked locked(lock);
-    if (list_of(vid_)) {
-      copy = copy_list(vid_);
-      list = list_of(copy);
-    }
+    const List* list = list_of(vid_);
+    vid_ = kNoInfo;
+    if (!list) return;
+    copy_entries(list, &copy);
   }
-  vid_ = make_vid(Kind::kInfo, 0);
-  if (!list) return;
   made_ = call_library<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
-  for (const Entry* e = list->first; made_ && e; e = e->next)
+  for (const Entry* e = copy.first; made_ && e; e = e->next)
     call_library<int>(seam::kFn_MPI_Info_set, vid_, e->key, e->value);
-  drop_info(copy);
+  erase_all(&copy);
 }
 LowerInfo::~LowerInfo() {
   if (made_) call_library<int>(seam::kFn_MPI_Info_free, &vid_);
@@ -117,10 +133,7 @@ LowerInfo::~LowerInfo() {
 
 void drop_info(Vid vid) {
   Locked locked(lock);
-  if (List* list = list_of(vid)) {
-    while (list->first) erase(&list->first);
-    list->used = false;
-  }
+  free_list(vid);
 }
 
 MPI_Info info_from_lower(Vid lower) {
@@ -130,7 +143,8 @@ MPI_Info info_from_lower(Vid lower) {
     vid = make_list();
   }
   int n = 0;
-  if (vid_index(lower) != 0 && call_library<int>(seam::kFn_MPI_Info_get_nkeys, lower, &n) == seam::kSuccess) {
+  if (vid_index(lower) == 0) return handle_out<Kind::kInfo>(vid);
+  if (vid != kNoInfo && call_library<int>(seam::kFn_MPI_Info_get_nkeys, lower, &n) == seam::kSuccess) {
     for (int i = 0; i < n; ++i) {
       char key[512], value[2048];
       int flag = 0;
@@ -139,8 +153,8 @@ MPI_Info info_from_lower(Vid lower) {
       Locked locked(lock);
       if (flag) put(list_of(vid), key, value);
     }
-    call_library<int>(seam::kFn_MPI_Info_free, &lower);
   }
+  call_library<int>(seam::kFn_MPI_Info_free, &lower);
   return handle_out<Kind::kInfo>(vid);
 }
 
@@ -151,17 +165,20 @@ using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Info_create, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_create, kNullInfo);
-  Locked locked(lock);
-  *info = handle_out<Kind::kInfo>(make_list());
+  Vid made;
+  {
+    Locked locked(lock);
+    made = make_list();
+  }
+  if (made == kNoInfo) return bad(seam::kFn_MPI_Info_create, seam::kErrNoMem);
+  *info = handle_out<Kind::kInfo>(made);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Info_free, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_free, kNullInfo);
   {
     Locked locked(lock);
-    if (List* list = list_of(handle_in<Kind::kInfo>(*info))) {
-      while (list->first) erase(&list->first);
-      list->used = false;
+    if (free_list(handle_in<Kind::kInfo>(*info))) {
       *info = MPI_INFO_NULL;
       return MPI_SUCCESS;
     }
@@ -277,14 +294,18 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
 MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
   const Vid vid = handle_in<Kind::kInfo>(info);
   if (info == MPI_INFO_NULL || !newinfo) return bad(seam::kFn_MPI_Info_dup, kNullInfo);
+  int neutral = seam::kErrInfo;
   {
     Locked locked(lock);
     if (list_of(vid)) {
-      *newinfo = handle_out<Kind::kInfo>(copy_list(vid));
-      return MPI_SUCCESS;
+      if (const Vid copy = copy_list(vid); copy != kNoInfo) {
+        *newinfo = handle_out<Kind::kInfo>(copy);
+        return MPI_SUCCESS;
+      }
+      neutral = seam::kErrNoMem;
     }
   }
-  return bad(seam::kFn_MPI_Info_dup, seam::kErrInfo);
+  return bad(seam::kFn_MPI_Info_dup, neutral);
 }
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Info_create_env, int, char**, MPI_Info* info) { return PMPI_Info_create(info); }
@@ -312,6 +333,7 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
   if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
   Vid hints = handle_in<Kind::kInfo>(info_from_lower(known));
+  if (hints == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_set_info);
   Object* o = object(vid, true);
   {
     Locked locked(lock);
@@ -325,16 +347,20 @@ MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   if (!info)
     return fail_mpi_call(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info),
                          seam::kFn_MPI_Comm_get_info);
+  Vid copy = kNoInfo;
+  bool has_hints = false;
   if (const Object* o = object(vid, false)) {
     Locked locked(lock);
-    if (o->hints) {
-      *info = handle_out<Kind::kInfo>(copy_list(o->hints));
-      return MPI_SUCCESS;
-    }
+    has_hints = o->hints != 0;
+    if (has_hints) copy = copy_list(o->hints);
   }
-  Vid known = make_vid(Kind::kInfo, 0);
-  const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
-  if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);
-  *info = info_from_lower(known);
+  if (!has_hints) {
+    Vid known = make_vid(Kind::kInfo, 0);
+    const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
+    if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);
+    copy = handle_in<Kind::kInfo>(info_from_lower(known));
+  }
+  if (copy == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_get_info);
+  *info = handle_out<Kind::kInfo>(copy);
   return MPI_SUCCESS;
 }
