@@ -3,14 +3,16 @@
 
     run.py [--build DIR] [--tier quick|plain|long] [--strict] [CTEST'S OPTIONS...]
 
-A test with the label `random` has random moments. One that fails is run once more, alone, with another seed. If it passes then, the
-closing table shows it as flaky; if it fails twice, or if more than three are flaky, the run fails. Other tests are never run twice,
-and with --strict none is. Tests that could not look (exit status 77, GTEST_SKIP) are counted and shown with their reason.
+A test with the label `random` that has drawn random moments (it prints their seed) and fails is run once more, alone, with another
+seed. If it passes then, the closing table shows it as flaky; if it fails twice, or if more than three are flaky, the run fails. Other
+tests are never run twice, and with --strict none is; nor is a test that has seen a wrong result, which no second run makes right.
+Tests that could not look (exit status 77, GTEST_SKIP) are counted and shown with their reason; a run in which none passed fails.
 
 Begins by removing what killed runs left in /tmp and /dev/shm. Everything of this run lies in one folder below /tmp, which goes
 at the end."""
 
 import argparse
+import fcntl
 import json
 import os
 import random
@@ -23,6 +25,8 @@ import time
 import xml.etree.ElementTree as xml
 
 MOST_FLAKY = 3
+# What tests print of a wrong result, as opposed to one that did not come in time.
+WRONG = re.compile(r"DIFFERENT|differs? from the undisturbed|self check failed|started (over|anew)|went on from step|not the same process state")
 OURS = re.compile(r"cropdl-")
 OF_MPI = re.compile(r"vader_segment\.|mpich_shar_tmp|mpich_shm_")  # shared memory, without a name of ours
 PID = re.compile(r"cropdl-[a-z]+[.-](\d+)")
@@ -51,6 +55,17 @@ def texts_of_processes():
                 pass
 
 
+def is_locked(path):
+    try:
+        with open(path) as f:
+            fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def left_behind():
     """Paths of this user's in /tmp and /dev/shm that tests made and no process uses any more."""
     found = []
@@ -64,6 +79,8 @@ def left_behind():
             except OSError:
                 continue
             maker = PID.match(name)
+            if is_locked(os.path.join(path, "in_use")):
+                continue
             if state.st_uid == os.geteuid() and time.time() - state.st_mtime > YOUNG and not (
                     maker and os.path.exists(f"/proc/{maker.group(1)}")):
                 found.append(path)
@@ -95,12 +112,19 @@ class Result:
     def __init__(self, case):
         self.name = case.get("name")
         self.output = (case.findtext("system-out") or "") + "\n"
-        self.skipped = case.find("skipped") is not None
+        # Whatever else ctest has not run (a program that was not built) has failed.
+        skipped = case.find("skipped")
+        self.skipped = skipped is not None and skipped.get("message", "").startswith("SKIP_RETURN_CODE")
         self.passed = case.get("status") == "run" and not self.skipped
+        if case.get("status") == "notrun" and not self.skipped:
+            self.output += f"not run: {skipped.get('message') if skipped is not None else 'ctest does not say why'}\n"
 
     def seed(self):
         found = re.search(r"\bseed (\d+)", self.output)
         return found.group(1) if found else "unknown"
+
+    def may_be_chance(self):
+        return self.seed() != "unknown" and not WRONG.search(self.output)
 
     def first_line(self):
         """Of what the test says of its failure."""
@@ -137,8 +161,8 @@ def run_again(build, failed, environment):
     for one in failed:
         seed = random.randrange(1 << 30)
         print(f"\n{one.name} failed with seed {one.seed()}: once more, alone, with seed {seed}", flush=True)
-        status, _ = run_ctest(build, ["-R", f"^{re.escape(one.name)}$", "-j1"], dict(environment, CROPDL_TEST_SEED=str(seed)))
-        (flaky if status == 0 else still).append(one)
+        _, again = run_ctest(build, ["-R", f"^{re.escape(one.name)}$", "-j1"], dict(environment, CROPDL_TEST_SEED=str(seed)))
+        (flaky if again and again[0].passed else still).append(one)
     return flaky, still
 
 
@@ -153,6 +177,8 @@ def main():
     began = time.monotonic()
     scratch = tempfile.mkdtemp(prefix=f"cropdl-test.{os.getpid()}.", dir="/tmp")
     os.chmod(scratch, 0o755)  # some tests have a second user
+    in_use = open(os.path.join(scratch, "in_use"), "w")  # for a run that cannot see this process (another container)
+    fcntl.flock(in_use, fcntl.LOCK_EX)
     references = os.path.join(scratch, "references")
     os.mkdir(references)
     environment = dict(os.environ, CROPDL_TEST_TMP=scratch, TMPDIR=scratch, CROPDL_TEST_REFERENCES=references)
@@ -165,7 +191,7 @@ def main():
         failed = [one for one in results if not one.passed and not one.skipped]
         flaky = []
         labels = labels_of(own.build)
-        again = [one for one in failed if "random" in labels[one.name]]
+        again = [one for one in failed if "random" in labels[one.name] and one.may_be_chance()]
         if again and len(again) <= MOST_FLAKY and not own.strict:
             flaky, _ = run_again(own.build, again, environment)
     finally:
@@ -184,8 +210,9 @@ def main():
     if len(again) > MOST_FLAKY:
         print(f"failed: {len(again)} tests with random moments, more than {MOST_FLAKY}: none was run again")
     skipped = sum(one.skipped for one in results)
-    print(f"{len(results) - len(failed) - skipped} passed, {len(failed)} failed, {skipped} skipped")
-    return 1 if failed else 0
+    passed = len(results) - len(failed) - skipped
+    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
+    return 1 if failed or not passed or (status and not failed and not flaky) else 0
 
 
 if __name__ == "__main__":

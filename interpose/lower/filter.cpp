@@ -130,14 +130,14 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
 
 }  // namespace
 
-Status install_filter(bool restarted, bool watch_input) {
+Status install_filter(bool restarted, bool watch_input, bool follows_munmap) {
   Program p;
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
   p.load(offsetof(seccomp_data, nr));
   p.jump(BPF_JGE, 0x40000000, kAbsent);  // of the x32 ABI
   p.jump(BPF_JEQ, __NR_mmap, kMmap);
-  p.jump(BPF_JEQ, __NR_munmap, kMunmap);
+  if (follows_munmap) p.jump(BPF_JEQ, __NR_munmap, kMunmap);
   p.jump(BPF_JEQ, __NR_mprotect, kMprotect);
   p.jump(BPF_JEQ, __NR_pkey_mprotect, kMprotect);
   p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);

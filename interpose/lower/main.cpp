@@ -88,7 +88,9 @@ void ready_to_run(seam::ThreadRecord& main) {
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = install_handlers(); !s) die(s.error().message);
   remember_our_descriptors();
-  if (auto s = install_filter(p.boot.restart, input_is_a_stream()); !s) die(s.error().message);
+  // The core of an image from before addresses were drawn knows no munmap that is sent to it.
+  const bool follows_munmap = seam::state()->brk_first != 0;
+  if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap); !s) die(s.error().message);
   if (p.boot.restart) {
     if (auto s = restore_last_attributes(); !s) die(s.error().message);
     p.agent->note_phase("idle");

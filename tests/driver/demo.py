@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Log, Place, check_continued, check_whole, expect, launcher, native, take_checkpoint)
+from driver import (BUILD, Failure, Skipped, Log, Place, check_continued, check_whole, expect, launcher, native, take_checkpoint)
 
 CASES = [("openmpi", "openmpi", 2), ("mpich", "mpich", 2), ("openmpi", "mpich", 2), ("mpich", "openmpi", 2),
          ("openmpi", "openmpi", 4), ("mpich", "mpich", 4)]
@@ -119,7 +119,7 @@ def main():
             digest, step, size, stall, seconds = case(first, second, ranks, arguments, reference)
             equal = "equal" if digest == undisturbed else "DIFFERENT"
             rows.append((title, undisturbed, digest, equal, str(step), f"{size / 1e6:.1f} MB", stall, f"{seconds:.2f} s"))
-        except Failure as failure:
+        except (Failure, Skipped) as failure:
             say(f"  FAILED: {failure}")
             rows.append((title, undisturbed, "-", "FAILED", "-", "-", "-", "-"))
         bad += rows[-1][3] != "equal"

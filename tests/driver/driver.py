@@ -89,6 +89,7 @@ def launcher(mpi, ranks, environment=None):
     """The launcher's command line. `environment`: variables passed by its own option, to ranks only."""
     if mpi == "none":
         return []
+    needs(shm=ranks * 40_000_000)  # messages between ranks
     command = [f"mpirun.{mpi}", "-n", str(ranks)]
     if mpi == "openmpi":
         command[1:1] = ["--oversubscribe", "--bind-to", "none"]
@@ -362,7 +363,7 @@ class Place:
     """A temporary directory with a store, a log and the jobs of one test. Ends every job, whatever happens."""
 
     def __init__(self, name="t"):
-        needs(memory=500_000_000, shm=200_000_000, disk=500_000_000)  # as a small MPI job and its versions do
+        needs(memory=500_000_000, disk=500_000_000)
         # Short, since MPIs make sockets below it; outside of a run's folder the name says whose it is (tests/run.py).
         prefix = f"cropdl-test.{os.getpid()}." if SCRATCH == "/tmp" else ""
         self.root = tempfile.mkdtemp(prefix=f"{prefix}{name[:12]}-", dir=SCRATCH)
@@ -516,14 +517,15 @@ def check_refused(place, status, text, words):
 def take_checkpoint(place, job, attempts=1):
     """Asks for a checkpoint that must succeed. Returns the version and, per log, the steps it lies between."""
     log_paths = [log.path for log in logs_of(job.log, 64)]
+    seconds = 0
     for attempt in range(attempts):
         least = [Log(path).last_step() for path in log_paths]
-        status, text, _ = place.checkpoint()
+        status, text, seconds = place.checkpoint()
         most = [Log(path).last_step() for path in log_paths]
         if status == 0:
             break
         time.sleep(0.05)
-    if status != 0:
+    if status != 0 and seconds < 3:  # one that took longer was held up until the program's end
         job.must_run()
     expect(status == 0, f"checkpoint failed with {status}: {text}\n{describe(job)}")
     found = re.search(r"version (\d+)", text)

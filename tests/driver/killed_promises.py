@@ -465,7 +465,7 @@ if __name__ == "__main__":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         try:
             at_random(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) == 5 else random.randrange(1 << 30))
-        except Failure as failure:
+        except (Failure, Skipped) as failure:
             sys.exit(f"FAILED: {failure}")
         sys.exit(0)
     sys.exit(promise_main(PROMISES, at_random=True, quick=("killed.openmpi.hub_while_writing", "killed.mpich.rank_while_draining")))

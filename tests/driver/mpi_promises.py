@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from driver import Failure, Log, Place, app, check_whole, expect, launcher, logs_of, promise_main, take_checkpoint, tool
+from driver import Failure, Log, Place, Skipped, app, check_whole, expect, launcher, logs_of, promise_main, take_checkpoint, tool
 from restart_promises import survives
 
 STEPS = 30
@@ -204,7 +204,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--churn"] and len(sys.argv) == 5:
         try:
             churn(sys.argv[2], sys.argv[3], int(sys.argv[4]), patience=3600)
-        except Failure as failure:
+        except (Failure, Skipped) as failure:
             sys.exit(f"FAILED: {failure}")
         sys.exit(0)
     sys.exit(promise_main(PROMISES, at_random=True, quick=("mpi.openmpi.drained", "mpi.mpich.communicators_of_some")))

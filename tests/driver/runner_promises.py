@@ -15,13 +15,13 @@ TOO_SLOW = "echo skipped: $0: too slow to tell; exit 77"
 COUNTED = 'echo run >> "$1"; ' + FAILS
 
 
-def planted(tests, *options):
+def planted(tests, *options, program="/bin/bash"):
     """(status, output, {name: what it wrote to its file}) of a run of these: name -> (labels, shell script; $0 is the name, $1 the
     file)."""
     with Place("runner") as place:
         with open(place.path("CTestTestfile.cmake"), "w") as f:
             for name, (labels, script) in tests.items():
-                f.write(f'add_test([=[{name}]=] "/bin/bash" "-c" [=[{script}]=] [=[{name}]=] "{place.path(name)}")\n'
+                f.write(f'add_test([=[{name}]=] "{program}" "-c" [=[{script}]=] [=[{name}]=] "{place.path(name)}")\n'
                         f'set_tests_properties([=[{name}]=] PROPERTIES LABELS "{labels}" SKIP_RETURN_CODE 77)\n')
         done = subprocess.run([sys.executable, os.path.join(SOURCE, "tests", "run.py"), "--build", place.root, *options],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
@@ -57,6 +57,27 @@ def never_runs_a_deterministic_test_twice():
     expect(status == 1 and written["fixed"] == "run\n", f"{status}, {written}: {output}")
     status, output, written = planted({"wavers": ("random", COUNTED)}, "--strict")
     expect(status == 1 and written["wavers"] == "run\n", f"strict: {status}, {written}: {output}")
+
+
+def fails_if_the_second_run_is_skipped():
+    second = '[ -e "$1" ] && { echo skipped: $0: too slow; exit 77; }; touch "$1"; ' + FAILS
+    status, output, _ = planted({"good": ("driver", "exit 0"), "wavers": ("random", second)})
+    expect(status == 1, f"ended with {status}: {output}")
+
+
+def never_runs_a_wrong_result_twice():
+    wrong = 'echo run >> "$1"; echo seed 17; echo FAILED $0: digest 1, undisturbed 2: DIFFERENT; exit 1'
+    status, output, written = planted({"good": ("driver", "exit 0"), "corrupts": ("random", wrong)})
+    expect(status == 1 and written["corrupts"] == "run\n", f"{status}, {written}: {output}")
+
+
+def fails_if_a_test_cannot_be_run_or_none_passes():
+    status, output, _ = planted({"good": ("driver", "exit 0")}, program="/no/such/program")
+    expect(status == 1, f"ended with {status}: {output}")
+    has(output, r"failed: good .*not run: .*")
+    status, output, _ = planted({"slow": ("driver", TOO_SLOW)})
+    expect(status == 1, f"ended with {status}: {output}")
+    has(output, r"0 passed, 0 failed, 1 skipped")
 
 
 def fails_if_more_than_three_are_flaky():
@@ -96,6 +117,7 @@ def removes_what_killed_runs_left():
 
 PROMISES = {f"runner.{function.__name__}": function for function in
             (shows_flaky_tests_and_lets_them_pass, fails_if_a_test_fails_twice, never_runs_a_deterministic_test_twice,
+             fails_if_the_second_run_is_skipped, never_runs_a_wrong_result_twice, fails_if_a_test_cannot_be_run_or_none_passes,
              fails_if_more_than_three_are_flaky, takes_tiers, removes_what_killed_runs_left)}
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, check_whole, expect, launcher, logs_of, native, other,
+from driver import (Failure, Log, PATIENCE, Place, Skipped, check_whole, expect, launcher, logs_of, native, other,
                     read_proc, tool)
 
 PHASES = ("before the first version", "computing", "blocked in a collective", "blocked in a receive", "cutting",
@@ -361,7 +361,7 @@ def main():
     try:
         with Place("torture") as place:
             Torture(options, place).run()
-    except Failure as failure:
+    except (Failure, Skipped) as failure:
         print(f"FAILED: {failure}")
         return 1
     return 0
