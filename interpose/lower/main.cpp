@@ -90,7 +90,8 @@ void ready_to_run(seam::ThreadRecord& main) {
   remember_our_descriptors();
   // The core of an image from before addresses were drawn knows no munmap that is sent to it.
   const bool follows_munmap = seam::state()->brk_first != 0;
-  if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap); !s) die(s.error().message);
+  if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap); !s)
+    die(s.error().message);
   if (p.boot.restart) {
     if (auto s = restore_last_attributes(); !s) die(s.error().message);
     p.agent->note_phase("idle");

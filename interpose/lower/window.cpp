@@ -106,7 +106,8 @@ Status map_control_page(const std::string& installation) {
       mmap(nullptr, seam::kControlPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (writable == MAP_FAILED) return Error{"cannot map the control page: " + errno_text(errno)};
   // Something of ours that is there already must not be replaced.
-  if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_NONE, "the control page"); !s) return s;
+  if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_NONE, "the control page"); !s)
+    return s;
   // The same memory a second time (man 2 mremap: an old size of 0). Not by the C library's function, in whose
   // place UCX puts one that forgets the address.
   const long at = upper::raw(SYS_mremap, reinterpret_cast<long>(writable), 0, seam::kControlPageSize,
