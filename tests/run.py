@@ -184,8 +184,8 @@ def main():
     environment = dict(os.environ, CROPDL_TEST_TMP=scratch, TMPDIR=scratch, CROPDL_TEST_REFERENCES=references)
     tier = {"quick": ["-L", "^quick$"], "plain": ["-LE", "^long$"], "long": []}[own.tier]
     try:
-        # Most tests wait most of the time; each says how many processors it keeps busy.
-        status, results = run_ctest(own.build, ["-j", str(2 * os.cpu_count()), *tier, *options], environment)
+        # Each test says how many of these it keeps busy: most wait most of the time, and take one; the ranks of an MPI poll.
+        status, results = run_ctest(own.build, ["-j", str(3 * os.cpu_count()), *tier, *options], environment)
         if not results:
             return status
         failed = [one for one in results if not one.passed and not one.skipped]
