@@ -124,7 +124,7 @@ class Result:
         return found.group(1) if found else "unknown"
 
     def may_be_chance(self):
-        return self.seed() != "unknown" and not WRONG.search(self.output)
+        return self.seed() != "unknown" and not any(WRONG.search(line) for line in self.output.splitlines() if line.startswith("FAILED"))
 
     def first_line(self):
         """Of what the test says of its failure."""

@@ -9,7 +9,7 @@ import sys
 
 from driver import SOURCE, Place, expect, promise_main
 
-FAILS = "echo seed 17; echo FAILED $0: it is broken; exit 1"
+FAILS = "echo seed 17; echo kill 1, went on from step 12 of 48; echo FAILED $0: it is broken; exit 1"
 EVERY_SECOND_TIME = '[ -e "$1" ] && echo with $CROPDL_TEST_SEED >> "$1" && exit 0; touch "$1"; ' + FAILS
 TOO_SLOW = "echo skipped: $0: too slow to tell; exit 77"
 COUNTED = 'echo run >> "$1"; ' + FAILS
