@@ -626,8 +626,8 @@ def disk_full():
         return
     with Place("full") as place:
         os.mkdir(place.store, 0o700)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "none", place.store], check=True)
-        job = place.run("plain/grow", ("--steps", "100", "--pace", "20000"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m,mode=700", "none", place.store], check=True)
+        job = place.run("plain/grow", ("--steps", "100", "--pace", "40000"))  # a megabyte more in each step
         job.wait_for_step(5)
         first, _, bounds = take_checkpoint(place, job)
         job.wait_for_step(60)  # by now it has far more memory than the store has room

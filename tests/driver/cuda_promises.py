@@ -215,4 +215,4 @@ if __name__ == "__main__":
                              sys.argv[4] if len(sys.argv) > 4 else None)
                 print(*ended(_job, PATIENCE))
         sys.exit(0)
-    sys.exit(promise_main(PROMISES, long=("gpu.train.mpich",), quick=("gpu.program.vector_add", "gpu.program.matmul", "gpu.program.nccl_all")))
+    sys.exit(promise_main(PROMISES, long=("gpu.train.mpich", "gpu.train.same"), quick=("gpu.program.vector_add", "gpu.program.matmul", "gpu.program.nccl_all")))

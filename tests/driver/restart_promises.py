@@ -93,50 +93,41 @@ def promise(name, *args, **kwargs):
 for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "2"),
             chain=("same", "alone", "same"), earliest=0.02)
-    promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "2", "--batch", "128"))
-    promise(f"restart.{_mpi}.every_send_mode_and_probe", "p2p_modes", _mpi, 3, SHORT)
-    promise(f"restart.{_mpi}.pending_requests_and_every_completion_call", "requests", _mpi, 2, SHORT,
-            attempts=20)  # a synchronous send whose receive has not begun refuses one
-    promise(f"restart.{_mpi}.messages_under_way_keep_order_and_length", "in_flight", _mpi, 2,
-            ("--steps", "150", "--pace", "10000"))
-    promise(f"restart.{_mpi}.persistent_requests_inactive_and_started", "persistent", _mpi, 2, FEW, attempts=20)
-    promise(f"restart.{_mpi}.nonblocking_collectives_outstanding", "icollectives", _mpi, 3, FEW)
-    promise(f"restart.{_mpi}.overlapping_communicators", "communicators", _mpi, 4, SHORT)
-    promise(f"restart.{_mpi}.user_defined_operation", "user_op", _mpi, 3, SHORT)
-    promise(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
-    promise(f"restart.{_mpi}.datatypes_by_every_constructor", "constructed_types", _mpi, 2, SHORT,
-            chain=("same", "other", "other"))
-    promise(f"restart.{_mpi}.topologies", "topologies", _mpi, 4, SHORT, chain=("same", "same", "alone"))
-    promise(f"restart.{_mpi}.duplicates_that_were_not_waited_for_at_once", "idup", _mpi, 4, SHORT, attempts=20)
-    promise(f"restart.{_mpi}.every_blocking_collective", "collectives", _mpi, 3, FEW)
+    promise(f"restart.{_mpi}.training_on_four_ranks", "train", _mpi, 4, ("--epochs", "1", "--batch", "128"))
     promise(f"restart.{_mpi}.rank_blocked_in_a_receive_for_long", "blocked_recv", _mpi, 2,
             ("--steps", "14", "--pace", "400000"), latest=0.5)
     promise(f"restart.{_mpi}.rank_blocked_in_a_collective_for_long", "blocked_collective", _mpi, 3,
             ("--steps", "14", "--pace", "400000"), latest=0.5)
     promise(f"restart.{_mpi}.computing_rank_is_stopped_where_it_is", "compute_only", _mpi, 2, SHORT)
-    promise(f"restart.{_mpi}.wtime_never_runs_backwards", "wtime", _mpi, 2, SHORT)
-    promise(f"restart.{_mpi}.cxx_bindings_and_exceptions", "cxx_bindings", _mpi, 2, SHORT)
+    promise(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
+    promise(f"restart.{_mpi}.datatypes_by_every_constructor", "constructed_types", _mpi, 2, SHORT,
+            chain=("same", "other", "other"))
 promise("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
 promise("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, SHORT)
 
+# Begun under each MPI, restarted under it, and then under the other one.
+for _mpi in ("openmpi", "mpich"):
+    _first = "same" if _mpi == "openmpi" else "alone"
+    for _name, _program, _ranks, _arguments, _attempts in (
+            ("every_send_mode_and_probe", "p2p_modes", 3, SHORT, 1),
+            ("pending_requests_and_every_completion_call", "requests", 2, SHORT, 20),  # a synchronous send whose receive has not
+            ("messages_under_way_keep_order_and_length", "in_flight", 2, ("--steps", "150", "--pace", "10000"), 1),  # begun refuses one
+            ("persistent_requests_inactive_and_started", "persistent", 2, FEW, 20),
+            ("nonblocking_collectives_outstanding", "icollectives", 3, FEW, 1),
+            ("overlapping_communicators", "communicators", 4, SHORT, 1),
+            ("user_defined_operation", "user_op", 3, SHORT, 1),
+            ("topologies", "topologies", 4, SHORT, 1),
+            ("duplicates_that_were_not_waited_for_at_once", "idup", 4, SHORT, 20),
+            ("every_blocking_collective", "collectives", 3, FEW, 1),
+            ("wtime_never_runs_backwards", "wtime", 2, SHORT, 1),
+            ("cxx_bindings_and_exceptions", "cxx_bindings", 2, SHORT, 1)):
+        promise(f"restart.{_mpi}.{_name}", _program, _mpi, _ranks, _arguments, chain=(_first, "other"), attempts=_attempts)
 for _from, _to in (("openmpi", "mpich"), ("mpich", "openmpi")):
-    _name = f"restart.{_from}_to_{_to}."
-    promise(_name + "training_with_two_operand_sums", "train", _from, 2, ("--epochs", "2"), chain=("other",),
+    promise(f"restart.{_from}_to_{_to}.training_with_two_operand_sums", "train", _from, 2, ("--epochs", "2"), chain=("other",),
             earliest=0.02)
-    promise(_name + "and_back_again", "torture", _from, 2, SHORT, chain=("other", "other"))
-    promise(_name + "every_send_mode_and_probe", "p2p_modes", _from, 3, SHORT, chain=("other",))
-    promise(_name + "pending_requests", "requests", _from, 2, SHORT, chain=("other",), attempts=20)
-    promise(_name + "messages_under_way", "in_flight", _from, 2, ("--steps", "150", "--pace", "10000"), chain=("other",))
-    promise(_name + "persistent_requests", "persistent", _from, 2, FEW, chain=("other", "other"), attempts=20)
-    promise(_name + "nonblocking_collectives", "icollectives", _from, 3, FEW, chain=("other", "other"))
-    promise(_name + "overlapping_communicators", "communicators", _from, 4, SHORT, chain=("other",))
-    promise(_name + "user_defined_operation", "user_op", _from, 3, SHORT, chain=("other",))
-    promise(_name + "datatypes", "datatypes", _from, 2, SHORT, chain=("other",))
-    promise(_name + "topologies", "topologies", _from, 6, SHORT, chain=("other", "other"))
-    promise(_name + "duplicates_that_were_not_waited_for_at_once", "idup", _from, 3, SHORT, chain=("other",), attempts=20)
-    promise(_name + "every_blocking_collective", "collectives", _from, 3, FEW, chain=("other",))
-    promise(_name + "wtime_never_runs_backwards", "wtime", _from, 2, SHORT, chain=("other",))
-    promise(_name + "cxx_bindings", "cxx_bindings", _from, 2, SHORT, chain=("other",))
+    promise(f"restart.{_from}_to_{_to}.and_back_again", "torture", _from, 2, SHORT, chain=("other", "other"))
+    promise(f"restart.{_from}_to_{_to}.persistent_requests_and_back_again", "persistent", _from, 2, FEW, chain=("other", "other"), attempts=20)
+promise("restart.mpich_to_openmpi.topologies_and_back_again", "topologies", "mpich", 6, SHORT, chain=("other", "other"))
 
 _three = ("same", "same", "same")
 promise("restart.alone.plain_program", "plain", arguments=SHORT, chain=_three)

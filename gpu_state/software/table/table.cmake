@@ -3,7 +3,6 @@
 # A shared library in build/software-gpu under NVIDIA's SONAME that exports exactly what NVIDIA's exports: what SOURCES
 # (and object libraries linked with it; a function in a static library is not found beside a weak one) do not define
 # says its name once and returns STATUS. make_table.py says more.
-find_package(Python3 COMPONENTS Interpreter REQUIRED)
 set(CROPDL_MAKE_TABLE ${CMAKE_CURRENT_LIST_DIR}/make_table.py CACHE INTERNAL "")
 function(software_gpu_library target)
   cmake_parse_arguments(arg "" "NAME;SONAME;LIBRARY;PREFIX;STATUS_TYPE;STATUS;NODE" "HEADERS;TYPEDEFS;ALSO;BY_HAND;SOURCES" ${ARGN})
@@ -24,7 +23,7 @@ function(software_gpu_library target)
   endif()
   add_custom_command(
     OUTPUT ${out}/${arg_NAME}.map ${made}
-    COMMAND ${Python3_EXECUTABLE} ${CROPDL_MAKE_TABLE} ${arg_NAME} ${options}
+    COMMAND ${CROPDL_PYTHON} ${CROPDL_MAKE_TABLE} ${arg_NAME} ${options}
     # What did not change keeps its time; without this the command would then run in every build.
     COMMAND ${CMAKE_COMMAND} -E touch ${out}/${arg_NAME}.map ${made}
     DEPENDS ${CROPDL_MAKE_TABLE}
