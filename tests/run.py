@@ -92,11 +92,14 @@ def left_behind():
 
 def sweep():
     for path in left_behind():
-        print(f"removed what a killed run left: {path}")
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         else:
-            os.unlink(path)
+            try:
+                os.unlink(path)
+            except FileNotFoundError:  # by another run, just now
+                continue
+        print(f"removed what a killed run left: {path}")
 
 
 def machine():
