@@ -205,6 +205,14 @@ class Job:
         with open(self.output_path, "r", errors="replace") as f:
             return f.read()
 
+    def kill_running(self):
+        """kill_ranks() of a job that must run; one that ended meanwhile is too late: its log would be taken for the restarted run's."""
+        self.must_run()
+        killed = self.kill_ranks()
+        if any(log.digest is not None for log in logs_of(self.log, 64)):
+            raise TooLate("the job ended while it was being killed")
+        return killed
+
     def must_run(self):
         """Still; a program that has come to its end is too late for the test, one that died has failed."""
         ended = Log(self.log).digest is not None

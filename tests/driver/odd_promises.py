@@ -365,8 +365,7 @@ def killed_and_restarted(place, one, job, kill, rng):
                 raise Failure(" then ".join(dict.fromkeys(answers))) from None
             time.sleep(0.01)
     time.sleep(rng.random() * 0.1)
-    job.must_run()
-    job.kill_ranks()
+    job.kill_running()
     before = {path: Log(path) for path in bounds}
     command = launcher(one.mpi, one.ranks) + [tool("cropdl-restart"), place.store]
     job = place.start(in_shell(one.again or one.shell, kill + 1, command), job.log)

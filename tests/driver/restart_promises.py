@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from driver import (PATIENCE, Changes, Failure, Log, Place, TooLate, check_continued, check_whole, expect, logs_of, native, other, promise_main,
+from driver import (PATIENCE, Changes, Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, promise_main,
                     seeded, take_checkpoint, with_slower_programs)
 
 
@@ -38,11 +38,7 @@ def survives_once(rng, program, mpi, ranks, arguments, chain, attempts, earliest
             time.sleep(rng.random() * 0.02)
             version, text, bounds = take_checkpoint(place, job, attempts)
             time.sleep(rng.random() * 0.1)
-            job.must_run()
-            if job.kill_ranks() < ranks:
-                if any(log.digest is not None for log in logs_of(job.log, ranks)):
-                    raise TooLate("the job ended while it was being killed")
-                raise Failure("found fewer ranks than were started")
+            expect(job.kill_running() == ranks, "found fewer ranks than were started")
             before = {path: Log(path) for path in bounds}
             if how == "other":
                 under = other(under)
