@@ -79,23 +79,33 @@ void drop_what_is_not_mapped(const std::vector<Mapping>& all) {
   for (const seam::OutsideExtent& e : mapped) table.add(e.begin, e.end);
 }
 
+// Where the program's memory may be: ascending, and none touches the next.
+std::vector<seam::OutsideExtent> program_ranges() {
+  std::vector<seam::OutsideExtent> ranges = {{0, seam::kLowBegin},
+                                             {seam::kControlPage + seam::kControlPageSize, seam::kWindowEnd}};
+  for (const seam::OutsideExtent& e : extents_outside())
+    if (e.end > seam::kLowEnd) ranges.push_back({std::max(e.begin, seam::kLowEnd), e.end});
+  std::sort(ranges.begin(), ranges.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+  std::vector<seam::OutsideExtent> joined;
+  for (const seam::OutsideExtent& r : ranges) {
+    if (joined.empty() || joined.back().end < r.begin)
+      joined.push_back(r);
+    else
+      joined.back().end = std::max(joined.back().end, r.end);
+  }
+  return joined;
+}
+
+// Of all mappings, which are in ascending order.
 std::vector<Mapping> program_part(const std::vector<Mapping>& all) {
   std::vector<Mapping> mine;
-  const std::vector<seam::OutsideExtent> outside = extents_outside();
+  const std::vector<seam::OutsideExtent> ranges = program_ranges();
+  auto range = ranges.begin();
   for (const Mapping& m : all) {
     if (m.path == "[vsyscall]" || m.path.starts_with("[vvar") || m.path == "[vdso]") continue;
-    add_part(mine, m, 0, seam::kLowBegin);
-    add_part(mine, m, seam::kControlPage + seam::kControlPageSize, seam::kWindowEnd);
-    for (size_t i = 0; i < outside.size(); ++i) {
-      // Extents may overlap each other; take what no earlier one has taken, and only what is outside.
-      uint64_t begin = std::max(outside[i].begin, seam::kLowEnd);
-      const uint64_t end = outside[i].end;
-      for (size_t j = 0; j < i; ++j)
-        if (outside[j].begin <= begin && outside[j].end > begin) begin = outside[j].end;
-      add_part(mine, m, begin, end);
-    }
+    while (range != ranges.end() && range->end <= m.begin) ++range;
+    for (auto r = range; r != ranges.end() && r->begin < m.end; ++r) add_part(mine, m, r->begin, r->end);
   }
-  std::sort(mine.begin(), mine.end(), [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; });
   return mine;
 }
 
