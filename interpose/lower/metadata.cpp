@@ -21,6 +21,7 @@ std::string metadata_text(const Metadata& m) {
               {"name", json_bytes(m.name)},
               {"arguments", json_bytes(m.arguments)},
               {"umask", m.umask},
+              {"stack_limit", m.stack_limit},
               {"interval", m.interval},
               {"libraries", libraries},
               {"cpu_features", m.cpu_features},
@@ -48,6 +49,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.name = bytes_from_json(j.at("name"));
     m.arguments = list_from_json(j.at("arguments"));
     m.umask = integer_from_json<uint32_t>(j.at("umask"));
+    if (j.contains("stack_limit")) m.stack_limit = integer_from_json<uint64_t>(j.at("stack_limit"));
     j.at("interval").get_to(m.interval);
     for (const json& l : j.at("libraries"))
       m.libraries.push_back({integer_from_json<uint32_t>(l.at("number")),

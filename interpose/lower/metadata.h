@@ -29,7 +29,8 @@ struct Metadata {
   std::string program, cwd, name;  // name: what prctl(PR_GET_NAME) says
   std::vector<std::string> arguments;
   uint32_t umask = 022;
-  double interval = 0;  // seconds between checkpoints, 0: only when asked
+  uint64_t stack_limit = 0;  // RLIMIT_STACK, bytes; 0: not known
+  double interval = 0;       // seconds between checkpoints, 0: only when asked
   std::vector<SavedLibrary> libraries;
   std::vector<std::string> cpu_features;
   std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped

@@ -1,6 +1,7 @@
 // A program goes on from an image: the newest version that every rank finds whole.
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -59,6 +60,20 @@ std::string missing_library(const Process& p, const Metadata& m) {
   return "";
 }
 
+// The program's stack must be able to grow as far as before. "" or why it cannot.
+std::string small_stack(const Metadata& m) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= m.stack_limit) return "";
+  const rlimit as_before = {m.stack_limit, std::max<rlim_t>(limit.rlim_max, m.stack_limit)};
+  if (setrlimit(RLIMIT_STACK, &as_before) == 0) return "";
+  const std::string wanted =
+      m.stack_limit == RLIM_INFINITY ? "unlimited" : std::to_string(m.stack_limit / 1024);
+  return formatted(
+      "the program's stack could grow to {} KiB when it was saved, and here only to {}; raise the limit "
+      "(ulimit -s {})",
+      wanted, limit.rlim_max / 1024, wanted);
+}
+
 // Refuses for reasons that no older version would heal.
 std::string why_not_here(const Process& p, const Metadata& m) {
   if (m.ranks != p.launch.ranks)
@@ -68,7 +83,7 @@ std::string why_not_here(const Process& p, const Metadata& m) {
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return formatted("this CPU lacks {}, which the program was started with", missing.front());
   if (auto line = missing_library(p, m); !line.empty()) return line;
-  return "";
+  return small_stack(m);
 }
 
 // Each image's metadata is read once, and the image not kept open: descriptors are still to be arranged.

@@ -1,6 +1,7 @@
 #include "interpose/lower/save.h"
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -84,6 +85,7 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   m.name = name;
   m.umask = umask(0);
   umask(m.umask);
+  if (rlimit stack{}; getrlimit(RLIMIT_STACK, &stack) == 0) m.stack_limit = stack.rlim_cur;
   m.interval = p.boot.interval;
   for (Library* l : p.libraries.all())
     m.libraries.push_back(

@@ -6,8 +6,8 @@ import os
 import resource
 import sys
 
-from command_promises import refused
-from driver import BUILD, Log, Place, app, check_whole, expect, promise_main, take_checkpoint, tool
+from command_promises import refused, refused_here, without_privileges
+from driver import BUILD, Log, Place, app, check_whole, expect, native, promise_main, take_checkpoint, tool
 from restart_promises import survives
 
 PROMISES = {}
@@ -47,6 +47,29 @@ def limited(resource_number, limit, program, arguments):
 promise("memory.address_space_limited_to_8_gb", limited, resource.RLIMIT_AS, 8_000_000 << 10, "plain", STEPS)
 promise("memory.data_limited_to_4_gb", limited, resource.RLIMIT_DATA, 4 << 30, "plain", STEPS)
 promise("memory.stacks_limited_to_64_kb", limited, resource.RLIMIT_STACK, 64 << 10, "plain", STEPS)
+
+
+def stack_under_a_smaller_limit():
+    """The stack can grow as far as before a restart, whatever limit that has; where it may not, the restart is refused."""
+    arguments = STEPS
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    with Place("deep") as place:
+        resource.setrlimit(resource.RLIMIT_STACK, (64 << 20, hard))
+        reference = native(place, "plain/deep_stack", arguments, "none", 1)[0]
+        job = place.run("plain/deep_stack", arguments)
+        job.wait_for_step(5)
+        take_checkpoint(place, job)
+        job.kill_running()
+        resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, hard))
+        refused_here(place, ["prlimit", f"--stack={8 << 20}:{8 << 20}"] + without_privileges([tool("cropdl-restart"), place.store]),
+                     "stack", "ulimit -s 65536")
+        job = place.restart()
+        job.finish()
+        check_whole(Log(job.log))
+        expect(Log(job.log).digest == reference.digest, f"digest {Log(job.log).digest}, undisturbed {reference.digest}: DIFFERENT")
+
+
+promise("memory.stack_grows_as_before_under_a_smaller_limit", stack_under_a_smaller_limit)
 
 
 def places(job):
