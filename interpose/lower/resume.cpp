@@ -66,12 +66,8 @@ std::string small_stack(const Metadata& m) {
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= m.stack_limit) return "";
   const rlimit as_before = {m.stack_limit, std::max<rlim_t>(limit.rlim_max, m.stack_limit)};
   if (setrlimit(RLIMIT_STACK, &as_before) == 0) return "";
-  const std::string wanted =
-      m.stack_limit == RLIM_INFINITY ? "unlimited" : std::to_string(m.stack_limit / 1024);
-  return formatted(
-      "the program's stack could grow to {} KiB when it was saved, and here only to {}; raise the limit "
-      "(ulimit -s {})",
-      wanted, limit.rlim_max / 1024, wanted);
+  return formatted("the program's stack may not grow here as far as before; raise the limit (ulimit -Hs {})",
+                   m.stack_limit == RLIM_INFINITY ? "unlimited" : std::to_string(m.stack_limit / 1024));
 }
 
 // Refuses for reasons that no older version would heal.

@@ -62,7 +62,7 @@ def stack_under_a_smaller_limit():
         job.kill_running()
         resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, hard))
         refused_here(place, ["prlimit", f"--stack={8 << 20}:{8 << 20}"] + without_privileges([tool("cropdl-restart"), place.store]),
-                     "stack", "ulimit -s 65536")
+                     "stack", "ulimit -Hs 65536")
         job = place.restart()
         job.finish()
         check_whole(Log(job.log))
