@@ -105,6 +105,26 @@ Descriptor open_high_at(int directory, const std::string& path, int flags, unsig
   return move_high(Descriptor(low));
 }
 
+Descriptor create_private_file(const std::string& path, int access) {
+  Descriptor file = open_high(path, access | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (file && ::fchmod(file.fd(), 0600) != 0) {
+    const int why = errno;
+    ::unlink(path.c_str());
+    file.close();
+    errno = why;
+  }
+  return file;
+}
+
+bool create_private_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0) return false;
+  if (::chmod(path.c_str(), 0700) == 0) return true;
+  const int why = errno;
+  ::rmdir(path.c_str());
+  errno = why;
+  return false;
+}
+
 bool is_regular(const Descriptor& file) {
   struct stat info {};
   return ::fstat(file.fd(), &info) == 0 && S_ISREG(info.st_mode);
@@ -147,7 +167,7 @@ std::string kernel_text(const std::string& path) {
 }
 
 Status write_durable_file(const std::string& path, const std::string& text) {
-  Descriptor file = open_high(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{formatted("{}: cannot be created: {}", path, errno_text(errno))};
   iovec piece{const_cast<char*>(text.data()), text.size()};
   int failure = write_all(file.fd(), {&piece, 1}, 0);

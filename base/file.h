@@ -53,6 +53,11 @@ Descriptor move_high(Descriptor low);
 Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
 Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode = 0);  // openat(2)
 
+// Makes and opens a file, or makes a directory, for its owner alone, whatever the program's umask is (it is
+// the process's). Empty, or false, with errno set on failure, and if it is there already.
+Descriptor create_private_file(const std::string& path, int access);  // O_WRONLY or O_RDWR
+bool create_private_directory(const std::string& path);
+
 // Whoever opens a name in a store with O_NONBLOCK (a FIFO there must not hang us) asks this next.
 bool is_regular(const Descriptor& file);
 

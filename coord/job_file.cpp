@@ -48,7 +48,7 @@ Result<std::string> read_own_file(const std::string& path, bool* missing) {
 Status replace_file(const std::string& path, const std::string& content) {
   const std::string fresh = path + ".new";  // each of these files has one writer
   unlink(fresh.c_str());                    // what a killed run left, whatever it is
-  Descriptor fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  Descriptor fd = create_private_file(fresh, O_WRONLY);
   if (!fd) return Error{formatted("{}: cannot be written: {}", fresh, errno_text(errno))};
   const ssize_t n = write(fd.fd(), content.data(), content.size());
   const int why = n < 0 ? errno : ENOSPC;

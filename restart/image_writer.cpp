@@ -60,7 +60,7 @@ Error ImageWriter::failure(int error_number) const {
 Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_version,
                                         uint64_t expected_memory) {
   ImageWriter writer(path);
-  writer.file_ = open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  writer.file_ = create_private_file(path, O_RDWR);
   if (!writer.file_) return Error{formatted("rank image {}: cannot be created: {}", path, errno_text(errno))};
   writer.expected_ = expected_memory;
 

@@ -131,7 +131,7 @@ void Store::phase(const char* name) const {
 Result<Store> Store::open_or_create(const std::string& directory, const StoreIdentity& identity,
                                     StoreOptions options, bool* in_use) {
   if (in_use != nullptr) *in_use = false;
-  if (::mkdir(directory.c_str(), 0700) == 0) {
+  if (create_private_directory(directory)) {
     if (Status synced = sync_directory(parent_of(directory)); !synced) return synced.error();
   } else if (errno != EEXIST) {
     return Error{formatted("store {}: cannot be created: {}", directory, errno_text(errno))};
@@ -163,6 +163,7 @@ Status Store::take_lock(bool* in_use) {
   if (!file)
     return Error{formatted("store {}: its lock cannot be opened: {}", directory(), errno_text(errno))};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
+  ::fchmod(file.fd(), 0600);  // a new one has what the program's umask left
   // A POSIX lock, since the others (flock, open file description locks) pass to forked children: a killed
   // rank's surviving child would keep the store from being restarted.
   struct flock lock {};
@@ -248,7 +249,7 @@ Result<Store::Draft> Store::begin_version() {
   Draft draft{newest + 1, ""};
   draft.directory =
       formatted("{}/{}{}-{}", directory(), kTemporaryPrefix, version_name(draft.number), ::getpid());
-  if (::mkdir(draft.directory.c_str(), 0700) != 0)
+  if (!create_private_directory(draft.directory))
     return Error{
         formatted("store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno))};
   draft_ = draft;

@@ -114,12 +114,12 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
           formatted("{} is open for writing in place, and with it {} would have to be saved, more than {}; "
                     "raise that (cropdl-run --save-files BYTES), or open it with O_APPEND",
                     own(c.path), bytes_text(total), bytes_text(limit))};
-    if (!made && mkdir((directory + "/" + folder).c_str(), 0700) != 0)
+    if (!made && !create_private_directory(directory + "/" + folder))
       return Error{formatted("{}/{}: cannot be made: {}", directory, folder, errno_text(errno))};
     made = true;
     c.stored = formatted("{}/{}", folder, writers.content);
     const std::string path = directory + "/" + c.stored;
-    const auto make = [&path] { return open_high(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600); };
+    const auto make = [&path] { return create_private_file(path, O_RDWR); };
     Descriptor copy = make();
     if (!copy && errno == EMFILE) {
       if (auto s = copies.sync(); !s) return s.error();

@@ -48,6 +48,34 @@ def version_of(place, user=None, steps="40"):
     return log
 
 
+@promise("store.of_a_program_whose_umask_leaves_its_owner_nothing")
+def umask_of_the_program():
+    """What is in a store is its owner's to read and write, whatever umask the program has, which is CropDL's, too."""
+    for mask in ("0277", "0777"):
+        with Place("umask") as place:
+            os.chmod(place.root, 0o755)
+            log = place.path("log")
+            bin_, program = installed_for_others(place, "plain/plain")
+            with open(log, "w"):
+                os.chown(log, OWNER, OWNER)  # it would not get its own file back, either
+            command = [bin_("cropdl-run"), "--dir", place.store, "--", program("plain/plain"), "--steps", "60", "--pace", "25000", "--log", log]
+            os.mkdir(place.store, 0o700)
+            os.chown(place.store, OWNER, OWNER)
+            job = place.start(by(OWNER, ["sh", "-c", f'umask {mask}; exec "$@"', "sh", *command]), log)
+            job.wait_for_step(3)
+            for _ in range(2):
+                status, text, _ = place.ask(by(OWNER, [bin_("cropdl"), "checkpoint", place.store]))
+                expect(status == 0, f"umask {mask}: {text}")
+            job.kill_running()
+            for path, folders, files in os.walk(place.store):
+                for name, mode in [(name, 0o700) for name in folders] + [(name, 0o600) for name in files]:
+                    found = os.stat(os.path.join(path, name)).st_mode & 0o777
+                    expect(found == mode, f"umask {mask}: {name} has mode {found:o}")
+            again = place.start(by(OWNER, [bin_("cropdl-restart"), place.store]), log)
+            again.finish()
+            check_whole(Log(log))
+
+
 def launcher_that_leaves_a_mark(place):
     """A program for a manifest to name; whoever runs it leaves MARK-UID."""
     path = place.path("launcher")
