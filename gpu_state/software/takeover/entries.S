@@ -1,4 +1,4 @@
-# Where patched code arrives (patch.h). The only assembly of this folder: what the caller put into registers has to
+# Where patched code arrives (base/patched_code.h). The only assembly of this folder: what the caller put into registers has to
 # survive, which C++ cannot promise.
         .text
 

@@ -5,9 +5,13 @@
 
 #include <string>
 
-#include "gpu_state/software/takeover/patch.h"
-
 namespace cropdl::takeover {
+
+// Where a patched function goes (base/patched_code.h).
+struct Slot {
+  void* target = nullptr;
+  const char* name = nullptr;
+};
 
 // The full name of the libcudart.so.13 that lies beside this library.
 void set_library(std::string path);

@@ -1,7 +1,7 @@
 // The library that scripts/software-gpu preloads. nvcc links the CUDA runtime into programs by default, so
 // that none of their calls goes through a shared library; what can be replaced is the code itself: the
 // entries of the runtime's functions, which the symbols of a program's or library's file give, become jumps
-// (patch.h) to those of the software device.
+// (base/patched_code.h) to those of the software device.
 //
 // When: an object's code has to be patched before its constructors run, since nvcc's register its kernels
 // there. For what is there at the start, this library's constructor runs before all others (-z initfirst; it
@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/patched_code.h"
 #include "base/say.h"
-#include "gpu_state/software/takeover/object_file.h"
-#include "gpu_state/software/takeover/patch.h"
 #include "gpu_state/software/takeover/slots.h"
+#include "gpu_state/static_runtime/object_file.h"
 
 extern "C" {
 void cropdl_takeover_objects_changed();  // entries.S
@@ -35,6 +35,11 @@ __attribute__((visibility("hidden"), used)) void cropdl_takeover_look_again();
 namespace cropdl::takeover {
 
 namespace {
+
+using static_runtime::exported_functions;
+using static_runtime::MappedFile;
+using static_runtime::RuntimeFunction;
+using static_runtime::StaticRuntime;
 
 struct Object {
   const link_map* map;
@@ -92,7 +97,7 @@ void take_over(const link_map* map, const StaticRuntime& runtime) {
     if (!has_room(entry, function.size, kPatchBytes))
       refuse(formatted("{} in {} is too short to be taken over: link with -cudart shared", function.name,
                        file_of(map)));
-    patches.push_back({entry, slot_for(function.name)});
+    patches.push_back({entry, &slot_for(function.name)->target});
   }
   if (!write_patches(patches))
     refuse(formatted("the code of {} cannot be changed (mprotect failed): link it with -cudart shared",
@@ -103,11 +108,11 @@ void look_at(const link_map* map, bool is_program) {
   MappedFile file(file_of(map).c_str());
   if (file.bytes().empty()) return;  // the kernel's own object has no file
   std::vector<std::string> names;
-  if (may_have_static_runtime(file.bytes())) {
+  if (static_runtime::may_have_static_runtime(file.bytes())) {
     names = exported_functions(MappedFile(library().c_str()).bytes());
     if (names.empty()) refuse(formatted("{} cannot be read: build the target software-gpu", library()));
   }
-  StaticRuntime runtime = static_runtime_of(file.bytes(), names, is_program);
+  StaticRuntime runtime = static_runtime::static_runtime_of(file.bytes(), names, is_program);
   switch (runtime.state) {
     case StaticRuntime::State::kAbsent:
       return;

@@ -1,15 +1,18 @@
-#include "gpu_state/software/takeover/patch.h"
+#include "base/patched_code.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 
-namespace cropdl::takeover {
+namespace cropdl {
 
 namespace {
 
 constexpr uintptr_t kPage = 4096;
+// Around the slot's address: mov $slot, %rax; jmp *(%rax).
+constexpr unsigned char kMove[] = {0x48, 0xb8}, kJump[] = {0xff, 0x20};
+static_assert(sizeof kMove + sizeof(void*) + sizeof kJump == kPatchBytes);
 
 // The pages of [first, last) made writable while it lives. Executable all the time: other code of the pages
 // may be running.
@@ -75,11 +78,20 @@ bool write_patches(const std::vector<Patch>& patches) {
                  reinterpret_cast<uintptr_t>(last->entry) + kPatchBytes);
   if (!pages) return false;
   for (const Patch& patch : patches) {
-    unsigned char code[kPatchBytes] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0x20};
-    std::memcpy(code + 2, &patch.slot, sizeof patch.slot);
-    std::memcpy(patch.entry, code, sizeof code);
+    std::memcpy(patch.entry, kMove, sizeof kMove);
+    std::memcpy(patch.entry + sizeof kMove, &patch.slot, sizeof patch.slot);
+    std::memcpy(patch.entry + sizeof kMove + sizeof patch.slot, kJump, sizeof kJump);
   }
   return true;
+}
+
+void* const* slot_of(const unsigned char* entry) {
+  void* const* slot = nullptr;
+  if (std::memcmp(entry, kMove, sizeof kMove) != 0 ||
+      std::memcmp(entry + sizeof kMove + sizeof slot, kJump, sizeof kJump) != 0)
+    return nullptr;
+  std::memcpy(&slot, entry + sizeof kMove, sizeof slot);
+  return slot;
 }
 
 bool write_jump(unsigned char* entry, void (*target)()) {
@@ -92,4 +104,4 @@ bool write_jump(unsigned char* entry, void (*target)()) {
   return true;
 }
 
-}  // namespace cropdl::takeover
+}  // namespace cropdl

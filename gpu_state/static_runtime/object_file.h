@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cropdl::takeover {
+namespace cropdl::static_runtime {
 
 // A file mapped for reading, unmapped with its owner. Empty if it cannot be read.
 class MappedFile {
@@ -49,4 +49,7 @@ bool may_have_static_runtime(std::string_view file);
 // The functions that a shared library exports.
 std::vector<std::string> exported_functions(std::string_view file);
 
-}  // namespace cropdl::takeover
+// The address of one of them, as linked: the object's base is to be added. 0: there is none.
+uint64_t exported_function(std::string_view file, std::string_view name);
+
+}  // namespace cropdl::static_runtime

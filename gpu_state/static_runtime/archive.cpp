@@ -1,0 +1,162 @@
+#include "gpu_state/static_runtime/archive.h"
+
+#include <ar.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "gpu_state/static_runtime/elf_view.h"
+
+namespace cropdl::static_runtime {
+
+namespace {
+
+constexpr size_t kEntryBytes = 16;  // as in object_file.cpp
+constexpr size_t kAnchorBytes = 64;
+
+struct Function {
+  std::string_view name;
+  uint64_t offset, size;
+};
+
+struct Code {
+  std::string_view bytes;
+  std::vector<bool> fixed;  // by byte: no relocation changes it
+  std::vector<Function> functions;
+};
+
+// The bytes around a relocation that a linker may change: the field, and the instructions that it makes of
+// others where it knows the address (x86-64 psABI, "Linker Optimizations").
+struct Around {
+  uint64_t before, after;
+};
+Around around(uint32_t type) {
+  switch (type) {
+    case R_X86_64_NONE:
+      return {0, 0};
+    case R_X86_64_64:
+    case R_X86_64_DTPOFF64:
+    case R_X86_64_TPOFF64:
+      return {0, 8};
+    case R_X86_64_GOTPCRELX:
+      return {2, 4};
+    case R_X86_64_REX_GOTPCRELX:
+    case R_X86_64_GOTTPOFF:
+      return {3, 4};
+    case R_X86_64_TLSGD:
+    case R_X86_64_TLSLD:
+      return {4, 12};
+    default:
+      return {0, 4};
+  }
+}
+
+// The largest section of code in an object.
+Code code_of(std::string_view member) {
+  const ObjectFile object(member);
+  Code code;
+  size_t number = 0;
+  for (size_t i = 0; i < object.sections().size(); ++i) {
+    const Elf64_Shdr& section = object.sections()[i];
+    if (section.sh_type != SHT_PROGBITS || !(section.sh_flags & SHF_EXECINSTR)) continue;
+    if (section.sh_size > code.bytes.size()) code.bytes = object.content(section), number = i;
+  }
+  if (code.bytes.empty()) return code;
+  code.fixed.assign(code.bytes.size(), true);
+  for (const Elf64_Shdr& section : object.sections()) {
+    if (section.sh_type != SHT_RELA || section.sh_info != number) continue;
+    const std::string_view table = object.content(section);
+    for (size_t at = 0; at + sizeof(Elf64_Rela) <= table.size(); at += sizeof(Elf64_Rela)) {
+      Elf64_Rela one;
+      std::memcpy(&one, table.data() + at, sizeof one);
+      const Around its = around(ELF64_R_TYPE(one.r_info));
+      const uint64_t first = one.r_offset - std::min<uint64_t>(its.before, one.r_offset);
+      for (uint64_t i = first; i < std::min<uint64_t>(one.r_offset + its.after, code.bytes.size()); ++i)
+        code.fixed[i] = false;
+    }
+  }
+  if (const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_SYMTAB)))
+    object.each_function(*symbols, [&](std::string_view name, const Elf64_Sym& symbol) {
+      if (symbol.st_shndx == number && (name.starts_with("cuda") || name.starts_with("__cuda")))
+        code.functions.push_back({name, symbol.st_value, symbol.st_size});
+    });
+  return code;
+}
+
+// That of the largest object in the archive (<ar.h>).
+Code code_in(std::string_view archive) {
+  Code best;
+  if (!archive.starts_with(ARMAG)) return best;
+  for (size_t at = SARMAG; at + sizeof(ar_hdr) <= archive.size();) {
+    ar_hdr header;
+    std::memcpy(&header, archive.data() + at, sizeof header);
+    size_t size = 0;
+    if (std::from_chars(header.ar_size, header.ar_size + sizeof header.ar_size, size).ec != std::errc())
+      break;
+    at += sizeof header;
+    if (size > archive.size() - at) break;
+    // A copy: members lie at even addresses, tables of ELF want no more; all are read by memcpy.
+    Code code = code_of(archive.substr(at, size));
+    if (code.bytes.size() > best.bytes.size()) best = std::move(code);
+    at += size + size % 2;
+  }
+  return best;
+}
+
+bool is_at(const Code& code, std::string_view place) {
+  if (place.size() < code.bytes.size()) return false;
+  for (size_t i = 0; i < code.bytes.size(); ++i)
+    if (code.fixed[i] && code.bytes[i] != place[i]) return false;
+  return true;
+}
+
+// The first run of bytes that no relocation changes; npos: there is none.
+size_t anchor_of(const Code& code) {
+  size_t run = 0;
+  for (size_t i = 0; i < code.bytes.size(); ++i) {
+    run = code.fixed[i] ? run + 1 : 0;
+    if (run == kAnchorBytes) return i + 1 - kAnchorBytes;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+StaticRuntime static_runtime_by_code(std::string_view file, std::string_view archive,
+                                     const std::vector<std::string>& names) {
+  StaticRuntime found;
+  const Code code = code_in(archive);
+  const size_t anchor = anchor_of(code);
+  if (anchor == std::string_view::npos || code.functions.empty()) return found;
+  const std::string_view wanted = code.bytes.substr(anchor, kAnchorBytes);
+  const ObjectFile object(file);
+  uint64_t address = 0;
+  size_t places = 0;
+  for (const Elf64_Phdr& segment : object.segments()) {
+    if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
+    const std::string_view bytes = object.part(segment.p_offset, segment.p_filesz);
+    for (size_t at = bytes.find(wanted); at != bytes.npos; at = bytes.find(wanted, at + 1)) {
+      if (at < anchor || !is_at(code, bytes.substr(at - anchor))) continue;
+      address = segment.p_vaddr + at - anchor;
+      places++;
+    }
+  }
+  if (places != 1) return found;
+  std::set<std::string_view> there;
+  for (const Function& function : code.functions) {
+    there.insert(function.name);
+    found.functions.push_back({std::string(function.name), address + function.offset, function.size,
+                               object.code(address + function.offset, kEntryBytes)});
+  }
+  found.state = StaticRuntime::State::kThere;
+  for (const std::string& name : names)
+    if (!there.contains(name)) {
+      found.state = StaticRuntime::State::kOtherVersion;
+      found.missing = name;
+      break;
+    }
+  return found;
+}
+
+}  // namespace cropdl::static_runtime
