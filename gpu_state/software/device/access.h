@@ -7,13 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu_state/software/engine/memory_view.h"
+
 namespace cropdl::device {
 
 class AccessTable {
  public:
   enum : uint8_t {
-    kRead = 1,  // all of the page, by its bytes in the area's shadow if it is in the area
-    kWrite = 2,
+    kRead = engine::MemoryView::kMayRead,  // all of the page, by its bytes in the area's shadow if it is in
+                                           // the area
+    kWrite = engine::MemoryView::kMayWrite,
     kRegistered = 4,  // some of it: ask the list of what is registered, but for pages that one covers whole
     kRegisteredRead = 8,
     kRegisteredWrite = 16,
@@ -26,6 +29,7 @@ class AccessTable {
   void set_registered(uint64_t address, uint8_t bits);
   bool allows(uint64_t address, uint64_t size, bool write) const;
   uint8_t at(uint64_t address) const;
+  const uint8_t* pages() const { return pages_; }  // as engine::MemoryView wants them
 
  private:
   uint8_t* pages_;

@@ -30,10 +30,21 @@ class Area {
   static Area& get();
 
   uint64_t begin() const { return begin_; }
+  uint64_t end() const { return end_; }
   const uint8_t* shadow() const { return shadow_; }
   engine::MemoryView::Range own(int device) const {
     return {begin_ + static_cast<uint64_t>(device) * each_,
             begin_ + static_cast<uint64_t>(device + 1) * each_};
+  }
+  // Variables of modules have the last part of each range to themselves, and their places in it follow from
+  // where the area lies and in which order modules are loaded, as a driver's do: a process that has the area
+  // at the same place has them at the same addresses.
+  static constexpr uint64_t kPartOfModules = 16;
+  static engine::MemoryView::Range part_of_modules(engine::MemoryView::Range range) {
+    return {range.end - (range.end - range.begin) / kPartOfModules / kPage * kPage, range.end};
+  }
+  static engine::MemoryView::Range without_modules(engine::MemoryView::Range range) {
+    return {range.begin, part_of_modules(range).begin};
   }
   // Managed and pinned memory. Behind all devices' own ranges.
   engine::MemoryView::Range common() const { return {end_ - each_, end_}; }

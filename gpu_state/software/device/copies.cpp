@@ -132,8 +132,10 @@ CUresult examine(const Box& box, int device, bool write, Side* side) {
   }
   if (side->where == Where::kDevice && side->as_host) return CUDA_ERROR_INVALID_VALUE;
   if (known->kind == MemoryKind::kVirtual) {
-    const bool there =
-        each_row(box, [&](uint64_t at, uint64_t size) { return virtual_allows(device, at, size, write); });
+    // By its own device, too: a copy between devices needs no access to the peer.
+    const bool there = each_row(box, [&](uint64_t at, uint64_t size) {
+      return virtual_allows(device, at, size, write) || virtual_allows(known->device, at, size, write);
+    });
     return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   return box.end() <= known->begin + known->size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -144,7 +146,11 @@ bool accessible(const Box& box, int device, bool write) {
   const bool is_virtual = !in_area && virtual_contains(box.first);
   return each_row(box, [&](uint64_t at, uint64_t size) {
     if (in_area) return Area::get().accessible(at, size);
-    if (is_virtual) return virtual_allows(device, at, size, write);
+    if (is_virtual) {
+      const auto known = find_allocation(at);
+      return virtual_allows(device, at, size, write) ||
+             (known && virtual_allows(known->device, at, size, write));
+    }
     return host_allows(at, size, write);
   });
 }

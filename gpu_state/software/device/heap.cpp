@@ -28,8 +28,13 @@ uint64_t next(uint64_t* state) {  // xorshift64*
 
 }  // namespace
 
-Heap::Heap(Places& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment, uint64_t random)
-    : places_(places), budget_(budget), kind_(kind), device_(device), random_(random | 1) {
+Heap::Heap(Places& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment, uint64_t seed)
+    : places_(places),
+      budget_(budget),
+      kind_(kind),
+      device_(device),
+      random_(seed | 1),
+      lowest_(seed == kLowest) {
   for (uint32_t units = 1; units * kUnit <= kLargestSlot; units += std::max(1u, std::bit_floor(units) / 2))
     if (units * kUnit % alignment == 0) sizes_.emplace_back().bytes = units * kUnit;
   for (uint64_t bytes = kUnit; bytes <= kLargestSlot; bytes += kUnit) {
@@ -70,7 +75,9 @@ Allocation* Heap::allocate(uint64_t size) {
 
 Allocation* Heap::allocate_slot(Size& size, uint64_t bytes) {
   if (size.with_room.empty() && !new_chunk(1, size.bytes)) return nullptr;
-  Chunk* chunk = size.with_room.front();
+  Chunk* chunk = lowest_ ? *std::min_element(size.with_room.begin(), size.with_room.end(),
+                                             [](auto* a, auto* b) { return a->begin < b->begin; })
+                         : size.with_room.front();
   if (chunk->live == 0) {
     if (!budget_.charge(kPage)) {
       // What rests is better used than nothing.
@@ -95,7 +102,9 @@ Allocation* Heap::allocate_slot(Size& size, uint64_t bytes) {
 }
 
 void Heap::make_vacant(Size& size, Chunk* chunk, uint16_t slot) {
-  chunk->vacant.push_back(slot);
+  chunk->vacant.insert(
+      lowest_ ? std::lower_bound(chunk->vacant.begin(), chunk->vacant.end(), slot) : chunk->vacant.end(),
+      slot);
   if (chunk->in_list) return;
   chunk->with_room = size.with_room.insert(size.with_room.end(), chunk);
   chunk->in_list = true;
@@ -113,7 +122,7 @@ Chunk* Heap::new_chunk(uint64_t pages, uint32_t slot) {
   if (slot) {
     chunk->vacant.resize(chunk->allocations.size());
     std::iota(chunk->vacant.begin(), chunk->vacant.end(), uint16_t{0});
-    for (size_t i = chunk->vacant.size(); i > 1; --i)
+    for (size_t i = lowest_ ? 0 : chunk->vacant.size(); i > 1; --i)
       std::swap(chunk->vacant[i - 1], chunk->vacant[next(&random_) % i]);
     Size& size = size_for(slot);
     ++size.empty;
@@ -162,13 +171,13 @@ void Heap::release(Allocation* allocation) {
   if (chunk->live == 0) {
     budget_.credit(kPage);
     ++size.empty;
-    if (kPage / chunk->slot < kManySlots || size.empty > 1) {
+    if (lowest_ || kPage / chunk->slot < kManySlots || size.empty > 1) {
       retire(chunk);
       return;
     }
   }
   size.resting.emplace_back(chunk, static_cast<uint16_t>(index));
-  if (size.resting.size() <= kRest) return;
+  if (!lowest_ && size.resting.size() <= kRest) return;
   auto [oldest, slot] = size.resting.front();
   size.resting.pop_front();
   make_vacant(size, oldest, slot);

@@ -46,8 +46,9 @@ class Budget {
 
 class Heap {
  public:
-  // Alignment: a power of two from 256 to 4096. Everything is referred to for as long as the heap lives.
-  Heap(Places& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment, uint64_t random);
+  // Alignment: a power of two from 256 to 4096. `seed`: of where pieces lie, or kLowest, as that of `places`.
+  // Everything is referred to for as long as the heap lives.
+  Heap(Places& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment, uint64_t seed);
   ~Heap();
   Heap(const Heap&) = delete;
 
@@ -91,6 +92,7 @@ class Heap {
   const MemoryKind kind_;
   const int device_;
   uint64_t random_;
+  const bool lowest_;
   std::vector<Size> sizes_;
   std::vector<uint8_t> size_of_;  // by bytes / 256
   std::list<std::unique_ptr<Chunk>> chunks_;

@@ -61,11 +61,13 @@ uint64_t unforeseen() {
 }
 
 MemoryState::MemoryState()
-    : common(Area::get().common(), unforeseen()),
+    : common(Area::without_modules(Area::get().common()), unforeseen()),
+      common_of_modules(Area::part_of_modules(Area::get().common()), kLowest),
       pinned_budget(host_memory()),
       managed_budget(host_memory()),
       pinned(common, pinned_budget, MemoryKind::kPinned, 0, 4096, unforeseen()),
-      managed(common, managed_budget, MemoryKind::kManaged, 0, 4096, unforeseen()) {}
+      managed(common, managed_budget, MemoryKind::kManaged, 0, 4096, unforeseen()),
+      managed_of_modules(common_of_modules, managed_budget, MemoryKind::kManaged, 0, 4096, kLowest) {}
 
 AccessTable* MemoryState::table(int device) {
   Memory* memory = memories[static_cast<size_t>(device)];
@@ -101,15 +103,18 @@ std::optional<Allocation> find_allocation(CUdeviceptr address) {
 Memory::Body::Body(int ordinal)
     : ordinal(ordinal),
       budget(settings::settings().memory / kPage * kPage),
-      places(Area::get().own(ordinal), unforeseen()),
+      places(Area::without_modules(Area::get().own(ordinal)), unforeseen()),
+      module_places(Area::part_of_modules(Area::get().own(ordinal)), kLowest),
       device(places, budget, MemoryKind::kDevice, ordinal, 256, unforeseen()),
-      modules(places, budget, MemoryKind::kModule, ordinal, 256, unforeseen()),
+      modules(module_places, budget, MemoryKind::kModule, ordinal, 256, kLowest),
       kernel_budget(~uint64_t{0}),
       kernel_heap(places, kernel_budget, MemoryKind::kKernelHeap, ordinal, 256, unforeseen()) {
   view.own = Area::get().own(ordinal);
   view.common = Area::get().common();
   view.area = Area::get().begin();
+  view.area_size = Area::get().end() - Area::get().begin();
   view.shadow = Area::get().shadow();
+  view.pages = table.pages();
   view.elsewhere = elsewhere;
   view.heap_allocate = kernel_allocate;
   view.heap_release = kernel_release;
@@ -215,6 +220,7 @@ size_t Memory::kernel_heap() const {
 CUresult set_sync_memops(CUdeviceptr address, bool on) {
   std::lock_guard lock(memory_lock());
   Allocation* known = allocation_at(address);
+  if (!known) known = large_managed_at(address);
   if (!known || address - known->begin >= known->size) return CUDA_ERROR_INVALID_VALUE;
   known->sync_memops = on;
   return CUDA_SUCCESS;

@@ -129,15 +129,20 @@ CUresult release_pinned(void* address) {
 
 CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address,
                           bool of_module) {
+  if (is_large_managed(size) && !of_module)
+    return allocate_large_managed(size, flags, context, device, address);
   uint64_t at = 0;
   const CUresult result =
-      allocate_common(memory_state().managed, size, flags, context, device, of_module, &at);
+      allocate_common(of_module ? memory_state().managed_of_modules : memory_state().managed, size, flags,
+                      context, device, of_module, &at);
   if (result == CUDA_SUCCESS) *address = at;
   return result;
 }
 
 CUresult release_managed(CUdeviceptr address, bool of_module) {
-  return release_common(memory_state().managed, address, MemoryKind::kManaged, of_module);
+  if (!of_module && release_large_managed(address)) return CUDA_SUCCESS;
+  return release_common(of_module ? memory_state().managed_of_modules : memory_state().managed, address,
+                        MemoryKind::kManaged, of_module);
 }
 
 CUresult register_host(void* address, size_t size, unsigned flags, CUcontext context, int device) {
@@ -154,7 +159,8 @@ CUresult register_host(void* address, size_t size, unsigned flags, CUcontext con
   std::lock_guard lock(state.lock);
   auto next = state.registered.upper_bound(begin);
   if (next != state.registered.end() && next->second.begin < end)
-    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    return next->second.kind == MemoryKind::kManaged ? CUDA_ERROR_INVALID_VALUE
+                                                     : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   Allocation made;
   made.begin = begin;
   made.size = size;
@@ -173,7 +179,8 @@ CUresult unregister_host(void* address) {
   MemoryState& state = memory_state();
   std::lock_guard lock(state.lock);
   auto known = state.registered.upper_bound(begin);
-  if (known == state.registered.end() || known->second.begin != begin)
+  if (known == state.registered.end() || known->second.begin != begin ||
+      known->second.kind != MemoryKind::kRegistered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   unregister(known);
   return CUDA_SUCCESS;
@@ -181,8 +188,12 @@ CUresult unregister_host(void* address) {
 
 void unregister_all(CUcontext context) {
   auto& all = memory_state().registered;
-  for (auto one = all.begin(); one != all.end();)
-    one = one->second.context == context ? unregister(one) : std::next(one);
+  for (auto one = all.begin(); one != all.end();) {
+    if (one->second.context != context)
+      ++one;
+    else
+      one = one->second.kind == MemoryKind::kManaged ? release_large_managed(one) : unregister(one);
+  }
 }
 
 bool registered_allows(uint64_t address, uint64_t size, bool write) {

@@ -47,6 +47,7 @@ void change(uint64_t address, uint64_t size, Change change) {
 // Whether all of the range lies in one allocation of managed memory.
 bool is_managed(CUdeviceptr address, uint64_t size) {
   const Allocation* known = allocation_at(address);
+  if (!known) known = large_managed_at(address);
   return known && known->kind == MemoryKind::kManaged && size && address - known->begin < known->size &&
          size <= known->size - (address - known->begin);
 }

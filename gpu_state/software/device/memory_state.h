@@ -33,10 +33,10 @@ struct MemoryState {
   std::mutex lock;
   uint64_t last_id = 0;
   std::array<Memory*, 16> memories{};  // by ordinal; null: not made (yet)
-  Places common;
+  Places common, common_of_modules;
   Bounded pinned_budget, managed_budget;
-  Heap pinned, managed;
-  std::map<uint64_t, Allocation> registered;  // by its end
+  Heap pinned, managed, managed_of_modules;
+  std::map<uint64_t, Allocation> registered;  // by its end; large managed memory, too
 
   AccessTable* table(int device);
 };
@@ -50,8 +50,20 @@ uint64_t unforeseen();
 // the lock.
 void show_registered(uint64_t begin, uint64_t end);
 
-// What that context registered (cuMemHostRegister) is plain memory again. With the lock.
+// What that context registered (cuMemHostRegister) is plain memory again, and its large managed memory goes.
+// With the lock.
 void unregister_all(CUcontext context);
+
+// Large managed memory (memory_large.cpp) stands in the list of what is registered. With the lock: the one
+// around an address, null: none; the one at that place goes.
+Allocation* large_managed_at(uint64_t address);
+std::map<uint64_t, Allocation>::iterator release_large_managed(
+    std::map<uint64_t, Allocation>::iterator known);
+// Take the lock. False: it is not the beginning of such memory.
+bool is_large_managed(uint64_t size);
+CUresult allocate_large_managed(uint64_t size, unsigned flags, CUcontext context, int device,
+                                CUdeviceptr* address);
+bool release_large_managed(CUdeviceptr address);
 
 // Whether all of it is registered memory of the host that may be read, or written. Takes the lock.
 bool registered_allows(uint64_t address, uint64_t size, bool write);

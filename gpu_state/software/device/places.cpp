@@ -7,8 +7,8 @@
 
 namespace cropdl::device {
 
-Places::Places(engine::MemoryView::Range range, uint64_t random)
-    : range_begin_(range.begin), state_(random | 1) {
+Places::Places(engine::MemoryView::Range range, uint64_t seed)
+    : range_begin_(range.begin), state_(seed | 1), lowest_(seed == kLowest) {
   holes_[range.begin] = range.end;
   const uint64_t pages = (range.end - range.begin) / kPage;
   for (size_t i = 0; i < cursors_.size(); ++i) {
@@ -37,16 +37,17 @@ uint64_t Places::take(uint64_t pages) {
   const uint64_t bytes = pages * kPage;
   uint64_t& cursor = cursors_[random() % cursors_.size()];
   const uint64_t gap = (1 + random() % 4) * kPage;
-  for (uint64_t from : {cursor, range_begin_}) {
-    auto hole = holes_.upper_bound(from);
-    if (hole != holes_.begin()) --hole;
-    for (; hole != holes_.end(); ++hole) {
-      const uint64_t begin = std::max(hole->first, from) + gap;
-      if (begin > hole->second || hole->second - begin < bytes + kPage) continue;  // a page behind it, too
-      cursor = begin + bytes;
-      return carve(hole, begin, bytes);
+  if (!lowest_)
+    for (uint64_t from : {cursor, range_begin_}) {
+      auto hole = holes_.upper_bound(from);
+      if (hole != holes_.begin()) --hole;
+      for (; hole != holes_.end(); ++hole) {
+        const uint64_t begin = std::max(hole->first, from) + gap;
+        if (begin > hole->second || hole->second - begin < bytes + kPage) continue;  // a page behind it, too
+        cursor = begin + bytes;
+        return carve(hole, begin, bytes);
+      }
     }
-  }
   for (auto hole = holes_.begin(); hole != holes_.end(); ++hole)
     if (hole->second - hole->first >= bytes) return carve(hole, hole->first, bytes);
   return 0;

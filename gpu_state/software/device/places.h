@@ -1,6 +1,8 @@
 // Which pages of a range of addresses are handed out next. Programs must not count on an order or on
 // neighbours: each piece begins some pages behind another one, from one of several places that move on
-// through the range, so that freed addresses rest until it has been gone through. Guarded by its owner.
+// through the range, so that freed addresses rest until it has been gone through. Or, in kLowest order, the
+// lowest that are free: then a piece lies where it does because of those that are there, and not of those
+// that were (modules' variables, as far as is known of a real driver's). Guarded by its owner.
 #pragma once
 
 #include <array>
@@ -11,9 +13,12 @@
 
 namespace cropdl::device {
 
+// A seed scatters.
+inline constexpr uint64_t kLowest = 0;
+
 class Places {
  public:
-  Places(engine::MemoryView::Range range, uint64_t random);
+  Places(engine::MemoryView::Range range, uint64_t seed);
   uint64_t take(uint64_t pages);  // address; 0: there is no room
   void give(uint64_t begin, uint64_t pages);
 
@@ -24,6 +29,7 @@ class Places {
   std::map<uint64_t, uint64_t> holes_;  // begin, end
   std::array<uint64_t, 4> cursors_{};
   uint64_t range_begin_, state_;
+  const bool lowest_;
 };
 
 }  // namespace cropdl::device

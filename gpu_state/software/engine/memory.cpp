@@ -48,14 +48,15 @@ CROPDL_INLINE bool all_equal(const uint64_t* a) {
   return differ == 0;
 }
 
-// All of [address, address + size): in the device's own or the common memory, allocated. `size` >= 8.
-CROPDL_INLINE bool plain(const MemoryView& view, uint64_t address, uint64_t size) {
+// All of [address, address + size): in the device's own or the common memory, allocated, or mapped. `size`
+// >= 8.
+CROPDL_INLINE bool plain(const MemoryView& view, uint64_t address, uint64_t size, bool write) {
   uint64_t last = address + size - 1;
   if (!((address - view.own.begin < view.own.end - view.own.begin &&
          last - view.own.begin < view.own.end - view.own.begin) ||
         (address - view.common.begin < view.common.end - view.common.begin &&
          last - view.common.begin < view.common.end - view.common.begin)))
-    return false;
+    return view.mapped(address, last, write);
   const uint8_t* from = view.shadow + ((address - view.area) >> 3);
   const uint8_t* to = view.shadow + ((last - view.area) >> 3);
   uint32_t worst = 8;
@@ -137,7 +138,7 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
     // One run of memory, as neighbours read it.
     if constexpr (kArea == Area::kGlobal || kArea == Area::kGeneric) {
       if (active == kAllLanes && n == 1 && sizeof(T) <= 8 && !(a[0] & (sizeof(T) - 1)) &&
-          in_a_row(a, sizeof(T)) && plain(view, a[0], sizeof(T) * kLanes)) {
+          in_a_row(a, sizeof(T)) && plain(view, a[0], sizeof(T) * kLanes, kStore)) {
         R* __restrict r = at<R>(warp, in.operands[0]);
         T* __restrict m = reinterpret_cast<T*>(a[0]);
         if constexpr (kStore)

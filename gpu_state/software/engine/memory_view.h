@@ -15,11 +15,17 @@ struct MemoryView {
   struct Range {
     uint64_t begin = 0, end = 0;
   };
-  Range own;                        // this device's own memory
-  Range common;                     // managed and pinned memory: every device's
-  uint64_t area = 0;                // address of the area's first byte
+  Range own;          // this device's own memory
+  Range common;       // managed and pinned memory: every device's
+  uint64_t area = 0;  // address of the area's first byte
+  uint64_t area_size = 0;
   const uint8_t* shadow = nullptr;  // shadow[(address - area) / 8]: 0 … 8 of its bytes may be accessed
-  // Everything else: peers' memory, mapped reservations outside the area, registered host memory. Slow.
+  // Mapped memory outside the area: pages[address / kPage], of all addresses that a process may have, says
+  // whether all of the page may be read (kMayRead) and written (kMayWrite).
+  const uint8_t* pages = nullptr;
+  static constexpr int kPageShift = 21, kAddressBits = 47;
+  enum : uint8_t { kMayRead = 1, kMayWrite = 2 };
+  // Everything else: peers' memory, registered host memory. Slow.
   bool (*elsewhere)(void* owner, uint64_t address, size_t size, bool write) = nullptr;
   // The heap of in-kernel malloc and free; 0: no room.
   uint64_t (*heap_allocate)(void* owner, size_t size) = nullptr;
@@ -34,7 +40,15 @@ struct MemoryView {
       if (size <= 8) return granule[0] >= (address & 7) + size;
       return granule[0] == 8 && granule[1] == 8;
     }
-    return elsewhere && elsewhere(owner, address, size, write);
+    return mapped(address, address + size - 1, write) ||
+           (elsewhere && elsewhere(owner, address, size, write));
+  }
+  // Whether both may be accessed, and with them what lies between, of less than a page.
+  [[gnu::always_inline]] bool mapped(uint64_t address, uint64_t last, bool write) const {
+    if (!pages || last >> kAddressBits || last < address || address - area < area_size) return false;
+    return (__atomic_load_n(&pages[address >> kPageShift], __ATOMIC_RELAXED) &
+            __atomic_load_n(&pages[last >> kPageShift], __ATOMIC_RELAXED) & (write ? kMayWrite : kMayRead)) !=
+           0;
   }
   bool range(uint64_t address, size_t size, bool write) const;  // any address and size
 };
