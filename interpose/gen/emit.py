@@ -2,12 +2,13 @@
 coverage table. One template per output file.
 
 Runs at build time only."""
+import hashlib
 import re
 from pathlib import Path
 
 import jinja2
 
-from roles import TableError, fields
+from roles import CURRENT_DEVICE, TableError, fields
 
 HERE = Path(__file__).parent
 
@@ -130,17 +131,18 @@ def lower_bodies(model, implementation):
     bodies = []
     for f in model.functions:
         body = {"function": f, "name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower,
-                "create": None}
+                "names": ", ".join(p.name for p in f.parameters), "create": None}
         if f.lower in ("generated", "text") and implementation not in f.results:
             body["kind"] = "missing"
         if body["kind"] == "generated":
             rows = _parts(model, "lower", f, implementation, {})
             for key in ("before", "success", "always"):
                 body[key] = _collect(rows, key)
-            body["call"], body["arguments"] = f.name, ", ".join(texts["argument"] for _, _, _, texts in rows)
+            body["call"], body["arguments"] = model.library["call"].format(f=f.name), ", ".join(texts["argument"] for _, _, _, texts in rows)
             if f.create and "remake" in model.library:
                 _make_again(f, body, rows)
-            body["names"] = ", ".join(p.name for p in f.parameters)
+            if model.library["family"]:
+                _recipe(model, f, body, implementation)
             body["success"] += _statements(model, "lower", f, {})
             body["single"] = len(f.results) < len(model.headers)
         bodies.append(body)
@@ -174,6 +176,76 @@ def _make_again(f, body, rows):
     body["call"], body["arguments"] = f"make_{f.name}", passed + texts["argument"]
     body["before"], body["always"] = [texts["before"]], [texts["always"]]
     body["success"] = ["cropdl::handles::RecipeWriter recipe_;", *write, texts["success"]]
+
+
+def _recipe(model, f, body, implementation):
+    """A function of a library with one ABI that a restart calls again: how its arguments are written, read, and given; and of a
+    set-state function which state they are (interpose/one_abi/lower.h)."""
+    body["made_again"], body["until"] = None, ""
+    # A handle whose object has ended: NVIDIA's libraries may look into it before they know.
+    body["live"] = [f"rt::word_of({p.name}, rt::kind::{p.kind})" for p in f.parameters
+                    if f.returns_code and model.library["ended"] and p.role in ("handle", "handle_free", "handle_set")]
+    body["early"] = any(p.role in EARLY and p.pointer and not p.constant for p in f.parameters)
+    rows = [(p, fields(f, p, implementation, {})) for p in f.parameters]
+    if f.again:
+        again = {key: [] for key in ("write", "read", "argument", "success")}
+        for p, names in rows:
+            texts = model.roles[p.role].recipe_texts()
+            if texts is None:
+                raise TableError(f"{f.name}:{p.name} has the role {p.role}, of which a call that is made again cannot be made")
+            for key, text in texts.items():
+                if text:
+                    again[key].append(text.format(**names))
+        body["made_again"] = again
+    body["within"] = _within(f)
+    body["spoils"] = [f"rt::lose_recipe(rt::word_of({p.name}, rt::kind::{p.kind}), kLibrary, seam::kFn_{f.name});"
+                      for p in f.parameters if p.name in (f.facts.get("spoils") or "").split(", ")]
+    body["keep"], body["undo"], body["touched"] = [], [], ""
+    if not f.set:
+        return
+    places = {"library": "rt::kOfLibrary", "thread": "rt::kOfThread", "current": "rt::kOfCurrent"}
+    of = places.get(f.set) or next(_object(p) for p in f.parameters if p.name == f.set)
+    keys = f.facts.get("key") or ""
+    wanted = [p.name for p in f.parameters] if keys == "*" else keys.split(", ") if keys else []
+    body["key"] = [text.format(**names).replace("recipe_.", "key_.") for p, names in rows if p.name in wanted
+                   for text in [(model.roles[p.role].recipe_texts() or {}).get("write", "")] if text]
+    if CURRENT_DEVICE in wanted:
+        body["key"] += ["const int device_ = rt::current_device();", "key_.value(device_);"]
+        if body["made_again"]:
+            body["key"].append("recipe_.on_device(device_);")
+    body["of"] = of
+    if f.once and f.set not in places:
+        body["touched"] = of
+    if f.again:
+        body["keep"] = [_number_of(model, f.facts.get("sets") or f.name)]
+    until = next((p for name in (f.facts.get("until") or "").split("|") for p in f.parameters if p.name == name), None)
+    if until:
+        body["until"] = f"rt::word_of({until.name}, rt::kind::{until.kind})"
+    body["undo"] = [_number_of(model, name) for name in (f.facts.get("undoes") or "").split(", ") if name]
+
+
+def _object(p):
+    """The object that a parameter names, as a word. Of an address in the program's code: what it was registered with."""
+    return f"rt::code_object({p.name})" if p.role in ("code", "code_address") else f"rt::word_of({p.name}, rt::kind::{p.kind})"
+
+
+# Roles of what is read at the call, which the call may change where it is not declared constant.
+EARLY = ("value_in", "values_in", "text", "handles_in")
+
+
+def _within(f):
+    """What a new object ends with, as a statement after a call that succeeded."""
+    child = next((p for p in f.parameters if p.name == (f.makes or f.finds)), None)
+    parent = next((p for name in (f.facts.get("within") or "").split("|") for p in f.parameters if p.name == name), None)
+    if not child or not parent:
+        return ""
+    words = f"rt::word_of(*{child.name}, rt::kind::{child.kind}), {_object(parent)}"
+    return f"if ({child.name}) rt::ends_with({words});"
+
+
+def _number_of(model, name):
+    """What is set, as a number that does not change: images have it."""
+    return "0x" + hashlib.sha256(f"{model.library['name']} {name}".encode()).hexdigest()[:16]
 
 
 # --- Predefined handles and data symbols ----------------------------------------------------------------------------

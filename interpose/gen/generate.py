@@ -45,7 +45,7 @@ def main():
     options = arguments()
     files = {name: getattr(options, name) or options.folder / file for name, file in TABLES.items()}
     library = {**DEFAULTS, **tomllib.loads(files["annotations"].read_text())["library"]}
-    if "family" in library:
+    if library["family"]:
         files["roles"] = options.roles or CORE / library["family"] / "roles.toml"
         files["facts"] = CORE / library["family"] / "facts.toml"
     symbols = {name: dynamic_symbols(Path(file)) for name, (file,) in by_name(options.library).items()}

@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roles import Roles, TableError
+from roles import CURRENT_DEVICE, Roles, TableError
 
 
 # What a function does to an object, in a class of the table, and the attribute of Function that names the parameter.
@@ -66,6 +66,7 @@ class Function:
     seam_result: str = "int"
     returns_code: bool = False
     variadic: bool = False
+    once: bool = False        # a fact says that it is never made again
     undeclared: bool = False  # exported under a name that no header declares
     makes: str = ""           # a parameter that gets a new object
     finds: str = ""           # one that gets an object which was there: the same call finds it again
@@ -88,6 +89,12 @@ class Function:
         return recipe or ("refused at a cut" if self.makes else "forwarded")
 
     @property
+    def again(self):
+        """Whether a restart makes the call again by its recipe, as generated code writes it."""
+        return self.lower == "generated" and not self.once and bool(self.results) \
+            and (self.way in ("create", "set-state") or self.way == "forwarded" and bool(self.finds))
+
+    @property
     def seam_parameters(self):
         if self.seam is not None:
             return self.seam or "void"
@@ -108,7 +115,10 @@ def read_list(path: Path):
 CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set-state", "sticky", "refuse"}
 # What a library's table may leave out of [library].
 DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
-            "table": "lower_table", "unused_entry": "unwritten", "stub": False}
+            "table": "lower_table", "unused_entry": "unwritten", "stub": False, "call": "{f}", "family": ""}
+
+FAMILY_DEFAULTS = {"call": "real_function<Type_{f}>(seam::kFn_{f})", "ended": "", "keeps_error": False, "no_errors": [],
+                   "tells_errors": [], "forbidden_in_host_functions": False, "allowed_in_host_functions": [], "kinds": "interpose/one_abi/kinds.h"}
 
 
 class Model:
@@ -118,7 +128,8 @@ class Model:
         self.headers = headers
         self.files = files
         self.table = tomllib.loads(files["annotations"].read_text())
-        self.library = {**DEFAULTS, **self.table["library"]}
+        own = self.table["library"]
+        self.library = {**DEFAULTS, **(FAMILY_DEFAULTS if "family" in own else {}), **own}
         self.roles = Roles(files["roles"])
         self.seam_types = self.table.get("seam_types", {})
         self.handles = self.table.get("handles", {})
@@ -240,6 +251,7 @@ class Model:
         for position in range(arities.pop()):
             arguments = {i: p.arguments[position] for i, p in prototypes.items()}
             f.parameters.append(self._parameter(f, arguments, entry.get("kinds", {})))
+        f.once = any(f.facts[key] and self.facts[key].get("once") for key in f.facts)
         names = [p.name for p in f.parameters]
         for key, attribute in ROLES.items():
             setattr(f, attribute, self._object_of(f, key, entry.get(key, "")))
@@ -255,7 +267,7 @@ class Model:
                     raise TableError(f"{name}:{p.name} needs a count; none of {p.count} is a parameter")
                 p.count = alternatives[0]
             elif self.roles[p.role].length and not p.count:
-                if "generated" in (f.upper, f.lower) and not f.refuse:
+                if "generated" in (f.lower, "" if self.library["same_types"] else f.upper) and not f.refuse:
                     raise TableError(f"{name}:{p.name} is an array whose length the table does not say")
         return f
 
@@ -269,7 +281,7 @@ class Model:
         p = next((p for name in said.split("|") for p in f.parameters if p.name == name), None)
         if not p:
             raise TableError(f"{f.name}: {key} speaks of {said}, which is no parameter")
-        if p.handle and f"handle_{ROLES[key]}" in self.roles:
+        if p.handle and p.role != "code" and f"handle_{ROLES[key]}" in self.roles:
             p.role = f"handle_{ROLES[key]}"
         return p.name
 
@@ -318,7 +330,7 @@ class Model:
 
     def _name_parameters(self, f):
         """Facts that speak of parameters: each of theirs is one ("a|b": whichever the function has), or "*", all that go in."""
-        names = [p.name for p in f.parameters]
+        names = [p.name for p in f.parameters] + [CURRENT_DEVICE]
         for key, value in f.facts.items():
             if not value or self.facts[key].get("of") != "parameters" or value == "*":
                 continue

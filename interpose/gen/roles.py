@@ -9,8 +9,10 @@ class TableError(Exception):
     """Something a person has to put right in the checked-in tables. One line."""
 
 
+CURRENT_DEVICE = "current device"  # may be part of a key, though no parameter
 TEXTS = ("before", "argument", "success", "always")
-KEYS = {"by", "length", "makes", "finds", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending"}
+RECIPE_TEXTS = ("write", "read", "argument", "success")
+KEYS = {"by", "length", "makes", "finds", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending", "recipe"}
 
 
 class Role:
@@ -41,6 +43,16 @@ class Role:
         return {key: found.get(key, "{n}" if key == "argument" else "") for key in TEXTS}
 
 
+    def recipe_texts(self):
+        """{write, read, argument, success} of a call that is made again; None if none can be."""
+        found = self.entry.get("recipe")
+        if found is None:
+            return None
+        if set(found) - set(RECIPE_TEXTS):
+            raise TableError(f"role {self.name}: a recipe says {' '.join(sorted(set(found) - set(RECIPE_TEXTS)))}, which means nothing")
+        return {key: found.get(key, "{n}" if key == "argument" else "") for key in RECIPE_TEXTS}
+
+
 class Roles:
     def __init__(self, path: Path):
         self.path = path
@@ -64,4 +76,5 @@ def fields(function, parameter, implementation, renamed):
     kind, type_ = parameter.kind, parameter.types.get(implementation, "")
     return {"n": renamed.get(parameter.name, parameter.name), "T": type_, "P": type_.rstrip("* "), "K": kind,
             "k": kind.lower(), "H": parameter.handle, "c": count, "g": first,
-            "l": renamed.get(second, second) or "nullptr", "f": function.name}
+            "l": renamed.get(second, second) or "nullptr", "f": function.name,
+            "recipe": "&recipe_" if function.again else "nullptr"}

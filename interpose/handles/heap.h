@@ -15,7 +15,7 @@ namespace cropdl::handles {
 
 // A library of the lower half (by its number, which is for ever) has two root objects in the heap: one of its
 // own, and its handle tables. Append-only: images hold these numbers.
-inline constexpr unsigned kLibraries = 8;
+inline constexpr unsigned kLibraries = 16;
 enum Root : unsigned { kRootState, kRootTables, kRoots };
 
 void heap_format();        // a fresh heap in zero-filled memory

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "interpose/handles/table.h"
@@ -10,6 +11,35 @@
 namespace cropdl::handles {
 
 inline constexpr size_t kRecipeAlignment = 8;
+
+// Items that lie in the object itself as long as they are few: setters are called often, and have a few
+// arguments.
+template <class T, size_t kFew>
+class FewOrMany {
+ public:
+  FewOrMany() = default;
+  FewOrMany(const FewOrMany&) = delete;
+  T* add(size_t n) {
+    if (n > room_ - size_) grow(n);
+    T* at = first_ + size_;
+    size_ += n;
+    return at;
+  }
+  std::span<const T> all() const { return {first_, size_}; }
+
+ private:
+  void grow(size_t n) {
+    room_ = 2 * (size_ + n);
+    auto more = std::make_unique_for_overwrite<T[]>(room_);
+    memcpy(more.get(), first_, size_ * sizeof(T));
+    many_ = std::move(more);
+    first_ = many_.get();
+  }
+  T few_[kFew];
+  T* first_ = few_;
+  size_t size_ = 0, room_ = kFew;
+  std::unique_ptr<T[]> many_;
+};
 
 class RecipeWriter {
  public:
@@ -24,23 +54,25 @@ class RecipeWriter {
     value<int64_t>(from ? n : -1);
     if (from && n > 0) append(from, static_cast<size_t>(n) * sizeof(T));
   }
-  void handle(Handle h) { dependencies_.push_back(h); }
+  void handle(Handle h) { *dependencies_.add(1) = h; }
   void handles(const Handle* from, int64_t n) {
     value<int64_t>(from ? n : -1);
-    if (from && n > 0) dependencies_.insert(dependencies_.end(), from, from + n);
+    if (from && n > 0)
+      memcpy(dependencies_.add(static_cast<size_t>(n)), from, static_cast<size_t>(n) * sizeof *from);
   }
 
-  std::span<const Handle> dependencies() const { return dependencies_; }
-  std::span<const char> payload() const { return payload_; }
+  std::span<const Handle> dependencies() const { return dependencies_.all(); }
+  std::span<const char> payload() const { return payload_.all(); }
 
  private:
   void append(const void* from, size_t bytes) {
-    const size_t at = payload_.size();
-    payload_.resize(at + ((bytes + kRecipeAlignment - 1) & ~(kRecipeAlignment - 1)));
-    memcpy(payload_.data() + at, from, bytes);
+    const size_t whole = (bytes + kRecipeAlignment - 1) & ~(kRecipeAlignment - 1);
+    char* at = payload_.add(whole);
+    memcpy(at, from, bytes);
+    memset(at + bytes, 0, whole - bytes);
   }
-  std::vector<Handle> dependencies_;
-  std::vector<char> payload_;
+  FewOrMany<Handle, 8> dependencies_;
+  FewOrMany<char, 192> payload_;
 };
 
 // Reads in the order of writing. What it returns lies in the recipe.

@@ -17,12 +17,8 @@ Tables* Tables::format(unsigned library, uint32_t kinds, uint32_t first_dynamic,
   t->version_ = kTableVersion;
   t->first_dynamic_ = first_dynamic;
   t->capacity_ = capacity;
-  for (Kind& k : std::span(t->kinds_).first(kinds)) {
-    void* slots = heap_reserve((capacity - first_dynamic) * sizeof(Slot));
-    if (!slots) return nullptr;
-    k.slots = reinterpret_cast<uint64_t>(slots);
-    k.top = first_dynamic;
-  }
+  t->kind_count_ = kinds;
+  for (Kind& k : std::span(t->kinds_).first(kinds)) k.top = first_dynamic;
   heap_set_root(library, kRootTables, t);
   return t;
 }
@@ -41,7 +37,11 @@ Tables* Tables::restored(unsigned library, const char** why) {
 Handle Tables::create(uint32_t kind, uint32_t maker) {
   Kind& k = kinds_[kind];
   uint32_t index = k.free;
-  if (!k.slots) return 0;
+  if (!k.slots) {
+    void* slots = kind < kind_count_ ? heap_reserve((capacity_ - first_dynamic_) * sizeof(Slot)) : nullptr;
+    if (!slots) return 0;
+    k.slots = reinterpret_cast<uint64_t>(slots);
+  }
   if (index) {
     k.free = slot(make_handle(kind, index))->next;
   } else {
@@ -70,6 +70,34 @@ bool Tables::set_recipe(Handle h, std::span<const Handle> dependencies, const vo
   slot(h)->recipe = reinterpret_cast<uint64_t>(r);
   --without_recipe_;
   return true;
+}
+
+bool Tables::rewrite_recipe(Handle h, std::span<const Handle> dependencies, const void* payload, size_t bytes,
+                            std::vector<Handle>& gone) {
+  auto* r = reinterpret_cast<Recipe*>(slot(h)->recipe);
+  if (!r || r->bytes != bytes || r->dependencies != dependencies.size()) return false;
+  memcpy(const_cast<void*>(r->payload()), payload, bytes);
+  if (dependencies.empty()) return true;
+  auto* old = reinterpret_cast<Handle*>(r + 1);
+  if (memcmp(old, dependencies.data(), dependencies.size_bytes()) == 0) return true;
+  for (Handle d : dependencies) retain(d);
+  for (size_t i = 0; i < dependencies.size(); ++i) {
+    const Handle before = old[i];
+    old[i] = dependencies[i];
+    let_go(before, gone);
+  }
+  return true;
+}
+
+void Tables::lose_recipe(Handle h) {
+  Slot* s = slot(h);
+  auto* r = reinterpret_cast<Recipe*>(s ? s->recipe : 0);
+  if (!r) return;
+  s->recipe = 0;
+  ++without_recipe_;
+  std::vector<Handle> gone;
+  for (Handle d : r->handles()) let_go(d, gone);
+  heap_free(r);
 }
 
 void Tables::retain(Handle h) {
@@ -115,13 +143,28 @@ Handle Tables::first_without_recipe() {
   return 0;
 }
 
-std::vector<Handle> Tables::in_order(uint32_t kind) {
-  std::vector<Handle> found;
+void Tables::add(uint32_t kind, std::vector<Handle>& found) {
   for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i) {
     if (slot(make_handle(kind, i))->state != kFree) found.push_back(make_handle(kind, i));
   }
+}
+
+void Tables::sort(std::vector<Handle>& found) {
   std::sort(found.begin(), found.end(),
             [this](Handle a, Handle b) { return slot(a)->serial < slot(b)->serial; });
+}
+
+std::vector<Handle> Tables::in_order(uint32_t kind) {
+  std::vector<Handle> found;
+  add(kind, found);
+  sort(found);
+  return found;
+}
+
+std::vector<Handle> Tables::all_in_order() {
+  std::vector<Handle> found;
+  for (uint32_t kind = 0; kind < kind_count_; ++kind) add(kind, found);
+  sort(found);
   return found;
 }
 

@@ -14,8 +14,8 @@
 
 namespace cropdl::handles {
 
-inline constexpr uint32_t kMaxKinds = 16;  // of one library
-inline constexpr uint32_t kTableVersion = 2;
+inline constexpr uint32_t kMaxKinds = 128;  // of one library
+inline constexpr uint32_t kTableVersion = 3;
 
 using Handle = uint32_t;  // kind << 24 | index
 constexpr uint32_t kind_of(Handle h) { return h >> 24; }
@@ -30,13 +30,13 @@ enum SlotState : uint32_t {
 
 struct Slot {
   uint32_t state;
-  uint32_t maker;   // index of the function that made the object
-  uint64_t recipe;  // address of a Recipe; 0: there is none, the object cannot be made again
-  uint64_t serial;  // creation order over all kinds
-  uint32_t users;   // live or tombstoned recipes, and pending operations, that name this object
-  uint32_t next;    // free list
-  uint32_t flags;   // the owner's
-  uint32_t reserved;
+  uint32_t maker;     // index of the function that made the object
+  uint64_t recipe;    // address of a Recipe; 0: there is none, the object cannot be made again
+  uint64_t serial;    // creation order over all kinds
+  uint32_t users;     // live or tombstoned recipes, and pending operations, that name this object
+  uint32_t next;      // while free: the free list. Else the owner's
+  uint32_t flags;     // the owner's
+  Handle within;      // the owner's: what it ends with, 0: nothing
   uint64_t owner[3];  // the owner's
 };
 static_assert(sizeof(Slot) == 64);
@@ -55,7 +55,7 @@ struct Recipe {
 class Tables {
  public:
   // Fresh tables of a library in a formatted heap, for kinds below `kinds`: indices from `first_dynamic` up
-  // to `capacity` are given out. nullptr: no space.
+  // to `capacity` are given out; address space for a kind is taken with its first object. nullptr: no space.
   static Tables* format(unsigned library, uint32_t kinds, uint32_t first_dynamic, uint32_t capacity);
   // Those of a restored heap; nullptr with *why set if they can not be used.
   static Tables* restored(unsigned library, const char** why);
@@ -65,6 +65,11 @@ class Tables {
   // Gives it a recipe that names `dependencies` (handles below first_dynamic are fixed ones and not counted).
   // False: the heap is full.
   bool set_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes);
+  // Another one of the same size in its place; false: its size is another. Appends to `gone` as free() does.
+  bool rewrite_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes,
+                      std::vector<Handle>& gone);
+  // Its recipe is true no more: from now on it is an object without one.
+  void lose_recipe(Handle);
   // A pending operation holds on to the object (and lets go again).
   void retain(Handle);
   // The program freed the object, or an operation let go of it. Appends to `gone` what nobody needs any more,
@@ -86,6 +91,12 @@ class Tables {
 
   // All objects of a kind that must exist, tombstones included, in creation order (a dependency comes first).
   std::vector<Handle> in_order(uint32_t kind);
+  std::vector<Handle> all_in_order();
+  // A place in the order of all, of something that is no object.
+  uint64_t next_serial() { return ++serial_; }
+  uint64_t newest() const { return serial_; }
+  // A recipe that holds again: as if it were the newest.
+  void renew(Handle h) { slot(h)->serial = ++serial_; }
 
  private:
   struct Kind {
@@ -96,13 +107,16 @@ class Tables {
   };
 
   void drop(Handle, std::vector<Handle>& gone);
+  void add(uint32_t kind, std::vector<Handle>& found);
+  void sort(std::vector<Handle>& found);
 
   uint32_t version_;
+  uint32_t kind_count_;  // those that the library does not have give out nothing
   uint32_t first_dynamic_;
   uint32_t capacity_;
   uint32_t without_recipe_;
   uint64_t serial_;
-  Kind kinds_[kMaxKinds];  // those that the library does not have give out nothing
+  Kind kinds_[kMaxKinds];
 };
 
 }  // namespace cropdl::handles

@@ -13,9 +13,9 @@
 
 namespace cropdl::seam {
 
-inline constexpr uint32_t kSeamVersion = 4;  // recorded in images; a newer one is refused
+inline constexpr uint32_t kSeamVersion = 5;  // recorded in images; a newer one is refused
 inline constexpr uint32_t kOldestSeam =
-    4;  // and so is an older one: PersistentState and ControlPage were laid out otherwise
+    5;  // and so is an older one: ControlPage and handle tables were laid out otherwise
 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
 inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;
@@ -101,7 +101,11 @@ struct ThreadRecord {
   volatile uint64_t sending;
   uint64_t left;              // when it began to end, CLOCK_BOOTTIME of its run, ns
   uint64_t clone_parent_tid;  // where clone() tells the parent the thread's number (core only)
-  uint64_t reserved[8];
+  uint64_t nccl_group;  // LH: address of the calls between ncclGroupStart and ncclGroupEnd; 0: in no group
+  uint64_t
+      in_host_function;  // 1: it runs a function that the program gave to CUDA, which may call nothing there
+  uint64_t generation;   // no other thread that ever had the record has it; the main thread's is 0
+  uint64_t reserved[5];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
@@ -114,7 +118,21 @@ inline constexpr uint32_t kAttentionStop =
 
 // Libraries of the LH that the UH calls through tables. Append-only: images hold shims that call them by this
 // number, and the persistent heap has their roots under it.
-enum LibraryNumber : uint32_t { kLibraryMpi, kMaxLibraries = 8 };
+enum LibraryNumber : uint32_t {
+  kLibraryMpi,
+  kLibraryCudart,  // with those that follow, CUDA's family: one plug-in of the LH, one space of handles
+  kLibraryCudaDriver,
+  kLibraryNccl,
+  kLibraryCublas,
+  kLibraryCublasLt,
+  kLibraryCurand,
+  kLibraryCufft,
+  kLibraryCusparse,
+  kLibraryCusolver,
+  kLibraryCudnn,
+  kLibraryCudaShims,  // not one of NVIDIA's: cuda_shims.h
+  kMaxLibraries = 16
+};
 
 struct LowerLibrary {
   void* const* volatile table;  // indexed by the library's append-only function index; null: not in this LH
@@ -122,12 +140,23 @@ struct LowerLibrary {
   char implementation[20];  // "openmpi", "mpich"
 };
 
+// int () functions of the LH that the core calls through the gate.
+enum ForCore : unsigned { kObjectsChanged };
+
 // What ld.so opens instead of a file whose name begins so.
 struct StandIn {
   char begins[64];
   char file[256];  // empty: it is not installed, and nothing is changed
 };
 inline constexpr unsigned kMaxStandIns = 32;
+
+// When it does. A core that knows no rules follows none.
+struct StandInRule {
+  uint32_t bits;
+};
+inline constexpr uint32_t kOfDevice = 1;   // not beside libraries of another version of the device's software
+inline constexpr uint32_t kWhereItIs = 2;  // only if a file of that name is there
+inline constexpr uint32_t kOneVersion = 4;  // `begins` ends with the version, and other versions are others
 
 // Functions and flags of the LH of this run. The UH reads it at every call and keeps nothing of it.
 struct ControlPage {
@@ -152,6 +181,8 @@ struct ControlPage {
   volatile uint32_t stop;      // number of the stop under way, or of the last one; threads park under it
   volatile uint32_t released;  // the last one that is over
   void (*stay)(ThreadRecord*, int);  // LH: the main thread has ended; on lower_sp with lower_fs; no return
+  StandInRule stand_in_rules[kMaxStandIns];  // of stand_ins, by position
+  void* const* volatile for_core;            // functions of the LH that the core calls, by ForCore
 };
 static_assert(sizeof(ControlPage) <= kControlPageSize);
 

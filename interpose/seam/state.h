@@ -30,14 +30,17 @@ struct SignalAction {
 
 // Entry points of the core that wrote the state; the LH of another build calls them here.
 struct CoreEntries {
-  uint64_t sigsys;      // handler of SIGSYS
-  uint64_t suspend;     // handler of kSuspendSignal
-  uint64_t trampoline;  // handler of every signal that the program handles
-  uint64_t trigger;     // handler of SIGUSR1 while the program leaves it alone
-  uint64_t restorer;    // sa_restorer
-  uint64_t park;        // ControlPage::park
-  uint64_t vdso;        // ELF header for AT_SYSINFO_EHDR
-  uint64_t reserved[9];
+  uint64_t sigsys;           // handler of SIGSYS
+  uint64_t suspend;          // handler of kSuspendSignal
+  uint64_t trampoline;       // handler of every signal that the program handles
+  uint64_t trigger;          // handler of SIGUSR1 while the program leaves it alone
+  uint64_t restorer;         // sa_restorer
+  uint64_t park;             // ControlPage::park
+  uint64_t vdso;             // ELF header for AT_SYSINFO_EHDR
+  uint64_t objects_changed;  // in the place of ld.so's _dl_debug_state
+  uint64_t late_call;        // LateCall::target until the first call
+  uint64_t no_call;          // LateCall::target of a function that the shim has not
+  uint64_t reserved[6];
 };
 
 // Flags of struct kernel_sigaction (include/uapi/asm-generic/signal-defs.h,
@@ -129,6 +132,11 @@ struct PersistentState {
   uint64_t low_stack_next;         // where the search for a thread's stack below 4 GiB goes on
   volatile uint32_t extents_held;  // a thread is at `outside`; 0 at every cut
   uint64_t brk_first;              // where the brk area of this program begins
+  uint64_t loader_debug;           // ld.so's struct r_debug (<link.h>), if the LH follows what it loads
+  uint32_t native_devices;  // has device libraries of another version: the device's others are its own, too
+  // By position in ControlPage::stand_ins, kWhereItIs: the file whose place was taken first, an absolute
+  // path.
+  char found[kMaxStandIns][512];
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

@@ -7,7 +7,10 @@
 struct toy_thing {
   int n;
   char label[16];
+  int tags[4];
   struct toy_thing* parent;
+  struct toy_thing* at;
+  int is_child;
 };
 static struct toy_thing* things[64];
 static long calls;
@@ -23,9 +26,8 @@ static toyResult make(toy_t* thing, int n, struct toy_thing* parent) {
   ++calls;
   for (size_t i = 0; i < 64; ++i) {
     if (things[i]) continue;
-    things[i] = *thing = malloc(sizeof **thing);
+    things[i] = *thing = calloc(1, sizeof **thing);
     things[i]->n = n;
-    things[i]->label[0] = 0;
     things[i]->parent = parent;
     return TOY_OK;
   }
@@ -39,7 +41,11 @@ toyResult toyMakeFrom(toy_t* thing, toyBig big, toyPair pair) {
 toyResult toyFree(toy_t thing) {
   if (!is_thing(thing)) return TOY_NO_THING;
   for (size_t i = 0; i < 64; ++i) {
-    if (things[i] == thing) things[i] = NULL;
+    struct toy_thing* t = things[i];
+    if (t && (t == thing || (t->is_child && t->parent == thing))) {
+      things[i] = NULL;
+      if (t != thing) free(t);
+    }
   }
   free(thing);
   return TOY_OK;
@@ -133,3 +139,29 @@ toyResult toyShow(int window) {
   return window ? TOY_OK : TOY_NO_THING;
 }
 long toyCalls(void) { return calls; }
+toyResult toyChild(toy_t thing, toy_t* child) {
+  const toyResult r = is_thing(thing) ? make(child, 0, thing) : TOY_NO_THING;
+  if (r == TOY_OK) (*child)->is_child = 1;
+  return r;
+}
+toyResult toyTag(toy_t thing, int key, int value) {
+  if (!is_thing(thing) || key < 0 || key > 3) return TOY_NO_THING;
+  thing->tags[key] = value;
+  return TOY_OK;
+}
+toyResult toyUntag(toy_t thing, int key) { return toyTag(thing, key, 0); }
+toyResult toyGetTag(toy_t thing, int key, int* value) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  *value = thing->tags[key];
+  return TOY_OK;
+}
+toyResult toyPoint(toy_t thing, toy_t at) {
+  if (!is_thing(thing) || !is_thing(at)) return TOY_NO_THING;
+  thing->at = at;
+  return TOY_OK;
+}
+toyResult toyGetPoint(toy_t thing, toy_t* at) {
+  if (!is_thing(thing)) return TOY_NO_THING;
+  *at = thing->at;
+  return TOY_OK;
+}

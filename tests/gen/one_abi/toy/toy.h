@@ -52,7 +52,13 @@ void toyReset(void);
 toyResult toyConfigure(const toyConfig* config);
 toyResult toyCall(toyFunction function, void* argument);
 toyResult toyShow(int window);
-long toyCalls(void); /* how many calls reached the library */
+long toyCalls(void);                           /* how many calls reached the library */
+toyResult toyChild(toy_t thing, toy_t* child); /* a new one, which ends with the thing */
+toyResult toyTag(toy_t thing, int key, int value);
+toyResult toyUntag(toy_t thing, int key);
+toyResult toyGetTag(toy_t thing, int key, int* value); /* 0: none */
+toyResult toyPoint(toy_t thing, toy_t at);             /* at another thing */
+toyResult toyGetPoint(toy_t thing, toy_t* at);
 
 #ifdef __cplusplus
 }

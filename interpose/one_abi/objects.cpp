@@ -1,0 +1,262 @@
+// Virtual handles of a family's objects: given out, found again by the real one, ended. See lower.h.
+#include <algorithm>
+#include <unordered_map>
+
+#include "interpose/handles/heap.h"
+#include "interpose/one_abi/kinds.h"
+#include "interpose/one_abi/state.h"
+#include "interpose/one_abi/states.h"
+
+namespace cropdl::one_abi {
+namespace {
+
+constexpr uint32_t kFirstIndex = 16, kCapacity = 1u << 20;
+
+// By the real handle, of this run: kind and real word.
+struct Known {
+  uint32_t kind;
+  uint64_t real;
+  bool operator==(const Known&) const = default;
+};
+struct KnownHash {
+  size_t operator()(const Known& k) const {
+    return (k.real ^ (static_cast<uint64_t>(k.kind) << 56)) * 0x9e37'79b9'7f4a'7c15ull >> 8;
+  }
+};
+std::unordered_map<Known, handles::Handle, KnownHash>& known() {
+  static auto& map = *new std::unordered_map<Known, handles::Handle, KnownHash>;
+  return map;
+}
+
+void unlink(handles::Handle h) {
+  const auto found = known().find({handles::kind_of(h), tables->slot(h)->owner[0]});
+  if (found != known().end() && found->second == h) known().erase(found);
+}
+
+void forget(handles::Handle h);
+
+// The parent's record of a child that ends before it.
+void leave_parent(const handles::Slot& child, handles::Handle h) {
+  handles::Slot* parent = tables->slot(child.within);
+  for (uint64_t* at = parent ? &parent->owner[1] : nullptr; at && *at;) {
+    const auto record = static_cast<handles::Handle>(*at);
+    handles::Slot* r = tables->slot(record);
+    if (r->owner[1] == kEndsWith && r->owner[2] == h) {
+      *at = r->owner[0];
+      drop_record(record);
+      return;
+    }
+    at = &r->owner[0];
+  }
+}
+
+void end_children(handles::Handle h) {
+  std::vector<handles::Handle> children;
+  for (uint64_t* at = &tables->slot(h)->owner[1]; *at;) {
+    const auto record = static_cast<handles::Handle>(*at);
+    handles::Slot& r = *tables->slot(record);
+    if (r.owner[1] != kEndsWith) {
+      at = &r.owner[0];
+      continue;
+    }
+    const auto child = static_cast<handles::Handle>(r.owner[2]);
+    tables->slot(child)->within = 0;  // it need not look for its record
+    children.push_back(child);
+    *at = r.owner[0];
+    drop_record(record);
+  }
+  for (handles::Handle child : children) forget(child);
+}
+
+// Its state stays with it if the recipe of another object needs it: a restart makes it as it was.
+void forget(handles::Handle h) {
+  handles::Slot* slot = tables->slot(h);
+  if (!slot || slot->state != handles::kLive) return;
+  unlink(h);
+  if (slot->within) leave_parent(*slot, h);
+  end_children(h);
+  if ((slot->flags & kNamedByState) != 0) drop_states_until(h);
+  std::vector<handles::Handle> gone;
+  tables->free(h, gone);
+  drop_states_of_gone(gone);
+}
+
+uint64_t make(uint64_t real, uint32_t kind, uint32_t maker, const RecipeWriter* recipe, int device) {
+  const handles::Handle h = tables->create(kind, maker);
+  if (!h) {
+    note_unsaved(maker, "there are more than a million objects of its kind");
+    return real;
+  }
+  if (recipe && !give_recipe(h, *recipe, device, 0)) note_unsaved(maker, "the persistent heap is full");
+  tables->slot(h)->owner[0] = real;
+  tables->slot(h)->next = static_cast<uint32_t>(device + 1);
+  known()[{kind, real}] = h;
+  return kTag | h;
+}
+
+// Of what the calling thread has just made.
+int device_of_new(uint32_t kind) { return kind::is_of_no_device(kind) ? -1 : current_device(); }
+
+}  // namespace
+
+const uint64_t ended_object[512] = {};
+
+handles::Tables* tables = nullptr;
+FamilyState* family = nullptr;
+handles::SpinLock family_lock;
+
+bool need_family() {
+  if (__atomic_load_n(&family, __ATOMIC_ACQUIRE)) return true;
+  handles::SpinGuard guard(family_lock);
+  if (family) return true;
+  auto* state = static_cast<FamilyState*>(handles::heap_allocate(sizeof(FamilyState)));
+  if (!state ||
+      !(tables = handles::Tables::format(seam::kLibraryCudart, handles::kMaxKinds, kFirstIndex, kCapacity)))
+    return false;
+  state->version = kFamilyVersion;
+  handles::heap_set_root(seam::kLibraryCudart, handles::kRootState, state);
+  __atomic_store_n(&family, state, __ATOMIC_RELEASE);
+  return true;
+}
+
+uint64_t virtual_of(uint64_t real, uint32_t kind) {
+  if (!need_family()) return 0;
+  handles::SpinGuard guard(family_lock);
+  const auto found = known().find({kind, real});
+  return found == known().end() ? 0 : kTag | found->second;
+}
+
+uint64_t made_word(uint64_t real, uint32_t kind, const RealLibrary& library, uint32_t function,
+                   const RecipeWriter* recipe) {
+  if (!real) return 0;
+  if (!need_family()) return real;
+  const int device = device_of_new(kind);
+  handles::SpinGuard guard(family_lock);
+  return make(real, kind, maker_of(library, function), recipe, device);
+}
+
+uint64_t known_word(uint64_t real, uint32_t kind, const RealLibrary& library, uint32_t function,
+                    const RecipeWriter* recipe) {
+  if (!real || names_itself(real, kind)) return real;
+  if (const uint64_t known = virtual_of(real, kind)) return known;
+  if (!family) return real;
+  const int device = device_of_new(kind);
+  handles::SpinGuard guard(family_lock);
+  const auto found = known().find({kind, real});  // another thread may have asked meanwhile
+  return found != known().end() ? kTag | found->second
+                                : make(real, kind, maker_of(library, function), recipe, device);
+}
+
+void forget_word(uint64_t word) {
+  if (!is_virtual(word) || !tables) return;
+  handles::SpinGuard guard(family_lock);
+  forget(static_cast<handles::Handle>(word));
+}
+
+void linger_word(uint64_t word) {
+  if (!is_virtual(word) || !tables) return;
+  handles::SpinGuard guard(family_lock);
+  const auto h = static_cast<handles::Handle>(word);
+  handles::Slot* slot = tables->slot(h);
+  if (!slot || slot->state != handles::kLive) return;
+  const bool stays = slot->recipe != 0;
+  if (stays) tables->retain(h);
+  forget(h);
+  if (!stays) return;
+  drop_states_of(&slot->owner[1]);  // what is of it comes to no device
+  slot->flags = kLingers;
+  slot->owner[2] = tables->next_serial();
+}
+
+void linger_instead(uint32_t kind, const RealLibrary& library, uint32_t function, const RecipeWriter& recipe,
+                    uint64_t serial) {
+  const uint64_t word = made_word(~uint64_t{0}, kind, library, function, &recipe);
+  if (handles::Slot* slot = slot_of(word)) slot->serial = serial;
+  linger_word(word);
+}
+
+std::vector<Lingering> lingering() {
+  std::vector<Lingering> found;
+  if (!tables) return found;
+  handles::SpinGuard guard(family_lock);
+  for (handles::Handle h : tables->all_in_order())
+    if (const handles::Slot& slot = *tables->slot(h);
+        slot.state == handles::kTombstone && (slot.flags & kLingers) != 0)
+      found.push_back({h, slot.serial, slot.owner[2]});
+  return found;
+}
+
+void stop_lingering(handles::Handle h) {
+  handles::SpinGuard guard(family_lock);
+  handles::Slot* slot = tables->slot(h);
+  if (!slot || (slot->flags & kLingers) == 0) return;
+  slot->flags = 0;
+  std::vector<handles::Handle> gone;
+  tables->let_go(h, gone);
+  drop_states_of_gone(gone);
+}
+
+std::vector<uint64_t> living(uint32_t kind) {
+  std::vector<uint64_t> found;
+  if (!tables) return found;
+  handles::SpinGuard guard(family_lock);
+  for (handles::Handle h : tables->in_order(kind))
+    if (tables->live(h)) found.push_back(kTag | h);
+  return found;
+}
+
+void forget_device(int device) {
+  if (!family) return;
+  handles::SpinGuard guard(family_lock);
+  for (uint32_t kind = kFirstKind; kind < handles::kMaxKinds; ++kind) {
+    for (handles::Handle h : tables->in_order(kind))
+      if (tables->live(h) && device_of(*tables->slot(h)) == device) forget(h);
+  }
+  if (device >= 0 && device < static_cast<int>(kMaxDevices)) drop_states_of(&family->device_states[device]);
+}
+
+void ends_with(uint64_t child, uint64_t parent) {
+  if (!is_virtual(child) || !is_virtual(parent)) return;
+  const RecipeWriter none;
+  handles::SpinGuard guard(family_lock);
+  handles::Slot* its = tables->slot(static_cast<handles::Handle>(child));
+  handles::Slot* slot = tables->slot(static_cast<handles::Handle>(parent));
+  if (!slot || slot->state != handles::kLive || !its || its->state != handles::kLive || its->within) return;
+  its->within = static_cast<handles::Handle>(parent);
+  add_record(&slot->owner[1], 0, kEndsWith, child & 0xffff'ffff, none, -1, 0);
+}
+
+void lose_recipe(uint64_t word, const RealLibrary& library, uint32_t function) {
+  if (!is_virtual(word) || !tables) return;
+  handles::SpinGuard guard(family_lock);
+  const auto h = static_cast<handles::Handle>(word);
+  handles::Slot* slot = tables->slot(h);
+  if (!slot || slot->state != handles::kLive || !slot->recipe) return;
+  tables->lose_recipe(h);
+  slot->maker = maker_of(library, function);
+}
+
+uint64_t parent_of(uint64_t child) {
+  if (!is_virtual(child) || !tables) return 0;
+  const handles::Slot* slot = tables->slot(static_cast<handles::Handle>(child));
+  return slot && slot->within ? kTag | slot->within : 0;
+}
+
+uint64_t real_word_of_recipe(uint64_t word) {
+  if (!is_virtual(word)) return word;
+  const handles::Slot* slot = tables->slot(static_cast<handles::Handle>(word));
+  return slot ? slot->owner[0] : 0;
+}
+
+void rebind_word(uint64_t word, uint64_t real) {
+  handles::SpinGuard guard(family_lock);
+  unlink(static_cast<handles::Handle>(word));
+  rebind(static_cast<handles::Handle>(word), real);
+}
+
+void rebind(handles::Handle h, uint64_t real) {
+  tables->slot(h)->owner[0] = real;
+  if (tables->slot(h)->state == handles::kLive) known()[{handles::kind_of(h), real}] = h;
+}
+
+}  // namespace cropdl::one_abi

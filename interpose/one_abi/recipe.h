@@ -1,0 +1,103 @@
+// The arguments of a call that is made again at a restart, in the order of its parameters: what generated
+// code writes, and reads to make the call again. Pointers into the program and into the arena are values, for
+// they stay true; virtual handles are what the recipe depends on. LH, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "interpose/handles/recipe.h"
+
+namespace cropdl::one_abi {
+
+uint64_t real_word_of_recipe(uint64_t word);  // also of objects that only recipes need any more
+
+template <class H>
+class Reals;
+
+class RecipeWriter {
+ public:
+  // Which device is current when the call is made again is written when the recipe is kept: the object's, or
+  // that of on_device().
+  RecipeWriter() { writer_.value<int64_t>(-1); }
+  void on_device(int device) { device_ = device; }
+  int device() const { return device_; }
+
+  template <class T>
+  void value(T v) {
+    writer_.value(v);
+  }
+  // nullptr stays nullptr. Of void: bytes.
+  template <class T>
+  void array(const T* from, int64_t n) {
+    if constexpr (std::is_void_v<T>) {
+      writer_.array(static_cast<const char*>(from), n);
+    } else {
+      writer_.array(from, n);
+    }
+  }
+  void text(const char* t) { array(t, t ? static_cast<int64_t>(strlen(t)) + 1 : 0); }
+  void handle(uint64_t word) {
+    writer_.value(word);
+    if (word >> 48 == 0x7a7a) writer_.handle(static_cast<handles::Handle>(word));
+  }
+  template <class H>
+  void handles(const H* from, int64_t n, uint32_t kind);
+
+  const handles::RecipeWriter& written() const { return writer_; }
+
+ protected:
+  struct OfArguments {};
+  explicit RecipeWriter(OfArguments) {}
+
+ private:
+  int device_ = -1;
+  handles::RecipeWriter writer_;
+};
+
+// What of a setter's arguments tells one thing that it sets from another.
+class Key : public RecipeWriter {
+ public:
+  Key() : RecipeWriter(OfArguments{}) {}
+};
+
+// A call that is made again: its arguments in the order of writing, and what it made.
+class Again {
+ public:
+  explicit Again(const handles::Recipe& recipe);  // makes the object's device current, if it has one
+  bool fine() const { return fine_; }             // ... which is there
+
+  int device() const { return device_; }
+  template <class T>
+  T value() {
+    return reader_.value<T>();
+  }
+  template <class T>
+  const T* array() {
+    return reader_.array<std::conditional_t<std::is_void_v<T>, char, T>>();
+  }
+  const char* text() { return reader_.array<char>(); }
+  uint64_t handle() { return real_word_of_recipe(reader_.value<uint64_t>()); }
+  template <class H>
+  Reals<H> handles();
+
+  void made(uint64_t real) { made_ = real; }
+  uint64_t made() const { return made_; }
+
+ private:
+  handles::RecipeReader reader_;
+  int device_;
+  bool fine_;
+  uint64_t made_ = 0;
+};
+
+// Room for what a function writes and nobody wants.
+struct Room {
+  alignas(16) char bytes[512] = {};
+};
+
+}  // namespace cropdl::one_abi

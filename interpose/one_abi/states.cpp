@@ -1,0 +1,342 @@
+// The state that setters leave in objects, libraries, devices and threads, and a thread's first call. See
+// lower.h.
+#include "interpose/one_abi/states.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/say.h"
+#include "interpose/handles/heap.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::one_abi {
+namespace {
+
+int no_device() { return 0; }
+bool no_change(int) { return true; }
+void stays() {}
+void stays_so(bool) {}
+bool never() { return false; }
+void no_use(uint64_t) {}
+uint64_t no_object(uint64_t) { return 0; }
+
+struct KeyBytes {
+  uint64_t size;
+  char bytes[];
+};
+
+// Handles are part of a key by their words, which the payload has.
+bool same_key(uint64_t at, std::span<const char> key) {
+  const auto* k = reinterpret_cast<const KeyBytes*>(at);
+  return (k ? k->size : 0) == key.size() && (key.empty() || memcmp(k->bytes, key.data(), key.size()) == 0);
+}
+
+// The key as an address in the heap; 0: none, or no room, in which case nothing is ever found by it.
+uint64_t kept_key(std::span<const char> key) {
+  if (key.empty()) return 0;
+  auto* k = static_cast<KeyBytes*>(handles::heap_allocate(sizeof(KeyBytes) + key.size()));
+  if (!k) return 0;
+  k->size = key.size();
+  memcpy(k->bytes, key.data(), key.size());
+  return reinterpret_cast<uint64_t>(k);
+}
+
+std::span<const char> bytes_of(const Key& key) { return key.written().payload(); }
+
+uint32_t thread_index(const seam::ThreadRecord* record) {
+  const seam::ThreadRecord* first = seam::state()->threads;
+  const auto index = static_cast<size_t>(record - first);
+  return record >= first && index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
+}
+
+const seam::ThreadRecord* own_record() {
+  const seam::ThreadRecord* record;
+  __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
+  return record;
+}
+
+// The calling thread's, without what one that has ended left there. Under family_lock.
+ThreadState& own_state() {
+  const seam::ThreadRecord* record = own_record();
+  ThreadState& mine = family->threads[thread_index(record)];
+  if (mine.owner != record->generation + 1) {
+    drop_states_of(&mine.states);
+    mine = ThreadState{};
+    mine.owner = record->generation + 1;
+  }
+  return mine;
+}
+
+// Whose state, and the device that goes with it.
+struct Place {
+  uint64_t* list;
+  int device;
+  handles::Handle object;
+};
+
+int device_to_ask(uint64_t of) { return of == kOfCurrent ? current_device() : -1; }
+
+// `current`: device_to_ask(of), which was asked before the lock was taken.
+Place place_of(uint64_t of, int current) {
+  if (of == kOfLibrary) return {&family->library_states, -1, 0};
+  if (of == kOfThread) return {&own_state().states, -1, 0};
+  if (is_virtual(of)) {
+    const auto h = static_cast<handles::Handle>(of);
+    handles::Slot* slot = tables->slot(h);
+    if (!slot || slot->state != handles::kLive) return {nullptr, -1, 0};
+    return {&slot->owner[1], device_of(*slot), h};
+  }
+  const bool fits = current >= 0 && current < static_cast<int>(kMaxDevices);
+  return {&family->device_states[fits ? current : 0], current, 0};
+}
+
+uint64_t* find(uint64_t* list, uint64_t what, std::span<const char> key) {
+  for (uint64_t* at = list; *at;) {
+    handles::Slot* record = tables->slot(static_cast<handles::Handle>(*at));
+    if (record->owner[1] == what && same_key(record->owner[2], key)) return at;
+    at = &record->owner[0];
+  }
+  return nullptr;
+}
+
+// A recipe's dependencies but `own`, and its payload with the device.
+struct Written {
+  Written(const RecipeWriter& recipe, int device, handles::Handle own) {
+    for (handles::Handle d : recipe.written().dependencies())
+      if (d != own) *needs.add(1) = d;
+    const auto payload = recipe.written().payload();
+    char* at = bytes.add(payload.size());
+    memcpy(at, payload.data(), payload.size());
+    const int64_t number = recipe.device() >= 0 ? recipe.device() : device;
+    memcpy(at, &number, sizeof number);
+  }
+  handles::FewOrMany<handles::Handle, 8> needs;
+  handles::FewOrMany<char, 192> bytes;
+};
+
+void take_out(uint64_t* at) {
+  const auto record = static_cast<handles::Handle>(*at);
+  *at = tables->slot(record)->owner[0];
+  drop_record(record);
+}
+
+}  // namespace
+
+thread_local constinit ThreadMark thread_mark{};
+int (*current_device)() = no_device;
+bool (*make_current)(int) = no_change;
+void (*make_fresh)(bool) = stays_so;
+bool (*has_settled)() = never;
+uint64_t used_code[kUsedCode];
+void (*code_is_used)(uint64_t) = no_use;
+void (*device_is_chosen)() = stays;
+uint64_t (*code_of_address)(uint64_t) = no_object;
+
+handles::Handle add_record(uint64_t* list, uint32_t maker, uint64_t what, uint64_t key,
+                           const RecipeWriter& recipe, int device, handles::Handle of) {
+  const handles::Handle record = tables->create(kStateRecord, maker);
+  if (!record || !give_recipe(record, recipe, device, of)) return 0;
+  handles::Slot* slot = tables->slot(record);
+  slot->owner[0] = *list;
+  slot->owner[1] = what;
+  slot->owner[2] = key;
+  *list = record;
+  return record;
+}
+
+void drop_record(handles::Handle record) {
+  const handles::Slot* slot = tables->slot(record);
+  if (slot->owner[1] != kEndsWith) handles::heap_free(reinterpret_cast<void*>(slot->owner[2]));
+  std::vector<handles::Handle> gone;
+  tables->free(record, gone);
+  drop_states_of_gone(gone);
+}
+
+bool give_recipe(handles::Handle h, const RecipeWriter& recipe, int device, handles::Handle of) {
+  const Written written(recipe, device, of);
+  return tables->set_recipe(h, written.needs.all(), written.bytes.all().data(), written.bytes.all().size());
+}
+
+// What nobody needs any more has been freed, and is not given out again as long as the lock is held.
+void drop_states_of_gone(std::vector<handles::Handle>& gone) {
+  for (size_t i = 0; i < gone.size(); ++i) {
+    if (handles::kind_of(gone[i]) == kStateRecord) continue;
+    auto at = static_cast<handles::Handle>(std::exchange(tables->slot(gone[i])->owner[1], 0));
+    while (at) {
+      const handles::Slot& record = *tables->slot(at);
+      const auto next = static_cast<handles::Handle>(record.owner[0]);
+      if (record.owner[1] != kEndsWith) handles::heap_free(reinterpret_cast<void*>(record.owner[2]));
+      tables->free(at, gone);
+      at = next;
+    }
+  }
+}
+
+void drop_states_until(handles::Handle ended) {
+  const auto look = [&](uint64_t* list) {
+    while (*list) {
+      handles::Slot& record = *tables->slot(static_cast<handles::Handle>(*list));
+      if (record.within == ended)
+        take_out(list);
+      else
+        list = &record.owner[0];
+    }
+  };
+  look(&family->library_states);
+  for (uint64_t& list : family->device_states) look(&list);
+}
+
+void drop_states_of(uint64_t* list) {
+  for (auto at = static_cast<handles::Handle>(*list); at;) {
+    const auto next = static_cast<handles::Handle>(tables->slot(at)->owner[0]);
+    drop_record(at);
+    at = next;
+  }
+  *list = 0;
+}
+
+void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
+                const RecipeWriter& recipe, uint64_t until) {
+  if (!need_family()) return;
+  const int current = device_to_ask(of);
+  handles::SpinGuard guard(family_lock);
+  const Place place = place_of(of, current);
+  if (!place.list) return;
+  const auto bytes = bytes_of(key);
+  handles::Handle record = 0;
+  // Most set what they set before, often to the same. It is made after what came in between.
+  if (uint64_t* before = find(place.list, what, bytes)) {
+    record = static_cast<handles::Handle>(*before);
+    const Written written(recipe, place.device, place.object);
+    std::vector<handles::Handle> gone;
+    if (tables->slot(record)->maker == maker_of(library, function) &&
+        tables->rewrite_recipe(record, written.needs.all(), written.bytes.all().data(),
+                               written.bytes.all().size(), gone)) {
+      tables->renew(record);
+      if (!gone.empty()) drop_states_of_gone(gone);
+    } else {
+      take_out(before);
+      record = 0;
+    }
+  }
+  if (!record)
+    record = add_record(place.list, maker_of(library, function), what, kept_key(bytes), recipe, place.device,
+                        place.object);
+  if (!record) {
+    note_unsaved(maker_of(library, function), "the persistent heap is full");
+  } else if (handles::Slot* named = slot_of(until); named && named->state == handles::kLive) {
+    named->flags |= kNamedByState;
+    tables->slot(record)->within = static_cast<handles::Handle>(until);
+  }
+}
+
+void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
+                const RecipeWriter& recipe) {
+  if (!need_family()) return;
+  const int current = device_to_ask(of);
+  handles::SpinGuard guard(family_lock);
+  const Place place = place_of(of, current);
+  const auto bytes = bytes_of(key);
+  if (!place.list || find(place.list, what, bytes)) return;
+  if (!add_record(place.list, maker_of(library, function), what, kept_key(bytes), recipe, place.device,
+                  place.object))
+    note_unsaved(maker_of(library, function), "the persistent heap is full");
+}
+
+void undo_state(uint64_t of, uint64_t what, const Key& key) {
+  if (!family) return;
+  const int current = device_to_ask(of);
+  handles::SpinGuard guard(family_lock);
+  const Place place = place_of(of, current);
+  if (uint64_t* at = place.list ? find(place.list, what, bytes_of(key)) : nullptr) take_out(at);
+}
+
+void undo_state_of_devices(uint64_t what, const Key& key) {
+  if (!family) return;
+  handles::SpinGuard guard(family_lock);
+  for (uint64_t& list : family->device_states)
+    if (uint64_t* at = find(&list, what, bytes_of(key))) take_out(at);
+}
+
+void begin_thread(bool chooses) {
+  const seam::ThreadRecord* record = own_record();
+  const bool lent_before = thread_mark.record != nullptr;
+  thread_mark = {record, record->generation, false};
+  if (lent_before) make_fresh(chooses);  // the library's thread has been another thread of the program
+  if (!need_family()) return;
+  std::vector<handles::Handle> states;
+  {
+    handles::SpinGuard guard(family_lock);
+    for (uint64_t at = own_state().states; at; at = tables->slot(static_cast<handles::Handle>(at))->owner[0])
+      states.push_back(static_cast<handles::Handle>(at));
+  }
+  std::sort(states.begin(), states.end(), [](handles::Handle a, handles::Handle b) {
+    return tables->slot(a)->serial < tables->slot(b)->serial;
+  });
+  for (handles::Handle state : states) make_state_again(state);
+}
+
+void settle_thread() { thread_mark.settled = has_settled(); }
+
+void note_unsaved(uint32_t maker, const char* why) {
+  if (family->unsaved_maker) return;
+  family->unsaved_maker = maker + 1;
+  snprintf(family->unsaved_why, sizeof family->unsaved_why, "%s", why);
+}
+
+void mark_unsaved(const RealLibrary& library, uint32_t function, const char* why) {
+  if (!need_family()) return;
+  handles::SpinGuard guard(family_lock);
+  note_unsaved(maker_of(library, function), why);
+}
+
+const char* kept_text(const char* text) {
+  if (!text || !need_family()) return text;
+  struct Text {
+    Text* next;
+    char bytes[];
+  };
+  handles::SpinGuard guard(family_lock);
+  auto* list = reinterpret_cast<Text**>(&family->texts);
+  for (const Text* t = *list; t; t = t->next)
+    if (strcmp(t->bytes, text) == 0) return t->bytes;
+  auto* t = static_cast<Text*>(handles::heap_allocate(sizeof(Text) + strlen(text) + 1));
+  if (!t) return text;
+  strcpy(t->bytes, text);
+  t->next = *list;
+  *list = t;
+  return t->bytes;
+}
+
+void say_not_offered(const char* function, const char* why) {
+  static auto& said = *new std::set<std::string>;
+  {
+    handles::SpinGuard guard(family_lock);
+    if (!said.insert(function).second) return;
+  }
+  say(std::string("cropdl: ") + function + " is not offered: " + why);
+}
+
+std::atomic<uint64_t> errors_noted{0};
+
+void note_error(const RealLibrary&, int64_t code) {
+  errors_noted.fetch_add(1, std::memory_order_relaxed);
+  if (!need_family()) return;
+  handles::SpinGuard guard(family_lock);
+  own_state().error = code;
+}
+
+int64_t noted_error(bool forget) {
+  if (!family) return 0;
+  // Asked after every launch by many programs: without the lock when there is none. Only its thread has it.
+  const seam::ThreadRecord* record = own_record();
+  ThreadState& mine = family->threads[thread_index(record)];
+  if (mine.owner != record->generation + 1 || mine.error == 0) return 0;
+  return forget ? std::exchange(mine.error, 0) : mine.error;
+}
+
+}  // namespace cropdl::one_abi

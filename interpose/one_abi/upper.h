@@ -1,0 +1,79 @@
+// What the generated upper half of a library with one ABI is made of: a call through the gate. UH, any
+// thread, UH FS base; of libc: write.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "interpose/one_abi/held.h"
+#include "interpose/seam/gate.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::one_abi {
+
+// The field that points at the library's table in the lower half of this run: the runtime's part.
+void* const* const volatile* lower_table();
+
+// One line of several parts.
+inline void say_line(const char* a, const char* b, const char* c, const char* d) {
+  const char* parts[] = {a, b, c, d, "\n"};
+  char line[512];
+  size_t n = 0;
+  for (const char* part : parts) {
+    for (; *part && n < sizeof line; ++part) line[n++] = *part;
+  }
+  if (write(2, line, n) < 0) return;
+}
+
+// In a child of fork() there is no lower half, as CUDA does not work in one whose parent has used it: these
+// libraries' codes that all mean "not initialized" or worse. Zeros of what is no code. Said once: where the
+// parent has not, CUDA would work.
+inline constexpr int kInAChild = 3;
+inline bool said_in_a_child;
+template <class R>
+inline R in_a_child() {
+  if constexpr (__is_same(R, const char*))
+    return "an error in a child of fork(), which has no GPU with CropDL";
+  if (!__atomic_exchange_n(&said_in_a_child, true, __ATOMIC_RELAXED))
+    say_line("cropdl: a child of fork() has no GPU: its calls of CUDA fail (error 3)", "; ",
+             "start processes that use one by exec (spawn), or as ranks", "");
+  if constexpr (__is_enum(R) || __is_same(R, int)) {
+    return static_cast<R>(kInAChild);
+  } else {
+    return R{};
+  }
+}
+
+// Of CUDA in a host function of the program's: it would wait for what waits for that function.
+// cudaErrorNotPermitted, CUDA_ERROR_NOT_PERMITTED.
+inline constexpr int kNotPermitted = 800;
+inline bool in_host_function() {
+  uint64_t in;
+  __asm__ volatile("movq %%gs:%c1, %0" : "=r"(in) : "i"(offsetof(seam::ThreadRecord, in_host_function)));
+  return __builtin_expect(in != 0, 0);
+}
+
+template <class R, class... A>
+inline R call_library(unsigned function, A... arguments) {
+  if (__builtin_expect(seam::state()->forked != 0, 0)) return in_a_child<R>();
+  return seam::call_lower<R>(lower_table(), function, arguments...);
+}
+
+// Of a call that may be held: outside of the lower half the thread can be saved.
+template <class R, class... A>
+inline R call_until_begun(unsigned function, A... arguments) {
+  for (;;) {
+    const R result = call_library<R>(function, arguments...);
+    if (__builtin_expect(static_cast<int>(result) != kCallAgain, 1)) return result;
+  }
+}
+
+// A function that is not offered: said once, and the library's error, or a result of zeros, returned.
+inline void say_refused(bool* said, const char* name, const char* why) {
+  if (__atomic_exchange_n(said, true, __ATOMIC_RELAXED)) return;
+  say_line("cropdl: ", name, " is not offered: ", why);
+}
+
+}  // namespace cropdl::one_abi
