@@ -25,7 +25,11 @@ struct Extent {
 };
 
 // What a region's addresses are. A reader refuses a kind that it does not know.
-enum class RegionKind : uint32_t { kHostMemory = 0 };
+enum class RegionKind : uint32_t {
+  kHostMemory = 0,
+  kDeviceMemory = 1,     // the device's, or managed: read and written by copies of its driver's
+  kDeviceVariables = 2,  // stand for variables of a device: nothing lies there (gpu_state/memory/contents.h)
+};
 
 struct Region {
   uint64_t begin = 0, end = 0;  // page-aligned addresses
@@ -54,6 +58,19 @@ class PageSource {
   // `runs`, whole pages, lie within one chunk; (*bytes)[i] is of runs[i], valid until the next call. Nobody
   // writes to them: what is looked at, hashed and written are the same bytes.
   virtual Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) = 0;
+};
+
+// Where the bytes of one region go when an image is loaded, if not to its own addresses.
+class PageTarget {
+ public:
+  virtual ~PageTarget() = default;
+  // Room for `runs`, whole pages within one chunk, ascending over all calls: (*bytes)[i] is where runs[i] is
+  // to be read to.
+  virtual Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) = 0;
+  // They are there, and checked.
+  virtual Status put(std::span<const Extent> runs) = 0;
+  // All that is stored was put.
+  virtual Status finish() = 0;
 };
 
 // What there is of one block of kImageChunk addresses; pages in neither list are zero.

@@ -78,11 +78,14 @@ class ImageReader {
   // Reads region i to its own addresses, where fresh zero memory must be mapped read-write, and checks it.
   // Pages that are not stored are not touched.
   Status load_region(size_t i) const;
+  // Likewise, but to wherever `target` says.
+  Status load_region(size_t i, PageTarget& target) const;
   // Likewise those that are a file's; refused by the file's name if it is not what it was.
   Status load_referenced(size_t i, PageSource& original) const;
 
-  // Checks the data too, without loading it.
+  // Checks the data too, without loading it: of all regions, or of one.
   Status verify() const;
+  Status verify_region(size_t i) const;
   Status verify_referenced(size_t i, PageSource& original) const;
 
  private:
@@ -104,7 +107,8 @@ class ImageReader {
   Error refusal(const std::string& why) const;
   Error damaged(const std::string& what, uint64_t begin, uint64_t end) const;
   Error damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const;
-  Status verify_data() const;
+  Status read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
+                    const std::vector<iovec>& pieces) const;
   Status check_referenced(size_t i, PageSource& original, bool load) const;
 
   std::string path_;

@@ -19,6 +19,8 @@ namespace cropdl::restart {
 namespace {
 
 constexpr uint64_t kChunkLimit = 64 << 20;  // of any format: bounds the buffer verify() needs
+constexpr RegionKind kKnownKinds[] = {RegionKind::kHostMemory, RegionKind::kDeviceMemory,
+                                      RegionKind::kDeviceVariables};
 
 std::string offsets(uint64_t begin, uint64_t end) { return formatted("file offset {} to {}", begin, end); }
 
@@ -256,7 +258,8 @@ Status ImageReader::read_index() {
     IndexEntry fixed;
     if (!fields.take(&fixed, sizeof fixed) || fixed.name_bytes > kImageNameLimit || fixed.reserved != 0)
       return malformed;
-    if (fixed.kind != static_cast<uint32_t>(RegionKind::kHostMemory))
+    region.kind = static_cast<RegionKind>(fixed.kind);
+    if (std::find(std::begin(kKnownKinds), std::end(kKnownKinds), region.kind) == std::end(kKnownKinds))
       return refusal(
           formatted("was written by a newer CropDL (it has memory of kind {}, which this one does not know): "
                     "restart it with that CropDL",
@@ -269,6 +272,7 @@ Status ImageReader::read_index() {
     region.end = fixed.end;
     region.prot = fixed.prot;
     if (!well_formed(region)) return malformed;
+    if (region.kind != RegionKind::kHostMemory && !region.referenced.empty()) return malformed;
     placement.offset = offset;
     placement.bytes = 0;
     for (const Extent& extent : region.present)
@@ -296,57 +300,78 @@ Status ImageReader::check_regions() const {
   return {};
 }
 
+// Reads and checks one chunk, of which the first page has the address `memory`.
+Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
+                               const std::vector<iovec>& pieces) const {
+  uint64_t bytes = 0;
+  for (const iovec& piece : pieces) bytes += piece.iov_len;
+  std::vector<iovec> consumed = pieces;
+  const int error = read_all(file_.fd(), consumed, offset);
+  const std::string place =
+      formatted("region {} ({})", regions_[region].name, offsets(offset, offset + bytes));
+  if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
+  if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
+  if (checksum(pieces) != placements_[region].stored[chunk])
+    return damaged_chunk(region, memory, offset, bytes);
+  return {};
+}
+
 Status ImageReader::load_region(size_t i) const {
-  const Placement& placement = placements_[i];
-  std::vector<iovec> pieces, consumed;
-  uint64_t offset = placement.offset;
+  std::vector<iovec> pieces;
+  uint64_t offset = placements_[i].offset;
   size_t chunk = 0;
   const auto load = [&](std::span<const Extent> runs) -> Status {
     pieces.clear();
-    uint64_t bytes = 0;
+    const uint64_t begin = offset;
     for (const Extent& run : runs) {
       const uint64_t part = run.end - run.begin;
       pieces.push_back({reinterpret_cast<void*>(run.begin), part});
       if (part >= kWorthPopulating) ::madvise(pieces.back().iov_base, part, kPopulateWrite);
-      bytes += part;
+      offset += part;
     }
-    consumed = pieces;
-    const int error = read_all(file_.fd(), consumed, offset);
-    const std::string place = formatted("region {} ({})", regions_[i].name, offsets(offset, offset + bytes));
-    if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-    if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
-    if (checksum(pieces) != placement.stored[chunk++])
-      return damaged_chunk(i, runs.front().begin, offset, bytes);
-    offset += bytes;
-    return {};
+    return read_chunk(i, chunk++, runs.front().begin, begin, pieces);
   };
   return within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
 }
 
-Status ImageReader::verify() const {
-  return within_memory("rank image " + path_, [&] { return verify_data(); });
+Status ImageReader::load_region(size_t i, PageTarget& target) const {
+  std::vector<iovec> pieces;
+  uint64_t offset = placements_[i].offset;
+  size_t chunk = 0;
+  const auto load = [&](std::span<const Extent> runs) -> Status {
+    pieces.clear();
+    if (Status room = target.room(runs, &pieces); !room) return room;
+    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !read_it) return read_it;
+    for (const Extent& run : runs) offset += run.end - run.begin;
+    return target.put(runs);
+  };
+  const Status loaded =
+      within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
+  return loaded ? target.finish() : loaded;
 }
 
-Status ImageReader::verify_data() const {
-  std::vector<char> buffer;  // of at most kChunkLimit
-  for (size_t i = 0; i < regions_.size(); ++i) {
-    const Placement& placement = placements_[i];
-    uint64_t offset = placement.offset;
-    size_t chunk = 0;
-    const Status good = each_chunk(regions_[i].present, chunk_, [&](std::span<const Extent> runs) -> Status {
-      uint64_t bytes = 0;
-      for (const Extent& run : runs) bytes += run.end - run.begin;
-      if (buffer.size() < bytes) buffer.resize(bytes);
-      if (Status read_it = read(buffer.data(), bytes, offset, regions_[i].name.c_str()); !read_it)
-        return read_it;
-      if (checksum(buffer.data(), bytes) != placement.stored[chunk++])
-        return damaged_chunk(i, runs.front().begin, offset, bytes);
-      offset += bytes;
-      return {};
-    });
-    if (!good) return good;
-  }
+Status ImageReader::verify() const {
+  for (size_t i = 0; i < regions_.size(); ++i)
+    if (Status good = verify_region(i); !good) return good;
   return {};
+}
+
+Status ImageReader::verify_region(size_t i) const {
+  std::vector<char> buffer;  // of at most kChunkLimit
+  uint64_t offset = placements_[i].offset;
+  size_t chunk = 0;
+  const auto verify = [&](std::span<const Extent> runs) -> Status {
+    uint64_t bytes = 0;
+    for (const Extent& run : runs) bytes += run.end - run.begin;
+    if (buffer.size() < bytes) buffer.resize(bytes);
+    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, {{buffer.data(), bytes}});
+        !read_it)
+      return read_it;
+    offset += bytes;
+    return {};
+  };
+  return within_memory("rank image " + path_,
+                       [&] { return each_chunk(regions_[i].present, chunk_, verify); });
 }
 
 Status ImageReader::load_referenced(size_t i, PageSource& original) const {

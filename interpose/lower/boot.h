@@ -25,10 +25,23 @@ struct Boot {
   unsigned long personality = 0;  // what it had before that
   uint64_t save_files = 0;        // --save-files, 0: as before, or the default
   bool by_reference = false;      // --by-reference (a restart goes on as before)
+  bool moved_variables = false;   // --moved-variables=accept (restart only)
   std::string files;              // --files (restart only), "": the default
+  bool software_gpu = false;      // --software-gpu (a restart goes on as before), and how many devices;
+  int software_gpus = 0;          // 0: what CROPDL_SOFTWARE_GPUS says
 };
 
 std::string boot_text(const Boot& boot);
 Result<Boot> parse_boot(const std::string& text);
+
+// The software device's libraries (docs/software-gpu.md) beside ours, or "": they are not installed.
+std::string software_gpu_directory(const std::string& installation);
+
+// Tells the software device's libraries in this process, by its environment, how many devices `boot` wants;
+// at a restart what the user says in the environment goes before. START, once the program's is laid out.
+void set_software_devices(Boot* boot);
+
+// The software device's library of that name, if `boot` wants it in the place of NVIDIA's; else "".
+std::string software_library(const Boot& boot, const std::string& soname);
 
 }  // namespace cropdl::lower

@@ -33,9 +33,9 @@ StandardStream streams[3];
 
 bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
-// What MPIs keep open, as seen with Open MPI and MPICH: sockets, pipes, event descriptors, files of shared
-// memory and of their session's directory, devices of networks.
-bool may_be_the_mpis(const struct stat& st, const std::string& link) {
+// What libraries of the LH keep open, as seen with Open MPI, MPICH and CUDA's: sockets, pipes, event
+// descriptors, files of shared memory and of their session's directory, devices of networks and GPUs.
+bool may_be_a_librarys(const struct stat& st, const std::string& link) {
   if (S_ISSOCK(st.st_mode) || S_ISFIFO(st.st_mode)) return true;
   for (const char* name : {"anon_inode:[eventfd]", "anon_inode:[eventpoll]", "anon_inode:[timerfd]",
                            "anon_inode:[signalfd]", "anon_inode:inotify", "anon_inode:[infinibandevent]"})
@@ -48,7 +48,8 @@ bool may_be_the_mpis(const struct stat& st, const std::string& link) {
   if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
     return begins(link, "/dev/shm/") || begins(link, "/sys/") || link.find("/ompi.") != std::string::npos ||
            link.find("/pmix") != std::string::npos || link.find("/prte.") != std::string::npos ||
-           link.find("/openmpi-sessions") != std::string::npos || begins(link, "/memfd:ucx");
+           link.find("/openmpi-sessions") != std::string::npos || begins(link, "/memfd:ucx") ||
+           begins(link, "/memfd:software-gpu") || begins(link, "/proc/driver/nvidia");
   return false;
 }
 
@@ -116,14 +117,14 @@ void remember_our_descriptors() {
   }
 }
 
-std::string unknown_descriptor(bool mpi) {
+std::string unknown_descriptor(bool libraries) {
   const auto find = [&]() -> std::string {
     for (const int fd : open_descriptors()) {
       struct stat st {};
       if (seam::owns_file(seam::state(), fd) || is_own_descriptor(fd) || fstat(fd, &st) != 0) continue;
       if (const auto it = ours.find(fd); it != ours.end() && it->second == key_of(st)) continue;
       const std::string link = descriptor_link(fd);
-      if (link.empty() || (mpi && may_be_the_mpis(st, link))) continue;
+      if (link.empty() || (libraries && may_be_a_librarys(st, link))) continue;
       return formatted(
           "descriptor {} ({}) was not seen when it was made (by code outside the window, a child, or the "
           "kernel): whose it is cannot be known; close it and ask again",

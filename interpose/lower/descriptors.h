@@ -33,9 +33,9 @@ bool descriptor_was_given(int fd);  // or a former descriptor of that number
 // All that is open now and is not the program's is ours or the launcher's. Just before the program runs.
 void remember_our_descriptors();
 
-// "" or a line that names a descriptor which is nobody's, as far as can be known. `mpi`: an MPI is at work in
-// the LH, and opens sockets and the like when it wants to.
-std::string unknown_descriptor(bool mpi);
+// "" or a line that names a descriptor which is nobody's, as far as can be known. `libraries`: some are at
+// work in the LH, and open sockets and the like when they want to.
+std::string unknown_descriptor(bool libraries);
 
 // Which of `known`, descriptors of one file that share none, shares its description (offset and flags) with
 // `fd`; -1: none, and `fd` is one of them now. By kcmp(2), in whose order they stand, or where a sandbox

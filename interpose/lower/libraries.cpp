@@ -13,6 +13,13 @@ Library* Libraries::by_number(uint32_t number) const {
   return nullptr;
 }
 
+std::optional<Library::Table> Libraries::table(uint32_t number) const {
+  for (Library* l : all_)
+    for (const Library::Table& t : l->seam_tables())
+      if (t.number == number) return t;
+  return std::nullopt;
+}
+
 Status Libraries::format() const {
   if (!all_.empty()) handles::heap_format();
   for (Library* l : all_)
@@ -28,25 +35,40 @@ Status Libraries::restart() const {
   return {};
 }
 
+void Libraries::prepare(const Boot& boot) const {
+  for (Library* l : all_) l->prepare(boot);
+}
+
+bool Libraries::follow_objects() const {
+  for (Library* l : all_)
+    if (l->follows_objects()) return true;
+  return false;
+}
+
+Status Libraries::look_at(const LoadedObject& object) const {
+  for (Library* l : all_)
+    if (l->follows_objects())
+      if (auto s = l->look_at(object); !s) return s;
+  return {};
+}
+
 void Libraries::publish() const {
   for (Library* l : all_) {
-    seam::LowerLibrary& entry = writable_control->libraries[l->number()];
-    snprintf(entry.implementation, sizeof entry.implementation, "%s", l->implementation());
-    entry.table = l->table();
+    for (const Library::Table& t : l->seam_tables()) {
+      seam::LowerLibrary& entry = writable_control->libraries[t.number];
+      snprintf(entry.implementation, sizeof entry.implementation, "%s", t.name);
+      entry.table = t.entries;
+    }
   }
 }
 
-void Libraries::hold() const {
-  for (Library* l : all_) l->hold();
-}
-void Libraries::set_targets(std::span<const coord::CollectiveCount> targets) const {
-  for (Library* l : all_) l->set_targets(targets);
-}
-void Libraries::release() const {
-  for (Library* l : all_) l->release();
-}
 void Libraries::fill_standing(coord::Standing& standing) const {
+  counting::fill(*this, standing);
   for (Library* l : all_) l->fill_standing(standing);
+}
+
+void Libraries::add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t)) const {
+  for (Library* l : all_) l->add_counts(counts, target);
 }
 
 std::vector<coord::PeerCount> Libraries::sent() const {
@@ -73,6 +95,12 @@ std::string Libraries::refusal() const {
   return "";
 }
 
+bool Libraries::open_descriptors() const {
+  for (Library* l : all_)
+    if (l->used()) return true;
+  return false;
+}
+
 bool Libraries::drains_early() const {
   for (Library* l : all_)
     if (l->active() && l->drains_early()) return true;
@@ -92,6 +120,11 @@ std::string Libraries::early_drain_trouble() const {
 
 void Libraries::end_early_drain() const {
   for (Library* l : all_) l->end_early_drain();
+}
+
+void Libraries::drive(seam::LibraryNumber held_in) const {
+  for (Library* l : all_)
+    if (l->active()) l->drive(l->number() == held_in);
 }
 
 void Libraries::progress() const {
@@ -122,6 +155,25 @@ Status Libraries::quiesce() const {
 void Libraries::resume() const {
   for (Library* l : all_)
     if (l->active()) l->resume();
+}
+
+Status Libraries::save_contents(restart::ChunkSink& sink) const {
+  for (Library* l : all_)
+    if (auto s = l->used() ? l->save_contents(sink) : Status(); !s) return s;
+  return {};
+}
+
+uint64_t Libraries::content_bytes() const {
+  uint64_t bytes = 0;
+  for (Library* l : all_)
+    if (l->used()) bytes += l->content_bytes();
+  return bytes;
+}
+
+Status Libraries::load_contents(const restart::ImageReader& image) const {
+  for (Library* l : all_)
+    if (auto s = l->used() ? l->load_contents(image) : Status(); !s) return s;
+  return {};
 }
 
 }  // namespace cropdl::lower

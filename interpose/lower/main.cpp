@@ -19,6 +19,7 @@
 #include "interpose/lower/filter.h"
 #include "interpose/lower/kernel_view.h"
 #include "interpose/lower/layout.h"
+#include "interpose/lower/loaded_objects.h"
 #include "interpose/lower/lock_wait.h"
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/process.h"
@@ -110,6 +111,7 @@ void fill_control_page(Process& p) {
   page->leave = leave;
   page->stay = stay;
   page->lend_lower_fs = lend_lower_fs;
+  page->for_core = functions_for_core();
   page->first_lower_file = choose_first_descriptor();
 }
 

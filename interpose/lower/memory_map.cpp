@@ -400,9 +400,13 @@ Status cut_memory(const ProgramMemory& memory, const std::function<bool(const Ma
   return {};
 }
 
+namespace {
+bool is_a_librarys(const restart::Region& r) { return r.kind != restart::RegionKind::kHostMemory; }
+}  // namespace
+
 Status reserve_addresses(const restart::ImageReader& image) {
   for (const auto& r : image.regions()) {
-    if (seam::in_window(r.begin)) continue;
+    if (seam::in_window(r.begin) || is_a_librarys(r)) continue;
     void* p = mmap(pointer(r.begin), r.end - r.begin, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (p == pointer(r.begin)) {
@@ -418,11 +422,12 @@ Status reserve_addresses(const restart::ImageReader& image) {
 Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
   const auto& regions = image.regions();
   for (const auto& r : regions)
-    if (state.of(r.begin, r.end) == nullptr)
+    if (!is_a_librarys(r) && state.of(r.begin, r.end) == nullptr)
       return Error{
           formatted("{}: its metadata says nothing of the memory {}", image.path(), range(r.begin, r.end))};
   for (size_t i = 0; i < regions.size(); ++i) {
     const auto& r = regions[i];
+    if (is_a_librarys(r)) continue;
     const RegionState& s = *state.of(r.begin, r.end);
     const Making how = making(r, s);
     void* p = mmap(pointer(r.begin), r.end - r.begin, how.prot,
@@ -439,7 +444,8 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
       done = decorate(r, s);
     }
     if (done) continue;
-    for (size_t j = 0; j < i; ++j) munmap(pointer(regions[j].begin), regions[j].end - regions[j].begin);
+    for (size_t j = 0; j < i; ++j)
+      if (!is_a_librarys(regions[j])) munmap(pointer(regions[j].begin), regions[j].end - regions[j].begin);
     if (p == pointer(r.begin)) munmap(p, r.end - r.begin);
     release_addresses();
     return done;
@@ -450,6 +456,13 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
 Status load_memory(const restart::ImageReader& image, const MemoryState& state) {
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const auto& r = image.regions()[i];
+    if (is_a_librarys(r)) {  // the library loads it, when nothing older can be taken any more
+      if (Status whole = image.verify_region(i); !whole) {
+        unmap_memory(image);
+        return whole;
+      }
+      continue;
+    }
     const RegionState& s = *state.of(r.begin, r.end);
     Status done = image.load_region(i);
     if (done && !s.file && making(r, s).prot != static_cast<int>(r.prot)) done = protect(r);
@@ -481,7 +494,8 @@ Status load_references(const restart::ImageReader& image, const MemoryState& sta
 }
 
 void unmap_memory(const restart::ImageReader& image) {
-  for (const auto& r : image.regions()) munmap(pointer(r.begin), r.end - r.begin);
+  for (const auto& r : image.regions())
+    if (!is_a_librarys(r)) munmap(pointer(r.begin), r.end - r.begin);
   release_addresses();
 }
 
@@ -493,6 +507,7 @@ void release_addresses() {
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, std::string* note) {
   std::vector<std::string> gone;
   for (const auto& r : image.regions()) {
+    if (is_a_librarys(r)) continue;
     const RegionState& s = *state.of(r.begin, r.end);
     if (s.file) {
       std::string why;

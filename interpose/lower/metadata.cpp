@@ -13,7 +13,8 @@ std::string metadata_text(const Metadata& m) {
     libraries.push_back({{"number", l.number},
                          {"functions", l.functions},
                          {"implementation", l.implementation},
-                         {"only_functions", l.only_functions}});
+                         {"only_functions", l.only_functions},
+                         {"recipes", l.recipes}});
   return json{{"rank", m.rank},
               {"ranks", m.ranks},
               {"program", json_bytes(m.program)},
@@ -33,6 +34,8 @@ std::string metadata_text(const Metadata& m) {
               {"contents", m.contents},
               {"save_files", m.save_files},
               {"by_reference", m.by_reference},
+              {"software_gpu", m.software_gpu},
+              {"software_gpus", m.software_gpus},
               {"files", m.files}}
       .dump();
 }
@@ -55,7 +58,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
       m.libraries.push_back({integer_from_json<uint32_t>(l.at("number")),
                              integer_from_json<uint32_t>(l.at("functions")),
                              l.at("implementation").get<std::string>(),
-                             l.at("only_functions").get<std::vector<std::string>>()});
+                             l.at("only_functions").get<std::vector<std::string>>(), l.value("recipes", 0u)});
     j.at("cpu_features").get_to(m.cpu_features);
     j.at("pending_signals").get_to(m.pending_signals);
     m.memory = memory_state_from(j.at("memory"));
@@ -66,6 +69,8 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
         return Error{where + ": its metadata names a content that is not there"};
     m.save_files = integer_from_json<uint64_t>(j.at("save_files"));
     j.at("by_reference").get_to(m.by_reference);
+    m.software_gpu = j.value("software_gpu", false);  // images of before CUDA programs were saved have none
+    if (j.contains("software_gpus")) m.software_gpus = integer_from_json<int>(j.at("software_gpus"));
     j.at("clocks").get_to(m.clocks);
     j.at("attributes").get_to(m.attributes);
     j.at("threads").get_to(m.threads);

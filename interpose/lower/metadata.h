@@ -22,6 +22,7 @@ struct SavedLibrary {
   uint32_t functions = 0;                   // in its table; the image's shim knows no more
   std::string implementation;               // "openmpi", "mpich"
   std::vector<std::string> only_functions;  // used, and unknown to its other implementations
+  uint32_t recipes = 0;                     // Library::recipes(); of a family at its first table
 };
 
 struct Metadata {
@@ -38,6 +39,8 @@ struct Metadata {
   std::vector<FileContent> contents;
   uint64_t save_files = kSaveFilesDefault;
   bool by_reference = false;  // what programs and libraries hold is not saved (cropdl-run --by-reference)
+  bool software_gpu = false;  // cropdl-run --software-gpu,
+  int software_gpus = 0;      // on how many, or 0: what the restart's environment says
   Clocks clocks;
   AttributeValues attributes;  // those that the program changed
   std::vector<SavedThread> threads;

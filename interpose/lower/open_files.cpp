@@ -83,7 +83,7 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
   return "";
 }
 
-std::string unseen_ways(bool mpi) {
+std::string unseen_ways(bool libraries) {
   const uint32_t unseen = seam::state()->unseen;
   if ((unseen & seam::kUnseenTooHigh) != 0)
     return formatted("the program has used a descriptor above {}, which cannot be saved",
@@ -96,8 +96,8 @@ std::string unseen_ways(bool mpi) {
   if ((unseen & seam::kUnseenNotification) != 0)
     return "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be "
            "saved";
-  if (mpi && (unseen & seam::kUnseenIoUring) != 0)
-    return "the program has used io_uring, whose descriptors cannot be told from the MPI's";
+  if (libraries && (unseen & seam::kUnseenIoUring) != 0)
+    return "the program has used io_uring, whose descriptors cannot be told from the MPI's or the GPU's";
   return "";
 }
 
@@ -130,9 +130,9 @@ std::string interrupted_by_a_stop() {
   return "";
 }
 
-Result<std::vector<OpenFile>> list_open_files(bool mpi) {
-  if (std::string line = unseen_ways(mpi); !line.empty()) return Error{line};
-  if (std::string line = unknown_descriptor(mpi); !line.empty()) return Error{line};
+Result<std::vector<OpenFile>> list_open_files(bool libraries) {
+  if (std::string line = unseen_ways(libraries); !line.empty()) return Error{line};
+  if (std::string line = unknown_descriptor(libraries); !line.empty()) return Error{line};
   std::vector<OpenFile> files;
   // Only the same file can be the same description.
   std::map<std::pair<dev_t, ino_t>, std::vector<int>> by_inode;

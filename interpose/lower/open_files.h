@@ -32,7 +32,8 @@ void from_json(const nlohmann::json& j, OpenFile& f);  // throws json::exception
 // Any thread.
 std::string interrupted_by_a_stop();
 
-// All descriptors of the program; refuses by name what cannot be saved. `mpi`: an MPI is at work in the LH.
-Result<std::vector<OpenFile>> list_open_files(bool mpi);
+// All descriptors of the program; refuses by name what cannot be saved. `libraries`: some are at work in the
+// LH.
+Result<std::vector<OpenFile>> list_open_files(bool libraries);
 
 }  // namespace cropdl::lower

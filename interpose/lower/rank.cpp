@@ -10,10 +10,10 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
+#include "interpose/counting/thread_order.h"
 #include "interpose/lower/control_page.h"
 #include "interpose/lower/process_state.h"
 #include "interpose/lower/program_threads.h"
-#include "interpose/lower/thread_order.h"
 
 namespace cropdl::lower {
 namespace {
@@ -36,7 +36,7 @@ void Rank::hold() {
 }
 
 void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
-  if (holding_) libraries_.set_targets(targets);
+  if (holding_) counting::set_targets(targets);
 }
 
 coord::Standing Rank::standing() {
@@ -76,7 +76,7 @@ bool Rank::try_stop(Status* failure) {
   }
   if (first && saving_.trace) stop_asked_ = monotonic_us();
   set_attention(seam::kAttentionStop);
-  if (first && libraries_.drains_early()) order_all_threads();
+  if (first && libraries_.drains_early()) counting::order_all_threads();
   const bool others = stop_threads() && main_parked;
   {
     const std::lock_guard lock(mutex_);
@@ -163,7 +163,7 @@ void Rank::resume() {
     early = std::exchange(draining_early_, false);
   }
   if (early) libraries_.end_early_drain();  // before any thread goes on
-  libraries_.release();
+  counting::release();
   holding_ = false;
   clear_attention();
   {

@@ -43,17 +43,17 @@ struct Candidate {
 // "" or why the libraries of this process are not enough for the program.
 std::string missing_library(const Process& p, const Metadata& m) {
   for (const SavedLibrary& saved : m.libraries) {
-    Library* const here = p.libraries.by_number(saved.number);
-    if (here == nullptr && saved.number == seam::kLibraryMpi)
+    const auto here = p.libraries.table(saved.number);
+    if (!here && saved.number == seam::kLibraryMpi)
       return "the program needs an MPI; start cropdl-restart with mpirun";
-    if (here == nullptr)
+    if (!here)
       return formatted("the program needs {}, which this lower half does not have", saved.implementation);
-    if (saved.functions > here->functions())
+    if (saved.functions > here->functions)
       return formatted(
           "the image was written by a newer CropDL (its {} has {} functions, this one's {}); restart it "
           "with that one",
-          saved.implementation, saved.functions, here->functions());
-    if (saved.implementation != here->implementation() && !saved.only_functions.empty())
+          saved.implementation, saved.functions, here->functions);
+    if (saved.implementation != here->name && !saved.only_functions.empty())
       return formatted("the program uses {}, which only {} has; restart it under that one",
                        saved.only_functions.front(), saved.implementation);
   }
@@ -68,6 +68,17 @@ std::string small_stack(const Metadata& m) {
   if (setrlimit(RLIMIT_STACK, &as_before) == 0) return "";
   return formatted("the program's stack may not grow here as far as before; raise the limit (ulimit -Hs {})",
                    m.stack_limit == RLIM_INFINITY ? "unlimited" : std::to_string(m.stack_limit / 1024));
+}
+
+// "" or which library had more, or fewer, recipes when the image was written.
+std::string lost_recipes(const Process& p, const Metadata& m) {
+  for (const SavedLibrary& saved : m.libraries)
+    if (Library* here = p.libraries.by_number(saved.number); here && here->recipes() != saved.recipes)
+      return formatted(
+          "cannot restart: {} has {} recipes of what it made for the program, and had {} when the image was "
+          "written",
+          here->implementation(), here->recipes(), saved.recipes);
+  return "";
 }
 
 // Refuses for reasons that no older version would heal.
@@ -189,6 +200,13 @@ std::string gather(Process& p, const std::string& mine) {
   return line;
 }
 
+// With what all ranks have to tell. Another rank may already wait for this one where nothing ends its wait.
+void finish(Process& p, Library& library) {
+  const auto told = p.agent->exchange(library.told_at_restart());
+  if (!told) die_of_loss(p, told.error().message);
+  if (auto s = library.finish_restart(*told); !s) die("cropdl-restart: " + s.error().message);
+}
+
 void say(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) cropdl::say("cropdl-restart: " + line);
 }
@@ -305,18 +323,32 @@ void restart_program(Process& p) {
   const SavedFiles saved{m.files, m.contents, *folder, *policy};
   if (p.boot.save_files == 0) p.boot.save_files = m.save_files;
   p.boot.by_reference = m.by_reference;
+  p.boot.software_gpu = m.software_gpu;
+  p.boot.software_gpus = m.software_gpus;
+  choose_stand_ins(p.boot);
+  set_software_devices(&p.boot);
+  p.libraries.prepare(p.boot);
   std::string trouble;
-  if (chdir(m.cwd.c_str()) != 0) trouble = formatted("the program's directory {} is gone", m.cwd);
+  if (m.software_gpu && software_gpu_directory(p.boot.installation).empty())
+    trouble = "the job ran on the software GPU, and here it is not installed";
+  if (trouble.empty() && chdir(m.cwd.c_str()) != 0)
+    trouble = formatted("the program's directory {} is gone", m.cwd);
   if (trouble.empty())
     if (auto s = place_files(saved); !s) trouble = s.error().message;
   std::string note;
   if (trouble.empty())
     if (auto s = finish_memory(*image, m.memory, &note); !s) trouble = s.error().message;
-  image.reset();  // its version will be removed some day, and an open file would keep the disk's space
   if (std::string line = restore_process(m); trouble.empty()) trouble = line;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   if (auto s = p.libraries.restart(); !s) trouble = s.error().message;
+  if (trouble.empty()) trouble = lost_recipes(p, m);
+  if (trouble.empty())
+    if (auto s = p.libraries.load_contents(*image); !s) trouble = s.error().message;
+  image.reset();  // its version will be removed some day, and an open file would keep the disk's space
+  verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
+  for (Library* library : p.libraries.all()) finish(p, *library);
   // Last: from here on this process has no more rights than the program had.
   if (trouble.empty())
     if (auto s = restore_attributes(m.attributes); !s) trouble = s.error().message;
@@ -333,7 +365,7 @@ void restart_program(Process& p) {
     if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
   say(p, formatted("continues from version {}", chosen->version.number));
   for (const SavedLibrary& saved : m.libraries) {
-    const std::string here = p.libraries.by_number(saved.number)->implementation();
+    const std::string here = p.libraries.table(saved.number)->name;
     if (saved.implementation != here)
       say(p, formatted("saved under {}, continued under {}: the state is the same bit for bit, but "
                        "floating-point reductions may now add in another order",

@@ -36,7 +36,7 @@ Result<LookedAt> look() {
   auto attributes = changed_attributes();
   if (!attributes) return attributes.error();
   seen.attributes = std::move(*attributes);
-  auto files = list_open_files(!this_process().libraries.all().empty());
+  auto files = list_open_files(this_process().libraries.open_descriptors());
   if (!files) return files.error();
   seen.files = std::move(*files);
   return seen;
@@ -88,8 +88,10 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   if (rlimit stack{}; getrlimit(RLIMIT_STACK, &stack) == 0) m.stack_limit = stack.rlim_cur;
   m.interval = p.boot.interval;
   for (Library* l : p.libraries.all())
-    m.libraries.push_back(
-        {l->number(), l->functions(), l->implementation(), l->functions_of_this_implementation_only()});
+    if (l->used())
+      for (const Library::Table& t : l->seam_tables())
+        m.libraries.push_back({t.number, t.functions, t.name, l->functions_of_this_implementation_only(),
+                               t.number == l->number() ? l->recipes() : 0});
   m.cpu_features = cpu_features();
   // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
   // own mask.
@@ -107,6 +109,8 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   if (!contents) return contents.error();
   m.contents = std::move(*contents);
   m.by_reference = p.boot.by_reference;
+  m.software_gpu = p.boot.software_gpu;
+  m.software_gpus = p.boot.software_gpus;
 
   auto memory = examine_memory();
   if (!memory) return memory.error();
@@ -120,6 +124,7 @@ Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sin
     return snapshot.metadata.by_reference && stays_as_it_is(file, code, snapshot.metadata.contents);
   };
   if (Status cut = cut_memory(snapshot.memory, may_refer, sink); !cut) return cut.error();
+  if (Status cut = this_process().libraries.save_contents(sink); !cut) return cut.error();
   snapshot.metadata.memory = std::move(snapshot.memory.state);
   return sink.finish(metadata_text(snapshot.metadata));
 }
@@ -130,8 +135,9 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);  // only now: the program's own is in the snapshot
   coord::ImageSummary summary;
   summary.file = restart::image_name(this_process().launch.rank);
-  auto sink = restart::ImageWriter::create(directory + "/" + summary.file, seam::kSeamVersion,
-                                           memory_bytes(snapshot->memory));
+  auto sink =
+      restart::ImageWriter::create(directory + "/" + summary.file, seam::kSeamVersion,
+                                   memory_bytes(snapshot->memory) + this_process().libraries.content_bytes());
   if (!sink) return sink.error();
   const auto totals = persist(*snapshot, *sink);
   if (!totals) return totals.error();

@@ -7,10 +7,12 @@
 
 #include "base/format.h"
 #include "base/random.h"
+#include "base/say.h"
 #include "interpose/lower/donor.h"
 #include "interpose/lower/drawn_addresses.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/initial_stack.h"
+#include "interpose/lower/loaded_objects.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/window.h"
 
@@ -84,6 +86,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   }
   if (auto s = map_fresh_state(p.boot.installation, p.program); !s) die(s.error().message);
   if (auto s = p.libraries.format(); !s) die(s.error().message);
+  choose_stand_ins(p.boot);
   fill_control_page(p);
 
   const auto program = read_elf(p.program);
@@ -103,6 +106,9 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   }
   state->text_begin = interpreter->begin;
   state->text_end = interpreter->end;
+  if (p.libraries.follow_objects())
+    if (auto s = follow_loaded_objects(loader->path, *interpreter); !s)
+      say("cropdl-run: " + s.error().message);
   state->no_lower_half_below_4gib = p.boot.sanitizer.empty() ? 0 : 1;
   state->uses_raw_syscalls_low = has_own_system_calls(*program, *image) ? 1 : 0;
 
@@ -119,6 +125,8 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   state->executable_stacks = stack.executable ? 1 : 0;
   const auto sp = build_stack(stack);
   if (!sp) die(sp.error().message);
+  set_software_devices(&p.boot);
+  p.libraries.prepare(p.boot);
 
   if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);

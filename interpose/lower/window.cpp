@@ -134,6 +134,19 @@ Status map_control_page(const std::string& installation) {
   return {};
 }
 
+void choose_stand_ins(const Boot& boot) {
+  seam::StandInRule* rule = writable_control->stand_in_rules;
+  for (const StandInFile& s : stand_ins()) {
+    rule->bits = 0;
+    if (s.of == StandInFile::kDevice || s.of == StandInFile::kDeviceOfOneVersion) {
+      rule->bits |= seam::kOfDevice;
+      if (s.of == StandInFile::kDeviceOfOneVersion) rule->bits |= seam::kOneVersion;
+      if (software_library(boot, s.file).empty()) rule->bits |= seam::kWhereItIs;
+    }
+    ++rule;
+  }
+}
+
 Status map_fresh_state(const std::string& installation, const std::string& exe) {
   const auto core = read_elf(installation + "/cropdl-core.so");
   if (!core) return core.error();
@@ -167,6 +180,9 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   entries.restorer = symbol("cropdl_core_restorer");
   entries.park = symbol("cropdl_core_park");
   entries.vdso = seam::kCore;
+  entries.objects_changed = symbol("cropdl_core_objects_changed");
+  entries.late_call = symbol("cropdl_core_late_call");
+  entries.no_call = symbol("cropdl_core_no_call");
   auto& main = state->threads[0];
   main.self = &main;
   main.used = 1;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "interpose/lower/boot.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -14,6 +15,10 @@ Status check_window();
 
 // Maps the control page and fills in what belongs to this run. `installation`: directory of shims and core.
 Status map_control_page(const std::string& installation);
+
+// Which files ld.so gets in the place of the program's libraries, as far as `boot` says it. Again at a
+// restart, once the image has said how the program was started.
+void choose_stand_ins(const Boot& boot);
 
 // For a program that starts: maps the core, the state and the heap, and fills in the state.
 Status map_fresh_state(const std::string& installation, const std::string& exe);

@@ -92,8 +92,8 @@ struct ThreadRecord {
   int64_t usage_before[18];  // and struct rusage of them (man 2 getrusage)
   uint64_t rseq;             // man 2 rseq: the registered area, 0: none
   uint32_t rseq_length, rseq_signature;
-  // MPI in the LH (interpose/mpi/lower/counting.h): gid of the communicator whose collective the thread is
-  // inside of, and of that whose next collective it waits to begin. 0: none, always so outside the LH.
+  // In the LH (interpose/counting): identity of the communicator whose collective the thread is inside of,
+  // and of that whose next collective it waits to begin. 0: none, always so outside the LH.
   volatile uint64_t inside, held;
   volatile uint64_t untold;  // a signal's sender is not yet as the program is to see it (core only)
   // MPI in the LH: 1 inside a blocking send from which the thread returns to the program, where it parks.

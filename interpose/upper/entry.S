@@ -233,4 +233,90 @@ __vdso_\name:
 	VDSO getcpu
 	VDSO clock_getres
 
+/* A function that was taken over, called for the first time: rax is its slot (seam::LateCall). All registers that may
+   carry an argument (psABI) are kept for the function that is found. */
+	.globl cropdl_core_late_call
+	.type cropdl_core_late_call, @function
+cropdl_core_late_call:
+	push %rbp
+	mov %rsp, %rbp
+	push %rax
+	push %rdi
+	push %rsi
+	push %rdx
+	push %rcx
+	push %r8
+	push %r9
+	push %r10
+	sub $128, %rsp
+	movups %xmm0, (%rsp)
+	movups %xmm1, 16(%rsp)
+	movups %xmm2, 32(%rsp)
+	movups %xmm3, 48(%rsp)
+	movups %xmm4, 64(%rsp)
+	movups %xmm5, 80(%rsp)
+	movups %xmm6, 96(%rsp)
+	movups %xmm7, 112(%rsp)
+	mov %rax, %rdi
+	call cropdl_find_late_call
+	mov %rax, %r11
+	movups (%rsp), %xmm0
+	movups 16(%rsp), %xmm1
+	movups 32(%rsp), %xmm2
+	movups 48(%rsp), %xmm3
+	movups 64(%rsp), %xmm4
+	movups 80(%rsp), %xmm5
+	movups 96(%rsp), %xmm6
+	movups 112(%rsp), %xmm7
+	add $128, %rsp
+	pop %r10
+	pop %r9
+	pop %r8
+	pop %rcx
+	pop %rdx
+	pop %rsi
+	pop %rdi
+	pop %rax
+	pop %rbp
+	jmp *%r11
+
+	.globl cropdl_core_no_call
+	.type cropdl_core_no_call, @function
+cropdl_core_no_call:
+	mov %rax, %rdi
+	jmp cropdl_no_call
+
+/* In the place of ld.so's _dl_debug_state: an empty function, whose callers may know that it changes no register. */
+	.globl cropdl_core_objects_changed
+	.type cropdl_core_objects_changed, @function
+cropdl_core_objects_changed:
+	push %rbp
+	mov %rsp, %rbp
+	push %rax
+	push %rdi
+	push %rsi
+	push %rdx
+	push %rcx
+	push %r8
+	push %r9
+	push %r10
+	push %r11
+	sub $520, %rsp
+	and $-16, %rsp
+	fxsave64 (%rsp)
+	call cropdl_objects_changed
+	fxrstor64 (%rsp)
+	lea -72(%rbp), %rsp
+	pop %r11
+	pop %r10
+	pop %r9
+	pop %r8
+	pop %rcx
+	pop %rdx
+	pop %rsi
+	pop %rdi
+	pop %rax
+	pop %rbp
+	ret
+
 	.section .note.GNU-stack, "", @progbits

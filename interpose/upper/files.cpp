@@ -81,12 +81,79 @@ bool names_own_exe(const char* path) {
   return equal(p, "/exe") && pid == seam::state()->upper_pid && seam::state()->forked == 0;
 }
 
+// Whether `name` is `begins`, or that and more numbers: libcudart.so.13.0.96, but not libcudart.so.130.
+bool is_version_of(const char* name, const char* begins) {
+  if (!starts_with(name, begins)) return false;
+  while (*begins != 0) ++begins, ++name;
+  return *name == 0 || *name == '.';
+}
+
+enum class Named { kNotSo, kSo, kAnotherVersion };
+
+// Of a stand-in of one version. A name without a version is that of the file that it leads to.
+Named named_as(const char* path, const char* name, const char* begins) {
+  if (is_version_of(name, begins)) return Named::kSo;
+  const char* version = begins;  // its dot
+  for (const char* p = begins; *p != 0; ++p)
+    if (*p == '.') version = p;
+  for (const char* p = begins; p != version; ++p, ++name)
+    if (*name != *p) return Named::kNotSo;
+  if (*name == '.') return Named::kAnotherVersion;
+  if (*name != 0) return Named::kNotSo;
+  char target[512];
+  const long length =
+      raw(__NR_readlink, reinterpret_cast<long>(path), reinterpret_cast<long>(target), sizeof target - 1);
+  if (failed(length)) return Named::kSo;
+  target[length] = 0;
+  return is_version_of(base_name(target), begins) ? Named::kSo : Named::kAnotherVersion;
+}
+
+// For the LH, which loads that file. A relative path is kept with the directory that it is relative to.
+void note_found(const char* path, char (&found)[sizeof seam::PersistentState::found[0]]) {
+  if (found[0] != 0) return;
+  unsigned n = 0;
+  if (path[0] != '/') {
+    const long length = raw(__NR_getcwd, reinterpret_cast<long>(found), sizeof found - 1);
+    if (failed(length) || found[0] != '/') {
+      found[0] = 0;
+      return;
+    }
+    while (found[n] != 0) ++n;
+    found[n++] = '/';
+  }
+  while (*path != 0 && n < sizeof found - 1) found[n++] = *path++;
+  found[*path == 0 ? n : 0] = 0;
+}
+
 // The file that takes the place of `path` when ld.so opens it: the real library must not be loaded in the UH.
 const char* stand_in(const char* path) {
   const char* name = base_name(path);
-  const seam::StandIn* s = seam::control()->stand_ins;
-  for (unsigned i = 0; i < seam::kMaxStandIns && s[i].begins[0] != 0; ++i)
-    if (starts_with(name, s[i].begins)) return s[i].file;
+  const auto* const control = seam::control();
+  const auto is_there = [&] {
+    constexpr long kReadable = 4;  // R_OK
+    return !failed(raw(__NR_access, reinterpret_cast<long>(path), kReadable));
+  };
+  for (unsigned i = 0; i < seam::kMaxStandIns && control->stand_ins[i].begins[0] != 0; ++i) {
+    const seam::StandIn& s = control->stand_ins[i];
+    const seam::StandInRule& rule = control->stand_in_rules[i];
+    if ((rule.bits & seam::kOneVersion) == 0) {
+      if (!starts_with(name, s.begins)) continue;
+    } else {
+      const Named named = named_as(path, name, s.begins);
+      if (named == Named::kNotSo) continue;
+      if (named == Named::kAnotherVersion) {
+        if (is_there()) seam::state()->native_devices = 1;
+        return nullptr;
+      }
+    }
+    if (s.file[0] == 0) return nullptr;
+    if ((rule.bits & seam::kOfDevice) != 0 && seam::state()->native_devices != 0) return nullptr;
+    if ((rule.bits & seam::kWhereItIs) != 0) {
+      if (!is_there()) return nullptr;
+      note_found(path, seam::state()->found[i]);
+    }
+    return s.file;
+  }
   return nullptr;
 }
 
@@ -109,8 +176,7 @@ long open_call(const SystemCall& c) {
   // A null or unreadable path is the kernel's to refuse: look only at what ld.so passes, or at absolute /proc
   // paths that the kernel has accepted.
   if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) {
-    if (const char* file = stand_in(path); file != nullptr && file[0] != 0)
-      call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
+    if (const char* file = stand_in(path); file != nullptr) call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
   }
   long fd = make_slowly(call);
   if (!failed(fd) && path[0] == '/' && names_own_exe(path)) {

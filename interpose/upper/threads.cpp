@@ -77,6 +77,7 @@ seam::ThreadRecord* new_record() {
     record->inside = 0;
     record->held = 0;
     record->sending = 0;
+    record->nccl_group = 0;
     record->vdso_frame = 0;
     record->rseq = 0;
     record->alternate_sp = record->alternate_size = 0;
@@ -97,7 +98,7 @@ seam::ThreadRecord* new_record() {
                                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
     }
     // After the claim: whoever saw this record free, and sees the number as it was, has seen all.
-    __atomic_fetch_add(&s->threads_made, 1, __ATOMIC_SEQ_CST);
+    record->generation = __atomic_add_fetch(&s->threads_made, 1, __ATOMIC_SEQ_CST);
     return record;
   }
   say_once(

@@ -271,7 +271,7 @@ class Seen : public LocalRank {
     m_.told = false;
     m_.targets = m_.met = {};
   }
-  // As interpose/mpi/lower/collectives.cpp: a meeting's higher target lets in who is held there now.
+  // As interpose/counting/agreement.cpp: a meeting's higher target lets in who is held there now.
   void set_targets(const std::vector<CollectiveCount>& targets) override {
     m_.told = true;
     const auto before = m_.targets;

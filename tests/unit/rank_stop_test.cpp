@@ -24,8 +24,7 @@ class SlowMpi : public lower::Library {
   std::atomic<bool> reposting{false}, may_end{false};
   std::string why_not_quiet;
 
-  void* const* table() override { return nullptr; }
-  uint32_t functions() override { return 0; }
+  std::vector<Table> seam_tables() override { return {}; }
   seam::LibraryNumber number() override { return seam::kLibraryMpi; }
   const char* implementation() override { return "test"; }
   std::string version() override { return ""; }
@@ -33,13 +32,12 @@ class SlowMpi : public lower::Library {
   Status restart() override { return {}; }
   bool active() override { return true; }
   std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
-  void hold() override {}
-  void set_targets(std::span<const coord::CollectiveCount>) override {}
-  void release() override {}
+  void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) override {}
   void fill_standing(coord::Standing&) override {}
   std::vector<coord::PeerCount> sent() override { return {}; }
   std::string refusal() override { return ""; }
   void progress() override {}
+  void drive(bool) override {}
   void begin_drain(std::span<const coord::PeerCount>) override {}
   bool drain_step() override { return true; }
   std::string drain_trouble() override { return ""; }

@@ -45,7 +45,7 @@ int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uin
   CommRecord* c = new_record();
   if (!c || !set_members(c, ranks)) return seam::kErrIntern;
   c->gid = gid;
-  c->counted = ranks.size() > 1 ? gid : 0;
+  c->count.identity = ranks.size() > 1 ? gid : 0;
   tables->slot(*vid)->owner[0] = reinterpret_cast<uint64_t>(c);
   comm_records[*vid & kIndexMask] = c;
   return seam::kSuccess;
@@ -60,8 +60,8 @@ uint64_t own_gid() {
 // how many collectives have begun on it. kDuplicate: none that new_comm gives out has it.
 constexpr uint64_t kDuplicate = 1ull << 55;
 uint64_t gid_of_duplicate(const CommRecord* parent) {
-  if (!parent->counted) return own_gid();  // nobody else is in it
-  uint64_t mixed = (parent->gid ^ parent->begun * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
+  if (!parent->count.identity) return own_gid();  // nobody else is in it
+  uint64_t mixed = (parent->gid ^ parent->count.begun * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
   return kDuplicate | (mixed >> 9);
 }
@@ -171,6 +171,15 @@ void link_records() {
   for (uint64_t at = state->comms; at; at = reinterpret_cast<CommRecord*>(at)->next) {
     reinterpret_cast<CommRecord*>(at)->before = before;
     before = at;
+  }
+}
+
+void add_counts(std::vector<coord::CollectiveCount>& counts) {
+  handles::SpinGuard guard(structure_lock);
+  for (uint64_t at = state->comms; at;) {
+    const CommRecord* c = reinterpret_cast<const CommRecord*>(at);
+    if (c->count.identity) counts.push_back({c->count.identity, c->count.begun});
+    at = c->next;
   }
 }
 
@@ -308,7 +317,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   // barrier.
   int code = MPI_SUCCESS;
 #if defined(OPEN_MPI)
-  if (c && c->counted) code = MPI_Barrier(real);
+  if (c && c->count.identity) code = MPI_Barrier(real);
 #endif
   if (code == MPI_SUCCESS) code = c && c->gid ? free_comm(*comm) : MPI_Comm_disconnect(&real);
   end_collective();

@@ -136,7 +136,7 @@ int free_comm(Vid vid) {
   CommRecord* c = comm_record(vid);
   if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
   Leaving left{c, real, MPI_REQUEST_NULL, false};
-  if (c->counted) {
+  if (c->count.identity) {
     if (!keep_topology(vid, c)) return MPI_ERR_NO_MEM;
     if (may_drive())
       if (const int code = begin_leaving(left); code != MPI_SUCCESS) return code;
@@ -148,7 +148,7 @@ int free_comm(Vid vid) {
   c->freed = 1;
   {
     const handles::SpinGuard guard(freed_lock);
-    if (c->counted) {
+    if (c->count.identity) {
       leaving.push_back(left);
     } else {
       unlist(c);

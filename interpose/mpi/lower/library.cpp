@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/format.h"
-#include "interpose/mpi/lower/collectives.h"
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/state.h"
@@ -35,8 +34,7 @@ class Runtime final : public lower::Library {
   Runtime() { fill_predefined(); }
 
   seam::LibraryNumber number() override { return seam::kLibraryMpi; }
-  void* const* table() override { return lower_table; }
-  uint32_t functions() override { return seam::kFnCount; }
+  std::vector<Table> seam_tables() override { return {{number(), lower_table, seam::kFnCount, kName}}; }
   const char* implementation() override { return kName; }
   std::string version() override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -57,7 +55,7 @@ class Runtime final : public lower::Library {
     state->requests = reinterpret_cast<uint64_t>(requests);
     state->request_top = seam::kFirstDynamic;
     // MPI_Init counts as the first collective of the world, so its record is there before.
-    world->gid = world->counted = kWorldGid;
+    world->gid = world->count.identity = kWorldGid;
     state->comms = reinterpret_cast<uint64_t>(world);
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = world;
     state->more[0] = reinterpret_cast<uint64_t>(world);
@@ -99,15 +97,11 @@ class Runtime final : public lower::Library {
     return names;
   }
 
-  void hold() override { hold_collectives(); }
-  void set_targets(std::span<const coord::CollectiveCount> targets) override {
-    set_collective_targets(targets);
+  void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*)(uint64_t)) override {
+    if (state) mpi::add_counts(counts);  // else a restart has not come to the MPI yet
   }
-  void release() override { release_collectives(); }
-
   void fill_standing(coord::Standing& standing) override {
-    if (!state) return;  // a restart has not come to the MPI yet
-    fill_collectives(standing);
+    if (!state) return;
     for (int r = 0; r < counters(); ++r)
       standing.progress += count(state->sent, r) + count(state->received, r);
     if (standing.refusal.empty()) standing.refusal = refusal();
@@ -137,6 +131,9 @@ class Runtime final : public lower::Library {
   void end_early_drain() override { mpi::end_early_drain(); }
 
   void progress() override { progress_once(); }
+  void drive(bool inside) override {
+    if (inside || may_call_beside_others()) progress_once();
+  }
 
   void begin_drain(std::span<const coord::PeerCount> from) override {
     std::vector<uint64_t> expected(static_cast<size_t>(counters()));

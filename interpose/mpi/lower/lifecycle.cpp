@@ -2,7 +2,6 @@
 #include <unistd.h>
 #include <csignal>
 
-#include "interpose/mpi/lower/collectives.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/lifecycle.h"
@@ -28,8 +27,19 @@ int initialize_mpi(int required) {
   return code;
 }
 
+namespace {
+bool finalizing = false;
+uint32_t own_number() { return static_cast<uint32_t>(seam::current_thread() - seam::state()->threads) + 1; }
+}  // namespace
+
+bool may_call_beside_others() {
+  return multiple || (state->provided < seam::kThreadSerialized && state->thread == own_number());
+}
+
 void progress_once() {
-  if (!state->initialized || state->finalized || !may_drive()) return;
+  if (!state->initialized || __atomic_load_n(&finalizing, __ATOMIC_RELAXED) || state->finalized ||
+      !may_drive())
+    return;
   int flag = 0;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
@@ -53,6 +63,7 @@ int init(int required, int* provided) {
     state->sent = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
     state->received = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
     state->required = required;
+    state->thread = own_number();
     register_world_and_self();
     state->initialized = 1;
     *provided = state->provided;
@@ -77,6 +88,7 @@ int lower_MPI_Finalize() {
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
   finish_freed_comms();
   const SignalActions kept;  // it puts back what it found, which may be of long ago
+  __atomic_store_n(&finalizing, true, __ATOMIC_SEQ_CST);
   const int code = MPI_Finalize();
   if (code == MPI_SUCCESS) state->finalized = 1;
   end_collective();
@@ -103,7 +115,12 @@ int lower_MPI_Query_thread(int* provided) {
   return seam::kSuccess;
 }
 
-int lower_MPI_Is_thread_main(int* flag) { return error_out(MPI_Is_thread_main(flag)); }
+// A restart's MPI is initialised by another thread than the program's was, maybe.
+int lower_MPI_Is_thread_main(int* flag) {
+  if (!flag || !state->thread) return error_out(MPI_Is_thread_main(flag));
+  *flag = state->thread == own_number();
+  return seam::kSuccess;
+}
 
 // Goes on over a restart where it stopped. Seconds.
 double lower_MPI_Wtime() { return MPI_Wtime() + state->wtime_offset; }

@@ -2,8 +2,8 @@
 //
 // LH only. Who writes what: threads of the program write everything, under `structure_lock` where a structure
 // changes shape; the control plane's agent reads counters at any time and the list of communicators under the
-// lock, and writes the hold (collectives.cpp). Structures in the heap are in images: append-only, `version`
-// in the root.
+// lock, and writes the hold (interpose/counting). Structures in the heap are in images: append-only,
+// `version` in the root.
 #pragma once
 
 #include <mpi.h>
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/counting/counting.h"
 #include "interpose/handles/heap.h"
 #include "interpose/handles/spin_lock.h"
 #include "interpose/handles/table.h"
@@ -30,9 +31,8 @@ inline constexpr uint64_t kWorldGid =
 
 // A communicator, or one that was freed and whose count the agreement still needs (freed.cpp).
 struct CommRecord {
-  uint64_t gid;             // equal on all members and over restarts; 0: not ours to re-make
-  uint64_t counted;         // gid if collectives on it are counted, else 0 (one member, or not saved)
-  volatile uint64_t begun;  // collectives begun on it by this rank
+  uint64_t gid;            // equal on all members and over restarts; 0: not ours to re-make
+  counting::Record count;  // of its collectives, by its gid; not counted: one member, or not saved
   uint64_t members;   // address of uint32_t[size]: world rank of each rank; 0: point-to-point is not counted
   uint32_t size;      //
   uint32_t rank;      //
@@ -108,7 +108,7 @@ struct State {
   int32_t rank, size;          // of MPI_COMM_WORLD; size 0: never initialised
   int32_t required, provided;  // seam::ThreadLevel
   uint32_t initialized, finalized;
-  uint32_t reserved1;       //
+  uint32_t thread;          // that called MPI_Init: 1 more than its record's number; 0: not known
   uint64_t sent, received;  // addresses of uint64_t[size]: point-to-point messages per world rank
   uint64_t comms;           // list of CommRecords
   uint64_t comm_serial;     // for gids
@@ -140,13 +140,7 @@ extern MPI_Group world_group;
 inline CommRecord* comm_record(Vid v) { return comm_records[v & kIndexMask]; }
 
 extern uint64_t uncounted;  // counts messages that need not be (messages.h)
-inline void add_to_counter(uint64_t* counter, uint64_t n) {
-  if (__builtin_expect(multiple, 0)) {
-    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-  } else {
-    *static_cast<volatile uint64_t*>(counter) = *counter + n;  // the agent reads it
-  }
-}
+inline void add_to_counter(uint64_t* counter, uint64_t n) { counting::add(counter, n, multiple); }
 
 inline constexpr Vid kNullComm = seam::make_vid(Kind::kComm, 0);
 inline constexpr Vid kNullDatatype = seam::make_vid(Kind::kDatatype, 0);
@@ -155,10 +149,7 @@ inline constexpr Vid kNullOp = seam::make_vid(Kind::kOp, 0);
 inline constexpr Vid kNullRequest = seam::make_vid(Kind::kRequest, 0);
 inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 
-// A checkpoint wants the thread: a blocking call leaves the LH with kAgain.
-inline bool stop_wanted() {
-  return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0);
-}
+using counting::stop_wanted;  // a blocking call leaves the LH with kAgain
 
 // The program has begun synchronous sends that do not block: those that are pending refuse a checkpoint.
 inline std::atomic<bool> synchronous_sends{false};
@@ -210,7 +201,8 @@ std::span<const int> topology_of(Vid vid);
 // membership is its recipe. Null communicators give the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
 void register_world_and_self();
-void link_records();  // after a restart: the list backwards
+void link_records();                                           // after a restart: the list backwards
+void add_counts(std::vector<coord::CollectiveCount>& counts);  // AGENT
 void unlist_record(CommRecord* c);
 // World ranks of a group; false if one is not in MPI_COMM_WORLD.
 bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);

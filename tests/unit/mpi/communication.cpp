@@ -53,7 +53,7 @@ cropdl::coord::Standing standing_once_held() {
   for (int i = 0; i < 2000 && s.held.empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     s = {};
-    runtime->fill_standing(s);
+    libraries.fill_standing(s);
   }
   return s;
 }
@@ -65,7 +65,7 @@ void expect_counts_of(size_t communicators) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     runtime->drain_step();
     s = {};
-    runtime->fill_standing(s);
+    libraries.fill_standing(s);
     if (s.counts.size() == communicators) break;
   }
   EXPECT_EQ(s.counts.size(), communicators);
@@ -628,7 +628,7 @@ TEST_F(Communication, AGivenUpDrainLosesNothing) {
     while (!flag) EXPECT_EQ(lower_MPI_Iprobe(0, 1, kWorld, &flag, nullptr), kSuccess);
     runtime->begin_drain({});
     runtime->drain_step();  // has begun to take it, no more
-    runtime->release();
+    cropdl::counting::release();
     everyone();
     EXPECT_EQ(lower_MPI_Recv(data, kCount, kByte, 0, 1, kWorld, nullptr), kSuccess);
     EXPECT_EQ(data[kCount - 1], 9);
@@ -746,14 +746,14 @@ TEST_F(Communication, OverlappingCommunicatorsKeepTheirMessagesApart) {
 TEST_F(Communication, CommunicatorsMadeAndFreedWithoutEndLeaveNoCounts) {
   cropdl::coord::Standing before, after;
   cut();
-  runtime->fill_standing(before);
+  libraries.fill_standing(before);
   for (int i = 0; i < 50; ++i) {
     Vid c = 0;
     EXPECT_EQ(lower_MPI_Comm_split(kWorld, 0, -rank, &c), kSuccess);
     EXPECT_EQ(lower_MPI_Barrier(c), kSuccess);
     EXPECT_EQ(lower_MPI_Comm_free(&c), kSuccess);
   }
-  runtime->fill_standing(after);
+  libraries.fill_standing(after);
   EXPECT_LE(after.counts.size(),
             before.counts.size() + 8);  // the last ones: the other may not have come that far
   cut();
@@ -764,7 +764,7 @@ TEST_F(Communication, AFreedCommunicatorIsCountedUntilAllMembersHaveFreedIt) {
   Vid late = 0, other = 0;
   cut();
   cropdl::coord::Standing before, between;
-  runtime->fill_standing(before);
+  libraries.fill_standing(before);
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &late), kSuccess);
   if (rank == 0) {
     EXPECT_EQ(lower_MPI_Comm_free(&late), kSuccess);  // does not wait for the other
@@ -776,7 +776,7 @@ TEST_F(Communication, AFreedCommunicatorIsCountedUntilAllMembersHaveFreedIt) {
   everyone();
   for (int cuts = 0; cuts < 2; ++cuts) {  // which do not wait for it
     between = {};
-    runtime->fill_standing(between);
+    libraries.fill_standing(between);
     EXPECT_GT(between.counts.size(),
               before.counts.size());  // without `late`, nobody would know that rank 1 is short
     cut();
@@ -862,9 +862,9 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
   EXPECT_EQ(lower_MPI_Group_incl(world_group, 2, both, &pair), kSuccess);
   everyone();
   if (rank == 1) {
-    runtime->hold();
+    libraries.hold();
     std::vector<cropdl::coord::CollectiveCount> none;
-    runtime->set_targets(none);
+    cropdl::counting::set_targets(none);
     want(true);
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kAgain);
     Vid inter = 0;
@@ -872,7 +872,7 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     EXPECT_EQ(lower_MPI_Intercomm_create(self, 0, kWorld, 0, 5, &inter), kAgain);
     want(false);
     cropdl::coord::Standing s;
-    runtime->fill_standing(s);
+    libraries.fill_standing(s);
     EXPECT_TRUE(s.held.empty());  // outside the LH
     EXPECT_TRUE(s.inside.empty());
     std::vector<cropdl::coord::CollectiveCount> target;
@@ -881,7 +881,7 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
       ASSERT_EQ(now.held.size(), 1u);
       EXPECT_TRUE(now.inside.empty());
       target.push_back({now.held[0], 1});
-      runtime->set_targets(target);
+      cropdl::counting::set_targets(target);
     });
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kSuccess);
     agent.join();
@@ -891,7 +891,7 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
       ASSERT_EQ(now.held.size(), 1u);
       EXPECT_EQ(now.held[0], target[0].comm);
       EXPECT_TRUE(std::find(now.counts.begin(), now.counts.end(), target[0]) != now.counts.end());
-      runtime->set_targets(target);
+      cropdl::counting::set_targets(target);
       usleep(20'000);
       want(true);
     });
@@ -899,7 +899,7 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &again), kAgain);
     later.join();
     want(false);
-    runtime->release();
+    cropdl::counting::release();
   } else {
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kSuccess);
   }
@@ -911,8 +911,8 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
 
 TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   cropdl::coord::Standing standing;
-  runtime->hold();
-  runtime->fill_standing(standing);
+  libraries.hold();
+  libraries.fill_standing(standing);
   const auto counts = standing.counts;
   std::atomic<bool> passed{false};
   uint64_t world = 0;
@@ -925,10 +925,10 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
     EXPECT_EQ(s.counts, counts);
     EXPECT_FALSE(passed);
     std::vector<cropdl::coord::CollectiveCount> same{{1, world}}, more{{1, world + 1}};
-    runtime->set_targets(same);
+    cropdl::counting::set_targets(same);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_FALSE(passed);
-    runtime->set_targets(more);
+    cropdl::counting::set_targets(more);
   });
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kSuccess);
   passed = true;
@@ -938,14 +938,14 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kAgain);
   want(false);
   standing = {};
-  runtime->fill_standing(standing);
+  libraries.fill_standing(standing);
   for (const auto& c : standing.counts) {
     if (c.comm == 1) {
       EXPECT_EQ(c.begun, world + 1);
     }
   }
   everyone();
-  runtime->release();
+  cropdl::counting::release();
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kSuccess);
 }
 
@@ -968,28 +968,28 @@ TEST_F(Communication, EachThreadStandsWhereItIsItself) {
   wait_for(1);
   EXPECT_TRUE(cropdl::mpi::begin_collective(kWorld));
   cropdl::coord::Standing both, one, none;
-  runtime->fill_standing(both);
+  libraries.fill_standing(both);
   ASSERT_EQ(both.inside.size(), 2u);
   EXPECT_EQ(both.inside[0], 1u);
   cropdl::mpi::end_collective();
-  runtime->fill_standing(one);
+  libraries.fill_standing(one);
   EXPECT_EQ(one.inside, std::vector<uint64_t>{both.inside[1]});
   stage = 2;
   wait_for(3);
-  runtime->fill_standing(none);
+  libraries.fill_standing(none);
   EXPECT_TRUE(none.inside.empty());
   other.join();
 }
 
 TEST_F(Communication, ProgressChangesWithEveryMessage) {
   cropdl::coord::Standing a, b;
-  runtime->fill_standing(a);
+  libraries.fill_standing(a);
   if (rank == 0) {
     send(1, 1, 1);
   } else {
     receive(0, 1);
   }
-  runtime->fill_standing(b);
+  libraries.fill_standing(b);
   EXPECT_NE(a.progress, b.progress);
 }
 

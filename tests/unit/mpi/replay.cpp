@@ -164,7 +164,7 @@ void use() {
   EXPECT_EQ(lower_MPI_Comm_dup(p.dup, &fresh), kSuccess);
   EXPECT_EQ(sum_on(fresh, 1), size);
   cropdl::coord::Standing standing;
-  runtime->fill_standing(standing);
+  libraries.fill_standing(standing);
   for (size_t i = 0; i < standing.counts.size(); ++i) {
     for (size_t j = 0; j < i; ++j) EXPECT_NE(standing.counts[i].comm, standing.counts[j].comm);
   }

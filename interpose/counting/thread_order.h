@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace cropdl::lower {
+namespace cropdl::counting {
 
 inline void order_all_threads() {
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
@@ -15,4 +15,4 @@ inline void order_all_threads() {
   }
 }
 
-}  // namespace cropdl::lower
+}  // namespace cropdl::counting

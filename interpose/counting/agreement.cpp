@@ -1,0 +1,293 @@
+// Holding what is counted at the agreement's targets.
+//
+// LH, LH FS base. The program's threads begin and end calls; the agent's thread sets the hold and reads the
+// counts. The two meet without a fence on the program's path: a thread announces (inside, begun) and then
+// looks for a hold, the agent sets the hold, makes every thread pass a barrier (membarrier) and then reads
+// the announcements, so at least one sees the other.
+#include "interpose/counting/agreement.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
+#include <utility>
+
+#include "interpose/counting/counting.h"
+#include "interpose/counting/thread_order.h"
+#include "interpose/handles/spin_lock.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::counting {
+namespace {
+
+// A held thread looks again, and lets the libraries move other ranks' messages, this often: short against the
+// agreement's round trips, long enough to leave the core to others.
+constexpr long kNapNanoseconds = 50'000;
+
+handles::SpinLock hold_lock;  // guards the targets, and undoing a count against reading it
+using Targets = std::unordered_map<uint64_t, uint64_t>;
+Targets targets;
+std::atomic<const Source*> held_for;  // of the last hold
+
+// Calls that communicate among processes of which no one record tells (a meeting of two groups' leaders, of
+// those who make a communicator) have an identity of their own. Nobody leaves one before all have begun, so
+// they need not be listed but while a thread is inside one or held there. Nobody counts them across ranks: a
+// member may have left, before its own hold, the one that another is seen inside of. So their targets are no
+// counts: a higher one lets in the threads that are held there when it comes, and who comes later waits for a
+// raise.
+std::unordered_map<const seam::ThreadRecord*, uint64_t> let_in;  // and have not begun yet; under hold_lock
+// What else a thread is held before, that would begin several calls together; likewise.
+std::unordered_map<const seam::ThreadRecord*, std::vector<uint64_t>> held_together;
+bool told = false;  // targets, in this hold; likewise
+
+void nap(uint64_t identity) {
+  const auto library = static_cast<seam::LibraryNumber>(identity >> 56 & 0x7f);
+  if (const Source* source = held_for.load()) source->drive(library);
+  const timespec t{0, kNapNanoseconds};
+  nanosleep(&t, nullptr);
+}
+
+// Of what a thread announced while a hold is active: if it may not begin, the announcement is taken back.
+bool begin_if(bool allowed, uint64_t identity) {
+  const bool yes = allowed || !hold_flag.wanted.load(std::memory_order_relaxed);
+  if (!yes) stand_inside(0);
+  stand_held(yes ? 0 : identity);
+  return yes;
+}
+
+bool within_target(const Record* r, uint64_t more) {
+  const auto target = targets.find(r->identity);
+  return target != targets.end() && r->begun + more <= target->second;
+}
+
+bool call_allowed(Record* r) {
+  handles::SpinGuard guard(hold_lock);
+  if (begin_if(within_target(r, 0), r->identity)) return true;
+  add(&r->begun, ~uint64_t{0}, true);
+  return false;
+}
+
+bool meeting_allowed(uint64_t identity) {
+  handles::SpinGuard guard(hold_lock);
+  const auto mine = let_in.find(seam::current_thread());
+  const bool allowed = mine != let_in.end() && mine->second == identity;
+  if (allowed) let_in.erase(mine);
+  return begin_if(allowed, identity);
+}
+
+void announce_parts(std::span<const Part> parts, seam::LibraryNumber library) {
+  stand_inside(several_of(library));
+  for (const Part& p : parts) add(&p.record->begun, p.times, true);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+// Counted within the lock, and so never to be taken back, but for the announcement that met the hold.
+bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, bool announced) {
+  handles::SpinGuard guard(hold_lock);
+  const auto beyond = std::find_if(parts.begin(), parts.end(), [&](const Part& p) {
+    return !within_target(p.record, announced ? 0 : p.times);
+  });
+  if (beyond == parts.end() || !hold_flag.wanted.load(std::memory_order_relaxed)) {
+    if (!announced) announce_parts(parts, library);
+    held_together.erase(seam::current_thread());
+    stand_held(0);
+    return true;
+  }
+  if (announced) undo(parts);
+  stand_inside(0);
+  stand_held(beyond->record->identity);
+  auto& all = held_together[seam::current_thread()];
+  all.clear();
+  for (const Part& p : parts) all.push_back(p.record->identity);
+  return false;
+}
+
+// False: the thread must leave the LH, in which it is then not held.
+bool keep_waiting(uint64_t identity) {
+  if (stop_wanted()) {
+    handles::SpinGuard guard(hold_lock);
+    let_in.erase(seam::current_thread());
+    held_together.erase(seam::current_thread());
+    stand_held(0);
+    return false;
+  }
+  nap(identity);
+  return true;
+}
+
+uint64_t target_in(const Targets& all, uint64_t identity) {
+  const auto found = all.find(identity);
+  return found == all.end() ? 0 : found->second;
+}
+
+uint64_t target_of(uint64_t identity) {
+  handles::SpinGuard guard(hold_lock);
+  return target_in(targets, identity);
+}
+
+// The records of all threads there ever were: one that has ended is inside of nothing.
+template <class F>
+void each_thread(F look) {
+  const auto* s = seam::state();
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) look(s->threads[i]);
+}
+
+}  // namespace
+
+Hold hold_flag;
+
+// Before there is a second thread: from then on the kernel waits for RCU, 5 to 25 ms
+// (sync_runqueues_membarrier_state, kernel/sched/membarrier.c).
+__attribute__((constructor)) static void register_for_membarrier() {
+  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+bool begin_held(Record* r) {
+  while (!call_allowed(r)) {
+    if (!keep_waiting(r->identity)) return false;
+    announce(r, true);
+  }
+  return true;
+}
+
+bool begin_held_meeting(uint64_t identity) {
+  while (!meeting_allowed(identity)) {
+    if (!keep_waiting(identity)) return false;
+    stand_inside(identity);
+  }
+  return true;
+}
+
+bool begin_parts(std::span<const Part> parts, seam::LibraryNumber library) {
+  announce_parts(parts, library);
+  if (!held_back()) return true;
+  for (bool announced = true; !parts_allowed(parts, library, announced); announced = false)
+    if (!keep_waiting(several_of(library))) return false;
+  return true;
+}
+
+bool begin_between_cuts(seam::LibraryNumber library) {
+  for (;;) {
+    stand_inside(several_of(library));
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!held_back()) return true;
+    stand_inside(0);
+    if (!keep_waiting(several_of(library))) return false;
+  }
+}
+
+void hold(const Source& source) {
+  held_for = &source;
+  {
+    handles::SpinGuard guard(hold_lock);
+    targets.clear();
+    let_in.clear();
+    told = false;
+    if (hold_flag.wanted) return;
+    hold_flag.wanted = true;
+  }
+  order_all_threads();
+}
+
+void set_targets(std::span<const coord::CollectiveCount> wanted) {
+  handles::SpinGuard guard(hold_lock);
+  const auto before = std::exchange(targets, {});
+  for (const coord::CollectiveCount& t : wanted) targets[t.comm] = t.begun;
+  told = true;
+  each_thread([&](const seam::ThreadRecord& t) {
+    if (const uint64_t identity = t.held;
+        (identity & kMeeting) != 0 && target_in(targets, identity) > target_in(before, identity))
+      let_in[&t] = identity;
+  });
+}
+
+// Threads that are held notice by themselves.
+void release() {
+  handles::SpinGuard guard(hold_lock);
+  hold_flag.wanted = false;
+  targets.clear();
+  let_in.clear();
+  told = false;
+}
+
+namespace {
+
+std::vector<coord::CollectiveCount> counts_of(const Source& source) {
+  std::vector<coord::CollectiveCount> counts;
+  source.add_counts(counts, target_of);
+  return counts;
+}
+
+bool contains(const std::vector<uint64_t>& all, uint64_t one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// A count beyond its target is an announcement about to be taken back: that call will not begin. A thread
+// announces what it is inside of or has just been held at. (Of calls that begin together it says inside of
+// several, and the look proves nothing until it has taken them back.) Under hold_lock.
+void take_back(coord::Standing& s) {
+  for (coord::CollectiveCount& c : s.counts) {
+    if (!contains(s.inside, c.comm) && !contains(s.held, c.comm)) continue;
+    const uint64_t target = target_in(targets, c.comm);
+    if (!told || c.begun <= target) continue;
+    c.begun = target;
+    std::erase(s.inside, c.comm);
+    if (!contains(s.held, c.comm)) s.held.push_back(c.comm);
+  }
+}
+
+// Short of its target is a rank of which a thread has been let in.
+void add_meetings(coord::Standing& s) {
+  std::unordered_map<uint64_t, uint64_t> at;
+  for (const auto* all : {&s.inside, &s.held})
+    for (const uint64_t identity : *all)
+      if ((identity & kMeeting) != 0) at[identity] = target_in(targets, identity);
+  for (const auto& [thread, identity] : let_in) at[identity] = target_in(targets, identity) - 1;
+  for (const auto& [identity, begun] : at) s.counts.push_back({identity, begun});
+}
+
+// Under hold_lock.
+void add_threads(coord::Standing& s) {
+  each_thread([&](const seam::ThreadRecord& t) {
+    const uint64_t inside = t.inside, held = t.held;
+    if (held != 0 && !contains(s.held, held)) s.held.push_back(held);
+    // A thread that is held before a meeting only looks whether it may begin: when it does, it is not held
+    // any more. (A collective is counted by then, and the look is told by that: take_back.)
+    if (inside == 0 || ((inside & kMeeting) != 0 && held != 0)) return;
+    if (!contains(s.inside, inside)) s.inside.push_back(inside);
+  });
+  for (const auto& [thread, identities] : held_together)
+    for (const uint64_t identity : identities)
+      if (!contains(s.held, identity)) s.held.push_back(identity);
+}
+
+}  // namespace
+
+// Counts before the threads: a call that begins in between is then seen as short of its target, not as
+// nowhere. And again after them: a call that makes a communicator may have ended in between, and the rank
+// would seem to be short of nothing while another member has begun a call on the new one.
+void fill(const Source& source, coord::Standing& standing) {
+  constexpr int kLooks = 4;
+  bool same = false;
+  for (int i = 0; i < kLooks && !same; ++i) {
+    standing.counts = counts_of(source);
+    standing.inside.clear();
+    standing.held.clear();
+    const std::vector<coord::CollectiveCount> before = standing.counts;
+    {
+      handles::SpinGuard guard(hold_lock);
+      add_threads(standing);
+      add_meetings(standing);
+      take_back(standing);
+    }
+    same = counts_of(source) == before;
+  }
+  // It changes all the time: no cut is made by this report.
+  if (!same && standing.inside.empty()) standing.inside.push_back(several_of(seam::kLibraryMpi));
+}
+
+}  // namespace cropdl::counting

@@ -1,0 +1,127 @@
+#include "interpose/lower/loaded_objects.h"
+
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "base/format.h"
+#include "base/patched_code.h"
+#include "interpose/lower/mappings.h"
+#include "interpose/lower/process.h"
+#include "interpose/lower/window.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::lower {
+namespace {
+
+struct Object {
+  const link_map* map;
+  uint64_t base;
+  const void* dynamic;
+  bool operator==(const Object&) const = default;
+};
+
+struct Seen {
+  std::mutex mutex;  // ld.so's own lock is held, but each namespace of another libc's would have its own
+  std::vector<Object> objects;
+};
+Seen& seen() {
+  static Seen* its = new Seen;  // never taken down
+  return *its;
+}
+
+const r_debug* program_debug() { return reinterpret_cast<const r_debug*>(seam::state()->loader_debug); }
+
+// Of all namespaces (struct r_debug_extended of glibc >= 2.35; before, of the first).
+std::vector<Object> objects_now() {
+  std::vector<Object> now;
+  for (const auto* debug = reinterpret_cast<const r_debug_extended*>(program_debug()); debug != nullptr;
+       debug = debug->base.r_version >= 2 ? debug->r_next : nullptr)
+    for (const link_map* map = debug->base.r_map; map != nullptr; map = map->l_next)
+      now.push_back({map, map->l_addr, map->l_ld});
+  return now;
+}
+
+// What is mapped at that address; ld.so's own name of an object may be that of the file that a shim stands in
+// for.
+std::string file_at(const std::vector<Mapping>& mappings, const void* address) {
+  const auto at = reinterpret_cast<uint64_t>(address);
+  for (const Mapping& m : mappings)
+    if (at >= m.begin && at < m.end) return m.path;
+  return "";
+}
+
+int objects_changed() {
+  std::lock_guard lock(seen().mutex);
+  std::vector<Object> now = objects_now();
+  std::vector<Mapping> mappings;
+  for (const Object& object : now) {
+    if (std::find(seen().objects.begin(), seen().objects.end(), object) != seen().objects.end()) continue;
+    if (mappings.empty()) mappings = read_mappings();
+    const LoadedObject loaded{file_at(mappings, object.dynamic), object.base,
+                              object.map == program_debug()->r_map};
+    if (loaded.file.empty() || loaded.file[0] != '/') continue;  // the core, as a vDSO
+    if (auto s = this_process().libraries.look_at(loaded); !s) die(s.error().message);
+  }
+  seen().objects = std::move(now);
+  return 0;
+}
+
+}  // namespace
+
+Status follow_loaded_objects(const std::string& loader, const MappedElf& mapped) {
+  auto* const notification = reinterpret_cast<unsigned char*>(vdso_symbol(mapped.begin, "_dl_debug_state"));
+  const uint64_t debug = vdso_symbol(mapped.begin, "_r_debug");
+  if (notification == nullptr || debug == 0) return {};  // not glibc's, and no library that follows is for it
+  // `ret`, perhaps after endbr64, and padding.
+  bool is_empty = notification[0] == 0xc3 && has_room(notification, 1, kJumpBytes);
+  is_empty |= memcmp(notification, "\xf3\x0f\x1e\xfa\xc3", 5) == 0 && has_room(notification, 5, kJumpBytes);
+  if (!is_empty ||
+      !write_jump(notification, reinterpret_cast<void (*)()>(seam::state()->core.objects_changed)))
+    return Error{formatted("{}: not as other versions of it are: what it loads cannot be followed", loader)};
+  seam::state()->loader_debug = debug;
+  return {};
+}
+
+void* const* functions_for_core() {
+  static void* const kFunctions[] = {reinterpret_cast<void*>(objects_changed)};
+  return kFunctions;
+}
+
+uint64_t program_symbol(const char* name) {
+  if (program_debug() == nullptr) return 0;
+  // Loaded and relocated: its pointers are addresses.
+  for (const link_map* map = program_debug()->r_map; map != nullptr; map = map->l_next) {
+    const char* strings = nullptr;
+    const Elf64_Sym* symbols = nullptr;
+    const uint32_t* hash = nullptr;
+    for (const Elf64_Dyn* d = map->l_ld; d->d_tag != DT_NULL; ++d) {
+      const auto at = d->d_un.d_ptr;
+      if (d->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
+      if (d->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
+      if (d->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const uint32_t*>(at);
+    }
+    if (strings == nullptr || symbols == nullptr || hash == nullptr) continue;
+    if (reinterpret_cast<uint64_t>(hash) < map->l_addr) continue;  // the core's, which nobody relocates
+    const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
+    const uint32_t* const bucket = hash + 4 + 2 * static_cast<size_t>(bloom);
+    const uint32_t* const chain = bucket + buckets;
+    uint32_t wanted = 5381;
+    for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
+    for (uint32_t i = buckets != 0 ? bucket[wanted % buckets] : 0; i >= offset && i != 0; ++i) {
+      const uint32_t h = chain[i - offset];
+      if ((h | 1) == (wanted | 1) && symbols[i].st_shndx != SHN_UNDEF &&
+          (ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC ||
+           ELF64_ST_TYPE(symbols[i].st_info) == STT_OBJECT) &&
+          strcmp(strings + symbols[i].st_name, name) == 0)
+        return map->l_addr + symbols[i].st_value;
+      if ((h & 1) != 0) break;
+    }
+  }
+  return 0;
+}
+
+}  // namespace cropdl::lower

@@ -1,0 +1,62 @@
+// What the program's ld.so loads, as far as a library of the LH wants to know of it, and calls of functions
+// that were taken over. UH, any thread.
+#include <asm/unistd.h>
+
+#include "interpose/seam/gate.h"
+#include "interpose/seam/late_call.h"
+#include "interpose/upper/core.h"
+
+namespace {
+
+using namespace cropdl;
+using namespace cropdl::upper;
+
+struct LoaderDebug {  // struct r_debug of <link.h>
+  int version;
+  void* map;
+  uint64_t notification;
+  int state;
+};
+constexpr int kConsistent = 0;  // RT_CONSISTENT
+constexpr int kNow = 2;         // RTLD_NOW, and local
+
+void say(const char* line) {
+  long length = 0;
+  while (line[length] != 0) ++length;
+  if (seam::control()->message_fd >= 0)
+    raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
+}
+
+}  // namespace
+
+extern "C" {
+
+// By entry.S, from ld.so, which holds its lock: it calls _dl_debug_state for debuggers when its list of
+// objects changes, after mapping new ones and before any code of theirs runs.
+__attribute__((visibility("hidden"), used)) void cropdl_objects_changed() {
+  const auto* debug = reinterpret_cast<const LoaderDebug*>(seam::state()->loader_debug);
+  if (is_child() || debug == nullptr || debug->state != kConsistent) return;
+  // Before there is a thread block nothing is loaded yet. A lower half of a former version has no such table.
+  if (seam::fs_base() == 0 || seam::control()->for_core == nullptr) return;
+  seam::call_lower<int>(&seam::control()->for_core, seam::kObjectsChanged);
+}
+
+// By entry.S. Which of two threads writes the same address does not matter.
+__attribute__((visibility("hidden"), used)) void* cropdl_find_late_call(seam::LateCall* call) {
+  const seam::LateLibrary& its = *call->library;
+  void* library = its.open(its.path, kNow);
+  void* target = library != nullptr ? its.find(library, call->name) : nullptr;
+  if (target == nullptr) {
+    say(library != nullptr && call->line != nullptr ? call->line : its.cannot);
+    leave_process({__NR_exit_group, {1}});
+  }
+  call->target = target;
+  return target;
+}
+
+__attribute__((visibility("hidden"), used)) int64_t cropdl_no_call(seam::LateCall* call) {
+  if (const char* line = __atomic_exchange_n(&call->line, nullptr, __ATOMIC_RELAXED)) say(line);
+  return call->result;
+}
+
+}  // extern "C"

@@ -1,0 +1,187 @@
+// links: cropdl_counting
+// Calls that begin together, as a program's thread and the agent see them. The test's main thread is the
+// program's, another plays the agent.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "interpose/counting/agreement.h"
+#include "interpose/counting/counting.h"
+#include "interpose/seam/state.h"
+
+namespace {
+
+using namespace cropdl;
+using counting::Part;
+
+constexpr auto kLibrary = static_cast<seam::LibraryNumber>(1);
+constexpr uint64_t kBits = uint64_t{1} << 56;
+
+class Records final : public counting::Source {
+ public:
+  std::vector<counting::Record*> all, on_demand;
+  mutable std::atomic<int> driven{0};
+  mutable std::atomic<seam::LibraryNumber> held_in{};
+  void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t)) const override {
+    for (const auto* r : all) counts.push_back({r->identity, r->begun});
+    for (const auto* r : on_demand)
+      if (r->begun != 0 || target(r->identity) != 0) counts.push_back({r->identity, r->begun});
+  }
+  void drive(seam::LibraryNumber library) const override {
+    ++driven;
+    held_in = library;
+  }
+};
+
+void* map_at(uintptr_t address, size_t size) {
+  return mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+}
+
+class Counting : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static const bool there = map_at(seam::kControlPage, seam::kControlPageSize) != MAP_FAILED &&
+                              map_at(seam::kState, seam::kStateSize) != MAP_FAILED;
+    ASSERT_TRUE(there);
+    auto& record = seam::state()->threads[0];
+    record.self = &record;
+    seam::set_gs_base(reinterpret_cast<uint64_t>(&record));
+    source.all = {&a, &b};
+  }
+  void TearDown() override {
+    counting::release();
+    seam::control()->attention = 0;
+  }
+  coord::Standing standing() {
+    coord::Standing s;
+    counting::fill(source, s);
+    return s;
+  }
+  coord::Standing once_held() {
+    coord::Standing s = standing();
+    for (int i = 0; i < 2000 && s.held.empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      s = standing();
+    }
+    return s;
+  }
+  static void set_targets(const std::vector<coord::CollectiveCount>& t) { counting::set_targets(t); }
+
+  counting::Record a{kBits | 1, 5}, b{kBits | 2, 7}, pair{kBits | 3, 0};
+  Records source;
+};
+
+TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
+  counting::hold(source);
+  const auto before = standing().counts;
+  std::atomic<bool> began{false};
+  std::thread agent([&] {
+    const auto held = once_held();
+    EXPECT_EQ(held.held.size(), 2u);  // both are raised at once
+    EXPECT_TRUE(held.inside.empty());
+    EXPECT_EQ(held.counts, before);
+    set_targets({{a.identity, 7}, {b.identity, 7}});  // enough for the one
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_FALSE(began);
+    EXPECT_EQ(standing().counts, before);
+    set_targets({{a.identity, 6}, {b.identity, 8}});  // one of the two calls on the one
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_FALSE(began);
+    set_targets({{a.identity, 7}, {b.identity, 8}});
+  });
+  const Part parts[] = {{&a, 2}, {&b, 1}};
+  EXPECT_TRUE(counting::begin_parts(parts, kLibrary));
+  began = true;
+  agent.join();
+  EXPECT_EQ(a.begun, 7u);
+  EXPECT_EQ(b.begun, 8u);
+  EXPECT_EQ(standing().inside.size(), 1u);
+  EXPECT_TRUE(standing().held.empty());
+  EXPECT_GT(source.driven, 0);
+  EXPECT_EQ(source.held_in, kLibrary);
+  counting::end();
+  EXPECT_TRUE(standing().inside.empty());
+}
+
+TEST_F(Counting, WhoIsWantedLeavesAHeldGroupAsIfItHadNotCome) {
+  counting::hold(source);
+  set_targets({{a.identity, 6}, {b.identity, 7}});
+  seam::control()->attention = seam::kAttentionStop;
+  const Part parts[] = {{&a, 1}, {&b, 1}};
+  EXPECT_FALSE(counting::begin_parts(parts, kLibrary));
+  EXPECT_EQ(a.begun, 5u);
+  EXPECT_EQ(b.begun, 7u);
+  EXPECT_TRUE(standing().held.empty());
+  EXPECT_TRUE(standing().inside.empty());
+  EXPECT_FALSE(counting::begin_unheld(&b, false));
+  EXPECT_FALSE(counting::begin_held(&b));
+  EXPECT_EQ(b.begun, 7u);
+}
+
+TEST_F(Counting, AReleaseLetsAHeldGroupGo) {
+  counting::hold(source);
+  std::thread agent([&] {
+    once_held();
+    counting::release();
+  });
+  const Part parts[] = {{&a, 1}, {&b, 1}};
+  EXPECT_TRUE(counting::begin_parts(parts, kLibrary));
+  counting::end();
+  agent.join();
+  EXPECT_EQ(b.begun, 8u);
+}
+
+// Who has sent nothing to it yet, and received nothing from it, is short as soon as the other's count is
+// known.
+TEST_F(Counting, ARecordOnWhichNothingHasBegunIsNamedOnceItHasATarget) {
+  source.on_demand = {&pair};
+  counting::hold(source);
+  EXPECT_EQ(standing().counts.size(), 2u);
+  set_targets({{a.identity, 5}, {b.identity, 7}, {pair.identity, 1}});
+  const auto counts = standing().counts;
+  EXPECT_NE(std::find(counts.begin(), counts.end(), coord::CollectiveCount{pair.identity, 0}), counts.end());
+  EXPECT_TRUE(counting::begin_unheld(&pair, true) || counting::begin_held(&pair));
+  counting::end();
+  EXPECT_EQ(pair.begun, 1u);
+}
+
+// No look of the agent's may show calls as begun that are then taken back, unless it shows the thread inside.
+TEST_F(Counting, NoLookTakesAGroupThatIsTakenBackForBegun) {
+  std::atomic<bool> ended{false};
+  int cuts = 0, torn = 0;
+  std::thread agent([&] {
+    for (int i = 0; i < 300; ++i) {
+      counting::hold(source);
+      const auto targets = standing().counts;
+      set_targets(targets);
+      coord::Standing s;
+      for (int look = 0; look < 1000 && (look == 0 || !s.inside.empty() || s.counts != targets); ++look)
+        s = standing();
+      if (s.inside.empty() && s.counts == targets) {
+        ++cuts;
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        // It may be about to take back an announcement that it has just made, but not for long.
+        auto later = standing();
+        for (int look = 0; look < 1000 && !later.inside.empty(); ++look) later = standing();
+        if (later.counts != s.counts || !later.inside.empty()) ++torn;
+      }
+      counting::release();
+    }
+    ended = true;
+  });
+  const Part parts[] = {{&a, 1}, {&b, 1}};
+  while (!ended) {
+    if (counting::begin_parts(parts, kLibrary)) counting::end();
+  }
+  agent.join();
+  EXPECT_GT(cuts, 100);
+  EXPECT_EQ(torn, 0);
+}
+
+}  // namespace
