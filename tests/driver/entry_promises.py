@@ -565,7 +565,7 @@ def refusals():
         document = f.read()
     listed = " ".join(document.split())
     found, missing, texts = 0, [], []
-    for folder in ("base", "interpose", "coord", "restart"):
+    for folder in ("base", "interpose", "coord", "restart", "gpu_state/memory"):
         for directory, _, names in os.walk(os.path.join(SOURCE, folder)):
             for name in names:
                 if not name.endswith((".cpp", ".toml")):

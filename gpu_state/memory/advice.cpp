@@ -1,0 +1,232 @@
+#include "gpu_state/memory/advice.h"
+
+#include <iterator>
+
+#include "base/format.h"
+
+namespace cropdl::memory {
+
+namespace {
+
+constexpr int32_t kNone = CU_DEVICE_INVALID, kHost = CU_DEVICE_CPU;
+
+struct Place {
+  int32_t device, node;
+};
+
+Place place_of(CUmemLocation location) {
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return {location.id, -1};
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return {kHost, location.id};
+    default:
+      return {kHost, -1};
+  }
+}
+
+CUmemLocation location_of(Place place) {
+  if (place.device != kHost) return {CU_MEM_LOCATION_TYPE_DEVICE, {place.device}};
+  if (place.node >= 0) return {CU_MEM_LOCATION_TYPE_HOST_NUMA, {place.node}};
+  return {CU_MEM_LOCATION_TYPE_HOST, {0}};
+}
+
+bool says_nothing(const AdviceRange& one) {
+  return !one.read_mostly && one.preferred == kNone && !one.accessed_by && !one.accessed_by_host &&
+         one.prefetched == kNone;
+}
+
+bool same(const AdviceRange& a, const AdviceRange& b) {
+  return a.read_mostly == b.read_mostly && a.preferred == b.preferred && a.accessed_by == b.accessed_by &&
+         a.accessed_by_host == b.accessed_by_host && a.prefetched == b.prefetched &&
+         a.preferred_node == b.preferred_node && a.prefetched_node == b.prefetched_node;
+}
+
+void apply(AdviceRange& one, CUmem_advise advice, Place place) {
+  switch (advice) {
+    case CU_MEM_ADVISE_SET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+      one.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+      break;
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+      one.preferred = place.device;
+      one.preferred_node = place.node;
+      break;
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+      one.preferred = kNone;
+      one.preferred_node = -1;
+      break;
+    case CU_MEM_ADVISE_SET_ACCESSED_BY:
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY: {
+      const bool set = advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
+      if (place.device == kHost) {
+        one.accessed_by_host = set;
+      } else {
+        const uint32_t bit = 1u << (place.device & 31);
+        one.accessed_by = set ? one.accessed_by | bit : one.accessed_by & ~bit;
+      }
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+// Calls tell(advice, location) for all that the range holds.
+template <class Tell>
+CUresult each_advice(const AdviceRange& one, bool set, Tell tell) {
+  const auto or_not = [set](CUmem_advise yes, CUmem_advise no) { return set ? yes : no; };
+  const CUmemLocation nowhere = location_of({kHost, -1});
+  CUresult error = CUDA_SUCCESS;
+  if (one.read_mostly && !error)
+    error = tell(or_not(CU_MEM_ADVISE_SET_READ_MOSTLY, CU_MEM_ADVISE_UNSET_READ_MOSTLY), nowhere);
+  if (one.preferred != kNone && !error)
+    error = tell(or_not(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION),
+                 location_of({one.preferred, one.preferred_node}));
+  const auto accessed = or_not(CU_MEM_ADVISE_SET_ACCESSED_BY, CU_MEM_ADVISE_UNSET_ACCESSED_BY);
+  for (int device = 0; device < 32 && !error; ++device)
+    if (one.accessed_by >> device & 1) error = tell(accessed, location_of({device, -1}));
+  if (one.accessed_by_host && !error) error = tell(accessed, nowhere);
+  return error;
+}
+
+}  // namespace
+
+Advised::Advised(const Driver& driver, Blocks& blocks) : driver_(driver), blocks_(blocks) {
+  blocks_.state().advice.each([&](AdviceRange* one) { ranges_.emplace(one->begin, one); });
+}
+
+bool Advised::is_one_block(uint64_t address, uint64_t size) const {
+  const Block* block = blocks_.around(address);
+  return block && block->kind == BlockKind::kManaged && !block->freed && size &&
+         address - block->begin < block->size && size <= block->size - (address - block->begin);
+}
+
+AdviceRange* Advised::make(uint64_t begin, uint64_t end) {
+  AdviceRange* made = blocks_.state().advice.make();
+  if (!made) return nullptr;
+  made->begin = begin;
+  made->end = end;
+  made->preferred = made->prefetched = kNone;
+  made->preferred_node = made->prefetched_node = -1;
+  ranges_.emplace(begin, made);
+  return made;
+}
+
+// So that no range lies on both sides of the address.
+void Advised::split(uint64_t at) {
+  auto next = ranges_.lower_bound(at);
+  if (next == ranges_.begin()) return;
+  AdviceRange* before = std::prev(next)->second;
+  if (before->end <= at) return;
+  AdviceRange* behind = make(at, before->end);
+  if (!behind) return;  // the heap is full: it stays as it was
+  const RecordHead head = behind->head;
+  *behind = *before;
+  behind->head = head;
+  behind->begin = at;
+  before->end = at;
+}
+
+template <class Change>
+CUresult Advised::change(uint64_t begin, uint64_t end, Change change) {
+  begin = begin / kHostPage * kHostPage;
+  end = rounded_up(end, kHostPage);
+  split(begin);
+  split(end);
+  for (uint64_t at = begin; at < end;) {  // ranges of those that have none yet
+    auto one = ranges_.lower_bound(at);
+    if (one != ranges_.end() && one->first == at) {
+      at = one->second->end;
+      continue;
+    }
+    const uint64_t to = one == ranges_.end() ? end : std::min(end, one->first);
+    if (!make(at, to)) return CUDA_ERROR_OUT_OF_MEMORY;
+    at = to;
+  }
+  for (auto one = ranges_.lower_bound(begin); one != ranges_.end() && one->first < end; ++one)
+    change(*one->second);
+  // Those that say nothing go, neighbours that are alike become one.
+  auto one = ranges_.lower_bound(begin);
+  if (one != ranges_.begin()) --one;
+  while (one != ranges_.end() && one->first <= end) {
+    AdviceRange* here = one->second;
+    AdviceRange* before = one == ranges_.begin() ? nullptr : std::prev(one)->second;
+    const bool joined = before && before->end == here->begin && same(*before, *here);
+    if (!joined && !says_nothing(*here)) {
+      ++one;
+      continue;
+    }
+    if (joined) before->end = here->end;
+    one = ranges_.erase(one);
+    blocks_.state().advice.drop(here);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Advised::advise(CUdeviceptr address, uint64_t size, CUmem_advise advice, CUmemLocation location) {
+  std::lock_guard lock(blocks_.lock());
+  if (!is_one_block(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = driver_.cuMemAdvise_v2(address, size, advice, location)) return error;
+  return change(address, address + size, [&](AdviceRange& one) { apply(one, advice, place_of(location)); });
+}
+
+CUresult Advised::prefetch(CUdeviceptr address, uint64_t size, CUmemLocation location, unsigned flags,
+                           CUstream stream) {
+  std::lock_guard lock(blocks_.lock());
+  if (!is_one_block(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = driver_.cuMemPrefetchAsync_v2(address, size, location, flags, stream))
+    return error;
+  prefetched(address, size, location);
+  return CUDA_SUCCESS;
+}
+
+void Advised::prefetched(CUdeviceptr address, uint64_t size, CUmemLocation location) {
+  std::lock_guard lock(blocks_.lock());
+  if (!is_one_block(address, size)) return;
+  (void)change(address, address + size, [&](AdviceRange& one) {
+    one.prefetched = place_of(location).device;
+    one.prefetched_node = place_of(location).node;
+  });
+}
+
+void Advised::forget(uint64_t begin, uint64_t end, bool gone) {
+  std::lock_guard lock(blocks_.lock());
+  auto first = ranges_.lower_bound(begin);
+  if (first == ranges_.end() || first->first >= end) return;
+  for (auto one = first; !gone && one != ranges_.end() && one->first < end; ++one) {
+    const AdviceRange& range = *one->second;
+    (void)each_advice(range, false, [&](CUmem_advise advice, CUmemLocation location) {
+      return driver_.cuMemAdvise_v2(range.begin, range.end - range.begin, advice, location);
+    });
+  }
+  (void)change(begin, end, [](AdviceRange& one) {
+    one.read_mostly = one.accessed_by = one.accessed_by_host = 0;
+    one.preferred = one.prefetched = kNone;
+  });
+}
+
+Status Advised::tell_again(const std::function<CUcontext(int)>& context_of) {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  for (const auto& [begin, range] : ranges_) {
+    const uint64_t size = range->end - begin;
+    const Block* block = blocks_.around(begin);
+    const InContext in(driver_, context_of(block ? block->device : 0));
+    CUresult error = in.result();
+    if (!error)
+      error = each_advice(*range, true, [&](CUmem_advise advice, CUmemLocation location) {
+        return driver_.cuMemAdvise_v2(begin, size, advice, location);
+      });
+    if (!error && range->prefetched != kNone)
+      error = driver_.cuMemPrefetchAsync_v2(
+          begin, size, location_of({range->prefetched, range->prefetched_node}), 0, CU_STREAM_LEGACY);
+    if (error)
+      return Error{
+          formatted("CUDA: what the program advised about its managed memory cannot be told again ({})",
+                    driver_.name_of(error))};
+  }
+  return {};
+}
+
+}  // namespace cropdl::memory

@@ -1,0 +1,349 @@
+#include "gpu_state/memory/arena.h"
+
+#include <algorithm>
+#include <bit>
+#include <cinttypes>
+#include <cstdio>
+#include <iterator>
+#include <vector>
+
+#include "base/format.h"
+
+namespace cropdl::memory {
+
+namespace {
+
+// Up to there blocks are packed; the driver does the same below 1 MiB.
+constexpr uint64_t kSmall = uint64_t{1} << 20;
+// Chunks for small blocks are as large as what there is of them already, within these: few calls of the
+// driver for those who allocate much, little memory taken for those who do not.
+constexpr uint64_t kLeastSmallChunk = kGranularity, kMostSmallChunk = uint64_t{32} << 20;
+// Empty chunks that are kept: mapping one takes longer than cudaMalloc, and programs that allocate and free
+// in a loop shall not notice. Little beside what a device has.
+constexpr uint64_t kMostIdle = uint64_t{256} << 20;
+
+std::string hexadecimal(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%" PRIx64, value);
+  return text;
+}
+
+CUmemAllocationProp memory_of(int device, bool rdma) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  properties.allocFlags.gpuDirectRDMACapable = rdma;  // as cudaMalloc's memory is
+  return properties;
+}
+
+}  // namespace
+
+Status Arena::reserve(int devices) {
+  std::lock_guard lock(blocks_.lock());
+  State& state = blocks_.state();
+  if (devices > kDevices)
+    return Error{formatted("CUDA: {} devices, and only {} can be saved", devices, kDevices)};
+  int wanted = 0;  // by what was saved: devices that there were and nobody used need not be here
+  blocks_.each([&](const Block* one) { wanted = std::max(wanted, one->device + 1); });
+  if (wanted > devices)
+    return Error{
+        formatted("CUDA: the program has memory of {} devices, and there are {} here", wanted, devices)};
+  for (int device = 0; device < devices; ++device) {
+    int can_map = 0, rdma = 0;
+    driver_.cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    driver_.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
+    const auto properties = memory_of(device, rdma != 0);
+    size_t granularity = 0;
+    const CUresult asked =
+        driver_.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    if (!can_map || asked != CUDA_SUCCESS || granularity == 0 || kGranularity % granularity != 0)
+      return Error{
+          formatted("CUDA: the memory of device {} cannot be placed at fixed addresses ({}), so it "
+                    "could not be saved",
+                    device,
+                    !can_map ? "it has no virtual memory management"
+                    : asked  ? driver_.name_of(asked)
+                             : formatted("its granularity is {} bytes", granularity))};
+    slices_[static_cast<size_t>(device)].rdma = rdma != 0;
+    size_t memory = 0;
+    driver_.cuDeviceTotalMem_v2(&memory, device);
+    slices_[static_cast<size_t>(device)].memory = memory;
+  }
+  const uint64_t size = static_cast<uint64_t>(devices) * kArenaSlice;
+  CUdeviceptr got = 0;
+  const CUresult reserved =
+      devices ? driver_.cuMemAddressReserve(&got, size, kGranularity, kArenaBegin, 0) : CUDA_SUCCESS;
+  if (devices && (reserved != CUDA_SUCCESS || got != kArenaBegin)) {
+    if (reserved == CUDA_SUCCESS) driver_.cuMemAddressFree(got, size);
+    return Error{
+        formatted("CUDA: the addresses {} to {}, where device memory has to lie, cannot be had ({}): is "
+                  "there a limit on addresses (ulimit -v)?",
+                  hexadecimal(kArenaBegin), hexadecimal(kArenaBegin + size),
+                  reserved ? driver_.name_of(reserved) : "the driver gave " + hexadecimal(got))};
+  }
+  state.arena = kArenaBegin;
+  state.devices = static_cast<uint32_t>(devices);
+  for (int device = 0; device < devices; ++device)
+    slices_[static_cast<size_t>(device)].addresses.add(slice_begin(device),
+                                                       slice_begin(device) + kArenaSlice);
+  return {};
+}
+
+Status Arena::restore() {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  State& state = blocks_.state();
+  std::map<uint64_t, ChunkUse> uses;
+  state.chunks.each([&](Chunk* one) { uses[one->begin] = {one, 0}; });
+  const auto chunk_around = [&](uint64_t address) { return std::prev(uses.upper_bound(address)); };
+  blocks_.each([&](Block* one) {
+    if (one->kind != BlockKind::kManaged) chunk_around(one->begin)->second.used += one->room;
+  });
+  for (const auto& [begin, use] : uses) {
+    if (use.used == 0) {
+      state.chunks.drop(use.record);
+      continue;
+    }
+    const Chunk& chunk = *use.record;
+    Slice& slice = slices_[static_cast<size_t>(chunk.device)];
+    slice.addresses.take_at(begin, begin + chunk.size);
+    if (const CUresult error = map(slice, chunk.device, begin, chunk.size)) {
+      slice.addresses.add(begin, begin + chunk.size);
+      uint64_t wanted = 0;
+      for (const auto& [at, other] : uses)
+        if (other.used && other.record->device == chunk.device) wanted += other.record->size;
+      return Error{
+          formatted("CUDA: the program had {} MiB of device {}'s memory, of which {} MiB can be had here "
+                    "({}): is the device another one, or used by others?",
+                    wanted >> 20, chunk.device, slice.mapped >> 20, driver_.name_of(error))};
+    }
+    slice.uses[begin] = use;
+    slice.mapped += chunk.size;
+    slice.used += use.used;
+    if (chunk.whole) continue;
+    slice.small_mapped += chunk.size;
+    slice.small.add(begin, begin + chunk.size, begin, begin + chunk.size);
+    blocks_.each_within(begin, begin + chunk.size,
+                        [&](Block* one) { slice.small.take_at(one->begin, one->begin + one->room); });
+  }
+  return {};
+}
+
+CUresult Arena::set_access(uint64_t begin, uint64_t size, uint32_t devices, CUmemAccess_flags flags) {
+  std::vector<CUmemAccessDesc> access;
+  for (int device = 0; device < kDevices; ++device)
+    if (devices >> device & 1) access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, flags});
+  return driver_.cuMemSetAccess(begin, size, access.data(), access.size());
+}
+
+// The handle is let go of: the memory stays as long as it is mapped.
+CUresult Arena::map(Slice& slice, int device, uint64_t begin, uint64_t size) {
+  const auto properties = memory_of(device, slice.rdma);
+  CUmemGenericAllocationHandle handle = 0;
+  if (const CUresult error = driver_.cuMemCreate(&handle, size, &properties, 0)) return error;
+  CUresult error = driver_.cuMemMap(begin, size, 0, handle, 0);
+  if (error == CUDA_SUCCESS) {
+    const uint32_t all = blocks_.state().peers[device] | 1u << device;
+    error = set_access(begin, size, all, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (error != CUDA_SUCCESS) driver_.cuMemUnmap(begin, size);
+  }
+  driver_.cuMemRelease(handle);
+  return error;
+}
+
+CUresult Arena::add_chunk(Slice& slice, int device, uint64_t size, bool whole, Chunk** made) {
+  const OutsideOfCaptures outside(driver_);
+  const uint64_t begin = slice.addresses.take(size);
+  if (begin == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  Chunk* chunk = blocks_.state().chunks.make();
+  const CUresult error = chunk ? map(slice, device, begin, size) : CUDA_ERROR_OUT_OF_MEMORY;
+  if (error != CUDA_SUCCESS) {
+    if (chunk) blocks_.state().chunks.drop(chunk);
+    slice.addresses.add(begin, begin + size);
+    return error;
+  }
+  chunk->begin = begin;
+  chunk->size = size;
+  chunk->device = device;
+  chunk->whole = whole;
+  slice.uses[begin] = {chunk, 0};
+  slice.mapped += size;
+  shrink_idle(slice);
+  *made = chunk;
+  return CUDA_SUCCESS;
+}
+
+void Arena::drop_chunk(Slice& slice, Chunk* chunk) {
+  const OutsideOfCaptures outside(driver_);
+  driver_.cuMemUnmap(chunk->begin, chunk->size);
+  slice.addresses.add(chunk->begin, chunk->begin + chunk->size);
+  slice.uses.erase(chunk->begin);
+  slice.mapped -= chunk->size;
+  if (!chunk->whole) {
+    slice.small.take_at(chunk->begin, chunk->begin + chunk->size);
+    slice.small_mapped -= chunk->size;
+  }
+  blocks_.state().chunks.drop(chunk);
+}
+
+Arena::ChunkUse& Arena::chunk_of(Slice& slice, uint64_t address) {
+  return std::prev(slice.uses.upper_bound(address))->second;
+}
+
+CUresult Arena::take_small(Slice& slice, int device, uint64_t room, uint64_t* begin) {
+  *begin = slice.small.take(room);
+  if (*begin == 0) {
+    Chunk* chunk = nullptr;
+    const uint64_t size = std::clamp(std::bit_floor(slice.small_mapped), kLeastSmallChunk, kMostSmallChunk);
+    CUresult error = add_chunk(slice, device, size, false, &chunk);
+    if (error == CUDA_ERROR_OUT_OF_MEMORY) {
+      trim(device);
+      error = add_chunk(slice, device, kLeastSmallChunk, false, &chunk);
+    }
+    if (error != CUDA_SUCCESS) return error;
+    slice.small_mapped += chunk->size;
+    slice.small.add(chunk->begin, chunk->begin + chunk->size, chunk->begin, chunk->begin + chunk->size);
+    *begin = slice.small.take(room);
+  }
+  ChunkUse& use = chunk_of(slice, *begin);
+  if (use.record == slice.spare) slice.spare = nullptr;
+  use.used += room;
+  return CUDA_SUCCESS;
+}
+
+CUresult Arena::take_whole(Slice& slice, int device, uint64_t* room, uint64_t* begin) {
+  const uint64_t size = rounded_up(*room, kGranularity);
+  auto best = slice.idle.end();
+  for (auto one = slice.idle.begin(); one != slice.idle.end(); ++one)
+    if ((*one)->size >= size && (*one)->size <= size + size / 8 &&
+        (best == slice.idle.end() || (*one)->size < (*best)->size))
+      best = one;
+  Chunk* chunk = nullptr;
+  if (best != slice.idle.end()) {
+    chunk = *best;
+    slice.idle.erase(best);
+    slice.idle_bytes -= chunk->size;
+  } else {
+    CUresult error = add_chunk(slice, device, size, true, &chunk);
+    if (error == CUDA_ERROR_OUT_OF_MEMORY && (slice.idle_bytes || slice.spare)) {
+      trim(device);
+      error = add_chunk(slice, device, size, true, &chunk);
+    }
+    if (error != CUDA_SUCCESS) return error;
+  }
+  *begin = chunk->begin;
+  *room = slice.uses[chunk->begin].used = chunk->size;
+  return CUDA_SUCCESS;
+}
+
+CUresult Arena::allocate(int device, uint64_t size, BlockKind kind, Block** block) {
+  std::lock_guard lock(blocks_.lock());
+  if (device < 0 || static_cast<uint32_t>(device) >= blocks_.state().devices)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (size > kArenaSlice) return CUDA_ERROR_OUT_OF_MEMORY;
+  Slice& slice = slices_[static_cast<size_t>(device)];
+  uint64_t room = rounded_up(size, kBlockUnit), begin = 0;
+  const CUresult error =
+      room <= kSmall ? take_small(slice, device, room, &begin) : take_whole(slice, device, &room, &begin);
+  if (error != CUDA_SUCCESS) return error;
+  slice.used += room;
+  *block = blocks_.make(begin, size, room, kind, device);
+  if (*block) return CUDA_SUCCESS;
+  give_back(slice, begin, room);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void Arena::release(Block* block) {
+  std::lock_guard lock(blocks_.lock());
+  Slice& slice = slices_[static_cast<size_t>(block->device)];
+  const uint64_t begin = block->begin, room = block->room;
+  blocks_.drop(block);
+  give_back(slice, begin, room);
+}
+
+// Libraries of the device's maker take their memory from the driver, and nobody gives them what is kept here:
+// little is kept where little is left.
+uint64_t Arena::most_idle(const Slice& slice) {
+  const uint64_t left = slice.memory > slice.mapped ? slice.memory - slice.mapped : 0;
+  return std::min(kMostIdle, left / 4);
+}
+
+void Arena::shrink_idle(Slice& slice) {
+  while (!slice.idle.empty() && slice.idle_bytes > most_idle(slice)) {
+    Chunk* oldest = slice.idle.front();
+    slice.idle.pop_front();
+    slice.idle_bytes -= oldest->size;
+    drop_chunk(slice, oldest);
+  }
+}
+
+void Arena::give_back(Slice& slice, uint64_t begin, uint64_t room) {
+  slice.used -= room;
+  ChunkUse& use = chunk_of(slice, begin);
+  Chunk* chunk = use.record;
+  use.used -= room;
+  if (chunk->whole) {
+    if (chunk->size > most_idle(slice)) return drop_chunk(slice, chunk);
+    slice.idle.push_back(chunk);
+    slice.idle_bytes += chunk->size;
+    return shrink_idle(slice);
+  }
+  slice.small.add(begin, begin + room, chunk->begin, chunk->begin + chunk->size);
+  if (use.used) return;
+  if (slice.spare) drop_chunk(slice, slice.spare);
+  slice.spare = chunk;
+}
+
+void Arena::trim(int device) {
+  std::lock_guard lock(blocks_.lock());
+  Slice& slice = slices_[static_cast<size_t>(device)];
+  for (Chunk* chunk : slice.idle) drop_chunk(slice, chunk);
+  slice.idle.clear();
+  slice.idle_bytes = 0;
+  if (slice.spare) drop_chunk(slice, slice.spare);
+  slice.spare = nullptr;
+}
+
+CUresult Arena::allow_peer(int device, int peer, bool allowed) {
+  std::lock_guard lock(blocks_.lock());
+  const auto devices = static_cast<int>(blocks_.state().devices);
+  if (device < 0 || device >= devices || peer < 0 || peer >= devices || peer == device)
+    return CUDA_ERROR_INVALID_DEVICE;
+  uint32_t& enabled = blocks_.state().enabled[device];
+  enabled = allowed ? enabled | 1u << peer : enabled & ~(1u << peer);
+  return open_to_peers(device);
+}
+
+CUresult Arena::open_to_peers(int device) {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  State& state = blocks_.state();
+  if (device < 0 || static_cast<uint32_t>(device) >= state.devices) return CUDA_ERROR_INVALID_DEVICE;
+  uint32_t peers = state.enabled[device];
+  state.pools.each([&](const Pool* one) {
+    if (one->device == device) peers |= one->peers;
+  });
+  const uint32_t opened = peers & ~state.peers[device], closed = state.peers[device] & ~peers;
+  for (const auto& [begin, use] : slices_[static_cast<size_t>(device)].uses) {
+    CUresult error = CUDA_SUCCESS;
+    if (opened) error = set_access(begin, use.record->size, opened, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (closed && !error) error = set_access(begin, use.record->size, closed, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    if (error) return error;
+  }
+  state.peers[device] = peers;
+  return CUDA_SUCCESS;
+}
+
+uint64_t Arena::mapped(int device) const {
+  std::lock_guard lock(blocks_.lock());
+  return slices_[static_cast<size_t>(device)].mapped;
+}
+
+uint64_t Arena::unused(int device) const {
+  std::lock_guard lock(blocks_.lock());
+  const Slice& slice = slices_[static_cast<size_t>(device)];
+  return slice.mapped - slice.used;
+}
+
+}  // namespace cropdl::memory

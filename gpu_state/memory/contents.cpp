@@ -1,0 +1,233 @@
+#include "gpu_state/memory/contents.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "base/format.h"
+#include "gpu_state/memory/device_pages.h"
+
+namespace cropdl::memory {
+
+using restart::Extent;
+using restart::kImagePage;
+using restart::Region;
+using restart::RegionKind;
+
+namespace {
+
+constexpr uint64_t kVariablesEach = (kVariablesEnd - kVariablesBegin) / kDevices;
+constexpr uint64_t kVariableUnit = 16;  // they are packed: most are small
+
+uint64_t variables_of(int device) { return kVariablesBegin + static_cast<uint64_t>(device) * kVariablesEach; }
+
+const char* text(const SavedVariable& one) { return reinterpret_cast<const char*>(one.name); }
+
+// Pages of blocks within [begin, end).
+std::vector<Extent> pages_of_blocks(const Blocks& blocks, uint64_t begin, uint64_t end) {
+  std::vector<Extent> pages;
+  blocks.each_within(begin, end, [&](const Block* one) {
+    const Extent its{one->begin / kImagePage * kImagePage,
+                     std::min(end, rounded_up(one->begin + one->size, kImagePage))};
+    if (!pages.empty() && its.begin <= pages.back().end)
+      pages.back().end = std::max(pages.back().end, its.end);
+    else
+      pages.push_back(its);
+  });
+  return pages;
+}
+
+// The staging of each device, made when it is first needed. One at a time, so that their memory is bounded.
+class StagingOf {
+ public:
+  StagingOf(const Driver& driver, const std::function<CUcontext(int)>& context_of)
+      : driver_(driver), context_of_(context_of) {}
+  Result<Staging*> of(int device) {
+    if (staging_ && device_ == device) return staging_.get();
+    staging_.reset();
+    CUcontext context = context_of_(device);
+    if (!context) return Error{formatted("CUDA: device {} has no context any more", device)};
+    auto made = std::make_unique<Staging>(driver_, context);
+    if (Status begun = made->begin(); !begun) return begun.error();
+    staging_ = std::move(made);
+    device_ = device;
+    return staging_.get();
+  }
+
+ private:
+  const Driver& driver_;
+  const std::function<CUcontext(int)>& context_of_;
+  std::unique_ptr<Staging> staging_;
+  int device_ = -1;
+};
+
+}  // namespace
+
+Status Contents::note_variables(std::vector<Variable> variables) {
+  std::lock_guard lock(blocks_.lock());
+  State& state = blocks_.state();
+  state.variables.each([&](SavedVariable* one) {
+    handles::heap_free(reinterpret_cast<void*>(one->name));
+    state.variables.drop(one);
+  });
+  variables_ = std::move(variables);
+  uint64_t next[kDevices];
+  for (int device = 0; device < kDevices; ++device) next[device] = variables_of(device);
+  for (const Variable& one : variables_) {
+    SavedVariable* saved = state.variables.make();
+    auto* name = static_cast<char*>(handles::heap_allocate(one.name.size() + 1));
+    if (!saved || !name) return Error{"CUDA: there is no room to note the devices' variables"};
+    std::memcpy(name, one.name.c_str(), one.name.size() + 1);
+    saved->name = reinterpret_cast<uint64_t>(name);
+    saved->size = one.size;
+    saved->device = one.device;
+    saved->address = one.address;
+    saved->begin = next[one.device];
+    next[one.device] = rounded_up(saved->begin + one.size, kVariableUnit);
+  }
+  return {};
+}
+
+std::vector<Contents::Part> Contents::parts() const {
+  std::vector<Part> all;
+  State& state = blocks_.state();
+  const auto add = [&](const std::string& name, RegionKind kind, int device, uint64_t begin, uint64_t end,
+                       std::vector<Extent> present) {
+    if (present.empty()) return;
+    Region region;
+    region.begin = begin;
+    region.end = end;
+    region.prot = PROT_READ | PROT_WRITE;
+    region.name = name;
+    region.kind = kind;
+    region.present = std::move(present);
+    all.push_back({std::move(region), device});
+  };
+  state.chunks.each([&](const Chunk* one) {
+    const uint64_t end = one->begin + one->size;
+    add(formatted("[device {}]", one->device), RegionKind::kDeviceMemory, one->device, one->begin, end,
+        pages_of_blocks(blocks_, one->begin, end));
+  });
+  state.managed.each([&](const ManagedRegion* one) {
+    const uint64_t end = one->begin + one->size;
+    add("[managed]", RegionKind::kDeviceMemory, one->device, one->begin, end,
+        pages_of_blocks(blocks_, one->begin, end));
+  });
+  state.own_physical.each([&](const OwnPhysical* one) {
+    const uint64_t end = one->contents + one->size;
+    add("[made by the program]", RegionKind::kDeviceMemory, one->device, one->contents, end,
+        {{one->contents, end}});
+  });
+  for (int device = 0; device < kDevices; ++device) {
+    uint64_t end = 0;
+    state.variables.each([&](const SavedVariable* one) {
+      if (one->device == device) end = std::max(end, one->begin + one->size);
+    });
+    if (end == 0) continue;
+    end = rounded_up(end, kImagePage);
+    add(formatted("[variables of device {}]", device), RegionKind::kDeviceVariables, device,
+        variables_of(device), end, {{variables_of(device), end}});
+  }
+  // Devices one after the other: each has its staging.
+  std::sort(all.begin(), all.end(), [](const Part& a, const Part& b) {
+    return a.device != b.device ? a.device < b.device : a.region.begin < b.region.begin;
+  });
+  return all;
+}
+
+std::vector<Region> Contents::regions() const {
+  std::lock_guard lock(blocks_.lock());
+  std::vector<Region> all;
+  for (Part& part : parts()) all.push_back(std::move(part.region));
+  return all;
+}
+
+Status Contents::save(restart::ChunkSink& sink) const {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  std::map<std::pair<int, std::string>, CUdeviceptr> here;
+  for (const Variable& one : variables_) here[{one.device, one.name}] = one.address;
+  StagingOf stagings(driver_, context_of_);
+  for (const Part& part : parts()) {
+    auto staging = stagings.of(part.device);
+    if (!staging) return staging.error();
+    std::vector<Piece> pieces;
+    if (part.region.kind == RegionKind::kDeviceVariables) {
+      blocks_.state().variables.each([&](const SavedVariable* one) {
+        if (one->device == part.device && one->size)
+          pieces.push_back({one->begin, one->size, here[{one->device, text(*one)}]});
+      });
+      std::sort(pieces.begin(), pieces.end(),
+                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+    }
+    DevicePages pages(**staging, part.region.present, std::move(pieces));
+    if (Status cut = restart::cut_region(part.region, pages, nullptr, sink); !cut) return cut;
+  }
+  return {};
+}
+
+int Contents::device_of(const Region& region) const {
+  if (region.kind == RegionKind::kDeviceVariables)
+    return static_cast<int>((region.begin - kVariablesBegin) / kVariablesEach);
+  if (region.begin >= kArenaBegin && region.begin < kArenaBegin + kDevices * kArenaSlice)
+    return static_cast<int>((region.begin - kArenaBegin) / kArenaSlice);
+  int device = 0;
+  blocks_.state().own_physical.each([&](const OwnPhysical* one) {
+    if (one->contents == region.begin) device = one->device;
+  });
+  blocks_.state().managed.each([&](const ManagedRegion* one) {
+    if (one->begin == region.begin) device = one->device;
+  });
+  return device;
+}
+
+Status Contents::load(const restart::ImageReader& image,
+                      const std::function<CUdeviceptr(const std::string&, int, uint64_t)>& find,
+                      bool may_move) const {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < image.regions().size(); ++i)
+    if (image.regions()[i].kind != RegionKind::kHostMemory) order.push_back(i);
+  StagingOf stagings(driver_, context_of_);
+  for (const size_t i : order) {
+    const Region& region = image.regions()[i];
+    const int device = device_of(region);
+    auto staging = stagings.of(device);
+    if (!staging) return staging.error();
+    std::vector<Piece> pieces;
+    if (region.kind == RegionKind::kDeviceVariables) {
+      std::string missing, moved;
+      blocks_.state().variables.each([&](const SavedVariable* one) {
+        if (one->device != device || one->size == 0) return;
+        const CUdeviceptr at = find(text(*one), device, one->size);
+        if (at)
+          pieces.push_back({one->begin, one->size, at});
+        else
+          missing = text(*one);
+        if (at && at != one->address && !may_move) moved = text(*one);
+      });
+      if (!moved.empty())
+        return Error{formatted(
+            "the variable {} of device {} lies elsewhere in this process, and kernels may have kept its "
+            "address; if none does, restart with --moved-variables=accept",
+            moved, device)};
+      if (!missing.empty())
+        return Error{
+            formatted("CUDA: the variable {} of device {} is not in the program's device code any more",
+                      missing, device)};
+      std::sort(pieces.begin(), pieces.end(),
+                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+      if (pieces.empty()) continue;
+    }
+    DeviceTarget target(**staging, {region.begin, region.end}, std::move(pieces));
+    if (Status loaded = image.load_region(i, target); !loaded)
+      return Error{formatted("{}: {}", region.name, loaded.error().message)};
+  }
+  return {};
+}
+
+}  // namespace cropdl::memory

@@ -1,0 +1,238 @@
+#include "gpu_state/memory/device_pages.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/format.h"
+
+namespace cropdl::memory {
+
+using restart::Extent;
+using restart::kImageChunk;
+
+namespace {
+
+static_assert(Staging::kBytes % kImageChunk == 0);
+
+Error cannot(const Driver& driver, const char* what, CUresult result) {
+  return Error{formatted("CUDA: device memory cannot be {} ({})", what, driver.name_of(result))};
+}
+
+// Calls visit(address on the device, offset in the part, bytes) for what of the part is somewhere, and
+// missing(offset, bytes) for the rest.
+template <class Visit, class Missing>
+CUresult each_piece(const std::vector<Piece>& pieces, Extent part, Visit visit, Missing missing) {
+  if (pieces.empty()) return visit(part.begin, uint64_t{0}, part.end - part.begin);
+  auto one = std::partition_point(pieces.begin(), pieces.end(),
+                                  [&](const Piece& p) { return p.begin + p.size <= part.begin; });
+  uint64_t at = part.begin;
+  for (; at < part.end; ++one) {
+    const uint64_t begin = one == pieces.end() ? part.end : std::clamp(one->begin, at, part.end);
+    if (begin > at) missing(at - part.begin, begin - at);
+    if (begin == part.end) break;
+    const uint64_t end = std::min(part.end, one->begin + one->size);
+    if (const CUresult error = visit(one->address + (begin - one->begin), begin - part.begin, end - begin))
+      return error;
+    at = end;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Staging::~Staging() {
+  const InContext in(driver_, context_);
+  wait();
+  for (CUstream stream : streams_)
+    if (stream) driver_.cuStreamDestroy_v2(stream);
+  for (CUevent event : events_)
+    if (event) driver_.cuEventDestroy_v2(event);
+  for (void* buffer : buffers_)
+    if (buffer) driver_.cuMemFreeHost(buffer);
+}
+
+Status Staging::begin() {
+  const InContext in(driver_, context_);
+  const OutsideOfCaptures outside(driver_);
+  CUresult error = in.result();
+  for (size_t i = 0; i < 2 && !error; ++i) {
+    error = driver_.cuStreamCreate(&streams_[i], CU_STREAM_NON_BLOCKING);
+    if (!error) error = driver_.cuMemHostAlloc(&buffers_[i], kBytes, CU_MEMHOSTALLOC_PORTABLE);
+    if (!error) error = driver_.cuEventCreate(&events_[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+  }
+  return error ? Status(cannot(driver_, "staged", error)) : Status();
+}
+
+CUresult Staging::wait() const {
+  CUresult error = CUDA_SUCCESS;
+  for (CUstream stream : streams_) {
+    const CUresult its = stream ? driver_.cuStreamSynchronize(stream) : CUDA_SUCCESS;
+    if (!error) error = its;
+  }
+  return error;
+}
+
+DevicePages::DevicePages(Staging& staging, std::vector<Extent> present, std::vector<Piece> pieces)
+    : staging_(staging), present_(std::move(present)), pieces_(std::move(pieces)) {
+  if (!present_.empty()) at_ = present_.front().begin;
+}
+
+// What was begun and nobody will read shall not run into the buffers' next use.
+DevicePages::~DevicePages() { staging_.wait(); }
+
+CUresult DevicePages::copy(Extent part, char* to, CUstream stream) {
+  const Driver& driver = staging_.driver();
+  return each_piece(
+      pieces_, part,
+      [&](CUdeviceptr from, uint64_t offset, uint64_t bytes) {
+        return driver.cuMemcpyDtoHAsync_v2(to + offset, from, bytes, stream);
+      },
+      [&](uint64_t offset, uint64_t bytes) { std::memset(to + offset, 0, bytes); });
+}
+
+// With the chunks that come next, as many as there is room for: none lies in both buffers.
+Status DevicePages::fill(size_t which) {
+  Filled& filled = filled_[which];
+  filled.runs.clear();
+  filled.next = 0;
+  filled.offset = 0;
+  char* const buffer = staging_.buffer(which);
+  const CUstream stream = staging_.stream(which);
+  uint64_t used = 0, block = ~uint64_t{0};
+  Extent pending{};  // one copy for what is in a row
+  uint64_t pending_offset = 0;
+  CUresult error = CUDA_SUCCESS;
+  for (; extent_ < present_.size() && !error;) {
+    const Extent& extent = present_[extent_];
+    if (at_ == extent.end) {
+      if (++extent_ < present_.size()) at_ = present_[extent_].begin;
+      continue;
+    }
+    if (at_ / kImageChunk != block && used + kImageChunk > Staging::kBytes) break;
+    block = at_ / kImageChunk;
+    const Extent run{at_, std::min(extent.end, (block + 1) * kImageChunk)};
+    if (pending.end != run.begin) {
+      if (pending.end) error = copy(pending, buffer + pending_offset, stream);
+      pending = {run.begin, run.begin};
+      pending_offset = used;
+    }
+    pending.end = run.end;
+    filled.runs.push_back(run);
+    used += run.end - run.begin;
+    at_ = run.end;
+  }
+  if (!error && pending.end) error = copy(pending, buffer + pending_offset, stream);
+  if (!error && used) error = staging_.driver().cuEventRecord(staging_.event(which), stream);
+  return error ? Status(cannot(staging_.driver(), "read", error)) : Status();
+}
+
+Status DevicePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
+  const Driver& driver = staging_.driver();
+  const InContext in(driver, staging_.context());
+  const auto wait = [&]() -> Status {
+    const CUresult error = driver.cuEventSynchronize(staging_.event(current_));
+    return error ? Status(cannot(driver, "read", error)) : Status();
+  };
+  if (!begun_) {
+    begun_ = true;
+    for (size_t which = 0; which < 2; ++which)
+      if (Status done = fill(which); !done) return done;
+    if (Status done = wait(); !done) return done;
+  }
+  if (filled_[current_].next == filled_[current_].runs.size()) {
+    if (Status done = fill(current_); !done) return done;
+    current_ ^= 1;
+    if (Status done = wait(); !done) return done;
+  }
+  Filled& filled = filled_[current_];
+  for (const Extent& run : runs) {
+    if (filled.next == filled.runs.size() || !(filled.runs[filled.next] == run))
+      return Error{"device memory is not read in the order of its addresses"};  // a mistake of the caller's
+    bytes->push_back({staging_.buffer(current_) + filled.offset, run.end - run.begin});
+    filled.offset += run.end - run.begin;
+    ++filled.next;
+  }
+  return {};
+}
+
+DeviceTarget::DeviceTarget(Staging& staging, Extent region, std::vector<Piece> pieces)
+    : staging_(staging), region_(region), pieces_(std::move(pieces)), done_(region.begin) {}
+
+DeviceTarget::~DeviceTarget() { staging_.wait(); }
+
+CUresult DeviceTarget::pass_on(Extent part, const char* from) {
+  const Driver& driver = staging_.driver();
+  const CUstream stream = staging_.stream(current_);
+  if (part.begin == part.end) return CUDA_SUCCESS;
+  return each_piece(
+      pieces_, part,
+      [&](CUdeviceptr to, uint64_t offset, uint64_t bytes) {
+        return from ? driver.cuMemcpyHtoDAsync_v2(to, from + offset, bytes, stream)
+                    : driver.cuMemsetD8Async(to, 0, bytes, stream);
+      },
+      [](uint64_t, uint64_t) {});
+}
+
+Status DeviceTarget::flush() {
+  const CUresult error = waits_at_ ? pass_on(waits_, waits_at_) : CUDA_SUCCESS;
+  waits_at_ = nullptr;
+  return error ? Status(cannot(staging_.driver(), "written", error)) : Status();
+}
+
+Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* bytes) {
+  const Driver& driver = staging_.driver();
+  const InContext in(driver, staging_.context());
+  uint64_t all = 0;
+  for (const Extent& run : runs) all += run.end - run.begin;
+  if (all > Staging::kBytes)
+    return Error{
+        formatted("the image's chunks ({} bytes) are larger than what this CropDL loads to devices", all)};
+  if (used_ + all > Staging::kBytes) {
+    if (Status done = flush(); !done) return done;
+    CUresult error = driver.cuEventRecord(staging_.event(current_), staging_.stream(current_));
+    current_ ^= 1;
+    used_ = 0;
+    if (!error)
+      error = driver.cuEventSynchronize(staging_.event(current_));  // at once, if it was never recorded
+    if (error) return cannot(driver, "written", error);
+  }
+  room_ = used_;
+  for (const Extent& run : runs) {
+    bytes->push_back({staging_.buffer(current_) + room_, run.end - run.begin});
+    room_ += run.end - run.begin;
+  }
+  return {};
+}
+
+Status DeviceTarget::put(std::span<const Extent> runs) {
+  const Driver& driver = staging_.driver();
+  const InContext in(driver, staging_.context());
+  for (const Extent& run : runs) {
+    const char* at = staging_.buffer(current_) + used_;
+    used_ += run.end - run.begin;
+    if (waits_at_ &&
+        waits_.end == run.begin) {  // in a row in the buffer, too: it is flushed before it changes
+      waits_.end = run.end;
+    } else {
+      if (Status done = flush(); !done) return done;
+      if (const CUresult error = pass_on({done_, run.begin}, nullptr))
+        return cannot(driver, "written", error);
+      waits_ = run;
+      waits_at_ = at;
+    }
+    done_ = run.end;
+  }
+  return {};
+}
+
+Status DeviceTarget::finish() {
+  const Driver& driver = staging_.driver();
+  const InContext in(driver, staging_.context());
+  if (Status done = flush(); !done) return done;
+  CUresult error = pass_on({done_, region_.end}, nullptr);
+  if (!error) error = staging_.wait();
+  used_ = 0;
+  return error ? Status(cannot(driver, "written", error)) : Status();
+}
+
+}  // namespace cropdl::memory

@@ -1,0 +1,191 @@
+#include "gpu_state/memory/managed.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <iterator>
+#include <vector>
+
+#include "base/format.h"
+#include "gpu_state/memory/steering.h"
+
+namespace cropdl::memory {
+
+namespace {
+
+// Large, so that what the driver maps for it is a mapping of its own, whose place is where the memory begins;
+// what nobody touches costs nothing.
+constexpr uint64_t kRegion = uint64_t{64} << 20;
+constexpr uint64_t kPacked = kRegion / 2;  // larger blocks have regions of their own
+// Between regions: the driver may map more than it was asked for, and give back the rest.
+constexpr uint64_t kGap = uint64_t{64} << 20;
+
+}  // namespace
+
+Managed::Managed(const Driver& driver, Blocks& blocks, Advised& advised)
+    : driver_(driver), blocks_(blocks), advised_(advised) {
+  addresses_.add(kManagedBegin, kManagedEnd);
+}
+
+// Its addresses, and the gap behind it, are no others'.
+void Managed::reserve_around(const ManagedRegion& region) {
+  if (addresses_.is_free(region.begin, region.begin + region.size + kGap))
+    addresses_.take_at(region.begin, region.begin + region.size + kGap);
+}
+
+void Managed::open(ManagedRegion* region) {
+  uses_[region->begin] = {region};
+  of(region).free.add(region->begin, region->begin + region->size, region->begin,
+                      region->begin + region->size);
+}
+
+Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  std::map<uint64_t, RegionUse> saved;
+  blocks_.state().managed.each([&](ManagedRegion* one) { saved[one->begin] = {one}; });
+  blocks_.each([&](Block* one) {
+    if (one->kind == BlockKind::kManaged) std::prev(saved.upper_bound(one->begin))->second.used += one->room;
+  });
+  for (const auto& [begin, use] : saved) {
+    if (use.used == 0) {
+      blocks_.state().managed.drop(use.record);
+      continue;
+    }
+    const uint64_t size = use.record->size;
+    CUdeviceptr got = 0;
+    const InContext in(driver_, context_of(use.record->device));
+    CUresult error = in.result();
+    if (!error) {
+      const Steering steering(begin, size);
+      error = driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
+    }
+    if (error || got != begin) {
+      if (!error) driver_.cuMemFree_v2(got);
+      char where[48];
+      std::snprintf(where, sizeof where, "0x%" PRIx64, begin);
+      return Error{
+          formatted("CUDA: the program's managed memory at {} ({} MiB) cannot be had there again ({}); "
+                    "restart it with the driver that it ran with",
+                    where, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere")};
+    }
+    reserve_around(*use.record);
+    open(use.record);
+    uses_[begin].used = use.used;
+    blocks_.each_within(begin, begin + size,
+                        [&](Block* one) { of(use.record).free.take_at(one->begin, one->begin + one->room); });
+  }
+  return {};
+}
+
+CUresult Managed::grow(uint64_t size, int device, ManagedRegion** made) {
+  const OutsideOfCaptures outside(driver_);
+  const uint64_t wanted = addresses_.take(size + kGap);
+  CUdeviceptr got = 0;
+  CUresult error;
+  {
+    const Steering steering(wanted, size);
+    error = driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
+  }
+  if (wanted && (error || got != wanted)) addresses_.add(wanted, wanted + size + kGap);
+  if (error) return error;
+  if (got != wanted) ++unsteered_;
+  ManagedRegion* region = blocks_.state().managed.make();
+  if (!region) {
+    driver_.cuMemFree_v2(got);
+    if (got == wanted) addresses_.add(wanted, wanted + size + kGap);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  region->begin = got;
+  region->size = size;
+  region->device = device;
+  open(region);
+  *made = region;
+  return CUDA_SUCCESS;
+}
+
+// `gone`: with its context.
+void Managed::drop(ManagedRegion* region, bool gone) {
+  const OutsideOfCaptures outside(driver_);
+  const uint64_t begin = region->begin, end = begin + region->size;
+  if (!gone) driver_.cuMemFree_v2(begin);
+  of(region).free.take_at(begin, end);
+  uses_.erase(begin);
+  blocks_.state().managed.drop(region);
+  if (begin >= kManagedBegin && end + kGap <= kManagedEnd) addresses_.add(begin, end + kGap);
+}
+
+Managed::RegionUse& Managed::region_of(uint64_t address) {
+  return std::prev(uses_.upper_bound(address))->second;
+}
+
+CUresult Managed::allocate(uint64_t size, unsigned flags, int device, Block** block) {
+  std::lock_guard lock(blocks_.lock());
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= kDevices) return CUDA_ERROR_INVALID_DEVICE;
+  if (size > (kManagedEnd - kManagedBegin) / 2) return CUDA_ERROR_OUT_OF_MEMORY;
+  uint64_t room = rounded_up(size, kHostPage);
+  const bool packed = room <= kPacked;
+  if (!packed) room = std::max(rounded_up(size, kGranularity), kRegion);
+  OfDevice& its = devices_[static_cast<size_t>(device)];
+  uint64_t begin = packed ? its.free.take(room) : 0;
+  if (begin == 0) {
+    ManagedRegion* region = nullptr;
+    if (const CUresult error = grow(packed ? kRegion : room, device, &region)) return error;
+    if (packed) {
+      begin = its.free.take(room);
+    } else {
+      begin = region->begin;
+      its.free.take_at(begin, begin + room);
+    }
+  }
+  *block = blocks_.make(begin, size, room, BlockKind::kManaged, device);
+  RegionUse& use = region_of(begin);
+  use.used += room;
+  if (use.record == its.spare) its.spare = nullptr;
+  if (*block) {
+    (*block)->flags = flags;
+    return CUDA_SUCCESS;
+  }
+  use.used -= room;
+  its.free.add(begin, begin + room, use.record->begin, use.record->begin + use.record->size);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void Managed::release(Block* block) {
+  std::lock_guard lock(blocks_.lock());
+  const uint64_t begin = block->begin, end = begin + block->room;
+  advised_.forget(begin, end);
+  blocks_.drop(block);
+  RegionUse& use = region_of(begin);
+  ManagedRegion* region = use.record;
+  use.used -= end - begin;
+  OfDevice& its = of(region);
+  its.free.add(begin, end, region->begin, region->begin + region->size);
+  if (use.used) return;
+  if (its.spare || region->size > kRegion)
+    drop(region);
+  else
+    its.spare = region;
+}
+
+void Managed::forget(int device) {
+  std::lock_guard lock(blocks_.lock());
+  if (device < 0 || device >= kDevices) return;
+  std::vector<ManagedRegion*> regions;
+  blocks_.state().managed.each([&](ManagedRegion* one) {
+    if (one->device == device) regions.push_back(one);
+  });
+  for (ManagedRegion* region : regions) {
+    const uint64_t begin = region->begin, end = begin + region->size;
+    advised_.forget(begin, end, true);
+    blocks_.each_within(begin, end, [&](Block* one) {
+      of(region).free.add(one->begin, one->begin + one->room, begin, end);
+      blocks_.drop(one);
+    });
+    drop(region, true);
+  }
+  devices_[static_cast<size_t>(device)].spare = nullptr;
+}
+
+}  // namespace cropdl::memory

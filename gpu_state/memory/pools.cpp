@@ -1,0 +1,260 @@
+#include "gpu_state/memory/pools.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace cropdl::memory {
+
+namespace {
+
+// A block of another size is taken if not much of it is lost.
+bool fits(uint64_t room, uint64_t wanted) {
+  return room >= wanted && room - wanted <= wanted / 2 + kBlockUnit;
+}
+
+}  // namespace
+
+Pools::Pools(const Driver& driver, Blocks& blocks, Arena& arena)
+    : driver_(driver), blocks_(blocks), arena_(arena) {
+  blocks_.state().pools.each([&](Pool* one) {
+    if (!one->destroyed) pools_[one->key] = one;
+  });
+}
+
+Pool* Pools::known(uint64_t key) const {
+  std::lock_guard lock(blocks_.lock());
+  const auto found = pools_.find(key);
+  return found == pools_.end() ? nullptr : found->second;
+}
+
+Pool* Pools::pool(uint64_t key, int device) {
+  std::lock_guard lock(blocks_.lock());
+  if (Pool* there = known(key)) return there;
+  Pool* made = blocks_.state().pools.make();
+  if (!made) return nullptr;
+  made->key = key;
+  made->device = device;
+  pools_[key] = made;
+  return made;
+}
+
+Block* Pools::of_stream(Pool* pool, uint64_t room, uint64_t stream) {
+  const auto found = queues_.find(stream);
+  if (found == queues_.end()) return nullptr;
+  Queue& queue = found->second;
+  for (auto one = queue.by_room.lower_bound(room); one != queue.by_room.end() && fits(one->first, room);
+       ++one) {
+    const auto freed = one->second;
+    Block* block = freed->block;
+    if (pool_of(block) != pool || block->device != pool->device) continue;
+    events_[freed->context].events.push_back(freed->event);  // recording it anew forgets what it waited for
+    queue.order.erase(freed);
+    queue.by_room.erase(one);
+    return block;
+  }
+  return nullptr;
+}
+
+Block* Pools::kept(Pool* pool, uint64_t room) {
+  const auto found = kept_.lower_bound({pool, room});
+  if (found == kept_.end() || found->first.first != pool || !fits(found->first.second, room)) return nullptr;
+  Block* block = found->second;
+  kept_.erase(found);
+  return block;
+}
+
+Block* Pools::hand_out(Pool* pool, Block* block, uint64_t size) {
+  block->size = size;
+  block->freed = 0;
+  block->flags = 0;
+  block->owner = 0;
+  block->sync_memops = 0;
+  block->id = blocks_.next_id();
+  pool->used += block->room;
+  pool->used_high = std::max(pool->used_high, pool->used);
+  return block;
+}
+
+CUresult Pools::allocate(Pool* pool, uint64_t size, CUstream stream, Block** block) {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  unsigned long long id = 0;
+  if (const CUresult error = driver_.cuStreamGetId(stream, &id)) return error;
+  const uint64_t room = rounded_up(size, kBlockUnit);
+  Block* found = of_stream(pool, room, id);
+  if (!found) {
+    collect();
+    found = kept(pool, room);
+  }
+  if (found) {
+    *block = hand_out(pool, found, size);
+    return CUDA_SUCCESS;
+  }
+  if (pool->most && pool->reserved + room > pool->most) trim(pool, 0);
+  if (pool->most && pool->reserved + room > pool->most) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult error = arena_.allocate(pool->device, size, BlockKind::kPool, &found);
+  if (error == CUDA_ERROR_OUT_OF_MEMORY) {
+    reclaim(pool->device);
+    error = arena_.allocate(pool->device, size, BlockKind::kPool, &found);
+  }
+  if (error != CUDA_SUCCESS) return error;
+  found->pool = reinterpret_cast<uint64_t>(pool);
+  pool->reserved += found->room;
+  pool->reserved_high = std::max(pool->reserved_high, pool->reserved);
+  *block = hand_out(pool, found, size);
+  return CUDA_SUCCESS;
+}
+
+CUresult Pools::free(Block* block, CUstream stream) {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  if (block->freed) return CUDA_ERROR_INVALID_VALUE;
+  unsigned long long id = 0;
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  CUresult error = driver_.cuStreamGetId(stream, &id);
+  if (!error) error = driver_.cuStreamGetCtx(stream, &context);
+  if (!error) error = driver_.cuStreamGetDevice(stream, &device);
+  if (error) return error;
+  const InContext in(driver_, context);
+  Freed freed{block, nullptr, context, device};
+  auto& [its, events] = events_[context];
+  its = device;
+  if (events.empty()) {
+    if ((error = driver_.cuEventCreate(&freed.event, CU_EVENT_DISABLE_TIMING))) return error;
+  } else {
+    freed.event = events.back();
+    events.pop_back();
+  }
+  if ((error = driver_.cuEventRecord(freed.event, stream))) {
+    driver_.cuEventDestroy_v2(freed.event);
+    return error;
+  }
+  block->freed = 1;
+  if (Pool* pool = pool_of(block)) pool->used -= block->room;
+  Queue& queue = queues_[id];
+  queue.by_room.emplace(block->room, queue.order.insert(queue.order.end(), freed));
+  return CUDA_SUCCESS;
+}
+
+void Pools::give_back(Block* block) {
+  Pool* pool = pool_of(block);
+  if (pool) pool->reserved -= block->room;
+  arena_.release(block);
+  if (pool && pool->destroyed && pool->reserved == 0) blocks_.state().pools.drop(pool);
+}
+
+// `all`: whether or not the stream has come there, and whatever pools keep.
+void Pools::collect(bool all) {
+  for (auto queue = queues_.begin(); queue != queues_.end();) {
+    auto& [order, by_room] = queue->second;
+    while (!order.empty()) {
+      const Freed first = order.front();
+      if (!all && driver_.cuEventQuery(first.event) != CUDA_SUCCESS) break;
+      const auto [begin, end] = by_room.equal_range(first.block->room);
+      by_room.erase(std::find_if(begin, end, [&](const auto& one) { return one.second == order.begin(); }));
+      order.pop_front();
+      events_[first.context].events.push_back(first.event);
+      Pool* pool = pool_of(first.block);
+      if (!all && pool && !pool->destroyed && pool->reserved <= pool->keep)
+        kept_.emplace(std::pair(pool, first.block->room), first.block);
+      else
+        give_back(first.block);
+    }
+    queue = order.empty() ? queues_.erase(queue) : std::next(queue);
+  }
+}
+
+void Pools::collect() {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  collect(false);
+}
+
+// -1: of all.
+void Pools::drop_kept(int device) {
+  for (auto one = kept_.begin(); one != kept_.end();) {
+    Block* block = one->second;
+    if (device >= 0 && block->device != device) {
+      ++one;
+      continue;
+    }
+    one = kept_.erase(one);
+    give_back(block);
+  }
+}
+
+void Pools::reclaim(int device) {
+  std::lock_guard lock(blocks_.lock());
+  collect();
+  drop_kept(device);
+}
+
+void Pools::forget(int device) {
+  std::lock_guard lock(blocks_.lock());
+  for (auto queue = queues_.begin(); queue != queues_.end();) {
+    auto& [order, by_room] = queue->second;
+    for (auto one = order.begin(); one != order.end();) {
+      const Freed freed = *one;
+      if (freed.device != device && freed.block->device != device) {
+        ++one;
+        continue;
+      }
+      const auto [begin, end] = by_room.equal_range(freed.block->room);
+      by_room.erase(std::find_if(begin, end, [&](const auto& its) { return its.second == one; }));
+      one = order.erase(one);
+      if (freed.device != device) events_[freed.context].events.push_back(freed.event);
+      give_back(freed.block);
+    }
+    queue = order.empty() ? queues_.erase(queue) : std::next(queue);
+  }
+  std::erase_if(events_, [&](const auto& one) { return one.second.device == device; });
+  drop_kept(device);
+}
+
+CUresult Pools::allow_peer(Pool* pool, int peer, bool allowed) {
+  std::lock_guard lock(blocks_.lock());
+  if (peer < 0 || peer >= kDevices || peer == pool->device) return CUDA_SUCCESS;
+  pool->peers = allowed ? pool->peers | 1u << peer : pool->peers & ~(1u << peer);
+  return arena_.open_to_peers(pool->device);
+}
+
+void Pools::release(Block* block) {
+  std::lock_guard lock(blocks_.lock());
+  if (Pool* pool = pool_of(block)) pool->used -= block->room;
+  give_back(block);
+}
+
+void Pools::trim(Pool* pool, uint64_t keep) {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  collect(false);
+  while (pool->reserved > keep) {
+    const auto one = kept_.lower_bound({pool, 0});
+    if (one == kept_.end() || one->first.first != pool) return;
+    Block* block = one->second;
+    kept_.erase(one);
+    give_back(block);
+  }
+}
+
+void Pools::settle() {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
+  collect(true);
+  drop_kept(-1);
+}
+
+void Pools::destroy(Pool* pool) {
+  std::lock_guard lock(blocks_.lock());
+  trim(pool, 0);
+  pools_.erase(pool->key);  // its name may come again
+  if (pool->reserved == 0) {
+    blocks_.state().pools.drop(pool);
+    return;
+  }
+  pool->destroyed = 1;
+}
+
+}  // namespace cropdl::memory

@@ -1,0 +1,35 @@
+// Free ranges of addresses: the smallest that is large enough is taken, lowest first; neighbours become one,
+// but not across fences. All in O(log n). LH, LH FS base; the caller's lock. Not saved: what is free is what
+// no record names.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace cropdl::memory {
+
+class Ranges {
+ public:
+  // It was not free. Joins its neighbours within [fence_begin, fence_end).
+  void add(uint64_t begin, uint64_t end, uint64_t fence_begin = 0, uint64_t fence_end = ~uint64_t{0});
+  // Exactly so many bytes. 0: no range is as large.
+  uint64_t take(uint64_t size);
+  // All of it must be free.
+  void take_at(uint64_t begin, uint64_t end);
+  bool is_free(uint64_t begin, uint64_t end) const;
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  using ByEnd = std::map<uint64_t, uint64_t>;  // end, begin
+  void insert(uint64_t begin, uint64_t end);
+  void move_ends(ByEnd::iterator one, uint64_t begin, uint64_t end);
+  void erase(ByEnd::iterator one);
+
+  ByEnd by_end_;
+  std::set<std::pair<uint64_t, uint64_t>> by_size_;  // size, begin
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace cropdl::memory

@@ -1,0 +1,78 @@
+// Records of one type in the persistent heap: what images hold of device memory. They stay where they are;
+// those that are dropped are used again, so that there are as many as ever lived at once. How they are found
+// is not here: indices are made afresh by whoever visits all (blocks.h). LH, LH FS base; the caller's lock.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "interpose/handles/heap.h"
+
+namespace cropdl::memory {
+
+// T begins with RecordHead. In the heap, zeroed: no constructor runs, and raw addresses are true after a
+// restart.
+struct RecordHead {
+  uint64_t next_free;
+  uint32_t in_use;
+  uint32_t reserved;
+};
+
+template <class T>
+class Records {
+ public:
+  // Zero but for its head. nullptr: the heap is full.
+  T* make() {
+    if (!free_ && !grow()) return nullptr;
+    T* made = reinterpret_cast<T*>(free_);
+    free_ = made->head.next_free;
+    *made = T{};
+    made->head.in_use = 1;
+    ++live_;
+    return made;
+  }
+  void drop(T* one) {
+    one->head.in_use = 0;
+    one->head.next_free = free_;
+    free_ = reinterpret_cast<uint64_t>(one);
+    --live_;
+  }
+  uint64_t live() const { return live_; }
+  uint64_t room() const { return room_; }  // made or not
+
+  // In no order. `visit` may drop the one that it is shown.
+  template <class Visit>
+  void each(Visit visit) const {
+    for (auto* s = reinterpret_cast<Segment*>(segments_); s; s = reinterpret_cast<Segment*>(s->next))
+      for (T& one : s->records)
+        if (one.head.in_use) visit(&one);
+  }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<T>);
+  static constexpr uint64_t kPerSegment = (64 << 10) / sizeof(T) - 1;  // a block of the heap, nearly filled
+  struct Segment {
+    uint64_t next;
+    T records[kPerSegment];
+  };
+  static_assert(sizeof(Segment) + 16 <= 64 << 10);
+
+  bool grow() {
+    auto* made = static_cast<Segment*>(handles::heap_allocate(sizeof(Segment)));
+    if (!made) return false;
+    made->next = segments_;
+    segments_ = reinterpret_cast<uint64_t>(made);
+    room_ += kPerSegment;
+    for (uint64_t i = kPerSegment; i-- > 0;) {
+      made->records[i].head.next_free = free_;
+      free_ = reinterpret_cast<uint64_t>(&made->records[i]);
+    }
+    return true;
+  }
+
+  uint64_t segments_;  // address of the newest
+  uint64_t free_;
+  uint64_t live_, room_;
+};
+
+}  // namespace cropdl::memory

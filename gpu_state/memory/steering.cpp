@@ -1,0 +1,67 @@
+#include "gpu_state/memory/steering.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace cropdl::memory {
+
+namespace {
+struct Wanted {
+  uint64_t address;  // 0: nothing is steered
+  size_t length;
+};
+thread_local constinit Wanted wanted{};
+// Threads that steer: as long as there is none, mmap looks at nothing of the thread's.
+std::atomic<int> steering_threads{0};
+// Bytes from which on a mapping is the reservation that is waited for; 0: none is.
+std::atomic<size_t> reservation_least{0};
+uint64_t reservation_address = 0;
+
+// MAP_FAILED: something is there.
+void* map_at(uint64_t address, size_t length, int protection, int flags, int fd, off_t offset) {
+  const int before = errno;
+  // Not by way of mmap: this is what it calls.
+  const long got = syscall(SYS_mmap, address, length, protection, flags | MAP_FIXED_NOREPLACE, fd, offset);
+  if (got == static_cast<long>(address)) return reinterpret_cast<void*>(got);
+  if (got != -1) munmap(reinterpret_cast<void*>(got), length);  // before Linux 4.17 the flag is a hint
+  errno = before;
+  return MAP_FAILED;
+}
+}  // namespace
+
+void (*at_steering)() = nullptr;
+
+Steering::Steering(uint64_t address, size_t length) {
+  if (at_steering) at_steering();
+  ++steering_threads;
+  wanted = {address, length};
+}
+
+Steering::~Steering() {
+  wanted = {};
+  --steering_threads;
+}
+
+void steer_first_reservation(uint64_t address, size_t least) {
+  if (at_steering) at_steering();
+  reservation_address = address;
+  reservation_least = least;
+}
+
+void* steered_mapping(void* wish, size_t length, int protection, int flags, int fd, off_t offset) {
+  if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0) return MAP_FAILED;
+  size_t least = reservation_least.load(std::memory_order_relaxed);
+  if (least != 0 && length >= least && !wish && reservation_least.compare_exchange_strong(least, 0))
+    return map_at(reservation_address, length, protection, flags, fd, offset);
+  if (steering_threads.load(std::memory_order_relaxed) == 0 || wanted.address == 0 || length < wanted.length)
+    return MAP_FAILED;
+  const uint64_t address = wanted.address;
+  wanted = {};
+  return map_at(address, length, protection, flags, fd, offset);
+}
+
+}  // namespace cropdl::memory

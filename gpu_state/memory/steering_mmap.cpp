@@ -1,0 +1,114 @@
+// mmap as all libraries of an executable see it that is linked with this file: steering.h's, else the C
+// library's. LH, whatever FS base mmap is called with is the LH's.
+//
+// A library that catches mmap by writing into its code (UCX, under MPICH) finds this one, and nothing comes
+// here any more. So the driver's own table of addresses leads to a function that nobody knows by name; what
+// it does not steer goes by way of mmap, and is seen by who wants to see it.
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "gpu_state/memory/steering.h"
+
+namespace {
+
+using Mmap = void* (*)(void*, size_t, int, int, int, off_t);
+
+// Looked up at the first call: libraries that catch mmap by patching the C library's still see it.
+Mmap the_c_librarys() {
+  static Mmap found;
+  if (!__atomic_load_n(&found, __ATOMIC_RELAXED))
+    __atomic_store_n(&found, reinterpret_cast<Mmap>(dlsym(RTLD_NEXT, "mmap")), __ATOMIC_RELAXED);
+  return found;
+}
+
+void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+  void* steered = cropdl::memory::steered_mapping(address, length, protection, flags, fd, offset);
+  return steered != MAP_FAILED ? steered : the_c_librarys()(address, length, protection, flags, fd, offset);
+}
+
+void* map_for_driver(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+  void* steered = cropdl::memory::steered_mapping(address, length, protection, flags, fd, offset);
+  return steered != MAP_FAILED ? steered : mmap(address, length, protection, flags, fd, offset);
+}
+
+struct Dynamic {
+  const Elf64_Sym* symbols = nullptr;
+  const char* names = nullptr;
+  const Elf64_Rela* tables[2] = {};
+  size_t bytes[2] = {};
+};
+
+Dynamic dynamic_of(const dl_phdr_info& object) {
+  Dynamic found;
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* entry = reinterpret_cast<const Elf64_Dyn*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry) {  // ld.so has made addresses of them
+      if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(entry->d_un.d_ptr);
+      if (entry->d_tag == DT_STRTAB) found.names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+      if (entry->d_tag == DT_JMPREL) found.tables[0] = reinterpret_cast<const Elf64_Rela*>(entry->d_un.d_ptr);
+      if (entry->d_tag == DT_PLTRELSZ) found.bytes[0] = entry->d_un.d_val;
+      if (entry->d_tag == DT_RELA) found.tables[1] = reinterpret_cast<const Elf64_Rela*>(entry->d_un.d_ptr);
+      if (entry->d_tag == DT_RELASZ) found.bytes[1] = entry->d_un.d_val;
+    }
+  }
+  return found;
+}
+
+void lead_here(const dl_phdr_info& object, uint64_t slot) {
+  auto* entry = reinterpret_cast<uint64_t*>(object.dlpi_addr + slot);
+  const auto ours = reinterpret_cast<uint64_t>(&map_for_driver);
+  if (*entry == ours) return;
+  const uint64_t page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  void* page = reinterpret_cast<void*>((object.dlpi_addr + slot) & ~(page_bytes - 1));
+  bool sealed = false;  // by ld.so, after it had written there
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const Elf64_Phdr& part = object.dlpi_phdr[i];
+    sealed |= part.p_type == PT_GNU_RELRO && slot >= part.p_vaddr && slot < part.p_vaddr + part.p_memsz;
+  }
+  if (sealed && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return;
+  __atomic_store_n(entry, ours, __ATOMIC_RELEASE);
+  if (sealed) mprotect(page, page_bytes, PROT_READ);
+}
+
+int look_at(dl_phdr_info* object, size_t, void*) {
+  const char* slash = strrchr(object->dlpi_name, '/');
+  const char* name = slash ? slash + 1 : object->dlpi_name;
+  // NVIDIA's, or what the software device's is in.
+  if (strncmp(name, "libcuda.so", 10) != 0 && strncmp(name, "libcropdl-software-gpu", 22) != 0) return 0;
+  const Dynamic dynamic = dynamic_of(*object);
+  if (!dynamic.symbols || !dynamic.names) return 0;
+  for (int t = 0; t < 2; ++t)
+    for (size_t i = 0; dynamic.tables[t] && i < dynamic.bytes[t] / sizeof(Elf64_Rela); ++i) {
+      const Elf64_Rela& relocation = dynamic.tables[t][i];
+      const auto type = ELF64_R_TYPE(relocation.r_info);
+      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
+      const char* symbol = dynamic.names + dynamic.symbols[ELF64_R_SYM(relocation.r_info)].st_name;
+      if (strcmp(symbol, "mmap") == 0 || strcmp(symbol, "mmap64") == 0)
+        lead_here(*object, relocation.r_offset);
+    }
+  return 0;
+}
+
+[[gnu::constructor]] void steer_the_driver() {
+  cropdl::memory::at_steering = [] { dl_iterate_phdr(look_at, nullptr); };
+}
+
+}  // namespace
+
+extern "C" {
+
+void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) noexcept {
+  return map(address, length, protection, flags, fd, offset);
+}
+
+void* mmap64(void* address, size_t length, int protection, int flags, int fd, off_t offset) noexcept {
+  return map(address, length, protection, flags, fd, offset);
+}
+
+}  // extern "C"
