@@ -43,6 +43,19 @@ CLI::Validator version_value() {
       "");
 }
 
+CLI::Validator device_count_value() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        constexpr int kMost = 16;  // gpu_state/software/settings
+        const bool digits =
+            !text.empty() && text.size() < 3 && text.find_first_not_of("0123456789") == std::string::npos;
+        if (text != "true" && (!digits || atoi(text.c_str()) < 1 || atoi(text.c_str()) > kMost))
+          return in_quotes(text) + " is not a number of devices from 1 to 16";
+        return "";
+      },
+      "");
+}
+
 bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string>* program, int* status) {
   const auto wrong = [&](const std::string& line) {
     say(formatted("{}: {} (see {} --help)", app.get_name(), line, app.get_name()));

@@ -9,8 +9,9 @@ namespace cropdl::entry {
 
 // Values that are checked before anything converts them, so that the line names what was given and never a
 // type's limits.
-CLI::Validator seconds_value();  // an interval: from 1 ms to ten years
-CLI::Validator version_value();  // a version's number
+CLI::Validator seconds_value();       // an interval: from 1 ms to ten years
+CLI::Validator version_value();       // a version's number
+CLI::Validator device_count_value();  // of software devices; "true": a flag without a value
 
 // Options are ours until `--` or the first word that is none. `program` gets the words from there on; without
 // it there must be none. False: the process ends with `*status` (help was shown, or one line by `name` says

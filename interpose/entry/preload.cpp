@@ -94,9 +94,9 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
     fprintf(stderr, "libcropdl.so: cropdl-run is not beside it; %s runs without checkpoints\n", name);
     return;
   }
-  /* cropdl-run [--dir D] [--interval S] [--save-files N] [--by-reference] -- program args...; argv[0] is
-   * passed on by path. */
-  char** words = static_cast<char**>(calloc((size_t)argc + 11, sizeof *words));
+  // cropdl-run, its options by variables of the environment, -- and the program; argv[0] is passed on by
+  // path.
+  char** words = static_cast<char**>(calloc((size_t)argc + 12, sizeof *words));
   int w = 0;
   words[w++] = runner;
   if (getenv("CROPDL_DIR")) words[w++] = (char*)"--dir", words[w++] = getenv("CROPDL_DIR");
@@ -104,6 +104,11 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   if (getenv("CROPDL_SAVE_FILES"))
     words[w++] = (char*)"--save-files", words[w++] = getenv("CROPDL_SAVE_FILES");
   if (getenv("CROPDL_BY_REFERENCE")) words[w++] = (char*)"--by-reference";
+  char devices[40];
+  if (const char* count = getenv("CROPDL_ON_SOFTWARE_GPUS")) {
+    snprintf(devices, sizeof devices, "--software-gpu=%s", count);
+    words[w++] = devices;
+  }
   words[w++] = (char*)"--";
   words[w++] = self;
   for (int i = 1; i < argc; ++i) words[w++] = argv[i];

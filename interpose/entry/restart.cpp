@@ -46,6 +46,12 @@ int restart_main(int argc, char** argv) {
   app.add_option("--interval", interval, "take a checkpoint every so many seconds from now on")
       ->option_text("SECONDS")
       ->check(entry::seconds_value());
+  std::string moved_variables;
+  app.add_option("--moved-variables", moved_variables,
+                 "go on though device variables lie elsewhere than they did: only if no kernel keeps the "
+                 "address of one")
+      ->option_text("accept")
+      ->check(CLI::IsMember({"accept"}));
   std::string files;
   app.add_option("--files", files,
                  "files that the program writes to: make them as they were (truncate, the default), leave "
@@ -77,6 +83,7 @@ int restart_main(int argc, char** argv) {
     if (version != 0) words.insert(words.end(), {"--version", std::to_string(version)});
     if (interval > 0) words.insert(words.end(), {"--interval", std::to_string(interval)});
     if (!files.empty()) words.insert(words.end(), {"--files", files});
+    if (!moved_variables.empty()) words.insert(words.end(), {"--moved-variables", moved_variables});
     words.push_back(directory);
     return fail(entry::become(manifest.launcher, words).message);
   }
@@ -86,6 +93,7 @@ int restart_main(int argc, char** argv) {
   boot.directory = directory;
   boot.version = version;
   boot.files = files;
+  boot.moved_variables = !moved_variables.empty();
   boot.interval = interval;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())

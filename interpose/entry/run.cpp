@@ -60,6 +60,11 @@ int main(int argc, char** argv) {
       "--by-reference", by_reference,
       "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
       "refused when one of them has changed");
+  std::string software_gpus;  // "true": as many as the environment says
+  app.add_flag("--software-gpu", software_gpus,
+               "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs")
+      ->option_text("[=N]")
+      ->check(entry::device_count_value());
   std::vector<std::string> words;
   int status = 0;
   if (!entry::parse_options(app, argc, argv, &words, &status)) return status;
@@ -74,10 +79,16 @@ int main(int argc, char** argv) {
   boot.interval = interval;
   boot.save_files = static_cast<uint64_t>(save_files);
   boot.by_reference = by_reference;
+  boot.software_gpu = !software_gpus.empty();
+  boot.software_gpus = atoi(software_gpus.c_str());
   boot.program = facts->path;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
+  if (boot.software_gpu && lower::software_gpu_directory(boot.installation).empty())
+    return fail(
+        "the software GPU is not installed: build CropDL where the CUDA toolkit's headers are "
+        "(CROPDL_CUDA_ROOT)");
   const char* preload = getenv("LD_PRELOAD");
   if (preload != nullptr) boot.preload = preload;
 
@@ -95,6 +106,7 @@ int main(int argc, char** argv) {
     if (interval > 0) setenv("CROPDL_INTERVAL", std::to_string(interval).c_str(), 1);
     if (save_files > 0) setenv("CROPDL_SAVE_FILES", std::to_string(boot.save_files).c_str(), 1);
     if (by_reference) setenv("CROPDL_BY_REFERENCE", "1", 1);
+    if (boot.software_gpu) setenv("CROPDL_ON_SOFTWARE_GPUS", software_gpus.c_str(), 1);
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
     return fail(entry::become(facts->path, words).message);

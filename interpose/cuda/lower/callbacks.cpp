@@ -1,0 +1,316 @@
+// See callbacks.h. While host functions are under way the program's thread does not stop: no cut falls inside
+// one, and the device could not become idle. When a stop is wanted none is enqueued any more, nor a graph
+// with some launched, so it comes to an end: when all have run, or when the devices are idle or have failed,
+// since CUDA calls none behind a failure ("not called in the event of an error"), and how many a graph calls
+// nobody knows. LH; who: at each function.
+#include "interpose/cuda/lower/callbacks.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <unordered_set>
+
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/kept.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/one_abi/kinds.h"
+#include "interpose/seam/cuda_shims.h"
+#include "interpose/seam/thread.h"
+
+namespace rt = cropdl::one_abi;
+namespace kind = rt::kind;
+
+namespace cropdl::cuda {
+
+struct HostFunction {
+  void (*function)(void*);                          // cudaHostFn_t, CUhostFn; or:
+  void (*callback)(void* stream, int, void* data);  // cudaStreamCallback_t, CUstreamCallback
+  void* data;
+  void* stream;  // as the program knows it
+  bool of_graph;
+};
+
+namespace {
+
+// Asks whether the thread is wanted so often: the stop itself comes without a wake.
+constexpr std::chrono::milliseconds kLook{20}, kLookHeld{1};
+// What is under way behind work that goes on for so long is left to the drain, and with it to its line.
+constexpr int64_t kLongestStay = kLongestWait - 1'000'000;
+
+struct Due {
+  const HostFunction* what;
+  int status;
+  bool done;
+};
+struct Calls {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Due*> due;
+  std::unordered_set<const HostFunction*> under_way;  // given to the library and not done, but a graph's
+  uint64_t giving = 0;                                // calls that give some to the library
+  bool graphs_call = false;  // a graph with host nodes was launched, and the devices not seen idle since
+  int64_t stays_since = 0;   // the program's thread, though a stop is wanted; 0: it does not
+  IdleWatch watch;           // its
+};
+Calls& calls() {
+  static auto& all = *new Calls;
+  return all;
+}
+
+bool stop_wanted() { return (seam::control()->attention & seam::kAttentionStop) != 0; }
+
+// A thread of the library.
+void wait_for(HostFunction* what, int status) {
+  Calls& c = calls();
+  Due due{what, status, false};
+  {
+    std::unique_lock lock(c.mutex);
+    c.due.push_back(&due);
+    c.changed.notify_all();
+    c.changed.wait(lock, [&] { return due.done; });
+    c.under_way.erase(what);
+  }
+  if (!what->of_graph) delete what;
+}
+
+void call_stream_callback(CUstream, CUresult status, void* of) {
+  wait_for(static_cast<HostFunction*>(of), static_cast<int>(status));
+}
+void call_runtime_callback(cudaStream_t, cudaError_t status, void* of) {
+  wait_for(static_cast<HostFunction*>(of), static_cast<int>(status));
+}
+
+bool captures(CUstream stream, bool own) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult r = own ? CROPDL_DRIVER(cuStreamIsCapturing_ptsz)(stream, &status)
+                         : CROPDL_DRIVER(cuStreamIsCapturing)(stream, &status);
+  return r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// None is given while the program is to stop, unless the thread itself cannot, being inside of a host
+// function. Under the lock.
+bool may_give() { return !stop_wanted() || seam::current_thread()->pinned != 1; }
+
+// Gives the library a host function: `give` calls its function with it. A thread of the program.
+template <class Give>
+auto enqueue(HostFunction function, Give give) -> decltype(give(nullptr)) {
+  Calls& c = calls();
+  HostFunction* mine = nullptr;
+  {
+    const std::scoped_lock lock(c.mutex);
+    if (!may_give()) return static_cast<decltype(give(nullptr))>(rt::kCallAgain);
+    mine = new HostFunction(function);
+    c.under_way.insert(mine);
+    ++c.giving;
+  }
+  const auto r = give(mine);
+  const std::scoped_lock lock(c.mutex);
+  --c.giving;
+  if (static_cast<int>(r) != 0) {
+    c.under_way.erase(mine);
+    delete mine;
+  }
+  return r;
+}
+
+// A host function by itself, or one that becomes a graph's while the stream is captured. `own`: 0 is the
+// thread's own default stream. `give`: as below, with what is called and its data.
+template <class Stream, class Give>
+auto launch(void (*function)(void*), void* data, Stream real, bool own, Give give)
+    -> decltype(give(nullptr, nullptr)) {
+  if (!function || captures(reinterpret_cast<CUstream>(real), own)) {
+    HostNode node{function, data};
+    host_node(node);
+    return give(node.function, node.data);
+  }
+  return enqueue({function, nullptr, data, nullptr, false},
+                 [&](HostFunction* f) { return give(call_host_function, f); });
+}
+template <class Callback, class Stream>
+HostFunction callback_of(Callback callback, void* data, Stream stream) {
+  return {nullptr, reinterpret_cast<void (*)(void*, int, void*)>(callback), data, stream, false};
+}
+
+// Whether the program's thread may stop. `lock`: of `c`, not held while a library is called.
+bool may_leave(Calls& c, std::unique_lock<std::mutex>& lock) {
+  if (!stop_wanted()) {
+    c.stays_since = 0;
+    return false;
+  }
+  const bool awaits = !c.under_way.empty() || c.graphs_call;
+  if (!awaits) {
+    c.stays_since = 0;
+    return true;
+  }
+  if (c.giving) return false;
+  const bool begins = c.stays_since == 0;
+  if (begins) c.stays_since = microseconds_now();
+  lock.unlock();
+  if (begins) c.watch.begin();
+  const int result = c.watch.look();
+  lock.lock();
+  if (!c.due.empty()) return false;
+  if (result == CUDA_ERROR_NOT_READY) return microseconds_now() - c.stays_since > kLongestStay;
+  c.under_way.clear();  // who is left is not called any more; and if so, it is not waited for
+  c.graphs_call = false;
+  return true;
+}
+
+// The program's thread for host functions; it is pinned while it is here.
+int run_callbacks() {
+  Calls& c = calls();
+  std::unique_lock lock(c.mutex);
+  for (;;) {
+    if (!c.due.empty()) {
+      Due* due = c.due.front();
+      c.due.pop_front();
+      lock.unlock();
+      const HostFunction& f = *due->what;
+      seam::current_thread()->in_host_function = 1;
+      if (f.function)
+        seam::call_upper(f.function, f.data);
+      else
+        seam::call_upper(f.callback, f.stream, due->status, f.data);
+      seam::current_thread()->in_host_function = 0;
+      lock.lock();
+      due->done = true;
+      c.changed.notify_all();
+      continue;
+    }
+    if (may_leave(c, lock)) return 0;
+    c.changed.wait_for(lock, seam::control()->attention ? kLookHeld : kLook);
+  }
+}
+
+int need_callback_thread() {
+  if (!rt::need_family()) return 0;
+  const handles::SpinGuard guard(rt::family_lock);
+  Kept* k = kept();
+  if (!k || k->has_callback_thread) return 0;
+  k->has_callback_thread = 1;
+  return 1;
+}
+int no_callback_thread() {
+  const handles::SpinGuard guard(rt::family_lock);
+  kept()->has_callback_thread = 0;
+  return 0;
+}
+
+int note_shim_error(int error) {
+  rt::Call call;
+  rt::note_error(kCudart, error);
+  return 0;
+}
+
+}  // namespace
+
+HostFunction* host_function(void (*function)(void*), void* data) {
+  return new HostFunction{function, nullptr, data, nullptr, true};
+}
+
+bool begin_calling_graph() {
+  Calls& c = calls();
+  const std::scoped_lock lock(c.mutex);
+  if (!may_give()) return false;
+  ++c.giving;
+  c.graphs_call = true;
+  return true;
+}
+void end_calling_graph() {
+  Calls& c = calls();
+  const std::scoped_lock lock(c.mutex);
+  --c.giving;
+}
+
+int64_t callbacks_awaited_since() {
+  Calls& c = calls();
+  const std::scoped_lock lock(c.mutex);
+  return c.stays_since ? c.stays_since : microseconds_now();
+}
+
+void call_host_function(void* f) { wait_for(static_cast<HostFunction*>(f), 0); }
+
+lower::Library::Table shim_calls() {
+  static void* const entries[] = {
+      reinterpret_cast<void*>(need_callback_thread), reinterpret_cast<void*>(no_callback_thread),
+      reinterpret_cast<void*>(run_callbacks), reinterpret_cast<void*>(note_shim_error)};
+  static_assert(std::size(entries) == seam::kCudaShimCalls);
+  return {seam::kLibraryCudaShims, entries, seam::kCudaShimCalls, "cuda-shims"};
+}
+
+}  // namespace cropdl::cuda
+
+using namespace cropdl::cuda;
+
+extern "C" {
+
+cudaError_t lower_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  return launch(fn, data, real, false, [&](auto function, void* with) {
+    return CROPDL_CUDART(cudaLaunchHostFunc)(real, function, with);
+  });
+}
+cudaError_t lower_cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn, void* data) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  return launch(fn, data, real, true, [&](auto function, void* with) {
+    return CROPDL_CUDART_PTSZ(cudaLaunchHostFunc)(real, function, with);
+  });
+}
+CUresult lower_cuLaunchHostFunc(CUstream stream, CUhostFn fn, void* data) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  return launch(fn, data, real, false, [&](auto function, void* with) {
+    return CROPDL_DRIVER(cuLaunchHostFunc)(real, function, with);
+  });
+}
+CUresult lower_cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn fn, void* data) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  return launch(fn, data, real, true, [&](auto function, void* with) {
+    return CROPDL_DRIVER(cuLaunchHostFunc_ptsz)(real, function, with);
+  });
+}
+
+cudaError_t lower_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                        unsigned flags) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  if (!callback) return CROPDL_CUDART(cudaStreamAddCallback)(real, callback, data, flags);
+  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
+    return CROPDL_CUDART(cudaStreamAddCallback)(real, call_runtime_callback, f, flags);
+  });
+}
+cudaError_t lower_cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                             unsigned flags) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  if (!callback) return CROPDL_CUDART_PTSZ(cudaStreamAddCallback)(real, callback, data, flags);
+  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
+    return CROPDL_CUDART_PTSZ(cudaStreamAddCallback)(real, call_runtime_callback, f, flags);
+  });
+}
+CUresult lower_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  if (!callback) return CROPDL_DRIVER(cuStreamAddCallback)(real, callback, data, flags);
+  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
+    return CROPDL_DRIVER(cuStreamAddCallback)(real, call_stream_callback, f, flags);
+  });
+}
+CUresult lower_cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void* data,
+                                        unsigned flags) {
+  rt::Call call;
+  const auto real = rt::real(stream, kind::cudaStream);
+  if (!callback) return CROPDL_DRIVER(cuStreamAddCallback_ptsz)(real, callback, data, flags);
+  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
+    return CROPDL_DRIVER(cuStreamAddCallback_ptsz)(real, call_stream_callback, f, flags);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,272 @@
+#include "interpose/cuda/lower/code_image.h"
+
+#include <elf.h>
+#include <zstd.h>
+
+#include <cctype>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace cropdl::cuda {
+namespace {
+
+constexpr uint32_t kFatBinary = 0xba55ed50, kWrapper = 0x466243b1;
+
+// Header of a fat binary, and of each of its entries.
+struct Container {
+  uint32_t magic;
+  uint16_t version, header;  // header: its size
+  uint64_t size;             // of what follows
+};
+struct Entry {
+  uint16_t kind, version;
+  uint32_t header;      // its size
+  uint64_t payload;     // its size, padded
+  uint32_t compressed;  // its size
+  uint32_t options;
+  uint32_t unknown;
+  uint32_t architecture;
+  uint32_t name, name_size;
+  uint64_t flags;
+  uint64_t reserved;
+  uint64_t size;  // when it is decompressed
+};
+static_assert(sizeof(Container) == 16 && sizeof(Entry) == 0x40);
+constexpr uint16_t kText = 1, kMachineCode = 2;
+constexpr uint64_t kLz4 = 0x2000, kZstd = 0x8000;
+constexpr uint64_t kLargest = uint64_t{1} << 32;
+
+struct Wrapper {  // fatbinary_section.h
+  uint32_t magic, version;
+  const void* data;
+  const void* const* parts;  // version 2: of separate compilation, ended by null; `data` is what came of them
+};
+
+template <class T>
+T at(const char* bytes, size_t offset = 0) {
+  T value;
+  memcpy(&value, bytes + offset, sizeof value);
+  return value;
+}
+
+bool is_elf(std::span<const char> code) {
+  return code.size() >= sizeof(Elf64_Ehdr) && memcmp(code.data(), ELFMAG, SELFMAG) == 0;
+}
+
+size_t elf_size(const char* image) {
+  const auto h = at<Elf64_Ehdr>(image);
+  size_t end = h.e_shoff + size_t{h.e_shnum} * h.e_shentsize;
+  end = std::max(end, h.e_phoff + size_t{h.e_phnum} * h.e_phentsize);
+  for (size_t i = 0; i < h.e_shnum; ++i) {
+    const auto s = at<Elf64_Shdr>(image, h.e_shoff + i * h.e_shentsize);
+    if (s.sh_type != SHT_NOBITS) end = std::max(end, s.sh_offset + s.sh_size);
+  }
+  return end;
+}
+
+// --- LZ4's block format (lz4's "LZ4 Block Format Description").
+bool lengthen(std::string_view block, size_t* from, size_t* length) {
+  if (*length != 15) return true;
+  for (uint8_t byte = 255; byte == 255; *length += byte) {
+    if (*from >= block.size()) return false;
+    byte = static_cast<uint8_t>(block[(*from)++]);
+  }
+  return true;
+}
+bool decompress_lz4(std::string_view block, std::string* into) {
+  size_t from = 0, done = 0;
+  while (from < block.size()) {
+    const auto token = static_cast<uint8_t>(block[from++]);
+    size_t literals = token >> 4, match = token & 15;
+    if (!lengthen(block, &from, &literals) || literals > block.size() - from ||
+        literals > into->size() - done)
+      return false;
+    memcpy(into->data() + done, block.data() + from, literals);
+    from += literals;
+    done += literals;
+    if (from == block.size()) break;  // the last has no match
+    if (block.size() - from < 2) return false;
+    const size_t back =
+        static_cast<uint8_t>(block[from]) | static_cast<size_t>(static_cast<uint8_t>(block[from + 1])) << 8;
+    from += 2;
+    if (!lengthen(block, &from, &match)) return false;
+    match += 4;
+    if (back == 0 || back > done || match > into->size() - done) return false;
+    for (size_t i = 0; i < match; ++i, ++done) (*into)[done] = (*into)[done - back];  // they may overlap
+  }
+  return done == into->size();
+}
+
+// --- What code says.
+bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
+
+std::string_view next_word(std::string_view* text) {
+  size_t i = 0;
+  while (i < text->size() && !is_word((*text)[i]) && (*text)[i] != '.') ++i;
+  size_t end = i + (i < text->size());
+  while (end < text->size() && (is_word((*text)[end]) || ((*text)[i] == '.' && (*text)[end] == '.'))) ++end;
+  const std::string_view word = text->substr(i, end - i);
+  text->remove_prefix(end);
+  return word;
+}
+
+// A declaration of the module's: `.visible .global .attribute(.managed) .align 4 .b8 name[16] = ...;`
+void read_declaration(std::string_view line, CodeFacts* facts) {
+  bool is_variable = false;
+  while (!line.empty()) {
+    const std::string_view word = next_word(&line);
+    if (word.empty() || word == ".extern" || word == ".func" || word == ".entry") return;
+    if (word == ".global" || word == ".const") is_variable = true;
+    if (word[0] == '.' || isdigit(static_cast<unsigned char>(word[0]))) continue;
+    // Texts of the compiler's, which nothing changes, begin with a dollar.
+    if (is_variable && word[0] != '$') facts->variables.emplace(word);
+    return;
+  }
+}
+
+void read_text(std::string_view text, CodeFacts* facts) {
+  facts->read = true;
+  text = text.substr(0, text.find('\0'));
+  int depth = 0;  // within functions, and within initial values
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.find('\n', begin);
+    if (end == std::string_view::npos) end = text.size();
+    std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (const size_t comment = line.find("//"); comment != std::string_view::npos)
+      line = line.substr(0, comment);
+    if (depth == 0 &&
+        (line.find(".global") != std::string_view::npos || line.find(".const") != std::string_view::npos))
+      read_declaration(line, facts);
+    if (const size_t call = line.find("malloc"); call != std::string_view::npos) {
+      const bool begins = call == 0 || !is_word(line[call - 1]);
+      const bool ends = call + 6 >= line.size() || !is_word(line[call + 6]);
+      if (begins && ends) facts->allocates = true;
+    }
+    for (char c : line) depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+  }
+}
+
+void read_elf(std::span<const char> code, CodeFacts* facts) {
+  const auto h = at<Elf64_Ehdr>(code.data());
+  const auto section = [&](size_t i) { return at<Elf64_Shdr>(code.data(), h.e_shoff + i * h.e_shentsize); };
+  if (h.e_shoff + size_t{h.e_shnum} * h.e_shentsize > code.size() || h.e_shentsize < sizeof(Elf64_Shdr))
+    return;
+  for (size_t i = 0; i < h.e_shnum; ++i) {
+    const Elf64_Shdr symbols = section(i);
+    if (symbols.sh_type != SHT_SYMTAB || symbols.sh_link >= h.e_shnum || symbols.sh_entsize == 0) continue;
+    const Elf64_Shdr names = section(symbols.sh_link);
+    if (symbols.sh_offset + symbols.sh_size > code.size() || names.sh_offset + names.sh_size > code.size())
+      return;
+    facts->read = true;
+    for (size_t n = 0; n < symbols.sh_size / symbols.sh_entsize; ++n) {
+      const auto s = at<Elf64_Sym>(code.data(), symbols.sh_offset + n * symbols.sh_entsize);
+      if (s.st_name >= names.sh_size) continue;
+      const std::string name(code.data() + names.sh_offset + s.st_name);
+      if (s.st_shndx == SHN_UNDEF) {
+        if (name == "malloc") facts->allocates = true;
+      } else if (ELF64_ST_TYPE(s.st_info) == STT_OBJECT && !name.empty() && name[0] != '$' &&
+                 name[0] != '.' && s.st_shndx < h.e_shnum) {
+        facts->variables.insert(name);
+      }
+    }
+  }
+}
+
+void read_entry(const Entry& entry, std::string_view payload, CodeFacts* facts) {
+  std::string whole;
+  if (entry.flags & (kLz4 | kZstd)) {
+    if (entry.size > kLargest || entry.compressed > payload.size()) return;
+    whole.resize(entry.size);
+    payload = payload.substr(0, entry.compressed);
+    const bool fine = entry.flags & kZstd ? ZSTD_decompress(whole.data(), whole.size(), payload.data(),
+                                                            payload.size()) == whole.size()
+                                          : decompress_lz4(payload, &whole);
+    if (!fine) return;
+    payload = whole;
+  }
+  const std::span<const char> code(payload);
+  if (entry.kind == kText)
+    read_text(payload, facts);
+  else if (is_elf(code))
+    read_elf(code, facts);
+}
+
+// The entry that a device takes: machine code of its own major number, else the newest text that is not newer
+// than the device.
+void read_fat_binary(std::span<const char> code, int architecture, bool text_only, CodeFacts* facts) {
+  const auto h = at<Container>(code.data());
+  size_t from = h.header;
+  const size_t end = std::min<size_t>(code.size(), h.header + h.size);
+  Entry best{};
+  std::string_view payload;
+  const auto rank = [](const Entry& e) {
+    return (e.kind == kMachineCode ? 10000u : e.kind == kText ? 0u : ~0u) + e.architecture % 1000;
+  };
+  while (from + sizeof(Entry) <= end) {
+    const auto e = at<Entry>(code.data(), from);
+    if (e.header < sizeof(Entry) || e.payload > end - from || e.header > end - from - e.payload) return;
+    const int its = static_cast<int>(e.architecture & 0xffff);
+    const bool fits =
+        its <= architecture &&
+        (e.kind == kText || (e.kind == kMachineCode && !text_only && its / 10 == architecture / 10));
+    if (fits && (best.kind == 0 || rank(e) >= rank(best))) {
+      best = e;
+      payload = {code.data() + from + e.header, e.payload};
+    }
+    from += e.header + e.payload;
+  }
+  if (best.kind != 0) read_entry(best, payload, facts);
+}
+
+}  // namespace
+
+std::span<const char> code_at(const void* image) {
+  const auto* bytes = static_cast<const char*>(image);
+  if (!bytes) return {};
+  if (strnlen(bytes, sizeof(uint32_t)) == sizeof(uint32_t)) {
+    const auto magic = at<uint32_t>(bytes);
+    if (magic == kWrapper) {
+      const auto w = at<Wrapper>(bytes);
+      return w.version == 1 ? code_at(w.data) : std::span<const char>();
+    }
+    if (magic == kFatBinary) {
+      const auto h = at<Container>(bytes);
+      return {bytes, h.size < kLargest ? h.header + h.size : 0};
+    }
+    if (memcmp(bytes, ELFMAG, SELFMAG) == 0) return {bytes, elf_size(bytes)};
+  }
+  const auto first = static_cast<unsigned char>(bytes[0]);
+  if (first >= 0x7f || (first < ' ' && !isspace(first))) return {};
+  return {bytes, strlen(bytes) + 1};
+}
+
+CodeFacts facts_of(std::span<const char> code, int architecture, bool text_only) {
+  CodeFacts facts;
+  if (code.size() >= sizeof(Container) && at<uint32_t>(code.data()) == kFatBinary)
+    read_fat_binary(code, architecture, text_only, &facts);
+  else if (is_elf(code))
+    read_elf(code, &facts);
+  else if (!code.empty())
+    read_text({code.data(), code.size()}, &facts);
+  return facts;
+}
+
+CodeFacts facts_at(const void* image, int architecture, bool text_only) {
+  const auto* bytes = static_cast<const char*>(image);
+  if (!bytes || strnlen(bytes, sizeof(uint32_t)) < sizeof(uint32_t) || at<uint32_t>(bytes) != kWrapper ||
+      at<Wrapper>(bytes).version != 2)
+    return facts_of(code_at(image), architecture, text_only);
+  const auto w = at<Wrapper>(bytes);
+  CodeFacts all = facts_of(code_at(w.data), architecture, text_only);
+  for (size_t i = 0; w.parts && w.parts[i]; ++i) {
+    CodeFacts part = facts_of(code_at(w.parts[i]), architecture, text_only);
+    all.variables.merge(part.variables);
+    all.allocates = all.allocates || part.allocates;
+    all.read = all.read || part.read;
+  }
+  return all;
+}
+
+}  // namespace cropdl::cuda

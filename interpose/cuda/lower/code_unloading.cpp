@@ -1,0 +1,156 @@
+// Code that is unloaded. What came to the devices after it lies behind it, so it stays in the order
+// (code_order.h) as long as any of that is there. LH, LH FS base, any thread.
+#include <algorithm>
+#include <vector>
+
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/code_image.h"
+#include "interpose/cuda/lower/code_order.h"
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/cuda/lower/variables.h"
+#include "interpose/gen/cudart/undeclared.h"
+#include "interpose/one_abi/kinds.h"
+#include "interpose/one_abi/state.h"
+
+namespace rt = cropdl::one_abi;
+namespace kind = rt::kind;
+namespace cudart = cropdl::seam::cudart;
+namespace driver = cropdl::seam::driver;
+
+namespace cropdl::cuda {
+namespace {
+
+// Beyond so many it is looked whether anything with variables needs them; beyond the others it is too much to
+// keep.
+constexpr size_t kFew = 64, kMost = 2000;
+constexpr size_t kMostBytes = 64 << 20;  // of one that the program registered
+
+// When the code came that is there now.
+std::vector<uint64_t> times_of(const std::vector<uint64_t>& code) {
+  std::vector<uint64_t> all;
+  for (uint64_t word : code) {
+    const handles::Slot& slot = *rt::slot_of(word);
+    const bool registered = slot.maker == rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary);
+    if (const uint64_t came = registered ? first_use_of(word) : slot.serial) all.push_back(came);
+  }
+  return all;
+}
+std::vector<uint64_t> living_code() {
+  std::vector<uint64_t> all;
+  for (uint32_t of : {kind::cudaModule, kind::cudaLibrary, kind::cudaFatBinary})
+    for (uint64_t word : rt::living(of)) all.push_back(word);
+  return all;
+}
+
+// Forgets what nothing came after, from the youngest on: an older one may be needed for a younger one's
+// place.
+size_t prune(bool with_variables) {
+  std::vector<rt::Lingering> all = rt::lingering();
+  std::vector<uint64_t> came = times_of(with_variables ? code_with_variables() : living_code());
+  size_t left = 0;
+  for (auto one = all.rbegin(); one != all.rend(); ++one) {
+    const bool needed =
+        std::any_of(came.begin(), came.end(), [&](uint64_t c) { return c > one->began && c < one->ended; });
+    if (needed) {
+      came.push_back(one->began);
+      ++left;
+    } else {
+      rt::stop_lingering(one->handle);
+    }
+  }
+  return left;
+}
+
+void was_unloaded(const rt::RealLibrary& library, uint32_t function) {
+  if (prune(false) > kFew && prune(true) > kMost)
+    rt::mark_unsaved(
+        library, function,
+        "code with variables was loaded and unloaded in turns more than 2000 times, and where its variables "
+        "lie depends on all of it");
+}
+
+template <class H, class R>
+R unload(H handle, uint32_t its_kind, const rt::RealLibrary& library, uint32_t function, R (*its)(H)) {
+  rt::Call call;
+  const CodeOrder in_order;
+  const R r = its(rt::real(handle, its_kind));
+  if (static_cast<int>(r) != CUDA_SUCCESS) return r;
+  rt::linger_word(rt::word_of(handle));
+  forget_variables_of_unloaded_code();
+  was_unloaded(library, function);
+  return r;
+}
+
+// A copy of registered code, in the place of what is going.
+void stay_instead(uint64_t code) {
+  const handles::Slot* slot = rt::slot_of(code);
+  const uint64_t came = first_use_of(code);
+  if (!slot || !slot->recipe || !came) return;
+  const auto living = times_of(living_code());
+  if (std::none_of(living.begin(), living.end(), [&](uint64_t c) { return c > came; })) return;
+  const std::span<const char> image = code_at(rt::arguments_of(*slot).value<const void*>());
+  if (image.empty() || image.size() > kMostBytes) {
+    rt::mark_unsaved(
+        kCudart, cudart::kFn___cudaUnregisterFatBinary,
+        "a library with kernels was closed, of which no copy could be kept, before code that came later");
+    return;
+  }
+  rt::RecipeWriter recipe;
+  recipe.array(image.data(), static_cast<int64_t>(image.size()));
+  for (int options = 0; options < 2; ++options) {
+    recipe.array<int32_t>(nullptr, 0);
+    recipe.array<void*>(nullptr, 0);
+    recipe.value<uint32_t>(0);
+  }
+  rt::linger_instead(kind::cudaLibrary, kDriver, driver::kFn_cuLibraryLoadData, recipe, came);
+}
+
+int64_t end_again(handles::Handle h) {
+  const handles::Slot& slot = *rt::tables->slot(h);
+  if (handles::kind_of(h) == kind::cudaLibrary)
+    return CROPDL_DRIVER(cuLibraryUnload)(reinterpret_cast<CUlibrary>(slot.owner[0]));
+  const OnDevice on(rt::device_of(slot));
+  return on.fine() ? CROPDL_DRIVER(cuModuleUnload)(reinterpret_cast<CUmodule>(slot.owner[0]))
+                   : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+struct Hooks {
+  Hooks() { rt::end_again = end_again; }
+} hooks;
+
+}  // namespace
+}  // namespace cropdl::cuda
+
+using namespace cropdl::cuda;
+
+extern "C" {
+
+CUresult lower_cuModuleUnload(CUmodule module) {
+  return unload(module, kind::cudaModule, kDriver, driver::kFn_cuModuleUnload, CROPDL_DRIVER(cuModuleUnload));
+}
+CUresult lower_cuLibraryUnload(CUlibrary library) {
+  return unload(library, kind::cudaLibrary, kDriver, driver::kFn_cuLibraryUnload,
+                CROPDL_DRIVER(cuLibraryUnload));
+}
+cudaError_t lower_cudaLibraryUnload(cudaLibrary_t library) {
+  return unload(library, kind::cudaLibrary, kCudart, cudart::kFn_cudaLibraryUnload,
+                CROPDL_CUDART(cudaLibraryUnload));
+}
+
+// By the destructors of a library that is closed, and of the program.
+int lower___cudaUnregisterFatBinary(void** code) {
+  rt::Call call;
+  const CodeOrder in_order;
+  stay_instead(rt::word_of(code));
+  CROPDL_CUDART(__cudaUnregisterFatBinary)(rt::real(code, kind::cudaFatBinary));
+  forget_variables_of(rt::word_of(code));
+  rt::forget_word(rt::word_of(code));
+  registered_code_went();
+  prune(false);
+  return 0;
+}
+
+}  // extern "C"

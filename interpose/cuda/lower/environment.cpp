@@ -1,0 +1,150 @@
+#include "interpose/cuda/lower/environment.h"
+
+#include <elf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/format.h"
+#include "base/say.h"
+#include "interpose/lower/loaded_objects.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::cuda {
+namespace {
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+void keep(std::string_view entry, Variables* variables) {
+  bool wanted = false;
+  for (const std::string_view begins :
+       {"CUDA_", "NCCL_", "NVIDIA_", "CUBLAS", "CUDNN_", "CUFFT_", "CUSPARSE_", "CUSOLVER_", "CURAND_"})
+    wanted |= entry.starts_with(begins);
+  const size_t at = entry.find('=');
+  if (wanted && at != entry.npos) variables->emplace(entry.substr(0, at), entry.substr(at + 1));
+}
+
+// As the program was started: its strings lie below that of AT_PLATFORM (interpose/lower/initial_stack.cpp).
+template <class Each>
+void each_at_start(Each each) {
+  const seam::ProcessView& view = seam::state()->view;
+  const auto* auxiliary = reinterpret_cast<const Elf64_auxv_t*>(view.auxiliary);
+  uint64_t end = 0;
+  for (size_t i = 0; i < view.auxiliary_bytes / sizeof *auxiliary; ++i)
+    if (auxiliary[i].a_type == AT_PLATFORM) end = auxiliary[i].a_un.a_val;
+  for (uint64_t at = view.environment; at < end;) {
+    const std::string_view entry = reinterpret_cast<const char*>(at);
+    each(entry);
+    at += entry.size() + 1;
+  }
+}
+
+Variables at_start() {
+  Variables variables;
+  each_at_start([&](std::string_view entry) { keep(entry, &variables); });
+  return variables;
+}
+
+// As the program's getenv() finds them. Like that it relies on nobody changing them meanwhile.
+bool now(Variables* variables) {
+  static uint64_t address = 0;  // in the program's C library, where it stays
+  if (address == 0) address = lower::program_symbol("environ");
+  if (address == 0) return false;
+  for (char* const* one = *reinterpret_cast<char* const* const*>(address); one != nullptr && *one != nullptr;
+       ++one)
+    keep(*one, variables);
+  return true;
+}
+
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+std::string& kept_visible() {
+  static auto& its = *new std::string;
+  return its;
+}
+
+struct Known {
+  std::mutex mutex;
+  bool read = false;
+  Variables variables;  // of the program, when they were last looked at
+};
+Known& known() {
+  static Known* its = new Known;
+  return *its;
+}
+
+const std::string* find(const Variables& variables, const std::string& name) {
+  const auto at = variables.find(name);
+  return at == variables.end() ? nullptr : &at->second;
+}
+bool same(const std::string* a, const std::string* b) { return a && b ? *a == *b : a == b; }
+
+void take() {
+  std::lock_guard lock(known().mutex);
+  if (!known().read) known().variables = at_start(), known().read = true;
+  Variables variables;
+  if (!now(&variables) || variables == known().variables) return;
+  for (const auto& [name, value] : variables)
+    if (const std::string* before = find(known().variables, name); !before || *before != value)
+      setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : known().variables)
+    if (!variables.contains(name)) unsetenv(name.c_str());
+  known().variables = std::move(variables);
+}
+
+// The launcher sets some anew for every process, and the same as before says nothing: what the program had
+// made of them holds. Another value than at the first start is the user's, or the machine's, and counts.
+void restore() {
+  std::lock_guard lock(known().mutex);
+  const Variables start = at_start();
+  Variables program, here, all;
+  if (!now(&program)) program = start;
+  for (char* const* one = environ; one && *one; ++one) keep(*one, &here);
+  for (const Variables* some :
+       {&start, static_cast<const Variables*>(&program), static_cast<const Variables*>(&here)})
+    all.insert(some->begin(), some->end());
+  for (const auto& [name, value] : all) {
+    const std::string *wanted = find(program, name), *given = find(here, name);
+    if (given && !same(given, find(start, name))) {
+      // Which devices there are is compared, each by itself.
+      if (!same(given, wanted) && name != kVisible)
+        say(formatted("cropdl-restart: {}={} counts, which the program had {}", name, *given,
+                      wanted ? "as " + *wanted : std::string("not set")));
+    } else if (wanted) {
+      setenv(name.c_str(), wanted->c_str(), 1);
+      if (!given && name == kVisible) kept_visible() = *wanted;
+    } else {
+      unsetenv(name.c_str());
+    }
+  }
+  known().variables = std::move(program);
+  known().read = true;
+}
+
+}  // namespace
+
+std::vector<std::string> program_search_path() {
+  constexpr std::string_view kVariable = "LD_LIBRARY_PATH=";
+  std::string list;
+  each_at_start([&](std::string_view entry) {
+    if (entry.starts_with(kVariable)) list = entry.substr(kVariable.size());
+  });
+  std::vector<std::string> folders;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find_first_of(":;"), list.size());
+    if (end != 0) folders.push_back(list.substr(0, end));
+    list.erase(0, end + 1);
+  }
+  return folders;
+}
+
+void restore_program_environment() { restore(); }
+void take_program_environment() { take(); }
+
+std::string visible_devices_of_program() { return kept_visible(); }
+
+}  // namespace cropdl::cuda

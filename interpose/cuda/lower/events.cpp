@@ -1,0 +1,161 @@
+// See events.h. An event's owner[2] is its age at the cut, in ms and 1 more: 0 stands for none.
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/events.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/one_abi/kinds.h"
+#include "interpose/one_abi/state.h"
+
+namespace rt = cropdl::one_abi;
+namespace kind = rt::kind;
+
+namespace cropdl::cuda {
+namespace {
+
+double age_of(const handles::Slot& slot) {
+  double age = 0;
+  memcpy(&age, &slot.owner[2], sizeof age);
+  return age - 1;
+}
+void set_age(handles::Slot& slot, double age) {
+  age += 1;
+  memcpy(&slot.owner[2], &age, sizeof age);
+}
+bool of_before(const handles::Slot* slot) {
+  return slot && (slot->flags & rt::kTouchedBefore) != 0 && slot->owner[2] != 0;
+}
+CUevent real_event(const handles::Slot& slot) { return reinterpret_cast<CUevent>(slot.owner[0]); }
+
+// An event that is recorded now, on an idle device.
+class Now {
+ public:
+  explicit Now(int device) : on_(device) {
+    if (!on_.fine() || CROPDL_DRIVER(cuEventCreate)(&event_, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return;
+    fine_ = CROPDL_DRIVER(cuEventRecord)(event_, CU_STREAM_LEGACY) == CUDA_SUCCESS &&
+            CROPDL_DRIVER(cuEventSynchronize)(event_) == CUDA_SUCCESS;
+  }
+  ~Now() {
+    if (event_) CROPDL_DRIVER(cuEventDestroy_v2)(event_);
+  }
+  Now(const Now&) = delete;
+  bool fine() const { return fine_; }
+  CUevent event() const { return event_; }
+
+ private:
+  OnDevice on_;
+  CUevent event_ = nullptr;
+  bool fine_ = false;
+};
+
+// What a cut has changed, for the image; this run goes on with it as it was.
+std::vector<std::pair<handles::Slot*, uint64_t>>& of_this_run() {
+  static auto& its = *new std::vector<std::pair<handles::Slot*, uint64_t>>;
+  return its;
+}
+
+// The library's times have 24 bits: exact between events that are near, so from each to the next.
+void note_times_of(int device, const std::vector<handles::Slot*>& events) {
+  const Now now(device);
+  if (!now.fine()) return;
+  const handles::Slot* last = nullptr;
+  double last_age = 0, since_restart = -1;
+  for (handles::Slot* slot : events) {
+    float ms = 0;
+    double age = 0;
+    if (of_before(slot)) {
+      // A restart records them one after the other, and they stand for its beginning alike.
+      if (since_restart < 0 &&
+          CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS)
+        since_restart = ms;
+      of_this_run().emplace_back(slot, slot->owner[2]);
+      set_age(*slot, since_restart + age_of(*slot));
+      continue;
+    }
+    if (last &&
+        CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*last), real_event(*slot)) == CUDA_SUCCESS) {
+      age = last_age - ms;
+    } else if (CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS) {
+      age = ms;
+    } else {
+      slot->owner[2] = 0;  // it keeps no time
+      continue;
+    }
+    last = slot;
+    last_age = age;
+    set_age(*slot, age);
+  }
+}
+
+// `r`: of the call with the real events.
+template <class R>
+R correct(R r, uint64_t from, uint64_t to, float* ms) {
+  if (static_cast<int>(r) != 0 || !ms) return r;
+  const handles::Slot *a = rt::slot_of(from), *b = rt::slot_of(to);
+  const double since_a = of_before(a) ? age_of(*a) : 0, since_b = of_before(b) ? age_of(*b) : 0;
+  if (of_before(a) && of_before(b))
+    *ms = static_cast<float>(since_a - since_b);  // a restart records them one after the other
+  else
+    *ms = static_cast<float>(*ms + since_a - since_b);
+  return r;
+}
+
+}  // namespace
+
+void note_event_times() {
+  std::vector<std::vector<handles::Slot*>> of(rt::kMaxDevices);
+  for (uint64_t word : rt::living(kind::cudaEvent)) {
+    handles::Slot* slot = rt::slot_of(word);
+    const int device = rt::device_of(*slot);
+    slot->flags &= ~rt::kCaptured;
+    if ((slot->flags & rt::kTouched) == 0 || device < 0 || device >= static_cast<int>(rt::kMaxDevices))
+      continue;
+    if (CROPDL_DRIVER(cuEventQuery)(real_event(*slot)) == CUDA_ERROR_CAPTURED_EVENT) {
+      slot->flags |= rt::kCaptured;
+      slot->owner[2] = 0;
+    } else {
+      of[static_cast<size_t>(device)].push_back(slot);
+    }
+  }
+  for (size_t device = 0; device < of.size(); ++device)
+    if (!of[device].empty()) note_times_of(static_cast<int>(device), of[device]);
+}
+
+void resume_event_times() {
+  for (const auto& [slot, age] : of_this_run()) slot->owner[2] = age;
+  of_this_run().clear();
+}
+
+void begin_event_times() {
+  for (uint64_t word : rt::living(kind::cudaEvent))
+    if (handles::Slot* slot = rt::slot_of(word); (slot->flags & rt::kTouched) != 0)
+      slot->flags |= rt::kTouchedBefore;
+}
+
+}  // namespace cropdl::cuda
+
+using namespace cropdl::cuda;
+
+extern "C" {
+
+#define ELAPSED_TIME(Result, name, Event)                                                          \
+  Result lower_##name(float* ms, Event from, Event to) {                                           \
+    rt::Call call;                                                                                 \
+    return correct(REAL(name)(ms, rt::real(from, kind::cudaEvent), rt::real(to, kind::cudaEvent)), \
+                   rt::word_of(from), rt::word_of(to), ms);                                        \
+  }
+#define REAL CROPDL_CUDART
+ELAPSED_TIME(cudaError_t, cudaEventElapsedTime, cudaEvent_t)
+#undef REAL
+#define REAL CROPDL_DRIVER
+ELAPSED_TIME(CUresult, cuEventElapsedTime, CUevent)
+ELAPSED_TIME(CUresult, cuEventElapsedTime_v2, CUevent)
+#undef REAL
+#undef ELAPSED_TIME
+
+}  // extern "C"

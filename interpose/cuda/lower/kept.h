@@ -1,0 +1,24 @@
+// What the runtime's and driver's by-hand functions keep in the persistent heap. Images hold it: append-only.
+// LH, any thread, under one_abi::family_lock.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/one_abi/state.h"
+
+namespace cropdl::cuda {
+
+struct Kept {
+  uint32_t has_callback_thread;  // the program's, for host functions (callbacks.h)
+  uint32_t reserved;
+  // Numbers of streams and contexts (names.h): those of this run begin behind those of the former ones.
+  uint64_t numbers_before, largest_number;
+  uint64_t default_streams[one_abi::kMaxDevices][2];  // of the legacy one, of the main thread's own
+  // Contexts (contexts.h).
+  int32_t retained[one_abi::kMaxDevices];  // by the program, of each device's primary one
+};
+
+// Null: the heap is full, or the family has nothing yet. Made zero-filled when it is first wanted.
+Kept* kept();
+
+}  // namespace cropdl::cuda

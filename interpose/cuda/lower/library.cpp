@@ -1,0 +1,149 @@
+// CUDA's family of libraries as a library of the lower half (interpose/lower/library.h says who calls what
+// when).
+#include "interpose/lower/libraries.h"
+
+#include <thread>
+
+#include "base/say.h"
+#include "interpose/cuda/lower/callbacks.h"
+#include "interpose/cuda/lower/code_order.h"
+#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/events.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/cuda/lower/names.h"
+#include "interpose/cuda/lower/nccl/library.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/cuda/lower/real_libraries.h"
+#include "interpose/cuda/lower/shipped.h"
+#include "interpose/cuda/lower/static_runtime.h"
+#include "interpose/cuda/lower/variables.h"
+#include "interpose/one_abi/state.h"
+
+namespace cropdl::cuda {
+namespace {
+
+// What can be told while the program runs.
+std::string running_refusal() { return one_abi::family_refusal(libraries()); }
+
+// What it leaves behind in the thread that the libraries see (a device, contexts, errors) goes with that
+// thread: the main thread of the program is to them one that has called nothing yet.
+template <class F>
+Status on_a_thread_of_its_own(F run) {
+  Status status;
+  std::thread([&] { status = run(); }).join();
+  return status;
+}
+
+Status make_all_again() {
+  restore_program_environment();
+  if (auto s = open_libraries(); !s) return s;
+  if (auto s = compare_devices(); !s) return s;
+  if (auto s = take_addresses(); !s) return s;
+  if (auto s = hold_contexts(); !s) return s;
+  begin_numbers();
+  begin_code_again();
+  if (auto s = one_abi::make_all_again(libraries()); !s) return s;
+  end_code_again();
+  if (auto s = record_events(); !s) return s;
+  begin_event_times();
+  if (const std::string line = other_devices(); !line.empty()) say(line);
+  return nccl::restore();
+}
+
+class Runtime final : public lower::Library {
+ public:
+  seam::LibraryNumber number() override { return seam::kLibraryCudart; }
+  const char* implementation() override { return "cuda"; }
+  std::string version() override { return "CUDA"; }
+  std::vector<Table> seam_tables() override {
+    std::vector<Table> all;
+    for (const Shipped& s : shipped())
+      all.push_back(
+          {static_cast<seam::LibraryNumber>(s.library->number), s.table, s.library->count, s.library->name});
+    all.push_back(shim_calls());
+    return all;
+  }
+  std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
+  void prepare(const lower::Boot& boot) override {
+    choose_real_libraries(boot);
+    let_variables_move(boot.moved_variables);
+    steer_driver();
+    prepare_static_runtimes(boot);
+  }
+  bool follows_objects() override { return true; }
+  Status look_at(const lower::LoadedObject& object) override { return take_over_static_runtime(object); }
+
+  bool used() override { return one_abi::family != nullptr; }
+  bool active() override { return used(); }
+  uint32_t recipes() override { return one_abi::recipe_count(); }
+  Status format() override { return {}; }  // with the first object
+  Status restart() override {
+    if (auto s = one_abi::restore_family(libraries()); !s || !used()) return s;
+    return on_a_thread_of_its_own(make_all_again);
+  }
+  std::string told_at_restart() override { return nccl::told_at_restart(); }
+  Status finish_restart(std::span<const std::string> told) override {
+    if (!used()) return nccl::make_communicators_again(told);
+    return on_a_thread_of_its_own([&] {
+      auto s = nccl::make_communicators_again(told);
+      let_contexts_go();
+      return s;
+    });
+  }
+
+  void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t)) override {
+    nccl::add_counts(counts, target);
+  }
+  void fill_standing(coord::Standing& standing) override {
+    nccl::add_inside(standing);
+    if (standing.refusal.empty()) standing.refusal = running_refusal();
+  }
+  std::vector<coord::PeerCount> sent() override { return {}; }
+
+  std::string refusal() override {
+    if (std::string why = running_refusal(); !why.empty()) return why;
+    if (!used()) return "";
+    const std::string why = memory_refusal();
+    return why.empty() ? code_refusal() : why;
+  }
+
+  void progress() override {}
+  void drive(bool) override {}
+  void begin_drain(std::span<const coord::PeerCount>) override {
+    begin_drain_of_devices(callbacks_awaited_since());
+  }
+  // Devices are looked at once NCCL's own threads launch nothing more.
+  bool drain_step() override { return nccl::settled() && devices_idle(); }
+  std::string drain_trouble() override {
+    const std::string line = nccl::trouble();
+    return line.empty() ? idle_trouble() : line;
+  }
+  Status quiesce() override {
+    note_devices();
+    note_libraries();
+    nccl::quiesce();
+    note_event_times();
+    settle_memory();
+    return {};
+  }
+  void resume() override {
+    resume_event_times();
+    let_contexts_go();
+  }
+
+  Status save_contents(restart::ChunkSink& sink) override { return save_memory(sink); }
+  uint64_t content_bytes() override { return memory_region_bytes(); }
+  Status load_contents(const restart::ImageReader& image) override {
+    return on_a_thread_of_its_own([&] { return load_memory(image); });
+  }
+};
+
+}  // namespace
+}  // namespace cropdl::cuda
+
+cropdl::lower::Library* cropdl::lower::cuda_library() {
+  static cuda::Runtime runtime;
+  return &runtime;
+}

@@ -1,0 +1,304 @@
+#include "interpose/cuda/lower/memory.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "base/format.h"
+#include "base/say.h"
+#include "gpu_state/memory/steering.h"
+#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/graphs.h"
+#include "interpose/handles/heap.h"
+#include "interpose/one_abi/state.h"
+
+namespace cropdl::cuda {
+namespace {
+
+std::mutex& beginning() {
+  static auto& m = *new std::mutex;
+  return m;
+}
+std::atomic<DeviceMemory*> made{nullptr};
+std::atomic<uint64_t> begun{0};  // bit per device where the runtime has begun
+// Each device's primary context, from when wait_for_device() has come across it until the device is reset.
+std::atomic<CUcontext> seen_primary[memory::kDevices];
+bool variables_may_move = false;
+Status noted;  // of what settle_memory() could not do
+
+memory::Driver real_driver() {
+  memory::Driver driver;
+#define CROPDL_REAL(name) driver.name = CROPDL_DRIVER(name);
+  CROPDL_DRIVER_FUNCTIONS(CROPDL_REAL)
+#undef CROPDL_REAL
+  return driver;
+}
+
+}  // namespace
+
+namespace {
+CUcontext kept[memory::kDevices];  // that this file has retained, until let_contexts_go()
+}  // namespace
+
+CUcontext primary_context(int device) {
+  if (device < 0 || device >= memory::kDevices) return nullptr;
+  if (!kept[device] && CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(&kept[device], device) != CUDA_SUCCESS)
+    kept[device] = nullptr;
+  return kept[device];
+}
+
+void let_contexts_go() {
+  for (int device = 0; device < memory::kDevices; ++device) {
+    if (!kept[device]) continue;
+    CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
+    kept[device] = nullptr;
+  }
+}
+
+namespace {
+MemoryState* state_in_heap() {
+  return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(MemoryState& its)
+    : state(its),
+      driver(real_driver()),
+      blocks(*its.device),
+      arena(driver, blocks),
+      pools(driver, blocks, arena),
+      advised(driver, blocks),
+      managed(driver, blocks, advised),
+      own(driver, blocks),
+      contents(driver, blocks, primary_context) {
+  state.host.each([&](HostMemory* one) { host[one->begin] = one; });
+}
+
+HostMemory* DeviceMemory::host_around(uint64_t address) const {
+  auto next = host.upper_bound(address);
+  if (next == host.begin()) return nullptr;
+  HostMemory* one = std::prev(next)->second;
+  return address - one->begin < one->size ? one : nullptr;
+}
+
+void steer_driver() { memory::steer_first_reservation(memory::kDriverBegin, memory::kDriverLeast); }
+
+DeviceMemory* known_device_memory() { return made.load(std::memory_order_acquire); }
+
+DeviceMemory* device_memory() {
+  if (DeviceMemory* there = known_device_memory()) return there;
+  static bool tried = false;
+  std::scoped_lock lock(beginning());
+  if (made || tried) return made;
+  tried = true;
+  if (!one_abi::need_family() || CROPDL_DRIVER(cuInit)(0) != CUDA_SUCCESS) return nullptr;
+  auto* state = static_cast<MemoryState*>(handles::heap_allocate(sizeof(MemoryState)));
+  if (!state || !(state->device = memory::State::format())) return nullptr;
+  auto* its = new DeviceMemory(*state);
+  if (Status taken = its->arena.reserve(std::min(device_count(), memory::kDevices)); !taken) {
+    say("cropdl: " + taken.error().message);
+    return nullptr;
+  }
+  one_abi::family->members[one_abi::kMemberMemory] = reinterpret_cast<uint64_t>(state);
+  made.store(its, std::memory_order_release);
+  return its;
+}
+
+CUresult enter_runtime(int* device) {
+  if (const cudaError_t error = CROPDL_CUDART(cudaGetDevice)(device)) return static_cast<CUresult>(error);
+  const uint64_t bit = uint64_t{1} << (*device & 63);
+  if (one_abi::thread_mark.settled && (begun.load(std::memory_order_relaxed) & bit)) return CUDA_SUCCESS;
+  if (const cudaError_t error = CROPDL_CUDART(cudaFree)(nullptr)) return static_cast<CUresult>(error);
+  begun |= bit;
+  return CUDA_SUCCESS;
+}
+
+CUresult enter_driver(int* device) { return CROPDL_DRIVER(cuCtxGetDevice)(device); }
+
+cudaError_t of_runtime(CUresult result) {
+  if (result != CUDA_SUCCESS) one_abi::note_error(kCudart, result);
+  return static_cast<cudaError_t>(result);
+}
+
+CUresult wait_for_device(int device) {
+  const DeviceMemory* its = known_device_memory();
+  if (!its) return CUDA_SUCCESS;
+  CUcontext current = nullptr;
+  // Nearly always, and all that cudaFree then costs: the calling thread's context is the only one to wait
+  // for.
+  if (device >= 0 && device < memory::kDevices && !captures_under_way() &&
+      CROPDL_DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
+      current == seen_primary[device].load(std::memory_order_relaxed))
+    return CROPDL_DRIVER(cuCtxSynchronize)();
+  const memory::OutsideOfCaptures outside(its->driver);
+  CUresult result = CUDA_SUCCESS;
+  current = nullptr;
+  CUdevice current_device = -1;
+  if (CROPDL_DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
+      CROPDL_DRIVER(cuCtxGetDevice)(&current_device) == CUDA_SUCCESS &&
+      (device < 0 || current_device == device))
+    result = CROPDL_DRIVER(cuCtxSynchronize)();
+  for (int other = 0; other < device_count(); ++other) {
+    if ((device >= 0 && other != device) || !device_used(other)) continue;
+    const OnDevice on(other);
+    CUcontext primary = nullptr;
+    if (!on.fine() || CROPDL_DRIVER(cuCtxGetCurrent)(&primary) != CUDA_SUCCESS) continue;
+    if (other < memory::kDevices) seen_primary[other].store(primary, std::memory_order_relaxed);
+    if (primary == current) continue;
+    const CUresult its_result = CROPDL_DRIVER(cuCtxSynchronize)();
+    if (result == CUDA_SUCCESS) result = its_result;
+  }
+  return result;
+}
+
+namespace {
+
+// What cuMemAlloc and cuMemFree say, in the calling thread's context.
+CUresult verdict_on_allocations() {
+  CUdeviceptr smallest = 0;
+  CUresult error = CROPDL_DRIVER(cuMemAlloc_v2)(&smallest, 1);
+  if (error == CUDA_SUCCESS) error = CROPDL_DRIVER(cuMemFree_v2)(smallest);
+  return error == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : error;
+}
+
+}  // namespace
+
+CUresult verdict_of_driver(int device) {
+  static std::atomic<uint64_t> fine_after[memory::kDevices];  // so many errors
+  if (captures_under_way()) return verdict_on_allocations();
+  const uint64_t errors = one_abi::errors_noted.load(std::memory_order_relaxed);
+  std::atomic<uint64_t>& fine = fine_after[device >= 0 && device < memory::kDevices ? device : 0];
+  if (errors == fine.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
+  // Errors that stay are told by every call. It must be one that waits for nothing: a kernel may wait for
+  // what the program does next.
+  const CUresult error = CROPDL_DRIVER(cuStreamQuery)(CU_STREAM_LEGACY);
+  if (error != CUDA_SUCCESS && error != CUDA_ERROR_NOT_READY) return error;
+  fine.store(errors, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+void make_room(int device) {
+  DeviceMemory* its = known_device_memory();
+  if (!its || (device < 0 && CROPDL_DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS)) return;
+  its->pools.reclaim(device);
+  its->arena.trim(device);
+}
+
+CUresult free_block(CUdeviceptr address) {
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_INVALID_VALUE;
+  const auto find = [&] {
+    std::lock_guard lock(its->blocks.lock());
+    return its->blocks.at(address);
+  };
+  const memory::Block* block = find();
+  if (!block && memory::is_placed(address, 1)) return CUDA_ERROR_INVALID_VALUE;
+  if (!block) return CROPDL_DRIVER(cuMemFree_v2)(address);  // a graph's, or nobody's
+  const uint64_t id = block->id;
+  const bool managed = block->kind == memory::BlockKind::kManaged;
+  // Nobody waits under the lock: others allocate meanwhile.
+  if (const CUresult error = wait_for_device(managed ? -1 : block->device)) return error;
+  std::lock_guard lock(its->blocks.lock());
+  memory::Block* still = its->blocks.at(address);
+  if (!still || still->id != id) return CUDA_ERROR_INVALID_VALUE;  // two threads freed it
+  if (managed)
+    its->managed.release(still);
+  else
+    its->pools.release(still);
+  return CUDA_SUCCESS;
+}
+
+void forget_memory_of(int device) {
+  begun &= ~(uint64_t{1} << (device & 63));
+  if (device >= 0 && device < memory::kDevices) seen_primary[device] = nullptr;
+  DeviceMemory* its = known_device_memory();
+  if (!its) return;
+  std::lock_guard lock(its->blocks.lock());
+  its->pools.forget(device);
+  its->managed.forget(device);
+  std::vector<memory::Block*> gone;
+  its->blocks.each([&](memory::Block* one) {
+    if (one->device == device) gone.push_back(one);
+  });
+  for (memory::Block* one : gone) its->pools.release(one);
+  its->arena.trim(device);
+  for (int other = 0; other < memory::kDevices; ++other)
+    if (its->state.device->enabled[other] >> device & 1) its->arena.allow_peer(other, device, false);
+  // What cudaHostAlloc made stays the program's memory, as if it had been malloc's: the shim mapped it.
+  std::erase_if(its->host, [&](const auto& one) {
+    const bool its_own = one.second->device == device;
+    if (its_own) its->state.host.drop(one.second);
+    return its_own;
+  });
+  its->state.variables.each([&](TakenVariable* one) {
+    if (one->device == device) drop(its->state, one);
+  });
+}
+
+void settle_memory() {
+  DeviceMemory* its = known_device_memory();
+  if (!its && one_abi::family) its = device_memory();  // variables are all that there is, maybe
+  if (!its) return;
+  its->pools.settle();
+  note_unmapped_host_memory();
+  noted = its->contents.note_variables(registered_variables());
+}
+
+uint64_t memory_region_bytes() {
+  DeviceMemory* its = known_device_memory();
+  uint64_t bytes = 0;
+  if (its)
+    for (const restart::Region& region : its->contents.regions())
+      for (const restart::Extent& extent : region.present) bytes += extent.end - extent.begin;
+  return bytes;
+}
+
+Status save_memory(restart::ChunkSink& sink) {
+  DeviceMemory* its = known_device_memory();
+  if (!its) return {};
+  if (!noted) return noted;
+  if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
+  Status saved = its->contents.save(sink);
+  its->own.unmap_contents();
+  return saved;
+}
+
+Status take_addresses() {
+  MemoryState* state = one_abi::family ? state_in_heap() : nullptr;
+  if (!state) return {};
+  if (const char* why = state->device->check(); *why) return Error{std::string("cannot restart: ") + why};
+  auto* its = new DeviceMemory(*state);
+  if (Status taken = its->arena.reserve(std::min(device_count(), memory::kDevices)); !taken) return taken;
+  made.store(its, std::memory_order_release);
+  // Whoever made it may only come to its context again later.
+  if (Status there = its->managed.restore(hold_primary); !there) return there;
+  if (Status there = its->own.reserve_again(); !there) return there;
+  return its->arena.restore();
+}
+
+void let_variables_move(bool may) { variables_may_move = may; }
+
+Status load_memory(const restart::ImageReader& image) {
+  DeviceMemory* its = known_device_memory();
+  if (!its) return {};
+  if (Status there = register_host_memory_again(); !there) return there;
+  if (Status same = compare_taken_variables(); !same) return same;
+  if (Status there = its->own.map_again(one_abi::real_word); !there) return there;
+  if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
+  const Status loaded = its->contents.load(image, find_variable, variables_may_move);
+  its->own.unmap_contents();
+  if (!loaded) return loaded;
+  if (Status given = its->own.give_access_again(); !given) return given;
+  if (Status told = its->advised.tell_again(primary_context); !told) return told;
+  return set_pointer_attributes_again();
+}
+
+std::string memory_refusal() {
+  const DeviceMemory* its = known_device_memory();
+  if (!its) return "";
+  const std::string why = its->own.refusal();
+  return why.empty() ? host_memory_refusal() : why;
+}
+
+}  // namespace cropdl::cuda

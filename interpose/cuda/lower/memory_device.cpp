@@ -1,0 +1,143 @@
+// cudaMalloc, cuMemAlloc and what frees their memory: blocks of the arena. Sources: CUDA Runtime API and
+// Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
+#include "interpose/cuda/lower/memory.h"
+
+namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
+using cropdl::memory::Block;
+using cropdl::memory::BlockKind;
+
+namespace {
+
+void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+
+CUresult allocate(int device, size_t size, CUdeviceptr* address) {
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (const CUresult error = verdict_of_driver(device)) return error;
+  Block* block = nullptr;
+  const CUresult error =
+      with_room(device, [&] { return its->arena.allocate(device, size, BlockKind::kDevice, &block); });
+  if (error == CUDA_SUCCESS) *address = block->begin;
+  return error;
+}
+
+CUresult free(int device, CUdeviceptr address) {
+  const CUresult error = verdict_of_driver(device);
+  return error ? error : free_block(address);
+}
+
+// What the driver's own rows begin at on all devices (CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT).
+constexpr size_t kPitch = 512;
+
+CUresult allocate_rows(int device, size_t width, size_t rows, CUdeviceptr* address, size_t* pitch) {
+  size_t rounded = 0, size = 0;
+  if (__builtin_add_overflow(width, kPitch - 1, &rounded)) return CUDA_ERROR_INVALID_VALUE;
+  rounded = rounded / kPitch * kPitch;
+  if (__builtin_mul_overflow(rounded, rows, &size)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult error = allocate(device, size, address);
+  if (error == CUDA_SUCCESS) *pitch = rounded;
+  return error;
+}
+
+// Of the runtime: nothing is asked for, and nothing is given.
+CUresult runtime_rows(void** p, size_t* pitch, size_t width, size_t rows) {
+  int device = 0;
+  if (!p || !pitch) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = enter_runtime(&device)) return error;
+  *pitch = 0;
+  *p = nullptr;
+  if (width == 0 || rows == 0) return CUDA_SUCCESS;
+  CUdeviceptr address = 0;
+  const CUresult error = allocate_rows(device, width, rows, &address, pitch);
+  *p = pointer(address);
+  return error;
+}
+
+// What the arena has taken and no block has is free memory to the program; so is what its streams have freed.
+template <class Ask>
+CUresult info(int device, size_t* free, Ask ask) {
+  DeviceMemory* its = known_device_memory();
+  if (its) its->pools.collect();
+  const CUresult error = ask();
+  if (error == CUDA_SUCCESS && its && free) *free += its->arena.unused(device);
+  return error;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t lower_cudaMalloc(void** p, size_t size) {
+  rt::Call call;
+  int device = 0;
+  if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  CUdeviceptr address = 0;
+  const CUresult error = size ? allocate(device, size, &address) : CUDA_SUCCESS;
+  if (error == CUDA_SUCCESS) *p = pointer(address);
+  return of_runtime(error);
+}
+
+cudaError_t lower_cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
+  rt::Call call;
+  return of_runtime(runtime_rows(p, pitch, width, height));
+}
+
+cudaError_t lower_cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
+  rt::Call call;
+  if (!pitched) return of_runtime(CUDA_ERROR_INVALID_VALUE);
+  size_t rows = 0;
+  if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return of_runtime(CUDA_ERROR_OUT_OF_MEMORY);
+  *pitched = {nullptr, 0, extent.width, extent.height};
+  return of_runtime(runtime_rows(&pitched->ptr, &pitched->pitch, extent.width, rows));
+}
+
+cudaError_t lower_cudaFree(void* p) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(p ? free(device, address_of(p)) : CUDA_SUCCESS);
+}
+
+cudaError_t lower_cudaMemGetInfo(size_t* free, size_t* total) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(
+      info(device, free, [&] { return static_cast<CUresult>(CROPDL_CUDART(cudaMemGetInfo)(free, total)); }));
+}
+
+CUresult lower_cuMemAlloc_v2(CUdeviceptr* address, size_t size) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  return !address || size == 0 ? CUDA_ERROR_INVALID_VALUE : allocate(device, size, address);
+}
+
+CUresult lower_cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
+                                  unsigned element) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  if (!address || !pitch || width == 0 || height == 0 || (element != 4 && element != 8 && element != 16))
+    return CUDA_ERROR_INVALID_VALUE;
+  return allocate_rows(device, width, height, address, pitch);
+}
+
+CUresult lower_cuMemFree_v2(CUdeviceptr address) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  return free(device, address);
+}
+
+CUresult lower_cuMemGetInfo_v2(size_t* free, size_t* total) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  return info(device, free, [&] { return CROPDL_DRIVER(cuMemGetInfo_v2)(free, total); });
+}
+
+}  // extern "C"

@@ -1,0 +1,259 @@
+// Memory of the host that devices reach: registered with the driver below, be it the program's own or what
+// the shim made for it (interpose/cuda/upper/pinned.h); all of it lies in the window and is saved with the
+// program's memory. A restart registers it again. Sources: CUDA Runtime API and Driver API 13.0, "Memory
+// Management". LH, LH FS base, a thread of the program.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "base/format.h"
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/lower/mappings.h"
+
+namespace rt = cropdl::one_abi;
+using namespace cropdl;
+using namespace cropdl::cuda;
+
+namespace {
+
+CUresult enroll(int device, void* p, size_t size, unsigned flags, unsigned registered, bool made) {
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
+  const auto begin = reinterpret_cast<uint64_t>(p);
+  {
+    // As the driver has it as long as nobody unregisters what is unmapped.
+    std::lock_guard lock(its->blocks.lock());
+    const auto next = its->host.lower_bound(begin);
+    const HostMemory* before = its->host_around(begin);
+    const HostMemory* behind =
+        next == its->host.end() || next->first - begin >= size ? nullptr : next->second;
+    if ((before && before->gone == 2) || (behind && behind->gone == 2))
+      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  const OnDevice on(device);
+  if (const CUresult error = CROPDL_DRIVER(cuMemHostRegister_v2)(p, size, registered)) return error;
+  CUdeviceptr address = 0;
+  if (CROPDL_DRIVER(cuMemHostGetDevicePointer_v2)(&address, p, 0) != CUDA_SUCCESS) address = 0;
+  std::lock_guard lock(its->blocks.lock());
+  HostMemory* one = its->state.host.make();
+  if (!one) {
+    CROPDL_DRIVER(cuMemHostUnregister)(p);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  one->begin = begin;
+  one->size = size;
+  one->flags = flags;
+  one->registered = registered;
+  one->device = device;
+  one->device_address = address;
+  one->made = made;
+  its->host[begin] = one;
+  return CUDA_SUCCESS;
+}
+
+// CUDA_ERROR_…: it does not begin there, or is not of that kind.
+CUresult strike_off(void* p, bool made, CUresult unknown) {
+  DeviceMemory* its = known_device_memory();
+  if (!its) return unknown;
+  const auto find = [&]() -> HostMemory* {
+    const auto found = its->host.find(reinterpret_cast<uint64_t>(p));
+    return found != its->host.end() && (found->second->made != 0) == made ? found->second : nullptr;
+  };
+  int device = 0;
+  {
+    std::lock_guard lock(its->blocks.lock());
+    const HostMemory* one = find();
+    if (!one) return unknown;
+    device = one->device;
+  }
+  // Nobody waits under the lock: others allocate meanwhile.
+  if (const CUresult error = wait_for_device(-1)) return error;
+  const OnDevice on(device);
+  std::lock_guard lock(its->blocks.lock());
+  HostMemory* still = find();
+  if (!still) return unknown;  // two threads did it
+  if (still->gone != 2)
+    if (const CUresult error = CROPDL_DRIVER(cuMemHostUnregister)(p)) return error;
+  its->host.erase(still->begin);
+  its->state.host.drop(still);
+  return CUDA_SUCCESS;
+}
+
+// `made` memory is open to all contexts, as unified addressing has it for what cuMemHostAlloc makes.
+constexpr unsigned kMade = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+
+// The shim has put the memory's address there.
+CUresult make(int device, void** p, size_t size, unsigned flags) {
+  constexpr unsigned kKnown =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  if (!p || !*p || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  return enroll(device, *p, size, flags, kMade, true);
+}
+
+CUresult flags_of(unsigned* flags, void* p) {
+  DeviceMemory* its = known_device_memory();
+  if (!flags || !its) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  const HostMemory* one = its->host_around(reinterpret_cast<uint64_t>(p));
+  if (!one) return CUDA_ERROR_INVALID_VALUE;
+  *flags = one->flags;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+namespace {
+
+enum class Mapped { kAll, kNothing, kInPart };
+
+// Whether the memory is there and can be read. `all`: ascending.
+Mapped mapped(const std::vector<lower::Mapping>& all, const HostMemory& memory) {
+  const uint64_t begin = memory.begin / memory::kHostPage * memory::kHostPage,
+                 end = memory::rounded_up(memory.begin + memory.size, memory::kHostPage);
+  uint64_t readable = 0, there = 0;
+  for (const lower::Mapping& one : all) {
+    const uint64_t from = std::max(one.begin, begin), to = std::min(one.end, end);
+    if (from >= to) continue;
+    there += to - from;
+    if (one.prot & PROT_READ) readable += to - from;
+  }
+  return readable == end - begin ? Mapped::kAll : there == 0 ? Mapped::kNothing : Mapped::kInPart;
+}
+
+// Calls visit(record, how much of it is mapped) for what is registered.
+template <class Visit>
+void each_registered(DeviceMemory& its, Visit visit) {
+  std::lock_guard lock(its.blocks.lock());
+  if (its.host.empty()) return;
+  const std::vector<lower::Mapping> all = lower::read_mappings();
+  for (const auto& [begin, one] : its.host)
+    if (!one->gone) visit(*one, mapped(all, *one));
+}
+
+std::string text(uint64_t address) {
+  char where[24];
+  snprintf(where, sizeof where, "0x%" PRIx64, address);
+  return where;
+}
+
+}  // namespace
+
+void cropdl::cuda::note_unmapped_host_memory() {
+  each_registered(*known_device_memory(), [](HostMemory& one, Mapped how) {
+    if (how == Mapped::kNothing) one.gone = 1;
+  });
+}
+
+std::string cropdl::cuda::host_memory_refusal() {
+  std::string why;
+  each_registered(*known_device_memory(), [&](const HostMemory& one, Mapped how) {
+    if (how == Mapped::kInPart)
+      why = formatted(
+          "cuMemHostRegister: of the registered memory at {} ({} bytes) pages are unmapped, or cannot "
+          "be read: unregister it before",
+          text(one.begin), one.size);
+  });
+  return why;
+}
+
+Status cropdl::cuda::register_host_memory_again() {
+  DeviceMemory* its = known_device_memory();
+  std::string trouble;
+  its->state.host.each([&](HostMemory* one) {
+    if (one->gone) one->gone = 2;
+    if (!trouble.empty() || one->gone) return;
+    auto* p = reinterpret_cast<void*>(one->begin);
+    const memory::InContext in(its->driver, primary_context(one->device));
+    CUdeviceptr address = 0;
+    CUresult error = CROPDL_DRIVER(cuMemHostRegister_v2)(p, one->size, one->registered);
+    if (!error && CROPDL_DRIVER(cuMemHostGetDevicePointer_v2)(&address, p, 0) != CUDA_SUCCESS) address = 0;
+    const std::string where = text(one->begin);
+    if (error)
+      trouble = formatted(
+          "CUDA: pinned memory of the program at {} ({} bytes) cannot be registered again ({}): is there a "
+          "limit on locked memory (ulimit -l)?",
+          where, one->size, its->driver.name_of(error));
+    else if (address != one->device_address)
+      trouble =
+          formatted("CUDA: pinned memory of the program at {} has another address on device {} than before",
+                    where, one->device);
+  });
+  return trouble.empty() ? Status() : Status(Error{trouble});
+}
+
+extern "C" {
+
+cudaError_t lower_cudaMallocHost(void** p, size_t size) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(make(device, p, size, 0));
+}
+cudaError_t lower_cudaHostAlloc(void** p, size_t size, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(make(device, p, size, flags));
+}
+cudaError_t lower_cudaFreeHost(void* p) {
+  rt::Call call;
+  return of_runtime(p ? strike_off(p, true, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS);
+}
+cudaError_t lower_cudaHostRegister(void* p, size_t size, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(enroll(device, p, size, flags, flags, false));
+}
+cudaError_t lower_cudaHostUnregister(void* p) {
+  rt::Call call;
+  return of_runtime(strike_off(p, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
+}
+cudaError_t lower_cudaHostGetDevicePointer(void** device_pointer, void* p, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(static_cast<CUresult>(CROPDL_CUDART(cudaHostGetDevicePointer)(device_pointer, p, flags)));
+}
+cudaError_t lower_cudaHostGetFlags(unsigned* flags, void* p) {
+  rt::Call call;
+  return of_runtime(flags_of(flags, p));
+}
+
+CUresult lower_cuMemHostAlloc(void** p, size_t size, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  return make(device, p, size, flags);
+}
+CUresult lower_cuMemAllocHost_v2(void** p, size_t size) { return lower_cuMemHostAlloc(p, size, 0); }
+CUresult lower_cuMemFreeHost(void* p) {
+  rt::Call call;
+  return strike_off(p, true, CUDA_ERROR_INVALID_VALUE);
+}
+CUresult lower_cuMemHostRegister_v2(void* p, size_t size, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  return enroll(device, p, size, flags, flags, false);
+}
+CUresult lower_cuMemHostRegister(void* p, size_t size, unsigned flags) {
+  return lower_cuMemHostRegister_v2(p, size, flags);
+}
+CUresult lower_cuMemHostUnregister(void* p) {
+  rt::Call call;
+  return strike_off(p, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+CUresult lower_cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* p, unsigned flags) {
+  rt::Call call;
+  return CROPDL_DRIVER(cuMemHostGetDevicePointer_v2)(address, p, flags);
+}
+CUresult lower_cuMemHostGetFlags(unsigned* flags, void* p) {
+  rt::Call call;
+  return flags_of(flags, p);
+}
+
+}  // extern "C"

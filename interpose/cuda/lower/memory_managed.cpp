@@ -1,0 +1,298 @@
+// Managed memory, what the program advises about it, and where it has it prefetched to. Sources: CUDA Runtime
+// API and Driver API 13.0, "Memory Management", "Unified Addressing". LH, LH FS base, a thread of the
+// program.
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/one_abi/kinds.h"
+
+#include <optional>
+#include <vector>
+
+namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
+using cropdl::memory::Block;
+
+namespace {
+
+CUresult allocate(int device, size_t size, unsigned flags, CUdeviceptr* address) {
+  if (!address || size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return CUDA_ERROR_INVALID_VALUE;
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (const CUresult error = verdict_of_driver(device)) return error;
+  const OnDevice on(device);
+  Block* block = nullptr;
+  const CUresult error =
+      with_room(device, [&] { return its->managed.allocate(size, flags, device, &block); });
+  if (error == CUDA_SUCCESS) *address = block->begin;
+  return error;
+}
+
+CUmemLocation location(cudaMemLocation from) {
+  static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE} &&
+                int{cudaMemLocationTypeHostNumaCurrent} == int{CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT});
+  CUmemLocation to{};
+  to.type = static_cast<CUmemLocationType>(from.type);
+  to.id = from.id;
+  return to;
+}
+// As it was before CUDA 12.2: a device's number.
+CUmemLocation location(CUdevice device) {
+  CUmemLocation to{};
+  to.type = device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
+  to.id = device == CU_DEVICE_CPU ? 0 : device;
+  return to;
+}
+
+// A managed variable of the program's, or memory that the host's pages back, is the driver's to judge; no
+// image has what it answers.
+std::optional<Block> block_around(CUdeviceptr address) {
+  const DeviceMemory* its = known_device_memory();
+  if (!its) return std::nullopt;
+  std::lock_guard lock(its->blocks.lock());
+  const Block* block = its->blocks.around(address);
+  if (!block || block->kind != cropdl::memory::BlockKind::kManaged) return std::nullopt;
+  return *block;
+}
+bool is_block(CUdeviceptr address) { return block_around(address).has_value(); }
+
+CUresult advise(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation where) {
+  return is_block(address) ? known_device_memory()->advised.advise(address, size, advice, where)
+                           : CROPDL_DRIVER(cuMemAdvise_v2)(address, size, advice, where);
+}
+
+CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation where, unsigned flags, CUstream stream) {
+  const CUstream real = rt::real(stream, rt::kind::cudaStream);
+  return is_block(address) ? known_device_memory()->advised.prefetch(address, size, where, flags, real)
+                           : CROPDL_DRIVER(cuMemPrefetchAsync_v2)(address, size, where, flags, real);
+}
+
+CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+CUstream own(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
+CUstream real(CUstream stream) { return rt::real(stream, rt::kind::cudaStream); }
+
+// The driver's batch as it is; what it prefetched is noted. `where` and `which`: as cuMemPrefetchBatchAsync
+// has them.
+template <class Call>
+CUresult prefetch_batch(Call call, const CUdeviceptr* addresses, const size_t* sizes, size_t n,
+                        const CUmemLocation* where, const size_t* which, size_t places) {
+  if (const CUresult error = call()) return error;
+  DeviceMemory* its = known_device_memory();
+  for (size_t i = 0, at = 0; its && i < n; ++i) {
+    while (at + 1 < places && which[at + 1] <= i) ++at;
+    its->advised.prefetched(addresses[i], sizes[i], where[at]);
+  }
+  return CUDA_SUCCESS;
+}
+
+cudaError_t runtime_prefetch_batch(decltype(&cudaMemPrefetchBatchAsync) batch, void** p, size_t* sizes,
+                                   size_t n, cudaMemLocation* where, size_t* which, size_t places,
+                                   unsigned long long flags, CUstream stream) {
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  std::vector<CUmemLocation> locations;
+  for (size_t i = 0; where && i < places; ++i) locations.push_back(location(where[i]));
+  return of_runtime(prefetch_batch(
+      [&] { return static_cast<CUresult>(batch(p, sizes, n, where, which, places, flags, stream)); },
+      reinterpret_cast<const CUdeviceptr*>(p), sizes, n, locations.data(), which, places));
+}
+
+template <class Batch>
+CUresult driver_prefetch_batch(Batch* batch, CUdeviceptr* addresses, size_t* sizes, size_t n,
+                               CUmemLocation* where, size_t* which, size_t places, unsigned long long flags,
+                               CUstream stream) {
+  return prefetch_batch([&] { return batch(addresses, sizes, n, where, which, places, flags, stream); },
+                        addresses, sizes, n, where, which, places);
+}
+
+// The streams of managed memory constrain devices that cannot share it with the host at any time; to others
+// they say what the program promises, and nothing is kept. A block is a part of what the driver knows, which
+// is why it is not told.
+bool all_share_with_the_host() {
+  for (int device = 0; device < device_count(); ++device) {
+    int shares = 0;
+    CROPDL_DRIVER(cuDeviceGetAttribute)(&shares, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device);
+    if (!shares) return false;
+  }
+  return true;
+}
+
+CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flags, uint32_t function) {
+  const bool share = all_share_with_the_host();
+  if (!share)
+    rt::mark_unsaved(kDriver, function, "managed memory has a stream, on a device that cannot share it");
+  const auto block = block_around(address);
+  if (!block) return CROPDL_DRIVER(cuStreamAttachMemAsync)(stream, address, size, flags);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (const CUresult error = CROPDL_DRIVER(cuStreamIsCapturing)(stream, &status)) return error;
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  const bool nobodys = stream == nullptr || stream == CU_STREAM_LEGACY;
+  if (address != block->begin || (size != 0 && size != block->size) ||
+      (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+       (flags != CU_MEM_ATTACH_SINGLE || nobodys)))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (share) return CUDA_SUCCESS;
+  rt::say_not_offered("cuStreamAttachMemAsync", "memory of a device that cannot share it with the host");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+cudaError_t runtime_attach(CUstream stream, void* p, size_t size, unsigned flags) {
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(
+      attach(stream, address_of(p), size, flags, cropdl::seam::driver::kFn_cuStreamAttachMemAsync));
+}
+
+cudaError_t runtime_prefetch(const void* p, size_t size, cudaMemLocation where, unsigned flags,
+                             CUstream stream) {
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(prefetch(address_of(p), size, location(where), flags, stream));
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t lower_cudaMallocManaged(void** p, size_t size, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  CUdeviceptr address = 0;
+  const CUresult error = allocate(device, size, flags, &address);
+  if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
+  return of_runtime(error);
+}
+
+CUresult lower_cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  return allocate(device, size, flags, address);
+}
+
+cudaError_t lower_cudaMemAdvise(const void* p, size_t size, cudaMemoryAdvise advice, cudaMemLocation where) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(advise(address_of(p), size, static_cast<CUmem_advise>(advice), location(where)));
+}
+
+CUresult lower_cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation where) {
+  rt::Call call;
+  return advise(address, size, advice, where);
+}
+
+CUresult lower_cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device) {
+  rt::Call call;
+  return advise(address, size, advice, location(device));
+}
+
+cudaError_t lower_cudaMemPrefetchAsync(const void* p, size_t size, cudaMemLocation where, unsigned flags,
+                                       cudaStream_t stream) {
+  rt::Call call;
+  return runtime_prefetch(p, size, where, flags, stream);
+}
+cudaError_t lower_cudaMemPrefetchAsync_ptsz(const void* p, size_t size, cudaMemLocation where, unsigned flags,
+                                            cudaStream_t stream) {
+  rt::Call call;
+  return runtime_prefetch(p, size, where, flags, own(stream));
+}
+
+CUresult lower_cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation where, unsigned flags,
+                                     CUstream stream) {
+  rt::Call call;
+  return prefetch(address, size, where, flags, stream);
+}
+CUresult lower_cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size, CUmemLocation where,
+                                          unsigned flags, CUstream stream) {
+  rt::Call call;
+  return prefetch(address, size, where, flags, own(stream));
+}
+CUresult lower_cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream) {
+  rt::Call call;
+  return prefetch(address, size, location(device), 0, stream);
+}
+CUresult lower_cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t size, CUdevice device, CUstream stream) {
+  rt::Call call;
+  return prefetch(address, size, location(device), 0, own(stream));
+}
+
+cudaError_t lower_cudaMemPrefetchBatchAsync(void** p, size_t* sizes, size_t n, cudaMemLocation* where,
+                                            size_t* which, size_t places, unsigned long long flags,
+                                            cudaStream_t stream) {
+  rt::Call call;
+  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemPrefetchBatchAsync), p, sizes, n, where, which, places,
+                                flags, real(stream));
+}
+cudaError_t lower_cudaMemPrefetchBatchAsync_ptsz(void** p, size_t* sizes, size_t n, cudaMemLocation* where,
+                                                 size_t* which, size_t places, unsigned long long flags,
+                                                 cudaStream_t stream) {
+  rt::Call call;
+  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemPrefetchBatchAsync), p, sizes, n, where, which, places,
+                                flags, real(own(stream)));
+}
+cudaError_t lower_cudaMemDiscardAndPrefetchBatchAsync(void** p, size_t* sizes, size_t n,
+                                                      cudaMemLocation* where, size_t* which, size_t places,
+                                                      unsigned long long flags, cudaStream_t stream) {
+  rt::Call call;
+  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemDiscardAndPrefetchBatchAsync), p, sizes, n, where, which,
+                                places, flags, real(stream));
+}
+cudaError_t lower_cudaMemDiscardAndPrefetchBatchAsync_ptsz(void** p, size_t* sizes, size_t n,
+                                                           cudaMemLocation* where, size_t* which,
+                                                           size_t places, unsigned long long flags,
+                                                           cudaStream_t stream) {
+  rt::Call call;
+  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemDiscardAndPrefetchBatchAsync), p, sizes, n, where, which,
+                                places, flags, real(own(stream)));
+}
+CUresult lower_cuMemPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t n, CUmemLocation* where,
+                                       size_t* which, size_t places, unsigned long long flags,
+                                       CUstream stream) {
+  rt::Call call;
+  return driver_prefetch_batch(CROPDL_DRIVER(cuMemPrefetchBatchAsync), addresses, sizes, n, where, which,
+                               places, flags, real(stream));
+}
+CUresult lower_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t n,
+                                            CUmemLocation* where, size_t* which, size_t places,
+                                            unsigned long long flags, CUstream stream) {
+  rt::Call call;
+  return driver_prefetch_batch(CROPDL_DRIVER(cuMemPrefetchBatchAsync), addresses, sizes, n, where, which,
+                               places, flags, real(own(stream)));
+}
+CUresult lower_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t n,
+                                                 CUmemLocation* where, size_t* which, size_t places,
+                                                 unsigned long long flags, CUstream stream) {
+  rt::Call call;
+  return driver_prefetch_batch(CROPDL_DRIVER(cuMemDiscardAndPrefetchBatchAsync), addresses, sizes, n, where,
+                               which, places, flags, real(stream));
+}
+CUresult lower_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t n,
+                                                      CUmemLocation* where, size_t* which, size_t places,
+                                                      unsigned long long flags, CUstream stream) {
+  rt::Call call;
+  return driver_prefetch_batch(CROPDL_DRIVER(cuMemDiscardAndPrefetchBatchAsync), addresses, sizes, n, where,
+                               which, places, flags, real(own(stream)));
+}
+
+cudaError_t lower_cudaStreamAttachMemAsync(cudaStream_t stream, void* p, size_t size, unsigned flags) {
+  rt::Call call;
+  return runtime_attach(real(stream), p, size, flags);
+}
+cudaError_t lower_cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* p, size_t size, unsigned flags) {
+  rt::Call call;
+  return runtime_attach(real(own(stream)), p, size, flags);
+}
+CUresult lower_cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t size, unsigned flags) {
+  rt::Call call;
+  return attach(real(stream), address, size, flags, cropdl::seam::driver::kFn_cuStreamAttachMemAsync);
+}
+CUresult lower_cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t size,
+                                           unsigned flags) {
+  rt::Call call;
+  return attach(real(own(stream)), address, size, flags, cropdl::seam::driver::kFn_cuStreamAttachMemAsync);
+}
+
+}  // extern "C"

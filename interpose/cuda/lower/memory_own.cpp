@@ -1,0 +1,126 @@
+// Addresses that the program reserves, physical memory that it makes, and its mappings of one onto the other
+// (gpu_state/memory/own.h). Memory that other processes may have, and the host's, cannot be made again: it
+// refuses checkpoints as long as it has a handle or is mapped. Source: CUDA Driver API 13.0, "Virtual Memory
+// Management". LH, LH FS base, a thread of the program.
+#include <cstring>
+
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/one_abi/kinds.h"
+
+namespace rt = cropdl::one_abi;
+namespace driver = cropdl::seam::driver;
+using namespace cropdl::cuda;
+using cropdl::memory::OwnPhysical;
+
+namespace {
+
+using Handle = CUmemGenericAllocationHandle;
+
+Handle real(Handle handle) { return rt::real(handle, rt::kind::cudaMemAllocation); }
+
+uint64_t name(Handle made, uint64_t size, const CUmemAllocationProp& what, uint32_t function) {
+  rt::RecipeWriter recipe;
+  recipe.value<uint64_t>(size);
+  recipe.array(&what, 1);
+  const bool ours = what.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                    what.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE;
+  return rt::made_word(made, rt::kind::cudaMemAllocation, kDriver, function, ours ? &recipe : nullptr);
+}
+
+int64_t create_again(rt::Again& from) {
+  const auto size = from.value<uint64_t>();
+  Handle made = 0;
+  const CUresult error = CROPDL_DRIVER(cuMemCreate)(&made, size, from.array<CUmemAllocationProp>(), 0);
+  from.made(made);
+  return error;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult lower_cuMemAddressReserve(CUdeviceptr* address, size_t size, size_t alignment, CUdeviceptr wish,
+                                   unsigned long long flags) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  return its ? its->own.reserve(address, size, alignment, wish, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult lower_cuMemAddressFree(CUdeviceptr address, size_t size) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  return its ? its->own.free(address, size) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult lower_cuMemCreate(Handle* handle, size_t size, const CUmemAllocationProp* what,
+                           unsigned long long flags) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
+  Handle made = 0;
+  const bool of_a_device = what && what->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  if (const CUresult error = with_room(of_a_device ? what->location.id : -1, [&] {
+        return CROPDL_DRIVER(cuMemCreate)(handle ? &made : nullptr, size, what, flags);
+      }))
+    return error;
+  const uint64_t word = name(made, size, *what, driver::kFn_cuMemCreate);
+  if (!its->own.made(word, size, *what)) {
+    rt::forget_word(word);
+    CROPDL_DRIVER(cuMemRelease)(made);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *handle = word;
+  return CUDA_SUCCESS;
+}
+int64_t again_cuMemCreate(rt::Again& from) { return create_again(from); }
+
+CUresult lower_cuMemRelease(Handle handle) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  // One use of the driver's handle stands for all of the program's, so that a restart need not know of them.
+  const OwnPhysical* physical = its->own.known(handle);
+  if (!physical || physical->references == 1)
+    if (const CUresult error = CROPDL_DRIVER(cuMemRelease)(real(handle))) return error;
+  if (its->own.released(handle)) rt::forget_word(handle);
+  return CUDA_SUCCESS;
+}
+
+// One more reference to the handle of what is mapped there, or a handle again.
+CUresult lower_cuMemRetainAllocationHandle(Handle* handle, void* address) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  if (!its || !handle) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  OwnPhysical* physical = its->own.mapped_at(reinterpret_cast<CUdeviceptr>(address));
+  if (!physical) return CUDA_ERROR_INVALID_VALUE;  // the arena's: none of the program's
+  if (!physical->word) {
+    Handle made = 0;
+    if (const CUresult error = CROPDL_DRIVER(cuMemRetainAllocationHandle)(&made, address)) return error;
+    CUmemAllocationProp what;
+    memcpy(&what, physical->properties, sizeof what);
+    its->own.named(physical, name(made, physical->size, what, driver::kFn_cuMemRetainAllocationHandle));
+  }
+  ++physical->references;
+  *handle = physical->word;
+  return CUDA_SUCCESS;
+}
+int64_t again_cuMemRetainAllocationHandle(rt::Again& from) { return create_again(from); }
+
+CUresult lower_cuMemMap(CUdeviceptr address, size_t size, size_t offset, Handle handle,
+                        unsigned long long flags) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  return its ? its->own.map(address, size, offset, handle, real(handle), flags) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult lower_cuMemUnmap(CUdeviceptr address, size_t size) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  return its ? its->own.unmap(address, size) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult lower_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t n) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  return its ? its->own.set_access(address, size, access, n) : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // extern "C"

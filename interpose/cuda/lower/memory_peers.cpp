@@ -1,0 +1,107 @@
+// Access to peers' memory: the driver opens what it allocates itself, the arena's chunks are opened here.
+// Both hold again after a restart: the calls are made again, and chunks are mapped as they were. Source: CUDA
+// Driver API 13.0, "Peer Context Memory Access". LH, LH FS base, a thread of the program.
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/one_abi/kinds.h"
+
+namespace rt = cropdl::one_abi;
+namespace cudart = cropdl::seam::cudart;
+namespace driver = cropdl::seam::driver;
+using namespace cropdl::cuda;
+
+namespace {
+
+// What a later call for the same peer takes back: any number that is no other state's.
+constexpr uint64_t kPeerAccess = 0x7065'6572;
+
+CUresult open(int peer, int device, bool opened) {
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
+  return its->arena.allow_peer(peer, device, opened);
+}
+
+int device_of(CUcontext real) {
+  int device = -1;
+  CUcontext popped = nullptr;
+  if (CROPDL_DRIVER(cuCtxPushCurrent_v2)(real) != CUDA_SUCCESS) return -1;
+  CROPDL_DRIVER(cuCtxGetDevice)(&device);
+  CROPDL_DRIVER(cuCtxPopCurrent_v2)(&popped);
+  return device;
+}
+
+CUcontext real(CUcontext context) { return rt::real(context, rt::kind::cudaContext); }
+
+}  // namespace
+
+void cropdl::cuda::forget_peer(int device) {
+  rt::Key key;
+  key.value(device);
+  rt::undo_state_of_devices(kPeerAccess, key);
+}
+
+extern "C" {
+
+cudaError_t lower_cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  if (const cudaError_t error = CROPDL_CUDART(cudaDeviceEnablePeerAccess)(peer, flags))
+    return of_runtime(static_cast<CUresult>(error));
+  rt::RecipeWriter recipe;
+  recipe.value(peer);
+  recipe.value(flags);
+  rt::Key key;
+  key.value(peer);
+  rt::keep_state(rt::kOfCurrent, kCudart, cudart::kFn_cudaDeviceEnablePeerAccess, kPeerAccess, key, recipe);
+  return of_runtime(open(peer, device, true));
+}
+int64_t again_cudaDeviceEnablePeerAccess(rt::Again& from) {
+  const auto peer = from.value<int>();
+  return CROPDL_CUDART(cudaDeviceEnablePeerAccess)(peer, from.value<unsigned>());
+}
+
+cudaError_t lower_cudaDeviceDisablePeerAccess(int peer) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  if (const cudaError_t error = CROPDL_CUDART(cudaDeviceDisablePeerAccess)(peer))
+    return of_runtime(static_cast<CUresult>(error));
+  rt::Key key;
+  key.value(peer);
+  rt::undo_state(rt::kOfCurrent, kPeerAccess, key);
+  return of_runtime(open(peer, device, false));
+}
+
+CUresult lower_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  if (const CUresult error = CROPDL_DRIVER(cuCtxEnablePeerAccess)(real(peer), flags)) return error;
+  rt::RecipeWriter recipe;
+  recipe.handle(rt::word_of(peer));
+  recipe.value(flags);
+  const int its_device = device_of(real(peer));
+  rt::Key key;  // as the runtime's: either may take back what the other has set
+  key.value(its_device);
+  rt::keep_state(rt::kOfCurrent, kDriver, driver::kFn_cuCtxEnablePeerAccess, kPeerAccess, key, recipe);
+  return open(its_device, device, true);
+}
+int64_t again_cuCtxEnablePeerAccess(rt::Again& from) {
+  const auto peer = rt::handle_of<CUcontext>(from.handle());
+  return CROPDL_DRIVER(cuCtxEnablePeerAccess)(peer, from.value<unsigned>());
+}
+
+CUresult lower_cuCtxDisablePeerAccess(CUcontext peer) {
+  rt::Call call;
+  int device = 0;
+  if (const CUresult error = enter_driver(&device)) return error;
+  if (const CUresult error = CROPDL_DRIVER(cuCtxDisablePeerAccess)(real(peer))) return error;
+  const int its_device = device_of(real(peer));
+  rt::Key key;
+  key.value(its_device);
+  rt::undo_state(rt::kOfCurrent, kPeerAccess, key);
+  return open(its_device, device, false);
+}
+
+}  // extern "C"

@@ -1,0 +1,187 @@
+// What is known of an address: the program's allocation is a part of a mapping of the arena's, so where it
+// begins, its size, its number and its pool are told from its block; the rest the driver tells of the
+// mapping. Source: CUDA Driver API 13.0, "Unified Addressing". LH, LH FS base, a thread of the program.
+#include <cstring>
+#include <optional>
+
+#include "base/format.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/one_abi/kinds.h"
+
+namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
+using cropdl::memory::Block;
+using cropdl::memory::BlockKind;
+
+namespace {
+
+std::optional<Block> block_around(CUdeviceptr address) {
+  const DeviceMemory* its = known_device_memory();
+  if (!its) return std::nullopt;
+  std::lock_guard lock(its->blocks.lock());
+  const Block* found = its->blocks.around(address);
+  return found && !found->freed ? std::optional(*found) : std::nullopt;
+}
+
+// In the arena or a managed region, between blocks: what the driver has there is none of the program's.
+bool is_ours(CUdeviceptr address) {
+  using namespace cropdl::memory;
+  return known_device_memory() && address >= kManagedBegin && address < kArenaBegin + kDevices * kArenaSlice;
+}
+
+template <class T>
+bool give(void* data, T value) {
+  memcpy(data, &value, sizeof value);
+  return true;
+}
+
+CUmemoryPool pool_of(const Block& block) {
+  if (block.kind != BlockKind::kPool || !block.pool) return nullptr;
+  const uint64_t key = reinterpret_cast<const cropdl::memory::Pool*>(block.pool)->key;
+  if (rt::is_virtual(key)) return rt::handle_of<CUmemoryPool>(key);
+  CUmemoryPool real = nullptr;
+  if (CROPDL_DRIVER(cuDeviceGetDefaultMemPool)(&real, block.device) != CUDA_SUCCESS) return nullptr;
+  const uint64_t known = rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  return rt::handle_of<CUmemoryPool>(known);
+}
+
+// What the block itself says; false: ask the driver.
+bool from_block(void* data, CUpointer_attribute which, const Block& block) {
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      return give(data, static_cast<unsigned long long>(block.id));
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      return give(data, static_cast<CUdeviceptr>(block.begin));
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return give(data, static_cast<size_t>(block.size));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return give(data, pool_of(block));
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return give(data, block.device);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return give(data, block.sync_memops != 0);
+    default:
+      return false;
+  }
+}
+
+// The driver's own handle as the program knows it; one that it never got stays as it is: of no use to it.
+void name_context(void* data) {
+  CUcontext real = nullptr;
+  memcpy(&real, data, sizeof real);
+  if (const uint64_t known = rt::virtual_of(rt::word_of(real), rt::kind::cudaContext))
+    give(data, rt::handle_of<CUcontext>(known));
+}
+
+CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
+  const auto block = block_around(address);
+  if (data && block && from_block(data, which, *block)) return CUDA_SUCCESS;
+  if (!block && is_ours(address)) return CUDA_ERROR_INVALID_VALUE;
+  if (block && which == CU_POINTER_ATTRIBUTE_CONTEXT && block->kind != BlockKind::kManaged && data) {
+    // Memory that is mapped belongs to no context, what cudaMalloc makes to the device's.
+    CUcontext current = nullptr;
+    if (const CUresult error = CROPDL_DRIVER(cuCtxGetCurrent)(&current)) return error;
+    give(data, current);
+    name_context(data);
+    return CUDA_SUCCESS;
+  }
+  const CUresult error = CROPDL_DRIVER(cuPointerGetAttribute)(data, which, address);
+  if (error == CUDA_SUCCESS && which == CU_POINTER_ATTRIBUTE_CONTEXT) name_context(data);
+  return error;
+}
+
+}  // namespace
+
+cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
+  DeviceMemory* its = known_device_memory();
+  std::lock_guard lock(its->blocks.lock());
+  CUresult error = CUDA_SUCCESS;
+  const auto set = [&](uint64_t address) {
+    const unsigned one = 1;
+    if (!error) error = CROPDL_DRIVER(cuPointerSetAttribute)(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
+  };
+  its->blocks.each([&](const Block* one) {
+    if (one->sync_memops) set(one->begin);
+  });
+  for (const auto& [begin, one] : its->host)
+    if (one->sync_memops && !one->gone) set(begin);
+  if (!error) return {};
+  return Error{formatted("CUDA: an attribute of the program's memory cannot be set again ({})",
+                         its->driver.name_of(error))};
+}
+
+extern "C" {
+
+CUresult lower_cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
+  rt::Call call;
+  return attribute(data, which, address);
+}
+
+CUresult lower_cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data,
+                                      CUdeviceptr address) {
+  rt::Call call;
+  // What it answers for pointers that are nobody's, and its checks, are the driver's.
+  const CUdeviceptr asked = !block_around(address) && is_ours(address) ? 0 : address;
+  if (const CUresult error = CROPDL_DRIVER(cuPointerGetAttributes)(n, which, data, asked)) return error;
+  const auto block = block_around(address);
+  for (unsigned i = 0; i < n; ++i) {
+    if (block && (from_block(data[i], which[i], *block) || which[i] == CU_POINTER_ATTRIBUTE_CONTEXT))
+      (void)attribute(data[i], which[i], address);
+    else if (which[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
+      name_context(data[i]);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult lower_cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
+  rt::Call call;
+  const auto block = block_around(address);
+  if (!block)
+    return is_ours(address) ? CUDA_ERROR_NOT_FOUND
+                            : CROPDL_DRIVER(cuMemGetAddressRange_v2)(base, size, address);
+  if (base) *base = block->begin;
+  if (size) *size = block->size;
+  return CUDA_SUCCESS;
+}
+
+// What it sets is memory's own, and goes with it.
+CUresult lower_cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUdeviceptr address) {
+  rt::Call call;
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  Block* block = its->blocks.around(address);
+  if ((block && block->freed) || (!block && is_ours(address))) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = CROPDL_DRIVER(cuPointerSetAttribute)(value, which, address)) return error;
+  unsigned set = 0;
+  memcpy(&set, value, sizeof set);
+  HostMemory* host = block ? nullptr : its->host_around(address);
+  if (block)
+    block->sync_memops = set != 0;
+  else if (host)
+    host->sync_memops = set != 0;
+  else
+    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuPointerSetAttribute,
+                     "it was set of memory that is no allocation");
+  return CUDA_SUCCESS;
+}
+
+// Between blocks the driver knows of a mapping: none of the program's memory.
+cudaError_t lower_cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
+  rt::Call call;
+  const auto address = reinterpret_cast<CUdeviceptr>(p);
+  const auto block = block_around(address);
+  const int nobodys = 0;
+  const void* asked = !block && is_ours(address) ? &nobodys : p;
+  const cudaError_t error = CROPDL_CUDART(cudaPointerGetAttributes)(attributes, asked);
+  if (error != cudaSuccess || !attributes) return of_runtime(static_cast<CUresult>(error));
+  if (asked != p && attributes->hostPointer == asked) attributes->hostPointer = const_cast<void*>(p);
+  if (asked != p && attributes->devicePointer == asked) attributes->devicePointer = nullptr;
+  if (block) attributes->device = block->device;
+  return error;
+}
+
+}  // extern "C"

@@ -1,0 +1,380 @@
+// Stream-ordered memory and pools: blocks of the arena. A pool of the driver's is real, made again by its
+// recipe, and has its attributes; but no memory ever comes from it, so what pools count is asked here. Within
+// a captured stream memory is the graph's, which no image has. Sources: CUDA Runtime API and Driver API 13.0,
+// "Stream Ordered Memory Allocator". LH, LH FS base, a thread of the program.
+#include <cstring>
+
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/one_abi/kinds.h"
+
+namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
+using cropdl::memory::Block;
+using cropdl::memory::BlockKind;
+using cropdl::memory::Pool;
+
+namespace {
+
+CUmemoryPool default_pool(int device) {
+  CUmemoryPool pool = nullptr;
+  return CROPDL_DRIVER(cuDeviceGetDefaultMemPool)(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
+}
+
+// What the arena's side of a pool is known by, over restarts: a default one by its device, others by the
+// program's handle; 0: it is no pool.
+uint64_t key_of(CUmemoryPool real, int* device) {
+  for (int d = 0; d < device_count(); ++d)
+    if (default_pool(d) == real) {
+      *device = d;
+      return static_cast<uint64_t>(d) + 1;
+    }
+  return rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+}
+
+bool is_captured(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CROPDL_DRIVER(cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+constexpr char kOfAGraph[] = "memory is allocated by a graph";
+constexpr char kNotOfADevice[] =
+    "memory comes from a pool of the host's, of managed memory or of another process";
+
+// The arena's side of a pool: each of a device's memory has one, the default ones from their first use.
+// nullptr: the driver's own memory comes from it.
+Pool* arenas_side(DeviceMemory& its, CUmemoryPool real) {
+  int device = -1;
+  const uint64_t key = key_of(real, &device);
+  return device >= 0 ? its.pools.pool(key, device) : its.pools.known(key);
+}
+Pool* arenas_side(CUmemoryPool pool) {
+  DeviceMemory* its = known_device_memory();
+  return its ? arenas_side(*its, rt::real(pool, rt::kind::cudaMemPool)) : nullptr;
+}
+
+// `real`: null for the current pool of the stream's device.
+CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool real, CUstream stream) {
+  if (!address || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (is_captured(stream)) {
+    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuMemAllocAsync, kOfAGraph);
+    return real ? CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream)
+                : CROPDL_DRIVER(cuMemAllocAsync)(address, size, stream);
+  }
+  int device = 0;
+  if (const CUresult error = CROPDL_DRIVER(cuStreamGetDevice)(stream, &device)) return error;
+  if (!real)
+    if (const CUresult error = CROPDL_DRIVER(cuDeviceGetMemPool)(&real, device)) return error;
+  Pool* pool = arenas_side(*its, real);
+  if (!pool) {
+    const CUresult error = CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream);
+    if (error == CUDA_SUCCESS)
+      rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuMemAllocFromPoolAsync, kNotOfADevice);
+    return error;
+  }
+  cuuint64_t keep = 0;
+  if (CROPDL_DRIVER(cuMemPoolGetAttribute)(real, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep))
+    return CUDA_ERROR_INVALID_VALUE;
+  pool->keep = keep;
+  Block* block = nullptr;
+  const CUresult error = its->pools.allocate(pool, size, stream, &block);
+  if (error == CUDA_SUCCESS) *address = block->begin;
+  return error;
+}
+
+CUresult free(CUdeviceptr address, CUstream stream) {
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  Block* block = its->blocks.at(address);
+  const bool captured = is_captured(stream);
+  if (!block && !its->blocks.around(address))
+    return CROPDL_DRIVER(cuMemFreeAsync)(address, stream);  // a graph's
+  if (!block || captured || block->kind == BlockKind::kManaged) return CUDA_ERROR_INVALID_VALUE;
+  return its->pools.free(block, stream);
+}
+
+CUstream real(CUstream stream) { return rt::real(stream, rt::kind::cudaStream); }
+CUstream own(CUstream stream) { return stream ? real(stream) : CU_STREAM_PER_THREAD; }
+CUmemoryPool real(CUmemoryPool pool) { return rt::real(pool, rt::kind::cudaMemPool); }
+
+cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool pool, CUstream stream) {
+  int device = 0;
+  if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  CUdeviceptr address = 0;
+  const CUresult error = allocate(&address, size, pool, stream);
+  if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
+  return of_runtime(error);
+}
+
+cudaError_t runtime_free(void* p, CUstream stream) {
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(free(reinterpret_cast<CUdeviceptr>(p), stream));
+}
+
+// Handed over as it is: the program's structure has no handle in it.
+CUresult create(CUmemoryPool* pool, const CUmemPoolProps* properties, const rt::RealLibrary& library,
+                uint32_t function) {
+  if (!pool || !properties) return CUDA_ERROR_INVALID_VALUE;
+  CUmemoryPool made = nullptr;
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, properties)) return error;
+  rt::RecipeWriter recipe;
+  recipe.array(properties, 1);
+  // With other processes: not saved.
+  const bool shared = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  const uint64_t word =
+      rt::made_word(rt::word_of(made), rt::kind::cudaMemPool, library, function, shared ? nullptr : &recipe);
+  *pool = rt::handle_of<CUmemoryPool>(word);
+  const bool of_a_device = properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+                           properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  DeviceMemory* its = device_memory();
+  if (Pool* there = its && of_a_device ? its->pools.pool(word, properties->location.id) : nullptr)
+    there->most = properties->maxSize;
+  return CUDA_SUCCESS;
+}
+
+int64_t create_again(rt::Again& from) {
+  CUmemoryPool made = nullptr;
+  const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, from.array<CUmemPoolProps>());
+  from.made(rt::word_of(made));
+  return error;
+}
+
+CUresult destroy(CUmemoryPool pool) {
+  const uint64_t word = rt::word_of(pool);
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolDestroy)(real(pool))) return error;
+  if (DeviceMemory* its = known_device_memory())
+    if (Pool* known = its->pools.known(word)) its->pools.destroy(known);
+  rt::forget_word(word);
+  return CUDA_SUCCESS;
+}
+
+CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  const Pool* known = value ? arenas_side(pool) : nullptr;
+  if (known) known_device_memory()->pools.collect();
+  uint64_t counted = 0;
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      counted = known ? known->used : 0;
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      counted = known ? known->used_high : 0;
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      counted = known ? known->reserved : 0;
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      counted = known ? known->reserved_high : 0;
+      break;
+    default:
+      return CROPDL_DRIVER(cuMemPoolGetAttribute)(real(pool), attribute, value);
+  }
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolGetAttribute)(real(pool), attribute, value)) return error;
+  memcpy(value, &counted, sizeof counted);
+  return CUDA_SUCCESS;
+}
+
+CUresult trim(CUmemoryPool pool, size_t keep) {
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolTrimTo)(real(pool), keep)) return error;
+  if (Pool* known = arenas_side(pool)) known_device_memory()->pools.trim(known, keep);
+  return CUDA_SUCCESS;
+}
+
+// Of high-water marks only the arena's own are looked at, and they can only be set back.
+void set_back(CUmemoryPool pool, CUmemPool_attribute attribute) {
+  Pool* known = arenas_side(pool);
+  if (!known) return;
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) known->used_high = known->used;
+  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) known->reserved_high = known->reserved;
+}
+
+CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
+  static_assert(int{cudaMemPoolAttrReleaseThreshold} == int{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD} &&
+                int{cudaMemPoolAttrUsedMemHigh} == int{CU_MEMPOOL_ATTR_USED_MEM_HIGH});
+  return static_cast<CUmemPool_attribute>(attribute);
+}
+
+// What a setter of the same attribute replaces: any number that is no other state's of a pool.
+constexpr uint64_t kAttribute = 0x6d70'6174'7472, kAccess = 0x6d70'6163'6373;
+
+CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value,
+                       const rt::RealLibrary& library, uint32_t function) {
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAttribute)(real(pool), attribute, value)) return error;
+  set_back(pool, attribute);
+  Pool* known = arenas_side(pool);
+  if (known && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    memcpy(&known->keep, value, sizeof known->keep);
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+    return CUDA_SUCCESS;
+  rt::RecipeWriter recipe;
+  recipe.handle(rt::word_of(pool));
+  recipe.value(attribute);
+  recipe.array(static_cast<const char*>(value),
+               attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES ? 4 : 8);
+  rt::Key key;
+  key.value(attribute);
+  rt::keep_state(rt::word_of(pool), library, function, kAttribute, key, recipe);
+  return CUDA_SUCCESS;
+}
+
+int64_t set_attribute_again(rt::Again& from) {
+  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
+  const auto attribute = from.value<CUmemPool_attribute>();
+  return CROPDL_DRIVER(cuMemPoolSetAttribute)(pool, attribute, const_cast<char*>(from.array<char>()));
+}
+
+// The arena's memory is opened by the arena.
+CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n,
+                    const rt::RealLibrary& library, uint32_t function) {
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAccess)(real(pool), access, n)) return error;
+  Pool* known = device_memory() ? arenas_side(pool) : nullptr;
+  for (size_t i = 0; i < n; ++i) {
+    rt::RecipeWriter recipe;
+    recipe.handle(rt::word_of(pool));
+    recipe.array(access + i, 1);
+    rt::Key key;
+    key.value(access[i].location);
+    rt::keep_state(rt::word_of(pool), library, function, kAccess, key, recipe);
+    if (!known || access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
+    const bool open = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (const CUresult error = known_device_memory()->pools.allow_peer(known, access[i].location.id, open))
+      return error;
+  }
+  return CUDA_SUCCESS;
+}
+
+int64_t set_access_again(rt::Again& from) {
+  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
+  return CROPDL_DRIVER(cuMemPoolSetAccess)(pool, from.array<CUmemAccessDesc>(), 1);
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t lower_cudaMallocAsync(void** p, size_t size, cudaStream_t stream) {
+  rt::Call call;
+  return runtime_allocate(p, size, nullptr, real(stream));
+}
+cudaError_t lower_cudaMallocAsync_ptsz(void** p, size_t size, cudaStream_t stream) {
+  rt::Call call;
+  return runtime_allocate(p, size, nullptr, own(stream));
+}
+cudaError_t lower_cudaMallocFromPoolAsync(void** p, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
+  rt::Call call;
+  return pool ? runtime_allocate(p, size, real(pool), real(stream)) : of_runtime(CUDA_ERROR_INVALID_VALUE);
+}
+cudaError_t lower_cudaMallocFromPoolAsync_ptsz(void** p, size_t size, cudaMemPool_t pool,
+                                               cudaStream_t stream) {
+  rt::Call call;
+  return pool ? runtime_allocate(p, size, real(pool), own(stream)) : of_runtime(CUDA_ERROR_INVALID_VALUE);
+}
+cudaError_t lower_cudaFreeAsync(void* p, cudaStream_t stream) {
+  rt::Call call;
+  return runtime_free(p, real(stream));
+}
+cudaError_t lower_cudaFreeAsync_ptsz(void* p, cudaStream_t stream) {
+  rt::Call call;
+  return runtime_free(p, own(stream));
+}
+
+CUresult lower_cuMemAllocAsync(CUdeviceptr* address, size_t size, CUstream stream) {
+  rt::Call call;
+  return allocate(address, size, nullptr, real(stream));
+}
+CUresult lower_cuMemAllocAsync_ptsz(CUdeviceptr* address, size_t size, CUstream stream) {
+  rt::Call call;
+  return allocate(address, size, nullptr, own(stream));
+}
+CUresult lower_cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool pool,
+                                       CUstream stream) {
+  rt::Call call;
+  return pool ? allocate(address, size, real(pool), real(stream)) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult lower_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* address, size_t size, CUmemoryPool pool,
+                                            CUstream stream) {
+  rt::Call call;
+  return pool ? allocate(address, size, real(pool), own(stream)) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult lower_cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  rt::Call call;
+  return free(address, real(stream));
+}
+CUresult lower_cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
+  rt::Call call;
+  return free(address, own(stream));
+}
+
+cudaError_t lower_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  rt::Call call;
+  static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(create(pool, reinterpret_cast<const CUmemPoolProps*>(properties), kCudart,
+                           cropdl::seam::cudart::kFn_cudaMemPoolCreate));
+}
+int64_t again_cudaMemPoolCreate(rt::Again& from) { return create_again(from); }
+CUresult lower_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  rt::Call call;
+  return create(pool, properties, kDriver, cropdl::seam::driver::kFn_cuMemPoolCreate);
+}
+int64_t again_cuMemPoolCreate(rt::Again& from) { return create_again(from); }
+
+cudaError_t lower_cudaMemPoolDestroy(cudaMemPool_t pool) {
+  rt::Call call;
+  return of_runtime(destroy(pool));
+}
+CUresult lower_cuMemPoolDestroy(CUmemoryPool pool) {
+  rt::Call call;
+  return destroy(pool);
+}
+
+cudaError_t lower_cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  rt::Call call;
+  return of_runtime(get_attribute(pool, as_driver(attribute), value));
+}
+CUresult lower_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  rt::Call call;
+  return get_attribute(pool, attribute, value);
+}
+
+cudaError_t lower_cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  rt::Call call;
+  return of_runtime(set_attribute(pool, as_driver(attribute), value, kCudart,
+                                  cropdl::seam::cudart::kFn_cudaMemPoolSetAttribute));
+}
+int64_t again_cudaMemPoolSetAttribute(rt::Again& from) { return set_attribute_again(from); }
+CUresult lower_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  rt::Call call;
+  return set_attribute(pool, attribute, value, kDriver, cropdl::seam::driver::kFn_cuMemPoolSetAttribute);
+}
+int64_t again_cuMemPoolSetAttribute(rt::Again& from) { return set_attribute_again(from); }
+
+cudaError_t lower_cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access, size_t n) {
+  rt::Call call;
+  static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
+  return of_runtime(set_access(pool, reinterpret_cast<const CUmemAccessDesc*>(access), n, kCudart,
+                               cropdl::seam::cudart::kFn_cudaMemPoolSetAccess));
+}
+int64_t again_cudaMemPoolSetAccess(rt::Again& from) { return set_access_again(from); }
+CUresult lower_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n) {
+  rt::Call call;
+  return set_access(pool, access, n, kDriver, cropdl::seam::driver::kFn_cuMemPoolSetAccess);
+}
+int64_t again_cuMemPoolSetAccess(rt::Again& from) { return set_access_again(from); }
+
+cudaError_t lower_cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
+  rt::Call call;
+  return of_runtime(trim(pool, keep));
+}
+CUresult lower_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
+  rt::Call call;
+  return trim(pool, keep);
+}
+
+}  // extern "C"

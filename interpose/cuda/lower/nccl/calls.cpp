@@ -1,0 +1,323 @@
+// NCCL's calls that move data: counted and held; and those that make, end or change communicators, as far as
+// they hand their arguments on to groups.cpp. LH, LH FS base, threads of the program.
+#include <cstring>
+
+#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/nccl/captured.h"
+#include "interpose/cuda/lower/nccl/groups.h"
+#include "interpose/handles/heap.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+
+// Alone, on a record: what nearly every call is. `launch` is the library's function; `call`, the same in the
+// form that a group keeps, is not made before it is needed.
+template <bool sends, bool receives, class C, class F>
+inline ncclResult_t communicate(ncclComm_t comm, cudaStream_t stream, int peer, C call, F launch) {
+  one_abi::Call begins;
+  if (__builtin_expect(open_group() != 0, 0)) return submit(call());
+  Communicator* const m = communicator(comm);
+  if (__builtin_expect(!m || (captures_expected && graph_capturing(stream)), 0)) return submit(call());
+  counting::Record* const r = sends || receives ? pair_record(m, peer, sends) : &m->count;
+  const ncclComm_t real_comm = *real_place(m);
+  const cudaStream_t real_stream = one_abi::real(stream, one_abi::kind::cudaStream);
+  if (__builtin_expect(!r || !r->identity, 0)) return launch(real_comm, real_stream);
+  // Two threads do not make calls for one communicator at the same time (nccl.h).
+  if (!counting::begin_unheld(r, false) && !counting::begin_held(r)) return kAgain;
+  const ncclResult_t result = launch(real_comm, real_stream);
+  if (__builtin_expect(!went_on(result), 0)) {
+    const counting::Part failed{r, 1};
+    counting::undo({&failed, 1});
+  }
+  counting::end();
+  return result;
+}
+
+template <class T>
+T* copied(const T* from, int n) {
+  if (!from || n <= 0) return nullptr;
+  const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+  void* to = handles::heap_allocate(bytes);
+  return to ? static_cast<T*>(memcpy(to, from, bytes)) : nullptr;
+}
+
+ncclResult_t join(uint32_t function, ncclComm_t* into, int ranks, int rank, const ncclUniqueId* ids, int n,
+                  const ncclConfig_t* config) {
+  one_abi::Call begins;
+  if (!need_state()) return ncclSystemError;
+  Making* const m = new_making(into, config);
+  if (!m) return ncclSystemError;
+  m->ranks = ranks;
+  m->rank = rank;
+  m->ids = n;
+  m->id = copied(ids, n);
+  return submit({.function = function, .device = one_abi::current_device(), .making = m});
+}
+
+ncclResult_t change(uint32_t function, ncclComm_t comm) {
+  one_abi::Call begins;
+  return submit({.function = function, .comm = comm});
+}
+
+}  // namespace
+}  // namespace cropdl::cuda::nccl
+
+using namespace cropdl;
+using namespace cropdl::cuda::nccl;
+namespace fn = cropdl::seam::nccl;
+
+extern "C" {
+
+// The library's function is called with the real communicator and stream.
+#define CROPDL_REAL_OP one_abi::real(op, one_abi::kind::ncclRedOp)
+
+ncclResult_t lower_ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
+                                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclAllReduce,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type,
+                    .op = op};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclAllReduce)(send, receive, count, type, CROPDL_REAL_OP, c, s);
+      });
+}
+
+ncclResult_t lower_ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
+                              ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclReduce,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type,
+                    .op = op,
+                    .root = root};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclReduce)(send, receive, count, type, CROPDL_REAL_OP, root, c, s);
+      });
+}
+
+ncclResult_t lower_ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                             cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclBcast,
+                    .comm = comm,
+                    .stream = stream,
+                    .receive = buffer,
+                    .count = count,
+                    .type = type,
+                    .root = root};
+      },
+      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(ncclBcast)(buffer, count, type, root, c, s); });
+}
+
+ncclResult_t lower_ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
+                                 ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclBroadcast,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type,
+                    .root = root};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclBroadcast)(send, receive, count, type, root, c, s);
+      });
+}
+
+ncclResult_t lower_ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
+                                     ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclReduceScatter,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type,
+                    .op = op};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclReduceScatter)(send, receive, count, type, CROPDL_REAL_OP, c, s);
+      });
+}
+
+ncclResult_t lower_ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
+                                 ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclAllGather,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclAllGather)(send, receive, count, type, c, s);
+      });
+}
+
+ncclResult_t lower_ncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type,
+                                ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclAlltoAll,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclAlltoAll)(send, receive, count, type, c, s);
+      });
+}
+
+ncclResult_t lower_ncclGather(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
+                              ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclGather,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type,
+                    .root = root};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclGather)(send, receive, count, type, root, c, s);
+      });
+}
+
+ncclResult_t lower_ncclScatter(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return communicate<false, false>(
+      comm, stream, 0,
+      [&] {
+        return Call{.function = fn::kFn_ncclScatter,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .receive = receive,
+                    .count = count,
+                    .type = type,
+                    .root = root};
+      },
+      [&](ncclComm_t c, cudaStream_t s) {
+        return CROPDL_NCCL(ncclScatter)(send, receive, count, type, root, c, s);
+      });
+}
+
+ncclResult_t lower_ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return communicate<true, false>(
+      comm, stream, peer,
+      [&] {
+        return Call{.function = fn::kFn_ncclSend,
+                    .comm = comm,
+                    .stream = stream,
+                    .send = send,
+                    .count = count,
+                    .type = type,
+                    .root = peer};
+      },
+      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(ncclSend)(send, count, type, peer, c, s); });
+}
+
+ncclResult_t lower_ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return communicate<false, true>(
+      comm, stream, peer,
+      [&] {
+        return Call{.function = fn::kFn_ncclRecv,
+                    .comm = comm,
+                    .stream = stream,
+                    .receive = receive,
+                    .count = count,
+                    .type = type,
+                    .root = peer};
+      },
+      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(ncclRecv)(receive, count, type, peer, c, s); });
+}
+#undef CROPDL_REAL_OP
+
+ncclResult_t lower_ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return join(fn::kFn_ncclCommInitRank, comm, ranks, rank, &id, 1, nullptr);
+}
+ncclResult_t lower_ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                          ncclConfig_t* config) {
+  return join(fn::kFn_ncclCommInitRankConfig, comm, ranks, rank, &id, 1, config);
+}
+ncclResult_t lower_ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int n, ncclUniqueId* ids,
+                                            ncclConfig_t* config) {
+  if (!ids || n < 1) return ncclInvalidArgument;
+  return join(fn::kFn_ncclCommInitRankScalable, comm, ranks, rank, ids, n, config);
+}
+
+ncclResult_t lower_ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
+                                 ncclConfig_t* config) {
+  one_abi::Call begins;
+  Making* const m = new_making(made, config);
+  if (!m) return ncclSystemError;
+  m->color = color;
+  m->key = key;
+  return submit({.function = fn::kFn_ncclCommSplit, .comm = comm, .making = m});
+}
+
+ncclResult_t lower_ncclCommShrink(ncclComm_t comm, int* excluded, int n, ncclComm_t* made,
+                                  ncclConfig_t* config, int flags) {
+  one_abi::Call begins;
+  if (flags & NCCL_SHRINK_ABORT)
+    one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommShrink,
+                          "what had begun on the communicator was ended on some ranks (NCCL_SHRINK_ABORT)");
+  Making* const m = new_making(made, config);
+  if (!m) return ncclSystemError;
+  m->excluded = copied(excluded, n);
+  m->excluded_ranks = m->excluded ? n : 0;
+  return submit({.function = fn::kFn_ncclCommShrink, .comm = comm, .root = flags, .making = m});
+}
+
+ncclResult_t lower_ncclCommFinalize(ncclComm_t comm) { return change(fn::kFn_ncclCommFinalize, comm); }
+ncclResult_t lower_ncclCommDestroy(ncclComm_t comm) {
+  return comm ? change(fn::kFn_ncclCommDestroy, comm) : ncclSuccess;
+}
+ncclResult_t lower_ncclCommAbort(ncclComm_t comm) {
+  return comm ? change(fn::kFn_ncclCommAbort, comm) : ncclSuccess;
+}
+
+ncclResult_t lower_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  one_abi::Call begins;
+  return submit({.function = fn::kFn_ncclRedOpDestroy, .comm = comm, .op = op});
+}
+
+}  // extern "C"

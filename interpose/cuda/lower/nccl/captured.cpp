@@ -1,0 +1,99 @@
+// See captured.h.
+#include "interpose/cuda/lower/nccl/captured.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/one_abi/kinds.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+
+using Parts = std::vector<counting::Part>;
+
+std::mutex mutex;
+std::unordered_map<const void*, Parts>& captured() {  // of graphs and executables
+  static auto& map = *new std::unordered_map<const void*, Parts>;
+  return map;
+}
+
+void add(Parts& to, const counting::Part& part) {
+  const auto at = std::find_if(to.begin(), to.end(), [&](const auto& p) { return p.record == part.record; });
+  if (at == to.end())
+    to.push_back(part);
+  else
+    at->times += part.times;
+}
+
+Parts of(const void* graph) {
+  const std::lock_guard guard(mutex);
+  const auto found = captured().find(graph);
+  return found == captured().end() ? Parts() : found->second;
+}
+
+void gone(const void* graph) {
+  const std::lock_guard guard(mutex);
+  captured().erase(graph);
+}
+
+}  // namespace
+
+cudaGraph_t graph_capturing(cudaStream_t stream) {
+  if (!captures_expected) return nullptr;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaGraph_t graph = nullptr;
+  if (CROPDL_CUDART(cudaStreamGetCaptureInfo)(one_abi::real(stream, one_abi::kind::cudaStream), &status,
+                                              nullptr, &graph, nullptr, nullptr, nullptr) != cudaSuccess) {
+    CROPDL_CUDART(cudaGetLastError)();  // not the program's
+    return nullptr;
+  }
+  return status == cudaStreamCaptureStatusActive ? graph : nullptr;
+}
+
+void note_captured(cudaGraph_t graph, const counting::Part& part) {
+  const std::lock_guard guard(mutex);
+  add(captured()[graph], part);
+}
+
+void forget_records(const void* begin, const void* end) {
+  const std::lock_guard guard(mutex);
+  for (auto& [graph, parts] : captured())
+    std::erase_if(parts, [&](const auto& p) { return p.record >= begin && p.record < end; });
+}
+
+void graph_takes(cudaGraph_t made, cudaGraph_t from) {
+  const Parts parts = of(from);
+  if (parts.empty()) return;
+  const std::lock_guard guard(mutex);
+  for (const auto& p : parts) add(captured()[made], p);
+}
+
+void graph_gone(cudaGraph_t graph) { gone(graph); }
+void executable_gone(cudaGraphExec_t executable) { gone(executable); }
+
+void executable_is(cudaGraphExec_t executable, cudaGraph_t graph) {
+  const Parts parts = of(graph);
+  const std::lock_guard guard(mutex);
+  if (parts.empty())
+    captured().erase(executable);
+  else
+    captured()[executable] = parts;
+}
+
+bool begin_launch(cudaGraphExec_t executable) {
+  const Parts parts = captures_expected ? of(executable) : Parts();
+  return parts.empty() || counting::begin_parts(parts, seam::kLibraryNccl);
+}
+
+void end_launch(cudaGraphExec_t executable, bool launched) {
+  const Parts parts = captures_expected ? of(executable) : Parts();
+  if (parts.empty()) return;
+  if (!launched) counting::undo(parts);
+  counting::end();
+}
+
+}  // namespace cropdl::cuda::nccl

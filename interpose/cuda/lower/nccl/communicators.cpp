@@ -1,0 +1,321 @@
+// Communicators: their handles and records, and ids. What calls they are made by is in groups.cpp. LH, LH FS
+// base, threads of the program.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "interpose/cuda/lower/nccl/captured.h"
+#include "interpose/cuda/lower/nccl/state.h"
+#include "interpose/handles/heap.h"
+#include "interpose/one_abi/state.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+
+struct KnownId {
+  ncclUniqueId told, real;
+};
+std::vector<KnownId>& real_ids() {  // of this run, for those that the program got in former ones
+  static auto& all = *new std::vector<KnownId>;
+  return all;
+}
+
+// One that was finalized there, and not destroyed: NCCL has none here.
+bool of_former_run(const Communicator* c) { return c && c->stage == kFinalized && !*real_place(c); }
+
+bool same(const ncclUniqueId& a, const ncclUniqueId& b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+void add_given(const ncclUniqueId& id) {
+  auto* g = static_cast<GivenId*>(handles::heap_allocate(sizeof(GivenId)));
+  if (!g) return;
+  g->id = id;
+  handles::SpinGuard guard(lock);
+  g->next = state->given_ids;
+  state->given_ids = reinterpret_cast<uint64_t>(g);
+}
+
+void unlist(Communicator* c) {
+  handles::SpinGuard guard(lock);
+  uint64_t* at = &state->communicators;
+  while (*at && *at != reinterpret_cast<uint64_t>(c)) at = &reinterpret_cast<Communicator*>(*at)->next;
+  if (*at) *at = c->next;
+}
+
+void free_room(Communicator* c) {
+  forget_records(c, c + 1);
+  if (c->pairs) {
+    auto* pairs = reinterpret_cast<counting::Record*>(c->pairs);
+    forget_records(pairs, pairs + 2 * c->size);
+    handles::heap_free(pairs);
+  }
+  drop_objects(c);
+  handles::heap_free(const_cast<char*>(c->config.netName));
+  handles::heap_free(const_cast<char*>(c->config.commName));
+  handles::heap_free(c);
+}
+
+void give_back(Communicator* c) {
+  one_abi::forget_word(c->word);
+  free_room(c);
+}
+
+char* copied(const char* text) {
+  if (!text) return nullptr;
+  const size_t bytes = strlen(text) + 1;
+  void* to = handles::heap_allocate(bytes);
+  return to ? static_cast<char*>(memcpy(to, text, bytes)) : nullptr;
+}
+
+}  // namespace
+
+State* state = nullptr;
+handles::SpinLock lock;
+
+State* need_state() {
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return state;
+  if (!one_abi::need_family()) return nullptr;
+  handles::SpinGuard guard(lock);
+  if (state) return state;
+  auto* fresh = static_cast<State*>(handles::heap_allocate(sizeof(State)));
+  if (!fresh) return nullptr;
+  fresh->version = kStateVersion;
+  one_abi::family->members[one_abi::kMemberNccl] = reinterpret_cast<uint64_t>(fresh);
+  __atomic_store_n(&state, fresh, __ATOMIC_RELEASE);
+  return fresh;
+}
+
+uint64_t hash_of(const ncclUniqueId* ids, int n) {
+  uint64_t hash = 0;
+  for (int i = 0; i < n; ++i)
+    for (size_t at = 0; at < sizeof ids[i]; at += sizeof(uint64_t)) {
+      uint64_t word;
+      memcpy(&word, ids[i].internal + at, sizeof word);
+      hash = mixed(hash, word);
+    }
+  return hash;
+}
+
+counting::Record* pair_record(Communicator* c, int peer, bool sends) {
+  if (c->size < 2 || peer < 0 || peer >= c->size || peer == c->rank) return nullptr;
+  uint64_t pairs = __atomic_load_n(&c->pairs, __ATOMIC_ACQUIRE);
+  if (__builtin_expect(!pairs, 0)) {
+    auto* fresh = static_cast<counting::Record*>(
+        handles::heap_allocate(2 * static_cast<size_t>(c->size) * sizeof(counting::Record)));
+    if (!fresh) return nullptr;
+    for (int r = 0; r < c->size; ++r) {
+      fresh[2 * r].identity = pair_identity(c, c->rank, r);
+      fresh[2 * r + 1].identity = pair_identity(c, r, c->rank);
+    }
+    handles::SpinGuard guard(lock);
+    if (!c->pairs)
+      __atomic_store_n(&c->pairs, reinterpret_cast<uint64_t>(fresh), __ATOMIC_RELEASE);
+    else
+      handles::heap_free(fresh);
+    pairs = c->pairs;
+  }
+  return reinterpret_cast<counting::Record*>(pairs) + 2 * peer + (sends ? 0 : 1);
+}
+
+Communicator* new_communicator(uint64_t identity, uint32_t function) {
+  if (!need_state()) return nullptr;
+  auto* c = static_cast<Communicator*>(handles::heap_allocate(sizeof(Communicator)));
+  if (!c) return nullptr;
+  const int device = one_abi::current_device();
+  const one_abi::RecipeWriter recipe;  // only says that there is one: all members make it together
+  {
+    handles::SpinGuard guard(one_abi::family_lock);
+    const handles::Handle h =
+        one_abi::tables->create(one_abi::kind::ncclComm, one_abi::maker_of(kNccl, function));
+    const auto& written = recipe.written();
+    if (!h || !one_abi::tables->set_recipe(h, written.dependencies(), written.payload().data(),
+                                           written.payload().size())) {
+      handles::heap_free(c);
+      return nullptr;
+    }
+    one_abi::tables->slot(h)->owner[0] = 0;
+    one_abi::tables->slot(h)->next = static_cast<uint32_t>(device + 1);
+    one_abi::tables->slot(h)->owner[2] = reinterpret_cast<uint64_t>(c);
+    c->word = one_abi::kTag | h;
+  }
+  c->identity = c->count.identity = identity;
+  c->rank = c->size = c->device = -1;
+  handles::SpinGuard guard(lock);
+  c->next = state->communicators;
+  state->communicators = reinterpret_cast<uint64_t>(c);
+  return c;
+}
+
+void drop_communicator(Communicator* c) {
+  unlist(c);
+  give_back(c);
+}
+
+void end_communicator(Communicator* c, uint64_t last_count) {
+  // Listed as ended before it is no more listed as alive: the agent must see one of them.
+  if (c->count.identity) {
+    if (auto* e = static_cast<Ended*>(handles::heap_allocate(sizeof(Ended)))) {
+      e->count.identity = c->count.identity;
+      e->count.begun = last_count;
+      handles::SpinGuard guard(lock);
+      e->next = state->ended;
+      state->ended = reinterpret_cast<uint64_t>(e);
+    }
+  }
+  unlist(c);
+  if (last_count != kAborted) return give_back(c);
+  one_abi::forget_word(c->word);
+  handles::SpinGuard guard(lock);
+  c->next = state->aborted;
+  state->aborted = reinterpret_cast<uint64_t>(c);
+}
+
+void forget_aborted() {
+  while (state->aborted) {
+    auto* c = reinterpret_cast<Communicator*>(state->aborted);
+    state->aborted = c->next;
+    free_room(c);
+  }
+}
+
+void keep_config(Communicator* c, const ncclConfig_t* config) {
+  c->has_config = 1;
+  c->config = *config;
+  c->config.netName = copied(config->netName);
+  c->config.commName = copied(config->commName);
+}
+
+bool settle(Communicator* c) {
+  if (c->stage != kMaking) return true;
+  const ncclComm_t real = *real_place(c);
+  ncclResult_t now = ncclInProgress;
+  if (!real || CROPDL_NCCL(ncclCommGetAsyncError)(real, &now) != ncclSuccess || now == ncclInProgress)
+    return false;
+  if (now == ncclSuccess) {
+    CROPDL_NCCL(ncclCommUserRank)(real, &c->rank);
+    CROPDL_NCCL(ncclCommCount)(real, &c->size);
+    CROPDL_NCCL(ncclCommCuDevice)(real, &c->device);
+    if (c->size == 1) c->count.identity = 0;
+  }
+  c->stage = kReady;
+  return true;
+}
+
+ncclUniqueId real_id(const ncclUniqueId& told) {
+  for (const KnownId& k : real_ids())
+    if (same(k.told, told)) return k.real;
+  return told;
+}
+
+void add_real_id(const ncclUniqueId& told, const ncclUniqueId& real) { real_ids().push_back({told, real}); }
+
+void joined_with(const ncclUniqueId* ids, int n) {
+  handles::SpinGuard guard(lock);
+  for (int i = 0; i < n; ++i)
+    for (uint64_t* at = &state->given_ids; *at;) {
+      auto* g = reinterpret_cast<GivenId*>(*at);
+      if (same(g->id, ids[i])) {
+        *at = g->next;
+        handles::heap_free(g);
+      } else {
+        at = &g->next;
+      }
+    }
+}
+
+}  // namespace cropdl::cuda::nccl
+
+using namespace cropdl;
+using namespace cropdl::cuda::nccl;
+
+extern "C" {
+
+ncclResult_t lower_ncclGetUniqueId(ncclUniqueId* id) {
+  one_abi::Call begins;
+  const ncclResult_t r = CROPDL_NCCL(ncclGetUniqueId)(id);
+  if (r == ncclSuccess && need_state()) add_given(*id);
+  return r;
+}
+
+// All members are this process's: nobody else takes part.
+ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices) {
+  one_abi::Call begins;
+  if (!comms || n < 1 || !need_state()) return CROPDL_NCCL(ncclCommInitAll)(comms, n, devices);
+  std::vector<ncclComm_t> real(static_cast<size_t>(n));
+  const ncclResult_t result = CROPDL_NCCL(ncclCommInitAll)(real.data(), n, devices);
+  if (!went_on(result)) return result;
+  uint64_t random = 0;
+  while (getrandom(&random, sizeof random, 0) != sizeof random) {
+  }
+  for (int i = 0; i < n; ++i) {
+    Communicator* const c = new_communicator(identity_from(random), seam::nccl::kFn_ncclCommInitAll);
+    if (!c) {
+      one_abi::mark_unsaved(kNccl, seam::nccl::kFn_ncclCommInitAll, "the persistent heap is full");
+      comms[i] = real[static_cast<size_t>(i)];
+      continue;
+    }
+    *real_place(c) = real[static_cast<size_t>(i)];
+    c->stage = kMaking;
+    settle(c);
+    comms[i] = one_abi::handle_of<ncclComm_t>(c->word);
+  }
+  return result;
+}
+
+ncclResult_t lower_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  one_abi::Call begins;
+  const Communicator* const asked = communicator(comm);
+  if (asked && asked->stage == kMaking && !*real_place(asked) &&
+      error) {  // a split, of which NCCL has nothing
+    *error = ncclInProgress;
+    return ncclSuccess;
+  }
+  if (error && of_former_run(asked)) {
+    *error = ncclSuccess;
+    return ncclSuccess;
+  }
+  const ncclResult_t r =
+      CROPDL_NCCL(ncclCommGetAsyncError)(one_abi::real(comm, one_abi::kind::ncclComm), error);
+  if (r != ncclSuccess || !error || *error == ncclInProgress || !state) return r;
+  std::vector<Communicator*> making;  // of a split the parent tells it, too
+  {
+    handles::SpinGuard guard(lock);
+    each_communicator([&](Communicator* c) {
+      if (c->stage != kMaking) return;
+      // NCCL makes no handle for a split that has failed.
+      if (*error != ncclSuccess && !*real_place(c) && c->parent == one_abi::word_of(comm)) c->stage = kReady;
+      making.push_back(c);
+    });
+  }
+  for (Communicator* c : making) settle(c);
+  return r;
+}
+
+#define CROPDL_TOLD(name, member)                                                   \
+  ncclResult_t lower_##name(const ncclComm_t comm, int* told) {                     \
+    one_abi::Call begins;                                                           \
+    const Communicator* const c = communicator(comm);                               \
+    if (!told || !of_former_run(c))                                                 \
+      return CROPDL_NCCL(name)(one_abi::real(comm, one_abi::kind::ncclComm), told); \
+    *told = c->member;                                                              \
+    return ncclSuccess;                                                             \
+  }
+CROPDL_TOLD(ncclCommCount, size)
+CROPDL_TOLD(ncclCommCuDevice, device)
+CROPDL_TOLD(ncclCommUserRank, rank)
+#undef CROPDL_TOLD
+
+// Where its maker's call stands in the order of objects: all are made together, later (restart.cpp).
+#define CROPDL_LATER(name) \
+  int64_t again_##name(one_abi::Again&) { return 0; }
+CROPDL_LATER(ncclCommInitRank)
+CROPDL_LATER(ncclCommInitRankConfig)
+CROPDL_LATER(ncclCommInitRankScalable)
+CROPDL_LATER(ncclCommInitAll)
+CROPDL_LATER(ncclCommSplit)
+CROPDL_LATER(ncclCommShrink)
+CROPDL_LATER(ncclRedOpCreatePreMulSum)
+#undef CROPDL_LATER
+
+}  // extern "C"

@@ -1,0 +1,103 @@
+// See library.h: what a cut wants of NCCL.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/format.h"
+#include "interpose/cuda/lower/nccl/library.h"
+#include "interpose/cuda/lower/nccl/state.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/handles/heap.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+
+std::atomic<const char*> found_trouble{nullptr};
+
+// Messages of which neither this rank nor the other has begun one are not named.
+void add_pairs(const Communicator* c, std::vector<coord::CollectiveCount>& counts,
+               uint64_t (*target)(uint64_t identity)) {
+  const auto* pairs = reinterpret_cast<const counting::Record*>(__atomic_load_n(&c->pairs, __ATOMIC_ACQUIRE));
+  for (int r = 0; r < c->size; ++r) {
+    if (r == c->rank) continue;
+    for (int way = 0; way < 2; ++way) {
+      const uint64_t begun = pairs ? pairs[2 * r + way].begun : 0;
+      const uint64_t identity =
+          pairs ? pairs[2 * r + way].identity
+                : (way == 0 ? pair_identity(c, c->rank, r) : pair_identity(c, r, c->rank));
+      if (begun != 0 || target(identity) != 0) counts.push_back({identity, begun});
+    }
+  }
+}
+
+}  // namespace
+
+void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t identity)) {
+  if (!__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return;
+  const size_t before = counts.size();
+  handles::SpinGuard guard(lock);
+  each_communicator([&](const Communicator* c) {
+    if (c->stage == kPlanned) return;
+    if (c->count.identity) counts.push_back({c->count.identity, c->count.begun});
+    if (c->size > 1) add_pairs(c, counts, target);
+  });
+  // Whoever has ended a communicator is short of nothing there.
+  for (uint64_t at = state->ended; at; at = reinterpret_cast<const Ended*>(at)->next) {
+    const counting::Record& r = reinterpret_cast<const Ended*>(at)->count;
+    counts.push_back({r.identity, std::max(uint64_t{r.begun}, target(r.identity))});
+  }
+  std::stable_sort(
+      counts.begin() + static_cast<ptrdiff_t>(before), counts.end(),
+      [](const auto& a, const auto& b) { return a.comm != b.comm ? a.comm < b.comm : a.begun > b.begun; });
+}
+
+void add_inside(coord::Standing& standing) {
+  if (!__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return;
+  handles::SpinGuard guard(lock);
+  each_communicator([&](const Communicator* c) {
+    const uint64_t meeting = coord::kMeeting | c->identity;
+    if (c->stage == kMaking &&
+        std::find(standing.inside.begin(), standing.inside.end(), meeting) == standing.inside.end())
+      standing.inside.push_back(meeting);
+  });
+}
+
+bool settled() {
+  found_trouble = nullptr;
+  bool all = true;
+  each_communicator([&](Communicator* c) {
+    const ncclComm_t real = *real_place(c);
+    if (!real) {
+      if (c->stage == kReady) found_trouble = "a split came to nothing";
+      all = all && c->stage != kReady;
+      return;
+    }
+    ncclResult_t now = ncclSuccess;
+    if (CROPDL_NCCL(ncclCommGetAsyncError)(real, &now) != ncclSuccess || now == ncclSuccess) return;
+    all = false;
+    if (now != ncclInProgress) found_trouble = CROPDL_NCCL(ncclGetErrorString)(now);
+  });
+  return all;
+}
+
+std::string trouble() {
+  const char* const what = found_trouble;
+  return what
+             ? formatted("ncclCommGetAsyncError: a communicator has failed ({}), which cannot be saved", what)
+             : "";
+}
+
+void quiesce() {
+  if (!state) return;
+  while (state->ended) {
+    auto* e = reinterpret_cast<Ended*>(state->ended);
+    state->ended = e->next;
+    handles::heap_free(e);
+  }
+  forget_aborted();
+  if (!opened(kNccl)) return;
+  const char* const line = CROPDL_NCCL(ncclGetLastError)(nullptr);
+  if (line && *line) snprintf(state->last_error, sizeof state->last_error, "%s", line);
+}
+
+}  // namespace cropdl::cuda::nccl

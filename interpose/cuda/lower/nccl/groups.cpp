@@ -1,0 +1,473 @@
+// See groups.h.
+#include "interpose/cuda/lower/nccl/groups.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/cuda/lower/nccl/captured.h"
+#include "interpose/handles/heap.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+
+namespace fn = seam::nccl;
+
+// In the heap; a thread's record names it.
+struct Group {
+  uint64_t depth;
+  uint64_t first, last;  // list of Calls
+  int64_t result;        // of a call that was refused at once, or of those that have begun already
+};
+
+void give_back(Making* m) {
+  if (!m) return;
+  handles::heap_free(m->id);
+  handles::heap_free(m->excluded);
+  handles::heap_free(const_cast<char*>(m->config.netName));
+  handles::heap_free(const_cast<char*>(m->config.commName));
+  handles::heap_free(m);
+}
+
+void give_back(Call* c) {
+  give_back(c->making);
+  handles::heap_free(c);
+}
+
+Group* group_of_thread() { return reinterpret_cast<Group*>(open_group()); }
+
+void close_group(Group* g) {
+  for (uint64_t at = g->first; at;) {
+    auto* c = reinterpret_cast<Call*>(at);
+    at = c->next;
+    if (c->making && c->making->made && c->making->made->stage == kPlanned)  // nothing has come of it
+      drop_communicator(c->making->made);
+    give_back(c);
+  }
+  handles::heap_free(g);
+  seam::current_thread()->nccl_group = 0;
+}
+
+bool communicates(const Call& c) { return c.making == nullptr && c.type != kNoType; }
+bool joins(const Call& c) {
+  return c.function == fn::kFn_ncclCommInitRank || c.function == fn::kFn_ncclCommInitRankConfig ||
+         c.function == fn::kFn_ncclCommInitRankScalable;
+}
+bool shrinks(const Call& c) { return c.function == fn::kFn_ncclCommShrink; }
+bool aborts(const Call& c) { return c.function == fn::kFn_ncclCommAbort; }
+bool ends(const Call& c) { return c.function == fn::kFn_ncclCommDestroy || aborts(c); }
+
+// Destroys what was finalized: that was its end, as far as others have to come to it too.
+bool only_destroys(const Call& c, std::span<Call* const> before) {
+  if (c.function != fn::kFn_ncclCommDestroy) return false;
+  const Communicator* const m = communicator(c.comm);
+  return (m && m->stage == kFinalized) || std::any_of(before.begin(), before.end(), [&](const Call* other) {
+           return other->function == fn::kFn_ncclCommFinalize && other->comm == c.comm;
+         });
+}
+
+// Of the communicator that a call makes: what all members know.
+uint64_t identity_of_made(const Call& c) {
+  const Making& m = *c.making;
+  if (joins(c)) return identity_from(hash_of(m.id, m.ids));
+  const Communicator* parent = communicator(c.comm);
+  if (!parent) return 0;
+  if (!shrinks(c))
+    return identity_from(mixed(mixed(parent->identity, 0x73706c69 + uint64_t{parent->splits}),
+                               static_cast<uint64_t>(m.color)));
+  uint64_t hash = mixed(parent->identity, 0x73687269 + uint64_t{parent->shrinks});
+  std::vector<int> out(m.excluded, m.excluded + m.excluded_ranks);  // in any order
+  std::sort(out.begin(), out.end());
+  for (int r : out) hash = mixed(hash, static_cast<uint64_t>(r));
+  return identity_from(hash);
+}
+
+// What the call is counted on; null: on nothing.
+counting::Record* record_of(const Call& c) {
+  Communicator* const m = communicator(c.comm);
+  counting::Record* r = nullptr;
+  switch (c.function) {
+    case fn::kFn_ncclCommInitRank:
+    case fn::kFn_ncclCommInitRankConfig:
+    case fn::kFn_ncclCommInitRankScalable:
+    case fn::kFn_ncclCommShrink:
+    case fn::kFn_ncclCommAbort:
+    case fn::kFn_ncclRedOpDestroy:
+      return nullptr;
+    case fn::kFn_ncclSend:
+    case fn::kFn_ncclRecv:
+      r = m ? pair_record(m, c.root, c.function == fn::kFn_ncclSend) : nullptr;
+      break;
+    default:
+      r = m ? &m->count : nullptr;
+  }
+  return r && r->identity ? r : nullptr;
+}
+
+// What is launched now, each record once; what is captured goes into `captured`.
+struct Beginning {
+  std::vector<counting::Part> parts;
+  std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
+
+  static void add(std::vector<counting::Part>& to, counting::Record* r) {
+    const auto at = std::find_if(to.begin(), to.end(), [&](const auto& p) { return p.record == r; });
+    if (at == to.end())
+      to.push_back({r, 1});
+    else
+      ++at->times;
+  }
+  explicit Beginning(std::span<Call* const> calls) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const Call* const c = calls[i];
+      counting::Record* const r = only_destroys(*c, calls.first(i)) ? nullptr : record_of(*c);
+      if (!r) continue;
+      if (cudaGraph_t graph = communicates(*c) ? graph_capturing(c->stream) : nullptr)
+        captured.push_back({graph, {r, 1}});
+      else
+        add(parts, r);
+    }
+  }
+};
+
+// What a call that has gone well leaves.
+void finish(const Call& c) {
+  Communicator* const m = communicator(c.comm);
+  if (Making* const making = c.making) {
+    if (joins(c)) joined_with(making->id, making->ids);
+    if (making->made) settle(making->made);
+    if (c.in_group && joins(c)) return;  // the program has it
+    *making->into = making->made ? one_abi::handle_of<ncclComm_t>(making->made->word) : nullptr;
+  } else if (ends(c) && m) {
+    end_communicator(m, aborts(c) ? kAborted : m->count.begun);
+  } else if (c.function == fn::kFn_ncclCommFinalize && m) {
+    m->stage = kFinalized;
+  }
+}
+
+// By a communicator that is made: all its members have joined.
+bool is_taken(uint64_t identity) {
+  bool taken = false;
+  handles::SpinGuard guard(lock);
+  each_communicator([&](const Communicator* other) {
+    taken = taken || (other->identity == identity && (other->stage == kReady || other->stage == kFinalized));
+  });
+  return taken;
+}
+
+// False: the heap is full.
+bool prepare(const Call& c) {
+  Making* const making = c.making;
+  if (!making) return true;
+  if (Communicator* const planned = making->made) {
+    planned->stage = kMaking;
+    return true;
+  }
+  Communicator* const parent = communicator(c.comm);
+  const bool is_split = c.function == fn::kFn_ncclCommSplit;
+  const bool makes = !(is_split && making->color < 0);
+  if (makes) {
+    const uint64_t identity = identity_of_made(c);
+    if (joins(c) && is_taken(identity))
+      one_abi::mark_unsaved(kNccl, c.function, "two communicators were made with one id (NCCL_COMM_ID?)");
+    making->made = new_communicator(identity, c.function);
+    if (Communicator* m = making->made) {
+      m->device = parent ? parent->device : c.device;
+      m->parent = parent ? parent->word : 0;
+      m->rank = joins(c) ? making->rank : -1;
+      m->size = joins(c) ? making->ranks : -1;
+      if (m->size == 1) m->count.identity = 0;
+      if (making->has_config)
+        keep_config(m, &making->config);
+      else if (parent && parent->has_config)
+        keep_config(m, &parent->config);
+      m->stage = kMaking;
+    }
+  }
+  if (parent) ++(is_split ? parent->splits : parent->shrinks);
+  return !makes || making->made;
+}
+
+// With what must be announced announced.
+ncclResult_t execute(std::span<Call* const> calls, bool grouped) {
+  ncclResult_t result = ncclSuccess;
+  bool makes = false;
+  for (const Call* c : calls) {
+    makes = makes || c->making;
+    if (!prepare(*c)) result = ncclSystemError;
+  }
+  if (result == ncclSuccess) {
+    const int device = makes ? one_abi::current_device() : -1;
+    if (grouped) CROPDL_NCCL(ncclGroupStart)();
+    for (const Call* c : calls) {
+      const ncclResult_t r = perform(*c);
+      if (r != ncclSuccess && went_on(result)) result = r;
+    }
+    if (grouped) {
+      const ncclResult_t r = CROPDL_NCCL(ncclGroupEnd)();
+      if (r != ncclSuccess && went_on(result)) result = r;
+    }
+    if (makes && device >= 0) one_abi::make_current(device);
+  }
+  for (const Call* c : calls) {
+    if (went_on(result)) {
+      finish(*c);
+    } else if (c->making) {
+      if (c->making->made) drop_communicator(c->making->made);
+      c->making->made = nullptr;
+      if (!c->in_group || !joins(*c)) *c->making->into = nullptr;
+    }
+  }
+  return result;
+}
+
+// Those who come together by an id, or leave others behind: no communicator's count tells of them.
+ncclResult_t run_meeting(std::span<Call* const> calls, bool grouped) {
+  if (!counting::begin_meeting(identity_of_made(*calls.front()))) return kAgain;
+  const ncclResult_t r = execute(calls, grouped);
+  counting::end();
+  return r;
+}
+
+ncclResult_t run_counted(std::span<Call* const> calls, bool grouped) {
+  const bool abort = std::any_of(calls.begin(), calls.end(), [](const Call* c) { return aborts(*c); });
+  const Beginning b(calls);
+  const bool announced = abort || !b.parts.empty();
+  if (abort) {
+    if (!counting::begin_between_cuts(seam::kLibraryNccl)) return kAgain;
+    for (const counting::Part& p : b.parts) counting::add(&p.record->begun, p.times, true);
+  } else if (announced && !counting::begin_parts(b.parts, seam::kLibraryNccl)) {
+    return kAgain;
+  }
+  const ncclResult_t r = execute(calls, grouped);
+  if (went_on(r))
+    for (const auto& [graph, part] : b.captured) note_captured(graph, part);
+  else
+    counting::undo(b.parts);
+  if (announced) counting::end();
+  return r;
+}
+
+ncclResult_t run(std::vector<Call*>& calls, bool grouped, Group* group) {
+  std::vector<Call*> meet, rest;
+  for (Call* c : calls) (joins(*c) || shrinks(*c) ? meet : rest).push_back(c);
+  ncclResult_t first = ncclSuccess;
+  if (!meet.empty()) {
+    first = run_meeting(meet, grouped);
+    if (first == kAgain || !went_on(first) || rest.empty()) return first;
+    if (group) {  // done, should the rest be called again
+      group->result = first;
+      group->first = group->last = 0;
+      for (Call* c : rest) {
+        c->next = 0;
+        (group->last ? reinterpret_cast<Call*>(group->last)->next : group->first) =
+            reinterpret_cast<uint64_t>(c);
+        group->last = reinterpret_cast<uint64_t>(c);
+      }
+      for (Call* c : meet) give_back(c);
+    }
+  }
+  const ncclResult_t then = run_counted(rest, grouped);
+  return then == ncclSuccess ? first : then;
+}
+
+// What NCCL would refuse in the call itself; it spoils the group.
+bool is_wrong(const Call& c) {
+  if (c.making && (!c.making->into || c.making->strange)) return true;
+  if (joins(c)) return c.making->ranks < 1 || c.making->rank < 0 || c.making->rank >= c.making->ranks;
+  const Communicator* const m = communicator(c.comm);
+  if (!m || m->stage == kPlanned) return true;
+  if (!communicates(c)) return false;
+  const bool rooted = c.function != fn::kFn_ncclAllReduce && c.function != fn::kFn_ncclReduceScatter &&
+                      c.function != fn::kFn_ncclAllGather && c.function != fn::kFn_ncclAlltoAll;
+  const auto op = static_cast<uint32_t>(c.op);
+  return c.type < 0 || c.type >= ncclNumTypes || (rooted && (c.root < 0 || c.root >= m->size)) ||
+         (op >= ncclNumOps && (op & 0xff00'0000) != one_abi::kSmallTag);
+}
+
+char* copied(const char* text) {
+  if (!text) return nullptr;
+  const size_t bytes = strlen(text) + 1;
+  void* to = handles::heap_allocate(bytes);
+  return to ? static_cast<char*>(memcpy(to, text, bytes)) : nullptr;
+}
+
+}  // namespace
+
+Making* new_making(ncclComm_t* into, const ncclConfig_t* config) {
+  auto* m = static_cast<Making*>(handles::heap_allocate(sizeof(Making)));
+  if (!m) return nullptr;
+  m->into = into;
+  if (!config) return m;
+  constexpr ncclConfig_t kInitial = NCCL_CONFIG_INITIALIZER;
+  if (config->magic != kInitial.magic) {
+    m->strange = config;
+    return m;
+  }
+  m->has_config = 1;
+  memcpy(&m->config, config, std::min(config->size, sizeof m->config));  // of an older header: less
+  if (config->size > sizeof m->config)
+    one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommInitRankConfig,
+                          "the program's ncclConfig_t is of a newer NCCL than this build knows");
+  m->config.netName = copied(m->config.netName);
+  m->config.commName = copied(m->config.commName);
+  return m;
+}
+
+ncclResult_t perform(const Call& c) {
+  // One that is ended is no handle: not even an address that NCCL may look at.
+  const bool is_gone = one_abi::is_virtual(one_abi::word_of(c.comm)) && !communicator(c.comm);
+  const ncclComm_t comm = is_gone ? nullptr : one_abi::real(c.comm, one_abi::kind::ncclComm);
+  const cudaStream_t stream = one_abi::real(c.stream, one_abi::kind::cudaStream);
+  const ncclRedOp_t op = one_abi::real(c.op, one_abi::kind::ncclRedOp);
+  Making* const m = c.making;
+  ncclConfig_t* config = nullptr;
+  if (m) config = m->has_config ? &m->config : const_cast<ncclConfig_t*>(m->strange);
+  // NCCL may write there later, so it is the program's if there is no handle (of who has no color).
+  ncclComm_t* const into = !m ? nullptr : m->made ? real_place(m->made) : m->into;
+  if (c.device >= 0 && one_abi::current_device() != c.device) one_abi::make_current(c.device);
+  switch (c.function) {
+    case fn::kFn_ncclAllReduce:
+      return CROPDL_NCCL(ncclAllReduce)(c.send, c.receive, c.count, c.type, op, comm, stream);
+    case fn::kFn_ncclReduce:
+      return CROPDL_NCCL(ncclReduce)(c.send, c.receive, c.count, c.type, op, c.root, comm, stream);
+    case fn::kFn_ncclBcast:
+      return CROPDL_NCCL(ncclBcast)(c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclBroadcast:
+      return CROPDL_NCCL(ncclBroadcast)(c.send, c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclReduceScatter:
+      return CROPDL_NCCL(ncclReduceScatter)(c.send, c.receive, c.count, c.type, op, comm, stream);
+    case fn::kFn_ncclAllGather:
+      return CROPDL_NCCL(ncclAllGather)(c.send, c.receive, c.count, c.type, comm, stream);
+    case fn::kFn_ncclAlltoAll:
+      return CROPDL_NCCL(ncclAlltoAll)(c.send, c.receive, c.count, c.type, comm, stream);
+    case fn::kFn_ncclGather:
+      return CROPDL_NCCL(ncclGather)(c.send, c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclScatter:
+      return CROPDL_NCCL(ncclScatter)(c.send, c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclSend:
+      return CROPDL_NCCL(ncclSend)(c.send, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclRecv:
+      return CROPDL_NCCL(ncclRecv)(c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclCommInitRank:
+      return CROPDL_NCCL(ncclCommInitRank)(into, m->ranks, real_id(*m->id), m->rank);
+    case fn::kFn_ncclCommInitRankConfig:
+      return CROPDL_NCCL(ncclCommInitRankConfig)(into, m->ranks, real_id(*m->id), m->rank, config);
+    case fn::kFn_ncclCommInitRankScalable: {
+      std::vector<ncclUniqueId> ids;
+      for (int i = 0; i < m->ids; ++i) ids.push_back(real_id(m->id[i]));
+      return CROPDL_NCCL(ncclCommInitRankScalable)(into, m->ranks, m->rank, m->ids, ids.data(), config);
+    }
+    case fn::kFn_ncclCommSplit:
+      return CROPDL_NCCL(ncclCommSplit)(comm, m->color, m->key, into, config);
+    case fn::kFn_ncclCommShrink:
+      return CROPDL_NCCL(ncclCommShrink)(comm, m->excluded, m->excluded_ranks, into, config, c.root);
+    case fn::kFn_ncclCommFinalize:
+      return CROPDL_NCCL(ncclCommFinalize)(comm);
+    case fn::kFn_ncclCommDestroy:
+      return CROPDL_NCCL(ncclCommDestroy)(comm);
+    case fn::kFn_ncclCommAbort:
+      return CROPDL_NCCL(ncclCommAbort)(comm);
+    case fn::kFn_ncclRedOpDestroy:
+      return destroy_operation(c.comm, c.op);
+    case fn::kFn_ncclCommWindowRegister:
+      return CROPDL_NCCL(ncclCommWindowRegister)(comm, const_cast<void*>(c.send), c.count,
+                                                 static_cast<ncclWindow_t*>(c.receive), c.root);
+    default:
+      return ncclInternalError;
+  }
+}
+
+ncclResult_t submit(const Call& call) {
+  if (Group* const g = group_of_thread()) {
+    if (is_wrong(call)) {  // the library's own words
+      const ncclResult_t r = perform(call);
+      give_back(call.making);
+      if (r != ncclSuccess) g->result = r;
+      return r;
+    }
+    void* const room = handles::heap_allocate(sizeof(Call));
+    if (!room) return ncclSystemError;
+    auto* const kept = new (room) Call(call);
+    kept->in_group = 1;
+    if (joins(*kept)) {  // NCCL writes it in the call as well
+      if (!prepare(*kept)) {
+        give_back(kept);
+        return ncclSystemError;
+      }
+      kept->making->made->stage = kPlanned;
+      *kept->making->into = one_abi::handle_of<ncclComm_t>(kept->making->made->word);
+    }
+    (g->last ? reinterpret_cast<Call*>(g->last)->next : g->first) = reinterpret_cast<uint64_t>(kept);
+    g->last = reinterpret_cast<uint64_t>(kept);
+    return ncclSuccess;
+  }
+  Call alone = call;
+  if (is_wrong(alone)) {
+    const ncclResult_t r = perform(alone);
+    give_back(alone.making);
+    return r;
+  }
+  std::vector<Call*> one{&alone};
+  const ncclResult_t r = run(one, false, nullptr);
+  give_back(alone.making);
+  return r;
+}
+
+}  // namespace cropdl::cuda::nccl
+
+using namespace cropdl;
+using namespace cropdl::cuda::nccl;
+
+extern "C" {
+
+ncclResult_t lower_ncclGroupStart() {
+  one_abi::Call begins;
+  if (Group* const g = group_of_thread()) {
+    ++g->depth;
+    return ncclSuccess;
+  }
+  auto* g = static_cast<Group*>(handles::heap_allocate(sizeof(Group)));
+  if (!g) return ncclSystemError;
+  g->depth = 1;
+  seam::current_thread()->nccl_group = reinterpret_cast<uint64_t>(g);
+  return ncclSuccess;
+}
+
+ncclResult_t lower_ncclGroupEnd() {
+  one_abi::Call begins;
+  Group* const g = group_of_thread();
+  if (!g) return CROPDL_NCCL(ncclGroupEnd)();  // its own words
+  if (g->depth > 1) {
+    --g->depth;
+    return ncclSuccess;
+  }
+  auto r = static_cast<ncclResult_t>(g->result);
+  if (went_on(r)) {
+    std::vector<Call*> calls;
+    for (uint64_t at = g->first; at; at = reinterpret_cast<Call*>(at)->next)
+      calls.push_back(reinterpret_cast<Call*>(at));
+    if (!calls.empty())
+      if (const ncclResult_t now = run(calls, true, g); now != ncclSuccess) r = now;
+    if (r == kAgain) return r;
+  }
+  close_group(g);
+  return r;
+}
+
+// Launches nothing.
+ncclResult_t lower_ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  one_abi::Call begins;
+  Group* const g = group_of_thread();
+  if (!g) return CROPDL_NCCL(ncclGroupSimulateEnd)(info);
+  if (g->depth > 1) {
+    --g->depth;
+    return ncclSuccess;
+  }
+  CROPDL_NCCL(ncclGroupStart)();
+  for (uint64_t at = g->first; at; at = reinterpret_cast<Call*>(at)->next)
+    if (communicates(*reinterpret_cast<Call*>(at))) perform(*reinterpret_cast<Call*>(at));
+  const ncclResult_t r = CROPDL_NCCL(ncclGroupSimulateEnd)(info);
+  close_group(g);
+  return r;
+}
+
+}  // extern "C"

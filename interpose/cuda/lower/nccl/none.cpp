@@ -1,0 +1,23 @@
+// In the place of NCCL's part (library.h) where this build has no NCCL.
+#include "interpose/cuda/lower/nccl/captured.h"
+#include "interpose/cuda/lower/nccl/library.h"
+
+namespace cropdl::cuda::nccl {
+
+void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) {}
+void add_inside(coord::Standing&) {}
+bool settled() { return true; }
+std::string trouble() { return ""; }
+void quiesce() {}
+Status restore() { return {}; }
+std::string told_at_restart() { return ""; }
+Status make_communicators_again(std::span<const std::string>) { return {}; }
+
+void graph_takes(cudaGraph_t, cudaGraph_t) {}
+void graph_gone(cudaGraph_t) {}
+void executable_is(cudaGraphExec_t, cudaGraph_t) {}
+void executable_gone(cudaGraphExec_t) {}
+bool begin_launch(cudaGraphExec_t) { return true; }
+void end_launch(cudaGraphExec_t, bool) {}
+
+}  // namespace cropdl::cuda::nccl

@@ -1,0 +1,218 @@
+// What belongs to a communicator: user-defined operations, registered buffers; memory that NCCL gives; its
+// last error. LH, LH FS base, threads of the program.
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "interpose/cuda/lower/nccl/groups.h"
+#include "interpose/handles/heap.h"
+#include "interpose/one_abi/state.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+
+size_t size_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32:
+      return 4;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64:
+      return 8;
+    default:
+      return 1;
+  }
+}
+
+ncclResult_t create(Operation* o, ncclComm_t comm, ncclRedOp_t* made) {
+  void* const scalar = o->residence == ncclScalarDevice ? o->scalar : o->immediate;
+  return CROPDL_NCCL(ncclRedOpCreatePreMulSum)(made, scalar, o->type, o->residence, comm);
+}
+
+template <class T>
+T* listed(uint64_t* list) {
+  auto* fresh = static_cast<T*>(handles::heap_allocate(sizeof(T)));
+  if (!fresh) return nullptr;
+  handles::SpinGuard guard(lock);
+  fresh->next = *list;
+  *list = reinterpret_cast<uint64_t>(fresh);
+  return fresh;
+}
+
+template <class T>
+void unlist(uint64_t* list, T* gone) {
+  {
+    handles::SpinGuard guard(lock);
+    while (*list && *list != reinterpret_cast<uint64_t>(gone)) list = &reinterpret_cast<T*>(*list)->next;
+    if (*list) *list = gone->next;
+  }
+  handles::heap_free(gone);
+}
+
+template <class T, class F>
+T* find(uint64_t list, F is) {
+  for (; list; list = reinterpret_cast<T*>(list)->next)
+    if (is(reinterpret_cast<T*>(list))) return reinterpret_cast<T*>(list);
+  return nullptr;
+}
+
+void bind(uint64_t word, ncclRedOp_t real) {
+  one_abi::tables->slot(static_cast<handles::Handle>(word))->owner[0] = static_cast<uint64_t>(real);
+}
+
+}  // namespace
+
+ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op) {
+  Communicator* const c = communicator(comm);
+  // With one that was finalized in a former run its operations are gone.
+  const ncclResult_t r = c && !*real_place(c)
+                             ? ncclSuccess
+                             : CROPDL_NCCL(ncclRedOpDestroy)(one_abi::real(op, one_abi::kind::ncclRedOp),
+                                                             one_abi::real(comm, one_abi::kind::ncclComm));
+  if (r != ncclSuccess || !c) return r;
+  const uint64_t word = one_abi::word_of(op, one_abi::kind::ncclRedOp);
+  if (auto* o = find<Operation>(c->operations, [&](const Operation* p) { return p->word == word; })) {
+    one_abi::forget_word(word);
+    unlist(&c->operations, o);
+  }
+  return r;
+}
+
+ncclResult_t make_objects_again(Communicator* c, const char** function) {
+  const ncclComm_t comm = *real_place(c);
+  *function = "ncclRedOpCreatePreMulSum";
+  for (uint64_t at = c->operations; at; at = reinterpret_cast<Operation*>(at)->next) {
+    auto* o = reinterpret_cast<Operation*>(at);
+    ncclRedOp_t real{};
+    if (const ncclResult_t r = create(o, comm, &real); r != ncclSuccess) return r;
+    bind(o->word, real);
+  }
+  *function = "ncclCommRegister";
+  for (uint64_t at = c->registrations; at; at = reinterpret_cast<Registration*>(at)->next) {
+    auto* g = reinterpret_cast<Registration*>(at);
+    if (const ncclResult_t r = CROPDL_NCCL(ncclCommRegister)(comm, g->buffer, g->bytes, &g->real);
+        r != ncclSuccess)
+      return r;
+  }
+  return ncclSuccess;
+}
+
+void drop_objects(Communicator* c) {
+  while (c->operations) {
+    auto* o = reinterpret_cast<Operation*>(c->operations);
+    one_abi::forget_word(o->word);
+    unlist(&c->operations, o);
+  }
+  while (c->registrations) unlist(&c->registrations, reinterpret_cast<Registration*>(c->registrations));
+}
+
+}  // namespace cropdl::cuda::nccl
+
+using namespace cropdl;
+using namespace cropdl::cuda::nccl;
+namespace fn = cropdl::seam::nccl;
+
+extern "C" {
+
+ncclResult_t lower_ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                            ncclScalarResidence_t residence, ncclComm_t comm) {
+  one_abi::Call begins;
+  Communicator* const c = communicator(comm);
+  ncclRedOp_t real{};
+  const ncclResult_t r = CROPDL_NCCL(ncclRedOpCreatePreMulSum)(op ? &real : nullptr, scalar, type, residence,
+                                                               one_abi::real(comm, one_abi::kind::ncclComm));
+  if (r != ncclSuccess || !c) return r;
+  const one_abi::RecipeWriter recipe;
+  const uint64_t word = one_abi::made_word(static_cast<uint64_t>(real), one_abi::kind::ncclRedOp, kNccl,
+                                           fn::kFn_ncclRedOpCreatePreMulSum, &recipe);
+  *op = one_abi::handle_of<ncclRedOp_t>(word);
+  auto* const o = listed<Operation>(&c->operations);
+  if (!o) {
+    one_abi::mark_unsaved(kNccl, fn::kFn_ncclRedOpCreatePreMulSum, "the persistent heap is full");
+    return r;
+  }
+  o->word = word;
+  o->type = type;
+  o->residence = residence;
+  if (residence == ncclScalarDevice)
+    o->scalar = scalar;
+  else
+    memcpy(o->immediate, scalar, size_of(type));
+  return r;
+}
+
+ncclResult_t lower_ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
+  one_abi::Call begins;
+  Communicator* const c = communicator(comm);
+  void* real = nullptr;
+  const ncclResult_t r = CROPDL_NCCL(ncclCommRegister)(one_abi::real(comm, one_abi::kind::ncclComm), buffer,
+                                                       bytes, handle ? &real : nullptr);
+  if (r != ncclSuccess || !c) return r;
+  auto* const g = listed<Registration>(&c->registrations);
+  if (!g) {
+    one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommRegister, "the persistent heap is full");
+    *handle = real;
+    return r;
+  }
+  g->buffer = buffer;
+  g->bytes = bytes;
+  g->real = real;
+  *handle = g;
+  return r;
+}
+
+ncclResult_t lower_ncclCommDeregister(ncclComm_t comm, void* handle) {
+  one_abi::Call begins;
+  Communicator* const c = communicator(comm);
+  auto* const g =
+      c ? find<Registration>(c->registrations, [&](const Registration* p) { return p == handle; }) : nullptr;
+  const ncclResult_t r = g && !*real_place(c)
+                             ? ncclSuccess
+                             : CROPDL_NCCL(ncclCommDeregister)(one_abi::real(comm, one_abi::kind::ncclComm),
+                                                               g ? g->real : handle);
+  if (r == ncclSuccess && g) unlist(&c->registrations, g);
+  return r;
+}
+
+// What was registered cannot be saved, so its handle is no virtual one.
+ncclResult_t lower_ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window,
+                                          int flags) {
+  one_abi::Call begins;
+  one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommWindowRegister, "a window's addresses are read by kernels");
+  return submit({.function = fn::kFn_ncclCommWindowRegister,
+                 .comm = comm,
+                 .send = buffer,
+                 .receive = window,
+                 .count = bytes,
+                 .root = flags});
+}
+
+// Memory is the arena's.
+cudaError_t lower_cudaMalloc(void** pointer, size_t bytes);
+cudaError_t lower_cudaFree(void* pointer);
+
+ncclResult_t lower_ncclMemAlloc(void** pointer, size_t bytes) {
+  if (!pointer || !bytes) return CROPDL_NCCL(ncclMemAlloc)(pointer, bytes);  // its own words
+  return lower_cudaMalloc(pointer, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t lower_ncclMemFree(void* pointer) {
+  return lower_cudaFree(pointer) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+// The line of a former run, as long as this one has none. Where it lies stays, and it is overwritten, as
+// NCCL's is.
+const char* lower_ncclGetLastError(ncclComm_t comm) {
+  one_abi::Call begins;
+  const char* const now = CROPDL_NCCL(ncclGetLastError)(one_abi::real(comm, one_abi::kind::ncclComm));
+  if (!need_state()) return one_abi::kept_text(now);
+  if (now && *now) snprintf(state->last_error, sizeof state->last_error, "%s", now);
+  return state->last_error;
+}
+
+}  // extern "C"

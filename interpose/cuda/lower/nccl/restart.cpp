@@ -1,0 +1,178 @@
+// Communicators are made again: all ranks in one order, that of their identities, so that of those that wait
+// for one another nobody waits for a later one. Ids are new; the rank 0 of each communicator tells its. See
+// library.h. START.
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include "base/format.h"
+#include "interpose/cuda/lower/nccl/library.h"
+#include "interpose/cuda/lower/nccl/state.h"
+#include "interpose/one_abi/state.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+
+constexpr char kNew = 'C', kGiven = 'G', kMember = 'M', kTrouble = 'T';  // what a line begins with
+
+std::string hex_of(const void* data, size_t bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < bytes; ++i) {
+    const auto byte = static_cast<const unsigned char*>(data)[i];
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+bool from_hex(std::string_view text, void* to, size_t bytes) {
+  if (text.size() != 2 * bytes) return false;
+  for (size_t i = 0; i < bytes; ++i) {
+    unsigned value = 0;
+    const char* const at = text.data() + 2 * i;
+    if (std::from_chars(at, at + 2, value, 16).ptr != at + 2) return false;
+    static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(value);
+  }
+  return true;
+}
+
+std::string told_line(char kind, const void* what, size_t bytes, const ncclUniqueId& id) {
+  return kind + hex_of(what, bytes) + ' ' + hex_of(&id, sizeof id) + '\n';
+}
+
+std::string failed(const char* function, ncclResult_t code) {
+  return formatted("{} fails when it is made again: {}", function, CROPDL_NCCL(ncclGetErrorString)(code));
+}
+
+// Of one that is finalized others may be destroyed already.
+template <class F>
+void each_made(F look) {
+  each_communicator([&](Communicator* c) {
+    if (c->stage != kPlanned && c->stage != kFinalized) look(c);
+  });
+}
+
+// Ids with which somebody has joined: nobody else will.
+void drop_joined_ids(const std::map<uint64_t, int>& members) {
+  std::vector<ncclUniqueId> joined;
+  for (uint64_t at = state ? state->given_ids : 0; at; at = reinterpret_cast<GivenId*>(at)->next) {
+    const ncclUniqueId& id = reinterpret_cast<GivenId*>(at)->id;
+    if (members.contains(identity_from(hash_of(&id, 1)))) joined.push_back(id);
+  }
+  for (const ncclUniqueId& id : joined) joined_with(&id, 1);
+}
+
+bool wait_until_made(Communicator* c) {
+  ncclResult_t now = ncclInProgress;
+  while (CROPDL_NCCL(ncclCommGetAsyncError)(*real_place(c), &now) == ncclSuccess && now == ncclInProgress) {
+  }
+  return now == ncclSuccess;
+}
+
+// Members of one communicator that this process has: one, if it has one device.
+Status make_again(std::span<Communicator* const> members, const ncclUniqueId& id) {
+  const bool together = members.size() > 1;
+  if (together) CROPDL_NCCL(ncclGroupStart)();
+  ncclResult_t code = ncclSuccess;
+  for (Communicator* c : members) {
+    if (!one_abi::make_current(c->device)) return Error{formatted("there is no device {}", c->device)};
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (c->has_config) config = c->config;
+    const ncclResult_t r = CROPDL_NCCL(ncclCommInitRankConfig)(real_place(c), c->size, id, c->rank, &config);
+    if (code == ncclSuccess) code = r;
+  }
+  if (together)
+    if (const ncclResult_t r = CROPDL_NCCL(ncclGroupEnd)(); code == ncclSuccess) code = r;
+  if (!went_on(code)) return Error{failed("ncclCommInitRankConfig", code)};
+  for (Communicator* c : members) {
+    if (!wait_until_made(c)) return Error{"ncclCommInitRankConfig fails when it is made again"};
+    const char* function = nullptr;
+    if (const ncclResult_t r = make_objects_again(c, &function); r != ncclSuccess)
+      return Error{failed(function, r)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status restore() {
+  state =
+      one_abi::family ? reinterpret_cast<State*>(one_abi::family->members[one_abi::kMemberNccl]) : nullptr;
+  if (state && state->version > kStateVersion)
+    return Error{"cannot restart: the image was made by a newer version of CropDL"};
+  return {};
+}
+
+std::string told_at_restart() {
+  std::string lines;
+  ncclResult_t trouble = ncclSuccess;
+  const auto tell = [&](char kind, const void* what, size_t bytes) {
+    ncclUniqueId id;
+    const ncclResult_t r = CROPDL_NCCL(ncclGetUniqueId)(&id);
+    if (r == ncclSuccess)
+      lines += told_line(kind, what, bytes, id);
+    else
+      trouble = r;
+  };
+  each_made([&](Communicator* c) {
+    if (c->rank == 0) tell(kNew, &c->identity, sizeof c->identity);
+    lines += kMember + hex_of(&c->identity, sizeof c->identity) + ' ' + std::to_string(c->size) + '\n';
+  });
+  for (uint64_t at = state ? state->given_ids : 0; at; at = reinterpret_cast<GivenId*>(at)->next)
+    tell(kGiven, &reinterpret_cast<GivenId*>(at)->id, sizeof(ncclUniqueId));
+  return trouble == ncclSuccess ? lines : kTrouble + failed("ncclGetUniqueId", trouble);
+}
+
+Status make_communicators_again(std::span<const std::string> told) {
+  std::map<uint64_t, ncclUniqueId> ids;
+  std::map<uint64_t, int> members, sizes;  // by identity
+  for (size_t rank = 0; rank < told.size(); ++rank) {
+    std::string_view text = told[rank];
+    if (text.starts_with(kTrouble))
+      return Error{formatted("cannot restart: rank {}: {}", rank, text.substr(1))};
+    while (!text.empty()) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      const size_t gap = line.find(' ');
+      ncclUniqueId id, former;
+      uint64_t identity = 0;
+      if (line[0] == kMember && gap != line.npos &&
+          from_hex(line.substr(1, gap - 1), &identity, sizeof identity)) {
+        ++members[identity];
+        std::from_chars(line.data() + gap + 1, line.data() + line.size(), sizes[identity]);
+        continue;
+      }
+      if (gap == line.npos || !from_hex(line.substr(gap + 1), &id, sizeof id)) continue;
+      const std::string_view what = line.substr(1, gap - 1);
+      if (line[0] == kNew && from_hex(what, &identity, sizeof identity)) ids[identity] = id;
+      if (line[0] == kGiven && from_hex(what, &former, sizeof former)) add_real_id(former, id);
+    }
+  }
+  // Who is left would wait for the others for ever.
+  for (const auto& [identity, there] : members)
+    if (there != sizes[identity])
+      return Error{formatted("cannot restart: of the {} members of an NCCL communicator {} still have it",
+                             sizes[identity], there)};
+  drop_joined_ids(members);
+  std::vector<Communicator*> all;
+  each_made([&](Communicator* c) { all.push_back(c); });
+  std::sort(all.begin(), all.end(), [](const Communicator* a, const Communicator* b) {
+    return a->identity != b->identity ? a->identity < b->identity : a->rank < b->rank;
+  });
+  const int device = all.empty() ? -1 : one_abi::current_device();
+  for (size_t i = 0; i < all.size();) {
+    size_t end = i + 1;
+    while (end < all.size() && all[end]->identity == all[i]->identity) ++end;
+    const auto id = ids.find(all[i]->identity);
+    if (id == ids.end()) return Error{"cannot restart: no rank has the rank 0 of an NCCL communicator"};
+    if (auto s = make_again(std::span(all).subspan(i, end - i), id->second); !s)
+      return Error{"cannot restart: " + s.error().message};
+    i = end;
+  }
+  if (device >= 0) one_abi::make_current(device);
+  return {};
+}
+
+}  // namespace cropdl::cuda::nccl

@@ -1,0 +1,53 @@
+// cuOccupancyMaxPotentialBlockSize: the driver asks a function of the program how much shared memory a block
+// of each size takes, on the thread that calls. LH, LH FS base, any thread.
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/real.h"
+#include "interpose/one_abi/kinds.h"
+#include "interpose/seam/thread.h"
+
+namespace rt = cropdl::one_abi;
+namespace kind = rt::kind;
+
+namespace cropdl::cuda {
+namespace {
+
+// The driver's function has no room for data of ours.
+thread_local CUoccupancyB2DSize asked = nullptr;
+
+size_t ask(int block) { return seam::call_upper(asked, block); }
+
+class Asking {
+ public:
+  explicit Asking(CUoccupancyB2DSize function) : before_(asked) { asked = function; }
+  ~Asking() { asked = before_; }
+  Asking(const Asking&) = delete;
+
+ private:
+  CUoccupancyB2DSize before_;
+};
+
+}  // namespace
+}  // namespace cropdl::cuda
+
+using namespace cropdl::cuda;
+
+extern "C" {
+
+CUresult lower_cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
+                                                CUoccupancyB2DSize size, size_t shared, int limit) {
+  rt::Call call;
+  const Asking asking(size);
+  return CROPDL_DRIVER(cuOccupancyMaxPotentialBlockSize)(grid, block, rt::real(function, kind::cudaFunction),
+                                                         size ? ask : nullptr, shared, limit);
+}
+CUresult lower_cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
+                                                         CUoccupancyB2DSize size, size_t shared, int limit,
+                                                         unsigned flags) {
+  rt::Call call;
+  const Asking asking(size);
+  return CROPDL_DRIVER(cuOccupancyMaxPotentialBlockSizeWithFlags)(
+      grid, block, rt::real(function, kind::cudaFunction), size ? ask : nullptr, shared, limit, flags);
+}
+
+}  // extern "C"

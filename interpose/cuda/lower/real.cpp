@@ -1,0 +1,109 @@
+// See real.h: libraries are opened, and functions found, when the program first calls them.
+#include "interpose/cuda/lower/real.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+
+#include <array>
+#include <mutex>
+#include <string_view>
+
+#include "base/say.h"
+#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/real_libraries.h"
+#include "interpose/cuda/lower/shipped.h"
+
+namespace cropdl::cuda {
+namespace {
+
+// dlopen and what it runs may call functions of another of the libraries.
+std::recursive_mutex& opening() {
+  static auto& m = *new std::recursive_mutex;
+  return m;
+}
+
+struct Opened {
+  bool tried;
+  void* file;
+};
+std::array<Opened, seam::kMaxLibraries> all_opened{};
+
+// Whether the program has called anything but what its constructors register. Only then is a device looked
+// for: that begins the driver, which reads CUDA_VISIBLE_DEVICES, and main() may not have set it yet.
+bool begun = false;
+
+int current() {
+  int device = -1;
+  if (!__atomic_load_n(&begun, __ATOMIC_RELAXED)) return -1;
+  if (opened(kCudart)) return CROPDL_CUDART(cudaGetDevice)(&device) == cudaSuccess ? device : -1;
+  CUdevice d = -1;
+  if (opened(kDriver) && CROPDL_DRIVER(cuCtxGetDevice)(&d) == CUDA_SUCCESS) return d;
+  return -1;
+}
+
+bool has_context() {
+  CUcontext context = nullptr;
+  return CROPDL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context;
+}
+
+// Through the runtime where the program uses it, so that it knows: the primary context is current either way.
+bool make(int device) {
+  if (device < 0) return true;
+  if (current() == device && has_context()) return true;
+  return opened(kCudart) ? CROPDL_CUDART(cudaSetDevice)(device) == cudaSuccess : make_primary_current(device);
+}
+
+struct Hooks {
+  Hooks() {
+    one_abi::current_device = current;
+    one_abi::make_current = make;
+    one_abi::make_fresh = forget_thread;
+    one_abi::has_settled = note_context_of_thread;
+  }
+} hooks;
+
+}  // namespace
+
+const one_abi::RealLibrary* const* libraries() {
+  static const auto all = [] {
+    std::array<const one_abi::RealLibrary*, seam::kMaxLibraries> by_number{};
+    for (const Shipped& s : shipped()) by_number[s.library->number] = s.library;
+    return by_number;
+  }();
+  return all.data();
+}
+
+bool opened(const one_abi::RealLibrary& library) {
+  return __atomic_load_n(&all_opened[library.number].file, __ATOMIC_ACQUIRE) != nullptr;
+}
+
+}  // namespace cropdl::cuda
+
+void* cropdl::one_abi::find_function(const RealLibrary& library, uint32_t function) {
+  std::scoped_lock lock(cuda::opening());
+  cuda::take_program_environment();
+  const std::string_view name = library.names[function];
+  if (!name.starts_with("__cudaRegister") && !name.starts_with("__cudaUnregister"))
+    __atomic_store_n(&cuda::begun, true, __ATOMIC_RELAXED);
+  cuda::Opened& its = cuda::all_opened[library.number];
+  if (!its.tried) {
+    its.tried = true;
+    // What kernels print comes by the lower half's standard output, which nobody flushes at the program's
+    // end.
+    setvbuf(stdout, nullptr, _IONBF, 0);
+    void* file = cuda::open_real(library.soname);  // says what is wrong
+    __atomic_store_n(&its.file, file, __ATOMIC_RELEASE);
+  }
+  void* found = its.file ? dlsym(its.file, library.names[function]) : nullptr;
+  if (!found) {
+    if (its.file)
+      say_not_offered(library.names[function], "the library that is installed here does not have it");
+    found = library.answers[function] == 'c'   ? library.missing
+            : library.answers[function] == 't' ? reinterpret_cast<void*>(missing_text)
+                                               : reinterpret_cast<void*>(missing_value);
+  }
+  __atomic_store_n(&library.functions[function], found, __ATOMIC_RELAXED);
+  return found;
+}

@@ -1,0 +1,38 @@
+// The real libraries of the family in this process, and how code by hand calls them. LH, LH FS base.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+#include "cudart_functions.h"
+#include "driver_functions.h"
+#include "interpose/one_abi/lower.h"
+
+extern const cropdl::one_abi::RealLibrary cropdl_cudart_lower_table_library;
+extern const cropdl::one_abi::RealLibrary cropdl_driver_lower_table_library;
+
+namespace cropdl::cuda {
+
+inline constexpr const one_abi::RealLibrary& kCudart = cropdl_cudart_lower_table_library;
+inline constexpr const one_abi::RealLibrary& kDriver = cropdl_driver_lower_table_library;
+
+// By seam::LibraryNumber; null: this build has no such library.
+const one_abi::RealLibrary* const* libraries();
+
+// Whether a library's file was opened in this process: before that, nothing of it has any state.
+bool opened(const one_abi::RealLibrary& library);
+
+}  // namespace cropdl::cuda
+
+// The real function of that name: CROPDL_CUDART(cudaMalloc)(&p, n).
+#define CROPDL_CUDART(name) \
+  (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name))
+// Its twin with the thread's own default stream.
+#define CROPDL_CUDART_PTSZ(name)                                       \
+  (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::kCudart, \
+                                                cropdl::seam::cudart::kFn_##name##_ptsz))
+#define CROPDL_DRIVER(name) \
+  (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name))

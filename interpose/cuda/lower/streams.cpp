@@ -1,0 +1,222 @@
+// Streams: attributes, numbers, contexts. An attribute is kept by its value, with the stream; of a stream
+// that has no handle of its own (0, 1, 2), with the device or the thread whose it is. LH, LH FS base, any
+// thread.
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/names.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/one_abi/kinds.h"
+
+namespace rt = cropdl::one_abi;
+namespace kind = rt::kind;
+namespace driver = cropdl::seam::driver;
+
+namespace cropdl::cuda {
+namespace {
+
+constexpr uint64_t kStreamAttribute = 0x3f5a'61b7'0c2d'94e1;  // what is set; any number that no other is
+
+static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUstreamAttrValue));
+
+bool own_default(uint64_t word, bool own) {
+  return word == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) || (own && word == 0);
+}
+
+// Those that were ever set, and the one that a stream is made with: a copy can change no other.
+std::atomic<uint64_t> ever_set{uint64_t{1} << CU_STREAM_ATTRIBUTE_PRIORITY};
+void was_set(int32_t attribute) {
+  if (attribute >= 0 && attribute < 64) ever_set |= uint64_t{1} << attribute;
+}
+
+// `own`: 0 is the thread's own default stream.
+void keep_attribute(uint64_t stream, bool own, int32_t attribute, const void* value) {
+  was_set(attribute);
+  const bool of_thread = own_default(stream, own);
+  const int32_t device = of_thread ? rt::current_device() : -1;  // each has one
+  rt::Key key;
+  key.value(attribute);
+  key.value(stream);
+  key.value(device);
+  rt::RecipeWriter recipe;
+  recipe.value(device);
+  recipe.handle(of_thread ? reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) : stream);
+  recipe.value(attribute);
+  recipe.array(static_cast<const char*>(value), sizeof(CUstreamAttrValue));
+  const uint64_t of = rt::is_virtual(stream) ? stream : of_thread ? rt::kOfThread : rt::kOfCurrent;
+  rt::keep_state(of, kDriver, driver::kFn_cuStreamSetAttribute, kStreamAttribute, key, recipe);
+}
+
+struct Value {
+  bool known;
+  CUstreamAttrID attribute;
+  CUstreamAttrValue value;
+};
+std::vector<Value> values_of(CUstream real, bool own) {
+  std::vector<Value> all;
+  for (int n = 0; n < 64; ++n) {
+    if ((ever_set >> n & 1) == 0) continue;
+    const auto a = static_cast<CUstreamAttrID>(n);
+    Value v{};
+    v.attribute = a;
+    const CUresult r = own ? CROPDL_DRIVER(cuStreamGetAttribute_ptsz)(real, a, &v.value)
+                           : CROPDL_DRIVER(cuStreamGetAttribute)(real, a, &v.value);
+    v.known = r == CUDA_SUCCESS;
+    all.push_back(v);
+  }
+  return all;
+}
+
+// `copy`: the real call. Kept is what it changed.
+template <class Copy>
+auto copy_attributes(uint64_t to, bool own, Copy copy) -> decltype(copy()) {
+  const auto real = rt::handle_of<CUstream>(rt::real_word(to));
+  const std::vector<Value> before = values_of(real, own);
+  const auto r = copy();
+  if (static_cast<int>(r) != 0) return r;
+  const std::vector<Value> after = values_of(real, own);
+  for (size_t i = 0; i < after.size(); ++i)
+    if (after[i].known && memcmp(&after[i], &before[i], sizeof(Value)) != 0)
+      keep_attribute(to, own, after[i].attribute, &after[i].value);
+  return r;
+}
+
+template <class N>
+void give_number(uint64_t stream, bool own, N* number) {
+  if (!number) return;
+  *number = rt::is_virtual(stream)
+                ? number_of(stream, *number)
+                : number_of_default_stream(rt::current_device(), own_default(stream, own), *number);
+}
+
+}  // namespace
+}  // namespace cropdl::cuda
+
+using namespace cropdl::cuda;
+
+extern "C" {
+
+int64_t again_cuStreamSetAttribute(rt::Again& from) {
+  const auto device = from.value<int32_t>();
+  const auto stream = rt::handle_of<CUstream>(from.handle());
+  const auto attribute = from.value<int32_t>();
+  const char* value = from.array<char>();
+  was_set(attribute);
+  std::optional<OnDevice> on;
+  if (device >= 0) on.emplace(device);
+  if (opened(kCudart))
+    return CROPDL_CUDART(cudaStreamSetAttribute)(reinterpret_cast<cudaStream_t>(stream),
+                                                 static_cast<cudaLaunchAttributeID>(attribute),
+                                                 reinterpret_cast<const cudaLaunchAttributeValue*>(value));
+  return CROPDL_DRIVER(cuStreamSetAttribute)(stream, static_cast<CUstreamAttrID>(attribute),
+                                             reinterpret_cast<const CUstreamAttrValue*>(value));
+}
+
+#define SET_ATTRIBUTE(Result, name, Stream, Id, V, real_function, own)                        \
+  Result lower_##name(Stream stream, Id attribute, const V* value) {                          \
+    rt::Call call;                                                                            \
+    const Result r = real_function(rt::real(stream, kind::cudaStream), attribute, value);     \
+    if (static_cast<int>(r) == 0) keep_attribute(rt::word_of(stream), own, attribute, value); \
+    return r;                                                                                 \
+  }
+SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute, cudaStream_t, cudaLaunchAttributeID,
+              cudaLaunchAttributeValue, CROPDL_CUDART(cudaStreamSetAttribute), false)
+SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute_ptsz, cudaStream_t, cudaLaunchAttributeID,
+              cudaLaunchAttributeValue, CROPDL_CUDART_PTSZ(cudaStreamSetAttribute), true)
+SET_ATTRIBUTE(CUresult, cuStreamSetAttribute, CUstream, CUstreamAttrID, CUstreamAttrValue,
+              CROPDL_DRIVER(cuStreamSetAttribute), false)
+SET_ATTRIBUTE(CUresult, cuStreamSetAttribute_ptsz, CUstream, CUstreamAttrID, CUstreamAttrValue,
+              CROPDL_DRIVER(cuStreamSetAttribute_ptsz), true)
+#undef SET_ATTRIBUTE
+
+// No attribute of a stream is a handle (cuda.h, "CUstreamAttrID").
+#define GET_ATTRIBUTE(Result, name, Stream, Id, V, real_function)               \
+  Result lower_##name(Stream stream, Id attribute, V* value) {                  \
+    rt::Call call;                                                              \
+    return real_function(rt::real(stream, kind::cudaStream), attribute, value); \
+  }
+GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute, cudaStream_t, cudaLaunchAttributeID,
+              cudaLaunchAttributeValue, CROPDL_CUDART(cudaStreamGetAttribute))
+GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute_ptsz, cudaStream_t, cudaLaunchAttributeID,
+              cudaLaunchAttributeValue, CROPDL_CUDART_PTSZ(cudaStreamGetAttribute))
+GET_ATTRIBUTE(CUresult, cuStreamGetAttribute, CUstream, CUstreamAttrID, CUstreamAttrValue,
+              CROPDL_DRIVER(cuStreamGetAttribute))
+GET_ATTRIBUTE(CUresult, cuStreamGetAttribute_ptsz, CUstream, CUstreamAttrID, CUstreamAttrValue,
+              CROPDL_DRIVER(cuStreamGetAttribute_ptsz))
+#undef GET_ATTRIBUTE
+
+#define COPY_ATTRIBUTES(Result, name, Stream, real_function, own)                             \
+  Result lower_##name(Stream to, Stream from) {                                               \
+    rt::Call call;                                                                            \
+    return copy_attributes(rt::word_of(to), own, [&] {                                        \
+      return real_function(rt::real(to, kind::cudaStream), rt::real(from, kind::cudaStream)); \
+    });                                                                                       \
+  }
+COPY_ATTRIBUTES(cudaError_t, cudaStreamCopyAttributes, cudaStream_t, CROPDL_CUDART(cudaStreamCopyAttributes),
+                false)
+COPY_ATTRIBUTES(cudaError_t, cudaStreamCopyAttributes_ptsz, cudaStream_t,
+                CROPDL_CUDART_PTSZ(cudaStreamCopyAttributes), true)
+COPY_ATTRIBUTES(CUresult, cuStreamCopyAttributes, CUstream, CROPDL_DRIVER(cuStreamCopyAttributes), false)
+COPY_ATTRIBUTES(CUresult, cuStreamCopyAttributes_ptsz, CUstream, CROPDL_DRIVER(cuStreamCopyAttributes_ptsz),
+                true)
+#undef COPY_ATTRIBUTES
+
+#define GET_NUMBER(Result, name, Stream, real_function, own)                     \
+  Result lower_##name(Stream stream, unsigned long long* number) {               \
+    rt::Call call;                                                               \
+    const Result r = real_function(rt::real(stream, kind::cudaStream), number);  \
+    if (static_cast<int>(r) == 0) give_number(rt::word_of(stream), own, number); \
+    return r;                                                                    \
+  }
+GET_NUMBER(cudaError_t, cudaStreamGetId, cudaStream_t, CROPDL_CUDART(cudaStreamGetId), false)
+GET_NUMBER(cudaError_t, cudaStreamGetId_ptsz, cudaStream_t, CROPDL_CUDART_PTSZ(cudaStreamGetId), true)
+GET_NUMBER(CUresult, cuStreamGetId, CUstream, CROPDL_DRIVER(cuStreamGetId), false)
+GET_NUMBER(CUresult, cuStreamGetId_ptsz, CUstream, CROPDL_DRIVER(cuStreamGetId_ptsz), true)
+#undef GET_NUMBER
+
+CUresult lower_cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  rt::Call call;
+  const CUresult r = CROPDL_DRIVER(cuStreamGetCtx)(rt::real(stream, kind::cudaStream), context);
+  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
+  return r;
+}
+CUresult lower_cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
+  rt::Call call;
+  const CUresult r = CROPDL_DRIVER(cuStreamGetCtx_ptsz)(rt::real(stream, kind::cudaStream), context);
+  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
+  return r;
+}
+// A green context was made by the program, and has a handle.
+static CUgreenCtx known_green(CUgreenCtx real) {
+  return rt::handle_of<CUgreenCtx>(real ? rt::virtual_of(rt::word_of(real), kind::cudaGreenContext)
+                                        : uint64_t{0});
+}
+CUresult lower_cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
+  rt::Call call;
+  const CUresult r = CROPDL_DRIVER(cuStreamGetCtx_v2)(rt::real(stream, kind::cudaStream), context, green);
+  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
+  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
+  return r;
+}
+CUresult lower_cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* context, CUgreenCtx* green) {
+  rt::Call call;
+  const CUresult r =
+      CROPDL_DRIVER(cuStreamGetCtx_v2_ptsz)(rt::real(stream, kind::cudaStream), context, green);
+  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
+  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
+  return r;
+}
+CUresult lower_cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* green) {
+  rt::Call call;
+  const CUresult r = CROPDL_DRIVER(cuStreamGetGreenCtx)(rt::real(stream, kind::cudaStream), green);
+  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
+  return r;
+}
+
+}  // extern "C"

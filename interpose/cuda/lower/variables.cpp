@@ -1,0 +1,194 @@
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/variables.h"
+
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "interpose/cuda/lower/code_image.h"
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/real.h"
+#include "interpose/cuda/lower/real_libraries.h"
+#include "interpose/cuda/lower/registration.h"
+#include "interpose/one_abi/kinds.h"
+#include "interpose/one_abi/state.h"
+
+namespace rt = cropdl::one_abi;
+namespace kind = rt::kind;
+namespace driver = cropdl::seam::driver;
+namespace cudart = cropdl::seam::cudart;
+
+namespace cropdl::cuda {
+namespace {
+
+// One thing that was loaded or registered.
+struct Code {
+  uint64_t word, real, serial;
+  uint32_t kind;
+  std::string function;                   // that loaded it
+  int device;                             // of a module's context
+  std::span<const char> bytes;            // the recipe's copy; of registered code none:
+  const void* image = nullptr;            // in the program
+  const void* kernel = nullptr;           // one of its stubs in the program
+  std::set<std::string> registered = {};  // names of variables
+};
+
+const handles::Recipe* recipe_of(const handles::Slot& slot) {
+  return reinterpret_cast<const handles::Recipe*>(slot.recipe);
+}
+
+bool loads(uint32_t maker) {
+  for (uint32_t f :
+       {driver::kFn_cuModuleLoad, driver::kFn_cuModuleLoadData, driver::kFn_cuModuleLoadDataEx,
+        driver::kFn_cuModuleLoadFatBinary, driver::kFn_cuLibraryLoadData, driver::kFn_cuLibraryLoadFromFile})
+    if (maker == rt::maker_of(kDriver, f)) return true;
+  return maker == rt::maker_of(kCudart, cudart::kFn_cudaLibraryLoadData) ||
+         maker == rt::maker_of(kCudart, cudart::kFn_cudaLibraryLoadFromFile);
+}
+
+std::string name_of(uint32_t maker) {
+  const rt::RealLibrary* library = libraries()[maker >> 16];
+  return library ? library->names[maker & 0xffff] : "";
+}
+
+// Without their recipes' copies nothing is known of them, and they refuse by themselves.
+std::vector<Code> all_code() {
+  std::vector<Code> all;
+  if (!rt::tables) return all;
+  std::map<uint64_t, size_t> registered;
+  const handles::SpinGuard guard(rt::family_lock);
+  for (const handles::Handle h : rt::tables->all_in_order()) {
+    const handles::Slot& slot = *rt::tables->slot(h);
+    if (slot.state != handles::kLive || !slot.recipe) continue;
+    if (loads(slot.maker)) {
+      const auto* copy = static_cast<const char*>(recipe_of(slot)->payload()) + sizeof(int64_t);
+      int64_t size = 0;
+      memcpy(&size, copy, sizeof size);
+      all.push_back({rt::kTag | h,
+                     slot.owner[0],
+                     slot.serial,
+                     handles::kind_of(h),
+                     name_of(slot.maker),
+                     rt::device_of(slot),
+                     {copy + sizeof size, static_cast<size_t>(std::max<int64_t>(size, 0))}});
+    } else if (slot.maker == rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary)) {
+      registered[rt::kTag | h] = all.size();
+      all.push_back({rt::kTag | h, slot.owner[0], slot.serial, handles::kind_of(h), "", -1, {}});
+      all.back().image = rt::arguments_of(slot).value<const void*>();
+    }
+  }
+  each_registered_symbol([&](const RegisteredSymbol& one) {
+    const auto of = registered.find(one.code);
+    if (of == registered.end()) return;
+    if (!one.variable)
+      all[of->second].kernel = one.host;
+    else if (one.name)
+      all[of->second].registered.insert(one.name);
+  });
+  return all;
+}
+
+int architecture_of(int device) {
+  int major = 0, minor = 0;
+  CROPDL_DRIVER(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  CROPDL_DRIVER(cuDeviceGetAttribute)(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  return major * 10 + minor;
+}
+
+bool is_software() {
+  for (const RealLibrary& l : real_libraries())
+    if (l.software) return true;
+  return false;
+}
+
+// Read once in a run: a large program's code takes a while.
+const CodeFacts& facts(const Code& code, int architecture) {
+  static auto& known = *new std::map<std::pair<uint64_t, int>, CodeFacts>;
+  const auto [at, is_new] = known.try_emplace({code.serial, architecture});
+  if (is_new)
+    at->second = code.image ? facts_at(code.image, architecture, is_software())
+                            : facts_of(code.bytes, architecture, is_software());
+  return at->second;
+}
+
+// What of the code is to be asked for a variable on the current device, whose number is `device`; null: the
+// code is not there.
+CUmodule module_of(const Code& code, int device) {
+  if (code.kind == kind::cudaModule)
+    return code.device == device ? reinterpret_cast<CUmodule>(code.real) : nullptr;
+  cudaFunction_t function = nullptr;
+  CUmodule module = nullptr;
+  rt::use_code(code.kernel);
+  if (!code.kernel || CROPDL_CUDART(cudaGetFuncBySymbol)(&function, code.kernel) != cudaSuccess)
+    return nullptr;
+  return CROPDL_DRIVER(cuFuncGetModule)(&module, reinterpret_cast<CUfunction>(function)) == CUDA_SUCCESS
+             ? module
+             : nullptr;
+}
+
+void add_variables(const Code& code, int device, std::vector<CodeVariable>* all) {
+  std::set<std::string> names;
+  for (const std::string& name : facts(code, architecture_of(device)).variables)
+    if (!code.registered.contains(name)) names.insert(name);
+  if (names.empty()) return;
+  const OnDevice on(device);
+  if (!on.fine()) return;
+  const CUmodule module = code.kind == kind::cudaLibrary ? nullptr : module_of(code, device);
+  if (!module && code.kind != kind::cudaLibrary) return;
+  for (const std::string& name : names) {
+    CUdeviceptr address = 0;
+    size_t size = 0;
+    const CUresult r = module ? CROPDL_DRIVER(cuModuleGetGlobal_v2)(&address, &size, module, name.c_str())
+                              : CROPDL_DRIVER(cuLibraryGetGlobal)(
+                                    &address, &size, reinterpret_cast<CUlibrary>(code.real), name.c_str());
+    if (r == CUDA_SUCCESS && size != 0)
+      all->push_back({formatted("{} ({} #{})", name,
+                                code.function.empty() ? "the program's code" : "code by " + code.function,
+                                code.word & 0xff'ffff),
+                      address, size, device});
+  }
+}
+
+}  // namespace
+
+std::vector<CodeVariable> variables_of_code() {
+  std::vector<CodeVariable> all;
+  const std::vector<int> devices = used_devices();
+  for (const Code& code : all_code())
+    for (int device : devices) add_variables(code, device, &all);
+  return all;
+}
+
+std::vector<uint64_t> code_with_variables() {
+  std::vector<uint64_t> all;
+  const std::vector<int> devices = used_devices();
+  for (const Code& code : all_code()) {
+    const bool has = std::any_of(devices.begin(), devices.end(), [&](int device) {
+      const CodeFacts& its = facts(code, architecture_of(device));
+      return !its.read || !its.variables.empty();
+    });
+    if (has || !code.registered.empty()) all.push_back(code.word);
+  }
+  return all;
+}
+
+std::string code_refusal() {
+  const std::vector<int> devices = used_devices();
+  if (devices.empty()) return "";
+  for (const Code& code : all_code()) {
+    for (int device : devices) {
+      if (code.kind == kind::cudaModule && code.device != device) continue;
+      const CodeFacts& its = facts(code, architecture_of(device));
+      if (its.allocates)
+        return (code.function.empty() ? "kernels of the program call malloc"
+                                      : code.function + ": its kernels call malloc") +
+               std::string(", and the device's heap cannot be saved yet");
+      if (!its.read && code.image == nullptr)
+        return code.function + ": the variables of its code cannot be read (it is neither PTX nor a cubin)";
+    }
+  }
+  return "";
+}
+
+}  // namespace cropdl::cuda

@@ -1,0 +1,46 @@
+// See callbacks.h. The thread takes no signals of the program's, and has a stack as any thread of the
+// program's has: what it runs is the program's.
+#include "interpose/cuda/upper/callbacks.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace cropdl::cuda_shim {
+namespace {
+
+int call(seam::CudaShimCall what) {
+  if (seam::state()->forked != 0) return 0;  // the child has no lower half; the call that follows says so
+  return seam::call_lower<int>(&seam::control()->libraries[seam::kLibraryCudaShims].table, what);
+}
+
+void* run(void*) {
+  for (;;) call(seam::kRunCallbacks);
+}
+
+bool has_thread;  // as far as this shim has seen
+
+}  // namespace
+
+bool need_callback_thread() {
+  if (__atomic_load_n(&has_thread, __ATOMIC_RELAXED)) return true;
+  if (call(seam::kNeedCallbackThread)) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    const int failed = pthread_create(&thread, &attributes, run, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_attr_destroy(&attributes);
+    if (failed) {
+      call(seam::kNoCallbackThread);
+      return false;
+    }
+  }
+  __atomic_store_n(&has_thread, true, __ATOMIC_RELAXED);
+  return true;
+}
+
+}  // namespace cropdl::cuda_shim

@@ -1,0 +1,55 @@
+// Pinned memory is the program's: it is mapped here, in the window, and registered below, so that it is saved
+// with the rest and a restart registers it again. A page before it says how much there is, the same for both
+// shims: what one made the other may free. UH, any thread, UH FS base; of libc: mmap, munmap.
+#pragma once
+
+#include <cuda.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "interpose/one_abi/upper.h"
+
+namespace cropdl::cuda_shim {
+
+inline constexpr size_t kPage = 4096;
+inline constexpr uint64_t kMark = 0x64'65'6e'6e'69'70;  // "pinned"
+
+struct PinnedHead {
+  uint64_t mark;
+  size_t mapped;  // this page included
+};
+
+inline PinnedHead* head_of(void* p) { return reinterpret_cast<PinnedHead*>(static_cast<char*>(p) - kPage); }
+
+inline void* map_pinned(size_t size) {
+  if (size > ~size_t{0} - 2 * kPage) return nullptr;
+  const size_t mapped = (size + kPage - 1) / kPage * kPage + kPage;
+  void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  *static_cast<PinnedHead*>(at) = {kMark, mapped};
+  return static_cast<char*>(at) + kPage;
+}
+
+// Nobody else has it any more.
+inline void unmap_pinned(void* p) {
+  PinnedHead* head = head_of(p);
+  if (head->mark == kMark) munmap(head, head->mapped);
+}
+
+// Maps, and lets `enroll` have it registered, which fails with an error that is not 0.
+template <class Enroll>
+int make_pinned(void** p, size_t size, Enroll enroll) {
+  if (one_abi::in_host_function()) return one_abi::kNotPermitted;
+  void* made = map_pinned(size);
+  if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+  const int error = enroll(&made);
+  if (error)
+    unmap_pinned(made);
+  else
+    *p = made;
+  return error;
+}
+
+}  // namespace cropdl::cuda_shim

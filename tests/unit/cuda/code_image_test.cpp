@@ -1,0 +1,167 @@
+// What is read in device code: where it ends, its variables, and whether its kernels call malloc.
+#include "interpose/cuda/lower/code_image.h"
+
+#include <gtest/gtest.h>
+#include <zstd.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+namespace cropdl::cuda {
+namespace {
+
+constexpr char kText[] = R"(//
+.version 8.0
+.target sm_75
+.address_size 64
+	// .globl	first  .global .u32 comment;
+.extern .global .align 4 .u32 elsewhere;
+.global .align 1 .b8 $str[4] = {97, 98, 99};
+.visible .global .align 4 .u32 plain = 3;
+.global .attribute(.managed) .align 4 .u32 managed;
+.const .align 4 .b8 constant[28];
+.weak .global .align 8 .v2 .f32 pairs[2] = {1.0, 2.0,
+  3.0, 4.0};
+.visible .entry first(.param .u64 first_param_0)
+{
+	.reg .b32 %r<2>;
+	ld.global.u32 	%r1, [plain];
+	st.global.u32 	[my_malloc_count], %r1;
+	ret;
+}
+.global .align 4 .u32 _ZZ5firstE4once;
+)";
+constexpr char kAllocates[] = R"(.version 8.0
+.target sm_90
+.extern .func  (.param .b64 func_retval0) malloc
+(
+	.param .b64 malloc_param_0
+)
+;
+.global .u32 newer;
+.visible .entry second() { ret; }
+)";
+
+const std::set<std::string> kVariables = {"plain", "managed", "constant", "pairs", "_ZZ5firstE4once"};
+
+void append(std::string* to, const void* bytes, size_t n) { to->append(static_cast<const char*>(bytes), n); }
+
+// An entry as nvcc 13.0 writes one, of PTX.
+std::string entry(uint32_t architecture, const std::string& text, bool compressed) {
+  std::string payload = text;
+  uint64_t flags = 0;
+  uint32_t size = 0;
+  if (compressed) {
+    payload.resize(ZSTD_compressBound(text.size()));
+    payload.resize(ZSTD_compress(payload.data(), payload.size(), text.data(), text.size(), 3));
+    size = static_cast<uint32_t>(payload.size());
+    flags = 0x8000;
+  }
+  payload.resize((payload.size() + 7) / 8 * 8);
+  std::string header(0x40, '\0');
+  const auto put = [&](size_t at, auto number) { memcpy(header.data() + at, &number, sizeof number); };
+  put(0, uint16_t{1});
+  put(2, uint16_t{0x101});
+  put(4, uint32_t{0x40});
+  put(8, uint64_t{payload.size()});
+  put(0x10, size);
+  put(0x1c, architecture);
+  put(0x28, flags);
+  put(0x38, compressed ? uint64_t{text.size()} : uint64_t{0});
+  return header + payload;
+}
+
+std::string fat_binary(const std::string& entries) {
+  std::string all;
+  const uint32_t magic = 0xba55ed50;
+  const uint16_t version = 1, header = 16;
+  const uint64_t size = entries.size();
+  append(&all, &magic, 4);
+  append(&all, &version, 2);
+  append(&all, &header, 2);
+  append(&all, &size, 8);
+  return all + entries;
+}
+
+TEST(CodeImage, TextEndsAtItsZero) {
+  const auto code = code_at(kText);
+  EXPECT_EQ(code.size(), sizeof kText);
+  EXPECT_TRUE(code_at("\x01\x02\x03\x04 is nothing").empty());
+  EXPECT_TRUE(code_at(nullptr).empty());
+}
+
+TEST(CodeImage, VariablesOfTextAreFound) {
+  const CodeFacts facts = facts_of(code_at(kText), 75, true);
+  EXPECT_TRUE(facts.read);
+  EXPECT_FALSE(facts.allocates);
+  EXPECT_EQ(facts.variables, kVariables);
+}
+
+TEST(CodeImage, KernelsThatCallMallocAreFound) {
+  const CodeFacts facts = facts_of(code_at(kAllocates), 90, true);
+  EXPECT_TRUE(facts.allocates);
+  EXPECT_EQ(facts.variables, std::set<std::string>{"newer"});
+}
+
+TEST(CodeImage, OfAFatBinaryThePartCountsThatTheDeviceTakes) {
+  for (bool compressed : {false, true}) {
+    const std::string all = fat_binary(entry(75, kText, compressed) + entry(90, kAllocates, compressed));
+    const auto code = code_at(all.data());
+    EXPECT_EQ(code.size(), all.size());
+    EXPECT_EQ(facts_of(code, 80, true).variables, kVariables);
+    EXPECT_FALSE(facts_of(code, 80, true).allocates);
+    EXPECT_TRUE(facts_of(code, 90, true).allocates);
+    EXPECT_FALSE(facts_of(code, 70, true).read);
+  }
+}
+
+TEST(CodeImage, AWrapperIsWhatItPointsAt) {
+  struct {
+    uint32_t magic = 0x466243b1, version = 1;
+    const void* data = nullptr;
+    const void* const* parts = nullptr;
+  } wrapper;
+  const std::string one = fat_binary(entry(75, kText, true)),
+                    other = fat_binary(entry(75, kAllocates, false));
+  wrapper.data = one.data();
+  EXPECT_EQ(code_at(&wrapper).size(), one.size());
+  EXPECT_EQ(facts_at(&wrapper, 90, true).variables, kVariables);
+  // Separate compilation: no copy can be made of several parts, but each is read.
+  const void* const parts[] = {other.data(), nullptr};
+  wrapper.version = 2;
+  wrapper.parts = parts;
+  EXPECT_TRUE(code_at(&wrapper).empty());
+  EXPECT_TRUE(facts_at(&wrapper, 90, true).allocates);
+  EXPECT_TRUE(facts_at(&wrapper, 90, true).variables.contains("plain"));
+}
+
+int a_variable_of_this_program = 1;
+
+TEST(CodeImage, VariablesOfAnObjectFileAreFound) {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  std::string all(std::istreambuf_iterator<char>(file), {});
+  const auto code = code_at(all.data());
+  EXPECT_LE(code.size(), all.size());
+  bool found = false;
+  for (const std::string& name : facts_of(code, 90, false).variables)
+    found = found || name.find("a_variable_of_this_program") != std::string::npos;
+  EXPECT_TRUE(found) << a_variable_of_this_program++;
+}
+
+TEST(CodeImage, WhatIsCutShortSaysNothing) {
+  const std::string all = fat_binary(entry(75, kText, true) + entry(90, kAllocates, false));
+  for (size_t n = 0; n < all.size(); n += 3) {
+    const std::string part = all.substr(0, n);
+    facts_of({part.data(), part.size()}, 90, true);
+  }
+  std::string damaged = all;
+  for (size_t at = 16; at < damaged.size(); at += 5) {
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
+    facts_of({damaged.data(), damaged.size()}, 90, true);
+    damaged[at] = all[at];
+  }
+}
+
+}  // namespace
+}  // namespace cropdl::cuda
