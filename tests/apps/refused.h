@@ -4,9 +4,8 @@
 
 #include "steplog.h"
 
-static inline int refused_main(int argc, char** argv, void (*take)(const char*),
-                               void (*let_go)(const char*)) {
-  if (argc < 2) return 2;
+static inline void refused_steps(int argc, char** argv, void (*take)(const char*),
+                                 void (*let_go)(const char*)) {
   steplog_open(argc, argv, -1);
   take(argv[1]);
   while (steplog_done < steplog_steps) {
@@ -14,6 +13,12 @@ static inline int refused_main(int argc, char** argv, void (*take)(const char*),
     steplog_mix((uint64_t)steplog_done);
     steplog_step();
   }
+}
+
+static inline int refused_main(int argc, char** argv, void (*take)(const char*),
+                               void (*let_go)(const char*)) {
+  if (argc < 2) return 2;
+  refused_steps(argc, argv, take, let_go);
   steplog_ok();
   return 0;
 }

@@ -77,6 +77,12 @@ static inline void steplog_open(int argc, char** argv, int rank) {
   fprintf(steplog_file, "nonce %016llx\n", (unsigned long long)steplog_nonce);
 }
 
+static inline int steplog_has(int argc, char** argv, const char* option) {
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], option)) return 1;
+  return 0;
+}
+
 static inline void steplog_mix(uint64_t value) {
   steplog_digest = (steplog_digest ^ value) * 0x100000001b3u;
   steplog_digest ^= steplog_digest >> 31;

@@ -5,12 +5,14 @@ started (every one carries this run's mark in its environment)."""
 import ctypes
 import fcntl
 import hashlib
+import json
 import os
 import random
 import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -472,21 +474,40 @@ def installed_for_others(place, *programs):
     return lambda name: place.path(f"cropdl/bin/{name}"), lambda name: place.path(f"programs/{name}")
 
 
-def native(place, program, arguments=(), mpi="none", ranks=1, environment=None):
-    """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one. Within a run of scripts/test the same
+def metadata_of(path):
+    """What an image says besides memory (docs/image-format.md)."""
+    with open(path, "rb") as image:
+        image.seek(-80, os.SEEK_END)
+        trailer = struct.unpack("<8s9Q", image.read())
+        image.seek(trailer[5])
+        return json.loads(image.read(trailer[6]))
+
+
+def recipes_of(place, version, ranks):
+    """By how many recipes a restart makes the objects again that CUDA's libraries made for each rank."""
+    found = []
+    for rank in range(ranks):
+        libraries = metadata_of(place.version_path(version, f"rank-{rank}.img"))["libraries"]
+        found.append(sum(library["recipes"] for library in libraries))
+    return found
+
+
+def native(place, program, arguments=(), mpi="none", ranks=1, environment=None, through=()):
+    """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one. `through`: what starts the program and
+    becomes it (scripts/software-gpu). Within a run of scripts/test the same
     program with the same arguments is run once; whose results may depend on the place is run each time."""
     if "--pace" in arguments:  # results do not depend on it, and the last one counts
         arguments = (*arguments, "--pace", "1000")
     log = place.path("reference")
     kept = os.environ.get("CROPDL_TEST_REFERENCES")
     if kept is None or any(place.root in text for text in (*arguments, *(environment or {}).values())):
-        return native_run(place, log, program, arguments, mpi, ranks, environment)
-    key = hashlib.sha256(repr((app(program), arguments, mpi, ranks, sorted((environment or {}).items()))).encode()).hexdigest()
+        return native_run(place, log, program, arguments, mpi, ranks, environment, through)
+    key = hashlib.sha256(repr((app(program), arguments, mpi, ranks, through, sorted((environment or {}).items()))).encode()).hexdigest()
     name = os.path.join(kept, key[:24])
     with open(name + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(name):
-            logs = native_run(place, log, program, arguments, mpi, ranks, environment)
+            logs = native_run(place, log, program, arguments, mpi, ranks, environment, through)
             for one in reversed(logs):  # rank 0's last: it says that all are there
                 shutil.copy(one.path, name + one.path.removeprefix(log) + ".new")
                 os.rename(name + one.path.removeprefix(log) + ".new", name + one.path.removeprefix(log))
@@ -494,8 +515,8 @@ def native(place, program, arguments=(), mpi="none", ranks=1, environment=None):
     return logs_of(name, ranks)
 
 
-def native_run(place, log, program, arguments, mpi, ranks, environment):
-    job = place.start(launcher(mpi, ranks) + [app(program)] + list(arguments) + ["--log", log], log, environment)
+def native_run(place, log, program, arguments, mpi, ranks, environment, through):
+    job = place.start(launcher(mpi, ranks) + [*through, app(program)] + list(arguments) + ["--log", log], log, environment)
     job.finish()
     logs = logs_of(log, ranks)
     for one in logs:

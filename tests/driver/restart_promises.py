@@ -11,20 +11,22 @@ from driver import (PATIENCE, Changes, Failure, Log, Place, check_continued, che
 
 
 def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
-             environment=None, options=()):
+             environment=None, options=(), folder=None, through=(), every_version=lambda place, version: None):
     """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone". Kills fall between the
-    parts `earliest` and `latest` of the steps, so that the program does not end before the image is written."""
+    parts `earliest` and `latest` of the steps, so that the program does not end before the image is written. `folder`: where the
+    program is, if not among its MPI's; `through`: see native(); `every_version` is called when one was taken."""
     rng = seeded()
     with_slower_programs(lambda slower: survives_once(rng, program, mpi, ranks, slower, chain, attempts, earliest, latest, environment,
-                                                      options), arguments)
+                                                      options, folder, through, every_version), arguments)
 
 
-def survives_once(rng, program, mpi, ranks, arguments, chain, attempts, earliest, latest, environment, options):
-    folder = "plain" if mpi == "none" else mpi
+def survives_once(rng, program, mpi, ranks, arguments, chain, attempts, earliest, latest, environment, options,
+                  folder, through, every_version):
+    folder = folder or ("plain" if mpi == "none" else mpi)
     name = f"{folder}/{program}"
     with Place(program) as place:
         arguments = [argument.replace("@", place.root) for argument in arguments]
-        reference = native(place, name, arguments, mpi, ranks, environment)
+        reference = native(place, name, arguments, mpi, ranks, environment, through)
         total = reference[0].last_step()
         job = place.run(name, arguments, mpi, ranks, options, environment=environment)
         under, reached = mpi, 0
@@ -37,6 +39,7 @@ def survives_once(rng, program, mpi, ranks, arguments, chain, attempts, earliest
                 break
             time.sleep(rng.random() * 0.02)
             version, text, bounds = take_checkpoint(place, job, attempts)
+            every_version(place, version)
             time.sleep(rng.random() * 0.1)
             expect(job.kill_running() == ranks, "found fewer ranks than were started")
             before = {path: Log(path) for path in bounds}

@@ -1,0 +1,7 @@
+// A file with a variable of its own, whose code comes first.
+#include "other.h"
+
+__device__ unsigned other[1000] = {11};
+static __global__ void keep(unsigned** at) { *at = &other[0]; }
+
+void keep_other(unsigned** at) { keep<<<1, 1>>>(at); }

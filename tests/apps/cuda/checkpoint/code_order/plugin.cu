@@ -1,0 +1,21 @@
+// nvcc: -Xcompiler -fPIC -shared -Xlinker -Bsymbolic
+// Comes and goes, with what is known and set of its kernel.
+__device__ unsigned in_plugin[300] = {0, 51};
+static __global__ void keep(unsigned** at) { *at = &in_plugin[1]; }
+
+extern "C" void* address_in_plugin() {
+  void* address = nullptr;
+  return cudaGetSymbolAddress(&address, in_plugin) == cudaSuccess ? address : nullptr;
+}
+
+extern "C" int keep_plugin(unsigned** at) {
+  cudaKernel_t kernel;
+  cudaFunction_t function;
+  int error = cudaFuncSetAttribute(keep, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024);
+  if (!error) error = cudaFuncSetCacheConfig(keep, cudaFuncCachePreferL1);
+  if (!error) error = cudaGetKernel(&kernel, reinterpret_cast<const void*>(keep));
+  if (!error) error = cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(keep));
+  if (!error) error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 50);
+  keep<<<1, 1>>>(at);
+  return error ? error : cudaGetLastError();
+}

@@ -1,0 +1,162 @@
+// nvcc: -std=c++17 -lcuda -Xcompiler -pthread
+// run: ways=static
+// Threads with and without a context: the main thread has none, though it has called both the runtime and the
+// driver and retains the second device's; one has the runtime's, without ever having chosen a device; one has
+// pushed and popped, and then has it; one has reset its device. With --runtime nobody calls the driver before
+// the second half; with --reset what the second device has was made behind a reset, by a thread that has
+// ended.
+#include <cuda.h>
+
+#include <atomic>
+#include <thread>
+
+#include "saved.h"
+
+#define CU(what)                                                                                 \
+  do {                                                                                           \
+    CUresult result_ = (what);                                                                   \
+    if (result_ != CUDA_SUCCESS) steplog_fail("line %d: %s: %d", __LINE__, #what, (int)result_); \
+  } while (0)
+
+static CUcontext current() {
+  CUcontext context = nullptr;
+  CU(cuCtxGetCurrent(&context));
+  return context;
+}
+
+static bool is_active(int device) {
+  unsigned flags = 0;
+  int active = 0;
+  CU(cuDevicePrimaryCtxGetState(device, &flags, &active));
+  return active != 0;
+}
+
+static std::atomic<int> turn{0};  // steps that the main thread has begun; the others answer with theirs
+static std::atomic<int> answers[3];
+static std::atomic<bool> ended{false};
+
+template <class Step>
+static void each_step(int who, Step step) {
+  for (int done = 0; !ended;) {
+    if (turn == done) {
+      std::this_thread::yield();
+      continue;
+    }
+    step(done++);
+    answers[who] = done;
+  }
+}
+
+static void by_the_runtime() {
+  DeviceNonce nonce;
+  const CUcontext mine = current();
+  EXPECT(mine != nullptr);
+  each_step(0, [&](int) { EXPECT(current() == mine); });
+  nonce.back();
+}
+
+// Every other step it has none at its end.
+static void by_turns(CUcontext second) {
+  each_step(1, [&](int step) {
+    if (step % 2) {
+      EXPECT(current() == nullptr);
+      Buffer<unsigned> some(64);
+      EXPECT(current() != nullptr && current() != second);
+    } else {
+      if (step) EXPECT(current() != nullptr && current() != second);
+      CU(cuCtxSetCurrent(nullptr));
+      CU(cuCtxPushCurrent(second));
+      CUcontext was = nullptr;
+      CU(cuCtxPopCurrent(&was));
+      EXPECT(was == second && current() == nullptr);
+    }
+  });
+}
+
+static std::atomic<bool> is_reset{false};
+static void after_a_reset() {
+  CALL(cudaSetDevice(1));
+  CALL(cudaDeviceReset());
+  is_reset = true;
+  each_step(2, [](int) {
+    int device = -1;
+    CALL(cudaGetDevice(&device));
+    EXPECT(device == 1 && current() == nullptr);
+  });
+}
+
+static void by_the_runtime_alone() {
+  DeviceNonce nonce;
+  while (steplog_done < steplog_steps) {
+    Buffer<unsigned> some(64);
+    if (steplog_done > steplog_steps / 2) EXPECT(current() != nullptr);
+    steplog_step();
+  }
+  nonce.back();
+  steplog_ok();
+}
+
+__device__ unsigned counter = 6;
+__global__ void count() { counter++; }
+
+static void behind_a_reset() {
+  std::thread([] {
+    CALL(cudaSetDevice(1));
+    CALL(cudaDeviceReset());
+    count<<<1, 1>>>();
+    LAUNCHED();
+    CALL(cudaDeviceSynchronize());
+  }).join();
+  unsigned counted = 7, there = 0;
+  while (steplog_done < steplog_steps) {
+    EXPECT(is_active(1));
+    if (steplog_done > steplog_steps / 2) {
+      CALL(cudaSetDevice(1));
+      count<<<1, 1>>>();
+      CALL(cudaMemcpyFromSymbol(&there, counter, sizeof there));
+      EXPECT(there == ++counted);
+    }
+    steplog_step();
+  }
+  steplog_ok();
+}
+
+int main(int argc, char** argv) {
+  steplog_open(argc, argv, -1);
+  if (steplog_has(argc, argv, "--runtime")) {
+    by_the_runtime_alone();
+    return 0;
+  }
+  if (steplog_has(argc, argv, "--reset")) {
+    behind_a_reset();
+    return 0;
+  }
+  CU(cuInit(0));
+  int devices = 0;
+  CALL(cudaGetDeviceCount(&devices));
+  EXPECT(devices > 1);
+  std::thread reset(after_a_reset);
+  while (!is_reset) std::this_thread::yield();
+  CUcontext second;
+  for (int i = 0; i < 3; ++i) CU(cuDevicePrimaryCtxRetain(&second, 1));
+  std::thread first(by_the_runtime), other(by_turns, second);
+  while (steplog_done < steplog_steps) {
+    ++turn;
+    CUdevice device = 0;
+    EXPECT(current() == nullptr && cuCtxGetDevice(&device) == CUDA_ERROR_INVALID_CONTEXT);
+    for (auto& answer : answers)
+      while (answer != turn) std::this_thread::yield();
+    steplog_mix(static_cast<uint64_t>(turn));
+    steplog_step();
+  }
+  ended = true;
+  first.join();
+  other.join();
+  reset.join();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT(is_active(1));
+    CU(cuDevicePrimaryCtxRelease(1));
+  }
+  steplog_ok();
+  return 0;
+}

@@ -1,0 +1,172 @@
+// nvcc: -std=c++17 -lcuda -Xcompiler -pthread
+// run: ways=static
+// What belongs to devices and to threads by no choice of theirs. The very first call of CUDA makes an object;
+// the main thread never chooses a device; another one uses a second device, if there is one, ends all that it
+// has and begins anew; a third, of which there is a new one in each step, begins with what nobody has
+// changed. With --second everything is on the second device, and the first has no context.
+#include <cuda.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "saved.h"
+
+#define CU(what)                                                                                 \
+  do {                                                                                           \
+    CUresult result_ = (what);                                                                   \
+    if (result_ != CUDA_SUCCESS) steplog_fail("line %d: %s: %d", __LINE__, #what, (int)result_); \
+  } while (0)
+
+static int devices;
+
+static bool is_active(int device) {
+  unsigned flags = 0;
+  int active = 0;
+  CU(cuDevicePrimaryCtxGetState(device, &flags, &active));
+  return active != 0;
+}
+
+static int device_of_new_memory() {
+  Buffer<unsigned> some(64);
+  cudaPointerAttributes attributes;
+  CALL(cudaPointerGetAttributes(&attributes, some.data));
+  return attributes.device;
+}
+
+static void only_the_second() {
+  CALL(cudaSetDevice(1));
+  DeviceNonce nonce;
+  while (steplog_done < steplog_steps) {
+    EXPECT(!is_active(0) && device_of_new_memory() == 1);
+    std::thread([] { CALL(cudaSetDevice(1)); }).join();
+    steplog_step();
+  }
+  nonce.back();
+  steplog_ok();
+}
+
+static volatile bool ended;
+static std::atomic<bool> has_begun_anew{false};
+
+// Of what it makes before the reset nothing is there afterwards, and nothing refuses a checkpoint.
+static void use_second_device() {
+  CALL(cudaSetDevice(1));
+  cudaStream_t stream;
+  CALL(cudaStreamCreate(&stream));
+  cudaArray_t array;
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  CALL(cudaMallocArray(&array, &format, 64, 64));
+  CALL(cudaDeviceReset());
+  CALL(cudaStreamCreate(&stream));
+  has_begun_anew = true;
+  while (!ended) {
+    EXPECT(device_of_new_memory() == 1);
+    CALL(cudaStreamQuery(stream));
+  }
+  CALL(cudaStreamDestroy(stream));
+}
+
+static void begin_anew() {
+  int device = -1;
+  CALL(cudaGetDevice(&device));
+  EXPECT(device == 0 && device_of_new_memory() == 0);
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  CALL(cudaThreadExchangeStreamCaptureMode(&mode));
+  EXPECT(mode == cudaStreamCaptureModeGlobal);
+  if (devices > 1) CALL(cudaSetDevice(1));
+}
+
+int main(int argc, char** argv) {
+  steplog_open(argc, argv, -1);
+  if (steplog_has(argc, argv, "--second")) {
+    CALL(cudaGetDeviceCount(&devices));
+    if (devices > 1) {
+      only_the_second();
+      return 0;
+    }
+  }
+  cudaEvent_t begin, end, captured;
+  CALL(cudaEventCreate(&begin));
+  CALL(cudaEventCreate(&end));
+  CALL(cudaEventCreate(&captured));
+  CALL(cudaEventRecord(begin));
+  CALL(cudaEventSynchronize(begin));
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  CALL(cudaThreadExchangeStreamCaptureMode(&mode));
+  CALL(cudaGetDeviceCount(&devices));
+  CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
+  DeviceNonce nonce;
+
+  // A pool that ends is its device's current one no more.
+  cudaMemPool_t usual, pool;
+  CALL(cudaDeviceGetDefaultMemPool(&usual, 0));
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  CALL(cudaMemPoolCreate(&pool, &properties));
+  CALL(cudaDeviceSetMemPool(0, pool));
+  CALL(cudaMemPoolDestroy(pool));
+
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  CALL(cudaStreamCreate(&stream));
+  CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CALL(cudaEventRecord(captured, stream));
+  CALL(cudaStreamEndCapture(stream, &graph));
+  CALL(cudaGraphDestroy(graph));
+
+  std::thread other;
+  if (devices > 1) {
+    other = std::thread(use_second_device);
+    while (!has_begun_anew) std::this_thread::yield();
+    CUcontext second;
+    CU(cuDevicePrimaryCtxRetain(&second, 1));
+    CALL(cudaDeviceEnablePeerAccess(1, 0));
+    CU(cuCtxDisablePeerAccess(second));
+  }
+  CALL(cudaEventRecord(end));
+  CALL(cudaEventSynchronize(end));
+  float elapsed = 0, now = 0;
+  CALL(cudaEventElapsedTime(&elapsed, begin, end));
+  while (steplog_done < steplog_steps) {
+    int device = -1;
+    CUcontext context = nullptr;
+    CU(cuCtxGetCurrent(&context));
+    EXPECT(context != nullptr);
+    CALL(cudaGetDevice(&device));
+    EXPECT(device == 0 && device_of_new_memory() == 0);
+    CALL(cudaEventElapsedTime(&now, begin, end));
+    EXPECT(std::fabs(now - elapsed) <= 1e-4f * (1 + elapsed));
+    EXPECT(cudaEventQuery(captured) == cudaErrorCapturedEvent);
+    cudaGetLastError();
+    unsigned flags = 0;
+    CALL(cudaGetDeviceFlags(&flags));
+    EXPECT((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleBlockingSync);
+    cudaMemPool_t current;
+    CALL(cudaDeviceGetMemPool(&current, 0));
+    EXPECT(current == usual);
+    void* memory = nullptr;
+    CALL(cudaMallocAsync(&memory, 1000, stream));
+    CALL(cudaFreeAsync(memory, stream));
+    mode = cudaStreamCaptureModeRelaxed;
+    CALL(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT(mode == cudaStreamCaptureModeRelaxed);
+    if (devices > 1) {
+      CALL(cudaDeviceEnablePeerAccess(1, 0));
+      CALL(cudaDeviceDisablePeerAccess(1));
+    }
+    std::thread(begin_anew).join();
+    steplog_step();
+  }
+  ended = true;
+  if (devices > 1) other.join();
+  nonce.back();
+  // The flags outlive what they are of.
+  CALL(cudaDeviceReset());
+  unsigned flags = 0;
+  CALL(cudaGetDeviceFlags(&flags));
+  EXPECT((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleBlockingSync);
+  steplog_ok();
+  return 0;
+}

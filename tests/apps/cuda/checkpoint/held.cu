@@ -1,0 +1,142 @@
+// nvcc: -std=c++17 -lcuda -lcurand
+// run: ways=static
+// Takes something of CUDA's that stands in a checkpoint's way, and lets go of it after half of its steps:
+// held WHAT, WHAT being graph, executable_graph, capture, captured_draw, context, spinning_kernel,
+// failed_kernel, ipc_memory, ipc_event.
+#include <cuda.h>
+#include <curand.h>
+
+#include <string>
+
+#include "../../refused.h"
+#include "saved.h"
+
+static cudaStream_t stream;
+static cudaGraph_t graph;
+static cudaGraphExec_t executable;
+static CUcontext context;
+static cudaEvent_t event;
+static unsigned* memory;
+static volatile unsigned* word;
+
+__global__ void add(unsigned* values) { values[threadIdx.x]++; }
+
+__global__ void wait_for(volatile unsigned* until) {
+  while (!*until) {
+  }
+}
+
+__global__ void fail() { __trap(); }
+
+static void never(void*) {}
+static void seldom(void* what) { *static_cast<volatile unsigned*>(what) = 2; }
+
+// Generators: what one has drawn fills more than half of a small device; what another draws is captured into
+// a graph, and drawn when that is launched.
+static curandGenerator_t whole, captured;
+static float* numbers;
+constexpr size_t kNumbers = 9 << 20;
+#define CURAND(what) EXPECT((what) == CURAND_STATUS_SUCCESS)
+
+static void draw() {
+  CALL(cudaMalloc(&numbers, kNumbers * sizeof(float)));
+  CURAND(curandCreateGenerator(&whole, CURAND_RNG_PSEUDO_PHILOX4_32_10));
+  CURAND(curandGenerateUniform(whole, numbers, kNumbers));
+  CURAND(curandCreateGenerator(&captured, CURAND_RNG_PSEUDO_PHILOX4_32_10));
+  CURAND(curandSetStream(captured, stream));
+  CURAND(curandGenerateUniform(captured, numbers, 1024));
+  CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CURAND(curandGenerateUniform(captured, numbers, 1024));
+  CALL(cudaStreamEndCapture(stream, &graph));
+  CALL(cudaGraphInstantiate(&executable, graph, 0));
+  for (int i = 0; i < 3; i++) CALL(cudaGraphLaunch(executable, stream));
+  CALL(cudaStreamSynchronize(stream));
+  CALL(cudaGraphExecDestroy(executable));
+  CALL(cudaGraphDestroy(graph));
+}
+
+static void capture() {
+  CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  add<<<1, 32, 0, stream>>>(memory);
+}
+
+static void take(const char* name) {
+  const std::string what = name;
+  CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CALL(cudaMalloc(&memory, 4096));
+  CALL(cudaMemset(memory, 0, 4096));
+  CALL(cudaHostAlloc(const_cast<unsigned**>(&word), 4096, cudaHostAllocMapped));
+  *word = 0;
+  if (what == "capture") capture();
+  if (what == "graph" || what == "executable_graph") {
+    capture();
+    CALL(cudaStreamEndCapture(stream, &graph));
+  }
+  if (what == "executable_graph") {
+    CALL(cudaGraphInstantiate(&executable, graph, 0));
+    CALL(cudaGraphDestroy(graph));
+    CALL(cudaGraphLaunch(executable, stream));
+  }
+  if (what == "context") {
+    EXPECT(cuCtxCreate(&context, nullptr, 0, 0) == CUDA_SUCCESS);
+    CALL(cudaSetDevice(0));
+  }
+  if (what == "spinning_kernel") {
+    wait_for<<<1, 1, 0, stream>>>(word);
+    LAUNCHED();
+    CALL(cudaLaunchHostFunc(stream, seldom, const_cast<unsigned*>(word)));
+  }
+  if (what == "failed_kernel") {  // behind a failure no host function is called
+    wait_for<<<1, 1, 0, stream>>>(word);
+    fail<<<1, 1, 0, stream>>>();
+    LAUNCHED();
+    CALL(cudaLaunchHostFunc(stream, never, nullptr));
+    *word = 1;
+    EXPECT(cudaStreamSynchronize(stream) != cudaSuccess);
+    void* more = nullptr;  // nothing is done any more, nor allocated
+    for (const size_t size : {size_t{100}, size_t{10} << 20})
+      EXPECT(cudaMalloc(&more, size) == cudaErrorLaunchFailure);
+  }
+  if (what == "captured_draw") draw();
+  cudaIpcMemHandle_t memory_handle;
+  cudaIpcEventHandle_t event_handle;
+  if (what == "ipc_memory") CALL(cudaIpcGetMemHandle(&memory_handle, memory));
+  if (what == "ipc_event") {
+    CALL(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventInterprocess));
+    CALL(cudaIpcGetEventHandle(&event_handle, event));
+  }
+}
+
+static void let_go(const char* name) {
+  const std::string what = name;
+  if (what == "capture") CALL(cudaStreamEndCapture(stream, &graph));
+  if (what == "graph" || what == "capture") CALL(cudaGraphDestroy(graph));
+  if (what == "executable_graph") {
+    CALL(cudaStreamSynchronize(stream));
+    CALL(cudaGraphExecDestroy(executable));
+  }
+  if (what == "context") EXPECT(cuCtxDestroy(context) == CUDA_SUCCESS);
+  if (what == "spinning_kernel") {
+    *word = 1;
+    CALL(cudaStreamSynchronize(stream));
+    EXPECT(*word == 2);
+  }
+  if (what == "captured_draw") CURAND(curandDestroyGenerator(captured));
+  if (what == "ipc_memory") CALL(cudaFree(memory));
+  if (what == "ipc_event") CALL(cudaEventDestroy(event));
+}
+
+static void draw_on() {
+  CURAND(curandGenerateUniform(whole, numbers, kNumbers));
+  std::vector<float> drawn(1024);
+  CALL(cudaMemcpy(drawn.data(), numbers, drawn.size() * sizeof(float), cudaMemcpyDeviceToHost));
+  mix(drawn);
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  refused_steps(argc, argv, take, let_go);
+  if (whole) draw_on();
+  steplog_ok();
+  return 0;
+}

@@ -1,0 +1,211 @@
+// nvcc: -std=c++17 -lcuda
+// run: ways=shared
+// What the runtime and the driver keep besides memory, and the program finds again by its own copies: numbers
+// and attributes of streams, the last error, contexts and their stacks in two threads, times between events;
+// and what of memory outlives a reset of the device, at the start.
+#include <cuda.h>
+#include <sys/mman.h>
+
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "saved.h"
+
+#define CU(what)                                                                                 \
+  do {                                                                                           \
+    CUresult result_ = (what);                                                                   \
+    if (result_ != CUDA_SUCCESS) steplog_fail("line %d: %s: %d", __LINE__, #what, (int)result_); \
+  } while (0)
+
+__global__ void spin(unsigned* value, int n) {
+  for (int i = 0; i < n; i++) atomicAdd(value, 1);
+}
+
+struct Named {
+  cudaStream_t stream;
+  unsigned long long number;
+  cudaSynchronizationPolicy policy;
+};
+
+static Named named(int priority, cudaSynchronizationPolicy policy) {
+  Named n{};
+  CALL(cudaStreamCreateWithPriority(&n.stream, cudaStreamNonBlocking, priority));
+  CALL(cudaStreamGetId(n.stream, &n.number));
+  cudaStreamAttrValue value{};
+  value.syncPolicy = n.policy = policy;
+  CALL(cudaStreamSetAttribute(n.stream, cudaStreamAttributeSynchronizationPolicy, &value));
+  return n;
+}
+
+static void check(const Named& n) {
+  unsigned long long number = 0;
+  CALL(cudaStreamGetId(n.stream, &number));
+  EXPECT(number == n.number);
+  cudaStreamAttrValue value{};
+  CALL(cudaStreamGetAttribute(n.stream, cudaStreamAttributeSynchronizationPolicy, &value));
+  EXPECT(value.syncPolicy == n.policy);
+}
+
+// The device has been used in every way, and is reset: what belonged to its context is gone, and what did not
+// is as it was.
+struct AfterReset {
+  CUmemGenericAllocationHandle physical;
+  CUdeviceptr range;
+  cudaMemPool_t pool;
+  unsigned char *pinned, *registered;
+  static constexpr size_t kSize = 2 << 20;
+
+  AfterReset() {
+    CUmemAllocationProp what = {};
+    what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    const CUmemAccessDesc may = {what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, 0};
+    void *managed, *freed;
+    CALL(cudaMallocManaged(&managed, 1000));
+    memset(managed, 1, 1000);
+    CALL(cudaMallocAsync(&freed, 4096, 0));
+    CALL(cudaFreeAsync(freed, 0));
+    CALL(cudaMallocHost(&pinned, 4096));
+    CALL(cudaMemPoolCreate(&pool, &properties));
+    CU(cuMemCreate(&physical, kSize, &what, 0));
+    CU(cuMemAddressReserve(&range, 2 * kSize, 0, 0, 0));
+    CU(cuMemMap(range, kSize, 0, physical, 0));
+    CU(cuMemSetAccess(range, kSize, &may, 1));
+    CALL(cudaDeviceReset());
+    CALL(cudaFree(nullptr));
+    CALL(cudaMemset(reinterpret_cast<void*>(range), 9, kSize));
+    CALL(cudaDeviceSynchronize());
+    // Registered memory that is unmapped without being unregistered.
+    registered = static_cast<unsigned char*>(
+        mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    CALL(cudaHostRegister(registered, kSize, 0));
+    munmap(registered, kSize);
+  }
+  void check() {
+    cudaPointerAttributes of;
+    CALL(cudaPointerGetAttributes(&of, pinned));
+    EXPECT(of.type == cudaMemoryTypeUnregistered);
+    unsigned* managed;
+    void* block;
+    CALL(cudaMallocManaged(&managed, 1000));
+    *managed = 1;
+    CALL(cudaFree(managed));
+    CALL(cudaMallocFromPoolAsync(&block, 4096, pool, 0));
+    CALL(cudaFreeAsync(block, 0));
+    CUmemGenericAllocationHandle again;
+    CU(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(range)));
+    EXPECT(again == physical);
+    CU(cuMemMap(range + kSize, kSize, 0, physical, 0));
+    CU(cuMemUnmap(range + kSize, kSize));
+    CU(cuMemRelease(again));
+    unsigned char one = 0;
+    CALL(cudaMemcpy(&one, reinterpret_cast<void*>(range + kSize - 1), 1, cudaMemcpyDeviceToHost));
+    EXPECT(one == 9);
+  }
+  void end() {
+    CALL(cudaHostUnregister(registered));
+    CALL(cudaMemPoolDestroy(pool));
+    CU(cuMemUnmap(range, kSize));
+    CU(cuMemAddressFree(range, 2 * kSize));
+    CU(cuMemRelease(physical));
+  }
+};
+
+static volatile bool ended;
+static volatile long checks;
+
+static void other_thread(CUcontext context) {
+  CU(cuCtxSetCurrent(context));
+  CU(cuCtxPushCurrent(context));
+  while (!ended) {
+    CUcontext current = nullptr;
+    CU(cuCtxGetCurrent(&current));
+    EXPECT(current == context);
+    CU(cuCtxPopCurrent(&current));
+    EXPECT(current == context);
+    CU(cuCtxPushCurrent(context));
+    EXPECT(cudaGetLastError() == cudaSuccess);
+    checks = checks + 1;
+  }
+  CUcontext current = nullptr;
+  CU(cuCtxPopCurrent(&current));
+  CU(cuCtxPopCurrent(&current));
+  CU(cuCtxGetCurrent(&current));
+  EXPECT(current == nullptr);
+}
+
+int main(int argc, char** argv) {
+  steplog_open(argc, argv, -1);
+  AfterReset reset;
+  DeviceNonce nonce;
+  Buffer<unsigned> value(std::vector<unsigned>(1));
+  Named one = named(0, cudaSyncPolicyYield), two = named(-1, cudaSyncPolicySpin),
+        three = named(0, cudaSyncPolicyAuto);
+  CALL(cudaStreamCopyAttributes(three.stream, one.stream));
+  three.policy = one.policy;
+  unsigned long long legacy = 0, context_number = 0;
+  CALL(cudaStreamGetId(cudaStreamLegacy, &legacy));
+  CUcontext context = nullptr, its = nullptr;
+  CU(cuDevicePrimaryCtxRetain(&context, 0));
+  CU(cuCtxGetId(context, &context_number));
+  cudaEvent_t begin, end, untimed;
+  CALL(cudaEventCreate(&begin));
+  CALL(cudaEventCreate(&end));
+  CALL(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
+  float elapsed = 0;
+  std::set<unsigned long long> numbers = {one.number, two.number, three.number, legacy};
+  EXPECT(numbers.size() == 4);
+  std::thread other(other_thread, context);
+  while (steplog_done < steplog_steps) {
+    check(one);
+    check(two);
+    check(three);
+    reset.check();
+    unsigned long long again = 0;
+    CALL(cudaStreamGetId(cudaStreamLegacy, &again));
+    EXPECT(again == legacy);
+    Named passing = named(0, cudaSyncPolicyAuto);
+    EXPECT(numbers.insert(passing.number).second);  // no two streams of the program ever had the same
+    CALL(cudaStreamDestroy(passing.stream));
+    CU(cuStreamGetCtx(two.stream, &its));
+    EXPECT(its == context);
+    CU(cuCtxGetCurrent(&its));
+    EXPECT(its == context);
+    CU(cuCtxGetId(nullptr, &again));
+    EXPECT(again == context_number);
+    if (steplog_done > 0) {
+      float now = 0;
+      CALL(cudaEventElapsedTime(&now, begin, end));
+      EXPECT(std::fabs(now - elapsed) <= 1e-4f * (1 + elapsed));
+      CALL(cudaEventQuery(untimed));
+      CALL(cudaStreamWaitEvent(two.stream, untimed));
+      EXPECT(cudaPeekAtLastError() == cudaErrorInvalidDevice);
+      EXPECT(cudaGetLastError() == cudaErrorInvalidDevice && cudaGetLastError() == cudaSuccess);
+    }
+    CALL(cudaEventRecord(begin, one.stream));
+    spin<<<1, 32, 0, one.stream>>>(value, 50);
+    LAUNCHED();
+    CALL(cudaEventRecord(untimed, one.stream));
+    CALL(cudaEventRecord(end, one.stream));
+    cudaError_t there = cudaEventQuery(end);
+    EXPECT((there == cudaSuccess || there == cudaErrorNotReady) && cudaPeekAtLastError() == cudaSuccess);
+    CALL(cudaStreamSynchronize(one.stream));
+    CALL(cudaEventElapsedTime(&elapsed, begin, end));
+    mix(value.host());
+    EXPECT(cudaSetDevice(1000) == cudaErrorInvalidDevice);  // an error that the next step finds
+    steplog_step();
+  }
+  ended = true;
+  other.join();
+  cudaGetLastError();
+  CU(cuDevicePrimaryCtxRelease(0));
+  nonce.back();
+  reset.end();
+  CALL(cudaDeviceReset());
+  steplog_ok();
+  return 0;
+}

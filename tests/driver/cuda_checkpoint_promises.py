@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""Promises about CUDA programs (tests/apps/cuda/checkpoint) on the software device: each is checkpointed at random moments, killed and
+restarted, in chains; its digest must be the undisturbed native run's. What cannot be carried is refused by name, and nothing
+is lost without being missed: forge_memory takes it out of an image.
+
+The short form kills few times; with CROPDL_TEST_LONG=1 it kills often, and takes everything out in turn. With CROPDL_TEST_DEVICE=real
+the programs run on the machine's own devices."""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+from command_promises import one_line, refused_here
+from cuda_promises import LEFT_OUT, built_ways
+from driver import (BUILD, SOURCE, Failure, Log, Place, app, check_refused, check_whole, expect, launcher, logs_of, native, promise_main, recipes_of,
+                    take_checkpoint, tool)
+from restart_promises import survives
+
+LONG = os.environ.get("CROPDL_TEST_LONG") == "1"
+SOFTWARE_GPU = os.path.join(SOURCE, "scripts", "software-gpu")
+STEPS = ("--steps", "200", "--pace", "20000") if LONG else ("--steps", "50", "--pace", "20000")
+DEVICE_MEMORY, DEVICE_VARIABLES = "1", "2"  # docs/image-format.md
+CUDA = "1"  # seam::kLibraryCudart
+QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
+# By how many calls a restart makes again what each rank has, in every step: none is lost, none piles up.
+RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products": 19, "managed": 12, "variables": 23, "managed_variables": 11, "pools": 15,
+           "host_functions": 8, "two_threads": 10, "graphs": 12, "allocations": range(7, 10)}  # with a stream and an event at times
+PROMISES = {}
+WAYS = built_ways()
+ON_SOFTWARE = os.environ.get("CROPDL_TEST_DEVICE", "software") == "software"
+
+
+def program_of(name, mpi="none", way="static"):
+    return f"cuda/{way}/checkpoint-{name}" + (f".{mpi}" if mpi != "none" else "")
+
+
+def natively(ranks=1):
+    """What starts a program that is to run natively."""
+    return (SOFTWARE_GPU, "--devices", str(ranks), "--quiet") if ON_SOFTWARE else ()
+
+
+def saved_on(ranks=1):
+    """cropdl-run's options."""
+    return (f"--software-gpu={ranks}",) if ON_SOFTWARE else ()
+
+
+def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chain=("same", "same"), recipes=None, devices=0, **named):
+    """`recipes`: how many each rank's image must have, if not as many as RECIPES says. `devices`: if not one for each rank."""
+    recipes = recipes or RECIPES.get(name)
+    if LONG:
+        chain = chain * 3
+
+    def counted(place, version):
+        found = recipes_of(place, version, ranks)
+        print(f"version {version}: {found} recipes")
+        right = recipes if isinstance(recipes, range) else (recipes,)
+        expect(recipes is None or all(count in right for count in found), f"{found} recipes instead of {recipes} in version {version}")
+    folder, _, program = program_of(name, mpi, way).rpartition("/")
+    survives(program, mpi, ranks, arguments, chain, folder=folder, options=saved_on(devices or ranks), through=natively(devices or ranks), latest=0.55,
+             every_version=counted, **named)
+
+
+def promise(promised, name, mpi="none", ranks=1, way="static", **kwargs):
+    """Of a program that was built so."""
+    if way in WAYS.get(f"checkpoint-{name}", ()):
+        PROMISES[promised] = lambda: on_the_device(name, mpi, ranks, way, **kwargs)
+
+
+def named(name, software_only=False):
+    def take(function):
+        if ON_SOFTWARE or not software_only:
+            PROMISES[name] = function
+        return function
+    return take
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"cuda.{_mpi}.training_equals_the_undisturbed_run", "trainer", _mpi, 2, chain=("same", "alone"))
+promise("cuda.openmpi.training_with_the_shared_runtime_goes_on_under_the_other_mpi", "trainer", "openmpi", 2, "shared", chain=("other", "other"))
+promise("cuda.openmpi.pipeline_of_several_communicators", "pipeline", "openmpi", 4)
+promise("cuda.mpich.pipeline_of_several_communicators", "pipeline", "mpich", 2, chain=("same", "other"))
+promise("cuda.mpich.training_on_four_ranks", "trainer", "mpich", 4, chain=("other",))
+for _mpi in ("openmpi", "mpich"):
+    promise(f"cuda.{_mpi}.nccl_groups_threads_and_several_devices", "communicators", _mpi, 2, chain=("same", "other"))
+
+for _name, _what, _ways in (
+        ("forms", "runtime_in_each_form", ("static", "shared", "per-thread")),
+        ("found", "runtime_found_by_dlopen", ("none",)),
+        ("driver_only", "driver_found_by_name", ("none",)),
+        ("products", "products_and_streams", ("static",)),
+        ("managed", "managed_memory_with_advice", ("static",)),
+        ("variables", "device_variables", ("static", "shared")),
+        ("managed_variables", "managed_variables", ("static", "shared")),
+        ("pools", "memory_in_stream_order", ("static",)),
+        ("host_functions", "host_functions", ("static",)),
+        ("two_threads", "two_threads_that_launch", ("static", "per-thread")),
+        ("kept", "what_is_kept_besides_memory", ("shared",)),
+):
+    for _way in _ways:
+        promise(f"cuda.{_what}" + (f".{_way}" if len(_ways) > 1 else ""), _name, way=_way)
+promise("cuda.what_belongs_to_devices_and_threads", "devices", devices=2)
+promise("cuda.threads_with_and_without_a_context", "contexts", devices=2)
+promise("cuda.context_of_a_program_that_calls_no_driver", "contexts", arguments=(*STEPS, "--runtime"), chain=("same", "same"))
+promise("cuda.what_was_made_behind_a_reset", "contexts", devices=2, arguments=(*STEPS, "--reset"), chain=("same", "same"))
+promise("cuda.first_device_that_is_not_used_stays_so", "devices", devices=2, arguments=(*STEPS, "--second"), chain=("same",))
+promise("cuda.memory_that_the_program_maps", "driver_only", way="none", arguments=(*STEPS, "--mapped"), recipes=10)
+promise("cuda.modules_and_libraries_of_kernels", "modules", way="shared")
+for _way in ("static", "shared"):
+    promise(f"cuda.code_that_comes_and_goes_in_any_order.{_way}", "code_order", way=_way, chain=("same", "same"))
+    promise(f"cuda.code_of_which_addresses_were_told_comes_and_goes.{_way}", "code_order", way=_way, arguments=(*STEPS, "--addresses"), chain=("same", "same"))
+promise("cuda.graphs_between_checkpoints", "graphs", attempts=200)
+promise("cuda.a_hundred_thousand_allocations", "allocations", chain=("same",))
+
+
+# --- What stands in the way --------------------------------------------------------------------------------------
+
+HELD = {  # what it is, and why a checkpoint is refused while it is there
+    "graph": "cudaStreamEndCapture: what it made cannot be saved",
+    "executable_graph": "cudaGraphInstantiate: what it made cannot be saved",
+    "capture": "cudaStreamBeginCapture: what it made cannot be saved",
+    "captured_draw": "curandGenerateUniform: what it made cannot be saved",
+    "spinning_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
+    "failed_kernel": "a kernel or copy on the device has failed (CUDA error 719): what the device holds is lost",
+    "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
+}
+if not ON_SOFTWARE:  # which has neither
+    HELD |= {"ipc_memory": "", "ipc_event": ""}
+
+
+FOR_GOOD = {"context", "failed_kernel"}  # after which nothing is saved any more
+STOPPED = {"spinning_kernel", "failed_kernel"}  # found out when the program stands still
+SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
+
+
+def refused_while_held(what, words):
+    """The checkpoint is refused by these words, once and soon, and the program goes on; when it has let go, it is saved and restarted."""
+    with Place("held") as place:
+        arguments, small = (what, "--steps", "60", "--pace", "20000"), SMALL.get(what)
+        reference = native(place, program_of("held"), arguments, through=natively())
+        job = place.run(program_of("held"), arguments, options=saved_on(), environment=small)
+        job.wait_for_step(3)
+        status, text, seconds = place.checkpoint()
+        expect(seconds < 8, f"that took {seconds:.1f} s")  # an attempt's bound is 10 s, and it is made again 19 times
+        check_refused(place, status, text.replace("checkpoint failed", "checkpoint refused") if what in STOPPED else text, words)
+        if what in FOR_GOOD:
+            job.finish()
+            expect(Log(job.log).digest == reference[0].digest, "DIFFERENT")
+            return
+        job.wait_for_step(32)
+        take_checkpoint(place, job, attempts=3)
+        job.kill_ranks()
+        job = place.restart(environment=small)
+        job.finish()
+        after = Log(job.log)
+        check_whole(after)
+        expect(after.digest == reference[0].digest, "DIFFERENT")
+
+
+for _what, _words in HELD.items():
+    PROMISES[f"cuda.refused.{_what}"] = lambda w=_what, k=_words: refused_while_held(w, k)
+
+
+# --- Restarts that cannot be --------------------------------------------------------------------------------------
+
+def stopped(place, name, arguments=STEPS, mpi="none", ranks=1, way="static", step=5, devices=None):
+    """A version of the program's, which is dead."""
+    job = place.run(program_of(name, mpi, way), arguments, mpi, ranks, options=saved_on(devices or ranks))
+    job.wait_for_step(step)
+    version, _, _ = take_checkpoint(place, job)
+    job.kill_ranks()
+    return job, version
+
+
+def goes_on(place, log, ranks=1, mpi="none", environment=None):
+    """... and is restarted: nothing was lost by having tried. Its digest."""
+    job = place.restart(mpi, ranks, environment=environment, log=log)
+    job.finish()
+    for one in logs_of(log, ranks):
+        check_whole(one)
+    return Log(log).digest
+
+
+def refused_elsewhere(*words, environment, name="forms", mpi="none", ranks=1):
+    """On devices as the environment makes them the restart is refused, and on the former ones it is none."""
+    with Place("elsewhere") as place:
+        job, _ = stopped(place, name, mpi=mpi, ranks=ranks)
+        refused_here(place, launcher(mpi, ranks) + [tool("cropdl-restart"), place.store], *words, environment=QUIET | environment)
+        goes_on(place, job.log, ranks, mpi)
+
+
+@named("cuda.bad_input.device_of_another_capability", software_only=True)
+def other_capability():
+    refused_elsewhere("device 0", "compute capability 9.0", "8.0", environment={"CROPDL_SOFTWARE_GPU_CAPABILITY": "8.0"})
+
+
+@named("cuda.bad_input.device_with_too_little_memory", software_only=True)
+def little_memory():
+    refused_elsewhere("MB of device 0", environment={"CROPDL_SOFTWARE_GPU_MEMORY": "16M"}, name="allocations")
+
+
+if "checkpoint-trainer" not in LEFT_OUT:
+    @named("cuda.bad_input.fewer_devices", software_only=True)
+    def fewer_devices():
+        refused_elsewhere("device 1", "1 devices here", environment={"CROPDL_SOFTWARE_GPUS": "1"}, name="trainer", mpi="openmpi", ranks=2)
+
+
+@named("cuda.device_of_the_same_architecture_goes_on", software_only=True)
+def same_architecture():
+    """More memory, more multiprocessors, not the devices that nobody used: another device, and the same result."""
+    with Place("another") as place:
+        reference = native(place, program_of("forms"), STEPS, through=natively())
+        job, _ = stopped(place, "forms", devices=2)
+        other = {"CROPDL_SOFTWARE_GPU_MEMORY": "8G", "CROPDL_SOFTWARE_GPU_MULTIPROCESSORS": "7", "CROPDL_SOFTWARE_GPUS": "1"}
+        expect(goes_on(place, job.log, environment=other) == reference[0].digest, "DIFFERENT")
+
+
+def installed_copy(place):
+    """A CropDL of its own, of which files can be removed."""
+    os.mkdir(place.path("copy"))
+    for folder in ("bin", "lib", "software-gpu"):
+        os.mkdir(place.path(f"copy/{folder}"))
+        for name in os.listdir(os.path.join(BUILD, folder)):
+            if folder != "bin" or name.startswith("cropdl"):
+                source, target = os.path.join(BUILD, folder, name), place.path(f"copy/{folder}/{name}")
+                if os.path.isfile(source):
+                    shutil.copy2(source, target, follow_symlinks=False)
+    return place.path("copy/bin")
+
+
+if "checkpoint-products" not in LEFT_OUT:
+    @named("cuda.bad_input.library_that_is_missing", software_only=True)
+    def library_missing():
+        with Place("missing") as place:
+            job, _ = stopped(place, "products")
+            there = installed_copy(place)
+            for name in ("libcublas.so", "libcublas.so.13"):
+                os.remove(place.path(f"copy/software-gpu/{name}"))
+            refused_here(place, [os.path.join(there, "cropdl-restart"), place.store], "libcublas.so.13", environment=QUIET)
+            goes_on(place, job.log)
+
+
+@named("cuda.bad_input.no_device", software_only=True)
+def no_device():
+    """A version of a program that ran on software devices, where they are not installed."""
+    with Place("nodevice") as place:
+        job, _ = stopped(place, "forms")
+        there = installed_copy(place)
+        shutil.rmtree(place.path("copy/software-gpu"))
+        refused_here(place, [os.path.join(there, "cropdl-restart"), place.store], "the software GPU", "not installed")
+        goes_on(place, job.log)
+
+
+# --- Nothing is lost silently -------------------------------------------------------------------------------------
+
+def forge(place, version, *words):
+    """(exit status, what it says)"""
+    done = subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_memory"), place.version_path(version), "0", *words], check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    expect(done.returncode in (0, 3), f"forge_memory {words}: {done.stdout}")
+    return done.returncode, done.stdout.strip()
+
+
+def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, environment=None):
+    """One after the other is taken out of an image, and each time the restart is refused, or the program fails or ends with another digest.
+    How each was noticed."""
+    rng = random.Random(int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30))))
+    with Place("missed") as place:
+        reference = native(place, program_of(name, way=way), arguments, through=natively())
+        job, version = stopped(place, name, arguments, way=way)
+        shutil.copytree(place.store, place.path("kept"))
+        log = open(job.log, "rb").read()
+        count = int(forge(place, version, *count_words)[1])
+        expect(count > 0, f"there is nothing to take out by {drop_words}")
+        noticed, kept = [], []
+        for number in rng.sample(range(count), count):
+            if not LONG and len(noticed) == most:
+                break
+            shutil.rmtree(place.store)
+            shutil.copytree(place.path("kept"), place.store)
+            with open(job.log, "wb") as back:
+                back.write(log)
+            status, _ = forge(place, version, *drop_words, str(number))
+            if status == 3:
+                kept.append(number)
+                continue
+            restarted = place.restart(log=job.log, environment=environment)
+            status = restarted.process.wait(timeout=60)
+            after = Log(job.log)
+            restarted.kill_all()
+            if status == 0 and after.digest == reference[0].digest:
+                raise Failure(f"nobody missed number {number} of {count} of {drop_words}")
+            noticed.append((number, "the program's own check" if after.failed else "another digest" if status == 0 else
+                            "a line" if "cannot restart" in restarted.output() else f"status {status}"))
+        expect(noticed, f"all {count} are needed by others")
+        print(f"{len(noticed)} of {count} taken out by {drop_words}, all missed: {noticed}; needed by others: {kept}")
+        return [how for _, how in noticed]
+
+
+@named("cuda.every_recipe_is_missed")
+def recipes_missed():
+    """By their number, and an object also where the number is right: its program finds that it is not there."""
+    noticed = missed("products", ("recipes", CUDA), ("recipe", CUDA), 2)
+    expect(set(noticed) == {"a line"}, f"{noticed}")
+    noticed = missed("products", ("recipes", CUDA), ("object", CUDA), 4)
+    expect("a line" not in noticed, f"{noticed}: a restart that counts needs no replay")
+
+
+@named("cuda.every_page_of_the_device_is_missed")
+def pages_missed():
+    missed("forms", ("pages", DEVICE_MEMORY), ("page", DEVICE_MEMORY), 6)
+
+
+@named("cuda.every_page_of_variables_is_missed")
+def variables_missed():
+    missed("variables", ("pages", DEVICE_VARIABLES), ("page", DEVICE_VARIABLES), 6)
+
+
+@named("cuda.one_variable_is_missed")
+def variable_missed():
+    """That which nobody writes, by its value."""
+    with Place("variable") as place:
+        job, version = stopped(place, "variables")
+        forge(place, version, "bytes", DEVICE_VARIABLES, (123456789).to_bytes(4, "little").hex(), "00000000")
+        restarted = place.restart(log=job.log)
+        status = restarted.process.wait(timeout=60)
+        expect(status != 0 and Log(job.log).failed, f"ended with {status}: {restarted.output()}")
+
+
+@named("cuda.address_of_a_variable_stays_or_the_restart_is_refused")
+def addresses_of_variables():
+    """Which of both is the driver's to decide: variables lie where it puts them. The software device's lets itself be steered."""
+    for name, way, variable in (("variables", "static", "table"), ("found", "none", "launches"), ("driver_only", "none", "launches")):
+        with Place("addresses") as place:
+            arguments = (*STEPS, "--addresses")
+            reference = native(place, program_of(name, way=way), arguments, through=natively())
+            job, _ = stopped(place, name, arguments, way=way)
+            restarted = place.restart(log=job.log)
+            status = restarted.process.wait(timeout=60)
+            if status == 0:
+                expect(Log(job.log).digest == reference[0].digest, f"{name}: DIFFERENT")
+            else:
+                expect(not ON_SOFTWARE, f"{name}: refused: {restarted.output()}")
+                words = f"cannot restart: the program has the address of its device variable {variable} "
+                expect(words in restarted.output(), f"{name}: {restarted.output()}")
+            print(f"{name}: {'it stayed' if status == 0 else 'refused'}")
+
+
+@named("cuda.images_of_another_checkpoint_are_found")
+def mixed_images():
+    """A rank's image, device memory included, of one version, and the other's of another: refused by name."""
+    if "checkpoint-trainer" in LEFT_OUT:
+        return
+    with Place("mixed") as place:
+        job = place.run(program_of("trainer", "openmpi"), STEPS, "openmpi", 2, options=saved_on(2))
+        job.wait_for_step(3)
+        first, _, _ = take_checkpoint(place, job)
+        job.wait_for_step(12)
+        second, _, _ = take_checkpoint(place, job)
+        job.kill_ranks()
+        shutil.copy2(place.version_path(first, "rank-1.img"), place.version_path(second, "rank-1.img"))
+        restarted = place.restart("openmpi", 2, log=job.log)
+        restarted.wait_for_step(50)
+        line = [line for line in restarted.output().splitlines() if "cannot be used" in line]
+        expect(len(line) == 1 and f"version {second}" in line[0] and re.search("is not the image that the manifest names|truncated|too long|pack .* cannot be opened", line[0]), restarted.output())
+        restarted.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES, quick=("cuda.runtime_in_each_form.static",)))
