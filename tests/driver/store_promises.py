@@ -151,7 +151,8 @@ def others_may_write():
                 os.chmod(path, before)
         # By the lower half, too, which opens it again.
         boot = {"restart": True, "directory": place.store, "interval": 0, "program": "", "preload": "", "version": 0, "installation":
-                os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "files": ""}
+                os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "moved_variables": False,
+                "files": "", "software_gpu": False, "software_gpus": 0}
         os.chmod(place.version_path(1, "rank-0.img"), 0o620)
         refused(place, ["env", "CROPDL_BOOT=" + json.dumps(boot), tool("cropdl-lower-none")],
                 r"version 1 cannot be used: @/store/v000001/rank-0.img: others may write to it \(mode 0620\); take that away .*")

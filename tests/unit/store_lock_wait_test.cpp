@@ -53,7 +53,7 @@ class StoreLockWait : public restart::StoreFixture {
 };
 
 TEST_F(StoreLockWait, AKilledJobThatIsStillEndingIsWaitedForWithALine) {
-  lock_for(0.6, zombie());
+  lock_for(2, zombie());
   wait_.grace_seconds = 0.05;
   wait_.say_after_seconds = 0.2;
   const auto store = open_store(path("s"), identity_, wait_);
