@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
     steplog_mix((uint64_t)out);
     steplog_step();
   }
-  for (long i = 0; rank == 0 && i < kThreads; i++) STEPLOG_CHECK(naps[i] > 0);
+  for (long i = 0; rank == 0 && i < kThreads; i++)
+    while (naps[i] == 0) usleep(1000);  // all go on
   steplog_ok();
   MPI_Finalize();
   return 0;
