@@ -172,9 +172,9 @@ for _name in """whole_status name_of_the_thread limits few_descriptors little_ad
         no_new_privileges process_personality killed_first what_a_core_file_holds
         priority_of_input_and_output registered_for_barriers mode_of_new_files in_its_own_session
         in_its_own_group identity_by_every_call own_directory_of_tasks command_line_and_environment
-        title_changed_in_place supplementary_groups groups_given_up capabilities_dropped 
+        title_changed_in_place supplementary_groups groups_given_up capabilities_dropped
         """.split():
-    odd("process", _name)
+    odd("process", _name, attempts=20)  # many read their own /proc files in each step, and an open one is refused
 for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_looks_at_its_parent
         """.split():
     odd("process", _name, attempts=100)
