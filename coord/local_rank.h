@@ -45,10 +45,12 @@ struct PeerCount {
 };
 
 struct ImageSummary {
-  std::string file;       // name within the version's directory
-  uint64_t bytes = 0;     // size of the image file
-  uint64_t memory = 0;    // bytes of memory it holds
-  uint64_t checksum = 0;  // of the image's index, as recorded in the manifest
+  std::string file;            // name within the version's directory
+  uint64_t bytes = 0;          // size of the image file
+  uint64_t memory = 0;         // bytes of memory it holds
+  uint64_t checksum = 0;       // of the image's index, as recorded in the manifest
+  uint64_t device_memory = 0;  // bytes of `memory` that are devices'
+  std::string devices = {};    // that it was made on, for people; "": none
 };
 
 class LocalRank {

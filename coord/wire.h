@@ -12,7 +12,7 @@
 
 namespace cropdl::coord {
 
-inline constexpr uint32_t kWireVersion = 4;  // changes whenever a message does; both ends must have the same
+inline constexpr uint32_t kWireVersion = 5;  // changes whenever a message does; both ends must have the same
 
 // First message of every connection; the answer is Welcome or Rejected. Its layout never changes.
 struct Hello {

@@ -43,8 +43,9 @@ struct Region {
 inline constexpr size_t kImageNameLimit = 65536;
 
 struct ImageTotals {
-  uint64_t bytes = 0;   // size of the file
-  uint64_t memory = 0;  // bytes of memory in it
+  uint64_t bytes = 0;          // size of the file
+  uint64_t memory = 0;         // bytes of memory in it
+  uint64_t device_memory = 0;  // ... of which are devices' (RegionKind)
   uint64_t checksum =
       0;  // of the trailer, which holds those of everything else but the data, whose are in the index
 };

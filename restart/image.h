@@ -52,8 +52,9 @@ class ImageWriter final : public ChunkSink {
   Descriptor file_;
   std::vector<iovec> pieces_;  // of the chunk being written
   uint64_t header_checksum_ = 0;
-  uint64_t offset_ = 0;      // the next byte to write
-  uint64_t memory_ = 0;      // stored so far
+  uint64_t offset_ = 0;  // the next byte to write
+  uint64_t memory_ = 0;  // stored so far
+  uint64_t device_memory_ = 0;
   uint64_t considered_ = 0;  // present so far, zero pages included
   uint64_t present_ = 0;     // of the regions added so far
   uint64_t expected_ = 0;

@@ -283,6 +283,7 @@ Status ImageReader::read_index() {
         !fields.take_array(placement.referenced, chunks_of(region.referenced, chunk_)))
       return malformed;
     totals_.memory += placement.bytes;
+    if (region.kind != RegionKind::kHostMemory) totals_.device_memory += placement.bytes;
   }
   if (fields.left() != 0 || offset != index_offset_) return malformed;
   return {};

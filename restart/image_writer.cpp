@@ -110,7 +110,10 @@ Status ImageWriter::put(const Chunk& chunk) {
   if (chunk.stored.empty()) return {};
   add_extents(entry.region.present, chunk.stored);
   entry.stored.push_back(checksum(chunk.bytes));
-  for (const iovec& piece : chunk.bytes) memory_ += piece.iov_len;
+  uint64_t bytes = 0;
+  for (const iovec& piece : chunk.bytes) bytes += piece.iov_len;
+  memory_ += bytes;
+  if (entry.region.kind != RegionKind::kHostMemory) device_memory_ += bytes;
   pieces_ = chunk.bytes;
   return append(pieces_);
 }
@@ -170,7 +173,7 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
   if (Status written = append(pieces); !written) return written.error();
   if (::fsync(file_.fd()) != 0) return failure(errno);
   if (int error = file_.close(); error != 0) return failure(error);
-  return ImageTotals{trailer.file_bytes, memory_, trailer.checksum};
+  return ImageTotals{trailer.file_bytes, memory_, device_memory_, trailer.checksum};
 }
 
 }  // namespace cropdl::restart

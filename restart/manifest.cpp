@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "base/folder.h"
 #include "base/format.h"
@@ -45,14 +46,33 @@ uint64_t Manifest::memory() const {
   return sum;
 }
 
+uint64_t Manifest::device_memory() const {
+  uint64_t sum = 0;
+  for (const ManifestImage& image : images) sum += image.device_memory;
+  return sum;
+}
+
+std::string Manifest::devices() const {
+  std::set<std::string> all;
+  for (const ManifestImage& image : images)
+    if (!image.devices.empty()) all.insert(image.devices);
+  std::string text;
+  for (const std::string& one : all) text += (text.empty() ? "" : "; ") + one;
+  return text;
+}
+
 std::string manifest_text(const Manifest& m) {
   json images = json::array();
-  for (const ManifestImage& image : m.images)
+  for (const ManifestImage& image : m.images) {
     images.push_back({{"file", json_bytes(image.file)},
                       {"bytes", image.bytes},
                       {"memory", image.memory},
                       {"checksum", hex_text(image.checksum)},
                       {"host", json_bytes(image.host)}});
+    if (image.devices.empty()) continue;
+    images.back()["device_memory"] = image.device_memory;
+    images.back()["devices"] = json_bytes(image.devices);
+  }
   json object{{"format", m.format},
               {"seam", m.seam},
               {"version", m.version},
@@ -98,10 +118,14 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     m.kernel = bytes_from_json(object.at("host").at("kernel"));
     m.cpu_features = list_from_json(object.at("cpu_features"));
     m.stall_seconds = object.at("stall_seconds").get<double>();
-    for (const json& image : object.at("images"))
+    for (const json& image : object.at("images")) {
       m.images.push_back({bytes_from_json(image.at("file")), integer_from_json<uint64_t>(image.at("bytes")),
                           integer_from_json<uint64_t>(image.at("memory")),
                           hex_from_json(image.at("checksum")), bytes_from_json(image.at("host"))});
+      if (!image.contains("devices")) continue;
+      m.images.back().device_memory = integer_from_json<uint64_t>(image.at("device_memory"));
+      m.images.back().devices = bytes_from_json(image.at("devices"));
+    }
     if (std::string why = contradiction(m); !why.empty())
       return Error{formatted("{}: damaged: {}", where, why)};
     return m;

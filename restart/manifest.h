@@ -14,11 +14,13 @@ namespace cropdl::restart {
 inline constexpr uint32_t kManifestFormat = 1;
 
 struct ManifestImage {
-  std::string file;       // name within the version's directory
-  uint64_t bytes = 0;     // size of the file
-  uint64_t memory = 0;    // bytes of memory in it
-  uint64_t checksum = 0;  // ImageTotals::checksum
-  std::string host;       // where the rank ran
+  std::string file;            // name within the version's directory
+  uint64_t bytes = 0;          // size of the file
+  uint64_t memory = 0;         // bytes of memory in it
+  uint64_t checksum = 0;       // ImageTotals::checksum
+  std::string host;            // where the rank ran
+  uint64_t device_memory = 0;  // bytes of `memory` that are devices'
+  std::string devices = {};    // that they were on, for people; "": none
   bool operator==(const ManifestImage&) const = default;
 };
 
@@ -44,6 +46,8 @@ struct Manifest {
 
   uint64_t bytes() const;  // of all images
   uint64_t memory() const;
+  uint64_t device_memory() const;
+  std::string devices() const;  // of all images, each text once; "": none
 };
 
 std::string manifest_text(const Manifest& manifest);

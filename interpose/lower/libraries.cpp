@@ -170,6 +170,14 @@ uint64_t Libraries::content_bytes() const {
   return bytes;
 }
 
+std::string Libraries::devices() const {
+  std::string text;
+  for (Library* l : all_)
+    if (const std::string its = l->used() ? l->devices() : ""; !its.empty())
+      text += (text.empty() ? "" : ", ") + its;
+  return text;
+}
+
 Status Libraries::load_contents(const restart::ImageReader& image) const {
   for (Library* l : all_)
     if (auto s = l->used() ? l->load_contents(image) : Status(); !s) return s;

@@ -63,6 +63,7 @@ class Libraries final : public counting::Source {
   void resume() const;
   Status save_contents(restart::ChunkSink& sink) const;
   uint64_t content_bytes() const;
+  std::string devices() const;
 
  private:
   const std::vector<Library*> all_;

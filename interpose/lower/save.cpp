@@ -144,6 +144,8 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   summary.bytes = totals->bytes;
   summary.memory = totals->memory;
   summary.checksum = totals->checksum;
+  summary.device_memory = totals->device_memory;
+  summary.devices = this_process().libraries.devices();
   return summary;
 }
 

@@ -23,7 +23,8 @@ Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& i
   if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
   m.images.clear();
   for (const auto& image : images)
-    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name()});
+    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name(),
+                        image.device_memory, image.devices});
   auto number = store_.publish(m);
   if (number) manifest_.parent = *number;
   return number;

@@ -48,15 +48,17 @@ std::string command_line(const Manifest& manifest) {
 int list(const std::string& directory) {
   cropdl::Result<StoreReader> store = StoreReader::open(directory);
   if (!store) return fail(store.error());
-  constexpr fmt::string_view kHead = "{:<8} {:<20} {:>5} {:>10} {:>10} {:>9}  {:<10} {}";
-  print(formatted(kHead, "VERSION", "CREATED", "RANKS", "SIZE", "MEMORY", "STALL", "MPI", "STATE"));
+  constexpr fmt::string_view kHead = "{:<8} {:<20} {:>5} {:>10} {:>10} {:>10} {:>9}  {:<10} {}";
+  print(formatted(kHead, "VERSION", "CREATED", "RANKS", "SIZE", "MEMORY", "DEVICE", "STALL", "MPI", "STATE"));
   for (const Version& version : store->all_versions()) {
     const Manifest& m = version.manifest;
     if (m.images.empty()) {  // the manifest could not be read
-      print(formatted(kHead, version.number, "-", "-", "-", "-", "-", "-", "damaged: " + version.damage));
+      print(
+          formatted(kHead, version.number, "-", "-", "-", "-", "-", "-", "-", "damaged: " + version.damage));
       continue;
     }
     print(formatted(kHead, version.number, m.created, m.ranks, amount(m.bytes()), amount(m.memory()),
+                    m.devices().empty() ? "-" : amount(m.device_memory()),
                     formatted("{:.3f} s", m.stall_seconds), m.mpi_name,
                     version.damage.empty() ? "complete" : "damaged: " + version.damage));
   }
@@ -103,6 +105,8 @@ int status(const std::string& directory) {
   if (m.parent != 0) print(formatted("         continues version {}", m.parent));
   print(formatted("program: {}", command_line(m)));
   print(formatted("ranks:   {} under {} {}", m.ranks, m.mpi_name, m.mpi_version));
+  if (!m.devices().empty())
+    print(formatted("devices: {}, {} of memory on them", m.devices(), amount(m.device_memory())));
   return 0;
 }
 
@@ -122,8 +126,11 @@ int verify(const std::string& directory, uint64_t number) {
       continue;
     }
     print(formatted(
-        "version {}: good, {} image{}, {}{}", version.number, version.manifest.images.size(),
+        "version {}: good, {} image{}, {}{}{}", version.number, version.manifest.images.size(),
         version.manifest.images.size() == 1 ? "" : "s", amount(version.manifest.bytes()),
+        version.manifest.devices().empty()
+            ? ""
+            : formatted(", {} of them device memory", amount(version.manifest.device_memory())),
         left_out ? " (it is not yours alone: files elsewhere that it refers to were not opened)" : ""));
   }
   if (found) return good ? 0 : 1;

@@ -43,14 +43,15 @@ def end_of(process, seconds):
 class Measurement:
     """One program that reports one or more quantities, in nanoseconds."""
 
-    def __init__(self, launch, command, read, environment=None):
+    def __init__(self, launch, command, read, environment=None, natively=(), options=()):
+        """`natively`: what starts the program without CropDL (scripts/software-gpu); `options`: cropdl-run's."""
         self.launch, self.command, self.read, self.environment = launch, command, read, environment or {}
+        self.natively, self.options = list(natively), list(options)
 
     def run(self, under_cropdl, environment=None):
         with Place("bench") as place:
             command = list(self.launch)
-            if under_cropdl:
-                command += [tool("cropdl-run"), "--dir", place.store, "--"]
+            command += [tool("cropdl-run"), *self.options, "--dir", place.store, "--"] if under_cropdl else self.natively
             command += [word.replace("@", place.path("log")) for word in self.command]
             job = place.start(command, environment=dict(self.environment, **(environment or {})))
             began = time.monotonic()

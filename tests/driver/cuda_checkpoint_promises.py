@@ -207,6 +207,24 @@ if "checkpoint-trainer" not in LEFT_OUT:
         refused_elsewhere("device 1", "1 devices here", environment={"CROPDL_SOFTWARE_GPUS": "1"}, name="trainer", mpi="openmpi", ranks=2)
 
 
+@named("cuda.versions_tell_of_their_device_memory")
+def told_device_memory():
+    """list, status and verify: how much of it there is, and of what device."""
+    with Place("told") as place:
+        job, version = stopped(place, "forms")
+        amount = r"(\d+\.\d [kM]B)"
+        texts = {}
+        for command in ("list", "status", "verify"):
+            status, texts[command], _ = place.ask([tool("cropdl"), command, place.store])
+            expect(status == 0, f"{command}: {texts[command]}")
+        found = [re.search(pattern, texts[command], re.M) for command, pattern in (
+            ("list", rf"^{version} .* {amount} +\d+\.\d+ s "),
+            ("status", rf"^devices: .* \(compute capability \d+\.\d\), {amount} of memory on them$"),
+            ("verify", rf"^version {version}: good, .*, {amount} of them device memory$"))]
+        expect(all(found) and len({one.group(1) for one in found}) == 1, str(texts))
+        goes_on(place, job.log)
+
+
 @named("cuda.device_of_the_same_architecture_goes_on", software_only=True)
 def same_architecture():
     """More memory, more multiprocessors, not the devices that nobody used: another device, and the same result."""

@@ -26,6 +26,8 @@ PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))  # seconds for an
 SKIPPED = 77  # exit status; ctest counts it (SKIP_RETURN_CODE)
 # Everything that a test makes lies below: scripts/test gives one folder for the whole run, and removes it.
 SCRATCH = os.environ.get("CROPDL_TEST_TMP", "/tmp")
+# Fresh device memory is no number, natively and under CropDL: what reads it, or is not given back, shows.
+os.environ.setdefault("CROPDL_SOFTWARE_GPU_FRESH", "pattern")
 
 
 class Failure(Exception):

@@ -2,7 +2,7 @@
 """Kills all ranks, or one, at random and at chosen moments and restarts each time from the newest complete version, restarts of
 restarts included. In the end the digest of every rank must be the undisturbed native run's.
 
-  torture.py [--mpi openmpi|mpich|alternate] [--program plain|openmp|serialized|multiple] [--kills 50] [--ranks 2]
+  torture.py [--mpi openmpi|mpich|alternate] [--program plain|openmp|serialized|multiple|cuda] [--kills 50] [--ranks 2]
              [--interval 0.3] [--seed N] [--short]
 
 Half of the kills fall at random moments; the other half are aimed at the phase that was hit least so far: the ranks are
@@ -14,7 +14,8 @@ all kills are spent, it is started anew in a new store, and compared again.
 
 Programs with threads are OpenMP with MPI from the main thread (openmp) or from all in turn (serialized), and four threads a
 rank that call MPI at the same time (multiple). For them it also tells what the threads were doing that were killed, as the
-kernel saw them; every other aimed kill is aimed at that, and nothing of it may be missed either."""
+kernel saw them; every other aimed kill is aimed at that, and nothing of it may be missed either. The program of cuda is one process
+without MPI on the software GPU, which computes, launches, waits for a kernel and copies."""
 
 import argparse
 import os
@@ -25,15 +26,16 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, Skipped, check_whole, expect, launcher, logs_of, native, other,
+from driver import (Failure, Log, PATIENCE, SOURCE, Place, Skipped, check_whole, expect, launcher, logs_of, native, other,
                     read_proc, tool)
 
-PHASES = ("before the first version", "computing", "blocked in a collective", "blocked in a receive", "cutting",
-          "draining", "writing", "between sync and rename", "restarting")
+AT = {"collective": "blocked in a collective", "receive": "blocked in a receive", "launch": "launching", "kernel": "a kernel running",
+      "copy": "copying"}  # what a program's log says that it is about to do
 TRACED = {"holding": "cutting", "stopping": "cutting", "draining": "draining", "writing": "writing",
           "publishing": "between sync and rename", "restarting": "restarting"}
 PROGRAMS = {"plain": ("torture", (), 500), "openmp": ("torture_openmp", (), 300),  # and the steps of a round
-            "serialized": ("torture_openmp", ("--serialized",), 300), "multiple": ("torture_multiple", (), 120)}
+            "serialized": ("torture_openmp", ("--serialized",), 300), "multiple": ("torture_multiple", (), 120),
+            "cuda": ("cuda/static/checkpoint-torture", (), 300)}
 DOING = ("computing", "waiting for another thread", "in another system call", "inside MPI", "held by the engine")
 SEVERAL = "several of a rank at once inside MPI"  # MPI_THREAD_MULTIPLE only
 VICTIMS = ("all ranks", "rank 0, the hub", "another rank")
@@ -78,13 +80,17 @@ class Torture:
         self.options, self.place = options, place
         self.rng = random.Random(options.seed)
         self.program, arguments, _ = PROGRAMS[options.program]
-        self.hits = dict.fromkeys(PHASES, 0)
+        self.cuda = options.program == "cuda"
+        self.at = {word: AT[word] for word in (("launch", "kernel", "copy") if self.cuda else ("collective", "receive"))}
+        self.hits = dict.fromkeys(("before the first version", "computing", *self.at.values(), "cutting", "draining", "writing",
+                                   "between sync and rename", "restarting"), 0)
         activities = DOING + (SEVERAL,) if options.program == "multiple" else DOING
-        self.doing = dict.fromkeys(activities if options.program != "plain" else (), 0)
-        self.victims = dict.fromkeys(VICTIMS, 0)
+        self.doing = dict.fromkeys(activities if options.program not in ("plain", "cuda") else (), 0)
+        self.victims = dict.fromkeys(VICTIMS[:3 if options.ranks > 1 else 1], 0)
         self.stops = 0
-        self.mpi = "openmpi" if options.mpi == "alternate" else options.mpi
+        self.mpi = "none" if self.cuda else "openmpi" if options.mpi == "alternate" else options.mpi
         self.first_mpi = self.mpi
+        self.path = self.program if self.cuda else f"{self.first_mpi}/{self.program}"
         self.arguments = ("--steps", str(options.steps), "--pace", str(options.pace), *arguments)
         self.kills = self.round = self.deepest = self.depth = 0
         self.job = self.asked = None
@@ -97,13 +103,13 @@ class Torture:
         self.launch_new()
 
     def launch_new(self):
-        self.job = self.place.run(f"{self.first_mpi}/{self.program}", self.arguments, self.mpi, self.options.ranks,
-                                  options=("--interval", str(self.options.interval)),
+        self.job = self.place.run(self.path, self.arguments, self.mpi, self.options.ranks,
+                                  options=("--interval", str(self.options.interval), *(("--software-gpu",) if self.cuda else ())),
                                   environment={"CROPDL_TRACE_PHASE": "1"}, log=self.place.path(f"log-{self.round}"))
         self.restarted_from = None
 
     def restart(self):
-        if self.options.mpi == "alternate":
+        if self.options.mpi == "alternate" and not self.cuda:
             self.mpi = other(self.mpi)
         log = self.job.log
         self.job = self.place.restart(self.mpi, self.options.ranks, environment={"CROPDL_TRACE_PHASE": "1"}, log=log)
@@ -151,7 +157,7 @@ class Torture:
 
     def choose(self, pids):
         """Who of the frozen ranks is to be killed: in words, and their process ids."""
-        who = VICTIMS[0] if self.kills % 4 < 2 else min(VICTIMS[1:], key=lambda v: self.victims[v])
+        who = VICTIMS[0] if self.kills % 4 < 2 or len(self.victims) == 1 else min(VICTIMS[1:], key=lambda v: self.victims[v])
         wanted = [pid for pid in pids if (self.rank_of(pid) == 0) == (who == VICTIMS[1])]
         if who == VICTIMS[0] or len(wanted) == 0:
             return VICTIMS[0], pids
@@ -184,8 +190,8 @@ class Torture:
             return "restarting"
         now, blocked = time.time(), []
         for log in logs:
-            if log.at in ("receive", "collective") and now - os.stat(log.path).st_mtime > BLOCKED_AFTER:
-                blocked.append(f"blocked in a {log.at}")
+            if log.at in self.at and now - os.stat(log.path).st_mtime > BLOCKED_AFTER:
+                blocked.append(self.at[log.at])
         if blocked:
             return min(blocked, key=lambda phase: self.hits[phase])
         return "computing"
@@ -245,7 +251,7 @@ class Torture:
             target = min(self.doing, key=lambda what: self.doing[what])
             self.aim(target)
         else:
-            reachable = [phase for phase in PHASES if phase != "restarting" or self.restarted_from is not None]
+            reachable = [phase for phase in self.hits if phase != "restarting" or self.restarted_from is not None]
             if self.place.versions():
                 reachable.remove("before the first version")
             least = min(self.hits[phase] for phase in reachable)
@@ -319,7 +325,8 @@ class Torture:
         print(f"round {self.round}: digest {reference[0].digest} equal after {self.depth} restarts in a chain", flush=True)
 
     def run(self):
-        reference = native(self.place, f"{self.first_mpi}/{self.program}", self.arguments, self.first_mpi, self.options.ranks)
+        through = (os.path.join(SOURCE, "scripts", "software-gpu"), "--quiet") if self.cuda else ()
+        reference = native(self.place, self.path, self.arguments, self.first_mpi, self.options.ranks, through=through)
         self.start()
         while self.kills < self.options.kills:
             if self.kill():
@@ -330,9 +337,9 @@ class Torture:
                 self.start()
         self.finish_round(reference)
         print(f"\n{self.kills} kills, longest chain {self.deepest} restarts, {self.round} rounds, {self.options.mpi}, {self.program}")
-        for phase in PHASES:
-            print(f"  {self.hits[phase]:4d}  {phase}")
-        for who in VICTIMS:
+        for phase, count in self.hits.items():
+            print(f"  {count:4d}  {phase}")
+        for who in self.victims:
             print(f"  {self.victims[who]:4d}  {who} killed")
         print(f"  {self.stops:4d}  ranks stopped and continued")
         for what, count in self.doing.items():
@@ -348,13 +355,14 @@ def main():
     parser.add_argument("--mpi", choices=("openmpi", "mpich", "alternate"), default="openmpi")
     parser.add_argument("--program", choices=PROGRAMS, default="plain")
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--ranks", type=int)
     parser.add_argument("--interval", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--steps", type=int)
     parser.add_argument("--pace", type=int, default=20000)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
+    options.ranks = options.ranks or (1 if options.program == "cuda" else 2)
     options.steps = options.steps or PROGRAMS[options.program][2] * 3 // (10 if options.short else 3)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print(f"torture: {options.mpi}, {options.program}, {options.ranks} ranks, {options.kills} kills, seed {options.seed}", flush=True)

@@ -51,7 +51,7 @@ TEST_F(CliCropdl, ListShowsVersionsNewestFirstWithTheirState) {
   EXPECT_TRUE(std::regex_search(
       outcome.out, match,
       std::regex(
-          "VERSION .*\n2 +[0-9-]+T[0-9:]+Z +2 +16\\.[0-9] kB +8\\.2 kB +0\\.01[23] s +openmpi +complete\n"
+          "VERSION .*\n2 +[0-9-]+T[0-9:]+Z +2 +16\\.[0-9] kB +8\\.2 kB +- +0\\.01[23] s +openmpi +complete\n"
           "1 .*damaged: rank image .*/v000001/rank-1.img: truncated: .*\n")))
       << outcome.out;
 }
@@ -69,6 +69,24 @@ TEST_F(CliCropdl, StatusTellsARunningJobFromADeadOne) {
   EXPECT_NE(
       run("status " + path("s")).out.find("job:     running (pid " + std::to_string(::getpid()) + " on "),
       std::string::npos);
+}
+
+TEST_F(CliCropdl, TellsWhichDevicesAVersionHasMemoryOf) {
+  make_versions(1);
+  const std::string file = path("s/v000001/manifest.json");
+  Result<Manifest> manifest = parse_manifest(read(file), "m");
+  ASSERT_TRUE(manifest);
+  manifest->images[0].devices = manifest->images[1].devices = "A Device (compute capability 9.0)";
+  manifest->images[0].device_memory = manifest->images[1].device_memory = 4096;
+  write(file, manifest_text(*manifest));
+  const std::string list = run("list " + path("s")).out;
+  EXPECT_TRUE(std::regex_search(list, std::regex("MEMORY +DEVICE.*\n1 .* 8\\.2 kB +8\\.2 kB +0"))) << list;
+  const std::string status = run("status " + path("s")).out;
+  EXPECT_NE(status.find("\ndevices: A Device (compute capability 9.0), 8.2 kB of memory on them\n"),
+            std::string::npos)
+      << status;
+  EXPECT_EQ(run("verify " + path("s")).out,
+            "version 1: good, 2 images, 16.7 kB, 8.2 kB of them device memory\n");
 }
 
 TEST_F(CliCropdl, VerifyFindsAFlippedBitAndSaysWhere) {

@@ -68,7 +68,7 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<Sent>(), 3u);
   EXPECT_EQ(fields::count<Stands>(), 3u);
   EXPECT_EQ(fields::count<Hello>(), 4u);
-  EXPECT_EQ(fields::count<ImageSummary>(), 4u);
+  EXPECT_EQ(fields::count<ImageSummary>(), 6u);
   EXPECT_EQ(fields::count<Standing>(), 6u);
   EXPECT_EQ(fields::count<Outcome>(), 7u);
 }
@@ -84,7 +84,7 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(got.stall_seconds, 0.5);
   EXPECT_EQ(got.attempts, 3u);
   EXPECT_EQ(got.line, "line");
-  const ImageSummary image{"rank-0.img", 1, 2, 3};
+  const ImageSummary image{"rank-0.img", 1, 2, 3, 4, "a device"};
   const auto written = message_from_bytes(message_bytes(Report{Written{7, image}}));
   ASSERT_TRUE(written);
   const Written& w = std::get<Written>(std::get<Report>(*written));
@@ -93,6 +93,8 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(w.image.bytes, 1u);
   EXPECT_EQ(w.image.memory, 2u);
   EXPECT_EQ(w.image.checksum, 3u);
+  EXPECT_EQ(w.image.device_memory, 4u);
+  EXPECT_EQ(w.image.devices, "a device");
   const StatusIs status{"idle", 4, 3, 2, "why"};
   const auto told = message_from_bytes(message_bytes(status));
   ASSERT_TRUE(told);

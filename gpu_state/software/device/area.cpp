@@ -81,6 +81,7 @@ Area::Area() {
     std::_Exit(1);
   }
   ::madvise(shadow_, size / 8, MADV_DONTDUMP);
+  if (!all.pattern) return;
   pattern_ = move_high(Descriptor(::memfd_create("software-gpu-pattern", MFD_CLOEXEC)));
   if (!pattern_ || !write_pattern_file(kPage)) pattern_ = {};
 }
@@ -140,7 +141,25 @@ bool Area::accessible(uint64_t begin, uint64_t size) const {
   return true;
 }
 
-void Area::fill(uint64_t begin, uint64_t size) {
+void Area::make_fresh(uint64_t begin, uint64_t size) {
+  if (settings::settings().pattern) return fill_with_pattern(begin, size);
+  constexpr uint64_t kFew = 64 << 10, kSystemPage = 4096;  // below which writing is faster
+  const uint64_t end = begin + size;
+  const uint64_t from = (begin + kSystemPage - 1) / kSystemPage * kSystemPage;
+  const uint64_t to = end / kSystemPage * kSystemPage;
+  if (size < kFew || ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED) != 0) {
+    std::memset(reinterpret_cast<void*>(begin), 0, size);
+    return;
+  }
+  std::memset(reinterpret_cast<void*>(begin), 0, from - begin);
+  std::memset(reinterpret_cast<void*>(to), 0, end - to);
+}
+
+void Area::make_freed(uint64_t begin, uint64_t size) {
+  if (settings::settings().pattern) fill_with_pattern(begin, size);
+}
+
+void Area::fill_with_pattern(uint64_t begin, uint64_t size) {
   uint64_t at = begin, end = begin + size;
   if (begin % kPage == 0 && pattern_) {
     if (size >= kLarge || pieces_ >= kManyPieces) (void)write_pattern_file(kLargePiece);

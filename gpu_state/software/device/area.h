@@ -20,8 +20,8 @@ constexpr uint64_t kPage = uint64_t{2} << 20;
 
 constexpr uint64_t pages_for(uint64_t bytes) { return (bytes + kPage - 1) / kPage; }
 
-// What memory nobody has written to contains: not a number as f32, f64 and (half of it) f16, far out of every
-// range as an index. Freed memory contains it too, or zeros.
+// What memory nobody has written to contains with CROPDL_SOFTWARE_GPU_FRESH=pattern, instead of zeros: not a
+// number as f32, f64 and (half of it) f16, far out of every range as an index. Freed memory contains it too.
 constexpr uint32_t kPattern = 0x7fffdead;
 
 class Area {
@@ -55,9 +55,11 @@ class Area {
   void close(uint64_t begin, uint64_t size);
   bool accessible(uint64_t begin, uint64_t size) const;
 
-  // Fills with the pattern: whole pages by mapping it, so that what is not used costs nothing. With
-  // memory_lock() held.
-  void fill(uint64_t begin, uint64_t size);
+  // Makes memory contain what fresh memory does, zeros or the pattern; of whole pages what is not used costs
+  // nothing. With memory_lock() held.
+  void make_fresh(uint64_t begin, uint64_t size);
+  // Puts the pattern, if that is what tests want, where memory was freed. With memory_lock() held.
+  void make_freed(uint64_t begin, uint64_t size);
   // Whole pages: gives their memory back to the system.
   void give_back(uint64_t begin, uint64_t size);
 
@@ -70,6 +72,7 @@ class Area {
   uint8_t* shadow_ = nullptr;
   void** owners_ = nullptr;
   bool write_pattern_file(uint64_t size);
+  void fill_with_pattern(uint64_t begin, uint64_t size);
   Descriptor pattern_;         // a file of the pattern
   uint64_t pattern_size_ = 0;  // bytes
   uint64_t pieces_ = 0;        // mappings of it that were ever made

@@ -158,7 +158,7 @@ CUresult open_for_graph(Allocation& allocation) {
   GraphMemory& count = count_of(allocation);
   count.used += counted(allocation);
   count.used_high = std::max(count.used_high, count.used);
-  Area::get().fill(allocation.begin, allocation.size);
+  Area::get().make_fresh(allocation.begin, allocation.size);
   Area::get().open(allocation.begin, allocation.size);
   return CUDA_SUCCESS;
 }

@@ -166,7 +166,7 @@ void Heap::release(Allocation* allocation) {
     retire(chunk);
     return;
   }
-  area.fill(begin, std::min(size_released, kPoisoned));
+  area.make_freed(begin, std::min(size_released, kPoisoned));
   Size& size = size_for(chunk->slot);
   if (chunk->live == 0) {
     budget_.credit(kPage);

@@ -34,7 +34,7 @@ uint64_t kernel_allocate(void* owner, size_t size) {
   Allocation* made = body.kernel_heap.allocate(size);
   if (!made) return 0;
   body.kernel_heap_used += size + kKernelHeader;
-  Area::get().fill(made->begin, size);
+  Area::get().make_fresh(made->begin, size);
   Area::get().open(made->begin, size);
   return made->begin;
 }
@@ -141,7 +141,7 @@ CUresult Memory::allocate(size_t size, CUdeviceptr* address, CUcontext context, 
   Allocation* made = heap.allocate(size);
   if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
   made->context = context;
-  Area::get().fill(made->begin, size);
+  Area::get().make_fresh(made->begin, size);
   Area::get().open(made->begin, size);
   *address = made->begin;
   return CUDA_SUCCESS;

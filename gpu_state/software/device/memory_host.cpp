@@ -40,7 +40,7 @@ CUresult allocate_common(Heap& heap, size_t size, unsigned flags, CUcontext cont
   made->device = device;
   made->flags = flags;
   made->of_module = of_module;
-  area.fill(made->begin, size);
+  area.make_fresh(made->begin, size);
   area.open(made->begin, size);
   *address = made->begin;
   return CUDA_SUCCESS;

@@ -52,7 +52,7 @@ CUresult allocate_large_managed(uint64_t size, unsigned flags, CUcontext context
     state.managed_budget.credit(whole);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  Area::get().fill(begin, size);
+  Area::get().make_fresh(begin, size);
   Allocation made;
   made.begin = begin;
   made.size = size;

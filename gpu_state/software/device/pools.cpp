@@ -330,7 +330,7 @@ CUresult perform(const AllocateWork& work, CUcontext) {
   Allocation* known = with_id(work.address, work.id);
   if (!known) return CUDA_SUCCESS;  // cuMemFree came first
   if (known->kind == MemoryKind::kGraph) return open_for_graph(*known);
-  Area::get().fill(known->begin, known->size);
+  Area::get().make_fresh(known->begin, known->size);
   Area::get().open(known->begin, known->size);
   return CUDA_SUCCESS;
 }

@@ -14,13 +14,14 @@
 #include "base/file.h"
 #include "gpu_state/software/device/memory_body.h"
 #include "gpu_state/software/device/streams.h"
+#include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::device {
 
 namespace {
 
-// What fresh physical memory contains is Area's pattern up to here and zeros beyond: all of it would have to
-// be written.
+// With the pattern fresh physical memory contains it up to here and zeros beyond: all of it would have to be
+// written.
 constexpr uint64_t kMostFilled = 64 << 20;
 
 struct Physical {
@@ -196,7 +197,7 @@ CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,
     budget.credit(size);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  fill_with_pattern(physical->offset, size);
+  if (settings::settings().pattern) fill_with_pattern(physical->offset, size);
   physical->size = size;
   physical->properties = properties;
   physical->references = 1;

@@ -122,9 +122,10 @@ void read_slow(Settings* into) {
 // A name that nobody reads is a misspelt one.
 void check_names() {
   constexpr std::string_view kPrefix = "CROPDL_SOFTWARE_GPU";
-  constexpr std::array<std::string_view, 10> kNames = {
-      "S",     "_MEMORY", "_CAPABILITY", "_MULTIPROCESSORS", "_CORES", "_SEED",
-      "_SLOW", "_FAIL",   "_QUIET",      "_DIRECTORY"};  // the last is scripts/software-gpu's
+  constexpr std::array<std::string_view, 11> kNames = {
+      "S",     "_MEMORY", "_CAPABILITY", "_MULTIPROCESSORS", "_CORES",    "_SEED",
+      "_SLOW", "_FAIL",   "_FRESH",      "_QUIET",           "_DIRECTORY"};  // the last is
+                                                                             // scripts/software-gpu's
   for (char** one = environ; one && *one; ++one) {
     std::string_view name = std::string_view(*one).substr(0, std::string_view(*one).find('='));
     if (!name.starts_with(kPrefix) ||
@@ -151,6 +152,11 @@ Settings read() {
   }
   read_slow(&result);
   read_faults(&result);
+  if (const char* text = std::getenv("CROPDL_SOFTWARE_GPU_FRESH")) {
+    result.pattern = std::string_view(text) == "pattern";
+    if (!result.pattern && std::string_view(text) != "zeros")
+      cannot_read("CROPDL_SOFTWARE_GPU_FRESH", text, "zeros or pattern");
+  }
   if (const char* text = std::getenv("CROPDL_SOFTWARE_GPU_QUIET"))
     result.quiet = *text && std::string_view(text) != "0";
   return result;

@@ -37,6 +37,7 @@ struct Settings {
   std::vector<std::pair<std::string, double>>
       slow;                   // CROPDL_SOFTWARE_GPU_SLOW=copy:3,launch:10 : at least so many times longer
   std::vector<Fault> faults;  // CROPDL_SOFTWARE_GPU_FAIL, separated by commas
+  bool pattern = false;       // CROPDL_SOFTWARE_GPU_FRESH=pattern (zeros): what fresh memory contains
   bool quiet = false;         // CROPDL_SOFTWARE_GPU_QUIET=1: does not say that this is a software device
 };
 

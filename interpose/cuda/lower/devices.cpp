@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -226,6 +227,18 @@ void note_devices() {
   if (opened(kCudart)) CROPDL_CUDART(cudaRuntimeGetVersion)(&f.runtime);
   f.count = device_count();
   for (int d = 0; d < f.count; ++d) f.devices[d] = facts_of(d);
+}
+
+std::string noted_devices() {
+  const Facts* f = one_abi::family ? kept_facts() : nullptr;
+  std::map<std::string, int> models;
+  for (int d = 0; f && d < f->count && d < kMostDevices; ++d)
+    if (const DeviceFacts& one = f->devices[d]; one.used)
+      ++models[formatted("{} (compute capability {}.{})", one.name, one.major, one.minor)];
+  std::string text;
+  for (const auto& [model, count] : models)
+    text += (text.empty() ? "" : ", ") + (count > 1 ? formatted("{} x {}", count, model) : model);
+  return text;
 }
 
 Status compare_devices() {

@@ -39,6 +39,7 @@ std::string idle_trouble();
 // --- What a restart compares. MAIN, once the devices are idle: kept with the family's state.
 void note_devices();
 void note_libraries();
+std::string noted_devices();  // that the program uses, for people: "2 x NVIDIA H100 (compute capability 9.0)"
 // START: the files that were called, or those here of their names; one line that names a missing one.
 Status open_libraries();
 // START: that this process has what the image needs; one line that names what is missing.

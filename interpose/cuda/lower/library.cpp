@@ -135,6 +135,7 @@ class Runtime final : public lower::Library {
 
   Status save_contents(restart::ChunkSink& sink) override { return save_memory(sink); }
   uint64_t content_bytes() override { return memory_region_bytes(); }
+  std::string devices() override { return noted_devices(); }
   Status load_contents(const restart::ImageReader& image) override {
     return on_a_thread_of_its_own([&] { return load_memory(image); });
   }

@@ -86,6 +86,34 @@ class Calls : public testing::Test {
   CUstream stream = nullptr;
 };
 
+// As a driver hands it out. Tests that look for what is not initialised switch that off
+// (CROPDL_SOFTWARE_GPU_FRESH).
+TEST_F(Calls, HandOutMemoryOfZeros) {
+  const auto is_zeros_again = [&](CUdeviceptr address, size_t size) {
+    const std::vector<unsigned char> found = content(address, size);
+    EXPECT_EQ(std::count(found.begin(), found.end(), 0), static_cast<long>(size)) << size;
+    EXPECT_EQ(cuMemsetD8(address, 0xee, size), CUDA_SUCCESS);
+  };
+  for (size_t size : {5, 300, 4097, 100000, 700001, 2 << 20, (5 << 20) + 13})
+    for (int i = 0; i < 20; ++i) {
+      const CUdeviceptr address = allocate(size);
+      is_zeros_again(address, size);
+      EXPECT_EQ(cuMemFree(address), CUDA_SUCCESS);
+      CUdeviceptr managed = 0, ordered = 0;
+      EXPECT_EQ(cuMemAllocManaged(&managed, size, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+      is_zeros_again(managed, size);
+      EXPECT_EQ(cuMemFree(managed), CUDA_SUCCESS);
+      EXPECT_EQ(cuMemAllocAsync(&ordered, size, stream), CUDA_SUCCESS);
+      EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+      is_zeros_again(ordered, size);
+      EXPECT_EQ(cuMemFreeAsync(ordered, stream), CUDA_SUCCESS);
+      auto* host = pinned<unsigned char>(size);
+      EXPECT_EQ(std::count(host, host + size, 0), static_cast<long>(size)) << size;
+      std::memset(host, 0xee, size);
+      EXPECT_EQ(cuMemFreeHost(host), CUDA_SUCCESS);
+    }
+}
+
 TEST_F(Calls, CopyThereAndBackAndBetween) {
   const auto bytes = noise(100001, 1);
   const CUdeviceptr one = allocate(bytes.size()), two = allocate(bytes.size());

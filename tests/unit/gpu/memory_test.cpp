@@ -27,6 +27,7 @@ constexpr uint64_t kDeviceSize = uint64_t{256} << 20;
 const bool kSet = [] {
   ::setenv("CROPDL_SOFTWARE_GPUS", "2", 1);
   ::setenv("CROPDL_SOFTWARE_GPU_MEMORY", "256M", 1);
+  ::setenv("CROPDL_SOFTWARE_GPU_FRESH", "pattern", 1);
   return true;
 }();
 

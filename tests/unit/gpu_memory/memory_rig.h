@@ -27,6 +27,7 @@ namespace cropdl::memory {
 inline const bool kSet = [] {
   ::setenv("CROPDL_SOFTWARE_GPUS", "2", 1);
   ::setenv("CROPDL_SOFTWARE_GPU_MEMORY", "1G", 1);
+  ::setenv("CROPDL_SOFTWARE_GPU_FRESH", "pattern", 1);
   ::setenv("CROPDL_SOFTWARE_GPU_QUIET", "1", 1);
   return true;
 }();
