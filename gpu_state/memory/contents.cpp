@@ -30,6 +30,7 @@ const char* text(const SavedVariable& one) { return reinterpret_cast<const char*
 std::vector<Extent> pages_of_blocks(const Blocks& blocks, uint64_t begin, uint64_t end) {
   std::vector<Extent> pages;
   blocks.each_within(begin, end, [&](const Block* one) {
+    if (one->freed) return;  // a pool keeps it, with nobody's contents
     const Extent its{one->begin / kImagePage * kImagePage,
                      std::min(end, rounded_up(one->begin + one->size, kImagePage))};
     if (!pages.empty() && its.begin <= pages.back().end)

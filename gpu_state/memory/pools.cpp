@@ -19,6 +19,10 @@ Pools::Pools(const Driver& driver, Blocks& blocks, Arena& arena)
   blocks_.state().pools.each([&](Pool* one) {
     if (!one->destroyed) pools_[one->key] = one;
   });
+  // In an image only blocks that pools keep are freed ones: see settle().
+  blocks_.each([&](Block* one) {
+    if (one->freed) kept_.emplace(std::pair(pool_of(one), one->room), one);
+  });
 }
 
 Pool* Pools::known(uint64_t key) const {
@@ -145,7 +149,7 @@ void Pools::give_back(Block* block) {
   if (pool && pool->destroyed && pool->reserved == 0) blocks_.state().pools.drop(pool);
 }
 
-// `all`: whether or not the stream has come there, and whatever pools keep.
+// `all`: whether or not the stream has come there.
 void Pools::collect(bool all) {
   for (auto queue = queues_.begin(); queue != queues_.end();) {
     auto& [order, by_room] = queue->second;
@@ -157,7 +161,7 @@ void Pools::collect(bool all) {
       order.pop_front();
       events_[first.context].events.push_back(first.event);
       Pool* pool = pool_of(first.block);
-      if (!all && pool && !pool->destroyed && pool->reserved <= pool->keep)
+      if (pool && !pool->destroyed && pool->reserved <= pool->keep)
         kept_.emplace(std::pair(pool, first.block->room), first.block);
       else
         give_back(first.block);
@@ -243,7 +247,6 @@ void Pools::settle() {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
   collect(true);
-  drop_kept(-1);
 }
 
 void Pools::destroy(Pool* pool) {

@@ -31,8 +31,8 @@ class Pools {
   void release(Block* block);
 
   // Back to the arena: what is kept of the pool, down to so many bytes; of all pools, what streams have come
-  // to and no pool keeps; likewise, and what pools keep of that device; all that waits, when all devices are
-  // idle.
+  // to and no pool keeps; likewise, and what pools keep of that device; all that waits and no pool keeps,
+  // when all devices are idle.
   void trim(Pool* pool, uint64_t keep);
   void collect();
   void reclaim(int device);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The story of scripts/demo: for each case an undisturbed native run and one that is checkpointed, killed and restarted.
-Ends with a table; the exit status is 1 if any final hash differs."""
+Ends with a table; the exit status is 1 if any final hash differs. The last two are a trainer in CUDA and NCCL on the software GPU,
+where a CUDA toolkit is."""
 
 import argparse
 import os
@@ -10,10 +11,37 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Skipped, Log, Place, check_continued, check_whole, expect, launcher, native, take_checkpoint)
+from typing import NamedTuple
 
-CASES = [("openmpi", "openmpi", 2), ("mpich", "mpich", 2), ("openmpi", "mpich", 2), ("mpich", "openmpi", 2),
-         ("openmpi", "openmpi", 4), ("mpich", "mpich", 4)]
+from driver import (BUILD, SOURCE, Failure, Skipped, Log, Place, check_continued, check_whole, expect, launcher, native, take_checkpoint)
+
+
+class Case(NamedTuple):
+    first: str  # the MPI that it begins under, and the one that it is restarted under
+    second: str
+    ranks: int
+    arguments: tuple = ()
+    cuda: str = ""  # in CUDA, with its weights in this memory
+
+    @property
+    def title(self):
+        title = f"{NAMES[self.first]} -> {NAMES[self.second]}, {self.ranks} ranks"
+        return f"CUDA, {self.cuda} memory: {title}" if self.cuda else title
+
+    def program(self):
+        return f"cuda/static/train.{self.first}" if self.cuda else f"{self.first}/train"
+
+    def natively(self):
+        return (os.path.join(SOURCE, "scripts", "software-gpu"), "--devices", str(self.ranks), "--quiet") if self.cuda else ()
+
+    def options(self):
+        return (f"--software-gpu={self.ranks}",) if self.cuda else ()
+
+
+QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1", "CROPDL_SOFTWARE_GPU_FRESH": "zeros"}
+ON_THE_GPU = ("--epochs", "3", "--hidden", "64")
+GPU_CASES = [Case("openmpi", "openmpi", 2, ON_THE_GPU, "device"),
+             Case("mpich", "mpich", 4, (*ON_THE_GPU, "--batch", "32", "--memory", "managed"), "managed")]
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 began = time.monotonic()
 
@@ -22,11 +50,17 @@ def say(text):
     print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True)
 
 
-def build(mpi):
-    """What a run under the MPI needs; ninja's own count, every 20th step."""
-    say(f"  building what {NAMES[mpi]} needs (log: build/demo-build.log)")
+def has_cuda():
+    """Whether the trainer in CUDA can be built here."""
+    return subprocess.run(["cmake", "--build", BUILD, "--target", "demo_cuda_openmpi", "--", "-n"], check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def build(target, whose):
+    """What a run needs; ninja's own count, every 20th step."""
+    say(f"  building what {whose} needs (log: build/demo-build.log)")
     with open(os.path.join(BUILD, "demo-build.log"), "w") as log:
-        ninja = subprocess.Popen(["cmake", "--build", BUILD, "--target", f"demo_{mpi}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ninja = subprocess.Popen(["cmake", "--build", BUILD, "--target", target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                  text=True, errors="replace")
         lines = []
         for line in ninja.stdout:
@@ -59,11 +93,12 @@ def watch(job, until, what):
         time.sleep(0.02)
 
 
-def case(first, second, ranks, arguments, reference):
+def run(case, arguments, reference):
+    first, second, ranks = case.first, case.second, case.ranks
     with Place("demo") as place:
         total = reference.last_step()
-        job = place.run(f"{first}/train", arguments, first, ranks)
-        say(f"    $ {' '.join(launcher(first, ranks))} cropdl-run --dir store -- train")
+        job = place.run(case.program(), arguments, first, ranks, case.options(), environment=QUIET)
+        say(f"    $ {' '.join(launcher(first, ranks))} cropdl-run {''.join(word + ' ' for word in case.options())}--dir store -- train")
         watch(job, total * 2 // 5, "training")
         version, text, bounds = take_checkpoint(place, job)
         say(f"    $ cropdl checkpoint store      -> {text}")
@@ -74,7 +109,7 @@ def case(first, second, ranks, arguments, reference):
         killed = job.kill_ranks()
         before = Log(job.log)
         say(f"    SIGKILL to {killed} processes at step {before_kill}")
-        job = place.restart(second, ranks)
+        job = place.restart(second, ranks, environment=QUIET)
         say(f"    $ {' '.join(launcher(second, ranks))} cropdl-restart store")
         watch(job, total, "restarted")
         job.finish()
@@ -88,35 +123,49 @@ def case(first, second, ranks, arguments, reference):
         return log.digest, from_step, size, stall.group(1) if stall else "?", next_step
 
 
+def cases_of(epochs):
+    """Four ranks, slowed by sharing two cores, do half as many epochs, in larger steps."""
+    few, many = ("--epochs", str(epochs), "--batch", "64"), ("--epochs", str((epochs + 1) // 2), "--batch", "128")
+    pairs = [("openmpi", "openmpi"), ("mpich", "mpich"), ("openmpi", "mpich"), ("mpich", "openmpi")]
+    return [Case(*pair, 2, few) for pair in pairs] + [Case(*pair, 4, many) for pair in pairs[:2]]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=16, help="of two ranks; four ranks, slowed by sharing two cores, "
                         "do half as many, in larger steps")
+    parser.add_argument("--gpu", action="store_true", help="the cases in CUDA alone")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    cuda = has_cuda()
+    if not cuda:
+        say("no CUDA toolkit 13 with NCCL (under /usr/local/cuda, or -DCROPDL_CUDA_ROOT=DIR): the cases in CUDA are left out")
+        if options.gpu:
+            return 1
+    cases = ([] if options.gpu else cases_of(options.epochs)) + (GPU_CASES if cuda else [])
     references, rows, bad, built = {}, [], 0, set()
-    for number, (first, second, ranks) in enumerate(CASES):
-        crowded = ranks > 2
-        arguments = ("--epochs", str((options.epochs + 1) // 2 if crowded else options.epochs),
-                     "--batch", "128" if crowded else "64")
-        title = f"{NAMES[first]} -> {NAMES[second]}, {ranks} ranks"
-        say(f"case {number + 1} of {len(CASES)}: {title}")
+    for number, case in enumerate(cases):
+        arguments, title = case.arguments, case.title
+        say(f"case {number + 1} of {len(cases)}: {title}")
         undisturbed = "-"
         try:
-            for mpi in sorted({first, second} - built):
-                build(mpi)
-                built.add(mpi)
-            if (first, ranks) not in references:
-                say("  undisturbed run without CropDL")
+            for mpi in sorted({case.first, case.second}):
+                target = f"demo_cuda_{mpi}" if case.cuda else f"demo_{mpi}"
+                if target not in built:
+                    build(target, NAMES[mpi] + (" with CUDA" if case.cuda else ""))
+                    built.add(target)
+            key = (case.program(), case.ranks)
+            if key not in references:
+                where = " on the software GPU: kernels run on this machine's processors" if case.cuda else ""
+                say("  undisturbed run without CropDL" + where)
                 with Place("demo") as place:
-                    references[first, ranks] = native(place, f"{first}/train", arguments, first, ranks)[0]
-                say(f"  its weights: {references[first, ranks].digest}, test accuracy "
-                    f"{references[first, ranks].accuracy:.4f}")
-            reference = references[first, ranks]
+                    references[key] = native(place, case.program(), arguments, case.first, case.ranks, QUIET, case.natively())[0]
+                say(f"  its weights: {references[key].digest}, test accuracy {references[key].accuracy:.4f}")
+            reference = references[key]
             undisturbed = reference.digest
             expect(reference.accuracy >= 0.85, f"the training reaches {reference.accuracy:.4f} only")
             say("  the same under CropDL")
-            digest, step, size, stall, seconds = case(first, second, ranks, arguments, reference)
+            digest, step, size, stall, seconds = run(case, arguments, reference)
             equal = "equal" if digest == undisturbed else "DIFFERENT"
             rows.append((title, undisturbed, digest, equal, str(step), f"{size / 1e6:.1f} MB", stall, f"{seconds:.2f} s"))
         except (Failure, Skipped) as failure:

@@ -4,7 +4,8 @@
 // initial weights, order of samples, options and log as ../train.cpp, one device per rank. For a fixed number
 // of ranks its final weights are the same in every run, bit for bit: every sum has one order.
 //
-//   mpirun -n 2 train [--epochs N] [--hidden N] [--batch N] [--seed N] [--log FILE] [--data DIR]
+//   mpirun -n 2 train [--epochs N] [--hidden N] [--batch N] [--seed N] [--log FILE] [--data DIR] [--memory
+//   managed]
 //
 // Rank 0 keeps FILE open and writes to it (times are seconds since 1970):
 //   nonce HEX                  exclusive or of a random number per rank, drawn once at the start
@@ -54,6 +55,7 @@ struct Options {
   uint64_t seed = 1;
   std::string log;
   std::string data = "/usr/share/datasets/fashion-mnist";
+  bool managed = false;  // what is trained lies in managed memory
 };
 
 Options parse(int argc, char** argv) {
@@ -73,6 +75,8 @@ Options parse(int argc, char** argv) {
       options.log = argv[i + 1];
     else if (name == "--data")
       options.data = argv[i + 1];
+    else if (name == "--memory")
+      options.managed = std::string(argv[i + 1]) == "managed";
     else
       fail("unknown option " + name);
   }
@@ -107,9 +111,10 @@ std::vector<uint8_t> read_idx(const std::string& path, size_t header) {
 }
 
 template <class T>
-T* on_device(const std::vector<T>& values) {
+T* on_device(const std::vector<T>& values, bool managed = false) {
   T* memory;
-  CALL(cudaMalloc(&memory, values.size() * sizeof(T)));
+  CALL(managed ? cudaMallocManaged(&memory, values.size() * sizeof(T))
+               : cudaMalloc(&memory, values.size() * sizeof(T)));
   CALL(cudaMemcpy(memory, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
   return memory;
 }
@@ -368,8 +373,8 @@ int main(int argc, char** argv) {
   float scale1 = std::sqrt(3.0f / kPixels), scale2 = std::sqrt(3.0f / static_cast<float>(hidden));
   for (int i = 0; i < kPixels * hidden; i++) initial[i] = scale1 * random.symmetric();
   for (int i = 0; i < hidden * kClasses; i++) initial[second + i] = scale2 * random.symmetric();
-  float* weights = on_device(initial);
-  float* velocity = on_device(std::vector<float>(parameters));
+  float* weights = on_device(initial, options.managed);
+  float* velocity = on_device(std::vector<float>(parameters), options.managed);
   float* gradient = on_device(std::vector<float>(parameters + 1));  // the loss travels behind the gradient
   const int evaluated = 512;                                        // at a time
   const int most = batch > evaluated ? batch : evaluated;

@@ -93,6 +93,7 @@ TEST_F(Calls, HandOutMemoryOfZeros) {
     const std::vector<unsigned char> found = content(address, size);
     EXPECT_EQ(std::count(found.begin(), found.end(), 0), static_cast<long>(size)) << size;
     EXPECT_EQ(cuMemsetD8(address, 0xee, size), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);  // the stream does not wait for it
   };
   for (size_t size : {5, 300, 4097, 100000, 700001, 2 << 20, (5 << 20) + 13})
     for (int i = 0; i < 20; ++i) {

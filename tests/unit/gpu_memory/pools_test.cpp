@@ -249,5 +249,21 @@ TEST_F(PoolsTest, AfterARestartPoolsHaveTheirBlocks) {
   EXPECT_EQ(allocate(5 * kMiB, one)->begin, begin);
 }
 
+// Programs see it (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), with and without a restart.
+TEST_F(PoolsTest, ACutAndARestartLeaveWhatAPoolIsToldToKeep) {
+  Block* block = allocate(5 * kMiB, one, 100 * kMiB);
+  const uint64_t begin = block->begin, room = block->room;
+  ASSERT_CU(pools->free(block, one));
+  pools->settle();
+  EXPECT_EQ(pool->reserved, room);
+  restart();
+  pool = pools->known(1);
+  ASSERT_NE(pool, nullptr);
+  EXPECT_EQ(pool->used, 0u);
+  EXPECT_EQ(pool->reserved, room);
+  EXPECT_EQ(allocate(5 * kMiB, other, 100 * kMiB)->begin, begin);
+  EXPECT_EQ(pool->reserved, room);
+}
+
 }  // namespace
 }  // namespace cropdl::memory
