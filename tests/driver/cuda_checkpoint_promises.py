@@ -4,7 +4,7 @@ restarted, in chains; its digest must be the undisturbed native run's. What cann
 is lost without being missed: forge_memory takes it out of an image.
 
 The short form kills few times; with CROPDL_TEST_LONG=1 it kills often, and takes everything out in turn. With CROPDL_TEST_DEVICE=real
-the programs run on the machine's own devices."""
+(scripts/gpu-test) the programs run on the machine's own devices."""
 
 import os
 import random
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 from command_promises import one_line, refused_here
-from cuda_promises import LEFT_OUT, built_ways
+from cuda_promises import LEFT_OUT, ON_SOFTWARE, built_ways
 from driver import (BUILD, SOURCE, Failure, Log, Place, Skipped, app, check_refused, check_whole, expect, launcher, logs_of, native, promise_main, recipes_of,
                     take_checkpoint, tool)
 from restart_promises import survives
@@ -30,7 +30,6 @@ RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products":
            "host_functions": 8, "two_threads": 10, "graphs": 12, "allocations": range(7, 10)}  # with a stream and an event at times
 PROMISES = {}
 WAYS = built_ways()
-ON_SOFTWARE = os.environ.get("CROPDL_TEST_DEVICE", "software") == "software"
 
 
 def program_of(name, mpi="none", way="static"):

@@ -18,6 +18,7 @@ from driver import BUILD, PATIENCE, SOURCE, Failure, Place, app, expect, launche
 
 PROGRAMS = os.path.join(SOURCE, "tests", "apps", "cuda")
 SOFTWARE_GPU = os.path.join(SOURCE, "scripts", "software-gpu")
+ON_SOFTWARE = os.environ.get("CROPDL_TEST_DEVICE", "software") == "software"  # else on the machine's own devices: scripts/gpu-test
 SEEDS = 10
 RACES = {"missing_syncthreads": "a missing __syncthreads", "missing_dependency": "a missing dependency between streams",
          "read_after_free": "a read of freed memory", "freed_too_early": "memory freed while another stream reads it"}
@@ -74,7 +75,8 @@ def start(place, program, way, mpi="none", ranks=1, devices=1, seed=None, argume
     if seed is not None:
         options += ["--seed", str(seed)]
     environment = dict({"CROPDL_SOFTWARE_GPU_DIRECTORY": os.path.join(BUILD, "software-gpu")}, **(environment or {}))
-    return place.start(launcher(mpi, ranks) + [SOFTWARE_GPU] + options + [path] + list(arguments), environment=environment)
+    through = [SOFTWARE_GPU] + options if ON_SOFTWARE else []
+    return place.start(launcher(mpi, ranks) + through + [path] + list(arguments), environment=environment)
 
 
 def ended(job, limit):
