@@ -114,6 +114,25 @@ promise("cuda.graphs_between_checkpoints", "graphs", attempts=200)
 promise("cuda.a_hundred_thousand_allocations", "allocations", chain=("same",))
 
 
+@named("cuda.nothing_grows_by_what_was_made_and_destroyed")
+def nothing_grows():
+    """Launches, memory, streams and events: 24 000 launches and 2 400 of each of the others, 40 times as many in the long form."""
+    with Place("churn") as place:
+        arguments = ("--steps", "30", "--pace", "20000", "--each", "4000" if LONG else "100")
+        reference = native(place, program_of("churn"), arguments, through=natively())
+        job = place.run(program_of("churn"), arguments, options=saved_on())
+        found = []
+        for step in (3, 26):
+            job.wait_for_step(step, timeout=600)
+            version, text, _ = take_checkpoint(place, job)
+            found.append((os.path.getsize(place.version_path(version, "rank-0.img")), recipes_of(place, version, 1)[0]))
+            print(f"step {step}: {found[-1][0] >> 10} KiB, {found[-1][1]} recipes; {text}")
+        expect(found[1][0] - found[0][0] < 1 << 20, f"the image has grown: {found}")
+        expect(found[1][1] == found[0][1], f"recipes have piled up: {found}")
+        job.kill_running()
+        expect(goes_on(place, job.log) == reference[0].digest, "DIFFERENT")
+
+
 # --- What stands in the way --------------------------------------------------------------------------------------
 
 HELD = {  # what it is, and why a checkpoint is refused while it is there

@@ -98,10 +98,12 @@ CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, C
   if (CUresult error = place_variables(*image.text, context, &loaded->variables)) return error;
   // The code is asked for addresses while it lowers, which may be long after this; it goes before the places.
   loaded->code = std::make_unique<engine::Code>(
-      image.text, [variables = loaded->variables](const std::string& name) -> uint64_t {
+      image.text,
+      [variables = loaded->variables](const std::string& name) -> uint64_t {
         auto at = variables.find(name);
         return at == variables.end() ? 0 : at->second.address;
-      });
+      },
+      context->device->ordinal);
   if (CUresult error = fill(*loaded)) return error;
 
   auto module = std::make_shared<CUmod_st>();

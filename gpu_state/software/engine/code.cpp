@@ -27,6 +27,7 @@ struct Code::Body : std::enable_shared_from_this<Code::Body> {
     auto found = functions.find(real);
     return found == functions.end() ? nullptr : found->second;
   }
+  int device = -1;
   uint64_t function_address(const std::string& name);
   void give_addresses();
   Result<std::shared_ptr<const Kernel>> lower(const std::string& name, bool as_function);
@@ -143,7 +144,7 @@ uint64_t Code::Body::function_address(const std::string& name) {
   auto [found, is_new] = addresses.emplace(function->name, 0);
   if (is_new) {
     found->second = add_function(
-        [weak = weak_from_this(), name = function->name]() -> Result<std::shared_ptr<const Kernel>> {
+        device, [weak = weak_from_this(), name = function->name]() -> Result<std::shared_ptr<const Kernel>> {
           auto body = weak.lock();
           if (!body) return Error{"its module was unloaded"};
           std::lock_guard lock(body->mutex);
@@ -289,7 +290,9 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
   return std::shared_ptr<const Kernel>(kernel);
 }
 
-Code::Code(std::shared_ptr<const ptx::Module> module, AddressOf address) : body_(std::make_shared<Body>()) {
+Code::Code(std::shared_ptr<const ptx::Module> module, AddressOf address, int device)
+    : body_(std::make_shared<Body>()) {
+  body_->device = device;
   body_->module = std::move(module);
   body_->address = std::move(address);
   for (const ptx::Function& one : body_->module->functions) {

@@ -1,5 +1,9 @@
-// The process's function pointers. They lie where nothing can be mapped, and are never used twice.
+// The process's function pointers. They lie where nothing can be mapped. Which address a function gets
+// depends on what its device has at the time, and not on what it had before or on other devices: what is
+// loaded in the same order is at the same addresses, as variables are (device/area.h).
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "gpu_state/software/engine/routine.h"
 #include "gpu_state/software/engine/running.h"
@@ -9,20 +13,32 @@ namespace cropdl::engine {
 namespace {
 struct Functions {
   std::mutex mutex;
-  uint64_t next = base_of(Window::kFunction) + 0x100;
+  struct Room {
+    uint64_t used = 0;          // numbers below were given
+    std::set<uint64_t> vacant;  // ... and these taken back
+  };
+  std::map<int, Room> rooms;  // by device
   std::map<uint64_t, std::function<Result<std::shared_ptr<const Kernel>>()>> all;
 };
+constexpr uint64_t kEach = 16, kFirst = 0x100;
+constexpr int kShift = 32;  // of a device's part
+uint64_t part_of(int device) {
+  return base_of(Window::kFunction) + (static_cast<uint64_t>(device + 1) << kShift) + kFirst;
+}
+
 Functions& functions() {
   static auto* kFunctions = new Functions;  // never freed: threads may ask until the process ends
   return *kFunctions;
 }
 }  // namespace
 
-uint64_t add_function(std::function<Result<std::shared_ptr<const Kernel>>()> lowered) {
+uint64_t add_function(int device, std::function<Result<std::shared_ptr<const Kernel>>()> lowered) {
   Functions& f = functions();
   std::lock_guard lock(f.mutex);
-  uint64_t address = f.next;
-  f.next += 16;
+  Functions::Room& room = f.rooms[device];
+  const uint64_t number = room.vacant.empty() ? room.used++ : *room.vacant.begin();
+  room.vacant.erase(number);
+  const uint64_t address = part_of(device) + number * kEach;
   f.all.emplace(address, std::move(lowered));
   return address;
 }
@@ -30,7 +46,9 @@ uint64_t add_function(std::function<Result<std::shared_ptr<const Kernel>>()> low
 void remove_function(uint64_t address) {
   Functions& f = functions();
   std::lock_guard lock(f.mutex);
-  f.all.erase(address);
+  if (!f.all.erase(address)) return;
+  const int device = static_cast<int>((address - part_of(-1)) >> kShift) - 1;
+  f.rooms[device].vacant.insert((address - part_of(device)) / kEach);
 }
 
 std::shared_ptr<const Kernel> find_function(uint64_t address, std::string* why) {

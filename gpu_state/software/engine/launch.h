@@ -36,11 +36,12 @@ struct KernelFacts {
   std::string target;                                   // "sm_75"
 };
 
-// The code of one module. `address` says where the module's .global and .const variables were put.
+// The code of one module. `address` says where the module's .global and .const variables were put, `device`
+// whose functions' addresses are given; -1: of none.
 class Code {
  public:
   using AddressOf = std::function<uint64_t(const std::string& variable)>;
-  Code(std::shared_ptr<const ptx::Module> module, AddressOf address);
+  Code(std::shared_ptr<const ptx::Module> module, AddressOf address, int device = -1);
   ~Code();
   // Lowers on first use. The error names the instruction, the kernel and the line when one is of no class.
   Result<std::shared_ptr<const Kernel>> kernel(const std::string& name);

@@ -148,7 +148,7 @@ class Kernel {
 };
 
 // Function pointers of the process: functions.cpp.
-uint64_t add_function(std::function<Result<std::shared_ptr<const Kernel>>()> lowered);
+uint64_t add_function(int device, std::function<Result<std::shared_ptr<const Kernel>>()> lowered);
 void remove_function(uint64_t address);
 // The routine behind a pointer of another module: a kernel whose entry is that function. Null: no such
 // function.

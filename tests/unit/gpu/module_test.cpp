@@ -88,6 +88,29 @@ class Modules : public testing::Test {
   CUcontext context_ = nullptr;
 };
 
+// A restart loads what is there, in the same order: function pointers that memory holds must be true again.
+TEST_F(Modules, HaveFunctionsAtAddressesThatDependOnlyOnWhatIsThere) {
+  const auto load = [] {
+    CUmodule module = nullptr;
+    EXPECT_EQ(cuModuleLoadData(&module, kText), CUDA_SUCCESS);
+    return module;
+  };
+  const auto square = [&](CUmodule module) { return value_of<uint64_t>(module, "called"); };
+  const CUmodule first = load();
+  const uint64_t at = square(first);
+  EXPECT_EQ(cuModuleUnload(first), CUDA_SUCCESS);
+  const CUmodule alone = load();
+  EXPECT_EQ(square(alone), at);
+  const CUmodule second = load(), third = load();
+  const uint64_t at_second = square(second), at_third = square(third);
+  EXPECT_NE(at_second, at_third);
+  EXPECT_EQ(cuModuleUnload(alone), CUDA_SUCCESS);
+  EXPECT_EQ(square(load()), at);
+  EXPECT_EQ(cuModuleUnload(third), CUDA_SUCCESS);
+  EXPECT_EQ(cuModuleUnload(second), CUDA_SUCCESS);
+  EXPECT_EQ(square(load()), at_second);
+}
+
 TEST_F(Modules, VariablesBeginAsTheTextSays) {
   CUmodule module;
   ASSERT_EQ(cuModuleLoadData(&module, kText), CUDA_SUCCESS);
