@@ -77,6 +77,11 @@ Status Contents::note_variables(std::vector<Variable> variables) {
   uint64_t next[kDevices];
   for (int device = 0; device < kDevices; ++device) next[device] = variables_of(device);
   for (const Variable& one : variables_) {
+    if (one.device >= kDevices)
+      return Error{
+          formatted("CUDA: the variable {} is on device {}, and only those of devices 0 to {} can be saved "
+                    "(CUDA_VISIBLE_DEVICES)",
+                    one.name, one.device, kDevices - 1)};
     SavedVariable* saved = state.variables.make();
     auto* name = static_cast<char*>(handles::heap_allocate(one.name.size() + 1));
     if (!saved || !name) return Error{"CUDA: there is no room to note the devices' variables"};

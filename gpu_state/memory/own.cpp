@@ -44,7 +44,7 @@ CUresult Own::reserve(CUdeviceptr* address, uint64_t size, uint64_t alignment, C
                       unsigned long long flags) {
   std::lock_guard lock(blocks_.lock());
   if (!address) return CUDA_ERROR_INVALID_VALUE;
-  if (wish && is_placed(wish, size)) wish = 0;
+  if (wish && (is_placed(wish, size) || is_the_hosts(wish, size))) wish = 0;
   uint64_t taken = 0, wanted = 0, taken_size = 0;
   const uint64_t unit = std::max(alignment, kGranularity);
   if (!wish && size && size < (kOwnEnd - kOwnBegin) / 4 && (unit & (unit - 1)) == 0) {

@@ -79,6 +79,7 @@ CUresult Pools::allocate(Pool* pool, uint64_t size, CUstream stream, Block** blo
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (size > kArenaSlice) return CUDA_ERROR_OUT_OF_MEMORY;  // nor could it be rounded up
   unsigned long long id = 0;
   if (const CUresult error = driver_.cuStreamGetId(stream, &id)) return error;
   const uint64_t room = rounded_up(size, kBlockUnit);

@@ -249,5 +249,11 @@ TEST_F(PoolsTest, AfterARestartPoolsHaveTheirBlocks) {
   EXPECT_EQ(allocate(5 * kMiB, one)->begin, begin);
 }
 
+TEST_F(PoolsTest, ASizeThatNoDeviceHasIsRefusedThoughABlockWaits) {
+  ASSERT_CU(pools->free(allocate(4, one), one));
+  Block* made = nullptr;
+  EXPECT_EQ(pools->allocate(pool, ~uint64_t{0} - 3, one, &made), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 }  // namespace
 }  // namespace cropdl::memory
