@@ -67,8 +67,10 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
     const InContext in(driver_, context_of(use.record->device));
     CUresult error = in.result();
     if (!error) {
-      const Steering steering(begin, size);
-      error = driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
+      error = with_patience([&] {
+        const Steering steering(begin, size);
+        return driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
+      });
     }
     if (error || got != begin) {
       if (!error) driver_.cuMemFree_v2(got);

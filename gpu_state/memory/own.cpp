@@ -213,7 +213,8 @@ Status Own::map_again(const RealOf& real_of) {
       } else {
         CUmemAllocationProp properties;
         std::memcpy(&properties, physical->properties, sizeof properties);
-        if (!error) error = driver_.cuMemCreate(&handle, physical->size, &properties, 0);
+        if (!error)
+          error = with_patience([&] { return driver_.cuMemCreate(&handle, physical->size, &properties, 0); });
         nameless.emplace_back(physical, handle);
       }
     }

@@ -30,7 +30,9 @@ uint64_t name(Handle made, uint64_t size, const CUmemAllocationProp& what, uint3
 int64_t create_again(rt::Again& from) {
   const auto size = from.value<uint64_t>();
   Handle made = 0;
-  const CUresult error = CROPDL_DRIVER(cuMemCreate)(&made, size, from.array<CUmemAllocationProp>(), 0);
+  const CUmemAllocationProp* what = from.array<CUmemAllocationProp>();
+  const CUresult error =
+      cropdl::memory::with_patience([&] { return CROPDL_DRIVER(cuMemCreate)(&made, size, what, 0); });
   from.made(made);
   return error;
 }
