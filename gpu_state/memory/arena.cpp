@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cinttypes>
-#include <cstdio>
 #include <iterator>
 #include <vector>
 
@@ -21,12 +19,6 @@ constexpr uint64_t kLeastSmallChunk = kGranularity, kMostSmallChunk = uint64_t{3
 // Empty chunks that are kept: mapping one takes longer than cudaMalloc, and programs that allocate and free
 // in a loop shall not notice. Little beside what a device has.
 constexpr uint64_t kMostIdle = uint64_t{256} << 20;
-
-std::string hexadecimal(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%" PRIx64, value);
-  return text;
-}
 
 CUmemAllocationProp memory_of(int device, bool rdma) {
   CUmemAllocationProp properties{};
@@ -73,11 +65,11 @@ Status Arena::reserve(int devices) {
       devices ? driver_.cuMemAddressReserve(&got, size, kGranularity, kArenaBegin, 0) : CUDA_SUCCESS;
   if (devices && (reserved != CUDA_SUCCESS || got != kArenaBegin)) {
     if (reserved == CUDA_SUCCESS) driver_.cuMemAddressFree(got, size);
-    return Error{
-        formatted("CUDA: the addresses {} to {}, where device memory has to lie, cannot be had ({}): is "
-                  "there a limit on addresses (ulimit -v)?",
-                  hexadecimal(kArenaBegin), hexadecimal(kArenaBegin + size),
-                  reserved ? driver_.name_of(reserved) : "the driver gave " + hexadecimal(got))};
+    return Error{formatted(
+        "CUDA: the addresses {:#x} to {:#x}, where device memory has to lie, cannot be had ({}): is "
+        "there a limit on addresses (ulimit -v)?",
+        kArenaBegin, kArenaBegin + size,
+        reserved ? driver_.name_of(reserved) : formatted("the driver gave {:#x}", got))};
   }
   state.arena = kArenaBegin;
   state.devices = static_cast<uint32_t>(devices);

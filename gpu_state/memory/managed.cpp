@@ -1,8 +1,6 @@
 #include "gpu_state/memory/managed.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <iterator>
 #include <vector>
 
@@ -22,12 +20,6 @@ constexpr uint64_t kGap = uint64_t{64} << 20;
 
 bool is_steered(const ManagedRegion& region) {
   return region.begin >= kManagedBegin && region.begin + region.size <= kManagedEnd;
-}
-
-std::string text(uint64_t address) {
-  char where[24];
-  std::snprintf(where, sizeof where, "0x%" PRIx64, address);
-  return where;
 }
 
 }  // namespace
@@ -74,10 +66,10 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
     }
     if (error || got != begin) {
       if (!error) driver_.cuMemFree_v2(got);
-      return Error{formatted(
-          "CUDA: the program's managed memory at {} ({} MiB) cannot be had there again ({}); "
-          "restart it with the driver that it ran with",
-          text(begin), size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere")};
+      return Error{
+          formatted("CUDA: the program's managed memory at {:#x} ({} MiB) cannot be had there again ({}); "
+                    "restart it with the driver that it ran with",
+                    begin, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere")};
     }
     reserve_around(*use.record);
     open(use.record);
@@ -187,9 +179,9 @@ std::string Managed::refusal() const {
   for (const auto& [begin, use] : uses_)
     if (use.used && !is_steered(*use.record))
       return formatted(
-          "cudaMallocManaged: the driver put managed memory where it wanted to ({}), and a restart could not "
-          "have it there again; use cudaMalloc",
-          text(begin));
+          "cudaMallocManaged: the driver put managed memory where it wanted to ({:#x}), and a restart could "
+          "not have it there again; use cudaMalloc",
+          begin);
   return "";
 }
 

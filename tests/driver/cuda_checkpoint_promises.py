@@ -125,15 +125,14 @@ HELD = {  # what it is, and why a checkpoint is refused while it is there
     "spinning_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
     "failed_kernel": "a kernel or copy on the device has failed (CUDA error 719): what the device holds is lost",
     "protected_memory": "cuMemHostRegister: of the registered memory at 0x<x> (4096 bytes) pages are unmapped, or protected (mprotect): unregister it before",
-    "taken_addresses": "CUDA: the variable only_variable (0x<x>) of device 0 cannot be saved: there is no device memory",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
 }
 if not ON_SOFTWARE:  # which has neither
     HELD |= {"ipc_memory": "", "ipc_event": ""}
 
 
-FOR_GOOD = {"context", "failed_kernel", "taken_addresses"}  # after which nothing is saved any more
-STOPPED = {"spinning_kernel", "failed_kernel", "taken_addresses"}  # found out when the program stands still
+FOR_GOOD = {"context", "failed_kernel"}  # after which nothing is saved any more
+STOPPED = {"spinning_kernel", "failed_kernel"}  # found out when the program stands still
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 
@@ -368,17 +367,19 @@ def addresses_of_variables():
             print(f"{name}: {'it stayed' if status == 0 else 'refused'}")
 
 
-@named("cuda.addresses_of_variables_that_could_not_come_again", software_only=True)
-def addresses_not_placed():
-    """A small device reserves too little to be placed: a program that has the address of a variable is refused."""
-    small = {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}
-    with Place("notplaced") as place:
-        job = place.run(program_of("variables"), (*STEPS, "--addresses"), options=saved_on(), environment=small)
-        job.wait_for_step(3)
-        status, text, _ = place.checkpoint()
-        check_refused(place, status, text.replace("checkpoint failed", "checkpoint refused"), "CUDA: the driver put its addresses where it wanted to, "
-                      "and the program has that of the variable table (0x<x>), which cannot be had again by a restart")
-        job.finish()
+@named("cuda.variables_that_could_not_come_again", software_only=True)
+def variables_of_taken_addresses():
+    """The program has memory where the driver's own is to lie, or the device's: what of its variables cannot be saved is refused."""
+    for arguments, words in (
+            (("--addresses", "--taken", "driver"), "CUDA: the driver put its addresses where it wanted to, and the program has that of the variable table (0x<x>), "
+                                                   "which cannot be had again by a restart"),
+            (("--taken", "arena"), "CUDA: the variable <w> (0x<x>) of device 0 cannot be saved: there is no device memory")):
+        with Place("taken") as place:
+            job = place.run(program_of("variables"), (*STEPS, *arguments), options=saved_on())
+            job.wait_for_step(3)
+            status, text, _ = place.checkpoint()
+            check_refused(place, status, text.replace("checkpoint failed", "checkpoint refused"), words)
+            job.finish()
 
 
 @named("cuda.images_of_another_checkpoint_are_found")

@@ -34,10 +34,12 @@ memory::Driver real_driver() {
   return driver;
 }
 
-}  // namespace
-
-namespace {
 CUcontext kept[memory::kDevices];  // that this file has retained, until let_contexts_go()
+
+MemoryState* state_in_heap() {
+  return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
+}
+
 }  // namespace
 
 CUcontext primary_context(int device) {
@@ -55,13 +57,6 @@ void let_contexts_go() {
   }
 }
 
-namespace {
-MemoryState* state_in_heap() {
-  return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
-}
-
-}  // namespace
-
 DeviceMemory::DeviceMemory(MemoryState& its)
     : state(its),
       driver(real_driver()),
@@ -73,6 +68,22 @@ DeviceMemory::DeviceMemory(MemoryState& its)
       own(driver, blocks),
       contents(driver, blocks, primary_context) {
   state.host.each([&](HostMemory* one) { host[one->begin] = one; });
+  state.numbers.each([&](MemoryNumber* one) { numbers[one->begin] = one; });
+}
+
+uint64_t DeviceMemory::number_of(uint64_t begin) {
+  MemoryNumber*& one = numbers[begin];
+  if (!one && (one = state.numbers.make())) {
+    one->begin = begin;
+    one->id = blocks.next_id();
+  }
+  return one ? one->id : 0;
+}
+
+void DeviceMemory::forget_numbers(uint64_t begin, uint64_t end) {
+  for (auto one = numbers.lower_bound(begin); one != numbers.end() && one->first < end;
+       one = numbers.erase(one))
+    if (one->second) state.numbers.drop(one->second);
 }
 
 HostMemory* DeviceMemory::host_around(uint64_t address) const {
@@ -228,8 +239,10 @@ void forget_memory_of(int device) {
   // What cudaHostAlloc made stays the program's memory, as if it had been malloc's: the shim mapped it.
   std::erase_if(its->host, [&](const auto& one) {
     const bool its_own = one.second->device == device;
-    if (its_own) its->state.host.drop(one.second);
-    return its_own;
+    if (!its_own) return false;
+    its->forget_numbers(one.first, one.first + 1);
+    its->state.host.drop(one.second);
+    return true;
   });
   its->state.variables.each([&](TakenVariable* one) {
     if (one->device == device) drop(its->state, one);

@@ -46,18 +46,31 @@ struct TakenVariable {
   Kind kind;
 };
 
+// Which number the program was told (CU_POINTER_ATTRIBUTE_BUFFER_ID) of registered memory or of a mapping of
+// its own: blocks have theirs in their records.
+struct MemoryNumber {
+  memory::RecordHead head;
+  uint64_t begin, id;
+};
+
 // In the persistent heap. Append-only.
 struct MemoryState {
   memory::State* device;
   memory::Records<HostMemory> host;
   memory::Records<TakenVariable> variables;
-  uint64_t reserved[32];
+  memory::Records<MemoryNumber> numbers;
+  uint64_t reserved[28];
 };
+static_assert(sizeof(MemoryState) == 41 * sizeof(uint64_t));
 
 struct DeviceMemory {
   explicit DeviceMemory(MemoryState& state);
   // That the address lies in; nullptr: in none. Under the lock of `blocks`.
   HostMemory* host_around(uint64_t address) const;
+  // Of memory that begins there, the same as long as it is there; 0: the heap is full. Then it is gone. Under
+  // the same lock.
+  uint64_t number_of(uint64_t begin);
+  void forget_numbers(uint64_t begin, uint64_t end);
   MemoryState& state;
   memory::Driver driver;
   memory::Blocks blocks;
@@ -67,7 +80,8 @@ struct DeviceMemory {
   memory::Managed managed;
   memory::Own own;
   memory::Contents contents;
-  std::map<uint64_t, HostMemory*> host;  // by begin
+  std::map<uint64_t, HostMemory*> host;       // by begin
+  std::map<uint64_t, MemoryNumber*> numbers;  // by begin
 };
 
 // Made when the first memory is asked for. nullptr: it cannot be had, which was said once.

@@ -5,8 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
@@ -78,6 +76,7 @@ CUresult strike_off(void* p, bool made, CUresult unknown) {
   if (still->gone != 2)
     if (const CUresult error = CROPDL_DRIVER(cuMemHostUnregister)(p)) return error;
   its->host.erase(still->begin);
+  its->forget_numbers(still->begin, still->begin + 1);
   its->state.host.drop(still);
   return CUDA_SUCCESS;
 }
@@ -140,12 +139,6 @@ Status each_registered(DeviceMemory& its, Visit visit) {
   return {};
 }
 
-std::string text(uint64_t address) {
-  char where[24];
-  snprintf(where, sizeof where, "0x%" PRIx64, address);
-  return where;
-}
-
 }  // namespace
 
 Status cropdl::cuda::note_unmapped_host_memory() {
@@ -158,9 +151,9 @@ std::string cropdl::cuda::host_memory_refusal() {
   const Status looked = each_registered(*known_device_memory(), [&](const HostMemory& one, Mapped how) {
     if (how == Mapped::kInPart)
       why = formatted(
-          "cuMemHostRegister: of the registered memory at {} ({} bytes) pages are unmapped, or protected "
+          "cuMemHostRegister: of the registered memory at {:#x} ({} bytes) pages are unmapped, or protected "
           "(mprotect): unregister it before",
-          text(one.begin), one.size);
+          one.begin, one.size);
   });
   return looked ? why : looked.error().message;
 }
@@ -176,16 +169,15 @@ Status cropdl::cuda::register_host_memory_again() {
     CUdeviceptr address = 0;
     CUresult error = CROPDL_DRIVER(cuMemHostRegister_v2)(p, one->size, one->registered);
     if (!error && CROPDL_DRIVER(cuMemHostGetDevicePointer_v2)(&address, p, 0) != CUDA_SUCCESS) address = 0;
-    const std::string where = text(one->begin);
     if (error)
       trouble = formatted(
-          "CUDA: pinned memory of the program at {} ({} bytes) cannot be registered again ({}): is there a "
-          "limit on locked memory (ulimit -l)?",
-          where, one->size, its->driver.name_of(error));
+          "CUDA: pinned memory of the program at {:#x} ({} bytes) cannot be registered again ({}): is there "
+          "a limit on locked memory (ulimit -l)?",
+          one->begin, one->size, its->driver.name_of(error));
     else if (address != one->device_address)
-      trouble =
-          formatted("CUDA: pinned memory of the program at {} has another address on device {} than before",
-                    where, one->device);
+      trouble = formatted(
+          "CUDA: pinned memory of the program at {:#x} has another address on device {} than before",
+          one->begin, one->device);
   });
   return trouble.empty() ? Status() : Status(Error{trouble});
 }

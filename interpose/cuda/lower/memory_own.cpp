@@ -117,7 +117,11 @@ CUresult lower_cuMemMap(CUdeviceptr address, size_t size, size_t offset, Handle 
 CUresult lower_cuMemUnmap(CUdeviceptr address, size_t size) {
   rt::Call call;
   DeviceMemory* its = device_memory();
-  return its ? its->own.unmap(address, size) : CUDA_ERROR_INVALID_VALUE;
+  if (!its) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  const CUresult error = its->own.unmap(address, size);
+  if (error == CUDA_SUCCESS) its->forget_numbers(address, address + size);
+  return error;
 }
 CUresult lower_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t n) {
   rt::Call call;

@@ -4,8 +4,6 @@
 // Sources: CUDA Runtime API 13.0, "Memory Management"; Driver API 13.0, "Module Management", "Library
 // Management"; crt/host_runtime.h. LH, LH FS base; a thread of the program, MAIN or START.
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <set>
@@ -91,9 +89,7 @@ std::vector<Registered> registered() {
 
 // The same in every run: the host's variable is the program's, and so is what it is called.
 std::string name_of(const Registered& one) {
-  char text[32];
-  snprintf(text, sizeof text, " (0x%" PRIx64 ")", reinterpret_cast<uint64_t>(one.symbol));
-  return one.name + text;
+  return formatted("{} ({:#x})", one.name, reinterpret_cast<uint64_t>(one.symbol));
 }
 
 // To the runtime, too, the device is that of the context that is current (OnDevice).
@@ -149,9 +145,7 @@ bool is_alive(const TakenVariable& one) {
 }
 
 std::string name_of(const TakenVariable& one) {
-  char text[32];
-  snprintf(text, sizeof text, " (0x%" PRIx64 ")", one.symbol);
-  return (one.name ? std::string(text_at(one.name)) : std::string("a variable")) + text;
+  return formatted("{} ({:#x})", one.name ? text_at(one.name) : "a variable", one.symbol);
 }
 
 // False: there is no room for it.

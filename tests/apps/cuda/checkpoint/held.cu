@@ -2,7 +2,7 @@
 // run: ways=static
 // Takes something of CUDA's that stands in a checkpoint's way, and lets go of it after half of its steps:
 // held WHAT, WHAT being graph, executable_graph, capture, captured_draw, context, spinning_kernel,
-// failed_kernel, ipc_memory, ipc_event, protected_memory, taken_addresses.
+// failed_kernel, ipc_memory, ipc_event, protected_memory.
 #include <cuda.h>
 #include <curand.h>
 #include <sys/mman.h>
@@ -20,7 +20,6 @@ static cudaEvent_t event;
 static unsigned* memory;
 static volatile unsigned* word;
 static void* registered;
-__device__ unsigned only_variable;
 
 __global__ void add(unsigned* values) { values[threadIdx.x]++; }
 
@@ -63,17 +62,8 @@ static void capture() {
   add<<<1, 32, 0, stream>>>(memory);
 }
 
-// Where CropDL has device memory: there will be none, and a variable is all that the program has on it.
-static void take_addresses() {
-  void* const where = reinterpret_cast<void*>(0x3000'0000'0000);
-  EXPECT(mmap(where, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == where);
-  const unsigned one = 1;
-  CALL(cudaMemcpyToSymbol(only_variable, &one, sizeof one));
-}
-
 static void take(const char* name) {
   const std::string what = name;
-  if (what == "taken_addresses") return take_addresses();
   CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   CALL(cudaMalloc(&memory, 4096));
   CALL(cudaMemset(memory, 0, 4096));
