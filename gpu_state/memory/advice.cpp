@@ -146,13 +146,14 @@ CUresult Advised::change(uint64_t begin, uint64_t end, Change change) {
   }
   for (auto one = ranges_.lower_bound(begin); one != ranges_.end() && one->first < end; ++one)
     change(*one->second);
-  // Those that say nothing go, neighbours that are alike become one.
+  // Those that say nothing go, neighbours that are alike become one within a block: each block's go with it.
   auto one = ranges_.lower_bound(begin);
   if (one != ranges_.begin()) --one;
   while (one != ranges_.end() && one->first <= end) {
     AdviceRange* here = one->second;
     AdviceRange* before = one == ranges_.begin() ? nullptr : std::prev(one)->second;
-    const bool joined = before && before->end == here->begin && same(*before, *here);
+    const bool joined =
+        before && before->end == here->begin && same(*before, *here) && !blocks_.at(here->begin);
     if (!joined && !says_nothing(*here)) {
       ++one;
       continue;
@@ -192,6 +193,8 @@ void Advised::prefetched(CUdeviceptr address, uint64_t size, CUmemLocation locat
 
 void Advised::forget(uint64_t begin, uint64_t end, bool gone) {
   std::lock_guard lock(blocks_.lock());
+  split(begin);
+  split(end);
   auto first = ranges_.lower_bound(begin);
   if (first == ranges_.end() || first->first >= end) return;
   for (auto one = first; !gone && one != ranges_.end() && one->first < end; ++one) {
@@ -212,7 +215,8 @@ Status Advised::tell_again(const std::function<CUcontext(int)>& context_of) {
   for (const auto& [begin, range] : ranges_) {
     const uint64_t size = range->end - begin;
     const Block* block = blocks_.around(begin);
-    const InContext in(driver_, context_of(block ? block->device : 0));
+    if (!block) continue;
+    const InContext in(driver_, context_of(block->device));
     CUresult error = in.result();
     if (!error)
       error = each_advice(*range, true, [&](CUmem_advise advice, CUmemLocation location) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cinttypes>
-#include <cstdio>
 #include <iterator>
 #include <vector>
 
@@ -22,12 +20,6 @@ constexpr uint64_t kLeastSmallChunk = kGranularity, kMostSmallChunk = uint64_t{3
 // in a loop shall not notice. Little beside what a device has.
 constexpr uint64_t kMostIdle = uint64_t{256} << 20;
 
-std::string hexadecimal(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%" PRIx64, value);
-  return text;
-}
-
 CUmemAllocationProp memory_of(int device, bool rdma) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -41,8 +33,6 @@ CUmemAllocationProp memory_of(int device, bool rdma) {
 Status Arena::reserve(int devices) {
   std::lock_guard lock(blocks_.lock());
   State& state = blocks_.state();
-  if (devices > kDevices)
-    return Error{formatted("CUDA: {} devices, and only {} can be saved", devices, kDevices)};
   int wanted = 0;  // by what was saved: devices that there were and nobody used need not be here
   blocks_.each([&](const Block* one) { wanted = std::max(wanted, one->device + 1); });
   if (wanted > devices)
@@ -75,11 +65,11 @@ Status Arena::reserve(int devices) {
       devices ? driver_.cuMemAddressReserve(&got, size, kGranularity, kArenaBegin, 0) : CUDA_SUCCESS;
   if (devices && (reserved != CUDA_SUCCESS || got != kArenaBegin)) {
     if (reserved == CUDA_SUCCESS) driver_.cuMemAddressFree(got, size);
-    return Error{
-        formatted("CUDA: the addresses {} to {}, where device memory has to lie, cannot be had ({}): is "
-                  "there a limit on addresses (ulimit -v)?",
-                  hexadecimal(kArenaBegin), hexadecimal(kArenaBegin + size),
-                  reserved ? driver_.name_of(reserved) : "the driver gave " + hexadecimal(got))};
+    return Error{formatted(
+        "CUDA: the addresses {:#x} to {:#x}, where device memory has to lie, cannot be had ({}): is "
+        "there a limit on addresses (ulimit -v)?",
+        kArenaBegin, kArenaBegin + size,
+        reserved ? driver_.name_of(reserved) : formatted("the driver gave {:#x}", got))};
   }
   state.arena = kArenaBegin;
   state.devices = static_cast<uint32_t>(devices);
@@ -107,7 +97,7 @@ Status Arena::restore() {
     const Chunk& chunk = *use.record;
     Slice& slice = slices_[static_cast<size_t>(chunk.device)];
     slice.addresses.take_at(begin, begin + chunk.size);
-    if (const CUresult error = map(slice, chunk.device, begin, chunk.size)) {
+    if (const CUresult error = with_patience([&] { return map(slice, chunk.device, begin, chunk.size); })) {
       slice.addresses.add(begin, begin + chunk.size);
       uint64_t wanted = 0;
       for (const auto& [at, other] : uses)
@@ -311,8 +301,17 @@ CUresult Arena::allow_peer(int device, int peer, bool allowed) {
   if (device < 0 || device >= devices || peer < 0 || peer >= devices || peer == device)
     return CUDA_ERROR_INVALID_DEVICE;
   uint32_t& enabled = blocks_.state().enabled[device];
+  const uint32_t before = enabled;
   enabled = allowed ? enabled | 1u << peer : enabled & ~(1u << peer);
-  return open_to_peers(device);
+  const CUresult error = open_to_peers(device);
+  if (error) enabled = before;
+  return error;
+}
+
+bool Arena::is_allowed(int device, int peer) const {
+  std::lock_guard lock(blocks_.lock());
+  return device >= 0 && device < kDevices && peer >= 0 && peer < kDevices &&
+         (blocks_.state().enabled[device] >> peer & 1) != 0;
 }
 
 CUresult Arena::open_to_peers(int device) {
@@ -325,11 +324,19 @@ CUresult Arena::open_to_peers(int device) {
     if (one->device == device) peers |= one->peers;
   });
   const uint32_t opened = peers & ~state.peers[device], closed = state.peers[device] & ~peers;
-  for (const auto& [begin, use] : slices_[static_cast<size_t>(device)].uses) {
-    CUresult error = CUDA_SUCCESS;
-    if (opened) error = set_access(begin, use.record->size, opened, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    if (closed && !error) error = set_access(begin, use.record->size, closed, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-    if (error) return error;
+  const auto change = [&](const ChunkUse& use, uint32_t devices, CUmemAccess_flags flags) {
+    return devices ? set_access(use.record->begin, use.record->size, devices, flags) : CUDA_SUCCESS;
+  };
+  const auto& uses = slices_[static_cast<size_t>(device)].uses;
+  for (auto one = uses.begin(); one != uses.end(); ++one) {
+    CUresult error = change(one->second, opened, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (!error) error = change(one->second, closed, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    if (!error) continue;
+    for (auto done = uses.begin(); done != std::next(one); ++done) {  // it stays as it was
+      (void)change(done->second, opened, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+      (void)change(done->second, closed, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    }
+    return error;
   }
   state.peers[device] = peers;
   return CUDA_SUCCESS;

@@ -40,7 +40,9 @@ class Arena {
 
   // Whether `peer` may access what `device` has, now and what comes: it has enabled that (State::enabled);
   // and what follows from that and from the pools' (Pool::peers), when one of those has changed.
+  // After an error it is as it was.
   CUresult allow_peer(int device, int peer, bool allowed);
+  bool is_allowed(int device, int peer) const;
   CUresult open_to_peers(int device);
 
   // Bytes of the device's that the arena has taken, and those of them that are in no block.

@@ -78,6 +78,11 @@ Status Contents::note_variables(std::vector<Variable> variables) {
   uint64_t next[kDevices];
   for (int device = 0; device < kDevices; ++device) next[device] = variables_of(device);
   for (const Variable& one : variables_) {
+    if (one.device >= kDevices)
+      return Error{
+          formatted("CUDA: the variable {} is on device {}, and only those of devices 0 to {} can be saved "
+                    "(CUDA_VISIBLE_DEVICES)",
+                    one.name, one.device, kDevices - 1)};
     SavedVariable* saved = state.variables.make();
     auto* name = static_cast<char*>(handles::heap_allocate(one.name.size() + 1));
     if (!saved || !name) return Error{"CUDA: there is no room to note the devices' variables"};
@@ -224,6 +229,9 @@ Status Contents::load(const restart::ImageReader& image,
                 [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
       if (pieces.empty()) continue;
     }
+    if (region.kind == RegionKind::kDeviceMemory)  // managed memory that nobody has shall not be populated
+      for (const Extent& pages : pages_of_blocks(blocks_, region.begin, region.end))
+        pieces.push_back({pages.begin, pages.end - pages.begin, pages.begin});
     DeviceTarget target(**staging, {region.begin, region.end}, std::move(pieces));
     if (Status loaded = image.load_region(i, target); !loaded)
       return Error{formatted("{}: {}", region.name, loaded.error().message)};

@@ -1,8 +1,20 @@
 #include "gpu_state/memory/driver.h"
 
+#include <chrono>
+#include <thread>
+
 #include "base/format.h"
 
 namespace cropdl::memory {
+
+int waits_for_memory = kWaitsForMemory;
+
+bool wait_for_memory() {
+  if (waits_for_memory == 0) return false;
+  --waits_for_memory;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return true;
+}
 
 std::string Driver::name_of(CUresult result) const {
   const char* name = nullptr;

@@ -41,6 +41,18 @@ struct Driver {
   std::string name_of(CUresult result) const;
 };
 
+// What a process had that was killed comes back late: a restart that finds too little memory asks again, so
+// often in all.
+constexpr int kWaitsForMemory = 100;
+extern int waits_for_memory;  // that are left. START
+bool wait_for_memory();       // 100 ms; false: there are none left
+template <class Ask>
+CUresult with_patience(Ask ask) {
+  CUresult error = ask();
+  while (error == CUDA_ERROR_OUT_OF_MEMORY && wait_for_memory()) error = ask();
+  return error;
+}
+
 // As long as it lives, calls of the calling thread neither disturb nor are refused because of a capture that
 // some thread has begun: what the arena does behind a call of the program's is none of the program's calls.
 class OutsideOfCaptures {

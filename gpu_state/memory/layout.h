@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "interpose/seam/layout.h"
+
 namespace cropdl::memory {
 
 constexpr int kDevices = 16;
@@ -38,9 +40,19 @@ constexpr uint64_t kHostPage = 4096;  // that of managed memory: advice is by pa
 constexpr uint64_t kOwnBegin = 0x3800'0000'0000, kOwnEnd = 0x4000'0000'0000;
 static_assert(kArenaBegin + kDevices * kArenaSlice <= kOwnBegin);
 
-// Whether some of it is where only this folder has memory mapped: no place for the program's own mappings.
+constexpr bool overlap(uint64_t begin, uint64_t size, uint64_t from, uint64_t to) {
+  return begin < to && (size > from || begin > from - size);
+}
+
+// Whether some of it is where only this folder has memory mapped (what the driver reserved for itself it
+// guards itself): no place for the program's own mappings.
 constexpr bool is_placed(uint64_t begin, uint64_t size) {
-  return begin < kOwnBegin && (size > kManagedBegin || begin > kManagedBegin - size);
+  return overlap(begin, size, kManagedBegin, kOwnBegin);
+}
+
+// ... or where the program's memory of the host lies, which images save as such.
+constexpr bool is_the_hosts(uint64_t begin, uint64_t size) {
+  return overlap(begin, size, 0, seam::kLowEnd) || overlap(begin, size, seam::kWindowBegin, seam::kWindowEnd);
 }
 
 constexpr uint64_t rounded_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }

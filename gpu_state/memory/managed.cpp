@@ -1,8 +1,6 @@
 #include "gpu_state/memory/managed.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <iterator>
 #include <vector>
 
@@ -19,6 +17,10 @@ constexpr uint64_t kRegion = uint64_t{64} << 20;
 constexpr uint64_t kPacked = kRegion / 2;  // larger blocks have regions of their own
 // Between regions: the driver may map more than it was asked for, and give back the rest.
 constexpr uint64_t kGap = uint64_t{64} << 20;
+
+bool is_steered(const ManagedRegion& region) {
+  return region.begin >= kManagedBegin && region.begin + region.size <= kManagedEnd;
+}
 
 }  // namespace
 
@@ -57,17 +59,17 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
     const InContext in(driver_, context_of(use.record->device));
     CUresult error = in.result();
     if (!error) {
-      const Steering steering(begin, size);
-      error = driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
+      error = with_patience([&] {
+        const Steering steering(begin, size);
+        return driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
+      });
     }
     if (error || got != begin) {
       if (!error) driver_.cuMemFree_v2(got);
-      char where[48];
-      std::snprintf(where, sizeof where, "0x%" PRIx64, begin);
       return Error{
-          formatted("CUDA: the program's managed memory at {} ({} MiB) cannot be had there again ({}); "
+          formatted("CUDA: the program's managed memory at {:#x} ({} MiB) cannot be had there again ({}); "
                     "restart it with the driver that it ran with",
-                    where, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere")};
+                    begin, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere")};
     }
     reserve_around(*use.record);
     open(use.record);
@@ -89,7 +91,6 @@ CUresult Managed::grow(uint64_t size, int device, ManagedRegion** made) {
   }
   if (wanted && (error || got != wanted)) addresses_.add(wanted, wanted + size + kGap);
   if (error) return error;
-  if (got != wanted) ++unsteered_;
   ManagedRegion* region = blocks_.state().managed.make();
   if (!region) {
     driver_.cuMemFree_v2(got);
@@ -147,8 +148,7 @@ CUresult Managed::allocate(uint64_t size, unsigned flags, int device, Block** bl
     (*block)->flags = flags;
     return CUDA_SUCCESS;
   }
-  use.used -= room;
-  its.free.add(begin, begin + room, use.record->begin, use.record->begin + use.record->size);
+  give_back(begin, begin + room);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -157,16 +157,32 @@ void Managed::release(Block* block) {
   const uint64_t begin = block->begin, end = begin + block->room;
   advised_.forget(begin, end);
   blocks_.drop(block);
+  give_back(begin, end);
+}
+
+// To its region; an empty one is kept if a restart could have it, too.
+void Managed::give_back(uint64_t begin, uint64_t end) {
   RegionUse& use = region_of(begin);
   ManagedRegion* region = use.record;
   use.used -= end - begin;
   OfDevice& its = of(region);
   its.free.add(begin, end, region->begin, region->begin + region->size);
   if (use.used) return;
-  if (its.spare || region->size > kRegion)
+  if (its.spare || region->size > kRegion || !is_steered(*region))
     drop(region);
   else
     its.spare = region;
+}
+
+std::string Managed::refusal() const {
+  std::lock_guard lock(blocks_.lock());
+  for (const auto& [begin, use] : uses_)
+    if (use.used && !is_steered(*use.record))
+      return formatted(
+          "cudaMallocManaged: the driver put managed memory where it wanted to ({:#x}), and a restart could "
+          "not have it there again; use cudaMalloc",
+          begin);
+  return "";
 }
 
 void Managed::forget(int device) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <string>
 
 #include "base/result.h"
 #include "gpu_state/memory/advice.h"
@@ -36,8 +37,8 @@ class Managed {
   // The device's context has ended, and with it all blocks and regions of the device.
   void forget(int device);
 
-  // Regions that did not come out where they were to.
-  uint64_t unsteered() const { return unsteered_; }
+  // "", or why what lives could not be had again by a restart: the driver put it where it wanted to.
+  std::string refusal() const;
 
  private:
   struct RegionUse {
@@ -53,6 +54,7 @@ class Managed {
   RegionUse& region_of(uint64_t address);
   OfDevice& of(const ManagedRegion* region) { return devices_[static_cast<size_t>(region->device)]; }
   void open(ManagedRegion* region);
+  void give_back(uint64_t begin, uint64_t end);
   void reserve_around(const ManagedRegion& region);
 
   const Driver& driver_;
@@ -61,7 +63,6 @@ class Managed {
   Ranges addresses_;  // for regions
   std::array<OfDevice, kDevices> devices_;
   std::map<uint64_t, RegionUse> uses_;  // by begin
-  uint64_t unsteered_ = 0;
 };
 
 }  // namespace cropdl::memory

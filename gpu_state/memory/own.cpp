@@ -1,8 +1,6 @@
 #include "gpu_state/memory/own.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <vector>
@@ -12,12 +10,6 @@
 namespace cropdl::memory {
 
 namespace {
-
-std::string text(uint64_t address) {
-  char line[24];
-  std::snprintf(line, sizeof line, "0x%" PRIx64, address);
-  return line;
-}
 
 CUmemAccessDesc access_of(int device, unsigned flags) {
   return {{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, static_cast<CUmemAccess_flags>(flags)};
@@ -44,7 +36,7 @@ CUresult Own::reserve(CUdeviceptr* address, uint64_t size, uint64_t alignment, C
                       unsigned long long flags) {
   std::lock_guard lock(blocks_.lock());
   if (!address) return CUDA_ERROR_INVALID_VALUE;
-  if (wish && is_placed(wish, size)) wish = 0;
+  if (wish && (is_placed(wish, size) || is_the_hosts(wish, size))) wish = 0;
   uint64_t taken = 0, wanted = 0, taken_size = 0;
   const uint64_t unit = std::max(alignment, kGranularity);
   if (!wish && size && size < (kOwnEnd - kOwnBegin) / 4 && (unit & (unit - 1)) == 0) {
@@ -110,12 +102,18 @@ OwnPhysical* Own::known(uint64_t word) const {
   return found == by_word_.end() ? nullptr : found->second;
 }
 
-OwnPhysical* Own::mapped_at(CUdeviceptr address) const {
+const OwnMapping* Own::mapping_around(CUdeviceptr address) const {
   std::lock_guard lock(blocks_.lock());
   auto next = mappings_.upper_bound(address);
   if (next == mappings_.begin()) return nullptr;
-  const OwnMapping& one = *std::prev(next)->second;
-  return address - one.begin < one.size ? physical_of(one) : nullptr;
+  const OwnMapping* one = std::prev(next)->second;
+  return address - one->begin < one->size ? one : nullptr;
+}
+
+OwnPhysical* Own::mapped_at(CUdeviceptr address) const {
+  std::lock_guard lock(blocks_.lock());
+  const OwnMapping* one = mapping_around(address);
+  return one ? physical_of(*one) : nullptr;
 }
 
 void Own::drop_if_unused(OwnPhysical* physical) {
@@ -191,9 +189,9 @@ Status Own::reserve_again() {
     const CUresult error = driver_.cuMemAddressReserve(&got, one->size, one->alignment, one->begin, 0);
     if (error || got != one->begin)
       trouble = formatted(
-          "CUDA: the addresses from {} ({} MiB) that the program has reserved (cuMemAddressReserve) cannot "
-          "be had again ({})",
-          text(one->begin), one->size >> 20, error ? driver_.name_of(error) : "they are taken");
+          "CUDA: the addresses from {:#x} ({} MiB) that the program has reserved (cuMemAddressReserve) "
+          "cannot be had again ({})",
+          one->begin, one->size >> 20, error ? driver_.name_of(error) : "they are taken");
   });
   return trouble.empty() ? Status() : Status(Error{trouble});
 }
@@ -213,7 +211,8 @@ Status Own::map_again(const RealOf& real_of) {
       } else {
         CUmemAllocationProp properties;
         std::memcpy(&properties, physical->properties, sizeof properties);
-        if (!error) error = driver_.cuMemCreate(&handle, physical->size, &properties, 0);
+        if (!error)
+          error = with_patience([&] { return driver_.cuMemCreate(&handle, physical->size, &properties, 0); });
         nameless.emplace_back(physical, handle);
       }
     }

@@ -39,6 +39,7 @@ class Own {
   // at an address, and names it if it had none any more; has released one (whether it was the last).
   OwnPhysical* made(uint64_t word, uint64_t size, const CUmemAllocationProp& properties);
   void named(OwnPhysical* physical, uint64_t word);
+  const OwnMapping* mapping_around(CUdeviceptr address) const;
   OwnPhysical* mapped_at(CUdeviceptr address) const;
   OwnPhysical* known(uint64_t word) const;
   bool released(uint64_t word);

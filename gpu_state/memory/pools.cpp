@@ -71,7 +71,6 @@ Block* Pools::hand_out(Pool* pool, Block* block, uint64_t size) {
   block->size = size;
   block->freed = 0;
   block->flags = 0;
-  block->owner = 0;
   block->sync_memops = 0;
   block->id = blocks_.next_id();
   pool->used += block->room;
@@ -83,6 +82,7 @@ CUresult Pools::allocate(Pool* pool, uint64_t size, CUstream stream, Block** blo
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (size > kArenaSlice) return CUDA_ERROR_OUT_OF_MEMORY;  // nor could it be rounded up
   unsigned long long id = 0;
   if (const CUresult error = driver_.cuStreamGetId(stream, &id)) return error;
   const uint64_t room = rounded_up(size, kBlockUnit);
@@ -146,7 +146,14 @@ void Pools::give_back(Block* block) {
   Pool* pool = pool_of(block);
   if (pool) pool->reserved -= block->room;
   arena_.release(block);
-  if (pool && pool->destroyed && pool->reserved == 0) blocks_.state().pools.drop(pool);
+  if (pool && pool->destroyed && pool->reserved == 0) drop(pool);
+}
+
+// What it opened to peers goes with it.
+void Pools::drop(Pool* pool) {
+  const int device = pool->peers ? pool->device : -1;
+  blocks_.state().pools.drop(pool);
+  if (device >= 0) (void)arena_.open_to_peers(device);
 }
 
 // `all`: whether or not the stream has come there.
@@ -217,11 +224,13 @@ void Pools::forget(int device) {
   drop_kept(device);
 }
 
-CUresult Pools::allow_peer(Pool* pool, int peer, bool allowed) {
+CUresult Pools::open_to(Pool* pool, uint32_t peers) {
   std::lock_guard lock(blocks_.lock());
-  if (peer < 0 || peer >= kDevices || peer == pool->device) return CUDA_SUCCESS;
-  pool->peers = allowed ? pool->peers | 1u << peer : pool->peers & ~(1u << peer);
-  return arena_.open_to_peers(pool->device);
+  const uint32_t before = pool->peers;
+  pool->peers = peers & ((1u << kDevices) - 1) & ~(1u << pool->device);
+  const CUresult error = arena_.open_to_peers(pool->device);
+  if (error) pool->peers = before;
+  return error;
 }
 
 void Pools::release(Block* block) {
@@ -253,10 +262,7 @@ void Pools::destroy(Pool* pool) {
   std::lock_guard lock(blocks_.lock());
   trim(pool, 0);
   pools_.erase(pool->key);  // its name may come again
-  if (pool->reserved == 0) {
-    blocks_.state().pools.drop(pool);
-    return;
-  }
+  if (pool->reserved == 0) return drop(pool);
   pool->destroyed = 1;
 }
 

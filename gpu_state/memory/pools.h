@@ -39,8 +39,9 @@ class Pools {
   void settle();
   // The device's context has ended, and with it the work of its streams and what the device had.
   void forget(int device);
-  // Whether the pool's memory is open to that peer. As cuMemPoolSetAccess.
-  CUresult allow_peer(Pool* pool, int peer, bool allowed);
+  // The pool's memory is open to these peers, a bit for each, and to no other. After an error it is as it
+  // was.
+  CUresult open_to(Pool* pool, uint32_t peers);
   // The program has destroyed it.
   void destroy(Pool* pool);
 
@@ -65,6 +66,7 @@ class Pools {
   void collect(bool all);
   void drop_kept(int device);
   void give_back(Block* block);
+  void drop(Pool* pool);
   Block* hand_out(Pool* pool, Block* block, uint64_t size);
   static Pool* pool_of(const Block* block) { return reinterpret_cast<Pool*>(block->pool); }
 

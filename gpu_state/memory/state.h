@@ -25,11 +25,11 @@ struct Block {
   uint64_t size;  // as asked for
   uint64_t room;
   BlockKind kind;
-  int32_t device;        // of managed memory: that was current when it was asked for
-  uint32_t flags;        // the caller's: cuMemAllocManaged's
-  uint32_t freed;        // cuMemFreeAsync was called, the stream has not come there: no block to the program
-  uint64_t pool;         // address of the Pool; 0: none
-  uint64_t owner;        // the caller's: whom it goes with (a context)
+  int32_t device;  // of managed memory: that was current when it was asked for
+  uint32_t flags;  // of cuMemAllocManaged
+  uint32_t freed;  // cuMemFreeAsync was called, the stream has not come there: no block to the program
+  uint64_t pool;   // address of the Pool; 0: none
+  uint64_t unused;
   uint64_t id;           // CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice
   uint32_t sync_memops;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as it was set
   uint32_t reserved;

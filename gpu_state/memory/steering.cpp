@@ -20,6 +20,7 @@ std::atomic<int> steering_threads{0};
 // Bytes from which on a mapping is the reservation that is waited for; 0: none is.
 std::atomic<size_t> reservation_least{0};
 uint64_t reservation_address = 0;
+std::atomic<bool> reservation_placed{false};
 
 // MAP_FAILED: something is there.
 void* map_at(uint64_t address, size_t length, int protection, int flags, int fd, off_t offset) {
@@ -49,14 +50,20 @@ Steering::~Steering() {
 void steer_first_reservation(uint64_t address, size_t least) {
   if (at_steering) at_steering();
   reservation_address = address;
+  reservation_placed = false;
   reservation_least = least;
 }
+
+bool first_reservation_is_placed() { return reservation_placed; }
 
 void* steered_mapping(void* wish, size_t length, int protection, int flags, int fd, off_t offset) {
   if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0) return MAP_FAILED;
   size_t least = reservation_least.load(std::memory_order_relaxed);
-  if (least != 0 && length >= least && !wish && reservation_least.compare_exchange_strong(least, 0))
-    return map_at(reservation_address, length, protection, flags, fd, offset);
+  if (least != 0 && length >= least && !wish && reservation_least.compare_exchange_strong(least, 0)) {
+    void* got = map_at(reservation_address, length, protection, flags, fd, offset);
+    reservation_placed = got != MAP_FAILED;
+    return got;
+  }
   if (steering_threads.load(std::memory_order_relaxed) == 0 || wanted.address == 0 || length < wanted.length)
     return MAP_FAILED;
   const uint64_t address = wanted.address;

@@ -25,6 +25,8 @@ class Steering {
 // is made at `address`: the addresses that a driver reserves for itself, in which it places the variables of
 // modules.
 void steer_first_reservation(uint64_t address, size_t least);
+// Whether it has come, and lies there.
+bool first_reservation_is_placed();
 
 // Called when a Steering begins and when the driver has been loaded, if there is one (steering_mmap.cpp):
 // sees to it that the driver's calls come by.

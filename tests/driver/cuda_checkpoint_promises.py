@@ -142,6 +142,7 @@ HELD = {  # what it is, and why a checkpoint is refused while it is there
     "captured_draw": "curandGenerateUniform: what it made cannot be saved",
     "spinning_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
     "failed_kernel": "a kernel or copy on the device has failed (CUDA error 719): what the device holds is lost",
+    "protected_memory": "cuMemHostRegister: of the registered memory at 0x<x> (4096 bytes) pages are unmapped, or protected (mprotect): unregister it before",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
 }
 if not ON_SOFTWARE:  # which has neither
@@ -382,6 +383,21 @@ def addresses_of_variables():
                 words = f"cannot restart: the program has the address of its device variable {variable} "
                 expect(words in restarted.output(), f"{name}: {restarted.output()}")
             print(f"{name}: {'it stayed' if status == 0 else 'refused'}")
+
+
+@named("cuda.variables_that_could_not_come_again", software_only=True)
+def variables_of_taken_addresses():
+    """The program has memory where the driver's own is to lie, or the device's: what of its variables cannot be saved is refused."""
+    for arguments, words in (
+            (("--addresses", "--taken", "driver"), "CUDA: the driver put its addresses where it wanted to, and the program has that of the variable table (0x<x>), "
+                                                   "which cannot be had again by a restart"),
+            (("--taken", "arena"), "CUDA: the variable <w> (0x<x>) of device 0 cannot be saved: there is no device memory")):
+        with Place("taken") as place:
+            job = place.run(program_of("variables"), (*STEPS, *arguments), options=saved_on())
+            job.wait_for_step(3)
+            status, text, _ = place.checkpoint()
+            check_refused(place, status, text.replace("checkpoint failed", "checkpoint refused"), words)
+            job.finish()
 
 
 @named("cuda.images_of_another_checkpoint_are_found")

@@ -1,6 +1,7 @@
 // What the calls for copies and fills do at once, what they hand to the stream, and what they wait for.
 #include <utility>
 
+#include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/copies.h"
 #include "gpu_state/software/device/streams.h"
 
@@ -25,6 +26,9 @@ CUresult copy_between_devices(const CopyWork& work, CUstream stream, CUcontext f
   if (CUresult error = wait_for(stream)) return error;
   return submit_and_wait(stream, work);
 }
+
+// "synchronous memory operations ... will always synchronize", whichever memory it is.
+bool synchronizes(const CUctx_st& context) { return (context.flags.load() & CU_CTX_SYNC_MEMOPS) != 0; }
 
 }  // namespace
 
@@ -52,12 +56,13 @@ CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
     if (facts.bytes > kMostStaged) return submit_and_wait(stream, std::move(work));
     work.staged = std::make_shared<std::vector<std::byte>>();
     if (!stage(work.copy, work.staged.get())) return CUDA_ERROR_INVALID_VALUE;
-    const bool waits = !asynchronous && to.sync_memops;
+    const bool waits = !asynchronous && (to.sync_memops || synchronizes(*known->context));
     return waits ? submit_and_wait(stream, std::move(work)) : submit(stream, std::move(work));
   }
   bool waits = to.where == Where::kPageable;
   if (!asynchronous)
-    waits = from.is_host() || to.is_host() || from.sync_memops || to.sync_memops;  // else device to device
+    waits = from.is_host() || to.is_host() || from.sync_memops || to.sync_memops ||
+            synchronizes(*known->context);  // else device to device
   return waits ? submit_and_wait(stream, std::move(work)) : submit(stream, std::move(work));
 }
 
@@ -71,8 +76,8 @@ CUresult fill(MemsetWork work, CUstream stream, bool asynchronous) {
   if (work.width == 0 || work.height == 0) return submit(stream, EmptyWork{});
   // "The synchronous memset functions are asynchronous with respect to the host except when the target is
   // pinned host memory or a Unified Memory region, in which case they are fully synchronous."
-  const bool waits =
-      !asynchronous && (side.where == Where::kPinned || side.where == Where::kManaged || side.sync_memops);
+  const bool waits = !asynchronous && (side.where == Where::kPinned || side.where == Where::kManaged ||
+                                       side.sync_memops || synchronizes(*known->context));
   return waits ? submit_and_wait(stream, work) : submit(stream, work);
 }
 

@@ -34,10 +34,12 @@ memory::Driver real_driver() {
   return driver;
 }
 
-}  // namespace
-
-namespace {
 CUcontext kept[memory::kDevices];  // that this file has retained, until let_contexts_go()
+
+MemoryState* state_in_heap() {
+  return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
+}
+
 }  // namespace
 
 CUcontext primary_context(int device) {
@@ -55,13 +57,6 @@ void let_contexts_go() {
   }
 }
 
-namespace {
-MemoryState* state_in_heap() {
-  return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
-}
-
-}  // namespace
-
 DeviceMemory::DeviceMemory(MemoryState& its)
     : state(its),
       driver(real_driver()),
@@ -73,6 +68,22 @@ DeviceMemory::DeviceMemory(MemoryState& its)
       own(driver, blocks),
       contents(driver, blocks, primary_context) {
   state.host.each([&](HostMemory* one) { host[one->begin] = one; });
+  state.numbers.each([&](MemoryNumber* one) { numbers[one->begin] = one; });
+}
+
+uint64_t DeviceMemory::number_of(uint64_t begin) {
+  MemoryNumber*& one = numbers[begin];
+  if (!one && (one = state.numbers.make())) {
+    one->begin = begin;
+    one->id = blocks.next_id();
+  }
+  return one ? one->id : 0;
+}
+
+void DeviceMemory::forget_numbers(uint64_t begin, uint64_t end) {
+  for (auto one = numbers.lower_bound(begin); one != numbers.end() && one->first < end;
+       one = numbers.erase(one))
+    if (one->second) state.numbers.drop(one->second);
 }
 
 HostMemory* DeviceMemory::host_around(uint64_t address) const {
@@ -228,8 +239,10 @@ void forget_memory_of(int device) {
   // What cudaHostAlloc made stays the program's memory, as if it had been malloc's: the shim mapped it.
   std::erase_if(its->host, [&](const auto& one) {
     const bool its_own = one.second->device == device;
-    if (its_own) its->state.host.drop(one.second);
-    return its_own;
+    if (!its_own) return false;
+    its->forget_numbers(one.first, one.first + 1);
+    its->state.host.drop(one.second);
+    return true;
   });
   its->state.variables.each([&](TakenVariable* one) {
     if (one->device == device) drop(its->state, one);
@@ -237,12 +250,24 @@ void forget_memory_of(int device) {
 }
 
 void settle_memory() {
+  noted = {};
   DeviceMemory* its = known_device_memory();
-  if (!its && one_abi::family) its = device_memory();  // variables are all that there is, maybe
+  if (!its && one_abi::family && !used_devices().empty()) {  // variables are all that there is, maybe
+    its = device_memory();
+    const auto variables = its ? std::vector<memory::Variable>() : registered_variables();
+    if (!variables)
+      noted = variables.error();
+    else if (!variables->empty())
+      noted = Error{formatted("CUDA: the variable {} of device {} cannot be saved: there is no device memory",
+                              variables->front().name, variables->front().device)};
+  }
   if (!its) return;
   its->pools.settle();
-  note_unmapped_host_memory();
-  noted = its->contents.note_variables(registered_variables());
+  noted = note_unmapped_host_memory();
+  if (!noted) return;
+  auto variables = registered_variables();
+  noted = variables ? addresses_may_come_again(*variables) : variables.error();
+  if (noted) noted = its->contents.note_variables(std::move(*variables));
 }
 
 uint64_t memory_region_bytes() {
@@ -255,9 +280,9 @@ uint64_t memory_region_bytes() {
 }
 
 Status save_memory(restart::ChunkSink& sink) {
+  if (!noted) return noted;
   DeviceMemory* its = known_device_memory();
   if (!its) return {};
-  if (!noted) return noted;
   if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
   Status saved = its->contents.save(sink);
   its->own.unmap_contents();
@@ -286,7 +311,11 @@ Status load_memory(const restart::ImageReader& image) {
   if (Status same = compare_taken_variables(); !same) return same;
   if (Status there = its->own.map_again(one_abi::real_word); !there) return there;
   if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
-  const Status loaded = its->contents.load(image, find_variable, variables_may_move);
+  const VariablesHere here;
+  const Status loaded = its->contents.load(
+      image,
+      [&](const std::string& name, int device, uint64_t size) { return here.find(name, device, size); },
+      variables_may_move);
   its->own.unmap_contents();
   if (!loaded) return loaded;
   if (Status given = its->own.give_access_again(); !given) return given;
@@ -297,8 +326,9 @@ Status load_memory(const restart::ImageReader& image) {
 std::string memory_refusal() {
   const DeviceMemory* its = known_device_memory();
   if (!its) return "";
-  const std::string why = its->own.refusal();
-  return why.empty() ? host_memory_refusal() : why;
+  if (const std::string why = its->own.refusal(); !why.empty()) return why;
+  if (const std::string why = its->managed.refusal(); !why.empty()) return why;
+  return host_memory_refusal();
 }
 
 }  // namespace cropdl::cuda

@@ -5,6 +5,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "gpu_state/memory/advice.h"
@@ -27,7 +30,7 @@ struct HostMemory {
   uint32_t flags;        // as the program gave them
   int32_t device;        // that was current
   uint32_t made;         // 1: by cudaHostAlloc and the like
-  uint32_t gone;         // 1: a cut has found it unmapped; 2: ... so that this run has registered nothing
+  uint32_t gone;         // 1: the last cut found it unmapped; 2: ... so that this run has registered nothing
   uint32_t sync_memops;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as it was set
 };
 
@@ -43,18 +46,31 @@ struct TakenVariable {
   Kind kind;
 };
 
+// Which number the program was told (CU_POINTER_ATTRIBUTE_BUFFER_ID) of registered memory or of a mapping of
+// its own: blocks have theirs in their records.
+struct MemoryNumber {
+  memory::RecordHead head;
+  uint64_t begin, id;
+};
+
 // In the persistent heap. Append-only.
 struct MemoryState {
   memory::State* device;
   memory::Records<HostMemory> host;
   memory::Records<TakenVariable> variables;
-  uint64_t reserved[32];
+  memory::Records<MemoryNumber> numbers;
+  uint64_t reserved[28];
 };
+static_assert(sizeof(MemoryState) == 41 * sizeof(uint64_t));
 
 struct DeviceMemory {
   explicit DeviceMemory(MemoryState& state);
   // That the address lies in; nullptr: in none. Under the lock of `blocks`.
   HostMemory* host_around(uint64_t address) const;
+  // Of memory that begins there, the same as long as it is there; 0: the heap is full. Then it is gone. Under
+  // the same lock.
+  uint64_t number_of(uint64_t begin);
+  void forget_numbers(uint64_t begin, uint64_t end);
   MemoryState& state;
   memory::Driver driver;
   memory::Blocks blocks;
@@ -64,7 +80,8 @@ struct DeviceMemory {
   memory::Managed managed;
   memory::Own own;
   memory::Contents contents;
-  std::map<uint64_t, HostMemory*> host;  // by begin
+  std::map<uint64_t, HostMemory*> host;       // by begin
+  std::map<uint64_t, MemoryNumber*> numbers;  // by begin
 };
 
 // Made when the first memory is asked for. nullptr: it cannot be had, which was said once.
@@ -128,13 +145,29 @@ void let_variables_move(bool may);  // before load_memory(): cropdl-restart --mo
 Status load_memory(const restart::ImageReader& image);  // after that
 
 // --- Its parts (memory_host.cpp, memory_variables.cpp).
-void note_unmapped_host_memory();  // MAIN
+Status note_unmapped_host_memory();  // MAIN
 std::string host_memory_refusal();
 Status register_host_memory_again();
 Status set_pointer_attributes_again();
-std::vector<memory::Variable> registered_variables();
-CUdeviceptr find_variable(const std::string& name, int device, uint64_t size);
+Result<std::vector<memory::Variable>> registered_variables();
+// Whether a restart may find them where they are; the error names one that it could not.
+Status addresses_may_come_again(const std::vector<memory::Variable>& variables);
 Status compare_taken_variables();
+// The variables of this process, to be found by the names that an image has for them. START.
+class VariablesHere {
+ public:
+  VariablesHere();
+  // 0: there is none of that size.
+  CUdeviceptr find(const std::string& name, int device, uint64_t size) const;
+
+ private:
+  struct Found {
+    CUdeviceptr address;
+    size_t size;
+  };
+  std::unordered_map<std::string, const void*> symbols_;  // of registered code, on whichever device
+  std::map<std::pair<int, std::string>, Found> found_;
+};
 void drop(MemoryState& state, TakenVariable* one);  // with its name
 // The addresses that the program was told of variables of registered code, which goes now; and of modules and
 // libraries that it has unloaded, before their handles are others'. A thread of the program.

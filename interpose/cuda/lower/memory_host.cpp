@@ -5,8 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
@@ -78,6 +76,7 @@ CUresult strike_off(void* p, bool made, CUresult unknown) {
   if (still->gone != 2)
     if (const CUresult error = CROPDL_DRIVER(cuMemHostUnregister)(p)) return error;
   its->host.erase(still->begin);
+  its->forget_numbers(still->begin, still->begin + 1);
   its->state.host.drop(still);
   return CUDA_SUCCESS;
 }
@@ -109,54 +108,54 @@ namespace {
 
 enum class Mapped { kAll, kNothing, kInPart };
 
-// Whether the memory is there and can be read. `all`: ascending.
+// Whether the memory is there, and the driver could register it again: to write to it, if nothing else was
+// said. `all`: ascending.
 Mapped mapped(const std::vector<lower::Mapping>& all, const HostMemory& memory) {
   const uint64_t begin = memory.begin / memory::kHostPage * memory::kHostPage,
                  end = memory::rounded_up(memory.begin + memory.size, memory::kHostPage);
-  uint64_t readable = 0, there = 0;
-  for (const lower::Mapping& one : all) {
-    const uint64_t from = std::max(one.begin, begin), to = std::min(one.end, end);
-    if (from >= to) continue;
-    there += to - from;
-    if (one.prot & PROT_READ) readable += to - from;
+  const int needed = memory.registered & CU_MEMHOSTREGISTER_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
+  uint64_t open = 0, there = 0;
+  auto one = std::partition_point(all.begin(), all.end(),
+                                  [&](const lower::Mapping& other) { return other.end <= begin; });
+  for (; one != all.end() && one->begin < end; ++one) {
+    const uint64_t bytes = std::min(one->end, end) - std::max(one->begin, begin);
+    there += bytes;
+    if ((one->prot & needed) == needed) open += bytes;
   }
-  return readable == end - begin ? Mapped::kAll : there == 0 ? Mapped::kNothing : Mapped::kInPart;
+  return open == end - begin ? Mapped::kAll : there == 0 ? Mapped::kNothing : Mapped::kInPart;
 }
 
-// Calls visit(record, how much of it is mapped) for what is registered.
+// Calls visit(record, how much of it is mapped) for what this run has registered. The error: nobody knows.
 template <class Visit>
-void each_registered(DeviceMemory& its, Visit visit) {
+Status each_registered(DeviceMemory& its, Visit visit) {
   std::lock_guard lock(its.blocks.lock());
-  if (its.host.empty()) return;
+  if (its.host.empty()) return {};
   const std::vector<lower::Mapping> all = lower::read_mappings();
+  if (all.empty())
+    return Error{
+        "CUDA: whether registered memory is still mapped cannot be read (/proc/self/maps); ask again"};
   for (const auto& [begin, one] : its.host)
-    if (!one->gone) visit(*one, mapped(all, *one));
-}
-
-std::string text(uint64_t address) {
-  char where[24];
-  snprintf(where, sizeof where, "0x%" PRIx64, address);
-  return where;
+    if (one->gone != 2) visit(*one, mapped(all, *one));
+  return {};
 }
 
 }  // namespace
 
-void cropdl::cuda::note_unmapped_host_memory() {
-  each_registered(*known_device_memory(), [](HostMemory& one, Mapped how) {
-    if (how == Mapped::kNothing) one.gone = 1;
-  });
+Status cropdl::cuda::note_unmapped_host_memory() {
+  return each_registered(*known_device_memory(),
+                         [](HostMemory& one, Mapped how) { one.gone = how == Mapped::kNothing; });
 }
 
 std::string cropdl::cuda::host_memory_refusal() {
   std::string why;
-  each_registered(*known_device_memory(), [&](const HostMemory& one, Mapped how) {
+  const Status looked = each_registered(*known_device_memory(), [&](const HostMemory& one, Mapped how) {
     if (how == Mapped::kInPart)
       why = formatted(
-          "cuMemHostRegister: of the registered memory at {} ({} bytes) pages are unmapped, or cannot "
-          "be read: unregister it before",
-          text(one.begin), one.size);
+          "cuMemHostRegister: of the registered memory at {:#x} ({} bytes) pages are unmapped, or protected "
+          "(mprotect): unregister it before",
+          one.begin, one.size);
   });
-  return why;
+  return looked ? why : looked.error().message;
 }
 
 Status cropdl::cuda::register_host_memory_again() {
@@ -170,16 +169,15 @@ Status cropdl::cuda::register_host_memory_again() {
     CUdeviceptr address = 0;
     CUresult error = CROPDL_DRIVER(cuMemHostRegister_v2)(p, one->size, one->registered);
     if (!error && CROPDL_DRIVER(cuMemHostGetDevicePointer_v2)(&address, p, 0) != CUDA_SUCCESS) address = 0;
-    const std::string where = text(one->begin);
     if (error)
       trouble = formatted(
-          "CUDA: pinned memory of the program at {} ({} bytes) cannot be registered again ({}): is there a "
-          "limit on locked memory (ulimit -l)?",
-          where, one->size, its->driver.name_of(error));
+          "CUDA: pinned memory of the program at {:#x} ({} bytes) cannot be registered again ({}): is there "
+          "a limit on locked memory (ulimit -l)?",
+          one->begin, one->size, its->driver.name_of(error));
     else if (address != one->device_address)
-      trouble =
-          formatted("CUDA: pinned memory of the program at {} has another address on device {} than before",
-                    where, one->device);
+      trouble = formatted(
+          "CUDA: pinned memory of the program at {:#x} has another address on device {} than before",
+          one->begin, one->device);
   });
   return trouble.empty() ? Status() : Status(Error{trouble});
 }

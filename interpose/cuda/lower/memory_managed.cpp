@@ -44,8 +44,8 @@ CUmemLocation location(CUdevice device) {
   return to;
 }
 
-// A managed variable of the program's, or memory that the host's pages back, is the driver's to judge; no
-// image has what it answers.
+// A managed variable of the program's, or memory that the host's pages back, is the driver's to judge: what
+// is advised about those is kept nowhere.
 std::optional<Block> block_around(CUdeviceptr address) {
   const DeviceMemory* its = known_device_memory();
   if (!its) return std::nullopt;
@@ -117,10 +117,11 @@ bool all_share_with_the_host() {
   return true;
 }
 
-CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flags, uint32_t function) {
+CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flags) {
   const bool share = all_share_with_the_host();
   if (!share)
-    rt::mark_unsaved(kDriver, function, "managed memory has a stream, on a device that cannot share it");
+    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuStreamAttachMemAsync,
+                     "managed memory has a stream, on a device that cannot share it");
   const auto block = block_around(address);
   if (!block) return CROPDL_DRIVER(cuStreamAttachMemAsync)(stream, address, size, flags);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -139,8 +140,7 @@ CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flag
 cudaError_t runtime_attach(CUstream stream, void* p, size_t size, unsigned flags) {
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(
-      attach(stream, address_of(p), size, flags, cropdl::seam::driver::kFn_cuStreamAttachMemAsync));
+  return of_runtime(attach(stream, address_of(p), size, flags));
 }
 
 cudaError_t runtime_prefetch(const void* p, size_t size, cudaMemLocation where, unsigned flags,
@@ -287,12 +287,12 @@ cudaError_t lower_cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* p, si
 }
 CUresult lower_cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t size, unsigned flags) {
   rt::Call call;
-  return attach(real(stream), address, size, flags, cropdl::seam::driver::kFn_cuStreamAttachMemAsync);
+  return attach(real(stream), address, size, flags);
 }
 CUresult lower_cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t size,
                                            unsigned flags) {
   rt::Call call;
-  return attach(real(own(stream)), address, size, flags, cropdl::seam::driver::kFn_cuStreamAttachMemAsync);
+  return attach(real(own(stream)), address, size, flags);
 }
 
 }  // extern "C"

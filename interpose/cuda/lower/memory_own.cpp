@@ -30,7 +30,9 @@ uint64_t name(Handle made, uint64_t size, const CUmemAllocationProp& what, uint3
 int64_t create_again(rt::Again& from) {
   const auto size = from.value<uint64_t>();
   Handle made = 0;
-  const CUresult error = CROPDL_DRIVER(cuMemCreate)(&made, size, from.array<CUmemAllocationProp>(), 0);
+  const CUmemAllocationProp* what = from.array<CUmemAllocationProp>();
+  const CUresult error =
+      cropdl::memory::with_patience([&] { return CROPDL_DRIVER(cuMemCreate)(&made, size, what, 0); });
   from.made(made);
   return error;
 }
@@ -115,7 +117,11 @@ CUresult lower_cuMemMap(CUdeviceptr address, size_t size, size_t offset, Handle 
 CUresult lower_cuMemUnmap(CUdeviceptr address, size_t size) {
   rt::Call call;
   DeviceMemory* its = device_memory();
-  return its ? its->own.unmap(address, size) : CUDA_ERROR_INVALID_VALUE;
+  if (!its) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  const CUresult error = its->own.unmap(address, size);
+  if (error == CUDA_SUCCESS) its->forget_numbers(address, address + size);
+  return error;
 }
 CUresult lower_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t n) {
   rt::Call call;

@@ -15,10 +15,24 @@ namespace {
 // What a later call for the same peer takes back: any number that is no other state's.
 constexpr uint64_t kPeerAccess = 0x7065'6572;
 
-CUresult open(int peer, int device, bool opened) {
+// Opens the arena's memory of `peer` to `device`, and has the driver do so for its own. What it says counts;
+// if one of both fails neither is open that was not.
+template <class Enable, class Disable>
+CUresult open(int peer, int device, Enable enable, Disable disable) {
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
-  return its->arena.allow_peer(peer, device, opened);
+  const bool was_open = its->arena.is_allowed(peer, device);
+  const CUresult opened = its->arena.allow_peer(peer, device, true);
+  const CUresult error = enable();
+  if (error == CUDA_SUCCESS && opened != CUDA_SUCCESS) (void)disable();
+  if (error != CUDA_SUCCESS && opened == CUDA_SUCCESS && !was_open)
+    (void)its->arena.allow_peer(peer, device, false);
+  return error ? error : opened;
+}
+
+CUresult close(int peer, int device) {
+  DeviceMemory* its = device_memory();
+  return its ? its->arena.allow_peer(peer, device, false) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 int device_of(CUcontext real) {
@@ -46,15 +60,18 @@ cudaError_t lower_cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  if (const cudaError_t error = CROPDL_CUDART(cudaDeviceEnablePeerAccess)(peer, flags))
-    return of_runtime(static_cast<CUresult>(error));
+  if (const CUresult error = open(
+          peer, device,
+          [&] { return static_cast<CUresult>(CROPDL_CUDART(cudaDeviceEnablePeerAccess)(peer, flags)); },
+          [&] { return CROPDL_CUDART(cudaDeviceDisablePeerAccess)(peer); }))
+    return of_runtime(error);
   rt::RecipeWriter recipe;
   recipe.value(peer);
   recipe.value(flags);
   rt::Key key;
   key.value(peer);
   rt::keep_state(rt::kOfCurrent, kCudart, cudart::kFn_cudaDeviceEnablePeerAccess, kPeerAccess, key, recipe);
-  return of_runtime(open(peer, device, true));
+  return cudaSuccess;
 }
 int64_t again_cudaDeviceEnablePeerAccess(rt::Again& from) {
   const auto peer = from.value<int>();
@@ -70,22 +87,25 @@ cudaError_t lower_cudaDeviceDisablePeerAccess(int peer) {
   rt::Key key;
   key.value(peer);
   rt::undo_state(rt::kOfCurrent, kPeerAccess, key);
-  return of_runtime(open(peer, device, false));
+  return of_runtime(close(peer, device));
 }
 
 CUresult lower_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_driver(&device)) return error;
-  if (const CUresult error = CROPDL_DRIVER(cuCtxEnablePeerAccess)(real(peer), flags)) return error;
+  const int its_device = device_of(real(peer));
+  if (const CUresult error = open(
+          its_device, device, [&] { return CROPDL_DRIVER(cuCtxEnablePeerAccess)(real(peer), flags); },
+          [&] { return CROPDL_DRIVER(cuCtxDisablePeerAccess)(real(peer)); }))
+    return error;
   rt::RecipeWriter recipe;
   recipe.handle(rt::word_of(peer));
   recipe.value(flags);
-  const int its_device = device_of(real(peer));
   rt::Key key;  // as the runtime's: either may take back what the other has set
   key.value(its_device);
   rt::keep_state(rt::kOfCurrent, kDriver, driver::kFn_cuCtxEnablePeerAccess, kPeerAccess, key, recipe);
-  return open(its_device, device, true);
+  return CUDA_SUCCESS;
 }
 int64_t again_cuCtxEnablePeerAccess(rt::Again& from) {
   const auto peer = rt::handle_of<CUcontext>(from.handle());
@@ -101,7 +121,7 @@ CUresult lower_cuCtxDisablePeerAccess(CUcontext peer) {
   rt::Key key;
   key.value(its_device);
   rt::undo_state(rt::kOfCurrent, kPeerAccess, key);
-  return open(its_device, device, false);
+  return close(its_device, device);
 }
 
 }  // extern "C"

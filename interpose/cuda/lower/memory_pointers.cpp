@@ -76,6 +76,25 @@ void name_context(void* data) {
     give(data, rt::handle_of<CUcontext>(known));
 }
 
+bool is_number(CUpointer_attribute which) {
+  return which == CU_POINTER_ATTRIBUTE_BUFFER_ID || which == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
+}
+
+// The driver's own number would be another one after a restart, and may be a block's.
+void name_memory(void* data, CUdeviceptr address) {
+  DeviceMemory* its = known_device_memory();
+  if (!its) return;
+  std::lock_guard lock(its->blocks.lock());
+  const HostMemory* host = its->host_around(address);
+  const cropdl::memory::OwnMapping* mapping = host ? nullptr : its->own.mapping_around(address);
+  if (!host && !mapping) return;
+  if (const uint64_t number = its->number_of(host ? host->begin : mapping->begin))
+    give(data, static_cast<unsigned long long>(number));
+  else
+    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuPointerGetAttribute,
+                     "there is no room to note the number of a buffer");
+}
+
 CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   const auto block = block_around(address);
   if (data && block && from_block(data, which, *block)) return CUDA_SUCCESS;
@@ -90,6 +109,7 @@ CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   }
   const CUresult error = CROPDL_DRIVER(cuPointerGetAttribute)(data, which, address);
   if (error == CUDA_SUCCESS && which == CU_POINTER_ATTRIBUTE_CONTEXT) name_context(data);
+  if (error == CUDA_SUCCESS && is_number(which)) name_memory(data, address);
   return error;
 }
 
@@ -104,7 +124,7 @@ cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
     if (!error) error = CROPDL_DRIVER(cuPointerSetAttribute)(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
   };
   its->blocks.each([&](const Block* one) {
-    if (one->sync_memops) set(one->begin);
+    if (one->sync_memops && one->kind == BlockKind::kManaged) set(one->begin);
   });
   for (const auto& [begin, one] : its->host)
     if (one->sync_memops && !one->gone) set(begin);
@@ -114,6 +134,8 @@ cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
 }
 
 extern "C" {
+
+CUresult lower_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags);  // contexts.cpp
 
 CUresult lower_cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   rt::Call call;
@@ -132,6 +154,8 @@ CUresult lower_cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, vo
       (void)attribute(data[i], which[i], address);
     else if (which[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
       name_context(data[i]);
+    else if (is_number(which[i]) && asked)
+      name_memory(data[i], asked);
   }
   return CUDA_SUCCESS;
 }
@@ -147,6 +171,17 @@ CUresult lower_cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdevice
   return CUDA_SUCCESS;
 }
 
+// The arena's memory is mapped, of which drivers keep no such attribute: the device's context synchronizes
+// all of its own, from then on. The flag is kept with the context's others.
+static CUresult synchronize_all(int device) {
+  unsigned flags = 0;
+  int active = 0;
+  if (const CUresult error = CROPDL_DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active)) return error;
+  if (flags & CU_CTX_SYNC_MEMOPS) return CUDA_SUCCESS;
+  flags &= ~static_cast<unsigned>(CU_CTX_MAP_HOST);  // always so
+  return lower_cuDevicePrimaryCtxSetFlags_v2(device, flags | CU_CTX_SYNC_MEMOPS);
+}
+
 // What it sets is memory's own, and goes with it.
 CUresult lower_cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUdeviceptr address) {
   rt::Call call;
@@ -155,9 +190,14 @@ CUresult lower_cuPointerSetAttribute(const void* value, CUpointer_attribute whic
   std::lock_guard lock(its->blocks.lock());
   Block* block = its->blocks.around(address);
   if ((block && block->freed) || (!block && is_ours(address))) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult error = CROPDL_DRIVER(cuPointerSetAttribute)(value, which, address)) return error;
   unsigned set = 0;
+  if (!value || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   memcpy(&set, value, sizeof set);
+  const bool mapped = block && block->kind != BlockKind::kManaged;
+  if (const CUresult error = !mapped ? CROPDL_DRIVER(cuPointerSetAttribute)(value, which, address)
+                             : set   ? synchronize_all(block->device)
+                                     : CUDA_SUCCESS)
+    return error;
   HostMemory* host = block ? nullptr : its->host_around(address);
   if (block)
     block->sync_memops = set != 0;

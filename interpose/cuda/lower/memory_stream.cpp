@@ -2,7 +2,9 @@
 // recipe, and has its attributes; but no memory ever comes from it, so what pools count is asked here. Within
 // a captured stream memory is the graph's, which no image has. Sources: CUDA Runtime API and Driver API 13.0,
 // "Stream Ordered Memory Allocator". LH, LH FS base, a thread of the program.
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
@@ -16,20 +18,26 @@ using cropdl::memory::Pool;
 
 namespace {
 
-CUmemoryPool default_pool(int device) {
-  CUmemoryPool pool = nullptr;
-  return CROPDL_DRIVER(cuDeviceGetDefaultMemPool)(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
+// The default pools, by device: the same ones as long as the process lives. The driver has begun.
+const std::vector<CUmemoryPool>& default_pools() {
+  static const auto& all = *[] {
+    auto* found = new std::vector<CUmemoryPool>(static_cast<size_t>(device_count()));
+    for (size_t d = 0; d < found->size(); ++d)
+      if (CROPDL_DRIVER(cuDeviceGetDefaultMemPool)(&(*found)[d], static_cast<int>(d)) != CUDA_SUCCESS)
+        (*found)[d] = nullptr;
+    return found;
+  }();
+  return all;
 }
 
 // What the arena's side of a pool is known by, over restarts: a default one by its device, others by the
 // program's handle; 0: it is no pool.
 uint64_t key_of(CUmemoryPool real, int* device) {
-  for (int d = 0; d < device_count(); ++d)
-    if (default_pool(d) == real) {
-      *device = d;
-      return static_cast<uint64_t>(d) + 1;
-    }
-  return rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  const auto& usual = default_pools();
+  const auto found = real ? std::find(usual.begin(), usual.end(), real) : usual.end();
+  if (found == usual.end()) return rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  *device = static_cast<int>(found - usual.begin());
+  return static_cast<uint64_t>(*device) + 1;
 }
 
 bool is_captured(CUstream stream) {
@@ -47,7 +55,13 @@ constexpr char kNotOfADevice[] =
 Pool* arenas_side(DeviceMemory& its, CUmemoryPool real) {
   int device = -1;
   const uint64_t key = key_of(real, &device);
-  return device >= 0 ? its.pools.pool(key, device) : its.pools.known(key);
+  Pool* pool = its.pools.known(key);
+  if (pool || device < 0) return pool;
+  pool = its.pools.pool(key, device);
+  cuuint64_t keep = 0;
+  if (pool && !CROPDL_DRIVER(cuMemPoolGetAttribute)(real, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep))
+    pool->keep = keep;  // later ones are set here (set_attribute)
+  return pool;
 }
 Pool* arenas_side(CUmemoryPool pool) {
   DeviceMemory* its = known_device_memory();
@@ -75,10 +89,6 @@ CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool real, CUstream
       rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuMemAllocFromPoolAsync, kNotOfADevice);
     return error;
   }
-  cuuint64_t keep = 0;
-  if (CROPDL_DRIVER(cuMemPoolGetAttribute)(real, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep))
-    return CUDA_ERROR_INVALID_VALUE;
-  pool->keep = keep;
   Block* block = nullptr;
   const CUresult error = its->pools.allocate(pool, size, stream, &block);
   if (error == CUDA_SUCCESS) *address = block->begin;
@@ -228,11 +238,30 @@ int64_t set_attribute_again(rt::Again& from) {
   return CROPDL_DRIVER(cuMemPoolSetAttribute)(pool, attribute, const_cast<char*>(from.array<char>()));
 }
 
-// The arena's memory is opened by the arena.
+// What of the peers' bits the pool is open to, when these accesses have been given.
+uint32_t opened_to(uint32_t peers, const CUmemAccessDesc* access, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const auto& [type, id] = access[i].location;
+    if (type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 || id >= cropdl::memory::kDevices) continue;
+    const uint32_t bit = 1u << id;
+    peers = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? peers | bit : peers & ~bit;
+  }
+  return peers;
+}
+
+// The arena's memory is opened by the arena, before the driver has opened its own: what it says counts.
 CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n,
                     const rt::RealLibrary& library, uint32_t function) {
-  if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAccess)(real(pool), access, n)) return error;
-  Pool* known = device_memory() ? arenas_side(pool) : nullptr;
+  DeviceMemory* its = device_memory();
+  Pool* known = its && access ? arenas_side(pool) : nullptr;
+  const uint32_t before = known ? known->peers : 0;
+  const CUresult opened = known ? its->pools.open_to(known, opened_to(before, access, n)) : CUDA_SUCCESS;
+  CUresult error = opened;
+  if (const CUresult driver = CROPDL_DRIVER(cuMemPoolSetAccess)(real(pool), access, n)) error = driver;
+  if (error) {
+    if (known && !opened) (void)its->pools.open_to(known, before);
+    return error;
+  }
   for (size_t i = 0; i < n; ++i) {
     rt::RecipeWriter recipe;
     recipe.handle(rt::word_of(pool));
@@ -240,10 +269,6 @@ CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n,
     rt::Key key;
     key.value(access[i].location);
     rt::keep_state(rt::word_of(pool), library, function, kAccess, key, recipe);
-    if (!known || access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
-    const bool open = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (const CUresult error = known_device_memory()->pools.allow_peer(known, access[i].location.id, open))
-      return error;
   }
   return CUDA_SUCCESS;
 }

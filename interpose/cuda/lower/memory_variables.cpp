@@ -4,13 +4,14 @@
 // Sources: CUDA Runtime API 13.0, "Memory Management"; Driver API 13.0, "Module Management", "Library
 // Management"; crt/host_runtime.h. LH, LH FS base; a thread of the program, MAIN or START.
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
-#include <functional>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "base/format.h"
+#include "base/say.h"
+#include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/registration.h"
@@ -88,61 +89,53 @@ std::vector<Registered> registered() {
 
 // The same in every run: the host's variable is the program's, and so is what it is called.
 std::string name_of(const Registered& one) {
-  char text[32];
-  snprintf(text, sizeof text, " (0x%" PRIx64 ")", reinterpret_cast<uint64_t>(one.symbol));
-  return one.name + text;
+  return formatted("{} ({:#x})", one.name, reinterpret_cast<uint64_t>(one.symbol));
 }
 
-// That device is the calling thread's to the runtime as long as it lives: that of the context that is
-// current. Its own choice stays, for to choose one anew would make that one's context.
-using RuntimeOn = OnDevice;
-
-bool find_registered(const Registered& one, int device, memory::Variable* found) {
-  void* address = nullptr;
-  size_t size = 0;
-  rt::use_code(one.symbol);
-  if (CROPDL_CUDART(cudaGetSymbolAddress)(&address, one.symbol) != cudaSuccess ||
-      CROPDL_CUDART(cudaGetSymbolSize)(&size, one.symbol) != cudaSuccess) {
-    CROPDL_CUDART(cudaGetLastError)();  // no code for this device has it: so no kernel has used it
-    return false;
-  }
-  *found = {name_of(one), reinterpret_cast<CUdeviceptr>(address), size, device};
-  return true;
+// To the runtime, too, the device is that of the context that is current (OnDevice).
+cudaError_t address_of(const void* symbol, CUdeviceptr* address, size_t* size) {
+  void* at = nullptr;
+  cudaError_t error = CROPDL_CUDART(cudaGetSymbolAddress)(&at, symbol);
+  if (error == cudaSuccess) error = CROPDL_CUDART(cudaGetSymbolSize)(size, symbol);
+  if (error != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();  // the thread's is the program's
+  *address = reinterpret_cast<CUdeviceptr>(at);
+  return error;
 }
 
 // --- Of modules and libraries that the program loaded: noted when it asks.
 const char* text_at(uint64_t address) { return reinterpret_cast<const char*>(address); }
 
-bool find_taken(const TakenVariable& one, CUdeviceptr* address, size_t* size) {
+using ManagedBySlot = std::map<uint64_t, RegisteredManaged>;
+
+ManagedBySlot managed_by_slot() {
+  ManagedBySlot all;
+  for (RegisteredManaged& one : registered_managed())
+    all.emplace(reinterpret_cast<uint64_t>(one.slot), std::move(one));
+  return all;
+}
+
+CUresult find_taken(const TakenVariable& one, const ManagedBySlot& managed, CUdeviceptr* address,
+                    size_t* size) {
   const OnDevice on(one.device);
+  if (!on.fine()) return CUDA_ERROR_INVALID_CONTEXT;
   const uint64_t real = rt::real_word(one.symbol);
   switch (one.kind) {
-    case TakenVariable::kSymbol: {
-      const RuntimeOn runtime(one.device);
-      void* at = nullptr;
-      const auto* symbol = reinterpret_cast<const void*>(one.symbol);
-      if (!runtime.fine() || CROPDL_CUDART(cudaGetSymbolAddress)(&at, symbol) != cudaSuccess ||
-          CROPDL_CUDART(cudaGetSymbolSize)(size, symbol) != cudaSuccess)
-        return false;
-      *address = reinterpret_cast<CUdeviceptr>(at);
-      return true;
+    case TakenVariable::kSymbol:
+      return static_cast<CUresult>(address_of(reinterpret_cast<const void*>(one.symbol), address, size));
+    case TakenVariable::kManaged: {
+      const auto its = managed.find(one.symbol);
+      if (its == managed.end()) return CUDA_ERROR_NOT_FOUND;
+      CROPDL_CUDART(__cudaInitModule)(rt::handle_of<void**>(rt::real_word(its->second.code)));
+      *address = reinterpret_cast<CUdeviceptr>(*its->second.slot);
+      *size = its->second.size;
+      return CUDA_SUCCESS;
     }
-    case TakenVariable::kManaged:
-      for (const RegisteredManaged& its : registered_managed()) {
-        if (reinterpret_cast<uint64_t>(its.slot) != one.symbol) continue;
-        const RuntimeOn runtime(one.device);
-        CROPDL_CUDART(__cudaInitModule)(rt::handle_of<void**>(rt::real_word(its.code)));
-        *address = reinterpret_cast<CUdeviceptr>(*its.slot);
-        *size = its.size;
-        return true;
-      }
-      return false;
     case TakenVariable::kOfModule:
       return CROPDL_DRIVER(cuModuleGetGlobal_v2)(address, size, rt::handle_of<CUmodule>(real),
-                                                 text_at(one.name)) == CUDA_SUCCESS;
+                                                 text_at(one.name));
     default:
       return CROPDL_DRIVER(cuLibraryGetGlobal)(address, size, rt::handle_of<CUlibrary>(real),
-                                               text_at(one.name)) == CUDA_SUCCESS;
+                                               text_at(one.name));
   }
 }
 
@@ -152,40 +145,57 @@ bool is_alive(const TakenVariable& one) {
 }
 
 std::string name_of(const TakenVariable& one) {
-  char text[32];
-  snprintf(text, sizeof text, " (0x%" PRIx64 ")", one.symbol);
-  return (one.name ? std::string(text_at(one.name)) : std::string("a variable")) + text;
+  return formatted("{} ({:#x})", one.name ? text_at(one.name) : "a variable", one.symbol);
 }
 
-void note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUdeviceptr address) {
-  int device = 0;
+// False: there is no room for it.
+bool note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUdeviceptr address,
+                int device) {
   DeviceMemory* its = device_memory();
-  if (!its || (kind != TakenVariable::kManaged && CROPDL_DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS))
-    return;
+  if (!its) return false;
   std::lock_guard lock(its->blocks.lock());
   bool known = false;
   its->state.variables.each([&](TakenVariable* one) {
-    if (one->kind != kind || one->symbol != symbol || one->device != device ||
+    // A managed variable is one for all devices, and stays that one's by which it was first found.
+    if (one->kind != kind || one->symbol != symbol ||
+        (one->device != device && kind != TakenVariable::kManaged) ||
         (name && strcmp(text_at(one->name), name) != 0))
       return;
     one->address = address;
     known = true;
   });
-  if (known) return;
-  TakenVariable* made = its->state.variables.make();
+  if (known) return true;
   char* kept = name ? static_cast<char*>(handles::heap_allocate(strlen(name) + 1)) : nullptr;
-  if (!made || (name && !kept)) return;
+  TakenVariable* made = !name || kept ? its->state.variables.make() : nullptr;
+  if (!made) return false;
   if (name) strcpy(kept, name);
   made->symbol = symbol;
   made->kind = kind;
   made->name = reinterpret_cast<uint64_t>(kept);
   made->address = address;
   made->device = device;
+  return true;
+}
+
+// That the program has got.
+void note_told(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUdeviceptr address) {
+  int device = 0;
+  if (CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS &&
+      note_taken(symbol, kind, name, address, device))
+    return;
+  const char why[] = "there is no room to note the address of a variable";
+  if (kind == TakenVariable::kSymbol)
+    rt::mark_unsaved(kCudart, cudart::kFn_cudaGetSymbolAddress, why);
+  else
+    rt::mark_unsaved(
+        kDriver,
+        kind == TakenVariable::kOfModule ? driver::kFn_cuModuleGetGlobal_v2 : driver::kFn_cuLibraryGetGlobal,
+        why);
 }
 
 CUresult taken(CUresult error, CUdeviceptr* address, uint64_t of, TakenVariable::Kind kind,
                const char* name) {
-  if (error == CUDA_SUCCESS && address) note_taken(of, kind, name, *address);
+  if (error == CUDA_SUCCESS && address) note_told(of, kind, name, *address);
   return error;
 }
 
@@ -227,68 +237,114 @@ void cropdl::cuda::forget_variables_of_unloaded_code() {
   });
 }
 
-std::vector<memory::Variable> cropdl::cuda::registered_variables() {
+Result<std::vector<memory::Variable>> cropdl::cuda::registered_variables() {
   std::vector<memory::Variable> all;
+  DeviceMemory* its = known_device_memory();
+  const std::vector<int> devices = used_devices();
   const std::vector<Registered> known = registered();
-  for (int device = 0; !known.empty() && device < std::min(device_count(), memory::kDevices); ++device) {
-    if (!device_used(device)) continue;
-    const RuntimeOn on(device);
-    memory::Variable found;
-    for (const Registered& one : known)
-      if (on.fine() && find_registered(one, device, &found)) all.push_back(found);
+  for (int device : devices) {
+    if (known.empty()) break;
+    const OnDevice on(device);
+    if (!on.fine()) return context_ended(device);
+    for (const Registered& one : known) {
+      memory::Variable found{name_of(one), 0, 0, device};
+      rt::use_code(one.symbol);
+      const cudaError_t error = address_of(one.symbol, &found.address, &found.size);
+      if (error == cudaSuccess)
+        all.push_back(std::move(found));
+      else if (!means_no_code(error))
+        return variable_lost(found.name, device, static_cast<CUresult>(error));
+    }
   }
-  for (const RegisteredManaged& one : registered_managed())
-    if (has_place(one))
-      note_taken(reinterpret_cast<uint64_t>(one.slot), TakenVariable::kManaged, one.name.c_str(),
-                 reinterpret_cast<CUdeviceptr>(*one.slot));
-  if (DeviceMemory* its = known_device_memory())
+  const ManagedBySlot managed = managed_by_slot();
+  for (const auto& [slot, one] : managed)
+    if (!devices.empty() && has_place(one) &&
+        !note_taken(slot, TakenVariable::kManaged, one.name.c_str(), reinterpret_cast<CUdeviceptr>(*one.slot),
+                    devices.front()))
+      return Error{"CUDA: there is no room to note the devices' variables"};
+  Status trouble;
+  if (its)
     its->state.variables.each([&](TakenVariable* one) {
       if (one->kind == TakenVariable::kSymbol) return;  // registered, too
-      CUdeviceptr address = 0;
-      size_t size = 0;
-      if (!is_alive(*one))
-        drop(its->state, one);
-      else if (find_taken(*one, &address, &size))
-        all.push_back({name_of(*one), address, size, one->device});
+      if (!is_alive(*one)) return drop(its->state, one);
+      memory::Variable found{name_of(*one), 0, 0, one->device};
+      if (const CUresult error = find_taken(*one, managed, &found.address, &found.size))
+        trouble = variable_lost(found.name, one->device, error);
+      else
+        all.push_back(std::move(found));
     });
-  for (const CodeVariable& v : variables_of_code()) {
-    const bool known = std::any_of(all.begin(), all.end(), [&](const memory::Variable& other) {
-      return other.address == v.address && other.device == v.device;
-    });
-    if (!known) all.push_back({v.name, v.address, v.size, v.device});
-  }
+  if (!trouble) return trouble.error();
+  auto of_code = variables_of_code();
+  if (!of_code) return of_code.error();
+  std::set<std::pair<int, CUdeviceptr>> there;
+  for (const memory::Variable& one : all) there.emplace(one.device, one.address);
+  for (CodeVariable& v : *of_code)
+    if (!there.contains({v.device, v.address}))
+      all.push_back({std::move(v.name), v.address, v.size, v.device});
   return all;
 }
 
-CUdeviceptr cropdl::cuda::find_variable(const std::string& name, int device, uint64_t size) {
-  CUdeviceptr address = 0;
-  size_t its_size = 0;
-  for (const Registered& one : registered()) {
-    if (name_of(one) != name) continue;
-    const RuntimeOn on(device);
-    memory::Variable found;
-    if (!on.fine() || !find_registered(one, device, &found)) return 0;
-    return found.size == size ? found.address : 0;
-  }
-  static const auto& of_code = *new std::vector<CodeVariable>(variables_of_code());
-  for (const CodeVariable& v : of_code)
-    if (v.name == name && v.device == device) return v.size == size ? v.address : 0;
-  DeviceMemory* its = known_device_memory();
-  its->state.variables.each([&](TakenVariable* one) {
-    if (address == 0 && one->device == device && name_of(*one) == name &&
-        find_taken(*one, &address, &its_size) && its_size != size)
-      address = 0;
+// Variables lie in what the driver reserved first. Where that could not be placed they lie elsewhere after a
+// restart, which suffices only where nobody keeps an address.
+Status cropdl::cuda::addresses_may_come_again(const std::vector<memory::Variable>& variables) {
+  if (variables.empty() || memory::first_reservation_is_placed()) return {};
+  Status kept;
+  known_device_memory()->state.variables.each([&](const TakenVariable* taken) {
+    for (const memory::Variable& one : variables)
+      if (one.address == taken->address && one.device == taken->device)
+        kept =
+            Error{formatted("CUDA: the driver put its addresses where it wanted to, and the program has that "
+                            "of the variable {}, "
+                            "which cannot be had again by a restart",
+                            one.name)};
   });
-  return address;
+  static bool said = false;
+  if (kept && !said)
+    say(formatted(
+        "cropdl: the driver put its addresses where it wanted to: a restart will find the variable {} of "
+        "device {} elsewhere, and needs --moved-variables=accept",
+        variables.front().name, variables.front().device));
+  said = true;
+  return kept;
+}
+
+// All that may be asked for, by name and device; a restart asks once for each.
+cropdl::cuda::VariablesHere::VariablesHere() {
+  for (const Registered& one : registered()) symbols_.emplace(name_of(one), one.symbol);
+  if (auto all = variables_of_code())
+    for (CodeVariable& v : *all) found_.try_emplace({v.device, std::move(v.name)}, Found{v.address, v.size});
+  const ManagedBySlot managed = managed_by_slot();
+  known_device_memory()->state.variables.each([&](const TakenVariable* one) {
+    Found found{};
+    if (one->kind != TakenVariable::kSymbol && is_alive(*one) &&
+        find_taken(*one, managed, &found.address, &found.size) == CUDA_SUCCESS)
+      found_.try_emplace({one->device, name_of(*one)}, found);
+  });
+}
+
+CUdeviceptr cropdl::cuda::VariablesHere::find(const std::string& name, int device, uint64_t size) const {
+  Found found{};
+  const auto symbol = symbols_.find(name);
+  if (symbol == symbols_.end()) {
+    const auto known = found_.find({device, name});
+    if (known != found_.end()) found = known->second;
+  } else {
+    const OnDevice on(device);
+    rt::use_code(symbol->second);
+    if (!on.fine() || address_of(symbol->second, &found.address, &found.size) != cudaSuccess) return 0;
+  }
+  return found.size == size ? found.address : 0;
 }
 
 Status cropdl::cuda::compare_taken_variables() {
   DeviceMemory* its = known_device_memory();
+  const ManagedBySlot managed = managed_by_slot();
   std::string other;
   its->state.variables.each([&](TakenVariable* one) {
     CUdeviceptr address = 0;
     size_t size = 0;
-    if (is_alive(*one) && (!find_taken(*one, &address, &size) || address != one->address))
+    if (is_alive(*one) &&
+        (find_taken(*one, managed, &address, &size) != CUDA_SUCCESS || address != one->address))
       other = name_of(*one);
   });
   if (other.empty()) return {};
@@ -307,8 +363,8 @@ cudaError_t lower_cudaGetSymbolAddress(void** address, const void* symbol) {
   rt::use_code(symbol);
   const cudaError_t error = CROPDL_CUDART(cudaGetSymbolAddress)(address, symbol);
   if (error == cudaSuccess && address)
-    note_taken(reinterpret_cast<uint64_t>(symbol), TakenVariable::kSymbol, nullptr,
-               reinterpret_cast<CUdeviceptr>(*address));
+    note_told(reinterpret_cast<uint64_t>(symbol), TakenVariable::kSymbol, nullptr,
+              reinterpret_cast<CUdeviceptr>(*address));
   return of_runtime(static_cast<CUresult>(error));
 }
 cudaError_t lower_cudaGetSymbolSize(size_t* size, const void* symbol) {

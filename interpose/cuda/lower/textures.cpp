@@ -49,7 +49,14 @@ void make_virtual(CUDA_RESOURCE_DESC* d) {
 void made(uint64_t number, uint32_t its_kind, const rt::RealLibrary& library, uint32_t function) {
   rt::made_word(number, its_kind, library, function, nullptr);
 }
-void gone(uint64_t number, uint32_t its_kind) { rt::forget_word(rt::virtual_of(number, its_kind)); }
+// The record is looked up before: as soon as the driver has ended it, another thread's may have its number.
+template <class End>
+auto end(uint64_t number, uint32_t its_kind, End driver_ends) {
+  const uint64_t word = rt::virtual_of(number, its_kind);
+  const auto r = driver_ends(number);
+  if (static_cast<int>(r) == 0) rt::forget_word(word);
+  return r;
+}
 
 }  // namespace
 }  // namespace cropdl::cuda
@@ -69,9 +76,7 @@ cudaError_t lower_cudaCreateTextureObject(cudaTextureObject_t* texture, const cu
 }
 cudaError_t lower_cudaDestroyTextureObject(cudaTextureObject_t texture) {
   rt::Call call;
-  const cudaError_t r = CROPDL_CUDART(cudaDestroyTextureObject)(texture);
-  if (r == cudaSuccess) gone(texture, kind::cudaTextureObject);
-  return r;
+  return end(texture, kind::cudaTextureObject, CROPDL_CUDART(cudaDestroyTextureObject));
 }
 cudaError_t lower_cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource, cudaTextureObject_t texture) {
   rt::Call call;
@@ -97,9 +102,7 @@ cudaError_t lower_cudaCreateSurfaceObject(cudaSurfaceObject_t* surface, const cu
 }
 cudaError_t lower_cudaDestroySurfaceObject(cudaSurfaceObject_t surface) {
   rt::Call call;
-  const cudaError_t r = CROPDL_CUDART(cudaDestroySurfaceObject)(surface);
-  if (r == cudaSuccess) gone(surface, kind::cudaSurfaceObject);
-  return r;
+  return end(surface, kind::cudaSurfaceObject, CROPDL_CUDART(cudaDestroySurfaceObject));
 }
 cudaError_t lower_cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* resource, cudaSurfaceObject_t surface) {
   rt::Call call;
@@ -118,9 +121,7 @@ CUresult lower_cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC*
 }
 CUresult lower_cuTexObjectDestroy(CUtexObject texture) {
   rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuTexObjectDestroy)(texture);
-  if (r == CUDA_SUCCESS) gone(texture, kind::cudaTextureObject);
-  return r;
+  return end(texture, kind::cudaTextureObject, CROPDL_DRIVER(cuTexObjectDestroy));
 }
 CUresult lower_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject texture) {
   rt::Call call;
@@ -145,9 +146,7 @@ CUresult lower_cuSurfObjectCreate(CUsurfObject* surface, const CUDA_RESOURCE_DES
 }
 CUresult lower_cuSurfObjectDestroy(CUsurfObject surface) {
   rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuSurfObjectDestroy)(surface);
-  if (r == CUDA_SUCCESS) gone(surface, kind::cudaSurfaceObject);
-  return r;
+  return end(surface, kind::cudaSurfaceObject, CROPDL_DRIVER(cuSurfObjectDestroy));
 }
 CUresult lower_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUsurfObject surface) {
   rt::Call call;

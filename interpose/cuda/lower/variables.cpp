@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "interpose/cuda/lower/code_image.h"
+#include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
@@ -22,6 +23,10 @@ namespace cudart = cropdl::seam::cudart;
 namespace cropdl::cuda {
 namespace {
 
+std::string unreadable(const std::string& whose) {
+  return formatted("{}: the variables of its code cannot be read (it is neither PTX nor a cubin)", whose);
+}
+
 // One thing that was loaded or registered.
 struct Code {
   uint64_t word, real, serial;
@@ -30,7 +35,7 @@ struct Code {
   int device;                             // of a module's context
   std::span<const char> bytes;            // the recipe's copy; of registered code none:
   const void* image = nullptr;            // in the program
-  const void* kernel = nullptr;           // one of its stubs in the program
+  std::vector<const void*> kernels = {};  // its stubs in the program
   std::set<std::string> registered = {};  // names of variables
 };
 
@@ -82,7 +87,7 @@ std::vector<Code> all_code() {
     const auto of = registered.find(one.code);
     if (of == registered.end()) return;
     if (!one.variable)
-      all[of->second].kernel = one.host;
+      all[of->second].kernels.push_back(one.host);
     else if (one.name)
       all[of->second].registered.insert(one.name);
   });
@@ -114,49 +119,90 @@ const CodeFacts& facts(const Code& code, int architecture) {
 
 // What of the code is to be asked for a variable on the current device, whose number is `device`; null: the
 // code is not there.
-CUmodule module_of(const Code& code, int device) {
+Result<CUmodule> module_of(const Code& code, int device) {
+  CUmodule module = nullptr;
   if (code.kind == kind::cudaModule)
     return code.device == device ? reinterpret_cast<CUmodule>(code.real) : nullptr;
-  cudaFunction_t function = nullptr;
-  CUmodule module = nullptr;
-  rt::use_code(code.kernel);
-  if (!code.kernel || CROPDL_CUDART(cudaGetFuncBySymbol)(&function, code.kernel) != cudaSuccess)
-    return nullptr;
-  return CROPDL_DRIVER(cuFuncGetModule)(&module, reinterpret_cast<CUfunction>(function)) == CUDA_SUCCESS
-             ? module
-             : nullptr;
+  for (const void* kernel : code.kernels) {
+    cudaFunction_t function = nullptr;
+    rt::use_code(kernel);
+    const cudaError_t brought = CROPDL_CUDART(cudaGetFuncBySymbol)(&function, kernel);
+    auto error = static_cast<CUresult>(brought);
+    if (brought == cudaSuccess)
+      error = CROPDL_DRIVER(cuFuncGetModule)(&module, reinterpret_cast<CUfunction>(function));
+    else
+      CROPDL_CUDART(cudaGetLastError)();
+    if (error == CUDA_SUCCESS) return module;
+    if (!means_no_code(brought)) return variable_lost("that its code has in a kernel", device, error);
+  }
+  return module;
 }
 
-void add_variables(const Code& code, int device, std::vector<CodeVariable>* all) {
+Status add_variables(const Code& code, int device, std::vector<CodeVariable>* all) {
   std::set<std::string> names;
   for (const std::string& name : facts(code, architecture_of(device)).variables)
     if (!code.registered.contains(name)) names.insert(name);
-  if (names.empty()) return;
+  if (names.empty()) return {};
   const OnDevice on(device);
-  if (!on.fine()) return;
-  const CUmodule module = code.kind == kind::cudaLibrary ? nullptr : module_of(code, device);
-  if (!module && code.kind != kind::cudaLibrary) return;
+  if (!on.fine()) return context_ended(device);
+  const bool is_library = code.kind == kind::cudaLibrary;
+  const auto module = is_library ? Result<CUmodule>(nullptr) : module_of(code, device);
+  if (!module) return module.error();
+  if (!*module && !is_library) return {};
   for (const std::string& name : names) {
     CUdeviceptr address = 0;
     size_t size = 0;
-    const CUresult r = module ? CROPDL_DRIVER(cuModuleGetGlobal_v2)(&address, &size, module, name.c_str())
-                              : CROPDL_DRIVER(cuLibraryGetGlobal)(
-                                    &address, &size, reinterpret_cast<CUlibrary>(code.real), name.c_str());
-    if (r == CUDA_SUCCESS && size != 0)
+    const CUresult r = is_library
+                           ? CROPDL_DRIVER(cuLibraryGetGlobal)(
+                                 &address, &size, reinterpret_cast<CUlibrary>(code.real), name.c_str())
+                           : CROPDL_DRIVER(cuModuleGetGlobal_v2)(&address, &size, *module, name.c_str());
+    if (r == CUDA_ERROR_NOT_FOUND) continue;  // no kernel uses it: it was left out in translation
+    if (r != CUDA_SUCCESS) return variable_lost(name, device, r);
+    if (size != 0)
       all->push_back({formatted("{} ({} #{})", name,
                                 code.function.empty() ? "the program's code" : "code by " + code.function,
                                 code.word & 0xff'ffff),
                       address, size, device});
   }
+  return {};
 }
 
 }  // namespace
 
-std::vector<CodeVariable> variables_of_code() {
+Error variable_lost(const std::string& name, int device, CUresult why) {
+  const char* text = nullptr;
+  CROPDL_DRIVER(cuGetErrorName)(why, &text);
+  return Error{formatted("CUDA: the variable {} of device {} cannot be found, and so not saved ({})", name,
+                         device, text ? text : "an unknown error")};
+}
+
+Error context_ended(int device) {
+  return Error{formatted("CUDA: device {} has no context any more", device)};
+}
+
+bool means_no_code(cudaError_t error) {
+  switch (error) {
+    case cudaErrorInvalidSymbol:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidPtx:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilationDisabled:
+    case cudaErrorSymbolNotFound:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Result<std::vector<CodeVariable>> variables_of_code() {
   std::vector<CodeVariable> all;
   const std::vector<int> devices = used_devices();
   for (const Code& code : all_code())
-    for (int device : devices) add_variables(code, device, &all);
+    for (int device : devices)
+      if (Status added = add_variables(code, device, &all); !added) return added.error();
   return all;
 }
 
@@ -177,16 +223,20 @@ std::string code_refusal() {
   const std::vector<int> devices = used_devices();
   if (devices.empty()) return "";
   for (const Code& code : all_code()) {
+    const bool registered = code.image != nullptr;
+    // Of what is registered there may be none for a device, and what never came to one keeps nothing there.
+    bool read = registered && first_use_of(code.word) == 0;
     for (int device : devices) {
       if (code.kind == kind::cudaModule && code.device != device) continue;
       const CodeFacts& its = facts(code, architecture_of(device));
       if (its.allocates)
-        return (code.function.empty() ? "kernels of the program call malloc"
-                                      : code.function + ": its kernels call malloc") +
+        return (registered ? "kernels of the program call malloc"
+                           : code.function + ": its kernels call malloc") +
                std::string(", and the device's heap cannot be saved yet");
-      if (!its.read && code.image == nullptr)
-        return code.function + ": the variables of its code cannot be read (it is neither PTX nor a cubin)";
+      if (!its.read && !registered) return unreadable(code.function);
+      read |= its.read;
     }
+    if (!read && registered) return unreadable("the program");
   }
   return "";
 }

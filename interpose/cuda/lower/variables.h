@@ -5,10 +5,13 @@
 #pragma once
 
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <string>
 #include <vector>
+
+#include "base/result.h"
 
 namespace cropdl::cuda {
 
@@ -18,8 +21,16 @@ struct CodeVariable {
   size_t size;
   int device;
 };
-// MAIN at a cut; START when all code is there again: the same names, with this run's addresses.
-std::vector<CodeVariable> variables_of_code();
+// MAIN at a cut; START when all code is there again: the same names, with this run's addresses. The error
+// names one that cannot be found.
+Result<std::vector<CodeVariable>> variables_of_code();
+
+Error variable_lost(const std::string& name, int device, CUresult why);
+Error context_ended(int device);
+
+// What the runtime says where it has no code for the device, or none that the device can run: no kernel of
+// such code has ever run.
+bool means_no_code(cudaError_t error);
 
 // The modules, libraries and registered code that have any, as words. Reads all of it, once in a run.
 std::vector<uint64_t> code_with_variables();

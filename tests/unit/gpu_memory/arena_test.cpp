@@ -1,6 +1,7 @@
 // The arena: CUDA's rules for memory, no growth, and the same addresses after a restart.
 #include <map>
 #include <random>
+#include <thread>
 
 #include "tests/unit/gpu_memory/memory_rig.h"
 
@@ -236,12 +237,31 @@ TEST_F(ArenaTest, TooLittleMemoryAtARestartIsOneLine) {
   ASSERT_TRUE(arena->reserve(2));
   CUdeviceptr others = 0;
   ASSERT_CU(cuMemAlloc_v2(&others, 500 * kMiB));
+  waits_for_memory = 2;
   const Status restored = arena->restore();
   ASSERT_FALSE(restored);
   EXPECT_NE(restored.error().message.find("900 MiB of device 0"), std::string::npos)
       << restored.error().message;
   state->chunks.each([&](Chunk* one) { state->chunks.drop(one); });
   EXPECT_CU(cuMemFree_v2(others));
+}
+
+TEST_F(ArenaTest, MemoryThatOthersGiveBackLateIsWaitedFor) {
+  allocate(900 * kMiB);
+  forget_devices();
+  begin();
+  ASSERT_TRUE(arena->reserve(2));
+  CUdeviceptr others = 0;
+  ASSERT_CU(cuMemAlloc_v2(&others, 500 * kMiB));
+  waits_for_memory = kWaitsForMemory;
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    EXPECT_CU(cuCtxSetCurrent(contexts[0]));
+    EXPECT_CU(cuMemFree_v2(others));
+  });
+  const Status restored = arena->restore();
+  late.join();
+  EXPECT_TRUE(restored) << restored.error().message;
 }
 
 }  // namespace

@@ -104,6 +104,10 @@ TEST_F(ContentsTest, AllMemoryComesBackBitForBit) {
   Contents loaded = contents();
   const Status done = load(loaded);
   ASSERT_TRUE(done) << done.error().message;
+  state->managed.each([](const ManagedRegion* one) {  // a fresh one is filled with a pattern in tests
+    EXPECT_NE(*reinterpret_cast<const uint64_t*>(one->begin + one->size - 8), 0u)
+        << "nobody's pages are touched";
+  });
   for (const auto& [at, bytes] : expected) {
     std::vector<uint64_t> now(bytes.size());
     const Block* block = blocks->at(at);

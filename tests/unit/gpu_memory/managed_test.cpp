@@ -20,7 +20,7 @@ TEST_F(ManagedTest, TheDriversMappingsAreSteeredToFixedAddresses) {
   Block* large = allocate_managed(500 * kMiB);
   EXPECT_GE(large->begin, kManagedBegin);
   EXPECT_LT(large->begin + large->size, kManagedEnd);
-  EXPECT_EQ(managed->unsteered(), 0u);
+  EXPECT_EQ(managed->refusal(), "");
   // It is what the driver calls managed memory, and both sides use it.
   unsigned is_managed = 0;
   EXPECT_CU(cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, large->begin + 400 * kMiB));
@@ -86,7 +86,7 @@ TEST_F(ManagedTest, AfterARestartRegionsAreWhereTheyWere) {
   managed->release(second);
   Block* between = allocate_managed(66 * kMiB);  // where the second was, or elsewhere
   restart();
-  EXPECT_EQ(managed->unsteered(), 0u);
+  EXPECT_EQ(managed->refusal(), "");
   EXPECT_EQ(blocks->at(begins[0])->size, 40 * kMiB);
   EXPECT_EQ(blocks->at(begins[1])->size, 200 * kMiB);
   EXPECT_EQ(blocks->at(begins[2])->size, 5000u);
@@ -120,7 +120,7 @@ TEST_F(ManagedTest, ADeviceThatIsResetTakesItsOwnRegionsAlone) {
     Block* fresh = allocate_managed(1000, 0);
     store(fresh, 2);
     EXPECT_EQ(load(fresh->begin), 2);
-    EXPECT_EQ(managed->unsteered(), 0u);
+    EXPECT_EQ(managed->refusal(), "");
     managed->release(fresh);
     managed->release(blocks->at(kept));
     EXPECT_CU(cuCtxSetCurrent(contexts[0]));
@@ -198,6 +198,44 @@ TEST_F(ManagedTest, WhatWasAdvisedIsToldAgainAfterARestartAndGoesWithTheBlock) {
   EXPECT_EQ(allocate_managed(10 * kMiB)->begin, at);
   EXPECT_EQ(preferred_of(at, 2 * kMiB), CU_DEVICE_INVALID);
   EXPECT_EQ(read_mostly(at + kMiB, 2 * kMiB), 0);
+}
+
+// Blocks that touch have advice of their own, whichever of them is freed first.
+TEST_F(ManagedTest, AdviceOfNeighboursGoesWithEachBlock) {
+  const CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, {0}}, one{CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  for (const bool second_first : {false, true}) {
+    Block* blocks_here[] = {allocate_managed(4096), allocate_managed(4096)};
+    const CUdeviceptr first = blocks_here[0]->begin;
+    ASSERT_EQ(blocks_here[1]->begin, first + 4096);
+    for (const Block* block : blocks_here) {
+      EXPECT_CU(advised->advise(block->begin, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, host));
+      EXPECT_CU(advised->prefetch(block->begin, 4096, one, 0, nullptr));
+    }
+    const CUdeviceptr kept = first + (second_first ? 0 : 4096), freed = first + (second_first ? 4096 : 0);
+    managed->release(blocks->at(freed));
+    EXPECT_EQ(read_mostly(freed, 4096), 0);
+    EXPECT_EQ(read_mostly(kept, 4096), 1);
+    const Status told = advised->tell_again([this](int device) { return contexts[device]; });
+    EXPECT_TRUE(told) << told.error().message;
+    managed->release(blocks->at(kept));
+    EXPECT_EQ(state->advice.live(), 0u);
+    EXPECT_EQ(read_mostly(first, 8192), 0);
+  }
+}
+
+// What lies elsewhere refuses checkpoints as long as it is there, and is not kept when it is free.
+TEST_F(ManagedTest, ARegionThatTheDriverPutElsewhereRefusesCheckpoints) {
+  void* const wanted = reinterpret_cast<void*>(kManagedBegin);
+  void* taken = mmap(wanted, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(taken, wanted);
+  Block* block = allocate_managed(1000);
+  munmap(taken, 4096);
+  EXPECT_FALSE(block->begin >= kManagedBegin && block->begin < kManagedEnd);
+  EXPECT_NE(managed->refusal(), "");
+  managed->release(block);
+  EXPECT_EQ(managed->refusal(), "");
+  EXPECT_EQ(state->managed.live(), 0u);
+  EXPECT_EQ(allocate_managed(1000)->begin, kManagedBegin);
 }
 
 }  // namespace

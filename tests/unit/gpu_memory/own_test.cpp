@@ -70,6 +70,10 @@ TEST_F(OwnTest, MemoryThatIsPlacedHereIsNotTheProgramsToMap) {
   CUdeviceptr wished = 0;
   EXPECT_CU(own->reserve(&wished, 2 * kMiB, 0, kManagedBegin, 0));
   EXPECT_GE(wished, kOwnBegin) << "managed memory would come there";
+  for (const uint64_t host : {uint64_t{seam::kMapBegin}, uint64_t{1} << 30}) {
+    EXPECT_CU(own->reserve(&wished, 2 * kMiB, 0, host, 0));
+    EXPECT_TRUE(wished >= kOwnBegin && wished < kOwnEnd) << "a cut would save it as the host's";
+  }
   // Nor is what lives in the host's memory: it cannot be made again.
   EXPECT_EQ(own->refusal(), "");
   CUmemAllocationProp host{};

@@ -221,16 +221,23 @@ TEST_F(PoolsTest, PeersMayAccessWhatAPoolIsOpenTo) {
     return flags;
   };
   Block* before = allocate(kMiB, one);
-  EXPECT_CU(pools->allow_peer(pool, 1, true));
+  EXPECT_CU(pools->open_to(pool, 1u << 1));
   EXPECT_EQ(flags_of(before), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   restart();
   pool = pools->known(1);
   EXPECT_EQ(flags_of(before), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   EXPECT_CU(arena->allow_peer(0, 1, true));
-  EXPECT_CU(pools->allow_peer(pool, 1, false));
+  EXPECT_CU(pools->open_to(pool, 0));
   EXPECT_EQ(flags_of(before), CU_MEM_ACCESS_FLAGS_PROT_READWRITE) << "the peer has enabled it, too";
   EXPECT_CU(arena->allow_peer(0, 1, false));
   EXPECT_EQ(flags_of(before), CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  // What a pool opened goes with it.
+  Block* others = MemoryTest::allocate(kMiB);
+  EXPECT_CU(pools->open_to(pool, 1u << 1));
+  pools->destroy(pool);
+  EXPECT_EQ(flags_of(others), CU_MEM_ACCESS_FLAGS_PROT_READWRITE) << "it still has a block";
+  pools->release(before);
+  EXPECT_EQ(flags_of(others), CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
 TEST_F(PoolsTest, AfterARestartPoolsHaveTheirBlocks) {
@@ -263,6 +270,12 @@ TEST_F(PoolsTest, ACutAndARestartLeaveWhatAPoolIsToldToKeep) {
   EXPECT_EQ(pool->reserved, room);
   EXPECT_EQ(allocate(5 * kMiB, other, 100 * kMiB)->begin, begin);
   EXPECT_EQ(pool->reserved, room);
+}
+
+TEST_F(PoolsTest, ASizeThatNoDeviceHasIsRefusedThoughABlockWaits) {
+  ASSERT_CU(pools->free(allocate(4, one), one));
+  Block* made = nullptr;
+  EXPECT_EQ(pools->allocate(pool, ~uint64_t{0} - 3, one, &made), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 }  // namespace

@@ -20,6 +20,10 @@
 
 static int devices;
 
+// One for all devices: it asks for no context on the first.
+__managed__ unsigned counted;
+__global__ void count() { counted++; }
+
 static bool is_active(int device) {
   unsigned flags = 0;
   int active = 0;
@@ -38,6 +42,10 @@ static void only_the_second() {
   CALL(cudaSetDevice(1));
   DeviceNonce nonce;
   while (steplog_done < steplog_steps) {
+    count<<<1, 1>>>();
+    LAUNCHED();
+    CALL(cudaDeviceSynchronize());
+    EXPECT(counted == steplog_done + 1);
     EXPECT(!is_active(0) && device_of_new_memory() == 1);
     std::thread([] { CALL(cudaSetDevice(1)); }).join();
     steplog_step();

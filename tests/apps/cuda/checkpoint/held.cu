@@ -2,9 +2,10 @@
 // run: ways=static
 // Takes something of CUDA's that stands in a checkpoint's way, and lets go of it after half of its steps:
 // held WHAT, WHAT being graph, executable_graph, capture, captured_draw, context, spinning_kernel,
-// failed_kernel, ipc_memory, ipc_event.
+// failed_kernel, ipc_memory, ipc_event, protected_memory.
 #include <cuda.h>
 #include <curand.h>
+#include <sys/mman.h>
 
 #include <string>
 
@@ -18,6 +19,7 @@ static CUcontext context;
 static cudaEvent_t event;
 static unsigned* memory;
 static volatile unsigned* word;
+static void* registered;
 
 __global__ void add(unsigned* values) { values[threadIdx.x]++; }
 
@@ -98,6 +100,11 @@ static void take(const char* name) {
       EXPECT(cudaMalloc(&more, size) == cudaErrorLaunchFailure);
   }
   if (what == "captured_draw") draw();
+  if (what == "protected_memory") {
+    registered = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CALL(cudaHostRegister(registered, 4096, 0));
+    EXPECT(mprotect(registered, 4096, PROT_READ) == 0);
+  }
   cudaIpcMemHandle_t memory_handle;
   cudaIpcEventHandle_t event_handle;
   if (what == "ipc_memory") CALL(cudaIpcGetMemHandle(&memory_handle, memory));
@@ -122,6 +129,10 @@ static void let_go(const char* name) {
     EXPECT(*word == 2);
   }
   if (what == "captured_draw") CURAND(curandDestroyGenerator(captured));
+  if (what == "protected_memory") {
+    EXPECT(mprotect(registered, 4096, PROT_READ | PROT_WRITE) == 0);
+    CALL(cudaHostUnregister(registered));
+  }
   if (what == "ipc_memory") CALL(cudaFree(memory));
   if (what == "ipc_event") CALL(cudaEventDestroy(event));
 }

@@ -28,6 +28,12 @@ struct Named {
   cudaSynchronizationPolicy policy;
 };
 
+static unsigned long long number_of(const void* memory) {
+  unsigned long long number = 0;
+  CU(cuPointerGetAttribute(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID, reinterpret_cast<CUdeviceptr>(memory)));
+  return number;
+}
+
 static Named named(int priority, cudaSynchronizationPolicy policy) {
   Named n{};
   CALL(cudaStreamCreateWithPriority(&n.stream, cudaStreamNonBlocking, priority));
@@ -54,7 +60,17 @@ struct AfterReset {
   CUdeviceptr range;
   cudaMemPool_t pool;
   unsigned char *pinned, *registered;
+  void *block, *host;
+  unsigned long long numbers[3];
   static constexpr size_t kSize = 2 << 20;
+
+  // No two of them are one buffer, and each stays the one that it is.
+  void number(unsigned long long (&to)[3]) const {
+    to[0] = number_of(block);
+    to[1] = number_of(host);
+    to[2] = number_of(reinterpret_cast<void*>(range + 100));
+    EXPECT(to[0] != to[1] && to[0] != to[2] && to[1] != to[2]);
+  }
 
   AfterReset() {
     CUmemAllocationProp what = {};
@@ -84,18 +100,30 @@ struct AfterReset {
         mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     CALL(cudaHostRegister(registered, kSize, 0));
     munmap(registered, kSize);
+    CALL(cudaMalloc(&block, 4096));
+    CALL(cudaMallocHost(&host, 4096));
+    number(numbers);
+    const unsigned yes = 1;
+    CU(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, reinterpret_cast<CUdeviceptr>(block)));
   }
   void check() {
+    unsigned long long again_numbers[3];
+    number(again_numbers);
+    EXPECT(memcmp(numbers, again_numbers, sizeof numbers) == 0);
+    unsigned synchronizes = 0;
+    const auto at = reinterpret_cast<CUdeviceptr>(block);
+    CU(cuPointerGetAttribute(&synchronizes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at));
+    EXPECT(synchronizes == 1);
     cudaPointerAttributes of;
     CALL(cudaPointerGetAttributes(&of, pinned));
     EXPECT(of.type == cudaMemoryTypeUnregistered);
     unsigned* managed;
-    void* block;
+    void* pooled;
     CALL(cudaMallocManaged(&managed, 1000));
     *managed = 1;
     CALL(cudaFree(managed));
-    CALL(cudaMallocFromPoolAsync(&block, 4096, pool, 0));
-    CALL(cudaFreeAsync(block, 0));
+    CALL(cudaMallocFromPoolAsync(&pooled, 4096, pool, 0));
+    CALL(cudaFreeAsync(pooled, 0));
     CUmemGenericAllocationHandle again;
     CU(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(range)));
     EXPECT(again == physical);
@@ -107,6 +135,8 @@ struct AfterReset {
     EXPECT(one == 9);
   }
   void end() {
+    CALL(cudaFree(block));
+    CALL(cudaFreeHost(host));
     CALL(cudaHostUnregister(registered));
     CALL(cudaMemPoolDestroy(pool));
     CU(cuMemUnmap(range, kSize));
