@@ -141,9 +141,10 @@ void keep_first_use(uint64_t code, uint64_t symbol, bool variable) {
 
 // The runtime would begin on the current device, in the call that follows.
 void begin_on_current_device() {
-  const int device = starting ? -1 : rt::current_device();
-  if (device >= 0 && !device_used(device) && CROPDL_CUDART(cudaFree)(nullptr) != cudaSuccess)
-    CROPDL_CUDART(cudaGetLastError)();
+  if (starting) return;
+  const int device = rt::current_device();
+  const bool begins = device < 0 ? !driver_begun() : !device_used(device);
+  if (begins && CROPDL_CUDART(cudaFree)(nullptr) != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();
 }
 
 void code_is_used(uint64_t word) {

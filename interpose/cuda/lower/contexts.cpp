@@ -112,15 +112,6 @@ void keep_empty_stack() {
   rt::thread_mark.settled = false;
 }
 
-// Asked of a runtime that finds none, as of no other function that says so: it keeps no error.
-bool has_driver() {
-  static const bool there = [] {
-    int version = 0;
-    return CROPDL_CUDART(cudaDriverGetVersion)(&version) == cudaSuccess && version > 0;
-  }();
-  return there;
-}
-
 CUresult set_current(CUcontext context) {
   const CUresult r = CROPDL_DRIVER(cuCtxSetCurrent)(rt::real(context, kind::cudaContext));
   if (r == CUDA_SUCCESS) keep_stack();
@@ -236,6 +227,7 @@ CUcontext hold_primary(int device) {
 
 void forget_thread(bool chooses) {
   int device = 0;
+  if (!driver_begun()) return;
   auto mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
   take_stack();
@@ -250,8 +242,7 @@ void forget_thread(bool chooses) {
 bool note_context_of_thread() {
   CUcontext context = nullptr;
   int device = 0;
-  if (!rt::family || !(opened(kDriver) || (opened(kCudart) && has_driver())) ||
-      CROPDL_DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
+  if (!rt::family || !driver_begun() || CROPDL_DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
     return false;
   if (!opened(kCudart) || CROPDL_CUDART(cudaGetDevice)(&device) != cudaSuccess || !has_number(device))
     return true;

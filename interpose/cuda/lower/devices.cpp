@@ -147,7 +147,7 @@ bool device_used(int device) {
 
 std::vector<int> used_devices() {
   std::vector<int> all;
-  if (!opened(kCudart) && !opened(kDriver)) return all;
+  if (!driver_begun()) return all;
   for (int d = 0; d < device_count(); ++d)
     if (device_used(d)) all.push_back(d);
   return all;
@@ -165,6 +165,7 @@ OnDevice::~OnDevice() {
 }
 
 void IdleWatch::begin() {
+  if (!driver_begun()) return;
   for (int d = 0; d < device_count(); ++d) asked_[d] = device_used(d) ? waiter(d).ask() : 0;
 }
 
@@ -217,6 +218,7 @@ std::string idle_trouble() {
 }
 
 void note_devices() {
+  if (!driver_begun()) return;
   if (!kept_facts())
     one_abi::family->members[one_abi::kMemberDevices] =
         reinterpret_cast<uint64_t>(handles::heap_allocate(sizeof(Facts)));
@@ -306,7 +308,9 @@ Status open_libraries() {
   }
   prefer_real_libraries(before);
   for (const RealLibrary& l : before) {
-    if (std::string why = why_not_real(l.soname.c_str()); !why.empty())
+    // Without a driver a program that has not begun one goes on.
+    if (std::string why = why_not_real(l.soname.c_str());
+        !why.empty() && (kept_facts() || l.soname != "libcuda.so.1"))
       return Error{"cannot restart: " + why};
     for (const RealLibrary& now : real_libraries())
       if (now.soname == l.soname && (now.version != l.version || now.software != l.software))

@@ -238,7 +238,7 @@ void forget_memory_of(int device) {
 
 void settle_memory() {
   DeviceMemory* its = known_device_memory();
-  if (!its && one_abi::family) its = device_memory();  // variables are all that there is, maybe
+  if (!its && driver_begun()) its = device_memory();  // variables are all that there is, maybe
   if (!its) return;
   its->pools.settle();
   note_unmapped_host_memory();
