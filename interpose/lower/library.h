@@ -107,6 +107,10 @@ class Library {
   virtual std::string early_drain_trouble() { return ""; }  // AGENT. Why it cannot take what has come, or ""
   virtual void end_early_drain() {}
 
+  // --- Why threads that run although a stop has wanted them since then (monotonic_us) will not park soon, or
+  // "": they are inside calls that wait for what they are not told of. AGENT
+  virtual std::string stop_trouble(int64_t) { return ""; }
+
   // --- While the rank is stopped. MAIN.
   // Moves what others may wait for; often, and only while active().
   virtual void progress() = 0;

@@ -54,7 +54,7 @@ inline F* function_of(const RealLibrary& library, uint32_t function) {
 
 // The thread's part of a library: what a restart must make true again before the thread's first call.
 struct ThreadMark {
-  const seam::ThreadRecord* record;  // of the thread that this LH thread lends its FS base to
+  seam::ThreadRecord* record;  // of the thread that this LH thread lends its FS base to
   uint64_t generation;
   bool settled;  // what calls that are not about it may give a thread (settle_thread), it has and it is kept
 };
@@ -66,13 +66,15 @@ class Call {
  public:
   // `chooses`: it chooses the thread's device, so that it does not matter which one the thread has.
   explicit Call(bool chooses = false) {
-    const seam::ThreadRecord* record;
+    seam::ThreadRecord* record;
     __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
+    record->in_device_call = 1;
     if (__builtin_expect(thread_mark.record != record || thread_mark.generation != record->generation, 0))
       begin_thread(chooses), first_ = true;
   }
   ~Call() {
     if (__builtin_expect(!thread_mark.settled, 0)) settle_thread();
+    thread_mark.record->in_device_call = 0;
   }
   Call(const Call&) = delete;
   bool is_first() const { return first_; }  // of this thread

@@ -123,6 +123,7 @@ HELD = {  # what it is, and why a checkpoint is refused while it is there
     "capture": "cudaStreamBeginCapture: what it made cannot be saved",
     "captured_draw": "curandGenerateUniform: what it made cannot be saved",
     "spinning_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
+    "awaited_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
     "failed_kernel": "a kernel or copy on the device has failed (CUDA error 719): what the device holds is lost",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
 }
@@ -131,7 +132,7 @@ if not ON_SOFTWARE:  # which has neither
 
 
 FOR_GOOD = {"context", "failed_kernel"}  # after which nothing is saved any more
-STOPPED = {"spinning_kernel", "failed_kernel"}  # found out when the program stands still
+STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found out when the program stands still
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "base/time.h"
 #include "interpose/gen/driver/undeclared.h"
 //
 #include "interpose/cuda/lower/devices.h"
@@ -148,13 +149,13 @@ bool may_leave(Calls& c, std::unique_lock<std::mutex>& lock) {
   }
   if (c.giving) return false;
   const bool begins = c.stays_since == 0;
-  if (begins) c.stays_since = microseconds_now();
+  if (begins) c.stays_since = monotonic_us();
   lock.unlock();
   if (begins) c.watch.begin();
   const int result = c.watch.look();
   lock.lock();
   if (!c.due.empty()) return false;
-  if (result == CUDA_ERROR_NOT_READY) return microseconds_now() - c.stays_since > kLongestStay;
+  if (result == CUDA_ERROR_NOT_READY) return monotonic_us() - c.stays_since > kLongestStay;
   c.under_way.clear();  // who is left is not called any more; and if so, it is not waited for
   c.graphs_call = false;
   return true;
@@ -229,7 +230,7 @@ void end_calling_graph() {
 int64_t callbacks_awaited_since() {
   Calls& c = calls();
   const std::scoped_lock lock(c.mutex);
-  return c.stays_since ? c.stays_since : microseconds_now();
+  return c.stays_since ? c.stays_since : monotonic_us();
 }
 
 void call_host_function(void* f) { wait_for(static_cast<HostFunction*>(f), 0); }

@@ -22,7 +22,7 @@ bool begin_calling_graph();
 void end_calling_graph();
 
 // MAIN, while the program is stopped: since when its thread for host functions has kept it from that; else
-// now (microseconds_now()).
+// now (monotonic_us).
 int64_t callbacks_awaited_since();
 
 // CUDA's shims' own calls (interpose/seam/cuda_shims.h).

@@ -1,8 +1,6 @@
 // See devices.h.
 #include "interpose/cuda/lower/devices.h"
 
-#include <time.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -14,12 +12,14 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/time.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
+#include "interpose/seam/state.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -180,12 +180,6 @@ int IdleWatch::look() {
   return CUDA_SUCCESS;
 }
 
-int64_t microseconds_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1'000'000} + now.tv_nsec / 1000;
-}
-
 void begin_drain_of_devices(int64_t since) {
   trouble = 0;
   looking = false;
@@ -204,17 +198,30 @@ bool devices_idle() {
   return result == CUDA_SUCCESS;
 }
 
+namespace {
+std::string goes_on_too_long() {
+  return formatted(
+      "the device has not come to its end within {} s: a kernel runs that long, or waits for the host; ask "
+      "again",
+      kLongestWait / 1'000'000);
+}
+}  // namespace
+
+std::string awaited_device(int64_t since) {
+  if (monotonic_us() - since <= kLongestWait) return "";
+  const auto* s = seam::state();
+  bool waits = s->threads[0].in_device_call != 0;
+  for (uint32_t i = 1; i < s->threads_high; ++i)
+    waits |= s->threads[i].used == seam::kLive && s->threads[i].in_device_call != 0;
+  return waits ? goes_on_too_long() : "";
+}
+
 std::string idle_trouble() {
   if (trouble != 0)
     return formatted(
         "a kernel or copy on the device has failed (CUDA error {}): what the device holds is lost",
         trouble.load());
-  if (draining && microseconds_now() - begun_at > kLongestWait)
-    return formatted(
-        "the device has not come to its end within {} s: a kernel runs that long, or waits for the host; "
-        "ask again",
-        kLongestWait / 1'000'000);
-  return "";
+  return draining && monotonic_us() - begun_at > kLongestWait ? goes_on_too_long() : "";
 }
 
 void note_devices() {
