@@ -51,8 +51,8 @@ class Library {
   virtual void prepare(const Boot&) {}
 
   // --- Whether it wants to know what is loaded, and each object that is: mapped, and not a line of its code
-  // has run. Any thread of the program, which is in ld.so, or START; also those that it has seen before a
-  // restart, once more. An error ends the program with that line. START for the first.
+  // has run. Any thread of the program, which is in ld.so, or START; once, over all restarts. An error ends
+  // the program with that line. START for the first.
   virtual bool follows_objects() { return false; }
   virtual Status look_at(const LoadedObject&) { return {}; }
 
