@@ -14,6 +14,7 @@
 #include "base/format.h"
 #include "base/time.h"
 #include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/graphs.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/handles/heap.h"
@@ -93,16 +94,22 @@ class Waiter {
   }
 
  private:
+  // An attempt that was given up meanwhile, or is about to be refused, asks no more.
+  static bool is_wanted() {
+    return (seam::control()->attention & seam::kAttentionStop) != 0 && !captures_under_way();
+  }
   void run() {
+    auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // captures that others begin meanwhile go on
+    CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [this] { return done_ != asked_; });
       const uint64_t asked = asked_;
       lock.unlock();
-      CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-      {
+      CUresult result = CUDA_ERROR_NOT_READY;
+      if (is_wanted()) {
         const OnDevice on(device_);
-        if (on.fine()) result = CROPDL_DRIVER(cuCtxSynchronize)();
+        result = on.fine() ? CROPDL_DRIVER(cuCtxSynchronize)() : CUDA_ERROR_INVALID_CONTEXT;
       }
       lock.lock();
       done_ = asked;
