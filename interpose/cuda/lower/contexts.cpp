@@ -72,6 +72,10 @@ uint64_t primary_word(CUcontext real, int device) {
 // What was made in a context of the device is gone; code that is registered, or loaded for all contexts, is
 // loaded again by the library itself.
 void device_was_reset(int device) {
+  for (const uint64_t word : rt::living(kind::ncclComm))
+    if (rt::device_of(*rt::slot_of(word)) == device)
+      rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
+                       "the device was reset while NCCL communicators of it were there");
   rt::forget_device(device);
   device_code_is_gone(device);
   forget_memory_of(device);
@@ -230,6 +234,7 @@ void forget_thread(bool chooses) {
   if (!driver_begun()) return;
   auto mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
+  put_back_own_stream();
   take_stack();
   if (chooses || !opened(kCudart) || CROPDL_CUDART(cudaGetDevice)(&device) != cudaSuccess || device == 0)
     return;
