@@ -20,7 +20,7 @@
 namespace cropdl::one_abi {
 
 // --- The real library.
-// ----------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------
 
 // One of the family, as the generator writes it down. What makes an object or a state again by its recipe is
 // an entry of `again`: the library's result code, 0 for success; null: such a call has no recipe.
@@ -230,8 +230,9 @@ std::vector<Lingering> lingering();  // oldest first
 void stop_lingering(handles::Handle h);
 extern int64_t (*end_again)(handles::Handle h);  // the library's code
 
-// --- State: the last call of each setter, by what it sets.
-// ---------------------------------------------------- Of an object (its word), or of
+// --- State: the last call of each setter, by what it sets. ------------------------------------------------
+
+// Of an object (its word), or of
 inline constexpr uint64_t kOfLibrary = 1, kOfThread = 2, kOfCurrent = 3;
 // An object's is made again with its device current; a thread's and the library's with whichever is.
 // `until`: an object that the call names; when that ends the library itself takes the call back.
@@ -243,9 +244,10 @@ void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint
 void undo_state(uint64_t of, uint64_t what, const Key& key);
 void undo_state_of_devices(uint64_t what, const Key& key);  // of all of them
 
-// --- Others.
-// --------------------------------------------------------------------------------------------------- A text
-// of the library's, which is elsewhere after a restart: a copy of it that stays, the same for the same text.
+// --- Others. -----------------------------------------------------------------------------------------------
+
+// A text of the library's, which is elsewhere after a restart: a copy of it that stays, the same for the same
+// text.
 const char* kept_text(const char* text);
 // From now on this process can not be checkpointed; refusals name the function and `why`.
 void mark_unsaved(const RealLibrary& library, uint32_t function, const char* why);

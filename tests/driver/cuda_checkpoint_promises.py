@@ -27,7 +27,7 @@ CUDA = "1"  # seam::kLibraryCudart
 QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
 # By how many calls a restart makes again what each rank has, in every step: none is lost, none piles up.
 RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products": 19, "managed": 12, "variables": 23, "managed_variables": 11, "pools": 15,
-           "host_functions": 8, "two_threads": 10, "graphs": 12, "allocations": range(7, 10)}  # with a stream and an event at times
+           "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}  # with a stream and an event at times
 PROMISES = {}
 WAYS = built_ways()
 ON_SOFTWARE = os.environ.get("CROPDL_TEST_DEVICE", "software") == "software"

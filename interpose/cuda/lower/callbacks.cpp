@@ -161,9 +161,14 @@ bool may_leave(Calls& c, std::unique_lock<std::mutex>& lock) {
   return true;
 }
 
+void set_callback_thread(uint32_t state) {
+  const handles::SpinGuard guard(rt::family_lock);
+  if (Kept* k = kept()) k->callback_thread = state;
+}
 // The program's thread for host functions; it is pinned while it is here.
 int run_callbacks() {
   Calls& c = calls();
+  set_callback_thread(Kept::kThere);
   std::unique_lock lock(c.mutex);
   for (;;) {
     if (!c.due.empty()) {
@@ -188,16 +193,17 @@ int run_callbacks() {
 }
 
 int need_callback_thread() {
-  if (!rt::need_family()) return 0;
+  if (!rt::need_family()) return seam::kNoThread;
   const handles::SpinGuard guard(rt::family_lock);
   Kept* k = kept();
-  if (!k || k->has_callback_thread) return 0;
-  k->has_callback_thread = 1;
-  return 1;
+  if (!k) return seam::kNoThread;
+  if (k->callback_thread == Kept::kThere) return seam::kThreadThere;
+  if (k->callback_thread == Kept::kBeingMade) return seam::kAwaitThread;
+  k->callback_thread = Kept::kBeingMade;
+  return seam::kMakeThread;
 }
 int no_callback_thread() {
-  const handles::SpinGuard guard(rt::family_lock);
-  kept()->has_callback_thread = 0;
+  set_callback_thread(0);
   return 0;
 }
 
@@ -212,6 +218,8 @@ int note_shim_error(int error) {
 HostFunction* host_function(void (*function)(void*), void* data) {
   return new HostFunction{function, nullptr, data, nullptr, true};
 }
+
+void forget_host_function(HostFunction* function) { delete function; }
 
 bool begin_calling_graph() {
   Calls& c = calls();
