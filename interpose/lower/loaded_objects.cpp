@@ -26,7 +26,7 @@ struct Object {
   bool operator==(const Object&) const = default;
 };
 
-// In the persistent heap, so that a restart does not look at their files, which may be others by then.
+// In the persistent heap, so that a restart does not read all their files again.
 struct Seen {
   uint64_t count, room;
   Object objects[];

@@ -55,25 +55,20 @@ for _name, _command in (
     PROMISES[f"cuda.found.{_name}"] = _runs
 
 
-def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices=2, environment=None, visible=({}, {}, {}), rebuilt=None):
+def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices=2, environment=None, visible=({}, {}, {})):
     """Killed and restarted twice; with `late` a library with a runtime of its own is opened after the first restart. `visible`: more of the environment
-    at the start and at each restart. `rebuilt`: this program's file is another one by the first restart."""
+    at the start and at each restart."""
     with Place("goes_on") as place:
         arguments = [*arguments, "--steps", "120", "--pace", "20000", "--log", place.path("log")]
         if late is not None:
             arguments += ["--library", program("libgoes_on.so"), "--late", str(late)]
-        file = program("goes_on_" + way)
-        if rebuilt:
-            file = shutil.copy(file, place.path("program"))
-        job = place.start([tool("cropdl-run"), "--dir", place.store, *options, "--", file, *arguments],
+        job = place.start([tool("cropdl-run"), "--dir", place.store, *options, "--", program("goes_on_" + way), *arguments],
                           environment={**(environment or {}), **visible[0]})
         for step, more in ((3, visible[1]), (30, visible[2])):
             job.wait_for_step(step)
             _, _, bounds = take_checkpoint(place, job)
             before = Log(job.log)
             job.kill_ranks()
-            if rebuilt:
-                os.replace(shutil.copy(program(rebuilt), place.path("new")), file)
             job = place.restart(alone=True, environment={**({"CROPDL_SOFTWARE_GPUS": str(devices)} if environment else {}), **more})
             wait_for_new_steps(job, bounds, 120)
             check_continued(before, Log(job.log), job.started, *bounds[job.log])
@@ -87,7 +82,6 @@ PROMISES["cuda.found.static_runtime_goes_on_by_reference"] = lambda: goes_on("st
 PROMISES["cuda.found.shared_runtime_goes_on"] = lambda: goes_on("shared")
 PROMISES["cuda.found.library_opened_before_a_restart"] = lambda: goes_on("static", late=1)
 PROMISES["cuda.found.library_opened_after_a_restart"] = lambda: goes_on("static", late=20)
-PROMISES["cuda.found.library_opened_after_a_restart_of_a_program_that_was_rebuilt"] = lambda: goes_on("static", late=20, rebuilt="static")
 PROMISES["cuda.found.library_opened_after_a_restart_beside_the_shared_runtime"] = lambda: goes_on("shared", late=20)
 
 # The program sets it itself, after its constructors have registered their kernels: that counts for a launcher that sets the same
