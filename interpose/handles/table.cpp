@@ -89,13 +89,12 @@ bool Tables::rewrite_recipe(Handle h, std::span<const Handle> dependencies, cons
   return true;
 }
 
-void Tables::lose_recipe(Handle h) {
+void Tables::lose_recipe(Handle h, std::vector<Handle>& gone) {
   Slot* s = slot(h);
   auto* r = reinterpret_cast<Recipe*>(s ? s->recipe : 0);
   if (!r) return;
   s->recipe = 0;
   ++without_recipe_;
-  std::vector<Handle> gone;
   for (Handle d : r->handles()) let_go(d, gone);
   heap_free(r);
 }

@@ -69,7 +69,7 @@ class Tables {
   bool rewrite_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes,
                       std::vector<Handle>& gone);
   // Its recipe is true no more: from now on it is an object without one.
-  void lose_recipe(Handle);
+  void lose_recipe(Handle, std::vector<Handle>& gone);
   // A pending operation holds on to the object (and lets go again).
   void retain(Handle);
   // The program freed the object, or an operation let go of it. Appends to `gone` what nobody needs any more,

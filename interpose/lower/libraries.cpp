@@ -118,6 +118,12 @@ std::string Libraries::early_drain_trouble() const {
   return "";
 }
 
+std::string Libraries::stop_trouble(int64_t since) const {
+  for (Library* l : all_)
+    if (std::string line = l->stop_trouble(since); !line.empty()) return line;
+  return "";
+}
+
 void Libraries::end_early_drain() const {
   for (Library* l : all_) l->end_early_drain();
 }

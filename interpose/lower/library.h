@@ -51,8 +51,8 @@ class Library {
   virtual void prepare(const Boot&) {}
 
   // --- Whether it wants to know what is loaded, and each object that is: mapped, and not a line of its code
-  // has run. Any thread of the program, which is in ld.so, or START; also those that it has seen before a
-  // restart, once more. An error ends the program with that line. START for the first.
+  // has run. Any thread of the program, which is in ld.so, or START; once, over all restarts. An error ends
+  // the program with that line. START for the first.
   virtual bool follows_objects() { return false; }
   virtual Status look_at(const LoadedObject&) { return {}; }
 
@@ -106,6 +106,10 @@ class Library {
   virtual void begin_early_drain() {}
   virtual std::string early_drain_trouble() { return ""; }  // AGENT. Why it cannot take what has come, or ""
   virtual void end_early_drain() {}
+
+  // --- Why threads that run although a stop has wanted them since then (monotonic_us) will not park soon, or
+  // "": they are inside calls that wait for what they are not told of. AGENT
+  virtual std::string stop_trouble(int64_t) { return ""; }
 
   // --- While the rank is stopped. MAIN.
   // Moves what others may wait for; often, and only while active().

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/format.h"
 #include "base/patched_code.h"
+#include "interpose/handles/heap.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/window.h"
@@ -24,13 +26,36 @@ struct Object {
   bool operator==(const Object&) const = default;
 };
 
+// In the persistent heap, so that a restart does not read all their files again.
 struct Seen {
-  std::mutex mutex;  // ld.so's own lock is held, but each namespace of another libc's would have its own
-  std::vector<Object> objects;
+  uint64_t count, room;
+  Object objects[];
 };
-Seen& seen() {
-  static Seen* its = new Seen;  // never taken down
-  return *its;
+std::mutex& looking() {  // ld.so's own lock is held, but each namespace of another libc's would have its own
+  static auto& m = *new std::mutex;
+  return m;
+}
+
+std::span<const Object> seen_before() {
+  const auto* seen = reinterpret_cast<const Seen*>(seam::state()->objects_seen);
+  return seen != nullptr ? std::span(seen->objects, seen->count) : std::span<const Object>();
+}
+
+// Without room for it all is looked at once more, the next time.
+void keep_seen(const std::vector<Object>& now) {
+  uint64_t& kept = seam::state()->objects_seen;
+  auto* seen = reinterpret_cast<Seen*>(kept);
+  if (seen == nullptr || seen->room < now.size()) {
+    const size_t room = 2 * now.size();
+    auto* more = static_cast<Seen*>(handles::heap_allocate(sizeof(Seen) + room * sizeof(Object)));
+    if (more != nullptr) more->room = room;
+    kept = reinterpret_cast<uint64_t>(more);
+    handles::heap_free(seen);
+    seen = more;
+  }
+  if (seen == nullptr) return;
+  std::copy(now.begin(), now.end(), seen->objects);
+  seen->count = now.size();
 }
 
 const r_debug* program_debug() { return reinterpret_cast<const r_debug*>(seam::state()->loader_debug); }
@@ -55,18 +80,19 @@ std::string file_at(const std::vector<Mapping>& mappings, const void* address) {
 }
 
 int objects_changed() {
-  std::lock_guard lock(seen().mutex);
+  std::lock_guard lock(looking());
+  const std::span<const Object> before = seen_before();
   std::vector<Object> now = objects_now();
   std::vector<Mapping> mappings;
   for (const Object& object : now) {
-    if (std::find(seen().objects.begin(), seen().objects.end(), object) != seen().objects.end()) continue;
+    if (std::find(before.begin(), before.end(), object) != before.end()) continue;
     if (mappings.empty()) mappings = read_mappings();
     const LoadedObject loaded{file_at(mappings, object.dynamic), object.base,
                               object.map == program_debug()->r_map};
     if (loaded.file.empty() || loaded.file[0] != '/') continue;  // the core, as a vDSO
     if (auto s = this_process().libraries.look_at(loaded); !s) die(s.error().message);
   }
-  seen().objects = std::move(now);
+  keep_seen(now);
   return 0;
 }
 

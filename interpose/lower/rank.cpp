@@ -74,10 +74,18 @@ bool Rank::try_stop(Status* failure) {
     stop_ = true;
     main_parked = here_ || gone_;  // and stays: only now can it make no thread that the look below misses
   }
-  if (first && saving_.trace) stop_asked_ = monotonic_us();
+  if (first) {
+    stop_asked_ = monotonic_us();
+    stop_traced_ = false;
+  }
   set_attention(seam::kAttentionStop);
   if (first && libraries_.drains_early()) counting::order_all_threads();
   const bool others = stop_threads() && main_parked;
+  if (!others)
+    if (std::string why = libraries_.stop_trouble(stop_asked_); !why.empty()) {
+      *failure = Error{why};
+      return false;
+    }
   {
     const std::lock_guard lock(mutex_);
     if (others && !others_stopped_) {
@@ -95,9 +103,8 @@ bool Rank::try_stop(Status* failure) {
 }
 
 void Rank::trace_stop() {
-  if (stop_asked_ == 0) return;
-  say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_,
-                monotonic_us() - std::exchange(stop_asked_, 0)));
+  if (!saving_.trace || std::exchange(stop_traced_, true)) return;
+  say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_, monotonic_us() - stop_asked_));
 }
 
 // Under mutex_. What a thread does after a send that was seen behind order_all_threads() is to park: so

@@ -70,7 +70,8 @@ class Rank final : public coord::LocalRank {
   std::atomic<bool> ready_{false};
   std::string process_refusal_;  // agent only: of the attempt under way
   bool holding_ = false;         // agent only
-  int64_t stop_asked_ = 0;       // agent only: us, monotonic; 0: has been told of
+  int64_t stop_asked_ = 0;       // agent only: us, monotonic
+  bool stop_traced_ = false;
 
   std::mutex mutex_;              // guards everything below
   std::condition_variable wake_;  // the main thread waits on it while it serves

@@ -20,7 +20,7 @@
 namespace cropdl::one_abi {
 
 // --- The real library.
-// ----------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------
 
 // One of the family, as the generator writes it down. What makes an object or a state again by its recipe is
 // an entry of `again`: the library's result code, 0 for success; null: such a call has no recipe.
@@ -54,7 +54,7 @@ inline F* function_of(const RealLibrary& library, uint32_t function) {
 
 // The thread's part of a library: what a restart must make true again before the thread's first call.
 struct ThreadMark {
-  const seam::ThreadRecord* record;  // of the thread that this LH thread lends its FS base to
+  seam::ThreadRecord* record;  // of the thread that this LH thread lends its FS base to
   uint64_t generation;
   bool settled;  // what calls that are not about it may give a thread (settle_thread), it has and it is kept
 };
@@ -66,13 +66,15 @@ class Call {
  public:
   // `chooses`: it chooses the thread's device, so that it does not matter which one the thread has.
   explicit Call(bool chooses = false) {
-    const seam::ThreadRecord* record;
+    seam::ThreadRecord* record;
     __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
+    record->in_device_call = 1;
     if (__builtin_expect(thread_mark.record != record || thread_mark.generation != record->generation, 0))
       begin_thread(chooses), first_ = true;
   }
   ~Call() {
     if (__builtin_expect(!thread_mark.settled, 0)) settle_thread();
+    thread_mark.record->in_device_call = 0;
   }
   Call(const Call&) = delete;
   bool is_first() const { return first_; }  // of this thread
@@ -228,8 +230,9 @@ std::vector<Lingering> lingering();  // oldest first
 void stop_lingering(handles::Handle h);
 extern int64_t (*end_again)(handles::Handle h);  // the library's code
 
-// --- State: the last call of each setter, by what it sets.
-// ---------------------------------------------------- Of an object (its word), or of
+// --- State: the last call of each setter, by what it sets. ------------------------------------------------
+
+// Of an object (its word), or of
 inline constexpr uint64_t kOfLibrary = 1, kOfThread = 2, kOfCurrent = 3;
 // An object's is made again with its device current; a thread's and the library's with whichever is.
 // `until`: an object that the call names; when that ends the library itself takes the call back.
@@ -241,9 +244,10 @@ void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint
 void undo_state(uint64_t of, uint64_t what, const Key& key);
 void undo_state_of_devices(uint64_t what, const Key& key);  // of all of them
 
-// --- Others.
-// --------------------------------------------------------------------------------------------------- A text
-// of the library's, which is elsewhere after a restart: a copy of it that stays, the same for the same text.
+// --- Others. -----------------------------------------------------------------------------------------------
+
+// A text of the library's, which is elsewhere after a restart: a copy of it that stays, the same for the same
+// text.
 const char* kept_text(const char* text);
 // From now on this process can not be checkpointed; refusals name the function and `why`.
 void mark_unsaved(const RealLibrary& library, uint32_t function, const char* why);

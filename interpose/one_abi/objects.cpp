@@ -103,6 +103,7 @@ const uint64_t ended_object[512] = {};
 
 handles::Tables* tables = nullptr;
 FamilyState* family = nullptr;
+bool family_failed = false;
 handles::SpinLock family_lock;
 
 bool need_family() {
@@ -111,8 +112,10 @@ bool need_family() {
   if (family) return true;
   auto* state = static_cast<FamilyState*>(handles::heap_allocate(sizeof(FamilyState)));
   if (!state ||
-      !(tables = handles::Tables::format(seam::kLibraryCudart, handles::kMaxKinds, kFirstIndex, kCapacity)))
+      !(tables = handles::Tables::format(seam::kLibraryCudart, handles::kMaxKinds, kFirstIndex, kCapacity))) {
+    family_failed = true;
     return false;
+  }
   state->version = kFamilyVersion;
   handles::heap_set_root(seam::kLibraryCudart, handles::kRootState, state);
   __atomic_store_n(&family, state, __ATOMIC_RELEASE);
@@ -232,7 +235,9 @@ void lose_recipe(uint64_t word, const RealLibrary& library, uint32_t function) {
   const auto h = static_cast<handles::Handle>(word);
   handles::Slot* slot = tables->slot(h);
   if (!slot || slot->state != handles::kLive || !slot->recipe) return;
-  tables->lose_recipe(h);
+  std::vector<handles::Handle> gone;
+  tables->lose_recipe(h, gone);
+  drop_states_of_gone(gone);
   slot->maker = maker_of(library, function);
 }
 

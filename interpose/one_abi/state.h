@@ -46,6 +46,7 @@ enum Member : uint32_t {
 };
 
 extern FamilyState* family;  // null: nothing was made yet
+extern bool family_failed;   // in this run there was no room for it: real handles have gone out
 extern handles::SpinLock family_lock;
 
 // Makes both, on the family's first object; false: the heap is full. Takes the lock.

@@ -53,8 +53,8 @@ uint32_t thread_index(const seam::ThreadRecord* record) {
   return record >= first && index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
 }
 
-const seam::ThreadRecord* own_record() {
-  const seam::ThreadRecord* record;
+seam::ThreadRecord* own_record() {
+  seam::ThreadRecord* record;
   __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
   return record;
 }
@@ -263,7 +263,7 @@ void undo_state_of_devices(uint64_t what, const Key& key) {
 }
 
 void begin_thread(bool chooses) {
-  const seam::ThreadRecord* record = own_record();
+  seam::ThreadRecord* record = own_record();
   const bool lent_before = thread_mark.record != nullptr;
   thread_mark = {record, record->generation, false};
   if (lent_before) make_fresh(chooses);  // the library's thread has been another thread of the program

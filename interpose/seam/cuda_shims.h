@@ -4,8 +4,12 @@
 
 namespace cropdl::seam {
 
+// Of the process's thread for host functions: it is there, or the caller is to make it; another caller is
+// making it, so that this one asks again; there can be none.
+enum NeedCallbackThread : int { kThreadThere, kMakeThread, kAwaitThread, kNoThread };
+
 enum CudaShimCall : unsigned {
-  // int (): 1 if the process has no thread for host functions yet and the caller is to make it, else 0.
+  // int (): NeedCallbackThread.
   kNeedCallbackThread,
   // int (): it could not make it.
   kNoCallbackThread,

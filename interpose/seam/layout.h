@@ -105,7 +105,9 @@ struct ThreadRecord {
   uint64_t
       in_host_function;  // 1: it runs a function that the program gave to CUDA, which may call nothing there
   uint64_t generation;   // no other thread that ever had the record has it; the main thread's is 0
-  uint64_t reserved[5];
+  // LH: 1 inside a call of a device's library, which may wait for the device. 0 outside the LH.
+  volatile uint64_t in_device_call;
+  uint64_t reserved[4];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

@@ -137,6 +137,7 @@ struct PersistentState {
   // By position in ControlPage::stand_ins, kWhereItIs: the file whose place was taken first, an absolute
   // path.
   char found[kMaxStandIns][512];
+  uint64_t objects_seen;  // LH: address in the persistent heap of what ld.so has loaded and it has looked at
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

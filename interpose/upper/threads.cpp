@@ -77,6 +77,7 @@ seam::ThreadRecord* new_record() {
     record->inside = 0;
     record->held = 0;
     record->sending = 0;
+    record->in_device_call = 0;
     record->nccl_group = 0;
     record->vdso_frame = 0;
     record->rseq = 0;

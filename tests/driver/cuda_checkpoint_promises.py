@@ -27,7 +27,7 @@ CUDA = "1"  # seam::kLibraryCudart
 QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
 # By how many calls a restart makes again what each rank has, in every step: none is lost, none piles up.
 RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products": 19, "managed": 12, "variables": 23, "managed_variables": 11, "pools": 15,
-           "host_functions": 8, "two_threads": 10, "graphs": 12, "allocations": range(7, 10)}  # with a stream and an event at times
+           "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}  # with a stream and an event at times
 PROMISES = {}
 WAYS = built_ways()
 
@@ -141,6 +141,7 @@ HELD = {  # what it is, and why a checkpoint is refused while it is there
     "capture": "cudaStreamBeginCapture: what it made cannot be saved",
     "captured_draw": "curandGenerateUniform: what it made cannot be saved",
     "spinning_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
+    "awaited_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
     "failed_kernel": "a kernel or copy on the device has failed (CUDA error 719): what the device holds is lost",
     "protected_memory": "cuMemHostRegister: of the registered memory at 0x<x> (4096 bytes) pages are unmapped, or protected (mprotect): unregister it before",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
@@ -150,7 +151,7 @@ if not ON_SOFTWARE:  # which has neither
 
 
 FOR_GOOD = {"context", "failed_kernel"}  # after which nothing is saved any more
-STOPPED = {"spinning_kernel", "failed_kernel"}  # found out when the program stands still
+STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found out when the program stands still
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 

@@ -89,6 +89,10 @@ PROMISES["cuda.found.library_opened_after_a_restart_beside_the_shared_runtime"] 
 PROMISES["cuda.found.devices_that_the_program_makes_visible"] = lambda: goes_on(
     "static", ["--software-gpu=3"], arguments=("--visible", "2,1", "--devices", "2"), devices=3, visible=({"CUDA_VISIBLE_DEVICES": "0,1,2"}, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, {}))
 
+# ... and only long after it began: neither a checkpoint nor a restart may begin the driver before, and the first restart is where there is no device.
+PROMISES["cuda.found.device_that_is_first_used_after_a_restart"] = lambda: goes_on(
+    "static", ["--software-gpu=3"], arguments=("--begins", "20", "--visible", "2,1", "--devices", "2"), devices=3, visible=({}, {"CUDA_VISIBLE_DEVICES": "-1"}, {}))
+
 # As NVIDIA's are found: by ld.so's search, with a path that only the first run has.
 for _way in ("static", "shared"):
     PROMISES[f"cuda.found.{_way}_runtime_over_the_libraries_of_ld_library_path"] = lambda way=_way: goes_on(

@@ -1,6 +1,6 @@
 // Calls the runtime in its own code and that of a library, which is opened at step --late, and the driver by
-// name. --visible: sets CUDA_VISIBLE_DEVICES, and finds that many --devices. It has no memory on the device:
-// what finds the functions is looked at, not what they do.
+// name. --visible: sets CUDA_VISIBLE_DEVICES, and finds that many --devices. --begins: at that step only. It
+// has no memory on the device: what finds the functions is looked at, not what they do.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -13,13 +13,17 @@ using CountDevices = CUresult (*)(int*);
 int main(int count, char** arguments) {
   steplog_open(count, arguments, -1);
   const char* library = nullptr;
-  long late = 0, wanted = 0;
+  const char* visible = nullptr;
+  long late = 0, wanted = 0, begins = 0;
   for (int i = 1; i + 1 < count; i++) {
     if (!strcmp(arguments[i], "--library")) library = arguments[i + 1];
     if (!strcmp(arguments[i], "--late")) late = atol(arguments[i + 1]);
-    if (!strcmp(arguments[i], "--visible")) setenv("CUDA_VISIBLE_DEVICES", arguments[i + 1], 1);
+    if (!strcmp(arguments[i], "--visible")) visible = arguments[i + 1];
+    if (!strcmp(arguments[i], "--begins")) begins = atol(arguments[i + 1]);
     if (!strcmp(arguments[i], "--devices")) wanted = atol(arguments[i + 1]);
   }
+  while (steplog_done < begins) steplog_step();
+  if (visible) setenv("CUDA_VISIBLE_DEVICES", visible, 1);
   int devices = 0;
   STEPLOG_CHECK(cudaGetDeviceCount(&devices) == cudaSuccess);
   STEPLOG_CHECK(wanted == 0 || devices == wanted);

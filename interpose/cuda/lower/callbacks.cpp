@@ -11,6 +11,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "base/time.h"
 #include "interpose/gen/driver/undeclared.h"
 //
 #include "interpose/cuda/lower/devices.h"
@@ -148,21 +149,26 @@ bool may_leave(Calls& c, std::unique_lock<std::mutex>& lock) {
   }
   if (c.giving) return false;
   const bool begins = c.stays_since == 0;
-  if (begins) c.stays_since = microseconds_now();
+  if (begins) c.stays_since = monotonic_us();
   lock.unlock();
   if (begins) c.watch.begin();
   const int result = c.watch.look();
   lock.lock();
   if (!c.due.empty()) return false;
-  if (result == CUDA_ERROR_NOT_READY) return microseconds_now() - c.stays_since > kLongestStay;
+  if (result == CUDA_ERROR_NOT_READY) return monotonic_us() - c.stays_since > kLongestStay;
   c.under_way.clear();  // who is left is not called any more; and if so, it is not waited for
   c.graphs_call = false;
   return true;
 }
 
+void set_callback_thread(uint32_t state) {
+  const handles::SpinGuard guard(rt::family_lock);
+  if (Kept* k = kept()) k->callback_thread = state;
+}
 // The program's thread for host functions; it is pinned while it is here.
 int run_callbacks() {
   Calls& c = calls();
+  set_callback_thread(Kept::kThere);
   std::unique_lock lock(c.mutex);
   for (;;) {
     if (!c.due.empty()) {
@@ -187,16 +193,17 @@ int run_callbacks() {
 }
 
 int need_callback_thread() {
-  if (!rt::need_family()) return 0;
+  if (!rt::need_family()) return seam::kNoThread;
   const handles::SpinGuard guard(rt::family_lock);
   Kept* k = kept();
-  if (!k || k->has_callback_thread) return 0;
-  k->has_callback_thread = 1;
-  return 1;
+  if (!k) return seam::kNoThread;
+  if (k->callback_thread == Kept::kThere) return seam::kThreadThere;
+  if (k->callback_thread == Kept::kBeingMade) return seam::kAwaitThread;
+  k->callback_thread = Kept::kBeingMade;
+  return seam::kMakeThread;
 }
 int no_callback_thread() {
-  const handles::SpinGuard guard(rt::family_lock);
-  kept()->has_callback_thread = 0;
+  set_callback_thread(0);
   return 0;
 }
 
@@ -211,6 +218,8 @@ int note_shim_error(int error) {
 HostFunction* host_function(void (*function)(void*), void* data) {
   return new HostFunction{function, nullptr, data, nullptr, true};
 }
+
+void forget_host_function(HostFunction* function) { delete function; }
 
 bool begin_calling_graph() {
   Calls& c = calls();
@@ -229,7 +238,7 @@ void end_calling_graph() {
 int64_t callbacks_awaited_since() {
   Calls& c = calls();
   const std::scoped_lock lock(c.mutex);
-  return c.stays_since ? c.stays_since : microseconds_now();
+  return c.stays_since ? c.stays_since : monotonic_us();
 }
 
 void call_host_function(void* f) { wait_for(static_cast<HostFunction*>(f), 0); }

@@ -14,7 +14,8 @@ namespace cropdl::cuda {
 struct HostFunction;
 // A graph's: may be called any number of times, and lives as long as the process.
 HostFunction* host_function(void (*function)(void*), void* data);
-void call_host_function(void* host_function);  // on any thread of the library
+void forget_host_function(HostFunction* host_function);  // that is called no more
+void call_host_function(void* host_function);            // on any thread of the library
 
 // Around a launch of a graph that may have host nodes, by a thread of the program. False: the program is to
 // stop first, and the thread must leave the LH and call again.
@@ -22,7 +23,7 @@ bool begin_calling_graph();
 void end_calling_graph();
 
 // MAIN, while the program is stopped: since when its thread for host functions has kept it from that; else
-// now (microseconds_now()).
+// now (monotonic_us).
 int64_t callbacks_awaited_since();
 
 // CUDA's shims' own calls (interpose/seam/cuda_shims.h).

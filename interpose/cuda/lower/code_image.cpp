@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "interpose/cuda/lower/code_text.h"
+
 namespace cropdl::cuda {
 namespace {
 
@@ -99,53 +101,14 @@ bool decompress_lz4(std::string_view block, std::string* into) {
 }
 
 // --- What code says.
-bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
-
-std::string_view next_word(std::string_view* text) {
-  size_t i = 0;
-  while (i < text->size() && !is_word((*text)[i]) && (*text)[i] != '.') ++i;
-  size_t end = i + (i < text->size());
-  while (end < text->size() && (is_word((*text)[end]) || ((*text)[i] == '.' && (*text)[end] == '.'))) ++end;
-  const std::string_view word = text->substr(i, end - i);
-  text->remove_prefix(end);
-  return word;
+void take_text(std::string_view text, CodeFacts* facts) {
+  facts->read = read_text(text, facts);
+  facts->broken = !facts->read;
 }
 
-// A declaration of the module's: `.visible .global .attribute(.managed) .align 4 .b8 name[16] = ...;`
-void read_declaration(std::string_view line, CodeFacts* facts) {
-  bool is_variable = false;
-  while (!line.empty()) {
-    const std::string_view word = next_word(&line);
-    if (word.empty() || word == ".extern" || word == ".func" || word == ".entry") return;
-    if (word == ".global" || word == ".const") is_variable = true;
-    if (word[0] == '.' || isdigit(static_cast<unsigned char>(word[0]))) continue;
-    // Texts of the compiler's, which nothing changes, begin with a dollar.
-    if (is_variable && word[0] != '$') facts->variables.emplace(word);
-    return;
-  }
-}
-
-void read_text(std::string_view text, CodeFacts* facts) {
-  facts->read = true;
-  text = text.substr(0, text.find('\0'));
-  int depth = 0;  // within functions, and within initial values
-  for (size_t begin = 0; begin < text.size();) {
-    size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) end = text.size();
-    std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (const size_t comment = line.find("//"); comment != std::string_view::npos)
-      line = line.substr(0, comment);
-    if (depth == 0 &&
-        (line.find(".global") != std::string_view::npos || line.find(".const") != std::string_view::npos))
-      read_declaration(line, facts);
-    if (const size_t call = line.find("malloc"); call != std::string_view::npos) {
-      const bool begins = call == 0 || !is_word(line[call - 1]);
-      const bool ends = call + 6 >= line.size() || !is_word(line[call + 6]);
-      if (begins && ends) facts->allocates = true;
-    }
-    for (char c : line) depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-  }
+// What a kernel has for itself begins anew with each.
+bool is_of_kernels(std::string_view section) {
+  return section.starts_with(".nv.shared") || section.starts_with(".nv.local");
 }
 
 void read_elf(std::span<const char> code, CodeFacts* facts) {
@@ -153,6 +116,13 @@ void read_elf(std::span<const char> code, CodeFacts* facts) {
   const auto section = [&](size_t i) { return at<Elf64_Shdr>(code.data(), h.e_shoff + i * h.e_shentsize); };
   if (h.e_shoff + size_t{h.e_shnum} * h.e_shentsize > code.size() || h.e_shentsize < sizeof(Elf64_Shdr))
     return;
+  const Elf64_Shdr section_names = h.e_shstrndx < h.e_shnum ? section(h.e_shstrndx) : Elf64_Shdr{};
+  const auto section_name = [&](size_t i) -> std::string_view {
+    const size_t from = section(i).sh_name, end = section_names.sh_offset + section_names.sh_size;
+    if (from >= section_names.sh_size || end > code.size() || end < section_names.sh_offset) return "";
+    const char* name = code.data() + section_names.sh_offset + from;
+    return {name, strnlen(name, section_names.sh_size - from)};
+  };
   for (size_t i = 0; i < h.e_shnum; ++i) {
     const Elf64_Shdr symbols = section(i);
     if (symbols.sh_type != SHT_SYMTAB || symbols.sh_link >= h.e_shnum || symbols.sh_entsize == 0) continue;
@@ -167,7 +137,7 @@ void read_elf(std::span<const char> code, CodeFacts* facts) {
       if (s.st_shndx == SHN_UNDEF) {
         if (name == "malloc") facts->allocates = true;
       } else if (ELF64_ST_TYPE(s.st_info) == STT_OBJECT && !name.empty() && name[0] != '$' &&
-                 name[0] != '.' && s.st_shndx < h.e_shnum) {
+                 name[0] != '.' && s.st_shndx < h.e_shnum && !is_of_kernels(section_name(s.st_shndx))) {
         facts->variables.insert(name);
       }
     }
@@ -188,7 +158,7 @@ void read_entry(const Entry& entry, std::string_view payload, CodeFacts* facts) 
   }
   const std::span<const char> code(payload);
   if (entry.kind == kText)
-    read_text(payload, facts);
+    take_text(payload, facts);
   else if (is_elf(code))
     read_elf(code, facts);
 }
@@ -249,7 +219,7 @@ CodeFacts facts_of(std::span<const char> code, int architecture, bool text_only)
   else if (is_elf(code))
     read_elf(code, &facts);
   else if (!code.empty())
-    read_text({code.data(), code.size()}, &facts);
+    take_text({code.data(), code.size()}, &facts);
   return facts;
 }
 
@@ -265,7 +235,9 @@ CodeFacts facts_at(const void* image, int architecture, bool text_only) {
     all.variables.merge(part.variables);
     all.allocates = all.allocates || part.allocates;
     all.read = all.read || part.read;
+    all.broken = all.broken || part.broken;
   }
+  all.read = all.read && !all.broken;
   return all;
 }
 

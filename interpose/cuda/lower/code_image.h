@@ -18,7 +18,8 @@ std::span<const char> code_at(const void* image);
 struct CodeFacts {
   std::set<std::string> variables;  // in global and constant memory, as the code names them
   bool allocates = false;           // kernels call malloc: what they get lies in the device's own heap
-  bool read = false;                // false: it is of a kind that is not known, and says nothing
+  bool read = false;                // false: it is of a kind that is not known, or does not parse
+  bool broken = false;              // it does not parse: what was found is not all
 };
 // Of the part that a device of that architecture (10 * major + minor) runs; `text_only`: that runs only PTX.
 CodeFacts facts_of(std::span<const char> code, int architecture, bool text_only);

@@ -2,7 +2,10 @@
 // it is first used there); crt/host_runtime.h.
 #include "interpose/cuda/lower/code_order.h"
 
+#include <atomic>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "interpose/gen/driver/undeclared.h"
 //
@@ -25,63 +28,113 @@ struct Symbol {
   bool variable;
 };
 
+// Held while code comes to devices: that may take long, and wait for kernels.
 std::mutex& order() {
   static auto& m = *new std::mutex;
   return m;
 }
-std::unordered_map<uint64_t, Symbol>& symbols() {
-  static auto& map = *new std::unordered_map<uint64_t, Symbol>;
-  return map;
+// What is known of code. Never held over a call of a library.
+struct Known {
+  std::mutex mutex;
+  std::unordered_map<uint64_t, Symbol> symbols;
+  uint64_t symbols_of = 0;            // the newest object or record at that time
+  std::unordered_set<uint64_t> used;  // all of rt::used_code, and what was displaced there
+  uint64_t times_forgotten = 0;
+};
+Known& known() {
+  static auto& its = *new Known;
+  return its;
 }
-uint64_t symbols_of = 0;     // the newest object or record at that time; under order(), as the rest
-uint64_t devices_with_code;  // a bit for each
-bool any_use = false;        // in rt::used_code
-bool starting = false;       // code is brought to the devices that the image says, and to no other
+std::atomic<uint64_t> devices_with_code{0};  // a bit for each that has all code; changed under order()
+bool starting = false;  // code is brought to the devices that the image says, and to no other
 
 void forget_uses() {
-  if (!any_use) return;
-  any_use = false;
+  const std::lock_guard lock(known().mutex);
+  ++known().times_forgotten;
+  if (known().used.empty()) return;
+  known().used.clear();
   for (uint64_t& word : rt::used_code) __atomic_store_n(&word, 0, __ATOMIC_RELAXED);
 }
+uint64_t times_forgotten() {
+  const std::lock_guard lock(known().mutex);
+  return known().times_forgotten;
+}
+// `at`: times_forgotten() before it came to all devices that are used.
+void note_use(uint64_t word, uint64_t at) {
+  const std::lock_guard lock(known().mutex);
+  if (at != known().times_forgotten) return;
+  known().used.insert(word);
+  __atomic_store_n(&rt::used_code_at(word), word, __ATOMIC_RELAXED);
+}
+// Another one has taken its place in rt::used_code.
+bool was_displaced(uint64_t word) {
+  const std::lock_guard lock(known().mutex);
+  if (!known().used.contains(word)) return false;
+  __atomic_store_n(&rt::used_code_at(word), word, __ATOMIC_RELAXED);
+  return true;
+}
 
-// As the recipes of its registration say.
+// As the recipes of its registration say. Under its lock.
 void know_symbols() {
-  symbols().clear();
+  known().symbols.clear();
   const handles::SpinGuard guard(rt::family_lock);
-  symbols_of = rt::tables->newest();
+  known().symbols_of = rt::tables->newest();
   each_registered_symbol([](const RegisteredSymbol& one) {  // the first counts, as in the runtime
-    symbols().try_emplace(reinterpret_cast<uint64_t>(one.host), Symbol{one.code, one.variable});
+    known().symbols.try_emplace(reinterpret_cast<uint64_t>(one.host), Symbol{one.code, one.variable});
   });
 }
 
-const Symbol* symbol_of(uint64_t address) {
-  if (!rt::tables) return nullptr;
-  auto found = symbols().find(address);
-  if (found == symbols().end() && symbols_of != rt::tables->newest()) {
+std::optional<Symbol> symbol_of(uint64_t address) {
+  if (!rt::tables) return std::nullopt;
+  const std::lock_guard lock(known().mutex);
+  auto found = known().symbols.find(address);
+  if (found == known().symbols.end() && known().symbols_of != rt::tables->newest()) {
     know_symbols();
-    found = symbols().find(address);
+    found = known().symbols.find(address);
   }
-  return found == symbols().end() ? nullptr : &found->second;
+  return found == known().symbols.end() ? std::nullopt : std::optional(found->second);
+}
+
+// The code has nothing for that device, or is not good: so it was when it was first used.
+bool is_of_code(int64_t error) {
+  switch (error) {
+    case cudaErrorInvalidSymbol:
+    case cudaErrorInvalidDeviceFunction:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND:
+    case CUDA_ERROR_NOT_FOUND:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // On the current device.
-bool bring_symbol(uint64_t address, bool variable) {
+cudaError_t bring_symbol(uint64_t address, bool variable) {
   const auto* at = reinterpret_cast<const void*>(address);
   void* there = nullptr;
   cudaFunction_t function = nullptr;
   const cudaError_t r = variable ? CROPDL_CUDART(cudaGetSymbolAddress)(&there, at)
                                  : CROPDL_CUDART(cudaGetFuncBySymbol)(&function, at);
   if (r != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();  // the program's call tells
-  return r == cudaSuccess;
+  return r;
 }
 
+// 0, or the first error of a device that is not the code's own.
 template <class Bring>
-void on_devices(uint64_t mask, Bring bring) {
+int64_t on_devices(uint64_t mask, Bring bring) {
+  int64_t error = 0;
   for (int d = 0; mask >> d != 0; ++d) {
     if ((mask >> d & 1) == 0) continue;
     const OnDevice on(d);
-    if (on.fine()) bring();
+    int64_t its = CUDA_ERROR_INVALID_CONTEXT;
+    if (on.fine()) its = bring();
+    if (error == 0 && !is_of_code(its)) error = its;
   }
+  return error;
 }
 
 uint64_t devices_for_code() {
@@ -92,16 +145,18 @@ uint64_t devices_for_code() {
 }
 
 // On the current device.
-void bring(CUlibrary library) {
+CUresult bring(CUlibrary library) {
   CUmodule module = nullptr;
-  CROPDL_DRIVER(cuLibraryGetModule)(&module, library);
+  return CROPDL_DRIVER(cuLibraryGetModule)(&module, library);
 }
 
 // What came before comes to the devices that were not used then, in the same order.
 void bring_to_new_devices() {
   const uint64_t now = devices_for_code(), added = now & ~devices_with_code;
-  devices_with_code = now;
-  if (!added || !rt::tables) return;
+  if (!added || !rt::tables) {
+    devices_with_code = now;
+    return;
+  }
   struct Came {
     bool library, variable;
     uint64_t what;
@@ -126,7 +181,9 @@ void bring_to_new_devices() {
         bring(reinterpret_cast<CUlibrary>(one.what));
       else
         bring_symbol(one.what, one.variable);
+    return 0;
   });
+  devices_with_code = now;
 }
 
 void keep_first_use(uint64_t code, uint64_t symbol, bool variable) {
@@ -141,35 +198,40 @@ void keep_first_use(uint64_t code, uint64_t symbol, bool variable) {
 
 // The runtime would begin on the current device, in the call that follows.
 void begin_on_current_device() {
-  const int device = starting ? -1 : rt::current_device();
-  if (device >= 0 && !device_used(device) && CROPDL_CUDART(cudaFree)(nullptr) != cudaSuccess)
-    CROPDL_CUDART(cudaGetLastError)();
+  if (starting) return;
+  const int device = rt::current_device();
+  const bool begins = device < 0 ? !driver_begun() : !device_used(device);
+  if (begins && CROPDL_CUDART(cudaFree)(nullptr) != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();
 }
 
 void code_is_used(uint64_t word) {
+  if (was_displaced(word)) return;
   if (!rt::is_virtual(word)) begin_on_current_device();
+  const uint64_t forgotten = times_forgotten();
   const CodeOrder in_order;
   if (!rt::is_virtual(word)) {
-    const Symbol* symbol = symbol_of(word);
+    const auto symbol = symbol_of(word);
     bool there = false;
-    if (symbol) on_devices(devices_with_code, [&] { there |= bring_symbol(word, symbol->variable); });
+    if (symbol)
+      on_devices(devices_with_code, [&] {
+        const cudaError_t r = bring_symbol(word, symbol->variable);
+        there |= r == cudaSuccess;
+        return r;
+      });
     if (!there) return;
     keep_first_use(symbol->code, word, symbol->variable);
   }
-  any_use = true;
-  __atomic_store_n(&rt::used_code_at(word), word, __ATOMIC_RELAXED);
+  note_use(word, forgotten);
 }
 
 uint64_t code_of_address(uint64_t address) {
-  const std::lock_guard lock(order());
-  const Symbol* symbol = symbol_of(address);
+  const auto symbol = symbol_of(address);
   return symbol ? symbol->code : 0;
 }
 
 void device_is_chosen() {
   const int device = rt::current_device();
   if (device < 0 || device >= static_cast<int>(rt::kMaxDevices)) return;
-  const std::lock_guard lock(order());
   if ((devices_with_code >> device & 1) == 0) forget_uses();
 }
 
@@ -191,8 +253,8 @@ CodeOrder::~CodeOrder() {
   if (mode_ != CU_STREAM_CAPTURE_MODE_RELAXED) CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode_);
 }
 
-void bring_library(CUlibrary real) {
-  on_devices(devices_for_code(), [&] { bring(real); });
+int64_t bring_library(CUlibrary real) {
+  return on_devices(devices_for_code(), [&] { return bring(real); });
 }
 
 void device_code_is_gone(int device) {
@@ -202,8 +264,11 @@ void device_code_is_gone(int device) {
 }
 
 void registered_code_went() {
-  symbols().clear();
-  symbols_of = 0;
+  {
+    const std::lock_guard lock(known().mutex);
+    known().symbols.clear();
+    known().symbols_of = 0;
+  }
   forget_uses();
 }
 
@@ -243,13 +308,11 @@ int64_t again___cudaInitModule(rt::Again& from) {
   const auto code = rt::handle_of<void**>(from.handle());
   const auto symbol = from.value<uint64_t>();
   const bool variable = from.value<uint8_t>() != 0;
-  on_devices(devices_for_code(), [&] {
-    if (symbol)
-      bring_symbol(symbol, variable);
-    else
-      CROPDL_CUDART(__cudaInitModule)(code);
+  return on_devices(devices_for_code(), [&] {
+    if (symbol) return bring_symbol(symbol, variable);
+    CROPDL_CUDART(__cudaInitModule)(code);
+    return cudaSuccess;
   });
-  return 0;
 }
 
 }  // extern "C"

@@ -26,8 +26,9 @@ class CodeOrder {
 };
 
 // After a library was loaded: it is on all devices at once, not when it is first wanted there. START or with
-// CodeOrder.
-void bring_library(CUlibrary real);
+// CodeOrder. 0, or an error that is not the code's own (such as one that is for other devices): a restart
+// cannot go on with that.
+int64_t bring_library(CUlibrary real);
 
 void device_code_is_gone(int device);  // for it was reset. No CodeOrder
 void registered_code_went();           // of a library that is closed. With CodeOrder

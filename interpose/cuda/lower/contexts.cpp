@@ -72,6 +72,10 @@ uint64_t primary_word(CUcontext real, int device) {
 // What was made in a context of the device is gone; code that is registered, or loaded for all contexts, is
 // loaded again by the library itself.
 void device_was_reset(int device) {
+  for (const uint64_t word : rt::living(kind::ncclComm))
+    if (rt::device_of(*rt::slot_of(word)) == device)
+      rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
+                       "the device was reset while NCCL communicators of it were there");
   rt::forget_device(device);
   device_code_is_gone(device);
   forget_memory_of(device);
@@ -110,15 +114,6 @@ void keep_empty_stack() {
   recipe.value<int64_t>(0);
   rt::keep_state(rt::kOfThread, kDriver, driver::kFn_cuCtxSetCurrent, kContextStack, rt::Key(), recipe);
   rt::thread_mark.settled = false;
-}
-
-// Asked of a runtime that finds none, as of no other function that says so: it keeps no error.
-bool has_driver() {
-  static const bool there = [] {
-    int version = 0;
-    return CROPDL_CUDART(cudaDriverGetVersion)(&version) == cudaSuccess && version > 0;
-  }();
-  return there;
 }
 
 CUresult set_current(CUcontext context) {
@@ -236,8 +231,10 @@ CUcontext hold_primary(int device) {
 
 void forget_thread(bool chooses) {
   int device = 0;
+  if (!driver_begun()) return;
   auto mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
+  put_back_own_stream();
   take_stack();
   if (chooses || !opened(kCudart) || CROPDL_CUDART(cudaGetDevice)(&device) != cudaSuccess || device == 0)
     return;
@@ -250,8 +247,7 @@ void forget_thread(bool chooses) {
 bool note_context_of_thread() {
   CUcontext context = nullptr;
   int device = 0;
-  if (!rt::family || !(opened(kDriver) || (opened(kCudart) && has_driver())) ||
-      CROPDL_DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
+  if (!rt::family || !driver_begun() || CROPDL_DRIVER(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
     return false;
   if (!opened(kCudart) || CROPDL_CUDART(cudaGetDevice)(&device) != cudaSuccess || !has_number(device))
     return true;

@@ -20,6 +20,7 @@ CUcontext hold_primary(int device);
 // device that such a thread begins with, the usual mode of captures. `chooses`: it is about to choose a
 // device.
 void forget_thread(bool chooses);
+void put_back_own_stream();  // its part: attributes of the default stream of its own
 // A call of the runtime, or of a library that uses it, gives a thread without a context that of its device,
 // which calls of the driver then use. Notes it, as if the thread had chosen the device; false: it has none
 // yet.

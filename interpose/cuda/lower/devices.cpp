@@ -1,8 +1,6 @@
 // See devices.h.
 #include "interpose/cuda/lower/devices.h"
 
-#include <time.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -14,12 +12,15 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/time.h"
 #include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/graphs.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
+#include "interpose/seam/state.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -93,16 +94,22 @@ class Waiter {
   }
 
  private:
+  // An attempt that was given up meanwhile, or is about to be refused, asks no more.
+  static bool is_wanted() {
+    return (seam::control()->attention & seam::kAttentionStop) != 0 && !captures_under_way();
+  }
   void run() {
+    auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // captures that others begin meanwhile go on
+    CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [this] { return done_ != asked_; });
       const uint64_t asked = asked_;
       lock.unlock();
-      CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-      {
+      CUresult result = CUDA_ERROR_NOT_READY;
+      if (is_wanted()) {
         const OnDevice on(device_);
-        if (on.fine()) result = CROPDL_DRIVER(cuCtxSynchronize)();
+        result = on.fine() ? CROPDL_DRIVER(cuCtxSynchronize)() : CUDA_ERROR_INVALID_CONTEXT;
       }
       lock.lock();
       done_ = asked;
@@ -147,7 +154,7 @@ bool device_used(int device) {
 
 std::vector<int> used_devices() {
   std::vector<int> all;
-  if (!opened(kCudart) && !opened(kDriver)) return all;
+  if (!driver_begun()) return all;
   for (int d = 0; d < device_count(); ++d)
     if (device_used(d)) all.push_back(d);
   return all;
@@ -165,6 +172,7 @@ OnDevice::~OnDevice() {
 }
 
 void IdleWatch::begin() {
+  if (!driver_begun()) return;
   for (int d = 0; d < device_count(); ++d) asked_[d] = device_used(d) ? waiter(d).ask() : 0;
 }
 
@@ -177,12 +185,6 @@ int IdleWatch::look() {
     asked_[d] = 0;
   }
   return CUDA_SUCCESS;
-}
-
-int64_t microseconds_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1'000'000} + now.tv_nsec / 1000;
 }
 
 void begin_drain_of_devices(int64_t since) {
@@ -203,20 +205,34 @@ bool devices_idle() {
   return result == CUDA_SUCCESS;
 }
 
+namespace {
+std::string goes_on_too_long() {
+  return formatted(
+      "the device has not come to its end within {} s: a kernel runs that long, or waits for the host; ask "
+      "again",
+      kLongestWait / 1'000'000);
+}
+}  // namespace
+
+std::string awaited_device(int64_t since) {
+  if (monotonic_us() - since <= kLongestWait) return "";
+  const auto* s = seam::state();
+  bool waits = s->threads[0].in_device_call != 0;
+  for (uint32_t i = 1; i < s->threads_high; ++i)
+    waits |= s->threads[i].used == seam::kLive && s->threads[i].in_device_call != 0;
+  return waits ? goes_on_too_long() : "";
+}
+
 std::string idle_trouble() {
   if (trouble != 0)
     return formatted(
         "a kernel or copy on the device has failed (CUDA error {}): what the device holds is lost",
         trouble.load());
-  if (draining && microseconds_now() - begun_at > kLongestWait)
-    return formatted(
-        "the device has not come to its end within {} s: a kernel runs that long, or waits for the host; "
-        "ask again",
-        kLongestWait / 1'000'000);
-  return "";
+  return draining && monotonic_us() - begun_at > kLongestWait ? goes_on_too_long() : "";
 }
 
 void note_devices() {
+  if (!driver_begun()) return;
   if (!kept_facts())
     one_abi::family->members[one_abi::kMemberDevices] =
         reinterpret_cast<uint64_t>(handles::heap_allocate(sizeof(Facts)));
@@ -306,7 +322,9 @@ Status open_libraries() {
   }
   prefer_real_libraries(before);
   for (const RealLibrary& l : before) {
-    if (std::string why = why_not_real(l.soname.c_str()); !why.empty())
+    // Without a driver a program that has not begun one goes on.
+    if (std::string why = why_not_real(l.soname.c_str());
+        !why.empty() && (kept_facts() || l.soname != "libcuda.so.1"))
       return Error{"cannot restart: " + why};
     for (const RealLibrary& now : real_libraries())
       if (now.soname == l.soname && (now.version != l.version || now.software != l.software))

@@ -27,10 +27,13 @@ class IdleWatch {
 // The program stands still while devices are awaited, so no longer than it would bear; kernels that wait for
 // the host never end. Well below the bound of an attempt (coord/cut.h), which would only try again.
 inline constexpr int64_t kLongestWait = 5'000'000;  // us
-int64_t microseconds_now();                         // of CLOCK_MONOTONIC
+
+// "", or that the device is waited for too long by a thread that is to stop, which has been asked to since
+// then (monotonic_us). AGENT.
+std::string awaited_device(int64_t since);
 
 // --- At a cut. MAIN. Everything that was launched is done before anything is read.
-// `since`: the program has been waited for since then (microseconds_now()).
+// `since`: the program has been waited for since then (monotonic_us).
 void begin_drain_of_devices(int64_t since);
 bool devices_idle();  // after that; often. The first call begins to look: by then nothing more is launched
 // "" or why the devices will never be idle: a kernel failed, and with it its context. AGENT or MAIN.

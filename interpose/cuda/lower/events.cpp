@@ -107,7 +107,30 @@ R correct(R r, uint64_t from, uint64_t to, float* ms) {
 
 }  // namespace
 
+namespace {
+// That a graph's node has recorded an event nobody tells; the event does, if it keeps times.
+void mark_recorded_by_graphs() {
+  std::vector<std::vector<uint64_t>> of(rt::kMaxDevices);
+  for (uint64_t word : rt::living(kind::cudaEvent)) {
+    const handles::Slot& slot = *rt::slot_of(word);
+    const int device = rt::device_of(slot);
+    if ((slot.flags & rt::kTouched) == 0 && device >= 0 && device < static_cast<int>(rt::kMaxDevices))
+      of[static_cast<size_t>(device)].push_back(word);
+  }
+  for (size_t device = 0; device < of.size(); ++device) {
+    if (of[device].empty()) continue;
+    const Now now(static_cast<int>(device));
+    float ms = 0;
+    for (uint64_t word : of[device])
+      if (now.fine() &&
+          CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*rt::slot_of(word)), now.event()) == CUDA_SUCCESS)
+        rt::mark_object(word, rt::kTouched);
+  }
+}
+}  // namespace
+
 void note_event_times() {
+  mark_recorded_by_graphs();
   std::vector<std::vector<handles::Slot*>> of(rt::kMaxDevices);
   for (uint64_t word : rt::living(kind::cudaEvent)) {
     handles::Slot* slot = rt::slot_of(word);

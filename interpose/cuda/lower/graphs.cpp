@@ -100,11 +100,14 @@ void call_destructor(void* of) {
   auto* d = static_cast<Destructor*>(of);
   call_host_function(d->function);
   rt::forget_word(d->object);
-  delete d;
+  drop(d);
 }
 
 void destructor_is_of(Destructor* d, uint64_t object) { d->object = object; }
-void drop(Destructor* d) { delete d; }
+void drop(Destructor* d) {
+  forget_host_function(d->function);
+  delete d;
+}
 
 void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m) {
   captures_expected = true;

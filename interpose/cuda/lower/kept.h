@@ -9,11 +9,12 @@
 namespace cropdl::cuda {
 
 struct Kept {
-  uint32_t has_callback_thread;  // the program's, for host functions (callbacks.h)
+  enum : uint32_t { kThere = 1, kBeingMade = 2 };
+  uint32_t callback_thread;  // the program's, for host functions (callbacks.h); 0: there is none
   uint32_t reserved;
   // Numbers of streams and contexts (names.h): those of this run begin behind those of the former ones.
   uint64_t numbers_before, largest_number;
-  uint64_t default_streams[one_abi::kMaxDevices][2];  // of the legacy one, of the main thread's own
+  uint64_t default_streams[one_abi::kMaxDevices][2];  // of the legacy one; the other number is not used
   // Contexts (contexts.h).
   int32_t retained[one_abi::kMaxDevices];  // by the program, of each device's primary one
 };

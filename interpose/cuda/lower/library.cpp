@@ -109,6 +109,8 @@ class Runtime final : public lower::Library {
     return why.empty() ? code_refusal() : why;
   }
 
+  std::string stop_trouble(int64_t since) override { return awaited_device(since); }
+
   void progress() override {}
   void drive(bool) override {}
   void begin_drain(std::span<const coord::PeerCount>) override {

@@ -118,6 +118,14 @@ bool read_file(const char* name, std::string* contents) {
   return file && !contents->empty();
 }
 
+// What was loaded although the file could not be read here has no recipe.
+template <class R>
+R unread(R r, const rt::RealLibrary& library, uint32_t function) {
+  if (static_cast<int>(r) == 0)
+    rt::mark_unsaved(library, function, "the file that it has loaded could not be read by CropDL as well");
+  return r;
+}
+
 int64_t load_module_again(rt::Again& from) {
   const char* code = from.array<char>();
   const ReadOptions jit(from);
@@ -187,7 +195,8 @@ CUresult lower_cuModuleLoad(CUmodule* module, const char* file) {
   const CodeOrder in_order;
   CUmodule real = nullptr;
   std::string code;
-  if (!module || !read_file(file, &code)) return CROPDL_DRIVER(cuModuleLoad)(module, file);
+  if (!module || !read_file(file, &code))
+    return unread(CROPDL_DRIVER(cuModuleLoad)(module, file), kDriver, driver::kFn_cuModuleLoad);
   return module_loaded(CROPDL_DRIVER(cuModuleLoadData)(&real, code.c_str()), real, module,
                        driver::kFn_cuModuleLoad, code.c_str(), {});
 }
@@ -218,7 +227,9 @@ CUresult lower_cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit
   const CodeOrder in_order;
   std::string code;
   if (!library || !read_file(file, &code))
-    return CROPDL_DRIVER(cuLibraryLoadFromFile)(library, file, options, values, n, own, own_values, own_n);
+    return unread(
+        CROPDL_DRIVER(cuLibraryLoadFromFile)(library, file, options, values, n, own, own_values, own_n),
+        kDriver, driver::kFn_cuLibraryLoadFromFile);
   CUlibrary real = nullptr;
   const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
   auto names = its.names;
@@ -238,9 +249,8 @@ int64_t again_cuLibraryLoadData(rt::Again& from) {
   CUlibrary library = nullptr;
   const CUresult r = CROPDL_DRIVER(cuLibraryLoadData)(&library, code, jit.as<CUjit_option>(), jit.of(), jit.n,
                                                       its.as<CUlibraryOption>(), its.of(), its.n);
-  if (r == CUDA_SUCCESS) bring_library(library);
   from.made(rt::word_of(library));
-  return r;
+  return r == CUDA_SUCCESS ? bring_library(library) : static_cast<int64_t>(r);
 }
 int64_t again_cuLibraryLoadFromFile(rt::Again& from) { return again_cuLibraryLoadData(from); }
 
@@ -267,7 +277,9 @@ cudaError_t lower_cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* fi
   const CodeOrder in_order;
   std::string code;
   if (!library || !read_file(file, &code))
-    return CROPDL_CUDART(cudaLibraryLoadFromFile)(library, file, options, values, n, own, own_values, own_n);
+    return unread(
+        CROPDL_CUDART(cudaLibraryLoadFromFile)(library, file, options, values, n, own, own_values, own_n),
+        kCudart, cudart::kFn_cudaLibraryLoadFromFile);
   cudaLibrary_t real = nullptr;
   const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
   auto names = its.names;
@@ -288,9 +300,8 @@ int64_t again_cudaLibraryLoadData(rt::Again& from) {
   cudaLibrary_t library = nullptr;
   const cudaError_t r = CROPDL_CUDART(cudaLibraryLoadData)(
       &library, code, jit.as<cudaJitOption>(), jit.of(), jit.n, its.as<cudaLibraryOption>(), its.of(), its.n);
-  if (r == cudaSuccess) bring_library(reinterpret_cast<CUlibrary>(library));
   from.made(rt::word_of(library));
-  return r;
+  return r == cudaSuccess ? bring_library(reinterpret_cast<CUlibrary>(library)) : static_cast<int64_t>(r);
 }
 int64_t again_cudaLibraryLoadFromFile(rt::Again& from) { return again_cudaLibraryLoadData(from); }
 

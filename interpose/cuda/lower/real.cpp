@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include <array>
+#include <atomic>
 #include <mutex>
-#include <string_view>
 
 #include "base/say.h"
 #include "interpose/cuda/lower/contexts.h"
@@ -30,13 +30,9 @@ struct Opened {
 };
 std::array<Opened, seam::kMaxLibraries> all_opened{};
 
-// Whether the program has called anything but what its constructors register. Only then is a device looked
-// for: that begins the driver, which reads CUDA_VISIBLE_DEVICES, and main() may not have set it yet.
-bool begun = false;
-
 int current() {
   int device = -1;
-  if (!__atomic_load_n(&begun, __ATOMIC_RELAXED)) return -1;
+  if (!driver_begun()) return -1;
   if (opened(kCudart)) return CROPDL_CUDART(cudaGetDevice)(&device) == cudaSuccess ? device : -1;
   CUdevice d = -1;
   if (opened(kDriver) && CROPDL_DRIVER(cuCtxGetDevice)(&d) == CUDA_SUCCESS) return d;
@@ -79,14 +75,22 @@ bool opened(const one_abi::RealLibrary& library) {
   return __atomic_load_n(&all_opened[library.number].file, __ATOMIC_ACQUIRE) != nullptr;
 }
 
+bool driver_begun() {
+  static std::atomic<bool> begun{false};
+  if (begun.load(std::memory_order_relaxed)) return true;
+  int count = 0;
+  if ((!opened(kCudart) && !opened(kDriver)) || !has_driver() ||
+      CROPDL_DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS)
+    return false;
+  begun.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 }  // namespace cropdl::cuda
 
 void* cropdl::one_abi::find_function(const RealLibrary& library, uint32_t function) {
   std::scoped_lock lock(cuda::opening());
   cuda::take_program_environment();
-  const std::string_view name = library.names[function];
-  if (!name.starts_with("__cudaRegister") && !name.starts_with("__cudaUnregister"))
-    __atomic_store_n(&cuda::begun, true, __ATOMIC_RELAXED);
   cuda::Opened& its = cuda::all_opened[library.number];
   if (!its.tried) {
     its.tried = true;

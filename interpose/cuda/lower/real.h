@@ -25,6 +25,10 @@ const one_abi::RealLibrary* const* libraries();
 // Whether a library's file was opened in this process: before that, nothing of it has any state.
 bool opened(const one_abi::RealLibrary& library);
 
+// Whether the program has begun the driver (cuInit, by whatever call). Only then is a device looked for: that
+// begins it, and it reads CUDA_VISIBLE_DEVICES then, which the program may not have set yet. Any thread.
+bool driver_begun();
+
 }  // namespace cropdl::cuda
 
 // The real function of that name: CROPDL_CUDART(cudaMalloc)(&p, n).

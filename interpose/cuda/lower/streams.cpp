@@ -53,6 +53,23 @@ void keep_attribute(uint64_t stream, bool own, int32_t attribute, const void* va
   rt::keep_state(of, kDriver, driver::kFn_cuStreamSetAttribute, kStreamAttribute, key, recipe);
 }
 
+// The thread's own default stream is that of the thread of the lower half, which serves another one of the
+// program's next: what it had before the program's first change, on each device.
+struct OwnBefore {
+  int device;
+  CUstreamAttrID attribute;
+  CUstreamAttrValue value;
+};
+thread_local std::vector<OwnBefore> own_before;
+
+void note_own_before(int device, int32_t attribute) {
+  OwnBefore one{device, static_cast<CUstreamAttrID>(attribute), {}};
+  for (const OwnBefore& known : own_before)
+    if (known.device == device && known.attribute == one.attribute) return;
+  if (CROPDL_DRIVER(cuStreamGetAttribute)(CU_STREAM_PER_THREAD, one.attribute, &one.value) == CUDA_SUCCESS)
+    own_before.push_back(one);
+}
+
 struct Value {
   bool known;
   CUstreamAttrID attribute;
@@ -78,6 +95,8 @@ template <class Copy>
 auto copy_attributes(uint64_t to, bool own, Copy copy) -> decltype(copy()) {
   const auto real = rt::handle_of<CUstream>(rt::real_word(to));
   const std::vector<Value> before = values_of(real, own);
+  if (own_default(to, own))
+    for (const Value& v : before) note_own_before(rt::current_device(), v.attribute);
   const auto r = copy();
   if (static_cast<int>(r) != 0) return r;
   const std::vector<Value> after = values_of(real, own);
@@ -96,6 +115,16 @@ void give_number(uint64_t stream, bool own, N* number) {
 }
 
 }  // namespace
+
+void put_back_own_stream() {
+  for (const OwnBefore& one : own_before) {
+    if (one.device < 0 || !device_used(one.device)) continue;
+    const OnDevice on(one.device);
+    if (on.fine()) CROPDL_DRIVER(cuStreamSetAttribute)(CU_STREAM_PER_THREAD, one.attribute, &one.value);
+  }
+  own_before.clear();
+}
+
 }  // namespace cropdl::cuda
 
 using namespace cropdl::cuda;
@@ -109,7 +138,10 @@ int64_t again_cuStreamSetAttribute(rt::Again& from) {
   const char* value = from.array<char>();
   was_set(attribute);
   std::optional<OnDevice> on;
-  if (device >= 0) on.emplace(device);
+  if (device >= 0) {
+    on.emplace(device);
+    note_own_before(device, attribute);
+  }
   if (opened(kCudart))
     return CROPDL_CUDART(cudaStreamSetAttribute)(reinterpret_cast<cudaStream_t>(stream),
                                                  static_cast<cudaLaunchAttributeID>(attribute),
@@ -118,12 +150,13 @@ int64_t again_cuStreamSetAttribute(rt::Again& from) {
                                              reinterpret_cast<const CUstreamAttrValue*>(value));
 }
 
-#define SET_ATTRIBUTE(Result, name, Stream, Id, V, real_function, own)                        \
-  Result lower_##name(Stream stream, Id attribute, const V* value) {                          \
-    rt::Call call;                                                                            \
-    const Result r = real_function(rt::real(stream, kind::cudaStream), attribute, value);     \
-    if (static_cast<int>(r) == 0) keep_attribute(rt::word_of(stream), own, attribute, value); \
-    return r;                                                                                 \
+#define SET_ATTRIBUTE(Result, name, Stream, Id, V, real_function, own)                           \
+  Result lower_##name(Stream stream, Id attribute, const V* value) {                             \
+    rt::Call call;                                                                               \
+    if (own_default(rt::word_of(stream), own)) note_own_before(rt::current_device(), attribute); \
+    const Result r = real_function(rt::real(stream, kind::cudaStream), attribute, value);        \
+    if (static_cast<int>(r) == 0) keep_attribute(rt::word_of(stream), own, attribute, value);    \
+    return r;                                                                                    \
   }
 SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute, cudaStream_t, cudaLaunchAttributeID,
               cudaLaunchAttributeValue, CROPDL_CUDART(cudaStreamSetAttribute), false)

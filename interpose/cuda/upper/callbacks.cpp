@@ -3,6 +3,7 @@
 #include "interpose/cuda/upper/callbacks.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 namespace cropdl::cuda_shim {
@@ -23,7 +24,10 @@ bool has_thread;  // as far as this shim has seen
 
 bool need_callback_thread() {
   if (__atomic_load_n(&has_thread, __ATOMIC_RELAXED)) return true;
-  if (call(seam::kNeedCallbackThread)) {
+  int answer;
+  while ((answer = call(seam::kNeedCallbackThread)) == seam::kAwaitThread) sched_yield();
+  if (answer == seam::kNoThread) return false;
+  if (answer == seam::kMakeThread) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_t attributes;

@@ -98,6 +98,54 @@ TEST(CodeImage, VariablesOfTextAreFound) {
   EXPECT_EQ(facts.variables, kVariables);
 }
 
+std::set<std::string> variables_of(const std::string& declarations) {
+  const CodeFacts facts =
+      facts_of(code_at((".version 8.0\n.target sm_75\n" + declarations).c_str()), 75, true);
+  EXPECT_TRUE(facts.read) << declarations;
+  return facts.variables;
+}
+
+TEST(CodeImage, VariablesAreFoundHoweverTheyAreWritten) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(variables_of(".global .u32 a, b = 3, c[2] = {1, 2}, d;"), (Names{"a", "b", "c", "d"}));
+  EXPECT_EQ(variables_of(".global .u32 a; .const .u32 b; .shared .u32 s;"), (Names{"a", "b"}));
+  EXPECT_EQ(variables_of(".visible .global .align 4\n .u32\nx\n;"), Names{"x"});
+  EXPECT_EQ(variables_of(".global .u32 r<3>;"), (Names{"r0", "r1", "r2"}));
+  EXPECT_EQ(variables_of("/* { */ .global .u32 a; // {\n.global .u32 b;"), (Names{"a", "b"}));
+  EXPECT_EQ(variables_of(".file 1 \"a{b\\\".cu\", 12, 13\n.global .u32 a;"), Names{"a"});
+  EXPECT_EQ(variables_of(".section .debug_str { info: .b8 1\n.b64 info }\n.global .u64 p = generic(a)+4;"),
+            Names{"p"});
+  EXPECT_EQ(variables_of(".extern .global .u32 e; .weak .global .u32 w; .common .global .u32 c;"),
+            (Names{"c", "w"}));
+  EXPECT_EQ(variables_of(".global .attribute(.managed, .unified(1,2)) .u32 m; .global .texref t;"),
+            Names{"m"});
+  EXPECT_EQ(
+      variables_of(".entry k(.param .u64 .ptr .global .align 4 p) .maxntid 1,1,1 .pragma \"nounroll\"; {\n"
+                   "ld.global.u32 %r1, [x]; { .reg .u32 t; } }\n.func (.reg .u32 r) f (.reg .u32 "
+                   "a);\n.global .u32 x;"),
+      Names{"x"});
+}
+
+TEST(CodeImage, TextThatDoesNotParseIsNotRead) {
+  for (const std::string text :
+       {".global .u32 a", ".global .u32 a; }", "/* .global .u32 a;", ".entry k() { .global .u32 mine; }",
+        ".entry k() { ", ".file 1 \"a.cu", "#include \"b.ptx\"", ".unheard_of 3; .global .u32 a;",
+        ".global .u32 r<n>;", "some words"}) {
+    const CodeFacts facts = facts_of(code_at(text.c_str()), 75, true);
+    EXPECT_FALSE(facts.read) << text;
+    EXPECT_TRUE(facts.broken) << text;
+  }
+}
+
+TEST(CodeImage, MallocIsFoundWhereverItStands) {
+  const auto allocates = [](const std::string& text) {
+    return facts_of(code_at(text.c_str()), 75, true).allocates;
+  };
+  EXPECT_TRUE(allocates(".func f() { .reg .u32 malloc_1; call (r), malloc, (p); }"));
+  EXPECT_TRUE(allocates(".extern .func (.param .b64 r)\nmalloc\n(.param .b64 malloc_param_0);"));
+  EXPECT_FALSE(allocates(".func f() { // malloc\n call my_malloc, (p); } .file 1 \"malloc\""));
+}
+
 TEST(CodeImage, KernelsThatCallMallocAreFound) {
   const CodeFacts facts = facts_of(code_at(kAllocates), 90, true);
   EXPECT_TRUE(facts.allocates);

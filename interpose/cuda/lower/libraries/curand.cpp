@@ -394,7 +394,9 @@ int64_t again_curandGenerate(rt::Again& from) {
       if (const auto r = runs(loop.first, loop.length); r != CURAND_STATUS_SUCCESS) return r;
   }
   const auto r = h.run_count ? runs(h.run_count - 1, 1) : CURAND_STATUS_SUCCESS;
-  if (h.run_count && !on_host) CROPDL_CUDART(cudaDeviceSynchronize)();  // the draws are over
+  if (r == CURAND_STATUS_SUCCESS && h.run_count && !on_host &&
+      CROPDL_CUDART(cudaDeviceSynchronize)() != cudaSuccess)  // the draws are over
+    return CURAND_STATUS_LAUNCH_FAILURE;
   return r;
 }
 

@@ -2,6 +2,7 @@
 #include "interpose/cuda/lower/nccl/captured.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +21,8 @@ std::unordered_map<const void*, Parts>& captured() {  // of graphs and executabl
   static auto& map = *new std::unordered_map<const void*, Parts>;
   return map;
 }
+
+std::atomic<bool> any_captured{false};
 
 void add(Parts& to, const counting::Part& part) {
   const auto at = std::find_if(to.begin(), to.end(), [&](const auto& p) { return p.record == part.record; });
@@ -55,6 +58,7 @@ cudaGraph_t graph_capturing(cudaStream_t stream) {
 }
 
 void note_captured(cudaGraph_t graph, const counting::Part& part) {
+  any_captured = true;
   const std::lock_guard guard(mutex);
   add(captured()[graph], part);
 }
@@ -85,12 +89,12 @@ void executable_is(cudaGraphExec_t executable, cudaGraph_t graph) {
 }
 
 bool begin_launch(cudaGraphExec_t executable) {
-  const Parts parts = captures_expected ? of(executable) : Parts();
+  const Parts parts = any_captured ? of(executable) : Parts();
   return parts.empty() || counting::begin_parts(parts, seam::kLibraryNccl);
 }
 
 void end_launch(cudaGraphExec_t executable, bool launched) {
-  const Parts parts = captures_expected ? of(executable) : Parts();
+  const Parts parts = any_captured ? of(executable) : Parts();
   if (parts.empty()) return;
   if (!launched) counting::undo(parts);
   counting::end();

@@ -27,13 +27,23 @@ bool of_former_run(const Communicator* c) { return c && c->stage == kFinalized &
 
 bool same(const ncclUniqueId& a, const ncclUniqueId& b) { return memcmp(&a, &b, sizeof a) == 0; }
 
+// A restart gets a new one for each, with a socket and a thread of NCCL's.
+constexpr size_t kMostGiven = 2000;
+
 void add_given(const ncclUniqueId& id) {
   auto* g = static_cast<GivenId*>(handles::heap_allocate(sizeof(GivenId)));
   if (!g) return;
   g->id = id;
-  handles::SpinGuard guard(lock);
-  g->next = state->given_ids;
-  state->given_ids = reinterpret_cast<uint64_t>(g);
+  size_t count = 1;
+  {
+    handles::SpinGuard guard(lock);
+    for (uint64_t at = state->given_ids; at; at = reinterpret_cast<GivenId*>(at)->next) ++count;
+    g->next = state->given_ids;
+    state->given_ids = reinterpret_cast<uint64_t>(g);
+  }
+  if (count > kMostGiven)
+    one_abi::mark_unsaved(kNccl, seam::nccl::kFn_ncclGetUniqueId,
+                          "a rank has got more than 2000 ids with which it has not joined");
 }
 
 void unlist(Communicator* c) {
@@ -61,17 +71,17 @@ void give_back(Communicator* c) {
   free_room(c);
 }
 
+}  // namespace
+
+State* state = nullptr;
+handles::SpinLock lock;
+
 char* copied(const char* text) {
   if (!text) return nullptr;
   const size_t bytes = strlen(text) + 1;
   void* to = handles::heap_allocate(bytes);
   return to ? static_cast<char*>(memcpy(to, text, bytes)) : nullptr;
 }
-
-}  // namespace
-
-State* state = nullptr;
-handles::SpinLock lock;
 
 State* need_state() {
   if (__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return state;
@@ -81,6 +91,7 @@ State* need_state() {
   auto* fresh = static_cast<State*>(handles::heap_allocate(sizeof(State)));
   if (!fresh) return nullptr;
   fresh->version = kStateVersion;
+  fresh->config_bytes = sizeof(ncclConfig_t);
   one_abi::family->members[one_abi::kMemberNccl] = reinterpret_cast<uint64_t>(fresh);
   __atomic_store_n(&state, fresh, __ATOMIC_RELEASE);
   return fresh;

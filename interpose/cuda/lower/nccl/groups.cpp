@@ -108,12 +108,16 @@ struct Beginning {
   std::vector<counting::Part> parts;
   std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
 
-  static void add(std::vector<counting::Part>& to, counting::Record* r) {
-    const auto at = std::find_if(to.begin(), to.end(), [&](const auto& p) { return p.record == r; });
-    if (at == to.end())
-      to.push_back({r, 1});
-    else
-      ++at->times;
+  void join() {
+    std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.record < b.record; });
+    size_t n = 0;
+    for (const counting::Part& one : parts) {
+      if (n != 0 && parts[n - 1].record == one.record)
+        ++parts[n - 1].times;
+      else
+        parts[n++] = one;
+    }
+    parts.resize(n);
   }
   explicit Beginning(std::span<Call* const> calls) {
     for (size_t i = 0; i < calls.size(); ++i) {
@@ -123,8 +127,9 @@ struct Beginning {
       if (cudaGraph_t graph = communicates(*c) ? graph_capturing(c->stream) : nullptr)
         captured.push_back({graph, {r, 1}});
       else
-        add(parts, r);
+        parts.push_back({r, 1});
     }
+    join();
   }
 };
 
@@ -281,13 +286,6 @@ bool is_wrong(const Call& c) {
   const auto op = static_cast<uint32_t>(c.op);
   return c.type < 0 || c.type >= ncclNumTypes || (rooted && (c.root < 0 || c.root >= m->size)) ||
          (op >= ncclNumOps && (op & 0xff00'0000) != one_abi::kSmallTag);
-}
-
-char* copied(const char* text) {
-  if (!text) return nullptr;
-  const size_t bytes = strlen(text) + 1;
-  void* to = handles::heap_allocate(bytes);
-  return to ? static_cast<char*>(memcpy(to, text, bytes)) : nullptr;
 }
 
 }  // namespace

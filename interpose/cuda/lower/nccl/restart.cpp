@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/hex.h"
 #include "interpose/cuda/lower/nccl/library.h"
 #include "interpose/cuda/lower/nccl/state.h"
 #include "interpose/one_abi/state.h"
@@ -16,30 +17,15 @@ namespace {
 
 constexpr char kNew = 'C', kGiven = 'G', kMember = 'M', kTrouble = 'T';  // what a line begins with
 
-std::string hex_of(const void* data, size_t bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (size_t i = 0; i < bytes; ++i) {
-    const auto byte = static_cast<const unsigned char*>(data)[i];
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
 bool from_hex(std::string_view text, void* to, size_t bytes) {
-  if (text.size() != 2 * bytes) return false;
-  for (size_t i = 0; i < bytes; ++i) {
-    unsigned value = 0;
-    const char* const at = text.data() + 2 * i;
-    if (std::from_chars(at, at + 2, value, 16).ptr != at + 2) return false;
-    static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(value);
-  }
+  const auto found = bytes_of_hex(std::string(text));
+  if (!found || found->size() != bytes) return false;
+  memcpy(to, found->data(), bytes);
   return true;
 }
 
 std::string told_line(char kind, const void* what, size_t bytes, const ncclUniqueId& id) {
-  return kind + hex_of(what, bytes) + ' ' + hex_of(&id, sizeof id) + '\n';
+  return kind + hex_digits(what, bytes) + ' ' + hex_digits(&id, sizeof id) + '\n';
 }
 
 std::string failed(const char* function, ncclResult_t code) {
@@ -102,6 +88,9 @@ Status restore() {
       one_abi::family ? reinterpret_cast<State*>(one_abi::family->members[one_abi::kMemberNccl]) : nullptr;
   if (state && state->version > kStateVersion)
     return Error{"cannot restart: the image was made by a newer version of CropDL"};
+  if (state && state->config_bytes != 0 && state->config_bytes != sizeof(ncclConfig_t))
+    return Error{
+        "cannot restart: the image's NCCL communicators are of a CropDL that was built for another NCCL"};
   return {};
 }
 
@@ -118,7 +107,7 @@ std::string told_at_restart() {
   };
   each_made([&](Communicator* c) {
     if (c->rank == 0) tell(kNew, &c->identity, sizeof c->identity);
-    lines += kMember + hex_of(&c->identity, sizeof c->identity) + ' ' + std::to_string(c->size) + '\n';
+    lines += kMember + hex_digits(&c->identity, sizeof c->identity) + ' ' + std::to_string(c->size) + '\n';
   });
   for (uint64_t at = state ? state->given_ids : 0; at; at = reinterpret_cast<GivenId*>(at)->next)
     tell(kGiven, &reinterpret_cast<GivenId*>(at)->id, sizeof(ncclUniqueId));

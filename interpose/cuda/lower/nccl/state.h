@@ -73,7 +73,7 @@ struct GivenId {
 
 struct State {
   uint32_t version;
-  uint32_t reserved;
+  uint32_t config_bytes;  // sizeof(ncclConfig_t), which lies within structures here; 0: not noted
   uint64_t communicators, ended, given_ids;  // lists
   char last_error[1024];                     // of former runs (ncclGetLastError)
   uint64_t aborted;                          // list: Communicators, until the next cut
@@ -135,7 +135,8 @@ inline constexpr uint64_t kAborted = uint64_t{1} << 62;  // more than anybody be
 // Of one that was aborted (last_count: kAborted) the memory stays until forget_aborted(): that another thread
 // is inside of a call on it is what an abort is for.
 void end_communicator(Communicator* c, uint64_t last_count);
-void forget_aborted();  // no thread is inside of any call
+void forget_aborted();           // no thread is inside of any call
+char* copied(const char* text);  // in the heap; null for null, or without room
 void keep_config(Communicator* c, const ncclConfig_t* config);
 // It is made: rank, size and device are what the library says; or its making has failed, as the library says
 // to whoever asks. False: not yet.

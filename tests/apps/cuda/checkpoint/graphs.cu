@@ -1,7 +1,8 @@
 // nvcc: -std=c++17
 // run: ways=static
 // A CUDA graph is captured, launched and destroyed in every fourth step; between, no graph lives. Its kernels
-// and its host function may still be under way when it does not, and steps end meanwhile.
+// and its host function may still be under way when it does not, and steps end meanwhile. Two events are
+// recorded by nodes of a graph alone.
 #include <atomic>
 
 #include "saved.h"
@@ -18,10 +19,27 @@ __global__ void slow(unsigned* values) {
   for (int i = 0; i < 3000; i++) values[0] = values[0] * 3 + 1;
 }
 
+static void record(cudaEvent_t first, cudaEvent_t second, cudaStream_t stream) {
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaGraphNode_t nodes[2];
+  CALL(cudaGraphCreate(&graph, 0));
+  CALL(cudaGraphAddEventRecordNode(&nodes[0], graph, nullptr, 0, first));
+  CALL(cudaGraphAddEventRecordNode(&nodes[1], graph, nodes, 1, second));
+  CALL(cudaGraphInstantiate(&exec, graph, 0));
+  CALL(cudaGraphLaunch(exec, stream));
+  CALL(cudaStreamSynchronize(stream));
+  CALL(cudaGraphExecDestroy(exec));
+  CALL(cudaGraphDestroy(graph));
+}
+
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   cudaStream_t stream;
+  cudaEvent_t events[2];
   CALL(cudaStreamCreate(&stream));
+  for (cudaEvent_t& event : events) CALL(cudaEventCreate(&event));
+  record(events[0], events[1], stream);
   {
     DeviceNonce nonce;
     Buffer<unsigned> values(std::vector<unsigned>(2000));
@@ -54,11 +72,15 @@ int main(int argc, char** argv) {
       std::vector<unsigned> there = values.host();
       for (unsigned v : there) EXPECT(v == expected);
       EXPECT(called == calls);
+      float ms = -1;
+      CALL(cudaEventElapsedTime(&ms, events[0], events[1]));
+      EXPECT(ms >= 0);
       steplog_mix(expected);
       steplog_step();
     }
     nonce.back();
   }
+  for (cudaEvent_t event : events) CALL(cudaEventDestroy(event));
   CALL(cudaStreamDestroy(stream));
   steplog_ok();
   return 0;

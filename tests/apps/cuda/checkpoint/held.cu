@@ -1,10 +1,12 @@
-// nvcc: -std=c++17 -lcuda -lcurand
+// nvcc: -std=c++17 -lcuda -lcurand -Xcompiler -pthread
 // run: ways=static
 // Takes something of CUDA's that stands in a checkpoint's way, and lets go of it after half of its steps:
 // held WHAT, WHAT being graph, executable_graph, capture, captured_draw, context, spinning_kernel,
-// failed_kernel, ipc_memory, ipc_event, protected_memory.
+// awaited_kernel (for which another thread waits, and which waits for this one), failed_kernel, ipc_memory,
+// ipc_event, protected_memory.
 #include <cuda.h>
 #include <curand.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <string>
@@ -29,6 +31,12 @@ __global__ void wait_for(volatile unsigned* until) {
 }
 
 __global__ void fail() { __trap(); }
+
+static pthread_t waiter;
+static void* await(void*) {
+  CALL(cudaStreamSynchronize(stream));
+  return nullptr;
+}
 
 static void never(void*) {}
 static void seldom(void* what) { *static_cast<volatile unsigned*>(what) = 2; }
@@ -88,6 +96,11 @@ static void take(const char* name) {
     LAUNCHED();
     CALL(cudaLaunchHostFunc(stream, seldom, const_cast<unsigned*>(word)));
   }
+  if (what == "awaited_kernel") {
+    wait_for<<<1, 1, 0, stream>>>(word);
+    LAUNCHED();
+    EXPECT(pthread_create(&waiter, nullptr, await, nullptr) == 0);
+  }
   if (what == "failed_kernel") {  // behind a failure no host function is called
     wait_for<<<1, 1, 0, stream>>>(word);
     fail<<<1, 1, 0, stream>>>();
@@ -127,6 +140,10 @@ static void let_go(const char* name) {
     *word = 1;
     CALL(cudaStreamSynchronize(stream));
     EXPECT(*word == 2);
+  }
+  if (what == "awaited_kernel") {
+    *word = 1;
+    EXPECT(pthread_join(waiter, nullptr) == 0);
   }
   if (what == "captured_draw") CURAND(curandDestroyGenerator(captured));
   if (what == "protected_memory") {

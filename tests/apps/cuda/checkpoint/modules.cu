@@ -19,7 +19,7 @@
 static const char* kPtx = R"(.version 8.0
 .target sm_75
 .address_size 64
-.global .align 4 .u32 total = 7;
+.global .align 4 .u32 before, total = 7;
 .visible .entry stir(.param .u64 out, .param .u32 add) {
   .reg .b32 %r<4>;
   .reg .b64 %rd<3>;
