@@ -13,6 +13,9 @@
 
 #include "coord/cut.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace cropdl::coord {
 namespace {
 
@@ -397,19 +400,18 @@ class Explorer {
   }
 
   Found run(size_t state_bound = 3'000'000) {
-    std::vector<World> stack;
-    World first(program_, faults_, limits_);
-    const Key k = key(first);
-    push(std::move(first), k, &stack);
+    Stack stack;
+    const World first(program_, faults_, limits_);
+    push(first, key(first), &stack);
     while (!stack.empty()) {
       if (found_.states > state_bound || !found_.violations.empty() ||
           (search_.first_failure && found_.given_up > 0)) {
         found_.complete = false;
         break;
       }
-      const World w = std::move(stack.back());
+      const auto [w, k] = std::move(stack.back());
       stack.pop_back();
-      expand(w, &stack);
+      expand(w, k, &stack);
     }
     return found_;
   }
@@ -423,36 +425,36 @@ class Explorer {
     size_t operator()(const Key& k) const { return k.a ^ k.b * 0x9e3779b97f4a7c15; }
   };
 
-  // 128 bits of two hashes: a collision among millions of states is out of question.
+  using Stack = std::vector<std::pair<World, Key>>;
+
+  // 128 bits: a collision among millions of states is out of question.
   Key key(const World& w) {
     text_.clear();
     w.describe(&text_);
-    const size_t a = std::hash<std::string_view>{}(text_);
-    text_ += static_cast<char>(a);
-    text_ += 'x';
-    return {a, std::hash<std::string_view>{}(text_)};
+    const XXH128_hash_t hash = XXH3_128bits(text_.data(), text_.size());
+    return {hash.low64, hash.high64};
   }
 
-  void push(World&& w, const Key& k, std::vector<World>* stack) {
+  void push(const World& w, const Key& k, Stack* stack) {
     if (!seen_.insert(k).second) return;
     ++found_.states;
-    stack->push_back(std::move(w));
+    stack->emplace_back(w, k);
   }
 
-  void expand(const World& w, std::vector<World>* stack) {
+  void expand(const World& w, const Key& here, Stack* stack) {
     bool moved = false;
-    const Key here = key(w);
+    World next = w;  // assigned anew for each branch: its vectors have their room already
     // Once all have stopped, and after the attempt, whatever can happen commutes (the model programs have no
     // wildcards): one order stands for all.
     const bool one_order = w.finished || w.coordinator.phase() >= Phase::kDraining;
     const auto branch = [&](auto change) {
       if (moved && one_order) return;
-      World next = w;
+      next = w;
       if (!change(next)) return;
       const Key k = key(next);
       if (k == here) return;  // a poll without news
       moved = true;
-      push(std::move(next), k, stack);
+      push(next, k, stack);
     };
     const auto n = static_cast<uint32_t>(w.ranks.size());
     if (!w.requested && !w.ranks[0].dead)
@@ -467,8 +469,7 @@ class Explorer {
         World x = w;
         x.down[r].clear();
         x.ranks[r].dead = true;
-        const Key k = key(x);
-        push(std::move(x), k, stack);
+        push(x, key(x), stack);
       }
       // What it had sent arrives before its end is noticed; the hub's is noticed by each of the others.
       if (w.ranks[r].dead && faults_.death_unnoticed) continue;

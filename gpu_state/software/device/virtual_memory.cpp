@@ -22,7 +22,7 @@ namespace {
 
 // With the pattern fresh physical memory contains it up to here and zeros beyond: all of it would have to be
 // written.
-constexpr uint64_t kMostFilled = 64 << 20;
+constexpr uint64_t kMostFilled = 16 << 20;
 
 struct Physical {
   CUmemGenericAllocationHandle handle = 0;

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "steplog.h"
 
@@ -49,7 +50,10 @@ int main(int argc, char** argv) {
     steplog_step();
   }
   if (argc > 1 && !strcmp(argv[1], "crash")) {
-    MPI_Barrier(MPI_COMM_WORLD);  // the first to crash ends all: each has written its last step
+    // One of them alone, and it ends all, each of which has written its last step: of two that crash at once
+    // the launcher may tell how either ended.
+    MPI_Barrier(MPI_COMM_WORLD);
+    while (rank != 0) pause();
     signal(SIGSEGV, SIG_DFL);
     return *nothing;
   }
