@@ -113,8 +113,7 @@ void make_state_again(handles::Handle record) {
 std::string family_refusal(const RealLibrary* const* libraries) {
   if (family_failed)
     return "no memory was left for what CropDL keeps of CUDA's objects (ulimit -v?); start the program again "
-           "with "
-           "more";
+           "with more";
   if (!family) return "";
   handles::SpinGuard guard(family_lock);
   if (family->unsaved_maker)
