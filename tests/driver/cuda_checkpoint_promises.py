@@ -113,6 +113,30 @@ for _way in ("static", "shared"):
 promise("cuda.graphs_between_checkpoints", "graphs", attempts=200)
 promise("cuda.a_hundred_thousand_allocations", "allocations", chain=("same",))
 
+# Written from NVIDIA's documentation alone.
+for _mpi in ("openmpi", "mpich"):
+    for _name, _what in (("halo", "stencil_with_halos_by_sends_and_receives"), ("experts", "all_to_all_of_uneven_counts_and_splits"),
+                         ("late", "collectives_of_mpi_and_nccl_by_turns")):
+        promise(f"cuda.{_mpi}.{_what}", f"blind_{_name}", _mpi, 2, chain=("same", "other"))
+        promise(f"cuda.{_mpi}.{_what}_on_four_ranks", f"blind_{_name}", _mpi, 4, chain=("alone",))
+    promise(f"cuda.{_mpi}.rank_that_is_late_for_seconds", "blind_late", _mpi, 2, arguments=("--steps", "24", "--pace", "50000", "--late"), chain=("same", "other"))
+for _name, _what, _ways, _named in (
+        ("initall", "two_devices_of_one_process", ("static", "shared"), {"devices": 2}),
+        ("objects", "objects_with_virtual_functions", ("static", "shared"), {}),
+        ("managed", "managed_memory_with_pointers_and_advice", ("static",), {}),
+        ("pools", "pools_over_three_streams", ("static",), {}),
+        ("threads", "threads_with_errors_that_nobody_has_read", ("static", "per-thread"), {}),
+        ("settings", "settings_are_read_back", ("static", "shared"), {}),
+        ("blas", "scalars_on_the_device_and_generators_with_offsets", ("static",), {}),
+        ("graphs", "graphs_of_every_making_between_steps", ("static",), {"attempts": 200}),
+        ("pinned", "pinned_and_registered_memory_and_boxes", ("static",), {}),
+        ("ahead", "launches_far_ahead_of_the_device", ("static",), {}),
+        ("mapped", "physical_memory_at_two_places", ("static",), {}),
+        ("plugin", "plugins_whose_functions_the_program_calls", ("static", "shared"), {})):
+    for _way in _ways:
+        promise(f"cuda.{_what}" + (f".{_way}" if len(_ways) > 1 else ""), f"blind_{_name}", way=_way, **_named)
+promise("cuda.long_kernels_far_ahead_of_the_host", "blind_ahead", arguments=(*STEPS, "--spin"))
+
 
 @named("cuda.nothing_grows_by_what_was_made_and_destroyed")
 def nothing_grows():
