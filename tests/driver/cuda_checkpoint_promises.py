@@ -132,6 +132,8 @@ for _name, _what, _ways, _named in (
         ("pinned", "pinned_and_registered_memory_and_boxes", ("static",), {}),
         ("ahead", "launches_far_ahead_of_the_device", ("static",), {}),
         ("mapped", "physical_memory_at_two_places", ("static",), {}),
+        ("library", "libraries_of_kernels_by_the_runtime", ("static", "shared"), {}),
+        ("waits", "streams_that_wait_for_words_in_memory", ("static", "per-thread"), {"attempts": 20}),
         ("plugin", "plugins_whose_functions_the_program_calls", ("static", "shared"), {})):
     for _way in _ways:
         promise(f"cuda.{_what}" + (f".{_way}" if len(_ways) > 1 else ""), f"blind_{_name}", way=_way, **_named)
