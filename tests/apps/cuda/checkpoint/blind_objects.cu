@@ -37,10 +37,9 @@ struct Shape {
   Shape* next;
   __device__ Shape(uint32_t s) : size(s), next(nullptr) {}
   __device__ virtual uint32_t area(uint32_t v) const = 0;
-  __device__ virtual ~Shape() {}
 };
 struct Square : Shape {
-  using Shape::Shape;
+  __device__ Square(uint32_t s) : Shape(s) {}
   __device__ uint32_t area(uint32_t v) const override { return size * size + v; }
 };
 struct Weighted : Shape {
