@@ -181,12 +181,12 @@ STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found out wh
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 
-def refused_while_held(what, words):
+def refused_while_held(what, words, program="held"):
     """The checkpoint is refused by these words, once and soon, and the program goes on; when it has let go, it is saved and restarted."""
-    with Place("held") as place:
+    with Place(program) as place:
         arguments, small = (what, "--steps", "60", "--pace", "20000"), SMALL.get(what)
-        reference = native(place, program_of("held"), arguments, through=natively())
-        job = place.run(program_of("held"), arguments, options=saved_on(), environment=small)
+        reference = native(place, program_of(program), arguments, through=natively())
+        job = place.run(program_of(program), arguments, options=saved_on(), environment=small)
         job.wait_for_step(3)
         status, text, seconds = place.checkpoint()
         expect(seconds < 8, f"that took {seconds:.1f} s")  # an attempt's bound is 10 s, and it is made again 19 times
@@ -207,6 +207,8 @@ def refused_while_held(what, words):
 
 for _what, _words in HELD.items():
     PROMISES[f"cuda.refused.{_what}"] = lambda w=_what, k=_words: refused_while_held(w, k)
+for _what, _maker in (("flat", "cudaMallocArray"), ("box", "cudaMalloc3DArray")):
+    PROMISES[f"cuda.refused.{_what}_array"] = lambda w=_what, m=_maker: refused_while_held(f"--{w}", f"{m}: what it made cannot be saved", "blind_arrays")
 
 
 # --- Restarts that cannot be --------------------------------------------------------------------------------------
