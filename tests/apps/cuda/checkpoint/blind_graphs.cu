@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
     if (step % 2) EXPECT(pinned[5] == ma);
     if (step % 2) {  // all of b again as the model has it
       CALL(cudaMemcpy(b, std::vector<uint32_t>(64, mb).data(), 256, cudaMemcpyHostToDevice));
+      CALL(cudaDeviceSynchronize());
     }
     steplog_mix(ma);
     steplog_mix(mb);

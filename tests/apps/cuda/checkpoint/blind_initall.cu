@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 64; i++)
       host[d][i] = {(i % 2 ? links[d] : links[1 - d]) + (i + 1) % 64, static_cast<uint32_t>(d * 100 + i)};
   for (int d = 0; d < 2; d++) CALL(cudaMemcpy(links[d], host[d], sizeof host[d], cudaMemcpyHostToDevice));
+  CALL(cudaDeviceSynchronize());
   uint32_t model[2][kValues];
   for (int d = 0; d < 2; d++) memset(model[d], d, sizeof model[d]);
   while (steplog_done < steplog_steps) {

@@ -11,7 +11,7 @@ struct Node {
   uint32_t value;
 };
 __managed__ Node* root;
-__managed__ Node** to_root = &root;
+__managed__ Node** to_root;
 __device__ Node* device_root;
 __managed__ uint32_t numbers[1000];
 
@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
                              : numbers + i,
                 0};
   root = nodes;
+  to_root = &root;
   cudaMemLocation here = {cudaMemLocationTypeDevice, 0}, host = {cudaMemLocationTypeHost, 0};
   CALL(cudaMemAdvise(advised, 16 << 10, cudaMemAdviseSetReadMostly, here));
   CALL(cudaMemAdvise(advised + (16 << 8), 16 << 10, cudaMemAdviseSetPreferredLocation, host));

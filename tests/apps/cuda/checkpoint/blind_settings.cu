@@ -112,7 +112,8 @@ static Told ask() {
   CUfunction f;
   CALL(cudaGetKernel(reinterpret_cast<cudaKernel_t*>(&k), large_shared));
   t("kernel", k == kernel);
-  CALL(cudaGetFuncBySymbol(reinterpret_cast<cudaFunction_t*>(&f), large_shared));
+  CALL(cudaGetFuncBySymbol(reinterpret_cast<cudaFunction_t*>(&f),
+                           reinterpret_cast<const void*>(large_shared)));
   t("function", f == function);
   int value;
   CU(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
@@ -167,7 +168,8 @@ int main(int argc, char** argv) {
   CALL(cudaFuncSetCacheConfig(cached, cudaFuncCachePreferL1));
   CALL(cudaFuncSetAttribute(cached, cudaFuncAttributePreferredSharedMemoryCarveout, 25));
   CALL(cudaGetKernel(reinterpret_cast<cudaKernel_t*>(&kernel), large_shared));
-  CALL(cudaGetFuncBySymbol(reinterpret_cast<cudaFunction_t*>(&function), large_shared));
+  CALL(cudaGetFuncBySymbol(reinterpret_cast<cudaFunction_t*>(&function),
+                           reinterpret_cast<const void*>(large_shared)));
   cudaStreamAttrValue a;
   memset(&a, 0, sizeof a);
   a.syncPolicy = cudaSyncPolicySpin;
