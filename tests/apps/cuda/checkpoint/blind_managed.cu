@@ -56,6 +56,9 @@ int main(int argc, char** argv) {
   CALL(cudaHostAlloc(&in_pinned, kNodes * 4, cudaHostAllocMapped | cudaHostAllocPortable));
   CALL(cudaMemset(in_device, 0, kNodes * 4));
   memset(in_pinned, 0, kNodes * 4);
+  memset(large, 0, kLarge);
+  memset(attached, 0, 64 << 10);
+  memset(numbers, 0, sizeof numbers);
   uint32_t model[kNodes] = {}, values[kNodes] = {};
   for (int i = 0; i < kNodes; i++)
     nodes[i] = {2 * i + 1 < kNodes ? nodes + 2 * i + 1 : nullptr,

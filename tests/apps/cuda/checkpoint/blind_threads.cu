@@ -78,10 +78,6 @@ static void work(int id, long until) {
       CALL(cudaLaunchHostFunc(cudaStreamPerThread, said, &saids[id]));
     else
       CALL(cudaStreamAddCallback(cudaStreamPerThread, called, &saids[id], 0));
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      if (id == 0) steplog_spin(steplog_pace / 4);  // cuts fall while it is held
-    }
     CALL(cudaStreamSynchronize(cudaStreamPerThread));
     EXPECT(!memcmp(pinned[id], model[id], 128));
     std::lock_guard<std::mutex> lock(mutex);
