@@ -31,6 +31,7 @@ extern "C" void* plugin_begin(uint32_t seed) {
   CALL(cudaMalloc(&s->table, 2 * sizeof(Function)));
   CALL(cudaStreamCreateWithFlags(&s->own, cudaStreamNonBlocking));
   CALL(cudaMemcpyToSymbol(variable, &seed, 4));
+  CALL(cudaDeviceSynchronize());
   fill<<<1, 1, 0, s->own>>>(s->table);
   CALL(cudaStreamSynchronize(s->own));
   return s;
