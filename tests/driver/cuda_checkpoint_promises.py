@@ -113,6 +113,32 @@ for _way in ("static", "shared"):
 promise("cuda.graphs_between_checkpoints", "graphs", attempts=200)
 promise("cuda.a_hundred_thousand_allocations", "allocations", chain=("same",))
 
+# Written from NVIDIA's documentation alone.
+for _mpi in ("openmpi", "mpich"):
+    for _name, _what in (("halo", "stencil_with_halos_by_sends_and_receives"), ("experts", "all_to_all_of_uneven_counts_and_splits"),
+                         ("late", "collectives_of_mpi_and_nccl_by_turns")):
+        promise(f"cuda.{_mpi}.{_what}", f"blind_{_name}", _mpi, 2, chain=("same", "other"))
+        promise(f"cuda.{_mpi}.{_what}_on_four_ranks", f"blind_{_name}", _mpi, 4, chain=("alone",))
+    promise(f"cuda.{_mpi}.rank_that_is_late_for_seconds", "blind_late", _mpi, 2, arguments=("--steps", "24", "--pace", "50000", "--late"), chain=("same", "other"))
+for _name, _what, _ways, _named in (
+        ("initall", "two_devices_of_one_process", ("static", "shared"), {"devices": 2}),
+        ("objects", "objects_with_virtual_functions", ("static", "shared"), {}),
+        ("managed", "managed_memory_with_pointers_and_advice", ("static",), {}),
+        ("pools", "pools_over_three_streams", ("static",), {}),
+        ("threads", "threads_with_errors_that_nobody_has_read", ("static", "per-thread"), {}),
+        ("settings", "settings_are_read_back", ("static", "shared"), {}),
+        ("blas", "scalars_on_the_device_and_generators_with_offsets", ("static",), {}),
+        ("graphs", "graphs_of_every_making_between_steps", ("static",), {"attempts": 200}),
+        ("pinned", "pinned_and_registered_memory_and_boxes", ("static",), {}),
+        ("ahead", "launches_far_ahead_of_the_device", ("static",), {}),
+        ("mapped", "physical_memory_at_two_places", ("static",), {}),
+        ("library", "libraries_of_kernels_by_the_runtime", ("static", "shared"), {}),
+        ("waits", "streams_that_wait_for_words_in_memory", ("static", "per-thread"), {"attempts": 20}),
+        ("plugin", "plugins_whose_functions_the_program_calls", ("static", "shared"), {})):
+    for _way in _ways:
+        promise(f"cuda.{_what}" + (f".{_way}" if len(_ways) > 1 else ""), f"blind_{_name}", way=_way, **_named)
+promise("cuda.long_kernels_far_ahead_of_the_host", "blind_ahead", arguments=(*STEPS, "--spin"))
+
 
 @named("cuda.nothing_grows_by_what_was_made_and_destroyed")
 def nothing_grows():
@@ -155,12 +181,12 @@ STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found out wh
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 
-def refused_while_held(what, words):
+def refused_while_held(what, words, program="held"):
     """The checkpoint is refused by these words, once and soon, and the program goes on; when it has let go, it is saved and restarted."""
-    with Place("held") as place:
+    with Place(program) as place:
         arguments, small = (what, "--steps", "60", "--pace", "20000"), SMALL.get(what)
-        reference = native(place, program_of("held"), arguments, through=natively())
-        job = place.run(program_of("held"), arguments, options=saved_on(), environment=small)
+        reference = native(place, program_of(program), arguments, through=natively())
+        job = place.run(program_of(program), arguments, options=saved_on(), environment=small)
         job.wait_for_step(3)
         status, text, seconds = place.checkpoint()
         expect(seconds < 8, f"that took {seconds:.1f} s")  # an attempt's bound is 10 s, and it is made again 19 times
@@ -181,6 +207,8 @@ def refused_while_held(what, words):
 
 for _what, _words in HELD.items():
     PROMISES[f"cuda.refused.{_what}"] = lambda w=_what, k=_words: refused_while_held(w, k)
+for _what, _maker in (("flat", "cudaMallocArray"), ("box", "cudaMalloc3DArray")):
+    PROMISES[f"cuda.refused.{_what}_array"] = lambda w=_what, m=_maker: refused_while_held(f"--{w}", f"{m}: what it made cannot be saved", "blind_arrays")
 
 
 # --- Restarts that cannot be --------------------------------------------------------------------------------------
