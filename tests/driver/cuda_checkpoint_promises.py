@@ -144,7 +144,7 @@ promise("cuda.long_kernels_far_ahead_of_the_host", "blind_ahead", arguments=(*ST
 def nothing_grows():
     """Launches, memory, streams and events: 24 000 launches and 2 400 of each of the others, 40 times as many in the long form."""
     with Place("churn") as place:
-        arguments = ("--steps", "30", "--pace", "20000", "--each", "4000" if LONG else "100")
+        arguments = ("--steps", "60", "--pace", "20000", "--each", "4000" if LONG else "100")
         reference = native(place, program_of("churn"), arguments, through=natively())
         job = place.run(program_of("churn"), arguments, options=saved_on())
         found = []

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17
-// run: ways=static
+// run: build=long ways=static
 // Far ahead of the device: thousands of launches, copies, sets and events over eight streams are queued in a
 // step, which ends with most of them under way; the host waits for what it queued three steps before. Each
 // stream's order shows in its numbers, and so does each event's. With --spin the device has long kernels,

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lcublas -lcublasLt -lcurand
-// run: ways=static
+// run: build=long ways=static
 // cuBLAS with scalars on the device, workspaces of the program's own and settings that are read back; handles
 // whose stream changes in every step; products by descriptors of cuBLASLt that stay; generators with offsets
 // that draw odd numbers of all kinds, in turns, some of them onto the host's pinned memory's copy.

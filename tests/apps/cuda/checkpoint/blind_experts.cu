@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: ranks=2,4 ways=static
+// run: build=long ranks=2,4 ways=static
 // Experts: tokens go all to all by grouped sends and receives of uneven, also empty, counts, to oneself too;
 // communicators by ncclCommSplit with colours and keys of many kinds, of which one rank may be in none;
 // operations with scalars of the host and of the device; two communicators on two streams, in another order

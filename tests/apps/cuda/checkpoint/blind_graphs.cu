@@ -1,5 +1,5 @@
 // nvcc: -std=c++17
-// run: ways=static
+// run: build=long ways=static
 // Graphs between steps: captured over two streams, made by hand, instantiated, launched several times,
 // updated, cloned and destroyed, so that between two of them a checkpoint may be taken; events that graphs
 // record, memory that their nodes copy, and what is launched eagerly before and after.

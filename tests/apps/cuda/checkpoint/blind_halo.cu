@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: ranks=2,4 ways=static
+// run: build=long ranks=2,4 ways=static
 // A stencil whose halos go by grouped sends and receives on a stream of their own while the inside is
 // computed on another; events order the two. Several time steps are launched ahead of the host, and one rank
 // is late by turns.

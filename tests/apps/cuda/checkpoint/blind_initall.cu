@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: ways=static,shared
+// run: build=long ways=static,shared
 // One process, two devices, no MPI: ncclCommInitAll, groups of one thread over both devices; kernels that
 // follow pointers into the other device's memory; copies between peers; events of one device that streams of
 // the other wait for; a device's default stream beside others.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: ranks=2,4 ways=static
+// run: build=long ranks=2,4 ways=static
 // MPI's and NCCL's collectives by turns, both under way at once: MPI's reductions that do not block lie over
 // NCCL's; one rank is late for long while the others wait for the collective in cudaStreamSynchronize, in an
 // event or by asking again and again; two communicators on two streams; nested groups; registered and NCCL's

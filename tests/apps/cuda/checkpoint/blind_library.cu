@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lcuda
-// run: ways=static,shared
+// run: build=long ways=static,shared
 // Libraries of kernels by the runtime's own functions (cudaLibraryLoadData): two that stay, one that comes
 // and goes; their kernels' attributes, global and managed variables and functions' addresses; kernels that
 // are set of one device; driver's handles of the same.

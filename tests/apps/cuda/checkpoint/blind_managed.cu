@@ -1,5 +1,5 @@
 // nvcc: -std=c++17
-// run: ways=static
+// run: build=long ways=static
 // A tree in managed memory with pointers to all kinds of memory, advised, prefetched and attached; a block
 // large enough to be a mapping of its own; managed variables that point to one another; blocks that come and
 // go. What was told of a range, and what a pointer is, is asked for in every step.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lcuda
-// run: ways=static
+// run: build=long ways=static
 // Memory that the program maps itself: one piece of physical memory at two places, which must stay one;
 // pieces that change their places, handles that are gone while they are mapped, places that may be read only,
 // and holes; addresses that stay reserved.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17
-// run: ways=static
+// run: build=long ways=static
 // Pinned memory of every kind, written by kernels while the host reads it; memory of the program's that is
 // registered, given back and registered anew, also in the midst of a larger block; copies of rows and boxes
 // with pitches, sets of rows; very small and large blocks that come and go between those that stay.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17
-// run: ways=static
+// run: build=long ways=static
 // Pools with release thresholds: blocks are allocated in one stream, used in another behind an event and
 // freed in a third; what a pool uses, and its attributes, are asked for in every step; blocks that stay, that
 // are freed at once, and that cudaFree frees; ordinary memory is freed and allocated anew each step.

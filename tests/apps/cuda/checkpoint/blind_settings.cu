@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lcuda
-// run: ways=static,shared
+// run: build=long ways=static,shared
 // What is set of kernels, the device, streams and the thread is set once (or changed now and then) and read
 // back in every step; cooperative launches, launches with attributes, events of long ago, handles of kernels
 // that the driver gave.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -Xcompiler -pthread
-// run: ways=static,per-thread also=per-thread
+// run: build=long ways=static,per-thread also=per-thread
 // Threads that launch on default streams of their own, far ahead of themselves; host functions that touch
 // what the program has; errors that nobody has read yet, another one in each thread; threads that end and
 // begin, and one that holds a lock meanwhile.

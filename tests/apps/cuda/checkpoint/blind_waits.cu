@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lcuda -Xcompiler -pthread
-// run: ways=static,per-thread also=per-thread
+// run: build=long ways=static,per-thread also=per-thread
 // Streams that wait for a word in memory (cuStreamWaitValue32) which the host or another stream writes, at
 // times late by a few hundred milliseconds, and by another thread; batches of writes; events in streams that
 // are held up so; destroyed streams and events whose work is still under way.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -ldl
-// run: ways=static,shared
+// run: build=long ways=static,shared
 // Plug-ins with kernels, variables, functions' addresses and a runtime of their own: one is opened at the
 // start, one comes and goes; each keeps on the device a table of its functions which kernels of the program
 // call, and knows streams and events that the program made. The program has one of its own, first used late.
