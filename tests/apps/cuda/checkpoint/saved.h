@@ -54,6 +54,7 @@ struct DeviceNonce {
   DeviceNonce() {
     CALL(cudaMalloc(&data, sizeof *data));
     CALL(cudaMemcpy(data, &steplog_nonce, sizeof *data, cudaMemcpyHostToDevice));
+    CALL(cudaStreamSynchronize(0));  // the call may come back while the bytes are on their way to the device
   }
   void back() {
     uint64_t kept = 0;
