@@ -12,6 +12,10 @@ bool fits(uint64_t room, uint64_t wanted) {
   return room >= wanted && room - wanted <= wanted / 2 + kBlockUnit;
 }
 
+// What it counts for in what is in use of its pool: as much as was asked for, whatever room it has. In units
+// of the alignment of cudaMalloc, as the software GPU counts; what a driver rounds to is not documented.
+uint64_t in_use(const Block* block) { return rounded_up(block->size, 256); }
+
 }  // namespace
 
 Pools::Pools(const Driver& driver, Blocks& blocks, Arena& arena)
@@ -73,7 +77,7 @@ Block* Pools::hand_out(Pool* pool, Block* block, uint64_t size) {
   block->flags = 0;
   block->sync_memops = 0;
   block->id = blocks_.next_id();
-  pool->used += block->room;
+  pool->used += in_use(block);
   pool->used_high = std::max(pool->used_high, pool->used);
   return block;
 }
@@ -136,7 +140,7 @@ CUresult Pools::free(Block* block, CUstream stream) {
     return error;
   }
   block->freed = 1;
-  if (Pool* pool = pool_of(block)) pool->used -= block->room;
+  if (Pool* pool = pool_of(block)) pool->used -= in_use(block);
   Queue& queue = queues_[id];
   queue.by_room.emplace(block->room, queue.order.insert(queue.order.end(), freed));
   return CUDA_SUCCESS;
@@ -235,7 +239,7 @@ CUresult Pools::open_to(Pool* pool, uint32_t peers) {
 
 void Pools::release(Block* block) {
   std::lock_guard lock(blocks_.lock());
-  if (Pool* pool = pool_of(block)) pool->used -= block->room;
+  if (Pool* pool = pool_of(block)) pool->used -= in_use(block);
   give_back(block);
 }
 

@@ -97,20 +97,33 @@ TEST_F(PoolsTest, AStreamThatHasAnothersHandleIsNotThatOne) {
 TEST_F(PoolsTest, PoolsCountWhatIsUsedAndReserved) {
   Block* a = allocate(kMiB, one);
   Block* b = allocate(3 * kMiB, one);
-  EXPECT_EQ(pool->used, a->room + b->room);
-  EXPECT_EQ(pool->reserved, pool->used);
-  const uint64_t all = pool->used;
+  EXPECT_EQ(pool->used, a->size + b->size);
+  const uint64_t all = pool->reserved;
+  EXPECT_EQ(all, a->room + b->room);
   ASSERT_CU(pools->free(b, one));
-  EXPECT_EQ(pool->used, a->room);
+  EXPECT_EQ(pool->used, a->size);
   EXPECT_EQ(pool->reserved, all);
   ASSERT_CU(cuStreamSynchronize(one));
   pools->trim(pool, 0);
   EXPECT_EQ(pool->reserved, a->room);
-  EXPECT_EQ(pool->used_high, all);
+  EXPECT_EQ(pool->used_high, 4 * kMiB);
   EXPECT_EQ(pool->reserved_high, all);
   pools->release(a);
   EXPECT_EQ(pool->used, 0u);
   EXPECT_EQ(pool->reserved, 0u);
+}
+
+TEST_F(PoolsTest, ABlockThatIsUsedAgainCountsForWhatWasAskedFor) {
+  const Block* first = allocate(200000, one);
+  EXPECT_EQ(pool->used, 200192u);
+  ASSERT_CU(pools->free(const_cast<Block*>(first), one));
+  Block* again = allocate(140000, one);
+  ASSERT_EQ(again, first) << "its room is enough, and not too much";
+  EXPECT_EQ(pool->used, 140032u);
+  EXPECT_EQ(pool->used_high, 200192u);
+  EXPECT_EQ(pool->reserved, first->room);
+  ASSERT_CU(pools->free(again, one));
+  EXPECT_EQ(pool->used, 0u);
 }
 
 TEST_F(PoolsTest, AsMuchAsThePoolIsToKeepIsKeptForIt) {
@@ -251,7 +264,7 @@ TEST_F(PoolsTest, AfterARestartPoolsHaveTheirBlocks) {
   EXPECT_EQ(state->blocks.live(), 1u);
   pool = pools->known(1);
   ASSERT_NE(pool, nullptr);
-  EXPECT_EQ(pool->used, blocks->at(begin)->room);
+  EXPECT_EQ(pool->used, blocks->at(begin)->size);
   ASSERT_CU(pools->free(blocks->at(begin), one));
   EXPECT_EQ(allocate(5 * kMiB, one)->begin, begin);
 }
