@@ -187,10 +187,12 @@ def main():
     environment = dict(os.environ, CROPDL_TEST_TMP=scratch, TMPDIR=scratch, CROPDL_TEST_REFERENCES=references)
     if own.tier != "long":  # more ranks than processors are at work, which an MPI cannot know that sees its own job only
         environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+        folders = [os.path.join(os.path.abspath(own.build), "tests", "apps", "yielding"), *filter(None, [environment.get("LD_LIBRARY_PATH")])]
+        environment["LD_LIBRARY_PATH"] = ":".join(folders)  # for MPICH: tests/apps/yielding_ucp.c
     tier = {"quick": ["-L", "^quick$"], "plain": ["-LE", "^long$"], "long": []}[own.tier]
     try:
         # Each test says how many of these it keeps busy: most wait most of the time, and take one; the ranks of an MPI poll.
-        status, results = run_ctest(own.build, ["-j", str(3 * os.cpu_count()), *tier, *options], environment)
+        status, results = run_ctest(own.build, ["-j", str(5 * os.cpu_count()), *tier, *options], environment)
         if not results:
             return status
         failed = [one for one in results if not one.passed and not one.skipped]

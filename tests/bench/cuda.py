@@ -3,6 +3,7 @@
 does it for MPI:   cuda.py [--pairs 11] [--only calls train checkpoint] [--rounds 5] [--bytes N] [--dir /dev/shm]
 
   calls        of the runtime and the driver (cuda_calls.cu)
+  nccl         calls of NCCL (nccl_calls.cu)
   train        a step of tests/apps/cuda/checkpoint/trainer.cu, 2 ranks, NCCL
   checkpoint   of 1 GB of device memory, half random and half zeros, to a warm tmpfs, and the restart from it"""
 
@@ -86,7 +87,7 @@ def resident(job):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=11)
-    parser.add_argument("--only", nargs="+", default=["calls", "train", "checkpoint"])
+    parser.add_argument("--only", nargs="+", default=["calls", "nccl", "train", "checkpoint"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bytes", type=int, default=1_000_000_000)
     parser.add_argument("--dir", default="/dev/shm")
@@ -98,9 +99,10 @@ def main():
           f" {'noise ns':>12s} {'IQR ns':>10s}   ({options.pairs} pairs; noise: native against native)")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            if "calls" in options.only:
-                calls = built(folder, "cuda_calls", options.nvcc, "-lcuda")
-                show(compare(Measurement([], [calls], printed, QUIET, natively(), ["--software-gpu"]), options.pairs), "-", results)
+            for what, library in (("calls", "-lcuda"), ("nccl", "-lnccl")):
+                if what in options.only:
+                    calls = built(folder, "cuda_calls" if what == "calls" else "nccl_calls", options.nvcc, library)
+                    show(compare(Measurement([], [calls], printed, QUIET, natively(), ["--software-gpu"]), options.pairs), "-", results)
             if "train" in options.only:
                 command = [app("cuda/static/checkpoint-trainer.openmpi"), "--steps", "300", "--pace", "0", "--log", "@"]
                 show(compare(Measurement(mpirun("openmpi"), command, training_step, QUIET, natively(2), ["--software-gpu=2"]),

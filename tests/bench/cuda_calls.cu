@@ -1,48 +1,14 @@
-// Times calls of CUDA's runtime and driver. Prints `NAME NANOSECONDS` per kind: the median over batches of
-// the mean time of a call. The device is waited for between batches, outside the time.
+// Times calls of CUDA's runtime and driver.
 #include <cuda.h>
-#include <cuda_runtime.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
-#include <vector>
+#include "timed_calls.h"
 
 namespace {
-
-void check(int error, const char* what) {
-  if (error == 0) return;
-  std::fprintf(stderr, "%s: error %d\n", what, error);
-  std::exit(1);
-}
-#define CHECK(call) check(static_cast<int>(call), #call)
-
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
-}
 
 __global__ void empty() {}
 __global__ void add(float* values, const float* others, int n, float by) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < n) values[i] += by * others[i];
-}
-
-template <class F>
-void time_calls(const char* name, int calls, F call) {
-  constexpr int kBatches = 15;
-  std::vector<double> times;
-  for (int batch = -1; batch < kBatches; batch++) {  // -1: warm-up
-    CHECK(cudaDeviceSynchronize());
-    const double begin = now();
-    for (int i = 0; i < calls; i++) call();
-    if (batch >= 0) times.push_back((now() - begin) / calls);
-  }
-  CHECK(cudaDeviceSynchronize());
-  std::nth_element(times.begin(), times.begin() + kBatches / 2, times.end());
-  std::printf("%s %.1f\n", name, times[kBatches / 2]);
 }
 
 }  // namespace

@@ -303,6 +303,7 @@ class Log:
         self.path = path
         self.nonces, self.steps, self.digest, self.final_nonce, self.failed, self.accuracy = [], [], None, None, None, None
         self.at = None  # the last `at WORD` not yet followed by a step
+        self.words = None  # where in its memory the program notes what its device is at (`at device-words-ADDRESS`)
         self.ends_cleanly = True
         try:
             with open(path, "rb") as f:
@@ -319,6 +320,8 @@ class Log:
             elif words[0] == "step" and len(words) == 3:
                 self.steps.append((int(words[1]), float(words[2])))
                 self.at = None
+            elif words[0] == "at" and words[1].startswith("device-words-"):
+                self.words = int(words[1].rpartition("-")[2], 16)
             elif words[0] == "at" and len(words) == 3:
                 self.at = words[1]
             elif words[0] == "failed":

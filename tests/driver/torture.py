@@ -2,7 +2,7 @@
 """Kills all ranks, or one, at random and at chosen moments and restarts each time from the newest complete version, restarts of
 restarts included. In the end the digest of every rank must be the undisturbed native run's.
 
-  torture.py [--mpi openmpi|mpich|alternate] [--program plain|openmp|serialized|multiple|cuda] [--kills 50] [--ranks 2]
+  torture.py [--mpi openmpi|mpich|alternate] [--program plain|openmp|serialized|multiple|cuda|nccl] [--kills 50] [--ranks 2]
              [--interval 0.3] [--seed N] [--short]
 
 Half of the kills fall at random moments; the other half are aimed at the phase that was hit least so far: the ranks are
@@ -15,13 +15,15 @@ all kills are spent, it is started anew in a new store, and compared again.
 Programs with threads are OpenMP with MPI from the main thread (openmp) or from all in turn (serialized), and four threads a
 rank that call MPI at the same time (multiple). For them it also tells what the threads were doing that were killed, as the
 kernel saw them; every other aimed kill is aimed at that, and nothing of it may be missed either. The program of cuda is one process
-without MPI on the software GPU, which computes, launches, waits for a kernel and copies."""
+without MPI on the software GPU, which computes, launches, waits for a kernel and copies. That of nccl trains with a device a rank,
+and notes in its memory what its device is at, in a kernel, a collective of NCCL's or a copy."""
 
 import argparse
 import os
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -30,12 +32,13 @@ from driver import (Failure, Log, PATIENCE, SOURCE, Place, Skipped, check_whole,
                     read_proc, tool)
 
 AT = {"collective": "blocked in a collective", "receive": "blocked in a receive", "launch": "launching", "kernel": "a kernel running",
-      "copy": "copying"}  # what a program's log says that it is about to do
+      "copy": "copying", "all-reduce": "inside a collective of NCCL's"}  # what a program's log says that it is about to do
 TRACED = {"holding": "cutting", "stopping": "cutting", "draining": "draining", "writing": "writing",
-          "publishing": "between sync and rename", "restarting": "restarting"}
+          "publishing": "between sync and rename", "restarting": "restarting", "joining": "restarting"}
+JOINING = "making communicators again"  # of NCCL's, in a restart
 PROGRAMS = {"plain": ("torture", (), 500), "openmp": ("torture_openmp", (), 300),  # and the steps of a round
             "serialized": ("torture_openmp", ("--serialized",), 300), "multiple": ("torture_multiple", (), 120),
-            "cuda": ("cuda/static/checkpoint-torture", (), 300)}
+            "cuda": ("cuda/static/checkpoint-torture", (), 300), "nccl": ("cuda/static/checkpoint-trainer", (), 600)}
 DOING = ("computing", "waiting for another thread", "in another system call", "inside MPI", "held by the engine")
 SEVERAL = "several of a rank at once inside MPI"  # MPI_THREAD_MULTIPLE only
 VICTIMS = ("all ranks", "rank 0, the hub", "another rank")
@@ -80,17 +83,19 @@ class Torture:
         self.options, self.place = options, place
         self.rng = random.Random(options.seed)
         self.program, arguments, _ = PROGRAMS[options.program]
-        self.cuda = options.program == "cuda"
-        self.at = {word: AT[word] for word in (("launch", "kernel", "copy") if self.cuda else ("collective", "receive"))}
-        self.hits = dict.fromkeys(("before the first version", "computing", *self.at.values(), "cutting", "draining", "writing",
-                                   "between sync and rename", "restarting"), 0)
+        self.cuda, self.nccl = options.program == "cuda", options.program == "nccl"
+        self.at = {word: AT[word] for word in ({"cuda": ("launch", "kernel", "copy"), "nccl": ("launch", "kernel", "copy", "all-reduce")}
+                                               .get(options.program, ("collective", "receive")))}
+        self.traced = TRACED | ({"joining": JOINING} if self.nccl else {})
+        self.hits = dict.fromkeys(("before the first version", "computing", *self.at.values(), *self.traced.values()), 0)
         activities = DOING + (SEVERAL,) if options.program == "multiple" else DOING
-        self.doing = dict.fromkeys(activities if options.program not in ("plain", "cuda") else (), 0)
+        self.doing = dict.fromkeys(activities if options.program not in ("plain", "cuda", "nccl") else (), 0)
         self.victims = dict.fromkeys(VICTIMS[:3 if options.ranks > 1 else 1], 0)
         self.stops = 0
         self.mpi = "none" if self.cuda else "openmpi" if options.mpi == "alternate" else options.mpi
         self.first_mpi = self.mpi
-        self.path = self.program if self.cuda else f"{self.first_mpi}/{self.program}"
+        self.path = self.program if self.cuda else f"{self.program}.{self.first_mpi}" if self.nccl else f"{self.first_mpi}/{self.program}"
+        self.devices = (f"--software-gpu={options.ranks}",) if self.cuda or self.nccl else ()
         self.arguments = ("--steps", str(options.steps), "--pace", str(options.pace), *arguments)
         self.kills = self.round = self.deepest = self.depth = 0
         self.job = self.asked = None
@@ -104,7 +109,7 @@ class Torture:
 
     def launch_new(self):
         self.job = self.place.run(self.path, self.arguments, self.mpi, self.options.ranks,
-                                  options=("--interval", str(self.options.interval), *(("--software-gpu",) if self.cuda else ())),
+                                  options=("--interval", str(self.options.interval), *self.devices),
                                   environment={"CROPDL_TRACE_PHASE": "1"}, log=self.place.path(f"log-{self.round}"))
         self.restarted_from = None
 
@@ -112,6 +117,10 @@ class Torture:
         if self.options.mpi == "alternate" and not self.cuda:
             self.mpi = other(self.mpi)
         log = self.job.log
+        try:
+            os.remove(os.path.join(self.place.store, "phase"))  # of the run that was killed
+        except FileNotFoundError:
+            pass
         self.job = self.place.restart(self.mpi, self.options.ranks, environment={"CROPDL_TRACE_PHASE": "1"}, log=log)
 
     # --- Where the ranks are -------------------------------------------------------------------------------------
@@ -180,7 +189,7 @@ class Torture:
         """Of frozen or dead ranks."""
         if not self.place.versions():
             return "before the first version"
-        traced = TRACED.get(self.place.phase())
+        traced = self.traced.get(self.place.phase())
         if traced == "between sync and rename" and len(self.place.versions()) > self.versions_before_request:
             traced = None  # renamed already
         if traced:
@@ -188,6 +197,8 @@ class Torture:
         logs = logs_of(self.job.log, self.options.ranks)
         if self.restarted_from is not None and not any(t >= self.job.started for log in logs for _, t in log.steps):
             return "restarting"
+        if self.nccl:
+            return min(self.at_on_devices(logs), key=lambda phase: self.hits[phase], default="computing")
         now, blocked = time.time(), []
         for log in logs:
             if log.at in self.at and now - os.stat(log.path).st_mtime > BLOCKED_AFTER:
@@ -195,6 +206,24 @@ class Torture:
         if blocked:
             return min(blocked, key=lambda phase: self.hits[phase])
         return "computing"
+
+    def at_on_devices(self, logs):
+        """What frozen ranks launch, and what their devices are at, by what the program notes."""
+        by_rank = {self.rank_of(pid): pid for pid in self.job.ranks()}
+        found = set()
+        for rank, log in enumerate(logs):
+            if log.at == "launch":
+                found.add(AT["launch"])
+            if log.words is None or rank not in by_rank:
+                continue
+            try:
+                with open(f"/proc/{by_rank[rank]}/mem", "rb") as memory:
+                    memory.seek(log.words)
+                    compute, copy = struct.unpack("2I", memory.read(8))
+            except (OSError, ValueError, struct.error):
+                continue
+            found |= {AT[what] for what, is_so in (("kernel", compute == 1), ("all-reduce", compute == 2), ("copy", copy == 1)) if is_so}
+        return sorted(found)
 
     def doing_now(self, pids):
         """How many threads of these frozen ranks do what."""
@@ -219,7 +248,7 @@ class Torture:
     def aim(self, target):
         """Waits until the ranks are in the phase, and leaves them frozen there. False: the moment did not come."""
         end = time.monotonic() + 20
-        wanted = {traced for traced, phase in TRACED.items() if phase == target}
+        wanted = {traced for traced, phase in self.traced.items() if phase == target}
         while time.monotonic() < end and self.job.alive() and Log(self.job.log).digest is None:
             if target in ("cutting", "draining", "writing", "between sync and rename"):
                 if not self.place.versions():
@@ -229,6 +258,11 @@ class Torture:
                 near = time.monotonic() + 2
                 while self.place.phase() not in wanted and self.asked.poll() is None and time.monotonic() < near:
                     pass
+            elif target == JOINING:  # which lasts for milliseconds, and comes once
+                while self.place.phase() in ("", "restarting") and time.monotonic() < end and self.job.alive():
+                    pass
+                if self.place.phase() not in wanted:
+                    return False
             elif target != "restarting":
                 time.sleep(self.rng.random() * 0.02)
             pids = self.freeze()
@@ -238,7 +272,9 @@ class Torture:
         return False
 
     def kill(self):
-        if self.kills:
+        counts = [count for phase, count in self.hits.items() if phase != "before the first version"]
+        joins = self.restarted_from is not None and self.kills % 2 and self.hits.get(JOINING) == min(counts)
+        if self.kills and not joins:
             self.stop_one()
         self.versions_before_request = len(self.place.versions())
         at_random = self.kills % 2 == 0
@@ -251,11 +287,11 @@ class Torture:
             target = min(self.doing, key=lambda what: self.doing[what])
             self.aim(target)
         else:
-            reachable = [phase for phase in self.hits if phase != "restarting" or self.restarted_from is not None]
+            reachable = [phase for phase in self.hits if phase not in ("restarting", JOINING) or self.restarted_from is not None]
             if self.place.versions():
                 reachable.remove("before the first version")
             least = min(self.hits[phase] for phase in reachable)
-            target = self.rng.choice([phase for phase in reachable if self.hits[phase] == least])
+            target = JOINING if joins else self.rng.choice([phase for phase in reachable if self.hits[phase] == least])
             self.aim(target)
         while self.job.alive() and not self.job.ranks():  # the launcher alone, as yet
             time.sleep(0.005)
@@ -325,7 +361,7 @@ class Torture:
         print(f"round {self.round}: digest {reference[0].digest} equal after {self.depth} restarts in a chain", flush=True)
 
     def run(self):
-        through = (os.path.join(SOURCE, "scripts", "software-gpu"), "--quiet") if self.cuda else ()
+        through = (os.path.join(SOURCE, "scripts", "software-gpu"), "--devices", str(self.options.ranks), "--quiet") if self.devices else ()
         reference = native(self.place, self.path, self.arguments, self.first_mpi, self.options.ranks, through=through)
         self.start()
         while self.kills < self.options.kills:

@@ -137,6 +137,7 @@ int main(int argc, char** argv) {
       const long step = steplog_done;
       const int slot = static_cast<int>(step % 2);
       const float *x = slots + slot * kBatch * kSample, *labels = x + kBatch * kIn;
+      steplog_at("launch");
       CALL(cudaStreamWaitEvent(compute, copied[slot], 0));
       mark<<<1, 1, 0, compute>>>(device_words, kKernel);
       // cuBLAS has columns: what is [samples][features] here is (features x samples) there.
@@ -166,6 +167,7 @@ int main(int argc, char** argv) {
       mark<<<1, 1, 0, compute>>>(device_words, kNothing);
       LAUNCHED();
       if (step + 1 < steplog_steps) fetch(step + 1);
+      steplog_at("wait");
       CALL(cudaStreamSynchronize(compute));
       unsigned counted;
       CALL(cudaMemcpyFromSymbol(&counted, steps_on_the_device, sizeof counted));

@@ -1,0 +1,124 @@
+// nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
+// run: ranks=2,4 ways=static
+// Collectives in every order in which ranks may wait for one another. Each step is of one kind, drawn by all
+// ranks alike: bursts far ahead of the device, of which each rank waits elsewhere; two communicators on two
+// streams, which half of the ranks use first and the others last; one rank late while the others are blocked
+// in cudaStreamSynchronize; MPI's and NCCL's collectives by turns; messages of MPI between launches and the
+// wait for them; a communicator that only some ranks have.
+#include "nccl_calls.h"
+
+constexpr int kValues = 500;
+
+__global__ void turn(uint32_t* values, uint32_t by) {
+  for (int i = threadIdx.x; i < kValues; i += blockDim.x)
+    values[i] = (values[i] << 7 | values[i] >> 25) * 2654435761u + by;
+}
+
+struct Line {  // a communicator, its stream, and what is reduced there
+  ncclComm_t comm;
+  cudaStream_t stream;
+  Buffer<uint32_t> values;
+  Line(ncclComm_t its, int rank)
+      : comm(its), values(std::vector<uint32_t>(kValues, 7u * static_cast<uint32_t>(rank))) {
+    CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  ~Line() {
+    CALL(cudaStreamDestroy(stream));
+    NCCL(ncclCommDestroy(comm));
+  }
+  void reduce(uint32_t by) {
+    turn<<<1, 64, 0, stream>>>(values, by);
+    NCCL(ncclAllReduce(values, values, kValues, ncclUint32, ncclSum, comm, stream));
+  }
+  void wait() { CALL(cudaStreamSynchronize(stream)); }
+};
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank, ranks;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  steplog_open(argc, argv, rank);
+  choose_device();
+  {
+    DeviceNonce nonce;
+    MPI_Comm half;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    Line a(communicator(MPI_COMM_WORLD), rank), b(communicator(MPI_COMM_WORLD), rank),
+        some(communicator(half), rank);
+    uint64_t draws = 11;
+    while (steplog_done < steplog_steps) {
+      const uint32_t step = static_cast<uint32_t>(steplog_done);
+      const int kind = static_cast<int>(steplog_random(&draws) % 6);
+      const int late = static_cast<int>(steplog_random(&draws) % ranks);
+      switch (kind) {
+        case 0:
+          steplog_at("burst");
+          for (int i = 0; i < 120; i++) {
+            (i % 3 ? a : b).reduce(i);
+            if (i % (20 + 10 * rank) == 9) a.wait();
+          }
+          break;
+        case 1: {
+          steplog_at("crossed");
+          Line &first = rank % 2 ? a : b, &last = rank % 2 ? b : a;
+          for (int i = 0; i < 5; i++) first.reduce(i);
+          steplog_spin(steplog_pace / 4);
+          for (int i = 0; i < 5; i++) last.reduce(i);
+          last.wait();
+          break;
+        }
+        case 2:
+          steplog_at("late");
+          if (rank == late) steplog_spin(10 * steplog_pace);
+          a.reduce(step);
+          a.wait();
+          break;
+        case 3:
+          steplog_at("by-turns");
+          for (int i = 0; i < 8; i++) {
+            uint64_t mine = step + static_cast<uint64_t>(rank), all;
+            a.reduce(i);
+            MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+            b.reduce(static_cast<uint32_t>(all));
+          }
+          break;
+        case 4: {
+          steplog_at("messages");
+          const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
+          uint32_t sent = step, got = 0;
+          MPI_Request request;
+          MPI_Irecv(&got, 1, MPI_UINT32_T, from, 5, MPI_COMM_WORLD, &request);
+          if (rank != late) a.reduce(step);
+          MPI_Send(&sent, 1, MPI_UINT32_T, to, 5, MPI_COMM_WORLD);
+          if (rank == late) {  // launches only when it has the message of one that has launched
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            a.reduce(step);
+          }
+          a.wait();
+          MPI_Wait(&request, MPI_STATUS_IGNORE);
+          EXPECT(got == step);
+          break;
+        }
+        case 5:
+          steplog_at("some");
+          if (rank % 2 == late % 2) {
+            for (int i = 0; i < 10; i++) some.reduce(i);
+            some.wait();
+          }
+          a.reduce(step);
+          break;
+      }
+      for (Line* line : {&a, &b, &some}) {
+        line->wait();
+        mix(line->values.host());
+      }
+      steplog_step();
+    }
+    MPI_Comm_free(&half);
+    nonce.back();
+  }
+  steplog_ok();
+  MPI_Finalize();
+  return 0;
+}
