@@ -203,9 +203,9 @@ std::string gather(Process& p, const std::string& mine) {
 // With what all ranks have to tell. Another rank may already wait for this one where nothing ends its wait.
 void finish(Process& p, Library& library) {
   const std::string mine = library.told_at_restart();
+  if (!mine.empty()) p.agent->note_phase("joining");
   const auto told = p.agent->exchange(mine);
   if (!told) die_of_loss(p, told.error().message);
-  if (!mine.empty()) p.agent->note_phase("joining");
   if (auto s = library.finish_restart(*told); !s) die("cropdl-restart: " + s.error().message);
 }
 

@@ -121,12 +121,14 @@ class Torture:
             os.remove(os.path.join(self.place.store, "phase"))  # of the run that was killed
         except FileNotFoundError:
             pass
-        self.job = self.place.restart(self.mpi, self.options.ranks, environment={"CROPDL_TRACE_PHASE": "1"}, log=log)
+        # An attempt in a restart, given up at once, would overwrite its phases.
+        self.job = self.place.restart(self.mpi, self.options.ranks, environment={"CROPDL_TRACE_PHASE": "1"}, log=log,
+                                      options=("--interval", "1") if self.nccl else ())
 
     # --- Where the ranks are -------------------------------------------------------------------------------------
 
-    def freeze(self):
-        pids = self.job.ranks()
+    def freeze(self, pids=None):
+        pids = pids or self.job.ranks()
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGSTOP)
@@ -250,6 +252,7 @@ class Torture:
         end = time.monotonic() + 20
         wanted = {traced for traced, phase in self.traced.items() if phase == target}
         while time.monotonic() < end and self.job.alive() and Log(self.job.log).digest is None:
+            pids = None
             if target in ("cutting", "draining", "writing", "between sync and rename"):
                 if not self.place.versions():
                     time.sleep(0.01)
@@ -259,13 +262,17 @@ class Torture:
                 while self.place.phase() not in wanted and self.asked.poll() is None and time.monotonic() < near:
                     pass
             elif target == JOINING:  # which lasts for milliseconds, and comes once
-                while self.place.phase() in ("", "restarting") and time.monotonic() < end and self.job.alive():
+                while self.place.phase() != "restarting" and time.monotonic() < end and self.job.alive():
+                    time.sleep(0.001)
+                while len(pids or ()) < self.options.ranks and time.monotonic() < end:
+                    pids = self.job.ranks()
+                while self.place.phase() == "restarting" and time.monotonic() < end:
                     pass
                 if self.place.phase() not in wanted:
                     return False
             elif target != "restarting":
                 time.sleep(self.rng.random() * 0.02)
-            pids = self.freeze()
+            pids = self.freeze(pids)
             if len(pids) >= self.options.ranks and (self.phase_now() == target or target in self.doing_now(pids)):
                 return True
             self.thaw(pids)
