@@ -1,6 +1,6 @@
 // Threads of each rank send one another messages of 1 MB that cross (both ranks are inside blocking sends
 // most of the time), to threads that are late to receive them. MPI_THREAD_MULTIPLE; order, lengths and
-// contents are checked. threads_cross refuse: the last rank holds a pipe every now and then, so that
+// contents are checked. threads_cross refuse: the last rank holds a pipe half of the time, so that
 // checkpoints are refused while the others drain already.
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -66,8 +66,8 @@ int main(int argc, char** argv) {
   const int refuses = argc > 1 && !strcmp(argv[1], "refuse") && rank == ranks - 1;
   int ends[2] = {-1, -1};
   while (steplog_done < steplog_steps) {
-    if (refuses && steplog_done % 12 == 6) STEPLOG_CHECK(!pipe(ends));
-    if (refuses && steplog_done % 12 == 11) STEPLOG_CHECK(!close(ends[0]) && !close(ends[1]));
+    if (refuses && steplog_done % 40 == 20) STEPLOG_CHECK(!pipe(ends));
+    if (refuses && steplog_done % 40 == 39) STEPLOG_CHECK(!close(ends[0]) && !close(ends[1]));
     send_to_the_right(buffer, steplog_done, 0);
     steplog_done++;
     fprintf(steplog_file, "step %ld %.6f\n", steplog_done, steplog_now());
