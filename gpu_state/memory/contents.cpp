@@ -232,9 +232,10 @@ Status Contents::load(const restart::ImageReader& image,
     if (region.kind == RegionKind::kDeviceMemory)  // managed memory that nobody has shall not be populated
       for (const Extent& pages : pages_of_blocks(blocks_, region.begin, region.end))
         pieces.push_back({pages.begin, pages.end - pages.begin, pages.begin});
-    DeviceTarget target(**staging, {region.begin, region.end}, std::move(pieces));
-    if (Status loaded = image.load_region(i, target); !loaded)
-      return Error{formatted("{}: {}", region.name, loaded.error().message)};
+    DeviceTarget target(**staging, std::move(pieces));
+    Status loaded = target.begin({region.begin, region.end}, region.present);
+    if (loaded) loaded = image.load_region(i, target);
+    if (!loaded) return Error{formatted("{}: {}", region.name, loaded.error().message)};
   }
   return {};
 }

@@ -55,9 +55,10 @@ Status Staging::begin() {
   const InContext in(driver_, context_);
   const OutsideOfCaptures outside(driver_);
   CUresult error = in.result();
+  for (CUstream& stream : streams_)
+    if (!error) error = driver_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
   for (size_t i = 0; i < 2 && !error; ++i) {
-    error = driver_.cuStreamCreate(&streams_[i], CU_STREAM_NON_BLOCKING);
-    if (!error) error = driver_.cuMemHostAlloc(&buffers_[i], kBytes, CU_MEMHOSTALLOC_PORTABLE);
+    error = driver_.cuMemHostAlloc(&buffers_[i], kBytes, CU_MEMHOSTALLOC_PORTABLE);
     if (!error) error = driver_.cuEventCreate(&events_[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
   }
   return error ? Status(cannot(driver_, "staged", error)) : Status();
@@ -155,14 +156,25 @@ Status DevicePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes
   return {};
 }
 
-DeviceTarget::DeviceTarget(Staging& staging, Extent region, std::vector<Piece> pieces)
-    : staging_(staging), region_(region), pieces_(std::move(pieces)), done_(region.begin) {}
+DeviceTarget::DeviceTarget(Staging& staging, std::vector<Piece> pieces)
+    : staging_(staging), pieces_(std::move(pieces)) {}
 
 DeviceTarget::~DeviceTarget() { staging_.wait(); }
 
-CUresult DeviceTarget::pass_on(Extent part, const char* from) {
+Status DeviceTarget::begin(Extent region, std::span<const Extent> stored) {
+  const InContext in(staging_.driver(), staging_.context());
+  uint64_t at = region.begin;
+  CUresult error = CUDA_SUCCESS;
+  for (const Extent& one : stored) {
+    if (!error) error = pass_on({at, one.begin}, nullptr, staging_.zeros());
+    at = one.end;
+  }
+  if (!error) error = pass_on({at, region.end}, nullptr, staging_.zeros());
+  return error ? Status(cannot(staging_.driver(), "written", error)) : Status();
+}
+
+CUresult DeviceTarget::pass_on(Extent part, const char* from, CUstream stream) {
   const Driver& driver = staging_.driver();
-  const CUstream stream = staging_.stream(current_);
   if (part.begin == part.end) return CUDA_SUCCESS;
   return each_piece(
       pieces_, part,
@@ -174,7 +186,7 @@ CUresult DeviceTarget::pass_on(Extent part, const char* from) {
 }
 
 Status DeviceTarget::flush() {
-  const CUresult error = waits_at_ ? pass_on(waits_, waits_at_) : CUDA_SUCCESS;
+  const CUresult error = waits_at_ ? pass_on(waits_, waits_at_, staging_.stream(current_)) : CUDA_SUCCESS;
   waits_at_ = nullptr;
   return error ? Status(cannot(staging_.driver(), "written", error)) : Status();
 }
@@ -215,12 +227,9 @@ Status DeviceTarget::put(std::span<const Extent> runs) {
       waits_.end = run.end;
     } else {
       if (Status done = flush(); !done) return done;
-      if (const CUresult error = pass_on({done_, run.begin}, nullptr))
-        return cannot(driver, "written", error);
       waits_ = run;
       waits_at_ = at;
     }
-    done_ = run.end;
   }
   return {};
 }
@@ -229,8 +238,7 @@ Status DeviceTarget::finish() {
   const Driver& driver = staging_.driver();
   const InContext in(driver, staging_.context());
   if (Status done = flush(); !done) return done;
-  CUresult error = pass_on({done_, region_.end}, nullptr);
-  if (!error) error = staging_.wait();
+  const CUresult error = staging_.wait();
   used_ = 0;
   return error ? Status(cannot(driver, "written", error)) : Status();
 }

@@ -12,8 +12,8 @@
 
 namespace cropdl::memory {
 
-// Two buffers, each with a stream of its own in one device's context: where the first touch of memory costs
-// (a software device's), two pay for it.
+// Two buffers, each with a stream of its own in one device's context, and a stream for zeros: where the first
+// touch of memory costs (a software device's), several pay for it.
 class Staging {
  public:
   static constexpr uint64_t kBytes = uint64_t{8} << 20;  // of each
@@ -27,6 +27,7 @@ class Staging {
   const Driver& driver() const { return driver_; }
   CUcontext context() const { return context_; }
   CUstream stream(size_t which) const { return streams_[which]; }
+  CUstream zeros() const { return streams_[2]; }
   CUresult wait() const;  // for all that was begun
   char* buffer(size_t which) const { return static_cast<char*>(buffers_[which]); }
   CUevent event(size_t which) const { return events_[which]; }
@@ -34,7 +35,7 @@ class Staging {
  private:
   const Driver& driver_;
   const CUcontext context_;
-  std::array<CUstream, 2> streams_{};
+  std::array<CUstream, 3> streams_{};
   std::array<void*, 2> buffers_{};
   std::array<CUevent, 2> events_{};
 };
@@ -73,23 +74,23 @@ class DevicePages final : public restart::PageSource {
   bool begun_ = false;
 };
 
-// The reverse; what of the region is not stored becomes zero.
+// The reverse; what of the region is not stored becomes zero, while the rest is read.
 class DeviceTarget final : public restart::PageTarget {
  public:
-  DeviceTarget(Staging& staging, restart::Extent region, std::vector<Piece> pieces = {});
+  DeviceTarget(Staging& staging, std::vector<Piece> pieces = {});
   ~DeviceTarget() override;
+  // Before anything else. `stored`: ascending, disjoint.
+  Status begin(restart::Extent region, std::span<const restart::Extent> stored);
   Status room(std::span<const restart::Extent> runs, std::vector<iovec>* bytes) override;
   Status put(std::span<const restart::Extent> runs) override;
   Status finish() override;
 
  private:
-  CUresult pass_on(restart::Extent part, const char* from);  // nullptr: zeros
+  CUresult pass_on(restart::Extent part, const char* from, CUstream stream);  // nullptr: zeros
   Status flush();
 
   Staging& staging_;
-  const restart::Extent region_;
   const std::vector<Piece> pieces_;
-  uint64_t done_;            // up to here all is on its way to the device, or waits
   restart::Extent waits_{};  // pages in the buffer that no copy was begun of
   const char* waits_at_ = nullptr;
   size_t current_ = 0;

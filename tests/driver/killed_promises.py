@@ -308,7 +308,7 @@ LONG += ["killed.openmpi.rank_while_restarting", "killed.mpich.hub_while_restart
 def client_killed(mpi):
     """A `cropdl checkpoint` that is killed, or stands still, is nobody's loss: the attempt goes on, and the next one is taken."""
     with Place("client") as place:
-        run = Run(place, mpi, "writing", 40)
+        run = Run(place, mpi, "writing", 150)
         run.a_version()
         for number in (signal.SIGKILL, signal.SIGSTOP):
             had = run.place.versions()[-1]
