@@ -99,9 +99,9 @@ def main():
           f" {'noise ns':>12s} {'IQR ns':>10s}   ({options.pairs} pairs; noise: native against native)")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for what, library in (("calls", "-lcuda"), ("nccl", "-lnccl")):
+            for what, program, library in (("calls", "cuda_calls", "-lcuda"), ("nccl", "nccl_calls", "-lnccl")):
                 if what in options.only:
-                    calls = built(folder, "cuda_calls" if what == "calls" else "nccl_calls", options.nvcc, library)
+                    calls = built(folder, program, options.nvcc, library)
                     show(compare(Measurement([], [calls], printed, QUIET, natively(), ["--software-gpu"]), options.pairs), "-", results)
             if "train" in options.only:
                 command = [app("cuda/static/checkpoint-trainer.openmpi"), "--steps", "300", "--pace", "0", "--log", "@"]
