@@ -4,13 +4,29 @@
 #include <unistd.h>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
+
+#include "base/time.h"
 
 namespace cropdl {
 
 namespace {
 
 std::atomic<int> stream{2};
+
+enum Format { kUnknown, kText, kJson };
+std::atomic<Format> format{kUnknown};
+
+// What stands in quotes in JSON (RFC 8259): control characters are shown() already.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : shown(text)) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
 
 // Bytes of the UTF-8 character that `text` begins with, 0: it begins with none (RFC 3629: no surrogates,
 // nothing overlong, nothing above U+10FFFF).
@@ -65,8 +81,36 @@ void keep_error_stream(int first) {
 
 int error_stream() { return stream; }
 
+void choose_log_format(const std::string& name) { format = name == "json" ? kJson : kText; }
+
+bool log_is_json() {
+  if (format == kUnknown) {
+    const char* name = ::getenv("CROPDL_LOG");
+    choose_log_format(name != nullptr ? name : "");
+  }
+  return format == kJson;
+}
+
+std::string line_as_json(const std::string& line, const std::string& time) {
+  std::string text = line, from = "cropdl", rank;
+  for (const char* one : {"cropdl-run", "cropdl-restart", "cropdl", "software GPU"})
+    if (const std::string prefix = std::string(one) + ": "; text.compare(0, prefix.size(), prefix) == 0) {
+      from = one;
+      text.erase(0, prefix.size());
+      break;
+    }
+  constexpr size_t kDigits = 5;  // where they begin
+  const size_t end = text.find_first_not_of("0123456789", kDigits);
+  if (text.compare(0, kDigits, "rank ") == 0 && end != kDigits && end != std::string::npos &&
+      text.compare(end, 2, ": ") == 0) {
+    rank = ",\"rank\":" + text.substr(kDigits, end - kDigits);
+    text.erase(0, end + 2);
+  }
+  return "{\"time\":" + quoted(time) + ",\"from\":" + quoted(from) + rank + ",\"text\":" + quoted(text) + "}";
+}
+
 void say(const std::string& line) {
-  const std::string text = shown(line) + "\n";
+  const std::string text = (log_is_json() ? line_as_json(line, utc_now()) : shown(line)) + "\n";
   [[maybe_unused]] const ssize_t written = ::write(stream, text.data(), text.size());
 }
 

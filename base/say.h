@@ -17,7 +17,15 @@ int error_stream();
 // it is.
 std::string shown(const std::string& text);
 
-// One line, in one write, as shown().
+// Whether lines are written as JSON (docs/cli.md). Until choose_log_format() is called the environment says
+// it: CROPDL_LOG=json. `name`: "json", all else is text.
+void choose_log_format(const std::string& name);
+bool log_is_json();
+
+// The object that a line is then. Who speaks, and of which rank, is what the line begins with.
+std::string line_as_json(const std::string& line, const std::string& time);
+
+// One line, in one write, as shown(). It begins with who speaks: "cropdl-run: ...", "cropdl: rank 3: ...".
 void say(const std::string& line);
 
 }  // namespace cropdl

@@ -12,6 +12,12 @@ std::string utc_now() {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
 }
 
+double unix_time() {
+  timespec t;
+  ::clock_gettime(CLOCK_REALTIME, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
 int64_t monotonic_us() {
   timespec t;
   ::clock_gettime(CLOCK_MONOTONIC, &t);

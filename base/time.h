@@ -9,6 +9,8 @@ namespace cropdl {
 
 std::string utc_now();  // ISO 8601, whole seconds: "2026-11-22T04:36:23Z"
 
+double unix_time();  // CLOCK_REALTIME, seconds since 1970
+
 int64_t monotonic_us();  // CLOCK_MONOTONIC (clock_gettime(2)), microseconds
 
 }  // namespace cropdl

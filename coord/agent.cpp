@@ -50,9 +50,11 @@ class Agent::Loop {
   Loop(AgentConfig config, LocalRank& rank) : config_(std::move(config)), rank_(rank) {}
 
   Status start(VersionSink* sink) {
-    if (!wake_ || !requested_) return Error{"control plane: cannot make an event: " + errno_text(errno)};
+    if (!wake_ || !requested_ || !terminated_)
+      return Error{"control plane: cannot make an event: " + errno_text(errno)};
     if (config_.rank == 0) {
-      Result<std::unique_ptr<Hub>> hub = Hub::open(config_, sink, monotonic_us());
+      Result<std::unique_ptr<Hub>> hub = Hub::open(
+          config_, sink, [this] { return rank_.memory_bytes(); }, monotonic_us());
       if (!hub) return hub.error();
       hub_ = std::move(*hub);
     } else {
@@ -83,6 +85,7 @@ class Agent::Loop {
   }
 
   int request_descriptor() const noexcept { return config_.rank == 0 ? requested_.fd() : -1; }
+  int terminated_descriptor() const noexcept { return terminated_.fd(); }
 
   Result<std::vector<std::string>> exchange(const std::string& mine) {
     std::unique_lock lock(mutex_);
@@ -127,8 +130,8 @@ class Agent::Loop {
     leave_the_programs_descriptors();
     std::vector<pollfd> fds;
     std::vector<Message> in;
-    while (!stop_) {
-      fds.assign({{wake_.fd(), POLLIN, 0}, {requested_.fd(), POLLIN, 0}});
+    while (!stop_ && !ends()) {
+      fds.assign({{wake_.fd(), POLLIN, 0}, {requested_.fd(), POLLIN, 0}, {terminated_.fd(), POLLIN, 0}});
       if (hub_)
         hub_->add_to_poll(&fds);
       else
@@ -137,16 +140,23 @@ class Agent::Loop {
       const int64_t now = monotonic_us();
       take_event(wake_);
       if (stop_) break;
+      look_at_sigterm(rank_.take_sigterm(), now);  // before an order lets the program go on
       if (hub_) {
-        hub_->handle(fds, 2, now);
+        hub_->handle(fds, kOwnEvents, now);
         if (take_event(requested_)) hub_->request(now);
         hub_->tick(now);
       } else {
         in.clear();
-        link_->handle(fds, 2, &in);
+        link_->handle(fds, kOwnEvents, &in);
         for (const Message& m : in) on_message(m);
+        if (ends()) break;  // rank 0 may be gone, which is no reason to go on
         link_->tick(now);
         notice_alone();
+      }
+      look_at_sigterm(take_event(terminated_), now);  // behind the news that this rank has joined
+      if (now >= next_look_) {
+        next_look_ = rank_.observe(now);
+        if (hub_) hub_->note(rank_.iterations());
       }
       pass_on_exchange(now);
       serve_own_hub(now);
@@ -162,11 +172,46 @@ class Agent::Loop {
     } else {
       link_->send(Bye{});
     }
+    if (participant_.end_status() != 0)
+      rank_.leave(participant_.end_status());
+    else if (dies_)
+      rank_.die(SIGTERM);
+  }
+
+  bool ends() const { return participant_.end_status() != 0 || dies_; }
+
+  // The first one asks for a last version, also while the program is stopped. What comes within a moment
+  // behind it is the same one by another way (`timeout` and a launcher each send it to a process and to its
+  // group). Then one kills at once, whatever the program's threads block.
+  void look_at_sigterm(bool got, int64_t now) {
+    if (got && deadly_from_ == 0) {
+      deadly_from_ = now + kSameSigterm;
+      on_sigterm(now);
+    }
+    if (deadly_from_ == 0 || now < deadly_from_) return;
+    deadly_from_ = INT64_MAX;
+    rank_.let_sigterm_kill();
+    sigset_t second;
+    sigemptyset(&second);
+    sigaddset(&second, SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &second, nullptr);
+  }
+
+  void on_sigterm(int64_t now) {
+    if (hub_)
+      hub_->got_sigterm(0, now);
+    else if (link_->joined())
+      link_->send(Terminated{});
+    else
+      dies_ = true;
   }
 
   void wait(std::vector<pollfd>* fds) {
     std::optional<int64_t> until = hub_ ? hub_->deadline() : link_->deadline();
     if (participant_.poll_period() != 0) until = std::min(until.value_or(next_poll_), next_poll_);
+    if (deadly_from_ != 0 && deadly_from_ != INT64_MAX)
+      until = std::min(until.value_or(deadly_from_), deadly_from_);
+    if (next_look_ != INT64_MAX) until = std::min(until.value_or(next_look_), next_look_);
     timespec timeout{};
     if (until) {
       const int64_t us = std::max<int64_t>(0, *until - monotonic_us());
@@ -192,6 +237,8 @@ class Agent::Loop {
       participant_.receive(rank_, *order, &reports_);
       next_poll_ = 0;  // an order changes what there is to see
       send_reports();
+    } else if (std::holds_alternative<Die>(message)) {
+      dies_ = true;
     } else if (const auto* all = std::get_if<ExchangeAll>(&message)) {
       const std::lock_guard lock(mutex_);
       if (all->round != round_) return;  // its caller has given up
@@ -238,10 +285,13 @@ class Agent::Loop {
       arrived_.notify_all();
     }
     participant_.abandon(rank_);
+    if (deadly_from_ != 0) dies_ = true;
     // Rank 0 that is gone is no news: the launcher says so, or the program is ending.
     if (alone_ != kHubIsGone) config_.report(formatted("no checkpoints: rank {}: {}", config_.rank, alone_));
   }
 
+  static constexpr size_t kOwnEvents = 3;
+  static constexpr int64_t kSameSigterm = 500'000;  // us
   AgentConfig config_;
   LocalRank& rank_;
   std::unique_ptr<Hub> hub_;  // rank 0
@@ -249,8 +299,12 @@ class Agent::Loop {
   Participant participant_;
   std::vector<Report> reports_;
   int64_t next_poll_ = 0;
+  int64_t next_look_ = 0;  // at the rank's program
   Descriptor wake_ = make_event();
   Descriptor requested_ = make_event();
+  Descriptor terminated_ = make_event();
+  int64_t deadly_from_ = 0;  // the program got SIGTERM, and waits for a last version; another one kills then
+  bool dies_ = false;        // and will die of it
   std::atomic<bool> stop_{false};
   std::thread thread_;
 
@@ -274,6 +328,7 @@ Agent::Agent(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 Agent::~Agent() { stop(); }
 void Agent::request() noexcept { loop_->request(); }
 int Agent::request_descriptor() const noexcept { return loop_->request_descriptor(); }
+int Agent::terminated_descriptor() const noexcept { return loop_->terminated_descriptor(); }
 Result<std::vector<std::string>> Agent::exchange(const std::string& mine) { return loop_->exchange(mine); }
 void Agent::note_phase(const std::string& phase) { loop_->note_phase(phase); }
 void Agent::stop() { loop_->stop(); }

@@ -31,6 +31,11 @@ class Agent {
   // ranks other than 0. Valid until stop().
   int request_descriptor() const noexcept;
 
+  // An eventfd on every rank, whose write says that the program got SIGTERM and that nothing else comes of
+  // it: the agent asks for a last version and ends the process behind it, or by the signal. Half a second
+  // later the agent's thread takes SIGTERM, since the program's may be stopped. Valid until stop().
+  int terminated_descriptor() const noexcept;
+
   // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called the same
   // number of times on every rank, by one thread at a time, not by the agent's. Blocks for as long as all
   // ranks live; one that has not joined within AgentConfig::rendezvous_seconds, or dies, ends it. Its error

@@ -162,8 +162,8 @@ Result<JobStatus> job_status(const std::string& directory, double answer_within_
     if (!m) return m.error();
     if (const auto* r = std::get_if<Rejected>(&*m)) return Error{r->reason};
     if (const auto* s = std::get_if<StatusIs>(&*m))
-      return JobStatus{call->job().pid, call->job().host, call->job().started, s->ranks,
-                       s->joined,       s->phase,         s->last_version,     s->last_line};
+      return JobStatus{call->job().pid, call->job().host, call->job().started, s->ranks,     s->joined,
+                       s->phase,        s->last_version,  s->last_line,        s->iteration, s->iteration_us};
   }
 }
 

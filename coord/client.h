@@ -32,6 +32,8 @@ struct JobStatus {
   std::string phase;
   uint64_t last_version;     // published by this run, 0: none
   std::string last_failure;  // line of the last checkpoint that failed, or ""
+  uint64_t iteration;        // complete ones of rank 0, 0: none are known
+  uint64_t iteration_us;     // 0: not known
 };
 Result<JobStatus> job_status(const std::string& directory, double answer_within_seconds = 4);
 

@@ -9,7 +9,8 @@
 //   that make no progress while others are held: the held are let through that one collective, and the target
 //   rises; at once, if one is held before a call among some members that another is inside of. Once nobody is
 //   short or inside a collective -> Stop -> each rank, when it stopped, reports what it has sent -> Drain ->
-//   Write -> publish -> Resume. docs/cut.md says why this cannot deadlock and what it leaves to the bound.
+//   Write -> publish -> Resume, or End. docs/cut.md says why this cannot deadlock and what it leaves to the
+//   bound.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,13 @@ struct Write {
 struct Resume {
   uint64_t attempt;
 };
-using Order = std::variant<Hold, Targets, Stop, Drain, Write, Resume>;
+// Instead of Resume: the version is published, and the rank leaves with this exit status. Its program stays
+// stopped.
+struct End {
+  uint64_t attempt;
+  int32_t status;
+};
+using Order = std::variant<Hold, Targets, Stop, Drain, Write, Resume, End>;
 
 // --- Reports, from a rank to the coordinator.
 struct Stands {
@@ -88,6 +95,10 @@ struct CutLimits {
   int64_t raise_anyway_again_after = 60'000;
   int64_t raise_awaited_after =
       2'000;  // so long a rank was seen held before the very call that another is inside of: no stale news
+  int64_t prediction_bound =
+      1'000'000;  // beyond two iterations, for an end of an iteration that does not come
+  int64_t longest_iteration =
+      30'000'000;  // of which the end is waited for: the program runs meanwhile, but whoever asked waits
   int64_t interim_drain_after =
       2'000;  // a rank still not stopped then may sit in a send that waits for its receiver
   int64_t attempt_bound = 10'000'000;    // from Hold to Write; then everyone goes on
@@ -105,6 +116,8 @@ struct Outcome {
   uint64_t version = 0;
   uint64_t bytes = 0;        // of all images
   double stall_seconds = 0;  // from Stop to Resume: while ranks are held, the program goes on
+  double held_seconds = 0;   // from Hold (from Stop, if that was the end of an iteration) to Resume, of all
+                             // attempts, published or not
   uint32_t attempts = 0;
   bool too_early = false;  // not published because a rank is still starting
   std::string line;        // for people, when not published
@@ -136,6 +149,11 @@ class Coordinator {
 
   // False: a request is being served already, nothing changes.
   bool request(int64_t now, Actions* out);
+  // The version under way becomes the job's last one: behind it all ranks leave with this exit status, which
+  // is not 0. 0: they go on, as behind any other. A request begins as an ordinary one.
+  void end_with(int32_t status) { end_status_ = status; }
+  // Ends a request, unless its version's images are being written already: that one is completed.
+  void withdraw(const std::string& why, int64_t now, Actions* out);
   void joined(uint32_t rank, int64_t now, Actions* out);
   // The rank's process ended or its connection broke; `why` completes "rank R ...".
   void lost(uint32_t rank, const std::string& why, int64_t now, Actions* out);
@@ -190,19 +208,24 @@ class Coordinator {
   std::map<uint64_t, uint64_t> held_back() const;
   void look_for_awaited(int64_t now);
   bool all_current() const;  // all reported under the current targets
+  bool runs_to_ends() const { return !ends_.empty() && raises_ == 0; }
+  bool is_on_the_way(uint64_t comm) const;
   std::optional<int64_t> raise_at() const;
   std::optional<int64_t> ordinary_raise_at() const;
   void raise(int64_t now, Actions* out);
   void send_targets(Actions* out);
   void send_drains(Actions* out);
+  int64_t attempt_ends() const;
+  int64_t patience() const;  // none where others are about to end the job
   bool all_stopped() const;
   void consider_write(int64_t now, Actions* out);
   void consider_publish(int64_t now, Actions* out);
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;
   std::string who_is_ahead_of(const Seat& seat) const;
+  void predict();  // targets at the end of an iteration, if all ranks agree on one
   void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
-  void end_attempt(Actions* out);  // Resume to all, then Discard if a version was begun
+  void end_attempt(int64_t now, Actions* out);  // Resume to all, then Discard if a version was begun
   void finish(Outcome outcome, Actions* out);
   void broadcast(const Order& order, Actions* out);
 
@@ -219,8 +242,13 @@ class Coordinator {
   bool discarding_ = false;  // a request waits, since the store does one thing at a time
   std::string missed_;       // what was missing in the attempt before
   std::string failure_;      // of the write stage, reported once every rank's write is over
+  int32_t end_status_ = 0;   // 0: ranks go on behind this version
+  int64_t held_ = 0;         // by the attempts of this request that are over
   int64_t started_ = 0;      // this attempt; or, while joining or pausing, when that began
   int64_t raised_ = 0;       // the first targets, or the last raise of all that were held
+  std::map<uint64_t, uint64_t>
+      ends_;              // the targets that are the end of an iteration; empty: nothing was predicted
+  int64_t patience_ = 0;  // more time before the first raise: two iterations, if their end is the target
   std::map<uint64_t, int64_t>
       awaited_;              // meetings that ranks are held before and another is inside of: since
   int64_t last_motion_ = 0;  // a rank that is behind did something
@@ -235,6 +263,8 @@ class Participant {
   // To be called every poll_period() while that is not 0.
   void poll(LocalRank& rank, std::vector<Report>* out);
   int64_t poll_period() const;  // microseconds; 0: nothing to poll for
+  // The exit status with which this process is to leave, its program as it is now; 0: it is not.
+  int32_t end_status() const { return end_status_; }
   // The coordinator is gone: whatever was under way is over.
   void abandon(LocalRank& rank);
 
@@ -252,6 +282,7 @@ class Participant {
   Standing last_standing_;
   std::vector<PeerCount> last_sent_;
   bool sent_reported_ = false;
+  int32_t end_status_ = 0;
 };
 
 // Appends to `out` a readable form of a message: traces, and the explorer's state table.

@@ -42,8 +42,15 @@ Coordinator::Coordinator(uint32_t ranks, CutLimits limits) : limits_(limits), se
 bool Coordinator::request(int64_t now, Actions* out) {
   if (busy()) return false;
   tries_ = 0;
+  held_ = 0;
+  end_status_ = 0;
   start(now, out);
   return true;
+}
+
+void Coordinator::withdraw(const std::string& why, int64_t now, Actions* out) {
+  if (!busy() || version_begun_) return;  // from then on it is as good as written
+  fail("checkpoint given up: " + why, now, out);
 }
 
 // Ranks that ended can be in no checkpoint; ranks that are still starting are waited for, and so is the
@@ -73,6 +80,8 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
   version_begun_ = false;
   failure_.clear();
   awaited_.clear();
+  ends_.clear();
+  patience_ = stop_told_ = 0;
   started_ = raised_ = last_motion_ = last_drains_ = now;
   for (Seat& s : seats_) {
     s.reported = s.stopped = s.write_over = false;
@@ -199,10 +208,71 @@ void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) 
         uint64_t& target = targets_[c.comm];
         target = std::max(target, c.begun);
       }
+    // Whoever ends the job gives it little time.
+    if (tries_ == 1 && end_status_ == 0) predict();
     raised_ = last_motion_ = now;
     return send_targets(out);
   }
+  // Others have not come to such a count by the targets that they know.
+  bool risen = false;
+  for (const CollectiveCount& c : m.standing.counts)
+    if (c.begun >= kAborted && targets_[c.comm] < c.begun) {
+      targets_[c.comm] = c.begun;
+      risen = true;
+    }
+  if (risen) return send_targets(out);
   consider_stop(now, out);
+}
+
+// The ranks may be in different iterations, and count them from different ones: they are compared by what
+// they have begun on the communicators that they share. The latest is taken. What contradicts it ends the
+// matter: the targets are then where the ranks are.
+void Coordinator::predict() {
+  std::map<uint64_t, std::pair<BoundaryCount, uint64_t>> known;  // by communicator; the iteration it is for
+  std::vector<uint64_t> iteration(seats_.size());                // each rank's, in the numbers of rank 0
+  uint64_t latest = 0, longest = 0;
+  for (uint32_t r = 0; r < seats_.size(); ++r) {
+    const NextBoundary& b = seats_[r].standing.boundary;
+    if (b.iteration == 0 || b.counts.empty()) return;
+    for (const BoundaryCount& c : b.counts)
+      if (c.every == 0) return;
+    iteration[r] = b.iteration;
+    bool is_compared = r == 0;
+    for (const BoundaryCount& c : b.counts) {
+      const auto shared = known.find(c.comm);
+      if (shared == known.end()) continue;
+      const auto& [other, at] = shared->second;
+      const auto ahead = static_cast<int64_t>(c.begun - other.begun);
+      if (c.every != other.every || ahead % static_cast<int64_t>(c.every) != 0) return;
+      iteration[r] = at + static_cast<uint64_t>(ahead / static_cast<int64_t>(c.every));
+      is_compared = true;
+      break;
+    }
+    if (!is_compared) return;
+    for (const BoundaryCount& c : b.counts) known.try_emplace(c.comm, c, iteration[r]);
+    latest = std::max(latest, iteration[r]);
+    longest = std::max(longest, b.iteration_us);
+  }
+  if (static_cast<int64_t>(longest) > limits_.longest_iteration) return;
+  std::map<uint64_t, uint64_t> ends;
+  for (uint32_t r = 0; r < seats_.size(); ++r)
+    for (const BoundaryCount& c : seats_[r].standing.boundary.counts) {
+      const uint64_t end = c.begun + (latest - iteration[r]) * c.every;
+      if (ends.try_emplace(c.comm, end).first->second != end) return;
+      if (const auto begun = targets_.find(c.comm); begun == targets_.end() || begun->second > end) return;
+    }
+  for (const auto& [comm, end] : ends) targets_[comm] = end;
+  ends_ = std::move(ends);
+  patience_ = 2 * static_cast<int64_t>(longest);
+}
+
+int64_t Coordinator::patience() const { return end_status_ == 0 ? patience_ : 0; }
+
+// An iteration that does not end as it should (the loop is over) is not waited for as long as a rank that has
+// not reached what others have begun: the next attempt takes the ranks where they are.
+int64_t Coordinator::attempt_ends() const {
+  const bool waits = runs_to_ends() && stage_ == Stage::kHolding;
+  return started_ + patience() + (waits ? limits_.prediction_bound : limits_.attempt_bound);
 }
 
 void Coordinator::send_targets(Actions* out) {
@@ -220,8 +290,20 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
   broadcast(Stop{attempt_}, out);
 }
 
+// What an iteration does on communicators that it makes itself, or that seldom take part in it, is on the way
+// to its end: nobody is held there while a rank is short of that.
+bool Coordinator::is_on_the_way(uint64_t comm) const {
+  if (!runs_to_ends() || ends_.contains(comm)) return false;
+  for (const Seat& s : seats_)
+    for (const CollectiveCount& c : s.standing.counts)
+      if (const auto end = ends_.find(c.comm); end != ends_.end() && c.begun < end->second) return true;
+  return false;
+}
+
 std::optional<int64_t> Coordinator::raise_at() const {
   if (!all_current()) return std::nullopt;
+  const auto held = held_back();
+  if (std::any_of(held.begin(), held.end(), [&](const auto& h) { return is_on_the_way(h.first); })) return 0;
   std::optional<int64_t> at = ordinary_raise_at();
   for (const auto& [comm, since] : awaited_)
     at = std::min(at.value_or(INT64_MAX), since + limits_.raise_awaited_after);
@@ -230,9 +312,9 @@ std::optional<int64_t> Coordinator::raise_at() const {
 
 std::optional<int64_t> Coordinator::ordinary_raise_at() const {
   if (held_back().empty()) return std::nullopt;
-  const bool first = raises_ == 0;
-  return std::min(last_motion_ + (first ? limits_.raise_after : limits_.raise_again_after),
-                  raised_ + (first ? limits_.raise_anyway_after : limits_.raise_anyway_again_after));
+  if (raises_ != 0)
+    return std::min(last_motion_ + limits_.raise_again_after, raised_ + limits_.raise_anyway_again_after);
+  return patience() + std::min(last_motion_ + limits_.raise_after, raised_ + limits_.raise_anyway_after);
 }
 
 // By one only: a thread is about to begin that collective, so its other members will reach it too. A larger
@@ -245,7 +327,7 @@ void Coordinator::raise(int64_t now, Actions* out) {
   for (const auto& [comm, begun] : held_back()) {
     const auto since = awaited_.find(comm);
     const bool awaited = since != awaited_.end() && now >= since->second + limits_.raise_awaited_after;
-    if (!all && !awaited) continue;
+    if (!all && !awaited && !is_on_the_way(comm)) continue;
     targets_[comm] = begun + 1;
     awaited_.erase(comm);
   }
@@ -358,8 +440,9 @@ void Coordinator::published(uint64_t version, int64_t now, Actions* out) {
   for (const Seat& s : seats_) outcome.bytes += s.image.bytes;
   outcome.stall_seconds = static_cast<double>(now - stop_told_) * 1e-6;
   version_begun_ = false;
-  end_attempt(out);
+  if (end_status_ == 0) end_attempt(now, out);
   finish(outcome, out);
+  if (end_status_ != 0) broadcast(End{attempt_, end_status_}, out);
 }
 
 void Coordinator::sink_failed(const std::string& reason, int64_t now, Actions* out) {
@@ -387,12 +470,12 @@ void Coordinator::tick(int64_t now, Actions* out) {
       if (now >= started_ + limits_.retry_pause) start(now, out);
       return;
     case Stage::kHolding:
-      if (now >= started_ + limits_.attempt_bound) return give_up_attempt(now, out);
+      if (now >= attempt_ends()) return give_up_attempt(now, out);
       if (const auto at = raise_at(); at && now >= *at) raise(now, out);
       return;
     case Stage::kStopping:
       if (version_begun_) return;  // the directory is being made: the write is as good as begun
-      if (now >= started_ + limits_.attempt_bound) return give_up_attempt(now, out);
+      if (now >= attempt_ends()) return give_up_attempt(now, out);
       if (now >= last_drains_ + limits_.interim_drain_after) {
         last_drains_ = now;
         send_drains(out);
@@ -414,12 +497,12 @@ std::optional<int64_t> Coordinator::deadline() const {
     case Stage::kPausing:
       return started_ + limits_.retry_pause;
     case Stage::kHolding: {
-      const int64_t bound = started_ + limits_.attempt_bound;
+      const int64_t bound = attempt_ends();
       return std::min(bound, raise_at().value_or(bound));
     }
     case Stage::kStopping: {
       if (version_begun_) return std::nullopt;
-      const int64_t bound = started_ + limits_.attempt_bound;
+      const int64_t bound = attempt_ends();
       for (uint32_t r = 0; r < seats_.size(); ++r) {
         if (!seats_[r].stopped) continue;
         bool news = seats_[r].drain_revision == 0;
@@ -519,7 +602,7 @@ std::string Coordinator::waits_for() const {
 void Coordinator::give_up_attempt(int64_t now, Actions* out) {
   if (tries_ < limits_.attempts) {
     missed_ = what_is_missing();
-    end_attempt(out);
+    end_attempt(now, out);
     stage_ = Stage::kPausing;
     started_ = now;
     return;
@@ -530,15 +613,18 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
   fail(formatted("{}{}; try again later", times, what_is_missing()), now, out);
 }
 
-void Coordinator::fail(const std::string& line, int64_t, Actions* out, bool too_early) {
-  if (phase() != Phase::kIdle) end_attempt(out);
+void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool too_early) {
+  if (phase() != Phase::kIdle) end_attempt(now, out);
   Outcome outcome;
   outcome.line = line;
   outcome.too_early = too_early;
   finish(outcome, out);
 }
 
-void Coordinator::end_attempt(Actions* out) {
+void Coordinator::end_attempt(int64_t now, Actions* out) {
+  // Ranks that run to the end of their iteration lose nothing by it.
+  const bool ran = runs_to_ends();
+  held_ += now - (!ran ? started_ : stop_told_ != 0 ? stop_told_ : now);
   broadcast(Resume{attempt_}, out);
   if (!version_begun_) return;
   version_begun_ = false;
@@ -548,6 +634,7 @@ void Coordinator::end_attempt(Actions* out) {
 
 void Coordinator::finish(Outcome outcome, Actions* out) {
   outcome.attempts = tries_;
+  outcome.held_seconds = static_cast<double>(held_) * 1e-6;
   stage_ = Stage::kIdle;
   failure_.clear();
   out->push_back(Finished{outcome});

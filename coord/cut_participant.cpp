@@ -18,6 +18,12 @@ void Participant::receive(LocalRank& rank, const Order& order, std::vector<Repor
     if (m->attempt == attempt_) abandon(rank);
     return;
   }
+  if (const auto* m = std::get_if<End>(&order)) {
+    if (m->attempt != attempt_ || stage_ == Stage::kIdle) return;
+    stage_ = Stage::kIdle;  // and the rank is not resumed
+    end_status_ = m->status;
+    return;
+  }
   const uint64_t attempt = std::visit([](const auto& m) { return m.attempt; }, order);
   if (attempt != attempt_ || stage_ == Stage::kIdle || stage_ == Stage::kOver) return;
   if (const auto* m = std::get_if<Targets>(&order)) {

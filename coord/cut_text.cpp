@@ -52,7 +52,7 @@ void line_of(const char* const (&names)[N], const V& message, std::string* out) 
 }  // namespace
 
 void describe(const Order& order, std::string* out) {
-  line_of({"Hold", "Targets", "Stop", "Drain", "Write", "Resume"}, order, out);
+  line_of({"Hold", "Targets", "Stop", "Drain", "Write", "Resume", "End"}, order, out);
 }
 
 void describe(const Report& report, std::string* out) {
@@ -61,10 +61,11 @@ void describe(const Report& report, std::string* out) {
 
 void Coordinator::describe(int64_t now, std::string* out) const {
   line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
-       uint64_t{version_begun_}, uint64_t{discarding_});
+       uint64_t{version_begun_}, uint64_t{discarding_}, end_status_);
   if (busy())
     line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - raised_),
-         static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_));
+         static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_), patience_,
+         uint64_t{!ends_.empty()});
   for (const auto& [comm, begun] : targets_) line(out, "", comm, begun);
   for (const auto& [comm, since] : awaited_) line(out, "a", comm, static_cast<uint64_t>(now - since));
   for (const Seat& s : seats_) {
@@ -78,7 +79,7 @@ void Coordinator::describe(int64_t now, std::string* out) const {
 
 void Participant::describe(std::string* out) const {
   line(out, "P", static_cast<uint64_t>(stage_), attempt_, revision_, drain_revision_,
-       uint64_t{sent_reported_});
+       uint64_t{sent_reported_}, end_status_);
   line(out, "l", last_standing_, last_sent_);
 }
 

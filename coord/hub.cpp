@@ -2,26 +2,47 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
+#include <ctime>
 
 #include "base/format.h"
 #include "base/random.h"
+#include "base/say.h"
 #include "base/time.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
+#include "coord/last_version.h"
 
 namespace cropdl::coord {
 
 namespace {
 
 // When the interval falls into a start or restart: a restart may take minutes, and its end is the moment.
-constexpr int64_t kTooEarlyPause = 500'000;   // us
-constexpr int64_t kLookForStopped = 500'000;  // us
-constexpr int64_t kHelloWithin = 5'000'000;   // us; a connection that says nothing is no rank and no command
+constexpr int64_t kTooEarlyPause = 500'000;  // us
+// Where no version is known its cost is guessed by the memory of all ranks: they write to one file
+// system, and a plain disk or a shared file system takes some 500 MB/s. What is faster is measured soon; what
+// is slower goes over the bound with the first version, and the next one waits until that is made up for.
+constexpr double kAssumedSpeed = 500e6;  // bytes/s
+constexpr double kAssumedFixed = 0.05;   // s; the agreement, and the store's directories and fsyncs
+
+constexpr int64_t kAskAgain = 1'000'000;  // us; for a last version that was refused
+
+constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus looks every 15 s to 60 s
+constexpr int64_t kDrawEvery = 1'000'000;      // us
+constexpr int64_t kLookForStopped = 500'000;   // us
+constexpr int64_t kHelloWithin = 5'000'000;    // us; a connection that says nothing is no rank and no command
+
+double in_seconds(int64_t us) { return static_cast<double>(us) * 1e-6; }
+int64_t in_us(double seconds) {
+  constexpr double kFar = 1e12;  // a bound of nearly nothing
+  return static_cast<int64_t>(std::ceil((seconds < kFar ? seconds : kFar) * 1e6));
+}
 
 }  // namespace
 
-Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink, int64_t now) {
+Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
+                                       std::function<uint64_t()> memory, int64_t now) {
   JobFile job;
   job.token = random_hex(16);
   job.run_id = config.run_id;
@@ -35,28 +56,49 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   for (uint32_t r = 0; r < config.ranks; ++r) remove_apart(config.directory, r);
   if (const Status s = write_job_file(config.directory, job); !s)
     return Error{"checkpoints are not possible: " + s.error().message};
-  std::unique_ptr<Hub> hub(new Hub(config, sink, std::move(*listener), std::move(job), now));
+  std::unique_ptr<Hub> hub(
+      new Hub(config, sink, std::move(memory), std::move(*listener), std::move(job), now));
   if (config.trace_phase) {
     if (const Status s = replace_file(config.directory + "/phase", "idle\n"); !s) return s.error();
   }
   return hub;
 }
 
-Hub::Hub(const AgentConfig& config, VersionSink* sink, std::unique_ptr<Listener> listener, JobFile job,
-         int64_t now)
+Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()> memory,
+         std::unique_ptr<Listener> listener, JobFile job, int64_t now)
     : config_(config),
       sink_(sink),
       listener_(std::move(listener)),
       job_(std::move(job)),
       coordinator_(config.ranks, config.limits),
       ranks_(config.ranks),
-      joined_(config.ranks) {
-  if (config_.interval_seconds > 0)
-    next_interval_ = now + static_cast<int64_t>(config_.interval_seconds * 1e6);
+      joined_(config.ranks),
+      memory_(std::move(memory)),
+      began_(now),
+      terminated_(config.ranks) {
+  const Schedule& schedule = config_.schedule;
+  if (schedule.kind == Schedule::Kind::kEvery) next_interval_ = now + in_us(schedule.seconds);
+  if (schedule.kind == Schedule::Kind::kAutomatic) {
+    policy_.emplace(IntervalPolicy::Settings{schedule.max_overhead, schedule.mtbf, config_.shortest_interval},
+                    in_seconds(now), kAssumedFixed);
+    next_interval_ = in_us(policy_->due());
+  }
   joined_[0] = true;
+  if (config_.progress && !config_.quiet) progress_.emplace(error_stream());
+  if (progress_ && !progress_->can_draw()) progress_.reset();
+  if (progress_)
+    config_.report = [this, report = config_.report](const std::string& line) {
+      progress_->erase();
+      report(line);
+    };
+  if (!config_.metrics.empty()) metrics_file_.emplace(config_.metrics, config_.report);
+  metrics_.job = config_.job;
+  metrics_.store = config_.directory;
+  write_metrics(now);
   Actions out;
   coordinator_.joined(0, now, &out);
   carry_out(std::move(out), now);
+  begin_to_watch_the_limit(now);
 }
 
 void Hub::add_to_poll(std::vector<pollfd>* fds) {
@@ -127,6 +169,7 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
   if (c.rank != kNoRank) {
     if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(c.rank, *m, now, &out);
     if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(c.rank, *m, now);
+    if (std::holds_alternative<Terminated>(message)) got_sigterm(c.rank, now);
     if (std::holds_alternative<Bye>(message)) {
       c.broken = true;
       c.why_broken = "has ended its program";
@@ -148,6 +191,8 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     status.joined = static_cast<uint32_t>(std::count(joined_.begin(), joined_.end(), true));
     status.last_version = last_version_;
     status.last_line = last_line_;
+    status.iteration = iterations_.complete;
+    status.iteration_us = iterations_.us;
     c.broken = !c.channel.send(message_bytes(status));
   }
   carry_out(std::move(out), now);
@@ -205,11 +250,8 @@ void Hub::drop_broken(int64_t now) {
 }
 
 void Hub::tick(int64_t now) {
-  if (next_interval_ != 0 && now >= next_interval_) {
-    // Checkpoints that take longer than the interval are not queued up.
-    next_interval_ = now + static_cast<int64_t>(config_.interval_seconds * 1e6);
-    request(now);
-  }
+  if (next_end_ != 0 && now >= next_end_) look_after_last_version(now);
+  if (next_interval_ != 0 && now >= next_interval_) at_interval(now);
   for (Connection& c : connections_)
     if (!c.known && now >= c.since + kHelloWithin) c.broken = true;
   Actions out;
@@ -219,13 +261,42 @@ void Hub::tick(int64_t now) {
   say_what_is_awaited(now);
   look_after_exchanges(now);
   drop_broken(now);
+  if (metrics_file_ && now >= next_metrics_ && !coordinator_.busy()) write_metrics(now);
+  if (progress_ && now >= next_draw_) draw_progress(now);
+}
+
+void Hub::draw_progress(int64_t now) {
+  next_draw_ = now + kDrawEvery;
+  bring_metrics_up_to_date(now);
+  progress_->draw(metrics_, ::time(nullptr));
+}
+
+void Hub::bring_metrics_up_to_date(int64_t now) {
+  metrics_.ranks = config_.ranks;
+  metrics_.joined = static_cast<uint32_t>(std::count(joined_.begin(), joined_.end(), true));
+  metrics_.run_seconds = in_seconds(now - began_);
+  metrics_.next_version.reset();
+  if (metrics_.up && next_interval_ != 0)
+    metrics_.next_version = in_seconds(std::max<int64_t>(0, next_interval_ - now));
+  metrics_.iteration = iterations_.complete;
+  metrics_.iteration_seconds = in_seconds(static_cast<int64_t>(iterations_.us));
+}
+
+void Hub::write_metrics(int64_t now) {
+  if (!metrics_file_) return;
+  next_metrics_ = now + kMetricsEvery;
+  bring_metrics_up_to_date(now);
+  metrics_file_->write(metrics_);
 }
 
 std::optional<int64_t> Hub::deadline() const {
   std::optional<int64_t> first = coordinator_.deadline();
   const auto consider = [&](int64_t t) { first = std::min(first.value_or(t), t); };
   if (next_interval_ != 0) consider(next_interval_);
+  if (next_end_ != 0) consider(next_end_);
   if (coordinator_.busy()) consider(next_look_);
+  if (metrics_file_ && !coordinator_.busy()) consider(next_metrics_);
+  if (progress_) consider(next_draw_);
   if (coordinator_.busy() && asked_by_client_) consider(say_at_);
   for (const auto& [round, gathering] : exchanges_) {
     if (std::count(joined_.begin(), joined_.end(), false) != 0) consider(gathering.give_up_at);
@@ -236,6 +307,156 @@ std::optional<int64_t> Hub::deadline() const {
     if (c.broken) consider(0);
   }
   return first;
+}
+
+void Hub::at_interval(int64_t now) {
+  if (!policy_) {
+    // Checkpoints that take longer than the interval are not queued up.
+    next_interval_ = now + in_us(config_.schedule.seconds);
+    return request(now);
+  }
+  // The program may have grown since it was looked at last.
+  if (!policy_->measured()) policy_->expect(expected_cost());
+  next_interval_ = in_us(policy_->due());
+  if (now < next_interval_) return;
+  next_interval_ = 0;  // finished() sets the next one, also if somebody else has asked for this one
+  request(now);
+}
+
+// Of the first version.
+double Hub::expected_cost() const {
+  if (config_.former_cost > 0) return config_.former_cost;
+  return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / kAssumedSpeed;
+}
+
+double Hub::predicted_cost() const {
+  if (policy_ && policy_->measured()) return policy_->predicted_cost();
+  return last_cost_ > 0 ? last_cost_ : expected_cost();
+}
+
+int64_t Hub::last_version_at() const {
+  return static_cast<int64_t>(coord::last_version_at(in_seconds(began_), in_seconds(limit_), predicted_cost(),
+                                                     in_seconds(static_cast<int64_t>(iterations_.us))) *
+                              1e6);
+}
+
+void Hub::begin_to_watch_the_limit(int64_t now) {
+  if (config_.time_limit == 0) return;
+  limit_ = now + in_us(std::max(config_.time_limit, 0.0));
+  if (now < last_version_at()) {
+    next_end_ = now;
+    return;
+  }
+  config_.report(formatted(
+      "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
+      "none is taken for it",
+      in_seconds(limit_ - now), predicted_cost()));
+  limit_ = 0;
+}
+
+void Hub::look_after_last_version(int64_t now) {
+  next_end_ = 0;
+  if (is_terminated())
+    ask_for_last_version(LastFor::kSigterm, now);
+  else
+    at_limit(now);
+}
+
+// The moment moves, since programs grow: it is looked at again when half of the time until then has passed.
+void Hub::at_limit(int64_t now) {
+  constexpr int64_t kNear = 1'000'000;  // us
+  if (now < limit_) {
+    const int64_t at = last_version_at();
+    next_end_ = now >= at ? limit_ : at - now < 2 * kNear ? at : now + (at - now) / 2;
+    if (now >= at && last_for_ == LastFor::kNothing) ask_for_last_version(LastFor::kTimeLimit, now);
+    return;
+  }
+  limit_ = 0;
+  const bool is_under_way = last_for_ != LastFor::kNothing;
+  if (is_under_way) why_no_last_ = coordinator_.waits_for();
+  config_.report(
+      formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));
+  if (!is_under_way) return;
+  coordinator_.end_with(0);
+  Actions out;
+  coordinator_.withdraw("the time limit has passed", now, &out);
+  carry_out(std::move(out), now);
+  last_for_ = LastFor::kNothing;  // images that are being written become an ordinary version
+}
+
+// A version that is under way becomes the last one: nothing of the program runs from its cut to its end.
+void Hub::ask_for_last_version(LastFor why, int64_t now) {
+  last_for_ = why;
+  look_for_apart(now);
+  Actions out;
+  began_for_it_ = coordinator_.request(now, &out);
+  if (began_for_it_) asked_by_client_ = false;
+  coordinator_.end_with(kTryAgainLater);
+  carry_out(std::move(out), now);
+}
+
+void Hub::got_sigterm(uint32_t rank, int64_t now) {
+  terminated_[rank] = true;
+  limit_ = next_end_ = 0;
+  if (!someone_lost_.empty()) return let_die();  // its launcher ends the others
+  const LastFor former = std::exchange(last_for_, LastFor::kSigterm);
+  if (former == LastFor::kNothing) ask_for_last_version(LastFor::kSigterm, now);
+}
+
+bool Hub::is_terminated() const {
+  return std::find(terminated_.begin(), terminated_.end(), true) != terminated_.end();
+}
+
+// The others stay as they are: what becomes of them is their launcher's business, as natively.
+void Hub::let_die() {
+  for (uint32_t r = 0; r < config_.ranks; ++r)
+    if (terminated_[r]) to_rank(r, Die{});
+  terminated_.assign(config_.ranks, false);
+}
+
+// The ranks are told to end when this has returned: behind that their launcher may give rank 0 little time.
+void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
+  const LastFor why = std::exchange(last_for_, LastFor::kNothing);
+  if (outcome.published) {
+    next_end_ = next_interval_ = 0;
+    publisher_.wait_for_tidy();
+    remove_job_file(config_.directory);
+    return config_.report(
+        formatted("version {} was taken {}; the job ends with status {}, and cropdl-restart {} continues it",
+                  outcome.version, why == LastFor::kSigterm ? "at SIGTERM" : "before the time limit",
+                  kTryAgainLater, config_.directory));
+  }
+  if (why == LastFor::kSigterm) {
+    if (!began_for_it_) {
+      next_end_ = now;  // what ended the other one may be no reason for a new one to fail
+      return;
+    }
+    config_.report(formatted("no last version was taken at SIGTERM: {}; the job dies of it", outcome.line));
+    return let_die();
+  }
+  if (limit_ == 0) return;
+  // What refuses may pass. Once too little time is left the next look says why there is none.
+  why_no_last_ = outcome.line;
+  const bool again = now + kAskAgain + in_us(predicted_cost()) < limit_;
+  next_end_ = again ? now + kAskAgain : now;
+  if (!again) limit_ = now;
+}
+
+// Every version counts for the automatic interval, whoever asked for it.
+void Hub::learn(const Outcome& outcome, int64_t now) {
+  int64_t earliest = 0;
+  if (outcome.too_early)
+    earliest = now + kTooEarlyPause;
+  else if (outcome.published)
+    policy_->taken(in_seconds(now), outcome.held_seconds);
+  else
+    policy_->failed(in_seconds(now), outcome.held_seconds);
+  next_interval_ = std::max(earliest, in_us(policy_->due()));
+  if (!outcome.published) return;
+  const double interval = policy_->interval();
+  if (interval <= 2 * told_interval_ && told_interval_ <= 2 * interval) return;
+  told_interval_ = interval;
+  if (!config_.quiet) config_.report(policy_->reason());
 }
 
 void Hub::request(int64_t now) {
@@ -273,6 +494,8 @@ void Hub::carry_out(Actions actions, int64_t now) {
       else
         coordinator_.sink_failed(directory.error().message, now, &actions);
     } else if (const auto* publish = std::get_if<Publish>(&a)) {
+      memory_written_ = 0;
+      for (const ImageSummary& image : publish->images) memory_written_ += image.memory;
       publisher_.publish(sink_, publish->images, publish->stall_seconds);
     } else if (std::holds_alternative<Discard>(a)) {
       publisher_.discard(sink_);
@@ -284,28 +507,53 @@ void Hub::carry_out(Actions actions, int64_t now) {
 }
 
 void Hub::take_from_publisher(int64_t now, Actions* out) {
-  const auto ended = publisher_.take();
-  if (!ended) return;
-  const auto* published = std::get_if<Result<uint64_t>>(&*ended);
-  if (published == nullptr)
-    coordinator_.discarded(now, out);
-  else if (*published)
-    coordinator_.published(**published, now, out);
-  else
-    coordinator_.sink_failed(published->error().message, now, out);
+  while (const auto ended = publisher_.take()) {
+    const auto* published = std::get_if<Result<uint64_t>>(&*ended);
+    if (const auto* tidied = std::get_if<Publisher::Tidied>(&*ended))
+      tell_what_stays(tidied->status);
+    else if (published == nullptr)
+      coordinator_.discarded(now, out);
+    else if (*published)
+      coordinator_.published(**published, now, out);
+    else
+      coordinator_.sink_failed(published->error().message, now, out);
+  }
+}
+
+// Once: it may fail behind each version.
+void Hub::tell_what_stays(const Status& tidied) {
+  if (tidied || tidied.error().message == last_untidy_) return;
+  last_untidy_ = tidied.error().message;
+  config_.report(last_untidy_);
 }
 
 void Hub::finished(const Outcome& outcome, int64_t now) {
   if (outcome.published) {
     last_version_ = outcome.version;
+    last_cost_ = outcome.held_seconds;
     publisher_.tidy(sink_);
   }
+  const bool ends = outcome.published && last_for_ != LastFor::kNothing;
+  if (policy_ && !ends) learn(outcome, now);
   last_line_ = outcome.line;
+  metrics_.held_seconds += outcome.held_seconds;
+  if (outcome.published) {
+    ++metrics_.versions;
+    metrics_.last_version = outcome.version;
+    metrics_.last_version_time = ::time(nullptr);
+    metrics_.last_version_bytes = outcome.bytes;
+    metrics_.last_version_memory = memory_written_;
+    metrics_.last_version_stall = outcome.stall_seconds;
+  } else if (!outcome.too_early) {
+    ++metrics_.failures;
+  }
+  if (!outcome.too_early) next_metrics_ = now + 1;  // later than the orders to go on
   for (Connection& c : connections_)
     if (c.waits) {
       c.waits = false;
       c.broken = !c.channel.send(message_bytes(Done{outcome}));
     }
+  if (last_for_ != LastFor::kNothing) return last_version_is_over(outcome, now);
   if (!asked_by_client_ && outcome.too_early) {  // nobody asked at this moment: it comes when they are ready
     if (next_interval_ != 0) next_interval_ = std::min(next_interval_, now + kTooEarlyPause);
     return;
@@ -436,6 +684,9 @@ void Hub::close(int64_t now) {
   publisher_.wait();
   publisher_.wait_for_tidy();
   connections_.clear();
+  if (progress_) progress_->erase();
+  metrics_.up = false;
+  write_metrics(monotonic_us());
   for (uint32_t r = 0; r < config_.ranks; ++r) remove_apart(config_.directory, r);
   remove_job_file(config_.directory);
 }

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -15,7 +16,10 @@
 
 #include "coord/agent_config.h"
 #include "coord/channel.h"
+#include "coord/interval_policy.h"
 #include "coord/job_file.h"
+#include "coord/metrics.h"
+#include "coord/progress.h"
 #include "coord/publisher.h"
 #include "coord/version_sink.h"
 #include "coord/wire.h"
@@ -24,8 +28,9 @@ namespace cropdl::coord {
 
 class Hub {
  public:
-  // Listens, and publishes DIR/job.
-  static Result<std::unique_ptr<Hub>> open(const AgentConfig& config, VersionSink* sink, int64_t now);
+  // Listens, and publishes DIR/job. `memory`: LocalRank::memory_bytes() of rank 0.
+  static Result<std::unique_ptr<Hub>> open(const AgentConfig& config, VersionSink* sink,
+                                           std::function<uint64_t()> memory, int64_t now);
 
   void add_to_poll(std::vector<pollfd>* fds);
   // `fds` as add_to_poll() extended it, from index `first` on.
@@ -33,8 +38,10 @@ class Hub {
   void tick(int64_t now);
   std::optional<int64_t> deadline() const;
 
-  void request(int64_t now);  // on nobody's behalf: a signal or the interval
+  void request(int64_t now);                     // on nobody's behalf: a signal or the interval
+  void got_sigterm(uint32_t rank, int64_t now);  // its program, which waits for a last version
   void from_own_rank(const Message& message, int64_t now);
+  void note(const Iterations& iterations) { iterations_ = iterations; }  // of the own rank
   std::vector<Message> take_for_own_rank() { return std::exchange(for_own_rank_, {}); }
 
   // The program of rank 0 ends.
@@ -55,8 +62,8 @@ class Hub {
     int64_t since = 0;
   };
 
-  Hub(const AgentConfig& config, VersionSink* sink, std::unique_ptr<Listener> listener, JobFile job,
-      int64_t now);
+  Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()> memory,
+      std::unique_ptr<Listener> listener, JobFile job, int64_t now);
   void accept_all(int64_t now);
   void serve(Connection& c, short events, int64_t now);
   void on_message(Connection& c, const Message& message, int64_t now);
@@ -65,7 +72,24 @@ class Hub {
   void to_rank(uint32_t rank, const Message& message);
   void carry_out(Actions actions, int64_t now);
   void take_from_publisher(int64_t now, Actions* out);
+  void tell_what_stays(const Status& tidied);
   void finished(const Outcome& outcome, int64_t now);
+  void at_interval(int64_t now);
+  double predicted_cost() const;
+  int64_t last_version_at() const;
+  void begin_to_watch_the_limit(int64_t now);
+  void look_after_last_version(int64_t now);
+  void at_limit(int64_t now);
+  enum class LastFor { kNothing, kTimeLimit, kSigterm };
+  void ask_for_last_version(LastFor why, int64_t now);
+  bool is_terminated() const;
+  void let_die();
+  void last_version_is_over(const Outcome& outcome, int64_t now);
+  void learn(const Outcome& outcome, int64_t now);
+  void bring_metrics_up_to_date(int64_t now);
+  void write_metrics(int64_t now);
+  void draw_progress(int64_t now);
+  double expected_cost() const;
   void look_for_apart(int64_t now);
   void look_for_stopped(int64_t now);
   void say_what_is_awaited(int64_t now);
@@ -92,13 +116,33 @@ class Hub {
   };
   std::map<uint64_t, Gathering> exchanges_;  // by round
   std::string someone_lost_;                 // a rank that cannot take part in exchanges any more, or ""
-  int64_t next_interval_ = 0;
+  std::function<uint64_t()> memory_;
+  int64_t began_;                         // this run
+  std::optional<IntervalPolicy> policy_;  // of an automatic schedule
+  double told_interval_ = 0;              // by the policy, that people were told last
+  int64_t next_interval_ = 0;             // 0: none, or one is being taken
+  double last_cost_ = 0;                  // of the last version of this run, seconds; 0: there is none
+  // The job's last version.
+  int64_t limit_ = 0;     // others end the job then; 0: not known, or nothing is to be done about it
+  int64_t next_end_ = 0;  // when to look at that again; 0: never
+  LastFor last_for_ = LastFor::kNothing;  // the version under way is to be the last one
+  bool began_for_it_ = false;             // and was not under way for another reason before
+  std::vector<bool> terminated_;          // by rank: its program got SIGTERM
+  std::string why_no_last_;               // could be taken so far
   int64_t next_look_ = 0;  // for ranks that have been stopped, while a checkpoint is being taken; 0: none is
   bool asked_by_client_ = false;
   int64_t asked_at_ = 0;  // by it
   int64_t say_at_ = 0;    // what is waited for, to it
+  Iterations iterations_;
   uint64_t last_version_ = 0;
+  std::optional<ProgressLine> progress_;
+  int64_t next_draw_ = 0;
+  uint64_t memory_written_ = 0;  // of all ranks, in the version under way, bytes
+  std::optional<MetricsFile> metrics_file_;
+  Metrics metrics_;  // what finished() knows; bring_metrics_up_to_date() adds the rest
+  int64_t next_metrics_ = 0;
   std::string last_line_;
+  std::string last_untidy_;    // what of old versions could not be removed, as people were told
   std::string last_reported_;  // by report(): the same line is not repeated at every interval
   Phase traced_ = Phase::kIdle;
 };

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <system_error>
+#include <utility>
 
 namespace cropdl::coord {
 
-Publisher::Publisher() : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)))) {}
+Publisher::Publisher()
+    : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)))) {}
 
 void Publisher::publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds) {
   run([sink, images = std::move(images), stall_seconds] { return sink->publish(images, stall_seconds); });
@@ -23,24 +25,29 @@ void Publisher::discard(VersionSink* sink) {
 
 void Publisher::run(const std::function<Ended()>& work) {
   wait();
-  ended_.reset();
-  const auto work_and_say = [this, work] {
-    ended_ = work();
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = write(done_.fd(), &one, sizeof one);
-  };
   try {
-    thread_ = std::thread(work_and_say);
+    thread_ = std::thread([this, work] { note(work()); });
   } catch (const std::system_error&) {  // no more threads for this user: here and now, then
-    work_and_say();
+    note(work());
   }
+}
+
+void Publisher::note(Ended ended) {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(std::move(ended));
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(done_.fd(), &one, sizeof one);
 }
 
 std::optional<Publisher::Ended> Publisher::take() {
   uint64_t count = 0;
   if (read(done_.fd(), &count, sizeof count) != sizeof count) return std::nullopt;
-  wait();
-  return std::exchange(ended_, std::nullopt);
+  const std::lock_guard lock(mutex_);
+  Ended first = std::move(ended_.front());
+  ended_.pop_front();
+  return first;
 }
 
 void Publisher::wait() {
@@ -52,8 +59,9 @@ void Publisher::tidy(VersionSink* sink) {
   wait_for_tidy();
   try {
     tidier_ = std::thread([this, sink] {
-      sink->tidy();
+      Tidied tidied{sink->tidy()};
       tidying_ = false;
+      note(std::move(tidied));
     });
   } catch (const std::system_error&) {  // no more threads for this user: the next version tidies
     tidying_ = false;

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <variant>
@@ -22,26 +24,32 @@ class Publisher {
     wait_for_tidy();
   }
   struct Discarded {};
-  using Ended = std::variant<Result<uint64_t>, Discarded>;  // publish() with its result, or discard()
+  struct Tidied {
+    Status status;
+  };
+  // publish() with its result, discard(), or tidy() with its.
+  using Ended = std::variant<Result<uint64_t>, Discarded, Tidied>;
 
   int fd() const { return done_.fd(); }  // readable when an end can be taken
   // One at a time: either waits for the other.
   void publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds);
   void discard(VersionSink* sink);
-  std::optional<Ended> take();  // empty: not done
-  void wait();                  // until neither runs; the end, if any, can be taken then
+  std::optional<Ended> take();  // in the order in which they came; empty: none is left
+  void wait();                  // until neither runs; their end can be taken then
 
   void tidy(VersionSink* sink);  // unless one is under way: the next version's will do its work
   void wait_for_tidy();
 
  private:
   void run(const std::function<Ended()>& work);
+  void note(Ended ended);
 
-  Descriptor done_;
+  Descriptor done_;  // counts what is in ended_
   std::thread thread_;
-  std::optional<Ended> ended_;  // written by thread_ before it signals done_
   std::thread tidier_;
   std::atomic<bool> tidying_{false};
+  std::mutex mutex_;
+  std::deque<Ended> ended_;  // under mutex_
 };
 
 }  // namespace cropdl::coord

@@ -23,8 +23,8 @@ class VersionSink {
   // Removes what was begun. The ranks go on meanwhile.
   virtual void discard() = 0;
   // Removes the versions that nobody wants any more, once the ranks go on: freeing gigabytes takes time. By a
-  // thread of its own; the functions above may be called meanwhile.
-  virtual void tidy() {}
+  // thread of its own; the functions above may be called meanwhile. An error says what stays.
+  virtual Status tidy() { return {}; }
 };
 
 }  // namespace cropdl::coord

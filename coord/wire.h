@@ -12,7 +12,7 @@
 
 namespace cropdl::coord {
 
-inline constexpr uint32_t kWireVersion = 5;  // changes whenever a message does; both ends must have the same
+inline constexpr uint32_t kWireVersion = 8;  // changes whenever a message does; both ends must have the same
 
 // First message of every connection; the answer is Welcome or Rejected. Its layout never changes.
 struct Hello {
@@ -38,6 +38,9 @@ struct ExchangeAll {
   std::string failure;
 };
 
+struct Terminated {};  // the rank's program got SIGTERM, and waits for a last version,
+struct Die {};         // ... of which nothing will come: it dies of it
+
 struct AskCheckpoint {};
 struct AskStatus {};
 struct Accepted {};  // the request is being served; Done follows
@@ -53,10 +56,12 @@ struct StatusIs {
   uint32_t joined = 0;
   uint64_t last_version = 0;  // 0: none by this run yet
   std::string last_line;      // of the last request that failed, or ""
+  uint64_t iteration = 0;     // complete ones of rank 0, 0: none are known,
+  uint64_t iteration_us = 0;  // and how long one takes
 };
 
 using Message = std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint,
-                             AskStatus, Accepted, Waiting, Done, StatusIs, Order, Report>;
+                             AskStatus, Accepted, Waiting, Done, StatusIs, Terminated, Die, Order, Report>;
 
 std::string message_bytes(const Message& message);
 std::optional<Message> message_from_bytes(const std::string& bytes);  // empty: not a message

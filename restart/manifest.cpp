@@ -52,6 +52,8 @@ uint64_t Manifest::device_memory() const {
   return sum;
 }
 
+uint64_t Manifest::iteration() const { return images.empty() ? 0 : images.front().iteration; }
+
 std::string Manifest::devices() const {
   std::set<std::string> all;
   for (const ManifestImage& image : images)
@@ -69,6 +71,7 @@ std::string manifest_text(const Manifest& m) {
                       {"memory", image.memory},
                       {"checksum", hex_text(image.checksum)},
                       {"host", json_bytes(image.host)}});
+    if (image.iteration != 0) images.back()["iteration"] = image.iteration;
     if (image.devices.empty()) continue;
     images.back()["device_memory"] = image.device_memory;
     images.back()["devices"] = json_bytes(image.devices);
@@ -91,6 +94,7 @@ std::string manifest_text(const Manifest& m) {
               {"bytes", m.bytes()},
               {"memory", m.memory()},
               {"images", images}};
+  if (m.restarted) object["restarted"] = true;
   return sealed_text(std::move(object));
 }
 
@@ -104,6 +108,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     m.seam = integer_from_json<uint32_t>(object.at("seam"));
     m.version = integer_from_json<uint64_t>(object.at("version"));
     m.parent = integer_from_json<uint64_t>(object.at("parent"));
+    m.restarted = object.value("restarted", false);
     m.created = bytes_from_json(object.at("created"));
     m.job = bytes_from_json(object.at("job"));
     m.ranks = integer_from_json<uint32_t>(object.at("ranks"));
@@ -122,6 +127,8 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
       m.images.push_back({bytes_from_json(image.at("file")), integer_from_json<uint64_t>(image.at("bytes")),
                           integer_from_json<uint64_t>(image.at("memory")),
                           hex_from_json(image.at("checksum")), bytes_from_json(image.at("host"))});
+      if (image.contains("iteration"))
+        m.images.back().iteration = integer_from_json<uint64_t>(image.at("iteration"));
       if (!image.contains("devices")) continue;
       m.images.back().device_memory = integer_from_json<uint64_t>(image.at("device_memory"));
       m.images.back().devices = bytes_from_json(image.at("devices"));

@@ -21,6 +21,7 @@ struct ManifestImage {
   std::string host;            // where the rank ran
   uint64_t device_memory = 0;  // bytes of `memory` that are devices'
   std::string devices = {};    // that they were on, for people; "": none
+  uint64_t iteration = 0;      // of its program's main loop, that many were complete; 0: none are known
   bool operator==(const ManifestImage&) const = default;
 };
 
@@ -28,7 +29,8 @@ struct Manifest {
   uint32_t format = kManifestFormat;
   uint32_t seam = 0;
   uint64_t version = 0;           // set by Store::publish
-  uint64_t parent = 0;            // version this run was restarted from, 0: none
+  uint64_t parent = 0;            // version this one follows, or was restarted from; 0: none
+  bool restarted = false;         // the first version of a run that was restarted from `parent`
   std::string created;            // utc_now()
   std::string job;                // id drawn when the job was first started, kept over restarts
   uint32_t ranks = 0;             //
@@ -47,6 +49,7 @@ struct Manifest {
   uint64_t bytes() const;  // of all images
   uint64_t memory() const;
   uint64_t device_memory() const;
+  uint64_t iteration() const;   // of rank 0
   std::string devices() const;  // of all images, each text once; "": none
 };
 

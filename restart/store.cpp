@@ -153,6 +153,15 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   return store;
 }
 
+Result<Store> Store::open_existing(const std::string& directory, bool* in_use) {
+  if (in_use != nullptr) *in_use = false;
+  Result<StoreReader> reader = StoreReader::open(directory, Folder::Whose::kMine);
+  if (!reader) return reader.error();
+  Store store(std::move(*reader), {});
+  if (Status locked = store.take_lock(in_use); !locked) return locked.error();
+  return store;
+}
+
 Status Store::take_lock(bool* in_use) {
   bool ignored;
   if (in_use == nullptr) in_use = &ignored;
@@ -287,23 +296,64 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   return manifest.version;
 }
 
-void Store::remove_old_versions(const std::string& job) {
-  if (options_.keep == 0) return;
-  uint32_t seen = 0;
-  std::vector<std::string> doomed;
-  for (const Version& version : reader_.versions()) {  // newest first
-    if (version.manifest.job != job || ++seen <= options_.keep) continue;
+Status Store::remove_old_versions(const std::string& job) {
+  std::vector<DatedVersion> all;
+  for (const Version& version : reader_.versions())
+    if (version.manifest.job == job) all.push_back({version.number, seconds_of(version.manifest.created)});
+  const std::set<uint64_t> kept = versions_to_keep(all, options_.keep);
+  std::vector<uint64_t> doomed;
+  for (const DatedVersion& one : all)
+    if (!kept.contains(one.number)) doomed.push_back(one.number);
+  std::vector<std::string> aside;
+  const Status good = set_aside(doomed, &aside);
+  const Status removed = remove_all_of(aside);
+  return good ? removed : good;
+}
+
+Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside) {
+  Status good;
+  std::vector<std::string> renamed;
+  for (const uint64_t number : numbers) {
     // Renamed first: a version that is half removed must never be taken for one.
-    doomed.push_back(
-        formatted("{}/{}{}-removed", directory(), kTemporaryPrefix, version_name(version.number)));
-    if (::rename(version.directory.c_str(), doomed.back().c_str()) != 0) doomed.pop_back();
+    const std::string name = version_name(number);
+    const std::string to = formatted("{}/{}{}{}", directory(), kTemporaryPrefix, name, kRemovedSuffix);
+    if (::rename((directory() + "/" + name).c_str(), to.c_str()) == 0)
+      renamed.push_back(to);
+    else if (good)
+      good = Error{formatted("version {} cannot be removed: {}", number, errno_text(errno))};
   }
+  if (renamed.empty()) return good;
   // And durably so: after a crash the old name could be back, without what was removed.
-  if (doomed.empty() || !sync_directory(directory())) return;
-  for (const std::string& name : doomed) {
-    std::error_code ignored;
-    std::filesystem::remove_all(name, ignored);
+  if (Status synced = sync_directory(directory()); !synced) return synced;
+  aside->insert(aside->end(), renamed.begin(), renamed.end());
+  return good;
+}
+
+std::vector<std::string> Store::set_leftovers_aside() {
+  std::vector<std::string> aside;
+  Result<std::vector<std::string>> names = directory_names(directory());
+  if (!names) return aside;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kTemporaryPrefix)) continue;
+    const std::string from = directory() + "/" + name;
+    if (name.ends_with(kRemovedSuffix))
+      aside.push_back(from);
+    else if (::rename(from.c_str(), (from + kRemovedSuffix).c_str()) == 0)
+      aside.push_back(from + kRemovedSuffix);
   }
+  return aside;
+}
+
+Status remove_all_of(const std::vector<std::string>& directories) {
+  Status good;
+  for (const std::string& name : directories) {
+    std::error_code failure;
+    std::filesystem::remove_all(name, failure);
+    if (failure && good)
+      good = Error{formatted("{}: not all of it was removed ({}); the store's next job removes the rest",
+                             name, failure.message())};
+  }
+  return good;
 }
 
 void Store::discard() {

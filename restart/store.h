@@ -19,6 +19,7 @@
 #include "base/folder.h"
 #include "base/result.h"
 #include "restart/manifest.h"
+#include "restart/retention.h"
 
 namespace cropdl::restart {
 
@@ -89,8 +90,7 @@ bool is_gone(const Version& version);
 Status verify_version(const Version& version, bool* left_out = nullptr);
 
 struct StoreOptions {
-  uint32_t keep =
-      4;  // complete versions of this job that stay; 0: all. Those of other jobs are never removed
+  Retention keep{4, 0, 0};  // of this job's complete versions. Those of other jobs are never removed
   // Called within publish(), for tests that kill or look: "manifest" (written), "synced" (all durable, not
   // yet visible), "renamed", "published" (durable).
   std::function<void(const char* phase)> on_phase;
@@ -104,6 +104,8 @@ class Store {
   // written.
   static Result<Store> open_or_create(const std::string& directory, const StoreIdentity& identity,
                                       StoreOptions options = {}, bool* in_use = nullptr);
+  // Opens one's own store, whatever job's, and takes its lock, to remove versions. Changes nothing else.
+  static Result<Store> open_existing(const std::string& directory, bool* in_use = nullptr);
   Store(Store&& other) noexcept;
   Store& operator=(Store&&) = delete;
   ~Store();
@@ -123,12 +125,20 @@ class Store {
   // the ranks go on first.
   Result<uint64_t> publish(Manifest manifest);
 
-  // Removes complete versions of that job beyond the newest StoreOptions::keep. To be called after publish(),
-  // once the ranks go on: freeing gigabytes takes time. May run beside all others, in another thread.
-  void remove_old_versions(const std::string& job);
+  // Removes complete versions of that job that StoreOptions::keep does not name. To be called after
+  // publish(), once the ranks go on: freeing gigabytes takes time. May run beside all others, in another
+  // thread. An error says which stays, and why.
+  Status remove_old_versions(const std::string& job);
 
   // Removes the draft, if there is one.
   void discard();
+
+  // Renames these versions, durably, so that none is taken for one any more, and adds their directories to
+  // `aside`, for remove_all_of(). That frees gigabytes and takes time, and needs no lock. An error says of
+  // the first that stays why it does; the others are set aside all the same.
+  Status set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside);
+  // Likewise what killed writers left.
+  std::vector<std::string> set_leftovers_aside();
 
  private:
   Store(StoreReader reader, StoreOptions options)
@@ -143,5 +153,8 @@ class Store {
   Descriptor lock_;
   Draft draft_;  // directory "": none
 };
+
+// What cannot be removed now is removed at the store's next start; an error says so of the first.
+Status remove_all_of(const std::vector<std::string>& directories);
 
 }  // namespace cropdl::restart

@@ -15,6 +15,7 @@ inline constexpr char kIdentityFile[] = "store.json";
 inline constexpr char kLockFile[] = "lock";
 inline constexpr char kJobFile[] = "job";  // the control plane's (coord/job_file.h)
 inline constexpr char kTemporaryPrefix[] = "tmp-";
+inline constexpr char kRemovedSuffix[] = "-removed";
 inline constexpr uint64_t kSmallFileLimit = 256 << 20;  // a manifest takes some 200 bytes a rank
 
 // Of "vNNNNNN"; 0 if it is not such a name.

@@ -170,16 +170,6 @@ bool begin_parts(std::span<const Part> parts, seam::LibraryNumber library) {
   return true;
 }
 
-bool begin_between_cuts(seam::LibraryNumber library) {
-  for (;;) {
-    stand_inside(several_of(library));
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!held_back()) return true;
-    stand_inside(0);
-    if (!keep_waiting(several_of(library))) return false;
-  }
-}
-
 void hold(const Source& source) {
   held_for = &source;
   {

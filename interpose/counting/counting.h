@@ -90,10 +90,6 @@ constexpr uint64_t several_of(seam::LibraryNumber library) {
 // Waits as long as one of them is held; false: as begin_held's.
 bool begin_parts(std::span<const Part> parts, seam::LibraryNumber library);
 
-// A call that no target can let begin: waits until no hold is on; false: as begin_held's. Meanwhile the
-// thread stands inside of several.
-bool begin_between_cuts(seam::LibraryNumber library);
-
 // What was begun, and failed: nobody else has to begin it. Before end().
 inline void undo(std::span<const Part> parts) {
   for (const Part& p : parts) add(&p.record->begun, ~p.times + 1, true);

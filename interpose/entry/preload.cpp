@@ -96,11 +96,22 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   }
   // cropdl-run, its options by variables of the environment, -- and the program; argv[0] is passed on by
   // path.
-  char** words = static_cast<char**>(calloc((size_t)argc + 12, sizeof *words));
+  char** words = static_cast<char**>(calloc((size_t)argc + 33, sizeof *words));
   int w = 0;
   words[w++] = runner;
   if (getenv("CROPDL_DIR")) words[w++] = (char*)"--dir", words[w++] = getenv("CROPDL_DIR");
   if (getenv("CROPDL_INTERVAL")) words[w++] = (char*)"--interval", words[w++] = getenv("CROPDL_INTERVAL");
+  if (getenv("CROPDL_MAX_OVERHEAD"))
+    words[w++] = (char*)"--max-overhead", words[w++] = getenv("CROPDL_MAX_OVERHEAD");
+  if (getenv("CROPDL_MTBF")) words[w++] = (char*)"--mtbf", words[w++] = getenv("CROPDL_MTBF");
+  if (getenv("CROPDL_TIME_LIMIT"))
+    words[w++] = (char*)"--time-limit", words[w++] = getenv("CROPDL_TIME_LIMIT");
+  if (getenv("CROPDL_AT_SIGTERM"))
+    words[w++] = (char*)"--at-sigterm", words[w++] = getenv("CROPDL_AT_SIGTERM");
+  if (getenv("CROPDL_KEEP")) words[w++] = (char*)"--keep", words[w++] = getenv("CROPDL_KEEP");
+  if (getenv("CROPDL_METRICS")) words[w++] = (char*)"--metrics", words[w++] = getenv("CROPDL_METRICS");
+  if (getenv("CROPDL_QUIET")) words[w++] = (char*)"--quiet";
+  if (getenv("CROPDL_LOG")) words[w++] = (char*)"--log", words[w++] = getenv("CROPDL_LOG");
   if (getenv("CROPDL_SAVE_FILES"))
     words[w++] = (char*)"--save-files", words[w++] = getenv("CROPDL_SAVE_FILES");
   if (getenv("CROPDL_BY_REFERENCE")) words[w++] = (char*)"--by-reference";

@@ -38,14 +38,14 @@ int restart_main(int argc, char** argv) {
   CLI::App app{"Continues a job from its newest whole version in DIR.", "cropdl-restart"};
   std::string directory;
   uint64_t version = 0;
-  double interval = 0;
   app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
   app.add_option("--version", version, "this version instead of the newest")
       ->option_text("N")
       ->check(entry::version_value());
-  app.add_option("--interval", interval, "take a checkpoint every so many seconds from now on")
-      ->option_text("SECONDS")
-      ->check(entry::seconds_value());
+  entry::ScheduleOptions schedule;
+  schedule.add_to(app, "as before", "as before");
+  entry::ReportOptions reports;
+  reports.add_to(app);
   std::string moved_variables;
   app.add_option("--moved-variables", moved_variables,
                  "go on though device variables lie elsewhere than they did: only if no kernel keeps the "
@@ -81,7 +81,8 @@ int restart_main(int argc, char** argv) {
     words.insert(words.end(), manifest.launcher_options.begin(), manifest.launcher_options.end());
     words.push_back(entry::own_directory() + "/cropdl-restart");
     if (version != 0) words.insert(words.end(), {"--version", std::to_string(version)});
-    if (interval > 0) words.insert(words.end(), {"--interval", std::to_string(interval)});
+    for (const std::string& word : schedule.words()) words.push_back(word);
+    for (const std::string& word : reports.words()) words.push_back(word);
     if (!files.empty()) words.insert(words.end(), {"--files", files});
     if (!moved_variables.empty()) words.insert(words.end(), {"--moved-variables", moved_variables});
     words.push_back(directory);
@@ -94,7 +95,8 @@ int restart_main(int argc, char** argv) {
   boot.version = version;
   boot.files = files;
   boot.moved_variables = !moved_variables.empty();
-  boot.interval = interval;
+  schedule.tell(&boot);
+  reports.tell(&boot);
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");

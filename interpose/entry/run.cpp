@@ -1,6 +1,6 @@
-// cropdl-run [--dir DIR] [--interval SECONDS] [--] PROGRAM ARGS...: becomes the lower half that runs PROGRAM.
-// Linked statically and entered through quiet_start.S, so that SIGUSR1 (which launchers forward to ask for a
-// checkpoint) is ignored from the first instruction on.
+// cropdl-run [--dir DIR] [--interval auto|SECONDS|0] [--] PROGRAM ARGS...: becomes the lower half that runs
+// PROGRAM. Linked statically and entered through quiet_start.S, so that SIGUSR1 (which launchers forward to
+// ask for a checkpoint) is ignored from the first instruction on.
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,12 +29,6 @@ void say(const Result<lower::Launch>& launch, const std::string& line) {
   if (!launch || launch->rank == 0) cropdl::say("cropdl-run: " + line);
 }
 
-std::string absolute(const std::string& path) {
-  if (path.empty() || path[0] == '/') return path;
-  char cwd[4096];
-  return getcwd(cwd, sizeof cwd) != nullptr ? std::string(cwd) + "/" + path : path;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -44,11 +38,11 @@ int main(int argc, char** argv) {
   app.footer("Then `--` or the first word that is no option: PROGRAM ARGS...");
   app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
   std::string directory = "cropdl.ckpt";
-  double interval = 0;
   app.add_option("--dir", directory, "where checkpoints go (default: ./cropdl.ckpt)")->option_text("DIR");
-  app.add_option("--interval", interval, "take a checkpoint every so many seconds (default: only when asked)")
-      ->option_text("SECONDS")
-      ->check(entry::seconds_value());
+  entry::ScheduleOptions schedule;
+  schedule.add_to(app, "auto", "4");
+  entry::ReportOptions reports;
+  reports.add_to(app);
   double save_files = 0;
   app.add_option(
          "--save-files", save_files,
@@ -75,8 +69,9 @@ int main(int argc, char** argv) {
   if (!facts) return fail(facts.error().message);
 
   lower::Boot boot;
-  boot.directory = absolute(directory);
-  boot.interval = interval;
+  boot.directory = entry::absolute(directory);
+  schedule.tell(&boot);
+  reports.tell(&boot);
   boot.save_files = static_cast<uint64_t>(save_files);
   boot.by_reference = by_reference;
   boot.software_gpu = !software_gpus.empty();
@@ -103,7 +98,15 @@ int main(int argc, char** argv) {
     // It runs as it is; the preload entrance protects the program that it execs.
     say(launch, facts->path + " itself runs unprotected; an MPI program that it starts is protected");
     setenv("CROPDL_DIR", boot.directory.c_str(), 1);
-    if (interval > 0) setenv("CROPDL_INTERVAL", std::to_string(interval).c_str(), 1);
+    if (!schedule.interval.empty()) setenv("CROPDL_INTERVAL", schedule.interval.c_str(), 1);
+    if (!schedule.max_overhead.empty()) setenv("CROPDL_MAX_OVERHEAD", schedule.max_overhead.c_str(), 1);
+    if (!schedule.mtbf.empty()) setenv("CROPDL_MTBF", schedule.mtbf.c_str(), 1);
+    if (!schedule.time_limit.empty()) setenv("CROPDL_TIME_LIMIT", schedule.time_limit.c_str(), 1);
+    if (!schedule.at_sigterm.empty()) setenv("CROPDL_AT_SIGTERM", schedule.at_sigterm.c_str(), 1);
+    if (!schedule.keep.empty()) setenv("CROPDL_KEEP", schedule.keep.c_str(), 1);
+    if (!reports.metrics.empty()) setenv("CROPDL_METRICS", reports.metrics.c_str(), 1);
+    if (reports.quiet) setenv("CROPDL_QUIET", "1", 1);
+    if (!reports.log.empty()) setenv("CROPDL_LOG", reports.log.c_str(), 1);
     if (save_files > 0) setenv("CROPDL_SAVE_FILES", std::to_string(boot.save_files).c_str(), 1);
     if (by_reference) setenv("CROPDL_BY_REFERENCE", "1", 1);
     if (boot.software_gpu) setenv("CROPDL_ON_SOFTWARE_GPUS", software_gpus.c_str(), 1);

@@ -169,6 +169,13 @@ Status Libraries::save_contents(restart::ChunkSink& sink) const {
   return {};
 }
 
+uint64_t Libraries::memory_in_use() const {
+  uint64_t bytes = 0;
+  for (Library* l : all_)
+    if (l->used()) bytes += l->memory_in_use();
+  return bytes;
+}
+
 uint64_t Libraries::content_bytes() const {
   uint64_t bytes = 0;
   for (Library* l : all_)

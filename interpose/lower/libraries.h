@@ -51,6 +51,7 @@ class Libraries final : public counting::Source {
   std::string early_drain_trouble() const;
   void end_early_drain() const;  // AGENT or MAIN
   std::string stop_trouble(int64_t since) const;
+  uint64_t memory_in_use() const;
 
   std::string refusal() const;    // AGENT or MAIN
   bool open_descriptors() const;  // MAIN. Whether one may

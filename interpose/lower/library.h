@@ -130,6 +130,7 @@ class Library {
   // after the program's memory: nothing in the heap may change any more. MAIN.
   virtual Status save_contents(restart::ChunkSink&) { return {}; }
   virtual uint64_t content_bytes() { return 0; }  // about how many: for messages
+  virtual uint64_t memory_in_use() { return 0; }  // likewise, while the program runs. AGENT
   virtual std::string devices() { return ""; }    // that hold them, for people. MAIN
   // Back into what restart() has made, of all libraries. START.
   virtual Status load_contents(const restart::ImageReader&) { return {}; }

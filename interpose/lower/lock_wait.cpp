@@ -43,19 +43,20 @@ bool is_ending(long pid) {
 }  // namespace
 
 Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity,
-                                  const LockWait& wait) {
+                                  const LockWait& wait, const restart::StoreOptions& options) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   for (bool said = false;; usleep(20'000)) {
     bool in_use;
-    auto store = restart::Store::open_or_create(directory, identity, {}, &in_use);
+    auto store = restart::Store::open_or_create(directory, identity, options, &in_use);
     if (store || !in_use) return store;
     const auto reader = restart::StoreReader::open(directory);
     if (!reader) return store;
     const auto job = reader->live_job();
     if (!job) return store;
-    const bool ending = job->pid != 0 && job->host == host_name() && is_ending(job->pid);
+    if (job->pid == 0 && waited() < wait.ending_seconds) continue;  // it has ended meanwhile
+    const bool ending = job->host == host_name() && is_ending(job->pid);
     if (waited() > (ending ? wait.ending_seconds : wait.grace_seconds)) {
       if (!ending) return store;
       return Error{

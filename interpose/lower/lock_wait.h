@@ -19,6 +19,6 @@ struct LockWait {
 
 // Store::open_or_create, but waits for a former job that is being taken apart.
 Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity,
-                                  const LockWait& wait);
+                                  const LockWait& wait, const restart::StoreOptions& options = {});
 
 }  // namespace cropdl::lower

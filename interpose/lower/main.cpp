@@ -2,6 +2,7 @@
 // cropdl-restart only.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -67,8 +68,9 @@ void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
   static std::atomic<bool> leaving{false};
-  if (leaving.exchange(true))
-    for (;;) pause();  // another thread ends the process
+  // Another thread ends the process.
+  while (leaving.exchange(true)) pause();
+  writable_control->last_version_fd = -1;  // SIGTERM kills as natively
   if (this_process().agent) this_process().agent->stop();
   _exit(code);
 }
@@ -87,7 +89,7 @@ void ready_to_run(seam::ThreadRecord& main) {
   main.lower_fs = seam::fs_base();
   make_segments(&main);
   seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
-  if (auto s = install_handlers(); !s) die(s.error().message);
+  if (auto s = install_handlers(last_version_at_sigterm(p.schedule)); !s) die(s.error().message);
   remember_our_descriptors();
   // The core of an image from before addresses were drawn knows no munmap that is sent to it.
   const bool follows_munmap = seam::state()->brk_first != 0;
@@ -147,7 +149,9 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   wait.say = [&p](const std::string& line) {
     say(std::string(p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + line);
   };
-  auto store = open_store(p.boot.directory, identity, wait);
+  restart::StoreOptions options;
+  if (const auto keep = restart::parse_retention(p.keep)) options.keep = *keep;
+  auto store = open_store(p.boot.directory, identity, wait, options);
   if (!store) return store.error();
   Library* const mpi = p.libraries.by_number(seam::kLibraryMpi);
   auto manifest =
@@ -156,6 +160,14 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   manifest.job = identity.job;
   p.versions = std::make_unique<VersionStore>(std::move(*store), std::move(manifest));
   return {};
+}
+
+// Whether the program's output goes somewhere else than our lines: in between it a line that stays where it
+// is would be in the way.
+static bool writes_elsewhere() {
+  struct stat output = {}, lines = {};
+  if (::fstat(error_stream(), &lines) != 0) return false;
+  return ::fstat(1, &output) != 0 || output.st_rdev != lines.st_rdev;
 }
 
 Status start_agent(Process& p) {
@@ -175,7 +187,13 @@ Status start_agent(Process& p) {
   config.directory = p.boot.directory;
   config.rank = p.launch.rank;
   config.ranks = p.launch.ranks;
-  config.interval_seconds = p.boot.interval;
+  config.schedule = p.schedule;
+  config.former_cost = p.former_cost;
+  config.time_limit = time_limit(p.boot, p.schedule);
+  config.metrics = p.boot.metrics;
+  config.quiet = p.boot.quiet;
+  config.progress = writes_elsewhere() && !log_is_json();
+  if (p.versions) config.job = p.versions->job();
   // Rank 0 may have to wait for the lock, and to clear away what a killed job left, before it listens.
   config.rendezvous_seconds = 300;
   config.own_descriptors = true;
@@ -185,6 +203,7 @@ Status start_agent(Process& p) {
   if (!agent) return agent.error();
   p.agent = std::move(*agent);
   writable_control->trigger_fd = p.agent->request_descriptor();
+  writable_control->last_version_fd = p.agent->terminated_descriptor();
   return {};
 }
 
@@ -205,6 +224,9 @@ namespace {
   auto boot = parse_boot(text != nullptr ? text : "");
   if (!boot) die(boot.error().message);
   p.boot = *boot;
+  cropdl::choose_log_format(p.boot.log);
+  p.schedule = wanted_schedule(p.boot, {cropdl::coord::Schedule::Kind::kAutomatic});
+  p.keep = p.boot.keep;
   // Its shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
   if (p.boot.sanitizer == "AddressSanitizer") leave_low_memory_alone();
   let_go_of_rseq();  // it will be the program's

@@ -7,6 +7,57 @@ namespace cropdl::lower {
 
 using nlohmann::json;
 
+namespace {
+
+using Place = boundaries::PeriodFinder::Place;
+
+json json_of(const Place& p) {
+  json last = json::array();
+  for (const boundaries::Symbol& s : p.last) last.push_back({s.exact, s.site});
+  return {{"length", p.pattern.length},   {"any_order", p.pattern.any_order},
+          {"by_site", p.pattern.by_site}, {"pattern", {p.pattern.exact, p.pattern.site}},
+          {"windows", p.pattern.windows}, {"iterations", p.iterations},
+          {"symbols", p.symbols},         {"last", last}};
+}
+
+Place place_from(const json& j) {
+  Place p;
+  p.pattern.length = integer_from_json<uint32_t>(j.at("length"));
+  if (p.pattern.length > boundaries::PeriodFinder::kLongest) return {};
+  p.pattern.any_order = j.at("any_order").get<bool>();
+  p.pattern.by_site = j.at("by_site").get<bool>();
+  p.pattern.exact = integer_from_json<uint64_t>(j.at("pattern").at(0));
+  p.pattern.site = integer_from_json<uint64_t>(j.at("pattern").at(1));
+  p.pattern.windows = integer_from_json<uint64_t>(j.at("windows"));
+  p.iterations = integer_from_json<uint64_t>(j.at("iterations"));
+  p.symbols = integer_from_json<uint64_t>(j.at("symbols"));
+  for (const json& s : j.at("last"))
+    p.last.push_back({integer_from_json<uint64_t>(s.at(0)), integer_from_json<uint64_t>(s.at(1))});
+  return p;
+}
+
+using Kind = coord::Schedule::Kind;
+
+json automatic_of(const coord::Schedule& s) {
+  if (s.kind != Kind::kAutomatic) return nullptr;
+  return {{"max_overhead", s.max_overhead}, {"mtbf", s.mtbf}};
+}
+
+// Images of before there were automatic intervals have a number alone.
+coord::Schedule schedule_from(const json& metadata) {
+  coord::Schedule s;
+  s.at_sigterm = coord::at_sigterm_of(metadata.value("at_sigterm", ""));
+  metadata.at("interval").get_to(s.seconds);
+  if (s.seconds > 0) s.kind = Kind::kEvery;
+  if (!metadata.contains("automatic") || metadata["automatic"].is_null()) return s;
+  s.kind = Kind::kAutomatic;
+  metadata["automatic"].at("max_overhead").get_to(s.max_overhead);
+  metadata["automatic"].at("mtbf").get_to(s.mtbf);
+  return s;
+}
+
+}  // namespace
+
 std::string metadata_text(const Metadata& m) {
   json libraries = json::array();
   for (const SavedLibrary& l : m.libraries)
@@ -23,7 +74,11 @@ std::string metadata_text(const Metadata& m) {
               {"arguments", json_bytes(m.arguments)},
               {"umask", m.umask},
               {"stack_limit", m.stack_limit},
-              {"interval", m.interval},
+              {"interval", m.schedule.kind == Kind::kEvery ? m.schedule.seconds : 0.0},
+              {"automatic", automatic_of(m.schedule)},
+              {"at_sigterm", coord::name_of(m.schedule.at_sigterm)},
+              {"keep", m.keep},
+              {"iterations", json_of(m.iterations)},
               {"libraries", libraries},
               {"cpu_features", m.cpu_features},
               {"pending_signals", m.pending_signals},
@@ -53,7 +108,9 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.arguments = list_from_json(j.at("arguments"));
     m.umask = integer_from_json<uint32_t>(j.at("umask"));
     if (j.contains("stack_limit")) m.stack_limit = integer_from_json<uint64_t>(j.at("stack_limit"));
-    j.at("interval").get_to(m.interval);
+    m.schedule = schedule_from(j);
+    m.keep = j.value("keep", "");
+    if (j.contains("iterations")) m.iterations = place_from(j.at("iterations"));
     for (const json& l : j.at("libraries"))
       m.libraries.push_back({integer_from_json<uint32_t>(l.at("number")),
                              integer_from_json<uint32_t>(l.at("functions")),

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "coord/schedule.h"
+#include "interpose/boundaries/period_finder.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/clocks.h"
 #include "interpose/lower/file_contents.h"
@@ -31,7 +33,9 @@ struct Metadata {
   std::vector<std::string> arguments;
   uint32_t umask = 022;
   uint64_t stack_limit = 0;  // RLIMIT_STACK, bytes; 0: not known
-  double interval = 0;       // seconds between checkpoints, 0: only when asked
+  coord::Schedule schedule;
+  std::string keep;                            // cropdl-run --keep, "": it was not given
+  boundaries::PeriodFinder::Place iterations;  // of the main loop; none are known: its pattern is empty
   std::vector<SavedLibrary> libraries;
   std::vector<std::string> cpu_features;
   std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped

@@ -18,8 +18,11 @@ namespace cropdl::lower {
 
 struct Process {
   Boot boot;
+  coord::Schedule schedule;  // as the boot says, at a restart over what the image says
+  std::string keep;          // which versions stay (restart/retention.h), likewise; "": the default
   Launch launch;
   Libraries libraries{libraries_of_this_lower_half()};
+  double former_cost = 0;  // of the newest version at a restart, seconds; 0: unknown
   std::string program;
   std::vector<std::string> arguments;  // without the program's name
   InheritedDescriptors inherited;      // descriptors that this process was started with

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
@@ -14,6 +16,7 @@
 #include "interpose/lower/control_page.h"
 #include "interpose/lower/process_state.h"
 #include "interpose/lower/program_threads.h"
+#include "interpose/upper/raw.h"
 
 namespace cropdl::lower {
 namespace {
@@ -24,7 +27,27 @@ constexpr std::chrono::microseconds kNap{200};
 void set_attention(uint32_t bits) { __atomic_fetch_or(&writable_control->attention, bits, __ATOMIC_SEQ_CST); }
 void clear_attention() { __atomic_store_n(&writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
 
+// In the kernel, whatever the core or the program has made of it.
+void set_default(int signal) {
+  const seam::SignalAction standard{};
+  upper::raw(SYS_rt_sigaction, signal, reinterpret_cast<long>(&standard), 0, 8);
+}
+
 }  // namespace
+
+// While ranks agree on a cut, standing() looks; behind begin_write() the main thread does.
+int64_t Rank::observe(int64_t now) {
+  constexpr int64_t kPause = 100'000;
+  return holding_ || !has_tracker() ? now + kPause : tracker_.look(now);
+}
+
+// The main thread has it before the program runs, and while it writes an image, also one that is not wanted
+// any more.
+bool Rank::has_tracker() {
+  if (!ready_) return false;
+  const std::lock_guard lock(mutex_);
+  return directory_.empty() || written_;
+}
 
 void Rank::hold() {
   if (!ready_)
@@ -47,6 +70,8 @@ coord::Standing Rank::standing() {
     return s;
   }
   libraries_.fill_standing(s);
+  tracker_.look(monotonic_us());  // behind the counts: what they say is noted, or about to be
+  s.boundary = tracker_.next_boundary();
   if (s.refusal.empty()) s.refusal = process_refusal_;
   if (s.refusal.empty()) s.refusal = place_refusal();
   return s;
@@ -147,6 +172,7 @@ bool Rank::drained(Status* failure) {
 }
 
 void Rank::begin_write(const std::string& directory) {
+  tracker_.look(monotonic_us());  // the last one: from here on it is the main thread's
   const std::lock_guard lock(mutex_);
   directory_ = directory;
   written_ = false;
@@ -160,6 +186,39 @@ bool Rank::written(Status* failure, coord::ImageSummary* summary) {
   *failure = write_status_;
   *summary = summary_;
   return true;
+}
+
+// What is resident, the lower half's share included, and what the libraries hold in devices.
+uint64_t Rank::memory_bytes() {
+  unsigned long long size = 0, resident = 0;  // pages: proc(5)
+  if (sscanf(kernel_text("/proc/self/statm").c_str(), "%llu %llu", &size, &resident) != 2) resident = 0;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + libraries_.memory_in_use();
+}
+
+// One that came when no thread could take it any more waits for the process. Who reads what waits there for
+// an image (pending_signals) may have it just now: the next look finds it.
+bool Rank::take_sigterm() {
+  constexpr uint64_t kOnly = 1ull << (SIGTERM - 1);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!serving_) return false;
+  }
+  const auto* state = seam::state();
+  if (state->core.last_version == 0 || state->actions[SIGTERM].handler != 0) return false;
+  if ((blocked_everywhere() & kOnly) != 0) return false;
+  siginfo_t info{};
+  const timespec now{};
+  if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
+                 reinterpret_cast<long>(&now), 8) != SIGTERM)
+    return false;
+  const bool sent = info.si_code == SI_USER || info.si_code == SI_QUEUE;
+  if (sent && info.si_pid != getpid()) return true;
+  upper::raw(SYS_rt_sigqueueinfo, getpid(), SIGTERM, reinterpret_cast<long>(&info));
+  return false;
+}
+
+void Rank::let_sigterm_kill() {
+  if (seam::state()->actions[SIGTERM].handler == 0) set_default(SIGTERM);
 }
 
 void Rank::resume() {
@@ -185,6 +244,18 @@ void Rank::resume() {
     else
       release_threads();
   }
+}
+
+// By a system call alone: what the program has in its buffers is in the image, and a restart writes it.
+void Rank::leave(int status) { _exit(status); }
+
+// By the signal's default, whatever the core or the program has made of it meanwhile.
+void Rank::die(int signal) {
+  const uint64_t only = 1ull << (signal - 1);
+  set_default(signal);
+  upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&only), 0, 8);
+  upper::raw(SYS_tgkill, getpid(), gettid(), signal);
+  _exit(128 + signal);
 }
 
 void Rank::stay() {

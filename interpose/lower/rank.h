@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coord/local_rank.h"
+#include "interpose/boundaries/tracker.h"
 #include "interpose/lower/libraries.h"
 #include "interpose/seam/state.h"
 
@@ -41,7 +42,15 @@ class Rank final : public coord::LocalRank {
   // refused.
   void ready() { ready_.store(true); }
 
+  // START, before there is an agent; and MAIN, while it writes an image.
+  boundaries::Tracker& tracker() { return tracker_; }
+
   // AGENT.
+  int64_t observe(int64_t now) override;
+  coord::Iterations iterations() override {
+    if (has_tracker()) iterations_ = {tracker_.iterations(), static_cast<uint64_t>(tracker_.iteration_us())};
+    return iterations_;
+  }
   void hold() override;
   void set_targets(const std::vector<coord::CollectiveCount>& targets) override;
   coord::Standing standing() override;
@@ -52,9 +61,15 @@ class Rank final : public coord::LocalRank {
   bool drained(Status* failure) override;
   void begin_write(const std::string& directory) override;
   bool written(Status* failure, coord::ImageSummary* summary) override;
+  uint64_t memory_bytes() override;
+  bool take_sigterm() override;
+  void let_sigterm_kill() override;
   void resume() override;
+  void leave(int status) override;
+  void die(int signal) override;
 
  private:
+  bool has_tracker();
   enum class Drain { kNone, kAsked, kBeginning, kRunning, kDone };
   std::string place_refusal() const;
   std::string drain_early();
@@ -63,6 +78,8 @@ class Rank final : public coord::LocalRank {
   void write(std::unique_lock<std::mutex>& lock);
 
   const Libraries libraries_;
+  boundaries::Tracker tracker_;   // agent's; others' only while it waits for them
+  coord::Iterations iterations_;  // agent only: as of when the tracker was its own last
   const Saving saving_;
   const std::string refusal_;  // why this program can never be saved, or ""
   const uint32_t rank_, ranks_;

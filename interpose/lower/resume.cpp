@@ -213,11 +213,13 @@ void say(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) cropdl::say("cropdl-restart: " + line);
 }
 
-// The interval that the job was started with goes on unless another one is given.
-double former_interval(const std::vector<Candidate>& candidates) {
-  for (const Candidate& c : candidates)
-    if (c.damage.empty()) return c.metadata.interval;
-  return 0;
+// Versions are taken when they were before, and as many stay, unless the user says otherwise now.
+void go_on_as_before(Process& p, const std::vector<Candidate>& candidates) {
+  const auto whole =
+      std::find_if(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.damage.empty(); });
+  const bool is_known = whole != candidates.end();
+  p.schedule = wanted_schedule(p.boot, is_known ? whole->metadata.schedule : coord::Schedule());
+  if (p.keep.empty() && is_known) p.keep = whole->metadata.keep;
 }
 
 // The highest descriptor that the program has in any version that may be taken.
@@ -290,12 +292,13 @@ void restart_program(Process& p) {
   if (auto s = make_room_for(highest_descriptor(candidates), given, reader->descriptor()); !s)
     die(s.error().message);
 
+  go_on_as_before(p, candidates);
   if (p.launch.rank == 0) {
     const restart::StoreIdentity identity{known->job, known->program, known->args, known->ranks};
     if (auto s = open_versions(p, identity); !s) die(s.error().message);
   }
   fill_control_page(p);
-  if (p.boot.interval == 0) p.boot.interval = former_interval(candidates);
+  p.former_cost = known->stall_seconds;
   if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
   p.agent->note_phase("restarting");
@@ -373,6 +376,7 @@ void restart_program(Process& p) {
                        "floating-point reductions may now add in another order",
                        saved.implementation, here));
   }
+  p.rank->tracker().resume(m.iterations);
   continue_program(m.threads);
 }
 

@@ -86,7 +86,9 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   m.umask = umask(0);
   umask(m.umask);
   if (rlimit stack{}; getrlimit(RLIMIT_STACK, &stack) == 0) m.stack_limit = stack.rlim_cur;
-  m.interval = p.boot.interval;
+  m.schedule = p.schedule;
+  m.keep = p.keep;
+  m.iterations = p.rank->tracker().place();
   for (Library* l : p.libraries.all())
     if (l->used())
       for (const Library::Table& t : l->seam_tables())
@@ -146,6 +148,7 @@ Result<coord::ImageSummary> save_image(const std::string& directory) {
   summary.checksum = totals->checksum;
   summary.device_memory = totals->device_memory;
   summary.devices = this_process().libraries.devices();
+  summary.iteration = snapshot->metadata.iterations.iterations;
   return summary;
 }
 

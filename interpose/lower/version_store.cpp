@@ -24,9 +24,12 @@ Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& i
   m.images.clear();
   for (const auto& image : images)
     m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name(),
-                        image.device_memory, image.devices});
+                        image.device_memory, image.devices, image.iteration});
   auto number = store_.publish(m);
-  if (number) manifest_.parent = *number;
+  if (number) {
+    manifest_.parent = *number;
+    manifest_.restarted = false;
+  }
   return number;
 }
 

@@ -20,9 +20,14 @@ class VersionStore final : public coord::VersionSink {
   Result<std::string> begin() override;
   Result<uint64_t> publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) override;
   void discard() override { store_.discard(); }
-  void tidy() override { store_.remove_old_versions(job_); }
+  Status tidy() override { return store_.remove_old_versions(job_); }
 
-  void set_parent(uint64_t version) { manifest_.parent = version; }
+  const std::string& job() const { return job_; }
+  // The version that this run was restarted from.
+  void set_parent(uint64_t version) {
+    manifest_.parent = version;
+    manifest_.restarted = true;
+  }
 
  private:
   restart::Store store_;

@@ -119,6 +119,7 @@ Status map_control_page(const std::string& installation) {
   auto* page = writable_control = static_cast<seam::ControlPage*>(writable);
   page->trigger_fd = -1;
   page->message_fd = -1;
+  page->last_version_fd = -1;
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
                                 "__vdso_clock_getres"};
   for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
@@ -200,8 +201,9 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   return {};
 }
 
-Status install_handlers() {
+Status install_handlers(bool last_version) {
   auto* state = seam::state();
+  state->core.last_version = last_version ? vdso_symbol(seam::kCore, "cropdl_core_last_version") : 0;
   const stack_t stack{reinterpret_cast<void*>(seam::signal_stack(&state->threads[0])), 0,
                       seam::kSignalStackSize};
   bool ok = sigaltstack(&stack, nullptr) == 0;

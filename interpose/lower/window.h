@@ -24,8 +24,9 @@ void choose_stand_ins(const Boot& boot);
 Status map_fresh_state(const std::string& installation, const std::string& exe);
 
 // Installs the kernel's signal handlers of the core and of the program, as PersistentState::actions has them,
-// and the main thread's signal stack.
-Status install_handlers();
+// and the main thread's signal stack. `last_version`: SIGTERM asks for one where the program leaves it at its
+// default, if the core knows how.
+Status install_handlers(bool last_version);
 
 // The address of symbol `name` in the dynamic symbol table of a loaded vDSO-like image, or 0.
 uint64_t vdso_symbol(uint64_t elf_header, const char* name);

@@ -107,7 +107,8 @@ struct ThreadRecord {
   uint64_t generation;   // no other thread that ever had the record has it; the main thread's is 0
   // LH: 1 inside a call of a device's library, which may wait for the device. 0 outside the LH.
   volatile uint64_t in_device_call;
-  uint64_t reserved[4];
+  uint64_t caller;  // where the program called the collective that it called last (interpose/boundaries)
+  uint64_t reserved[3];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
@@ -176,7 +177,7 @@ struct ControlPage {
   int32_t patch_libc;                 // 0: steer placement calls by seccomp alone
   StandIn stand_ins[kMaxStandIns];    // until the first empty one
   int32_t message_fd;                 // for lines to people, or -1
-  int32_t reserved1;                  //
+  int32_t last_version_fd;            // eventfd that tells the agent of a SIGTERM, or -1
   uint64_t reserved[63];
   ClockOffsets clocks;
   int32_t first_lower_file;    // the LH's own descriptors are numbered from here on

@@ -40,14 +40,23 @@ struct CoreEntries {
   uint64_t objects_changed;  // in the place of ld.so's _dl_debug_state
   uint64_t late_call;        // LateCall::target until the first call
   uint64_t no_call;          // LateCall::target of a function that the shim has not
-  uint64_t reserved[6];
+  uint64_t last_version;     // handler of SIGTERM while the program leaves it alone; 0: nothing stands before
+                             // its default. The LH says it, in every run anew
+  uint64_t reserved[5];
 };
 
 // Flags of struct kernel_sigaction (include/uapi/asm-generic/signal-defs.h,
 // arch/x86/include/uapi/asm/signal.h)
 inline constexpr uint64_t kSaSiginfo = 4, kSaRestorer = 0x04000000, kSaOnStack = 0x08000000,
                           kSaRestart = 0x10000000, kSaNoDefer = 0x40000000, kSaResetHand = 0x80000000;
-inline constexpr int kTriggerSignal = 10;  // SIGUSR1, while the program leaves it at its default
+// While the program leaves them at their defaults:
+inline constexpr int kTriggerSignal = 10;  // SIGUSR1
+inline constexpr int kLastSignal = 15;     // SIGTERM
+
+// Whether something of the core's stands before the signal's default.
+inline bool has_core_default(int sig, const CoreEntries& core) {
+  return sig == kTriggerSignal || (sig == kLastSignal && core.last_version != 0);
+}
 
 // What the kernel is told for signal `sig` when the program set `action`: handlers are entered through the
 // core, and neither SIGSYS nor the suspend signal is ever blocked. The core's own frames lie on the thread's
@@ -59,9 +68,11 @@ inline SignalAction kernel_action(int sig, SignalAction action, const CoreEntrie
   if (sig == kSigsys) return {core.sigsys, kOwnFlags & ~kSaRestart, core.restorer, ~0ull};
   if (sig == kSuspendSignal) return {core.suspend, kOwnFlags, core.restorer, ~0ull};
   if (sig == kTriggerSignal && action.handler == 0) return {core.trigger, kOwnFlags, core.restorer, ~0ull};
+  if (sig == kLastSignal && action.handler == 0 && core.last_version != 0)
+    return {core.last_version, kOwnFlags, core.restorer, ~0ull};
   if (action.handler <= 1) return action;  // SIG_DFL, SIG_IGN
   action.handler = core.trampoline;
-  if (sig == kTriggerSignal) action.flags &= ~kSaResetHand;  // the core resets it to the trigger
+  if (has_core_default(sig, core)) action.flags &= ~kSaResetHand;  // the core resets it to its own
   if ((action.flags & kSaRestorer) == 0) {
     action.flags |= kSaRestorer;
     action.restorer = core.restorer;

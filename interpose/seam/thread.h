@@ -34,6 +34,11 @@ inline void set_gs_base(uint64_t v) { __asm__ volatile("wrgsbase %0" ::"r"(v) : 
 // The calling UH thread's record. Not for threads of the LH, whose GS base is 0 (quiet_threads.cpp).
 inline ThreadRecord* current_thread() { return reinterpret_cast<ThreadRecord*>(gs_base()); }
 
+// Of a shim's function: its return address. UH.
+inline void note_caller(void* caller) {
+  __asm__ volatile("movq %0, %%gs:%c1" ::"r"(caller), "i"(offsetof(ThreadRecord, caller)));
+}
+
 // Calls fn(first, second) on another stack with another FS base, and comes back. What it needs of the caller
 // it keeps in registers: a thread is not saved meanwhile, or never comes back.
 __attribute__((naked, noinline)) inline void call_on_stack(void* /*fn*/, void* /*first*/, long /*second*/,

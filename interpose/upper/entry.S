@@ -193,6 +193,7 @@ cropdl_core_restorer:
 	HANDLER cropdl_core_suspend, cropdl_enter_suspend
 	HANDLER cropdl_core_trampoline, cropdl_enter_handler
 	HANDLER cropdl_core_trigger, cropdl_enter_trigger
+	HANDLER cropdl_core_last_version, cropdl_enter_last_version
 
 /* Instead of a handler: back to what was interrupted. */
 	.globl cropdl_return

@@ -222,7 +222,7 @@ void enter_handler(Entry* e) {
   if (action.handler <= 1) return;  // reset meanwhile
   if ((action.flags & seam::kSaResetHand) != 0) {
     if (!is_spawned()) entry.handler = 0;
-    if (sig == seam::kTriggerSignal) {
+    if (seam::has_core_default(sig, seam::state()->core)) {
       const seam::SignalAction kernel = seam::kernel_action(sig, {}, seam::state()->core);
       raw(__NR_rt_sigaction, sig, reinterpret_cast<long>(&kernel), 0, 8);
     }
@@ -295,17 +295,42 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
   }
 }
 
+namespace cropdl::upper {
+namespace {
+// With sigqueue() the sender writes its number itself: the program the one that it knows.
+bool is_own_number(const siginfo_t* info) {
+  return info->si_pid == raw(__NR_getpid) ||
+         (info->si_code == SI_QUEUE && info->si_pid == seam::state()->upper_pid);
+}
+}  // namespace
+}  // namespace cropdl::upper
+
 // SIGUSR1 while the program leaves it at its default: asks the agent for a checkpoint. Sent by the program
 // itself, or to a child of it, it means what it means natively.
 extern "C" void cropdl_enter_trigger(Entry* e) {
   upper::do_nothing(e);
   if (seam::gs_base() == 0) return upper::on_lower_thread(e);
-  const bool own = e->info->si_code <= 0 && e->info->si_pid == upper::raw(__NR_getpid);
+  const bool own = e->info->si_code <= 0 && upper::is_own_number(e->info);
   if (upper::is_child() || own) upper::die_of(static_cast<int>(e->sig));
   upper::settle(seam::current_thread(), e->context);
   const int fd = seam::control()->trigger_fd;
   const uint64_t one = 1;
   if (fd >= 0) upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
+}
+
+// SIGTERM while the program leaves it at its default: the agent asks for a last version, behind which the job
+// ends, and soon gives the kernel the default back, for a second one. One that no other process has sent (a
+// timer, the program itself), and one to a child, kill as natively.
+extern "C" void cropdl_enter_last_version(Entry* e) {
+  upper::do_nothing(e);
+  if (seam::gs_base() == 0) return upper::on_lower_thread(e);
+  const int code = e->info->si_code, fd = seam::control()->last_version_fd;
+  const bool sent = code == SI_USER || code == SI_QUEUE || code == SI_TKILL;
+  const bool own = !sent || upper::is_own_number(e->info);
+  if (upper::is_child() || own || fd < 0) upper::die_of(static_cast<int>(e->sig));
+  upper::settle(seam::current_thread(), e->context);
+  const uint64_t one = 1;
+  upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
 }
 
 // The suspend signal. If the thread is in the program (its FS base, its text, no LH frame below), its context

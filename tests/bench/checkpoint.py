@@ -44,7 +44,7 @@ def measure(mpi, rounds, size):
             job.kill_ranks()
             os.remove(place.path("log"))
 
-            command = launcher(mpi, 2) + [tool("cropdl-run"), "--dir", place.store, "--", program, "--bytes", str(size)]
+            command = launcher(mpi, 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", program, "--bytes", str(size)]
             job = place.start(command + steps)
             job.wait_for_step(200)
             if number < 0:

@@ -49,7 +49,7 @@ def checkpoints(program, rounds, size):
             native_job.kill_ranks()
             os.remove(place.path("log"))
 
-            run = [tool("cropdl-run"), "--software-gpu", "--dir", place.store, "--", program, "--bytes", str(size)]
+            run = [tool("cropdl-run"), "--software-gpu", "--interval", "0", "--dir", place.store, "--", program, "--bytes", str(size)]
             job = place.start(run + arguments, environment=QUIET)
             job.wait_for_step(200)
             if number < 0:

@@ -4,12 +4,16 @@ second native run that shows the noise. Prints, per quantity, the medians, their
 native against native.
 
   run.py [--pairs 21] [--mpi openmpi mpich] [--only calls train numpy mmap] [--json FILE]
+  run.py --mpi openmpi --only interval [--length 1]
+
+`interval`: whole runs, of a minute or so each, with the versions that are taken by default; with --length 2 they are twice as long.
 
 Needs a quiet machine with at least two cores."""
 
 import argparse
 import json
 import os
+import re
 import select
 import statistics
 import subprocess
@@ -43,10 +47,10 @@ def end_of(process, seconds):
 class Measurement:
     """One program that reports one or more quantities, in nanoseconds."""
 
-    def __init__(self, launch, command, read, environment=None, natively=(), options=()):
+    def __init__(self, launch, command, read, environment=None, natively=(), options=(), interval="0"):
         """`natively`: what starts the program without CropDL (scripts/software-gpu); `options`: cropdl-run's."""
         self.launch, self.command, self.read, self.environment = launch, command, read, environment or {}
-        self.natively, self.options = list(natively), list(options)
+        self.natively, self.options = list(natively), ["--interval", interval, *options]
 
     def run(self, under_cropdl, environment=None):
         with Place("bench") as place:
@@ -73,6 +77,30 @@ def training_step(job, place, seconds):
 
 def wall(name):
     return lambda job, place, seconds: {name: seconds * 1e9}
+
+
+def whole_run(name, notes):
+    """Under CropDL the versions that there were, and what was told of the interval, go to `notes`."""
+    def read(job, place, seconds):
+        if tool("cropdl-run") in job.command:
+            told = re.findall(r"cropdl: (a version every .*)", job.output())
+            notes.append(f"{max([0, *place.versions()])} versions in {seconds:.0f} s; {told[-1] if told else 'nothing told'}")
+        return {name: seconds * 1e9}
+    return read
+
+
+def with_versions(mpi, length):
+    """The programs of `interval`, with what their runs noted."""
+    gradients = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "suites", "foreign", "gradients.py")
+    programs = [("trainer", [app(f"{mpi}/train"), "--epochs", str(round(75 * length)), "--log", "@"], {}),
+                ("1_GB_of_state", [program(f"{mpi}/bulk"), "--bytes", "1000000000", "--steps", str(round(55_000 * length)), "--log", "@"], {})]
+    if mpi == "openmpi" and os.path.isdir("/usr/lib/python3/dist-packages/torch"):  # Debian's mpi4py is Open MPI's
+        programs.append(("pytorch", ["/usr/bin/python3", gradients, str(round(500 * length))], {"OMP_NUM_THREADS": "1"}))
+    elif mpi == "openmpi":
+        print("pytorch is left out: apt-get install -y --no-install-recommends python3-torch")
+    for name, command, environment in programs:
+        notes = []
+        yield Measurement(mpirun(mpi), command, whole_run(f"{name}_whole_run", notes), environment, interval="auto"), notes
 
 
 def compare(measurement, pairs, environment=None, suffix=""):
@@ -109,6 +137,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=21)
     parser.add_argument("--mpi", nargs="+", default=["openmpi", "mpich"])
     parser.add_argument("--only", nargs="+", default=["calls", "train", "numpy", "mmap"])
+    parser.add_argument("--length", type=float, default=1)
     parser.add_argument("--json")
     options = parser.parse_args()
     results = []
@@ -121,6 +150,10 @@ def main():
             if "train" in options.only:
                 command = [app(f"{mpi}/train"), "--epochs", "2", "--log", "@"]
                 show(compare(Measurement(mpirun(mpi), command, training_step), options.pairs), mpi, results)
+            if "interval" in options.only:
+                for measurement, notes in with_versions(mpi, options.length):
+                    show(compare(measurement, options.pairs), mpi, results)
+                    print("\n".join("    " + note for note in notes[1:4]))
         if "numpy" in options.only:
             for name, command in (("numpy_start", ["/usr/bin/python3", "-c", "import numpy"]), ("true_start", ["/bin/true"])):
                 show(compare(Measurement([], command, wall(name)), options.pairs), "-", results)

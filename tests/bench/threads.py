@@ -17,7 +17,7 @@ PROGRAM = os.path.join(BUILD, "tests", "bench", "plain", "threads")
 def measure(threads, kind, rounds):
     """Of each checkpoint how long the stop took, and the stall, in milliseconds."""
     with Place("threads") as place:
-        job = place.start([tool("cropdl-run"), "--dir", place.store, "--", PROGRAM, "--threads", str(threads), "--kind", kind,
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", PROGRAM, "--threads", str(threads), "--kind", kind,
                            "--steps", "100000000", "--log", place.path("log")])
         job.wait_for_step(50)
         stalls = []

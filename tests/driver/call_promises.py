@@ -17,7 +17,7 @@ def answers_as_natively(program, arguments=(), attempts=1):
         once = (*arguments, "--steps", "1", "--pace", "1000", "--log", place.path("log"))
         status, wanted, _ = place.ask([app(f"plain/{program}"), *once])
         expect(status == 0, f"natively {status}: {wanted[-500:]}")
-        status, given, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", app(f"plain/{program}"), *once])
+        status, given, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app(f"plain/{program}"), *once])
         wanted, given = wanted.splitlines(), given.splitlines()
         different = [pair for pair in zip(wanted, given) if pair[0] != pair[1]]
         expect(status == 0 and not different and len(wanted) == len(given),

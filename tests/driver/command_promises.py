@@ -3,17 +3,20 @@
 gets one clear line and loses nothing."""
 
 import hashlib
+import html.parser
 import json
 import os
+import pty
 import re
 import select
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
 
-from driver import (BUILD, PATIENCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, launcher,
+from driver import (BUILD, PATIENCE, SOURCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, launcher,
                     logs_of, native, promise_main, take_checkpoint, tool, without_waiting)
 
 PROMISES = {}
@@ -94,7 +97,7 @@ for _mpi in ("openmpi", "mpich"):
 @promise("refused.statically_linked_program")
 def static_program():
     with Place("static") as place:
-        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain_static")])
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain_static")])
         expect(status != 0, "a statically linked program was run as if it could be saved")
         expect("static" in one_line(text), f"the line does not say why: {text}")
 
@@ -102,7 +105,7 @@ def static_program():
 @promise("refused.program_not_found")
 def program_not_found():
     with Place("missing") as place:
-        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", "./no-such-program"])
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", "./no-such-program"])
         expect(status != 0 and "no-such-program" in one_line(text), f"{status}: {text}")
 
 
@@ -135,7 +138,7 @@ def preload(mpi, wrap):
             os.chmod(script, 0o755)
             target = [script] + target
         library = os.path.join(BUILD, "lib", "libcropdl.so")
-        job = place.start(launcher(mpi, 2, {"LD_PRELOAD": library}) + target, log)
+        job = place.start(launcher(mpi, 2, {"LD_PRELOAD": library, "CROPDL_INTERVAL": "0"}) + target, log)
         job.wait_for_step(10)
         kill_and_restart_once(place, job, mpi, 2, reference)
 
@@ -148,7 +151,7 @@ for _mpi in ("openmpi", "mpich"):
 @promise("run.exit_status_and_output_are_the_program_s")
 def exit_status():
     with Place("status") as place:
-        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", "/bin/sh", "-c", "echo out; exit 7"])
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", "/bin/sh", "-c", "echo out; exit 7"])
         expect(status == 7 and text.splitlines()[-1] == "out", f"status {status}, output {text!r}")
 
 
@@ -156,14 +159,14 @@ def exit_status():
 def interpreter():
     with Place("python") as place:
         code = "import numpy; print(int(numpy.arange(1000).sum()))"
-        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", "/usr/bin/python3", "-c", code])
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", "/usr/bin/python3", "-c", code])
         expect(status == 0 and text == "499500", f"status {status}, output {text!r}")
 
 
 @promise("restart.standard_output_goes_to_the_new_launcher")
 def standard_output():
     with Place("stdout") as place:
-        command = [tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), *MIDDLE]
+        command = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), *MIDDLE]
         job = place.start(command, place.path("output-0"))
         job.wait_for_step(10)
         status, text, _ = place.checkpoint()
@@ -185,6 +188,13 @@ def wait_for_versions(place, job, number, seconds=30):
     while len(place.versions()) < number:
         expect(job.alive(), f"the job ended: {job.output()}")
         expect(time.monotonic() < end, f"{len(place.versions())} versions after {seconds} s, wanted {number}")
+        time.sleep(0.02)
+
+
+def wait_for_output(job, text, seconds=30):
+    end = time.monotonic() + seconds
+    while text not in job.output():
+        expect(job.alive() and time.monotonic() < end, f"does not say {text!r}: {job.output()}")
         time.sleep(0.02)
 
 
@@ -259,12 +269,82 @@ for _mpi, _ranks in (("none", 1), ("openmpi", 2), ("mpich", 2)):
         lambda m=_mpi, r=_ranks: request_while_restarting(m, r))
 
 
-@promise("trigger.without_interval_no_version_unasked")
+# A Python program that sleeps for so many seconds: long enough for the automatic interval, which is 10 s at least.
+SLEEPS = "import os, sys, time\nend = time.monotonic() + float(sys.argv[1])\n{}while time.monotonic() < end: time.sleep(0.02)\nprint('done')"
+
+
+def sleeper(place, seconds, options=(), before="", environment=None):
+    words = ["/usr/bin/python3", "-u", "-c", SLEEPS.format(before), str(seconds)]
+    return place.start([tool("cropdl-run"), "--dir", place.store, *options, "--"] + words, environment=environment)
+
+
+def stalls(place):
+    """Of all versions, by their numbers."""
+    found = {}
+    for version in place.versions():
+        with open(place.version_path(version, "manifest.json")) as f:
+            found[version] = json.load(f)["stall_seconds"]
+    return found
+
+
+@promise("trigger.with_interval_0_no_version_unasked")
 def unasked():
     with Place("unasked") as place:
-        job = place.run("mpich/torture", MIDDLE, "mpich", 2)
+        job = sleeper(place, 14, ("--interval", "0"))
         job.finish()
         expect(not place.versions(), f"versions {place.versions()} nobody asked for")
+        expect(job.output() == "done\n", job.output())
+
+
+@promise("trigger.by_default_versions_come_by_themselves_and_cost_little")
+def by_default():
+    """Also after a restart."""
+    with Place("default") as place:
+        job = sleeper(place, 600)
+        wait_for_versions(place, job, 1, 40)
+        wait_for_output(job, "cropdl: a version every ")
+        seconds = time.time() - job.started
+        expect(seconds > 10, f"a version after {seconds:.1f} s")
+        cost = sum(stalls(place).values())
+        expect(cost < 0.02 * seconds, f"versions have cost {cost:.3f} s of {seconds:.1f} s")
+        job.kill_ranks()
+        had = max(place.versions())
+        job = place.restart(alone=True)
+        end = time.monotonic() + 40
+        while max(place.versions()) == had:
+            expect(job.alive() and time.monotonic() < end, job.output())
+            time.sleep(0.02)
+        wait_for_output(job, "cropdl: a version every ")
+        expect(len(job.output().splitlines()) == 2, job.output())
+        job.kill_ranks()
+
+
+@promise("trigger.by_default_a_program_that_refuses_runs_as_natively")
+def refuses_by_default():
+    with Place("refuses") as place:
+        job = sleeper(place, 14, before="pipe = os.pipe()\n")
+        job.finish()
+        lines = job.output().splitlines()
+        expect(len(lines) == 2 and re.fullmatch(r"cropdl: checkpoint refused: rank 0: a pipe \(descriptor \d+\) cannot be saved yet",
+                                                lines[0]) and lines[1] == "done", job.output())
+        expect(not place.versions(), f"{place.versions()}")
+
+
+@promise("trigger.interval_0_at_a_restart_ends_the_former_one")
+def interval_0_at_restart():
+    with Place("interval") as place:
+        job = place.run("plain/plain", ("--steps", "2000", "--pace", "10000"), options=("--interval", "0.3"))
+        wait_for_versions(place, job, 1)
+        job.kill_ranks()
+        for options in (("--interval", "0"), ()):  # and is itself kept
+            had = place.versions()
+            job = place.restart(options=options)
+            job.wait_for_step(Log(job.log).last_step() + 3)
+            time.sleep(2)
+            expect(place.versions() == had, f"{had}, then {place.versions()}")
+            if options:
+                take_checkpoint(place, job)
+            job.kill_ranks()
 
 
 @promise("trigger.checkpoint_of_a_dead_job_fails_within_5_s")
@@ -327,6 +407,301 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"trigger.{_mpi}.a_checkpoint_that_has_to_wait_says_for_what")(lambda m=_mpi: says_what_it_waits_for(m))
 
 
+# --- Metrics -----------------------------------------------------------------------------------------------------
+
+def samples(path):
+    """{name: (type, value)} of a file in Prometheus' text format, and its labels; None while there is no file."""
+    try:
+        with open(path) as f:
+            text = f.read()
+    except FileNotFoundError:
+        return None, None
+    types, found, labels = {}, {}, set()
+    expect(text.endswith("\n"), f"half a file: {text!r}")
+    helped = set()
+    for line in text.splitlines():
+        words = line.split(" ", 3)
+        if words[:2] == ["#", "HELP"]:
+            helped.add(words[2])
+        elif words[:2] == ["#", "TYPE"]:
+            types[words[2]] = words[3]
+        else:
+            sample = re.fullmatch(r'(\w+)\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\} (\S+)', line)
+            expect(sample and sample.group(1) in types and sample.group(1) in helped and sample.group(1) not in found, f"not a sample: {line!r}")
+            found[sample.group(1)] = types[sample.group(1)], float(sample.group(3))
+            labels.add(sample.group(2))
+    expect(len(labels) == 1 and types.keys() == found.keys(), f"{labels} {types}")
+    return found, labels.pop()
+
+
+def wait_for_samples(path, job, condition, what):
+    end = time.monotonic() + PATIENCE
+    while True:
+        alive = job.alive()
+        found, labels = samples(path)
+        if found and condition(found):
+            return found, labels
+        expect(alive and time.monotonic() < end, f"{what}: {found} {job.output()}")
+        time.sleep(0.02)
+
+
+@promise("metrics.openmpi.are_as_documented_while_a_job_runs_and_when_it_ends")
+def metrics_of_job():
+    with open(os.path.join(SOURCE, "docs", "cli.md")) as f:
+        listed = dict(re.findall(r"^\| `(cropdl_\w+)` \| (\w+) \|", f.read(), re.MULTILINE))
+    with Place("metrics") as place:
+        file = place.path("job.prom")
+        job = place.run("openmpi/loops", ("--shape", "plain", "--steps", "300", "--pace", "20000"), "openmpi", 2,
+                        options=("--interval", "1", "--metrics", "job.prom"))  # a path in the current directory
+        found, _ = wait_for_samples(file, job, lambda all: True, "no file")
+        expect(found["cropdl_up"] == ("gauge", 1), f"{found}")
+        found, labels = wait_for_samples(file, job, lambda all: all["cropdl_versions_total"][1] >= 2 and "cropdl_iteration_seconds" in all,
+                                         "two versions")
+        job.must_run()
+        types = {name: kind for name, (kind, _) in found.items()}
+        expect(types == listed, f"the program has {types}, docs/cli.md {listed}")
+        told = {version["version"]: version for version in json.loads(place.ask([tool("cropdl"), "list", "--json", place.store])[1])["versions"]}
+        value = {name: number for name, (_, number) in found.items()}
+        version = told[int(value["cropdl_last_version"])]
+        expect(value["cropdl_last_version_bytes"] == version["bytes"] and
+               version["stall_seconds"] <= value["cropdl_last_version_stall_seconds"] <= value["cropdl_held_seconds_total"],
+               f"{value} {version}")
+        expect(labels == f'job="{version["job"]}",store="{place.store}"', labels)
+        expect(abs(value["cropdl_last_version_timestamp_seconds"] - time.time()) < 30 and 0 <= value["cropdl_next_version_seconds"] <= 1.01, f"{value}")
+        expect(value["cropdl_ranks"] == value["cropdl_ranks_joined"] == 2 and value["cropdl_failures_total"] == 0, f"{value}")
+        expect(abs(value["cropdl_overhead_ratio"] * value["cropdl_run_seconds"] - value["cropdl_held_seconds_total"]) < 1e-3 and
+               value["cropdl_held_seconds_total"] > 0 and 0.01 < value["cropdl_iteration_seconds"] < 2, f"{value}")
+        job.finish()
+        found, _ = samples(file)
+        expect(found["cropdl_up"] == ("gauge", 0) and "cropdl_next_version_seconds" not in found, f"{found}")
+        expect(not os.path.exists(file + ".tmp"), "the temporary name stays")
+        check_whole(Log(job.log))
+
+
+@promise("metrics.openmpi.of_a_restart_and_of_a_program_that_is_entered_by_preload")
+def metrics_of_restart():
+    with Place("metrics") as place:
+        job = place.run("openmpi/torture", LONG, "openmpi", 2, preload=True, environment={"CROPDL_METRICS": place.path("first.prom")})
+        job.wait_for_step(5)
+        take_checkpoint(place, job)
+        found, _ = wait_for_samples(place.path("first.prom"), job, lambda all: all["cropdl_versions_total"][1] == 1, "one version")
+        expect(found["cropdl_ranks"][1] == 2 and "cropdl_next_version_seconds" not in found, f"{found}")
+        job.kill_ranks()
+        job = place.restart(alone=True, options=("--metrics", "second.prom"))
+        job.wait_for_step(Log(job.log).last_step() + 3)
+        take_checkpoint(place, job)
+        found, _ = wait_for_samples(place.path("second.prom"), job, lambda all: all["cropdl_versions_total"][1] == 1, "one version")
+        expect(found["cropdl_last_version"][1] == 2, f"{found}")
+        job.kill_ranks()
+
+
+@promise("metrics.that_cannot_be_written_cost_one_line")
+def metrics_not_written():
+    with Place("metrics") as place:
+        job = place.run("plain/plain", ("--steps", "200", "--pace", "10000"),
+                        options=("--interval", "0.3", "--metrics", place.path("nowhere/job.prom")))
+        wait_for_versions(place, job, 2)
+        job.finish()
+        check_whole(Log(job.log))
+        expect(job.output() == f"cropdl: --metrics {place.path('nowhere/job.prom')}: cannot be written: No such file or directory; "
+               "the program runs on\n", job.output())
+
+
+@promise("metrics.of_a_program_that_refuses")
+def metrics_of_refused():
+    with Place("metrics") as place:
+        job = place.run("plain/refused", ("pipe",) + LONG, options=("--metrics", place.path("job.prom")))
+        job.wait_for_step(5)
+        expect(place.checkpoint()[0] != 0, "was not refused")
+        found, _ = wait_for_samples(place.path("job.prom"), job, lambda all: all["cropdl_failures_total"][1] == 1, "one failure")
+        expect("cropdl_last_version" not in found and found["cropdl_versions_total"][1] == 0, f"{found}")
+        job.kill_ranks()
+
+
+# --- What scripts rely on (docs/cli.md) ----------------------------------------------------------------------------
+
+def documented():
+    """{object: {member: type}} of docs/cli.md."""
+    with open(os.path.join(SOURCE, "docs", "cli.md")) as f:
+        sections = f.read().partition("## JSON")[2].split("\n### ")[1:]
+    return {section.split("\n")[0]: dict(re.findall(r"^\| `(\w+)` \| ([a-z ]+) \|", section, re.MULTILINE)) for section in sections}
+
+
+def check_documented(objects, seen, kind, value, where):
+    """That the value is of that type of docs/cli.md, with exactly the members that stand there. `seen`: objects that there were."""
+    if kind.endswith(" or null"):
+        if value is None:
+            return
+        kind = kind.removesuffix(" or null")
+    simple = {"integer": int, "number": (int, float), "string": str, "boolean": bool}
+    if kind in simple:
+        expect(isinstance(value, simple[kind]) and isinstance(value, bool) == (kind == "boolean"), f"{where} is no {kind}: {value!r}")
+    elif kind.startswith("list of "):
+        expect(isinstance(value, list), f"{where} is no list: {value!r}")
+        for one in value:
+            check_documented(objects, seen, kind.removeprefix("list of "), one, where + "[]")
+    else:
+        expect(kind in objects, f"docs/cli.md has no {kind}")
+        expect(isinstance(value, dict) and value.keys() == objects[kind].keys(),
+               f"{where}: the program has {sorted(value)}, docs/cli.md {sorted(objects[kind])}")
+        seen.add(kind)
+        for member, of in objects[kind].items():
+            check_documented(objects, seen, of, value[member], f"{where}.{member}")
+
+
+def check_inspection(place, told, version):
+    """What `cropdl inspect --json` tells of tests/apps/plain/memory.c adds up to the image, and is what that program has."""
+    (image,) = told["images"]
+    on_disk = os.path.getsize(place.version_path(version["version"], "rank-0.img"))
+    stored = sum(one["stored"] for one in told["memory"])
+    expect(on_disk == image["bytes"] == version["bytes"] == told["version"]["bytes"], f"{on_disk} bytes on the disk: {image}")
+    expect(stored == image["memory"] == version["memory"], f"{stored} bytes of memory: {image}")
+    expect(image["memory"] + image["index"] + image["metadata"] + image["frame"] == on_disk, f"does not add up: {image}")
+    for one in told["memory"]:
+        expect(one["stored"] + one["by_reference"] + one["zero"] == one["address_space"], f"does not add up: {one}")
+    by_use = {}
+    for one in told["memory"]:
+        by_use.setdefault(one["use"], []).append(one)
+    (heap,), (stacks,), (program,) = by_use["heap"], by_use["stacks"], by_use["program"]
+    expect(heap["stored"] >= 64 * 4096 and stacks["stored"] > 0, f"{heap} {stacks}")
+    expect(program["name"] == app("plain/memory") and program["stored"] > 0, f"{program}")
+    expect(any(re.search(r"/libc[.-]", one["name"]) for one in by_use["library"]), f"no C library: {by_use['library']}")
+    expect(sum(one["zero"] for one in by_use["anonymous"]) > 1 << 29, f"its sparse gigabyte: {by_use['anonymous']}")
+    log = [one for one in image["files"] if one["path"] == place.path("log")]
+    expect(len(log) == 1 and log[0]["access"] != "r" and log[0]["offset"] > 0 and len(image["threads"]) == 1, f"{image}")
+
+
+@promise("command.json_and_exit_statuses_are_as_documented")
+def json_as_documented():
+    objects, seen = documented(), set()
+    cropdl = tool("cropdl")
+    with Place("json") as place:
+        def asked(command, *options, status=0):
+            got, text, _ = place.ask([cropdl, command, "--json", place.store, *options])
+            expect(got == status and len(text.splitlines()) == 1, f"{command} ended with {got}: {text}")
+            value = json.loads(text)
+            if status == 0 or len(value) > 1:
+                check_documented(objects, seen, command, value, command)
+            expect((value.get("error") is None) == (status == 0), f"{command} ended with {got}: {text}")
+            return value
+
+        job = place.run("plain/memory", LONG)
+        job.wait_for_step(3)
+        for number in (1, 2):
+            expect(asked("checkpoint")["version"] == number, "another version")
+        running = asked("status")
+        expect(running["job"]["pid"] in job.processes() and running["newest"]["version"] == 2 and running["job"]["last_version"] == 2,
+               f"{running}")
+        expect(asked("prune", "--keep", "1", "--dry-run")["removed"][0]["version"] == 1, "dry run")
+        expect("is used by a running job" in asked("prune", "--keep", "1", status=1)["error"], "pruned while the job runs")
+        watches = [subprocess.Popen([cropdl, "status", place.store, "--watch", *options], stdin=subprocess.DEVNULL, text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for options in ((), ("0.1", "--json"))]
+        try:
+            shown = [watches[1].stdout.readline() for _ in range(3)]
+            expect(watches[0].poll() is None, "ended while the job runs")
+            job.kill_ranks()
+            text, rest = [watch.communicate(timeout=PATIENCE)[0] for watch in watches]
+            expect([watch.returncode for watch in watches] == [0, 0], f"{[watch.returncode for watch in watches]}: {text} {rest}")
+        finally:
+            for watch in watches:
+                watch.kill()
+                watch.wait()
+        blocks = text.split("\n\n")
+        expect(len(blocks) > 1 and "job:     running" in blocks[0] and "job:     not running" in blocks[-1] and "\x1b" not in text, text)
+        for line in shown + rest.splitlines():
+            check_documented(objects, seen, "status", json.loads(line), "status")
+        expect(json.loads(shown[0])["job"] and json.loads(rest.splitlines()[-1])["job"] is None, f"{shown} {rest}")
+        expect(asked("status")["job"] is None, "a dead job runs")
+        newest = asked("list")["versions"][0]
+        on_disk = os.path.getsize(place.version_path(2, "rank-0.img"))
+        expect(newest["complete"] and newest["bytes"] == on_disk and newest["program"] == app("plain/memory"), f"{newest}")
+        expect(asked("verify")["versions"][0]["bytes"] == on_disk, "another size")
+        check_inspection(place, asked("inspect"), newest)
+        expect(asked("inspect", "--version", "1", "--rank", "0")["version"]["version"] == 1, "not the version that was asked for")
+        asked("inspect", "--rank", "1", status=1)
+        written = asked("report", "--output", place.path("page.html"))
+        expect(written["bytes"] == os.path.getsize(place.path("page.html")) and written["complete"] == 2, f"{written}")
+        asked("report", "--output", "-", status=2)
+        with open(place.version_path(2, "rank-0.img"), "r+b") as image:
+            image.seek(4096)
+            image.write(b"changed")
+        expect("version 2, the newest that would stay, is damaged" in asked("prune", "--keep", "1", status=1)["error"] and
+               place.versions() == [1, 2], "the only good version was removed")
+        with open(place.version_path(1, "rank-0.img"), "r+b") as image:
+            image.truncate(5000)
+        expect([one["complete"] for one in asked("list")["versions"]] == [True, False], "the damaged one is complete")
+        expect([one["good"] for one in asked("verify", status=1)["versions"]] == [False, False], "damage was not found")
+        asked("verify", "--version", "7", status=1)
+        asked("checkpoint", status=1)
+        asked("list", "--frobnicate", status=2)
+        expect(asked("prune", "--keep", "1")["damaged"] == [1], "a damaged version was removed, or is not told")
+        asked("prune", status=2)
+        place.store = place.path("nowhere")
+        for command in ("list", "status", "verify", "inspect", "checkpoint", "report"):
+            expect(place.path("nowhere") in asked(command, status=1)["error"], "does not say where")
+        fine, bad = ([cropdl, "doctor", "--json", "--dir", place.path("new"), app(f"plain/{name}")] for name in ("plain", "plain_static"))
+        for command, status in ((fine, 0), (bad, 1)):
+            got, text, _ = place.ask(command)
+            expect(got == status, f"{command} ended with {got}: {text}")
+            check_documented(objects, seen, "doctor", json.loads(text), "doctor")
+        expect("static" in json.loads(text)["error"] and not os.path.exists(place.path("new")), text)
+        commands = re.findall(r"^  (\w+) ", place.ask([cropdl, "--help"])[1].partition("Subcommands:")[2], re.MULTILINE)
+        expect(len(commands) > 5 and all(command in objects and "--json" in place.ask([cropdl, command, "--help"])[1] for command in commands),
+               f"not all of {commands} have --json and stand in docs/cli.md")
+        expect(seen == set(objects), f"docs/cli.md has {sorted(objects)}, the program {sorted(seen)}")
+        for command, status in (([cropdl], 2), ([cropdl, "list"], 2), ([cropdl, "list", place.store], 1), ([cropdl, "--help"], 0),
+                                ([tool("cropdl-run")], 2), ([tool("cropdl-run"), "--interval", "x", "ls"], 2),
+                                ([tool("cropdl-run"), place.store], 1), ([tool("cropdl-restart")], 2),
+                                ([tool("cropdl-restart"), place.store], 1)):
+            got, text, _ = place.ask(command)
+            expect(got == status, f"{command} ended with {got}: {text}")
+
+
+def options_of(command):
+    """Long options, as --help lists them."""
+    text = subprocess.run(command + ["--help"], check=True, capture_output=True, text=True).stdout
+    return {name for names in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in names.split(",") if name.startswith("--")}
+
+
+def completed(name, words):
+    """What bash offers for the last of the words."""
+    script = os.path.join(BUILD, "share/bash-completion/completions", name)
+    program = f'source {script}; COMP_WORDS=({" ".join(words)} ""); COMP_CWORD={len(words) - 1}; _{name.replace("-", "_")}; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-u", "-c", program], capture_output=True, text=True, cwd="/")
+    expect(done.returncode == 0 and not done.stderr, f"completing {words}: {done.stderr}")
+    return set(done.stdout.split())
+
+
+@promise("command.manual_pages_and_completions_have_every_option")
+def pages():
+    for name in ("cropdl", "cropdl-run", "cropdl-restart"):
+        path = os.path.join(BUILD, "share/man/man1", f"{name}.1")
+        with open(path) as f:
+            text = f.read()
+        commands = re.findall(r"^\.SS (\w+)", text, re.MULTILINE)
+        all_options = options_of([tool(name)])
+        expect(completed(name, [name, "--"]) == all_options, f"{name} --: {completed(name, [name, '--'])}, wanted {all_options}")
+        if commands:
+            expect(completed(name, [name, '""']) == set(commands), f"{name}: other commands, wanted {commands}")
+        for command in commands:
+            options = options_of([tool(name), command])
+            offered = completed(name, [name, command, "DIR", "--"])
+            expect(offered == options, f"{name} {command} DIR --: {offered}, wanted {options}")
+            section = text.partition(f"\n.SS {command}\n")[2].partition("\n.S")[0]
+            told = {one.replace("\\-", "-") for one in re.findall(r"\\fB(\\-\\-[a-z\\-]+)\\fR", section)}
+            expect(told == options - {"--help"}, f"{name} {command} in the manual: {told}, wanted {options}")
+        section = text.partition("\n.SH OPTIONS\n")[2].partition("\n.SH")[0]
+        told = {one.replace("\\-", "-") for one in re.findall(r"\\fB(\\-\\-[a-z\\-]+)\\fR", section)}
+        expect(told == all_options, f"{name} in the manual: {told}, wanted {all_options}")
+        expect("@" not in text, f"{path}: a place was not filled")
+        done = subprocess.run(["groff", "-man", "-ww", "-z", path], capture_output=True, text=True)
+        expect(done.returncode == 0 and not done.stderr, done.stderr)
+    expect(completed("cropdl-restart", ["cropdl-restart", "--moved-variables", '""']) == {"accept"}, "the one word that there is")
+    expect("bin" in completed("cropdl", ["cropdl", "list", "b"]), "no directories")
+    expect("--epochs" not in completed("cropdl-run", ["cropdl-run", "--interval", "60", "./train", "--"]) and
+           "--dir" not in completed("cropdl-run", ["cropdl-run", "--interval", "60", "./train", "--"]), "the program's options are not ours")
+
+
 # --- The store ---------------------------------------------------------------------------------------------------
 
 def made_store(place, versions=2, program="plain/memory"):
@@ -338,6 +713,146 @@ def made_store(place, versions=2, program="plain/memory"):
         job.wait_for_step(Log(job.log).last_step() + 2)
     job.kill_ranks()
     return job
+
+
+def forge(directory, kind, value):
+    subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_version"), directory, kind, value], check=True)
+
+
+class Page(html.parser.HTMLParser):
+    """A page of `cropdl report`: every element is closed in order. Texts of headings, cells, and of the titles in each plot."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.count, self.texts, self.plots = [], {}, {"h1": [], "td": [], "th": [], "b": [], "dd": []}, []
+        self.feed(text)
+        self.close()
+        expect(not self.open, f"not closed: {self.open}")
+
+    def handle_starttag(self, tag, attributes):
+        self.count[tag] = self.count.get(tag, 0) + 1
+        expect(not any(name.startswith("on") or name in ("src", "href", "xlink:href") for name, _ in attributes), f"{tag}: {attributes}")
+        if tag == "meta":
+            return
+        self.open.append(tag)
+        if tag == "svg":
+            self.plots.append([])
+        if tag == "title" and "svg" in self.open:
+            self.plots[-1].append("")
+        if tag in self.texts:
+            self.texts[tag].append("")
+
+    def handle_startendtag(self, tag, attributes):
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag):
+        expect(self.open and self.open[-1] == tag, f"</{tag}> where {self.open} is open")
+        self.open.pop()
+
+    def handle_data(self, data):
+        for tag in self.texts:
+            if tag in self.open:
+                self.texts[tag][-1] += data
+        if self.open and self.open[-1] == "title" and "svg" in self.open:
+            self.plots[-1][-1] += data
+
+
+def amount(size):
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while size >= 999.95:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
+
+
+def reported(place):
+    """The page of the store, and its text."""
+    status, text, _ = place.ask([tool("cropdl"), "report", place.store])
+    expect(status == 0, f"{status}: {text}")
+    with open(place.path("cropdl-report.html")) as f:
+        text = f.read()
+    page = Page(text)
+    expect("http" not in text and "@import" not in text and "url(" not in text, "the page may need something else")
+    expect(len(text) < 1_000_000 and page.count["script"] == page.count["h1"] == 1, f"{len(text)} bytes, {page.count}")
+    return page, text
+
+
+def table_of(page):
+    heads, cells = page.texts["th"], page.texts["td"]
+    return [dict(zip(heads, cells[at:at + len(heads)])) for at in range(0, len(cells), len(heads))]
+
+
+@promise("report.shows_what_the_manifests_say")
+def report_shows():
+    with Place("report") as place:
+        made_store(place, 2)
+        before = fingerprint(place.store)
+        page, _ = reported(place)
+        told = json.loads(place.ask([tool("cropdl"), "list", "--json", place.store])[1])["versions"]
+        rows = table_of(page)
+        expect([row["Version"] for row in rows] == ["2", "1"], f"{rows}")
+        for row, version in zip(rows, told):
+            expect(row["Created"] == version["created"] and row["Stored"] == amount(version["bytes"]) and row["State"] == "complete" and
+                   row["Memory"] == amount(version["memory"]) and row["Ranks"] == "1" and row["Iteration"] == "-", f"{row}: {version}")
+        expect(page.texts["h1"] == ["memory"] and page.texts["b"][:2] == ["2", amount(sum(one["bytes"] for one in told))], f"{page.texts}")
+        expect(any(app("plain/memory") in text for text in page.texts["dd"]), f"{page.texts['dd']}")
+        expect(len(page.plots) in (2, 3), f"{len(page.plots)} plots")  # none of iterations, which the program has not
+        for output in ("store/page.html", place.path("store/v000001/page.html")):
+            fails_in_one_line(place, [tool("cropdl"), "report", place.store, "--output", output], "lies in the store")
+        fails_in_one_line(place, [tool("cropdl"), "report", place.store, "--output", place.path("nowhere/page.html")], "nowhere")
+        expect(fingerprint(place.store) == before, "the store was changed")
+        done = subprocess.run([tool("cropdl"), "report", place.store, "--output", "-"], capture_output=True, text=True, cwd=place.root)
+        expect(done.returncode == 0 and not done.stderr and table_of(Page(done.stdout)) == rows, done.stderr)
+        name = "/tmp/\"'><script>alert(1)</script><img src=x onerror=y>&amp;"
+        for kind in ("manifest-program", "manifest-devices", "manifest-created"):
+            forge(place.version_path(2), kind, name)
+        page, text = reported(place)
+        expect(page.texts["h1"] == ["script><img src=x onerror=y>&amp;"] and name in page.texts["dd"] and "img" not in page.count, f"{page.texts}")
+        expect(table_of(page)[0]["Created"] == name[:40] + "\u2026", f"{table_of(page)[0]}")
+        with open(place.version_path(1, "manifest.json"), "w") as f:
+            f.write("nothing")
+        os.truncate(place.version_path(2, "rank-0.img"), 100)
+        page, _ = reported(place)
+        expect(all("damaged: " in row["State"] for row in table_of(page)) and table_of(page)[1]["Created"] == "-", f"{table_of(page)}")
+        for version in (1, 2):
+            shutil.rmtree(place.version_path(version))
+        page, _ = reported(place)
+        expect(page.texts["b"][0] == "0" and not page.plots and not page.texts["td"], f"{page.texts}")
+
+
+@promise("report.of_a_thousand_versions")
+def report_of_many():
+    with Place("many") as place:
+        made_store(place, 1)
+        lines, time_of = [], []
+        for number in range(1, 1001):
+            second = 1_790_000_000 + 60 * number + (7200 if number > 400 else 0) + (3600 if number > 700 else 0)
+            time_of.append(second)
+            iteration = 120 * number - (12000 if number > 700 else 0)  # the second restart goes back by 100 versions
+            parent = 600 if number == 701 else number - 1
+            created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+            size = 1_000_000 * (1000 + number)
+            lines.append(f"{number} {parent} {int(number == 401)} {created} {iteration} {9 if number == 555 else 0.3} {size} {size - 5000}")
+        with open(place.path("history"), "w") as f:
+            f.write("\n".join(lines) + "\n")
+        forge(place.version_path(1), "history", place.path("history"))
+        page, text = reported(place)
+        rows = table_of(page)
+        expect([row["Version"] for row in rows] == [str(number) for number in range(1000, 950, -1)], f"{rows[0]}")
+        expect(rows[0]["Stored"] == "2.0 GB" and rows[0]["Iteration"] == str(120_000 - 12_000) and rows[0]["Stall"] == "300 ms", f"{rows[0]}")
+        tiles = page.texts["b"]
+        total = sum(1_000_000 * (1000 + number) for number in range(1, 1001))
+        expect(tiles[0] == "1000" and tiles[1] == amount(total) and tiles[4] == "2" and tiles[5] == "108000", f"{tiles}")
+        expect(len(page.plots) == 4, f"{len(page.plots)} plots")
+        iterations, stalls = page.plots[:2]
+        points = [one for one in iterations if one.startswith("version")]
+        expect(50 < len(points) < 300 and all(": 500 ms per iteration (492 ms to 508 ms)" in one for one in points), f"{points[:3]}")
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_of[554]))
+        expect(f"version 555, {moment}: 9 s stall" in stalls, "the one long stall was thinned out")
+        for plot in page.plots:
+            marks = [one for one in plot if one.startswith("restarted")]
+            expect(marks == ["restarted from version 400, before version 401", "restarted from version 600, before version 701"], f"{marks}")
+        print(f"{len(text)} bytes")
 
 
 def fails_in_one_line(place, command, *words):
@@ -374,6 +889,7 @@ def manifest():
             told = json.dumps(json.load(f))
         for words in (["torture"], ["--pace"], ["openmpi"], ["glibc"], ["kernel"], ["mpirun", "orterun"]):
             expect(any(word in told for word in words), f"the manifest does not mention {words}: {told[:600]}")
+        expect(not re.search(r"\\u00[01]", told), f"control characters: {told[:600]}")
 
 
 @promise("store.restart_falls_back_past_a_damaged_version_and_says_so")
@@ -474,7 +990,7 @@ def another_job():
     with Place("mixed") as place:
         made_store(place, 1)
         before = sorted(os.walk(place.store))
-        fails_in_one_line(place, [tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), "--steps", "1"], "store")
+        fails_in_one_line(place, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "1"], "store")
         expect(place.versions(), "the other job's version is gone")
         expect([w[0] for w in before if "/v" in w[0]] == [w[0] for w in sorted(os.walk(place.store)) if "/v" in w[0]],
                "the other job's versions changed")
@@ -495,7 +1011,7 @@ def second_job():
     with Place("second") as place:
         job = place.run("plain/memory", LONG)
         job.wait_for_step(3)
-        fails_in_one_line(place, [tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), "--steps", "1"])
+        fails_in_one_line(place, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "1"])
         take_checkpoint(place, job)
         fails_in_one_line(place, [tool("cropdl-restart"), place.store])
         expect(job.alive(), "the first job ended")
@@ -512,7 +1028,7 @@ def without_privileges(command):
 def not_writable():
     with Place("readonly") as place:
         os.mkdir(place.path("sealed"), 0o500)
-        command = [tool("cropdl-run"), "--dir", place.path("sealed/store"), "--", app("plain/plain"), "--steps", "1"]
+        command = [tool("cropdl-run"), "--interval", "0", "--dir", place.path("sealed/store"), "--", app("plain/plain"), "--steps", "1"]
         fails_in_one_line(place, without_privileges(command), "sealed")
 
 
@@ -575,7 +1091,7 @@ promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-
 def window_taken():
     with Place("window") as place:
         taker = {"LD_AUDIT": app("plain/window_taker.so")}
-        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), "--steps", "1"],
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "1"],
                                     environment=taker)
         expect(status != 0 and "410000000000" in one_line(text), f"{status}: {text}")
         expect(not place.versions(), "versions of a program that never ran")
@@ -671,6 +1187,101 @@ def leftovers():
                 job.kill_ranks()
                 return
         raise Failure("never killed while it wrote")
+
+
+# --- At a terminal -----------------------------------------------------------------------------------------------
+
+def at_terminal(place, options, steps=120, read=True):
+    """What a job writes to the terminal that is its standard error; its standard output goes elsewhere. Read until the job has
+    ended, or not at all: then nothing more fits in."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(place.root)
+        os.closerange(3, 1024)  # what the test was started with is not the program's
+        os.set_blocking(2, read)
+        while not read:
+            try:
+                os.write(2, b" " * 1000)
+            except BlockingIOError:
+                os.set_blocking(2, True)
+                break
+        os.dup2(os.open(place.path("program-output"), os.O_WRONLY | os.O_CREAT, 0o644), 1)
+        os.execv(tool("cropdl-run"), ["cropdl-run", "--dir", place.store, *options, "--", app("plain/plain"), "--steps", str(steps),
+                                      "--pace", "20000", "--log", place.path("log")])
+    text, status = b"", None
+    try:
+        while read:
+            try:
+                got = os.read(terminal, 4096)
+            except OSError:  # EIO: nobody has it open any more
+                break
+            if not got:
+                break
+            text += got
+        status = os.waitpid(pid, 0)[1]
+        expect(os.waitstatus_to_exitcode(status) == 0, text.decode())
+    finally:
+        os.close(terminal)
+        if status is None:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    return text.decode()
+
+
+@promise("command.line_at_a_terminal_says_what_the_job_is_at")
+def progress_line():
+    with Place("terminal") as place:
+        text = at_terminal(place, ("--interval", "0.5"))
+        line = r"\r\x1b\[Kcropdl: version \d+ [0-9.e+-]+ s ago \([0-9.]+ [kMG]?B of [0-9.]+ [kMG]?B\), overhead [0-9.]+ %, next in [0-9.e+-]+ s\r"
+        expect(re.search(line, text), f"{text!r}")
+        expect(text.endswith("\r\x1b[K"), f"the line was left: {text!r}")
+        with open(place.path("program-output")) as f:
+            expect("cropdl" not in f.read(), "it went to the program's output")
+
+
+@promise("command.quiet_job_says_nothing_at_a_terminal")
+def quiet():
+    with Place("quiet") as place:
+        text = at_terminal(place, ("--quiet", "--interval", "0.5"))
+        expect(text == "" and place.versions(), f"{text!r}, versions {place.versions()}")
+
+
+@promise("command.log_of_json_has_an_object_on_each_line")
+def log_of_json():
+    """Of a job, of a restart that falls back, and of `cropdl`."""
+    def objects(job):
+        lines = [json.loads(line) for line in job.output().splitlines()]
+        expect(lines and all(set(line) - {"rank"} == {"time", "from", "text"} for line in lines), f"{lines}")
+        return [(line["from"], line["text"]) for line in lines]
+
+    with Place("json") as place:
+        job = place.run("openmpi/torture", ("--steps", "100000", "--pace", "5000"), "openmpi", 2, ("--log", "json", "--interval", "auto"))
+        job.wait_for_step(5)
+        for _ in range(2):
+            take_checkpoint(place, job)
+        wait_for_output(job, "a version every")
+        told = objects(job)  # before the launcher has something to say
+        job.kill_running()
+        expect(told[0][0] == "cropdl" and told[0][1].startswith("a version every"), f"{told}")
+        newest = place.versions()[-1]
+        with open(place.version_path(newest, "rank-1.img"), "r+b") as image:
+            image.truncate(5000)
+        again = place.restart("openmpi", 2, options=("--log", "json", "--interval", "0"))
+        wait_for_output(again, "continues from version")
+        told = objects(again)
+        again.kill_running()
+        expect(told[0][0] == "cropdl-restart" and told[0][1].startswith(f"version {newest} cannot be used: "), f"{told}")
+        status, text, _ = place.ask([tool("cropdl"), "list", "/nowhere"], environment={"CROPDL_LOG": "json"})
+        expect(status == 1 and json.loads(text)["text"] == "store /nowhere: No such file or directory", text)
+
+
+@promise("command.terminal_that_nobody_reads_stops_nothing")
+def full_terminal():
+    """Versions are taken, and the program comes to its end."""
+    with Place("full") as place:
+        at_terminal(place, ("--interval", "0.2"), read=False)
+        check_whole(Log(place.path("log")))
+        expect(place.versions(), "no version was taken")
 
 
 if __name__ == "__main__":

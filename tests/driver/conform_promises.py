@@ -21,7 +21,7 @@ def same_output(program, mpi, arguments=(), least=1, ranks=1):
     """Standard output and exit status are those of a native run."""
     with Place("conform") as place:
         outputs = []
-        for prefix in ([], [tool("cropdl-run"), "--dir", place.store, "--"]):
+        for prefix in ([], [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"]):
             job = place.start(launcher(mpi, ranks) + prefix + [app(f"{mpi}/{program}")] + list(arguments))
             job.finish()
             outputs.append([line for line in job.output().splitlines() if not line.startswith("cropdl")])

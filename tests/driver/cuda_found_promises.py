@@ -34,7 +34,7 @@ def program(name):
 def run(place, command, options=("--software-gpu",), environment=None):
     """(exit status, output) of a short program under cropdl-run."""
     shutil.rmtree(place.store, ignore_errors=True)
-    status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, *options, "--", *command],
+    status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, *options, "--", *command],
                                 environment=dict({"CROPDL_SOFTWARE_GPU_QUIET": "1"}, **(environment or {})))
     return status, text.replace(place.root, "@")
 
@@ -62,7 +62,7 @@ def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices
         arguments = [*arguments, "--steps", "120", "--pace", "20000", "--log", place.path("log")]
         if late is not None:
             arguments += ["--library", program("libgoes_on.so"), "--late", str(late)]
-        job = place.start([tool("cropdl-run"), "--dir", place.store, *options, "--", program("goes_on_" + way), *arguments],
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, *options, "--", program("goes_on_" + way), *arguments],
                           environment={**(environment or {}), **visible[0]})
         for step, more in ((3, visible[1]), (30, visible[2])):
             job.wait_for_step(step)
@@ -240,7 +240,7 @@ if "nccl_mpi" not in LEFT_OUT:
     @promise("cuda.found.options_hold_for_what_a_shell_starts")
     def shell():
         with Place("shell") as place:
-            job = place.start(launcher("openmpi", 2) + [tool("cropdl-run"), "--dir", place.store, "--software-gpu=2", "sh", "-c",
+            job = place.start(launcher("openmpi", 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--software-gpu=2", "sh", "-c",
                                                         f"exec {app('cuda/static/nccl_mpi.openmpi')}"])
             job.finish()
             expect(re.search(r"^ok [0-9a-f]+$", job.output(), re.M) and job.output().count("on 2 software devices") == 2, job.output())
@@ -251,7 +251,7 @@ def wrong_number():
     with Place("devices") as place:
         for word in ("0", "17", "x", "-1", "1000000"):
             status, text = run(place, [program("names")], [f"--software-gpu={word}"])
-            expect(status == 1 and text == f"cropdl-run: --software-gpu: `{word}` is not a number of devices from 1 to 16 (see cropdl-run --help)",
+            expect(status == 2 and text == f"cropdl-run: --software-gpu: `{word}` is not a number of devices from 1 to 16 (see cropdl-run --help)",
                    tail(text))
 
 

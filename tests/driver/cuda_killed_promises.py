@@ -63,7 +63,7 @@ def ask(place, job, moment):
 def under_cropdl(place, one, mpi, ranks, environment):
     path = app(f"cuda/{one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
     devices = one.devices if mpi == "none" else ranks
-    return place.start(launcher(mpi, ranks) + [tool("cropdl-run"), f"--software-gpu={devices}", "--dir", place.store, "--", path],
+    return place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", "0", f"--software-gpu={devices}", "--dir", place.store, "--", path],
                        environment=environment)
 
 

@@ -98,7 +98,7 @@ def run(case, arguments, reference):
     with Place("demo") as place:
         total = reference.last_step()
         job = place.run(case.program(), arguments, first, ranks, case.options(), environment=QUIET)
-        say(f"    $ {' '.join(launcher(first, ranks))} cropdl-run {''.join(word + ' ' for word in case.options())}--dir store -- train")
+        say(f"    $ {' '.join(launcher(first, ranks))} cropdl-run --interval 0 {''.join(word + ' ' for word in case.options())}--dir store -- train")
         watch(job, total * 2 // 5, "training")
         version, text, bounds = take_checkpoint(place, job)
         say(f"    $ cropdl checkpoint store      -> {text}")

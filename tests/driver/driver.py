@@ -407,14 +407,16 @@ class Place:
         return job
 
     def run(self, program, arguments=(), mpi="none", ranks=1, options=(), environment=None, log=None, preload=False):
-        """The program under cropdl-run, or with `preload` through the LD_PRELOAD entrance."""
+        """The program under cropdl-run, or with `preload` through the LD_PRELOAD entrance; `program`: the name of one of ours, or
+        the words of a command. Without an --interval of the test's own no version is taken that it does not ask for."""
         log = log or self.path("log")
-        target = [app(program)] + list(arguments) + ["--log", log]
+        target = ([app(program)] if isinstance(program, str) else list(program)) + list(arguments) + ["--log", log]
         if preload:
-            library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": self.store}
+            library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": self.store, "CROPDL_INTERVAL": "0"}
             command = launcher(mpi, ranks, library) + target
         else:
-            command = launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", self.store] + list(options) + ["--"] + target
+            unasked = [] if "--interval" in options else ["--interval", "0"]
+            command = launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", self.store] + unasked + list(options) + ["--"] + target
         return self.start(command, log, environment)
 
     def restart(self, mpi="none", ranks=1, alone=False, options=(), environment=None, log=None):
@@ -486,6 +488,15 @@ def metadata_of(path):
         trailer = struct.unpack("<8s9Q", image.read())
         image.seek(trailer[5])
         return json.loads(image.read(trailer[6]))
+
+
+def iteration_of(place, version):
+    """The number that the images of a version agree on."""
+    with open(os.path.join(place.version_path(version), "manifest.json")) as f:
+        found = {image.get("iteration", 0) for image in json.load(f)["images"]}
+    expect(found != {0}, f"version {version}: no iteration was found")
+    expect(len(found) == 1, f"version {version}: its images are of iterations {sorted(found)}")
+    return found.pop()
 
 
 def recipes_of(place, version, ranks):

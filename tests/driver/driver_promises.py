@@ -11,7 +11,7 @@ import restart_promises
 from driver import Failure, Log, check_continued, check_whole, expect, promise_main
 
 STARTS_OVER = {
-    "cropdl-run": 'mkdir -p "$2"; shift 2; [ "$1" = -- ] && shift; echo "$@" > "$STORE_COMMAND"; exec "$@"',
+    "cropdl-run": 'mkdir -p "$2"; while [ "$1" != -- ]; do shift; done; shift; echo "$@" > "$STORE_COMMAND"; exec "$@"',
     "cropdl": 'mkdir "$2/v000001"; echo "version 1 1 bytes stall 0.001 s"',
     "cropdl-restart": 'exec $(cat "$STORE_COMMAND")',
 }

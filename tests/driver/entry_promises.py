@@ -49,7 +49,7 @@ def numbers():
         for word in ("nan", "inf", "-inf", "5x", "1e999"):
             says(place, [run, f"--interval={word}", app("plain/plain")],
                  rf"cropdl-run: --interval: `{re.escape(word)}` is not a number of seconds \(see cropdl-run --help\)")
-        for word in ("-5", "0", "1e-300", "1e300", "17976931348623157" + "0" * 292):
+        for word in ("-5", "1e-300", "1e-400", "1e300", "17976931348623157" + "0" * 292):
             shown = word if len(word) <= 40 else word[:40] + "..."
             says(place, [run, "--interval", word, app("plain/plain")],
                  rf"cropdl-run: --interval: `{re.escape(shown)}` is not between 0.001 seconds and ten years "
@@ -59,7 +59,34 @@ def numbers():
                  rf"cropdl-restart: --version: `{re.escape(word)}` is not a version's number \(see cropdl-restart --help\)")
         says(place, [restart, "--interval", "nan", place.store],
              r"cropdl-restart: --interval: `nan` is not a number of seconds \(see cropdl-restart --help\)")
+        for command, program in ((run, app("plain/plain")), (restart, place.store)):
+            name = os.path.basename(command)
+            for options, wrong in (
+                    (["--max-overhead", "x"], "--max-overhead: `x` is not a number of percent"),
+                    (["--max-overhead", "%"], "--max-overhead: `%` is not a number of percent"),
+                    (["--max-overhead", "0"], "--max-overhead: `0` is not between 0.001 and 100 percent"),
+                    (["--max-overhead=101%"], "--max-overhead: `101%` is not between 0.001 and 100 percent"),
+                    (["--mtbf", "12 weeks"], "--mtbf: `12 weeks` is not a duration, such as 43200 (seconds), 30m, 12h or 3d"),
+                    (["--mtbf", "h"], "--mtbf: `h` is not a duration, such as 43200 (seconds), 30m, 12h or 3d"),
+                    (["--mtbf=-1"], "--mtbf: `-1` is not between a second and a thousand years"),
+                    (["--mtbf", "9999999d"], "--mtbf: `9999999d` is not between a second and a thousand years"),
+                    (["--interval", "60", "--mtbf", "3d"], "--mtbf: goes with --interval auto, not with --interval 60"),
+                    (["--max-overhead", "2", "--interval", "0"],
+                     "--max-overhead: goes with --interval auto, not with --interval 0"),
+                    (["--interval", "automatic"], "--interval: `automatic` is not a number of seconds")):
+                says(place, [command, *options, program], re.escape(f"{name}: {wrong} (see {name} --help)"))
         expect(not os.path.exists(place.store), "a store was made")
+
+
+@promise("bad_input.schedules_are_read")
+def schedules():
+    """Every form that the help tells of starts the program."""
+    with Place("schedules") as place:
+        for options in (["--interval", "auto"], ["--interval", "0"], ["--interval=0.0"], ["--max-overhead", "1"],
+                        ["--max-overhead", "0.5%"], ["--mtbf", "43200", "--interval", "auto"], ["--mtbf", "30m"],
+                        ["--mtbf", "12h", "--max-overhead=100"], ["--mtbf", "3d"], ["--mtbf", "0"]):
+            status, text, _ = place.ask([tool("cropdl-run"), *options, "--dir", place.store, "/bin/echo", "said"])
+            expect(status == 0 and text == "said", f"{options}: {status}: {text}")
 
 
 @promise("bad_input.options_nobody_knows_are_refused")
@@ -90,7 +117,7 @@ def cut_short():
             shutil.copy(app("plain/plain"), program)
             whole = os.path.getsize(program)
             os.truncate(program, size)
-            says(place, [tool("cropdl-run"), "--dir", place.store, program],
+            says(place, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, program],
                  rf"cropdl-run: {program}: (is cut short: it has {size} bytes and should have \d+|damaged ELF header|not an "
                  r"ELF program)")
         expect(whole > 5000, "the program is too small to be cut")
@@ -108,8 +135,8 @@ def fifos():
             if os.path.exists(path):
                 os.rename(path, kept)
             os.mkfifo(path, 0o600)
-            for command in ([tool("cropdl"), "list"], [tool("cropdl"), "status"], [tool("cropdl"), "verify"],
-                            [tool("cropdl"), "checkpoint"], [tool("cropdl-restart")]):
+            for command in ([tool("cropdl"), "list"], [tool("cropdl"), "status"], [tool("cropdl"), "verify"], [tool("cropdl"), "inspect"],
+                            [tool("cropdl"), "prune", "--keep", "9"], [tool("cropdl"), "checkpoint"], [tool("cropdl-restart")]):
                 if name in ("job", "job.new", "phase") and command[-1].endswith("cropdl-restart"):
                     continue  # which replaces it and goes on
                 try:
@@ -156,7 +183,7 @@ def not_utf8():
         odd = os.fsencode(place.root) + b"/caf\xe9"
         os.mkdir(odd)
         place.store = os.fsdecode(odd + b"/st\xffore")
-        job = place.start([tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), "--steps", "60", "--pace",
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "60", "--pace",
                            "20000", "--log", os.fsdecode(odd + b"/l\xfeog")], os.fsdecode(odd + b"/l\xfeog"))
         job.wait_for_step(5)
         _, _, bounds = take_checkpoint(place, job)
@@ -176,7 +203,7 @@ def named_like_a_tool():
         for name in ("time", "env", "bash"):
             place.store = place.path(f"store-{name}")
             shutil.copy(app("plain/plain"), place.path(name))
-            job = place.start([tool("cropdl-run"), "--dir", place.store, place.path(name), "--steps", "2000", "--pace", "10000",
+            job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, place.path(name), "--steps", "2000", "--pace", "10000",
                                "--log", place.path(f"log-{name}")], place.path(f"log-{name}"))
             job.wait_for_step(3)
             take_checkpoint(place, job)
@@ -214,7 +241,7 @@ def interpreter_script():
                 f.write(first + "\nimport sys, time\nprint(sys.argv, flush=True)\nopen(sys.argv[1], 'w').write('x')\n"
                         "time.sleep(60)\n")
             os.chmod(script, 0o755)
-            job = place.start([tool("cropdl-run"), "--dir", place.store, script, log])
+            job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, script, log])
             end = time.monotonic() + 30
             while not os.path.exists(log) or not os.path.getsize(log):
                 expect(job.alive() and time.monotonic() < end, job.output())
@@ -231,7 +258,7 @@ def interpreter_script():
 def debugger():
     command = ["/usr/bin/gdb", "-batch", "-nx", "-ex", "run", "--args"]
     with Place("gdb") as place:
-        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, *command, app("plain/plain"), "--steps", "2",
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, *command, app("plain/plain"), "--steps", "2",
                                      "--log", place.path("log")])
         check_whole(Log(place.path("log")))
         expect(text.startswith(f"cropdl-run: {os.path.realpath(command[0])} runs natively and unprotected: it controls the "
@@ -257,7 +284,7 @@ def sanitized(place, kind):
 @promise("run.address_sanitizer_s_programs_start_and_are_not_saved")
 def address_sanitizer():
     with Place("asan") as place:
-        job = place.start([tool("cropdl-run"), "--dir", place.store, sanitized(place, "address"), "6"])
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, sanitized(place, "address"), "6"])
         end = time.monotonic() + 30
         while "begun" not in job.output():
             expect(job.alive() and time.monotonic() < end, job.output())
@@ -275,7 +302,7 @@ def address_sanitizer():
 def natively_sanitized(kind, name):
     with Place(kind) as place:
         program = sanitized(place, kind)
-        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, program])
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, program])
         expect(status == 0 and text == f"cropdl-run: {program} runs natively and unprotected: it was built with {name}, which "
                "wants the addresses that CropDL needs\nbegun\ndone 1", f"{status}: {text}")
         status, text, _ = place.ask([program], environment={"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so")})
@@ -295,7 +322,7 @@ def singleton():
             "print('end', c.allreduce(7), flush=True)")
     with Place("singleton") as place:
         words = ["/usr/bin/python3", "-c", code, place.path("begun"), place.path("end")]
-        job = place.start([tool("cropdl-run"), "--dir", place.store, *words])
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, *words])
         end = time.monotonic() + 60
         while not os.path.exists(place.path("begun")):
             expect(job.alive() and time.monotonic() < end, job.output())
@@ -356,7 +383,7 @@ def running_job():
 @promise("preload.alone.python_of_other_launchers_is_protected_or_says_so")
 def python_by_other_launchers():
     with Place("launchers") as place:
-        library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store}
+        library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store, "CROPDL_INTERVAL": "0"}
         program = ["/usr/bin/python3", "-c", "print(open('/proc/self/cmdline').read().split('\\0')[0])"]
         step = {"SLURM_PROCID": "0", "SLURM_STEP_ID": "3", "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "9"}
         status, _, _ = place.ask(program, environment={**library, **step})
@@ -401,7 +428,7 @@ def tasks_of_srun():
     with Place("srun") as place:
         log = place.path("log")
         work = [app("plain/plain"), "--steps", "400", "--pace", "10000", "--log", log + "RANK"]
-        job = place.start(like_srun(2, [tool("cropdl-run"), "--dir", place.store, "--"] + work))
+        job = place.start(like_srun(2, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + work))
         job.wait_for_step(10)
         end = time.monotonic() + 20
         while Log(log + ".1").last_step() < 10:
@@ -423,7 +450,7 @@ def tasks_of_srun():
 @promise("launch.place_that_is_not_told_is_refused_by_name")
 def place_not_told():
     with Place("untold") as place:
-        run = [tool("cropdl-run"), "--dir", place.store, "--", app("plain/plain"), "--steps", "1", "--log", place.path("log")]
+        run = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "1", "--log", place.path("log")]
         advice = "; start it with a launcher that tells its ranks their place, as mpirun does"
         says(place, run, f"cropdl-run: started by a PMIx server, how many ranks there are is not told by any variable{advice}",
              {"PMIX_RANK": "1", "PMIX_NAMESPACE": "x"})
@@ -440,7 +467,7 @@ def mpi_not_reached():
     with Place("apart") as place:
         log = place.path("log")
         work = [app("mpich/compute_only"), "--steps", "1000000", "--log", log + "RANK"]
-        job = place.start(like_srun(2, [tool("cropdl-run"), "--dir", place.store, "--"] + work))
+        job = place.start(like_srun(2, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + work))
         job.wait_for_step(2)
         end = time.monotonic() + 30
         while True:

@@ -36,7 +36,7 @@ def by_shell(place, redirections, command):
 
 
 def protected(place, program, arguments=()):
-    return [tool("cropdl-run"), "--dir", place.store, "--", app(f"plain/{program}"), *arguments, "--log", place.path("log")]
+    return [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app(f"plain/{program}"), *arguments, "--log", place.path("log")]
 
 
 def lines(place, name):
@@ -321,7 +321,7 @@ def read_version(place):
     with open(place.path("in"), "w") as f:
         f.write("".join(f"line {i}\n" for i in range(60)))
     # Its log is its standard output: no other file of it differs afterwards.
-    job = place.start([tool("cropdl-run"), "--dir", place.store, "--", app("plain/reads"), "--in", place.path("in"), *STEPS],
+    job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/reads"), "--in", place.path("in"), *STEPS],
                       place.path("output-0"))
     job.wait_for_step(8)
     _, _, bounds = take_checkpoint(place, job)
@@ -457,7 +457,7 @@ def not_held():
 @promise("files.more_than_may_be_saved_are_refused")
 def too_much():
     with Place("changing") as place:
-        job = place.start([tool("cropdl-run"), "--dir", place.store, "--save-files", "4096", "--", app("plain/changing"),
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--save-files", "4096", "--", app("plain/changing"),
                            "--work", place.root, *STEPS, "--log", place.path("log")], place.path("log"))
         job.wait_for_step(3)
         status, text, _ = place.checkpoint()

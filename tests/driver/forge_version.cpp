@@ -1,12 +1,14 @@
 // forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a
 // CropDL of another kind or another machine would have written, all checksums being right:
 //   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
-//   manifest-launcher PATH | manifest-program PATH | image-cpu-feature NAME | image-functions N |
-//   image-contents JSON
-// A tool of the tests alone.
+//   manifest-launcher PATH | manifest-program PATH | manifest-created TEXT | manifest-devices TEXT |
+//   image-cpu-feature NAME | image-functions N | image-contents JSON | history FILE
+// history: of each line of FILE, `NUMBER PARENT RESTARTED CREATED ITERATION STALL BYTES MEMORY`, a version
+// beside DIRECTORY that is like it otherwise; its images are holes. A tool of the tests alone.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -82,6 +84,30 @@ std::string forged(const std::string& image, const std::string& kind, const std:
   return out.append(reinterpret_cast<const char*>(&trailer), sizeof trailer);
 }
 
+// One number of bytes for all images together: rank 0's has it.
+void forge_history(const Manifest& like, const std::string& store, const std::string& file) {
+  std::ifstream lines(file);
+  Manifest m = like;
+  for (std::string created; lines >> m.version >> m.parent >> m.restarted >> created;) {
+    m.created = created;
+    uint64_t iteration = 0, bytes = 0, memory = 0;
+    if (!(lines >> iteration >> m.stall_seconds >> bytes >> memory))
+      fail("a line of " + file + " is too short");
+    char name[32];
+    std::snprintf(name, sizeof name, "/v%06lu", static_cast<unsigned long>(m.version));
+    const std::filesystem::path folder = store + name;
+    std::filesystem::create_directory(folder);
+    for (ManifestImage& image : m.images) {
+      image.bytes = &image == m.images.data() ? bytes : 0;
+      image.memory = &image == m.images.data() ? memory : 0;
+      image.iteration = iteration;
+      replace(folder / image.file, "");
+      std::filesystem::resize_file(folder / image.file, image.bytes);
+    }
+    replace(folder / "manifest.json", manifest_text(m));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -103,6 +129,13 @@ int main(int argc, char** argv) {
     manifest->launcher = value;
   } else if (kind == "manifest-program") {
     manifest->program = value;
+  } else if (kind == "manifest-created") {
+    manifest->created = value;
+  } else if (kind == "manifest-devices") {
+    manifest->images.at(0).devices = value;
+  } else if (kind == "history") {
+    forge_history(*manifest, directory + "/..", value);
+    return 0;
   } else if (kind == "manifest-ranks") {  // beyond what a Manifest can hold
     auto object = unsealed(manifest_text(*manifest), path, kManifestFormat);
     (*object)["ranks"] = std::stoull(value);

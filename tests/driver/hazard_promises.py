@@ -160,7 +160,7 @@ def patched():
             status, text, _ = place.ask([*command, sys.executable, "-c", LIBC_S_MMAP], environment=environment)
             expect(status == 0 and len(text) == 128, f"ended with {status}: {text}")
             return text
-        run = [tool("cropdl-run"), "--dir", place.store, "--"]
+        run = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"]
         expect(call in mmap_in(), "this C library's mmap looks different: teach interpose/upper/patch.cpp")
         expect(call not in mmap_in(*run), "mmap has not been patched")
         shutil.rmtree(place.store)
@@ -187,7 +187,7 @@ def kept_apart():
         command = [sys.executable, "-c", REPLACES_MEMORY]
         _, text, _ = place.ask(command)
         expect(text.split() == ["True", "False", "False"], f"natively: {text}")
-        _, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", *command])
+        _, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", *command])
         expect(text.split() == ["True", str(errno.ENOMEM), str(errno.ENOMEM)], f"under cropdl-run: {text}")
 
 
@@ -199,7 +199,7 @@ def crashes(mpi):
     with Place("crash") as place:
         command = [app(f"{mpi}/faults"), "crash", "--steps", "5", "--pace", "1000", "--log", place.path("log")]
         wanted, _, _ = place.ask(launcher(mpi, 2) + command)
-        status, text, _ = place.ask(launcher(mpi, 2) + [tool("cropdl-run"), "--dir", place.store, "--"] + command)
+        status, text, _ = place.ask(launcher(mpi, 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + command)
         expect(wanted != 0 and status == wanted, f"ended with {status}, natively {wanted}: {text}")
         expect(Log(place.path("log")).last_step() == 5, "it crashed before its time")
 
@@ -251,10 +251,11 @@ def by_shell(mpi, preload):
         log = place.path("log")
         shell = ["/bin/bash", "-c", ': $(echo a child | cat); exec "$@"', "bash", app(f"{mpi}/torture"), *arguments, "--log", log]
         if preload:
-            settings = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store}
+            settings = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store,
+                        "CROPDL_INTERVAL": "0"}
             command = launcher(mpi, 2, settings) + shell
         else:
-            command = launcher(mpi, 2) + [tool("cropdl-run"), "--dir", place.store, "--"] + shell
+            command = launcher(mpi, 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + shell
         job = place.start(command, log)
         job.wait_for_step(5)
         kill_and_restart_once(place, job, mpi, 2, reference)

@@ -101,7 +101,7 @@ def addresses_not_drawn():
     seen = []
     for _ in range(2):
         with Place("where") as place:
-            seen += places(place.start(["setarch", "-R", tool("cropdl-run"), "--dir", place.store, "--", app("plain/where"),
+            seen += places(place.start(["setarch", "-R", tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/where"),
                                         "--steps", "3", "--log", place.path("log")]))
     expect(all(one == seen[0] for one in seen), f"not the same: {seen}")
 

@@ -76,8 +76,7 @@ def says_done(mpi, program, ranks, interval=None, attempts=0, versions=0, silent
     """Runs a program that prints what is wrong, or else only "done", to its end, with so many attempts at a checkpoint and
     versions in the end at least. Not silent_mpi: MPICH and UCX may say what they think of how the program ended."""
     with Place(program) as place:
-        often = ["--interval", str(interval)] if interval else []
-        job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", place.store] + often + ["--", app(f"{mpi}/{program}")])
+        job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", str(interval or 0), "--dir", place.store, "--", app(f"{mpi}/{program}")])
         job.finish()
         lines = [line for line in job.output().splitlines() if not (interval and line.startswith("cropdl"))]
         expect(lines == ["done"] or (not silent_mpi and "done" in lines), job.output())

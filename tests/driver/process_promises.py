@@ -45,7 +45,7 @@ def younger_boot():
         expect(status == 0 and float(text.split()[0]) > 1e6, f"needs a time namespace (root, or user namespaces): {text}")
         log = place.path("log")
         program = [app("plain/clocks_go_on"), *SHORT, "--log", log]
-        job = place.start(ahead + [tool("cropdl-run"), "--dir", place.store, "--"] + program, log)
+        job = place.start(ahead + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
         for kill in range(2):
             job.wait_for_step(5 + 15 * kill)
             _, _, bounds = take_checkpoint(place, job)
@@ -67,7 +67,7 @@ def number_taken():
         log = place.path("log")
         program = [app("plain/number_taken"), *SHORT, "--log", log]
         first = space + ["sh", "-c", 'echo 40 > /proc/sys/kernel/ns_last_pid && "$@"; true', "sh"]
-        job = place.start(first + [tool("cropdl-run"), "--dir", place.store, "--"] + program, log)
+        job = place.start(first + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
         job.wait_for_step(3)
         _, _, bounds = take_checkpoint(place, job, attempts=100)
         job.kill_ranks()
@@ -93,7 +93,7 @@ def dropped(what):
     with Place("dropped") as place:
         log = place.path("log")
         program = [app("plain/dropped_privileges"), what, *SHORT, "--log", log]
-        job = place.start(as_root([tool("cropdl-run"), "--dir", place.store, "--"] + program), log)
+        job = place.start(as_root([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program), log)
         for kill in range(2):
             job.wait_for_step(5 + 15 * kill)
             _, _, bounds = take_checkpoint(place, job)
@@ -116,7 +116,7 @@ def refused_for_good(what, words, needs=(), program="refused_attributes"):
     with Place("changed") as place:
         log = place.path("log")
         program = [app(f"plain/{program}"), what, *SHORT, "--log", log]
-        job = place.start(list(needs) + [tool("cropdl-run"), "--dir", place.store, "--"] + program, log)
+        job = place.start(list(needs) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
         job.wait_for_step(5)
         status, text, _ = place.checkpoint()
         check_refused(place, status, text, words)
@@ -133,7 +133,7 @@ def no_more_threads():
         # For root there is no limit.
         user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
         program = [app("plain/plain"), *SHORT, "--log", log]
-        command = [tool("cropdl-run"), "--dir", place.store, "--"] + program
+        command = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program
 
         def refused_until_enough(command, untouched):
             name = os.path.basename(command[0])
@@ -195,7 +195,7 @@ if os.geteuid() == 0:
             log = place.path("log")
             nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
             tools, programs = installed_for_others(place, "plain/plain")
-            command = [tools("cropdl-run"), "--dir", place.store, "--", programs("plain/plain"), *SHORT, "--log", log]
+            command = [tools("cropdl-run"), "--interval", "0", "--dir", place.store, "--", programs("plain/plain"), *SHORT, "--log", log]
             job = place.start(nobody + command, log)
             job.wait_for_step(5)
             status, text, _ = place.ask(nobody + [tools("cropdl"), "checkpoint", place.store])

@@ -23,7 +23,7 @@ def saved(place, options):
     """A program of the place's own, killed after a version was made. Returns the image's size, the log then, the bounds."""
     program = place.path("program")
     shutil.copy(app("plain/plain"), program)
-    job = place.start([tool("cropdl-run"), "--dir", place.store] + options + ["--", program, "--steps", "200", "--pace", "10000",
+    job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store] + options + ["--", program, "--steps", "200", "--pace", "10000",
                                                                              "--log", place.path("log")])
     job.wait_for_step(5)
     version, _, bounds = take_checkpoint(place, job)

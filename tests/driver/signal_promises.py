@@ -49,7 +49,7 @@ def ends_under_a_timer():
     """A timer's signals that arrive while the process ends do no harm: 20 ends."""
     with Place("end") as place:
         for _ in range(20):
-            command = [tool("cropdl-run"), "--dir", place.store, "--", app("plain/signal_corners"), "timer_at_exit",
+            command = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/signal_corners"), "timer_at_exit",
                        "--steps", "1", "--pace", "1000", "--log", place.path("log")]
             status, text, _ = place.ask(command)
             expect(status == 0, f"ended with {status}: {text}")
@@ -64,7 +64,7 @@ def aborts(mpi):
     with Place("abort") as place:
         command = [app(f"{mpi}/aborts")]
         wanted, _, _ = place.ask(launcher(mpi, 1) + command)
-        status, text, _ = place.ask(launcher(mpi, 1) + [tool("cropdl-run"), "--dir", place.store, "--"] + command)
+        status, text, _ = place.ask(launcher(mpi, 1) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + command)
         expect(wanted not in (0, 3) and status == wanted, f"ended with {status}, natively {wanted}: {text}")
 
 

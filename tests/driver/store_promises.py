@@ -7,8 +7,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 
-from driver import BUILD, Log, Place, app, check_whole, expect, installed_for_others, promise_main, take_checkpoint, tool
+from driver import BUILD, PATIENCE, Log, Place, app, check_whole, expect, installed_for_others, native, promise_main, take_checkpoint, tool
 
 PROMISES = {}
 OWNER, THIRD = 65534, 65533  # users who need no entry in /etc/passwd
@@ -36,7 +37,7 @@ def version_of(place, user=None, steps="40"):
     """A store with version 1 in it, of a program that has been killed since. Returns the program's log."""
     log = place.path("log")
     bin_, program = installed_for_others(place, "plain/plain") if user else (tool, app)
-    command = [bin_("cropdl-run"), "--dir", place.store, "--", program("plain/plain"), "--steps", steps, "--pace", "25000", "--log", log]
+    command = [bin_("cropdl-run"), "--interval", "0", "--dir", place.store, "--", program("plain/plain"), "--steps", steps, "--pace", "25000", "--log", log]
     job = place.start(by(user, command) if user else command, log)
     job.wait_for_step(3)
     if user:
@@ -58,7 +59,7 @@ def umask_of_the_program():
             bin_, program = installed_for_others(place, "plain/plain")
             with open(log, "w"):
                 os.chown(log, OWNER, OWNER)  # it would not get its own file back, either
-            command = [bin_("cropdl-run"), "--dir", place.store, "--", program("plain/plain"), "--steps", "60", "--pace", "25000", "--log", log]
+            command = [bin_("cropdl-run"), "--interval", "0", "--dir", place.store, "--", program("plain/plain"), "--steps", "60", "--pace", "25000", "--log", log]
             os.mkdir(place.store, 0o700)
             os.chown(place.store, OWNER, OWNER)
             job = place.start(by(OWNER, ["sh", "-c", f'umask {mask}; exec "$@"', "sh", *command]), log)
@@ -150,7 +151,7 @@ def others_may_write():
                         r": others may write to it \(mode 0[0-7]+\); take that away \(chmod go-w\) if you know what is in it")
                 os.chmod(path, before)
         # By the lower half, too, which opens it again.
-        boot = {"restart": True, "directory": place.store, "interval": 0, "program": "", "preload": "", "version": 0, "installation":
+        boot = {"restart": True, "directory": place.store, "interval": "", "max_overhead": 0, "mtbf": -1, "ends_at": -1, "at_sigterm": "", "keep": "", "quiet": False, "log": "text", "metrics": "", "program": "", "preload": "", "version": 0, "installation":
                 os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "moved_variables": False,
                 "files": "", "software_gpu": False, "software_gpus": 0}
         os.chmod(place.version_path(1, "rank-0.img"), 0o620)
@@ -166,7 +167,7 @@ def others_may_write():
 
 @promise("store.of_another_user_can_be_looked_at")
 def looked_at():
-    """By list, status and verify: what is no file is not waited for, no link is followed, and what it says reaches the terminal
+    """By list, status, verify and inspect: what is no file is not waited for, no link is followed, and what it says reaches the terminal
     without commands to the terminal."""
     with Place("looked") as place:
         two = os.geteuid() == 0
@@ -186,8 +187,16 @@ def looked_at():
                     expect(words in text and len(text.splitlines()) == 1, f"not {words!r}: {text}")
                 if command == "list":
                     expect(listed in text, f"not {listed}: {text}")
+            for options in ((), ("--json",)):
+                status, text, _ = place.ask([cropdl, "inspect", place.store, *options], timeout=20)
+                expect(status == (0 if listed == "complete" else 1), f"inspect ended with {status}: {text}")
+                expect(all(c.isprintable() or c == "\n" for c in text), f"inspect printed {text!r}")
+                expect((status == 0 and not options) or len(text.splitlines()) == 1, f"not one line: {text}")
 
         look(0, "version 1: good", listed="complete")
+        if two:
+            status, text, _ = place.ask([cropdl, "prune", "--keep", "1", place.store])
+            expect(status == 1 and "only its owner may prune it" in text, f"prune ended with {status}: {text}")
         outside = place.path("outside")
         for name in ("v000001/manifest.json", "v000001/rank-0.img", "v000001", "store.json", "lock", "job"):
             path = os.path.join(place.store, name)
@@ -233,6 +242,29 @@ def not_waited_for():
                   (place.path("outside"), stored, identity))
             status, text, _ = place.ask([tool("cropdl-restart"), place.store], timeout=20)
             expect(status == 1 and words in text, f"ended with {status}: {text}")
+
+
+@promise("store.job_removes_what_it_was_told_not_to_keep")
+def kept():
+    """--keep of the start counts for restarts that say nothing else. What goes, goes behind the version that makes it one too many."""
+    def settles(place, job, wanted):
+        end = time.monotonic() + PATIENCE
+        while place.versions() != wanted:
+            expect(job.alive() and time.monotonic() < end, f"{place.versions()} stay, not {wanted}: {job.output()}")
+            time.sleep(0.02)
+
+    with Place("keep") as place:
+        reference = native(place, "plain/plain", ("--steps", "300", "--pace", "20000"))
+        job = place.run("plain/plain", ("--steps", "300", "--pace", "20000"), options=("--keep", "2"))
+        for wanted, then in (([3, 4], ()), ([5, 6], ("--keep", "3,24h")), ([6, 7, 8], ("--keep", "1"))):
+            job.wait_for_step(Log(job.log).last_step() + 1)
+            while (place.versions() or [0])[-1] < wanted[-1]:
+                take_checkpoint(place, job)
+            settles(place, job, wanted)
+            job.kill_running()
+            job = place.restart(options=then)
+        job.finish()
+        expect(Log(job.log).digest == reference[0].digest, "DIFFERENT")
 
 
 if __name__ == "__main__":

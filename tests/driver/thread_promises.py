@@ -29,7 +29,7 @@ def blocks_in_low_memory():
     """A call into MPI costs a thread what it costs main if its block lies below 4 GiB; there is room for some hundred."""
     with Place("blocks") as place:
         for count, least in ((3, 3), (400, 200)):
-            status, text, _ = place.ask([tool("cropdl-run"), "--dir", f"{place.store}-{count}", "--", app("plain/threads_blocks"), str(count)])
+            status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", f"{place.store}-{count}", "--", app("plain/threads_blocks"), str(count)])
             expect(status == 0, f"{status}: {text}")
             found = [int(line.split()[0]) for line in text.splitlines()]
             expect(len(found) == 3 and min(found) >= least, f"of {count} threads, blocks below 4 GiB: {found}")

@@ -25,7 +25,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import suite  # noqa: E402
-from driver import Failure, Place, expect, launcher  # noqa: E402
+from driver import Failure, Place, expect, iteration_of, launcher  # noqa: E402
 
 SOURCES = os.path.join(suite.HERE, "foreign")
 WORK = os.path.join(suite.BUILD, "suites", "foreign")
@@ -38,13 +38,15 @@ BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # threaded OpenBLAS, whatev
 
 class Program:
     """What is run, with what it needs. `inputs`: returns the files in the directory of the run. `result`: a regular expression; the lines that match it are the result, from standard
-    output, or from the file `output` in the directory of the run."""
+    output, or from the file `output` in the directory of the run. `step`: of the lines that say at once how many steps of its main loop
+    are done; the iterations that CropDL counts must go as far as those between any two versions."""
 
     def __init__(self, what, packages, command, mpi="none", ranks=1, build=None, environment=None, inputs=None,
-                 result=r"result.*", output=None):
+                 result=r"result.*", output=None, step=None):
         self.what, self.packages, self.command, self.mpi, self.ranks = what, packages, command, mpi, ranks
         self.build, self.environment, self.inputs = build, environment or {}, inputs or dict
         self.result, self.output = re.compile(result), output
+        self.step = re.compile(step) if step else None
 
     def missing(self):
         known = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *self.packages],
@@ -111,6 +113,14 @@ def hpcc_openmp():
         subprocess.run(["make", "arch=threads"], cwd=tree, stdout=log, stderr=subprocess.STDOUT, check=True)
 
 
+def melt():
+    """A melting crystal for LAMMPS, which looks in each step whether an atom has moved so far that the lists of neighbours are to be
+    made anew."""
+    return {"in.melt": "units lj\natom_style atomic\nlattice fcc 0.8442\nregion box block 0 16 0 16 0 16\ncreate_box 1 box\ncreate_atoms 1 box\n"
+                       "mass 1 1.0\nvelocity all create 3.0 87287\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\nneighbor 0.3 bin\n"
+                       "neigh_modify every 1 delay 0 check yes\nfix 1 all nve\nthermo 1\nthermo_modify flush yes\nrun 400\n"}
+
+
 # What does not depend on time: norms, residuals, errors, and with how many threads. With OpenMP the updates of the one-process
 # RandomAccess race with each other, as its rules allow.
 HPCC = (r"HPL_(RnormI|[AX]norm[1I]|BnormI|N)=.*|PTRANS_residual=.*|MPIRandomAccess_(LCG_)?Errors=.*|MPIFFT_(maxErr|N)=.*|"
@@ -118,7 +128,7 @@ HPCC = (r"HPL_(RnormI|[AX]norm[1I]|BnormI|N)=.*|PTRANS_residual=.*|MPIRandomAcce
 
 PROGRAMS = {
     "torch": Program("PyTorch, two intra-op threads; gradients averaged by mpi4py", ["python3-torch", "python3-mpi4py", "python3-numpy"],
-                     ["/usr/bin/python3", ours("gradients.py")], "openmpi", 2, environment={"OMP_NUM_THREADS": "2", **POLITE}),
+                     ["/usr/bin/python3", ours("gradients.py")], "openmpi", 2, environment={"OMP_NUM_THREADS": "2", **POLITE}, step=r"step ([0-9]+)"),
     "numpy": Program("numpy with threaded OpenBLAS, four threads", ["python3-numpy", "libopenblas0-pthread"],
                      ["/usr/bin/python3", ours("matmul.py")], environment={"LD_LIBRARY_PATH": BLAS}),
     "tbb": Program("Threading Building Blocks, four threads", ["libtbb-dev"], [built("tbb")],
@@ -133,6 +143,8 @@ PROGRAMS = {
     "gromacs": Program("GROMACS, a box of water, reproducibly (-reprod)", ["gromacs", "gromacs-data"],
                        ["/usr/bin/gmx_mpi", "-quiet", "mdrun", "-s", built("water/topol.tpr"), "-ntomp", "2", "-reprod", "-pin", "off", "-notunepme"],
                        "openmpi", 2, water, POLITE, result=r".+", output="confout.gro"),
+    "lammps": Program("LAMMPS, a melting crystal", ["lammps"], ["/usr/bin/lmp", "-in", "in.melt"], "openmpi", 2, environment={"OMP_NUM_THREADS": "1", **POLITE},
+                      inputs=melt, result=r" +[0-9]+( +-?[0-9.]+){5} *", output="log.lammps", step=r" +([0-9]+)( +-?[0-9.]+){5} *"),
     "hpcc": Program("HPC Challenge as Debian has it, on threaded OpenBLAS", ["hpcc", "libopenblas0-pthread"], ["/usr/bin/hpcc"], "openmpi", 2,
                     environment={"LD_LIBRARY_PATH": BLAS, **POLITE}, inputs=hpcc_input, result=HPCC, output="hpccoutf.txt"),
     "hpcc-openmp": Program("HPC Challenge from its source (--hpcc), with OpenMP, MPICH and threaded OpenBLAS",
@@ -186,12 +198,25 @@ def take(place, job):
         time.sleep(0.05)
 
 
+def first_step(program, job):
+    """The first step that a restarted run tells."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        alive = job.alive()
+        for line in job.output().splitlines()[:-1]:
+            if found := program.step.fullmatch(line):
+                return int(found.group(1))
+        expect(alive and time.monotonic() < end, f"tells no step behind a restart:\n{job.output()[-2000:]}")
+        time.sleep(0.02)
+
+
 def through(program, seconds, kills, rng):
     """The run through CropDL. Returns its results, and how many versions there are."""
+    places = []  # of versions: the iteration that CropDL says, and the program's step
     with Place("foreign") as place:
         settle(program, place)
         launch = launcher(program.mpi, program.ranks)
-        job = place.start(launch + [suite.tool("cropdl-run"), "--dir", place.store, "--"] + program.command, environment=program.environment)
+        job = place.start(launch + [suite.tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program.command, environment=program.environment)
         for kill in range(kills):
             time.sleep(seconds * rng.uniform(0.03, 0.8 / kills))
             text = take(place, job)
@@ -200,7 +225,12 @@ def through(program, seconds, kills, rng):
             expect(job.kill_ranks() >= program.ranks, "found fewer ranks than were started")
             print(f"    kill {kill + 1}: {text}", flush=True)
             job = place.start(launch + [suite.tool("cropdl-restart"), place.store], environment=program.environment)
+            if program.step:
+                places.append((iteration_of(place, place.versions()[-1]), first_step(program, job) - 1))
         job.finish(timeout=10 * PATIENCE)
+        print(f"    versions are of iterations and steps {places}" if len(places) > 1 else "    its steps are not compared", flush=True)
+        # A line may be printed just behind the cut.
+        expect(all(abs((i - j) - (k - m)) <= 1 for i, k in places for j, m in places), "iterations are not the program's steps")
         return results(program, place, job), len(place.versions())
 
 

@@ -60,7 +60,7 @@ def run(command, cwd, timeout, environment=None, store=None):
 
 def protected(program, store, interval):
     """The command line of a rank under CropDL."""
-    return [tool("cropdl-run"), "--dir", store] + (["--interval", str(interval)] if interval else []) + ["--"] + program
+    return [tool("cropdl-run"), "--interval", str(interval or 0), "--dir", store, "--"] + program
 
 
 def slow_library(work, mpi):

@@ -52,6 +52,7 @@ class AgentJob : public ::testing::Test {
     };
     return c;
   }
+  static Schedule every(double seconds) { return {Schedule::Kind::kEvery, seconds}; }
   Agent& add(const AgentConfig& c, LocalRank& rank) {
     Result<std::unique_ptr<Agent>> a = Agent::start(c, rank, c.rank == 0 ? &sink_ : nullptr);
     EXPECT_TRUE(a) << a.error().message;
@@ -175,8 +176,67 @@ TEST_F(AgentJob, ASignalHandlerCanAskForOne) {
 TEST_F(AgentJob, TheIntervalTakesThemByItself) {
   fakes_ = std::vector<FakeRank>(1);
   AgentConfig c = config(0, 1);
-  c.interval_seconds = 0.05;
+  c.schedule = every(0.05);
   add(c, fakes_[0]);
+  EXPECT_TRUE(within(4, [&] { return sink_.versions >= 3; }));
+}
+
+TEST_F(AgentJob, AnAutomaticIntervalTakesThemByItselfAndSaysWhichItIs) {
+  fakes_ = std::vector<FakeRank>(1);
+  AgentConfig c = config(0, 1);
+  c.schedule.kind = Schedule::Kind::kAutomatic;
+  c.schedule.max_overhead = 1;
+  c.shortest_interval = 0.05;
+  add(c, fakes_[0]);
+  ASSERT_TRUE(within(4, [&] { return sink_.versions >= 3; }));
+  ASSERT_FALSE(lines().empty());
+  EXPECT_NE(lines()[0].find("a version every "), std::string::npos) << lines()[0];
+}
+
+TEST_F(AgentJob, TheFirstVersionOfALargeProgramComesWhenItIsWorthIt) {
+  fakes_ = std::vector<FakeRank>(1);
+  AgentConfig c = config(0, 1);
+  c.schedule.kind = Schedule::Kind::kAutomatic;
+  c.schedule.max_overhead = 1;
+  c.shortest_interval = 0.01;
+  fakes_[0].memory = 100'000'000;  // a quarter of a second, as it is guessed
+  const auto begin = Clock::now();
+  add(c, fakes_[0]);
+  ASSERT_TRUE(within(4, [&] { return sink_.versions >= 1; }));
+  EXPECT_GE(since(begin), 0.24);
+}
+
+TEST_F(AgentJob, ARestartExpectsWhatItsVersionHasCost) {
+  fakes_ = std::vector<FakeRank>(1);
+  AgentConfig c = config(0, 1);
+  c.schedule.kind = Schedule::Kind::kAutomatic;
+  c.schedule.max_overhead = 1;
+  c.shortest_interval = 0.01;
+  c.former_cost = 0.3;
+  fakes_[0].memory = 100'000'000'000;  // is not asked for
+  const auto begin = Clock::now();
+  add(c, fakes_[0]);
+  ASSERT_TRUE(within(4, [&] { return sink_.versions >= 1; }));
+  EXPECT_GE(since(begin), 0.29);
+}
+
+TEST_F(AgentJob, AProgramThatRefusesIsAskedEverMoreRarely) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].stands.refusal = "a pipe is open";
+  AgentConfig c = config(0, 1);
+  c.schedule.kind = Schedule::Kind::kAutomatic;
+  c.schedule.max_overhead = 1;
+  c.shortest_interval = 0.01;
+  add(c, fakes_[0]);
+  EXPECT_TRUE(within(4, [&] { return fakes_[0].holds >= 3; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  EXPECT_LE(fakes_[0].holds, 9);  // after 20, 40, ... ms
+  EXPECT_EQ(lines(), std::vector<std::string>{"checkpoint refused: rank 0: a pipe is open"});
+  {
+    const std::lock_guard lock(fakes_[0].mutex);
+    fakes_[0].stands = {};
+  }
+  EXPECT_EQ(checkpoint_error(), "(published)");  // which ends the pause
   EXPECT_TRUE(within(4, [&] { return sink_.versions >= 3; }));
 }
 
@@ -184,7 +244,7 @@ TEST_F(AgentJob, ARefusalAtAnIntervalIsSaidOnceNotEveryTime) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].stands.refusal = "a pipe is open";
   AgentConfig c = config(0, 1);
-  c.interval_seconds = 0.02;
+  c.schedule = every(0.02);
   add(c, fakes_[0]);
   EXPECT_TRUE(within(4, [&] { return fakes_[0].holds >= 4; }));
   EXPECT_EQ(lines(), std::vector<std::string>{"checkpoint refused: rank 0: a pipe is open"});
@@ -493,6 +553,22 @@ TEST_F(AgentJob, OldVersionsAreRemovedWhileTheRanksRunAgain) {
   EXPECT_EQ(sink_.tidied, 2u);
 }
 
+TEST_F(AgentJob, OldVersionsThatCannotBeRemovedAreToldOnce) {
+  sink_.tidy_failure = "version 1 cannot be removed: Permission denied";
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  const auto times_told = [&] {
+    const auto all = lines();
+    return std::count(all.begin(), all.end(), sink_.tidy_failure);
+  };
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_TRUE(within(4, [&] { return times_told() == 1; }));
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_TRUE(within(4, [&] { return sink_.tidied == 2u; }));
+  agents_.clear();
+  EXPECT_EQ(times_told(), 1);
+}
+
 TEST_F(AgentJob, AFailedVersionIsRemovedWhileTheRanksRunAgain) {
   start(2);
   ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
@@ -553,7 +629,7 @@ TEST_F(AgentJob, AnIntervalThatFallsIntoTheStartWaitsWithoutAWord) {
   fakes_[1].stands.refusal = "only just being started";
   for (uint32_t r = 0; r < 2; ++r) {
     AgentConfig c = config(r, 2);
-    c.interval_seconds = 0.05;
+    c.schedule = every(0.05);
     c.limits.join_bound = 10'000;  // rank 1 has not even joined at first
     add(c, fakes_[r]);
   }
@@ -566,6 +642,130 @@ TEST_F(AgentJob, AnIntervalThatFallsIntoTheStartWaitsWithoutAWord) {
   }
   EXPECT_TRUE(within(4, [&] { return sink_.versions >= 1; }));
   EXPECT_EQ(lines(), std::vector<std::string>());
+}
+
+TEST_F(AgentJob, BeforeATimeLimitTheJobEndsByALastVersion) {
+  fakes_ = std::vector<FakeRank>(2);
+  const auto begin = Clock::now();
+  for (uint32_t r = 0; r < 2; ++r) {
+    AgentConfig c = config(r, 2);
+    c.time_limit = 1.6;  // the margin is 1 s, and twice 0.05 s what a version may take
+    add(c, fakes_[r]);
+  }
+  for (FakeRank& f : fakes_) EXPECT_TRUE(within(4, [&] { return f.left_with == 75; }));
+  EXPECT_GT(since(begin), 0.4);
+  EXPECT_LT(since(begin), 1.6);
+  EXPECT_EQ(sink_.versions, 1u);
+  EXPECT_EQ(sink_.tidied, 1u);
+  for (FakeRank& f : fakes_) EXPECT_EQ(f.resumes, 0);
+  EXPECT_FALSE(std::filesystem::exists(dir_.path + "/job"));
+  EXPECT_EQ(lines(), std::vector<std::string>{
+                         "version 1 was taken before the time limit; the job ends with status 75, and "
+                         "cropdl-restart " +
+                         dir_.path + " continues it"});
+}
+
+TEST_F(AgentJob, ATimeLimitThatIsTooShortIsToldAtOnceAndNothingIsDoneAboutIt) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].memory = 100'000'000'000;
+  AgentConfig c = config(0, 1);
+  c.time_limit = 60;
+  add(c, fakes_[0]);
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_EQ(lines()[0],
+            "the time limit is 60 s from now, which is too short for a last version: one may take 2e+02 s; "
+            "none is taken for it");
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_TRUE(within(1, [&] { return fakes_[0].resumes == 1; }));
+}
+
+TEST_F(AgentJob, ALastVersionThatIsRefusedIsAskedForAgainWhileThereIsTime) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].stands.refusal = "a pipe is open";
+  AgentConfig c = config(0, 1);
+  c.time_limit = 3;
+  c.former_cost = 0.4;
+  add(c, fakes_[0]);  // asks at 1.2 s and at 2.2 s
+  EXPECT_TRUE(within(4, [&] { return fakes_[0].holds == 2; }));
+  EXPECT_TRUE(within(2, [&] { return !lines().empty(); }));
+  EXPECT_EQ(lines(), std::vector<std::string>{"no last version was taken before the time limit: checkpoint "
+                                              "refused: rank 0: a pipe is open; the program goes on"});
+  EXPECT_EQ(fakes_[0].left_with, 0);
+  EXPECT_TRUE(within(1, [&] { return fakes_[0].resumes == 2; }));
+}
+
+TEST_F(AgentJob, WhatIsNotCutAtTheTimeLimitIsGivenUp) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].unstoppable = true;
+  AgentConfig c = config(0, 1);
+  c.time_limit = 1.3;
+  add(c, fakes_[0]);
+  EXPECT_TRUE(within(4, [&] { return fakes_[0].resumes == 1; }));
+  EXPECT_EQ(lines().size(), 1u);
+  EXPECT_EQ(fakes_[0].left_with, 0);
+  EXPECT_EQ(sink_.begun, 0u);
+}
+
+// As the core's handler does.
+void say_sigterm(const Agent& agent) {
+  const uint64_t one = 1;
+  EXPECT_EQ(write(agent.terminated_descriptor(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+}
+
+TEST_F(AgentJob, AtASigtermToAnyRankTheJobEndsByALastVersion) {
+  start(3);
+  ASSERT_TRUE(within(4, [&] { return joined() == 3; }));
+  say_sigterm(*agents_[1]);
+  say_sigterm(*agents_[2]);
+  for (FakeRank& f : fakes_) EXPECT_TRUE(within(4, [&] { return f.left_with == 75; }));
+  EXPECT_EQ(sink_.versions, 1u);
+  for (FakeRank& f : fakes_) EXPECT_EQ(f.resumes, 0);
+  EXPECT_EQ(lines(), std::vector<std::string>{
+                         "version 1 was taken at SIGTERM; the job ends with status 75, and cropdl-restart " +
+                         dir_.path + " continues it"});
+}
+
+TEST_F(AgentJob, AVersionThatIsUnderWayAtASigtermIsTheLastOne) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  sink_.slow_publish = true;
+  Command asked(*this);
+  ASSERT_TRUE(within(4, [&] { return sink_.begun == 1 && job_status(dir_.path)->phase == "publishing"; }));
+  say_sigterm(*agents_[1]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  sink_.slow_publish = false;
+  for (FakeRank& f : fakes_) EXPECT_TRUE(within(4, [&] { return f.left_with == 75; }));
+  EXPECT_EQ(asked.line(), "(published)");
+  EXPECT_EQ(sink_.versions, 1u);
+}
+
+TEST_F(AgentJob, ARankWhoseLastVersionIsRefusedDiesOfItsSigterm) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  {
+    const std::lock_guard lock(fakes_[0].mutex);
+    fakes_[0].stopped_refusal = "a pipe is open";
+  }
+  say_sigterm(*agents_[1]);
+  EXPECT_TRUE(within(4, [&] { return fakes_[1].died_of == SIGTERM; }));
+  EXPECT_EQ(lines(),
+            std::vector<std::string>{"no last version was taken at SIGTERM: checkpoint refused: rank "
+                                     "0: a pipe is open; the job dies of it"});
+  EXPECT_EQ(fakes_[0].died_of, 0);
+  for (FakeRank& f : fakes_) {
+    EXPECT_TRUE(within(1, [&] { return f.resumes >= 1; }));
+    EXPECT_EQ(f.left_with, 0);
+  }
+}
+
+TEST_F(AgentJob, ARankThatLosesRankZeroDiesOfItsSigterm) {
+  start(2);
+  ASSERT_TRUE(within(4, [&] { return joined() == 2; }));
+  fakes_[0].unstoppable = true;
+  say_sigterm(*agents_[1]);
+  ASSERT_TRUE(within(4, [&] { return fakes_[1].holds == 1; }));
+  agents_[0]->stop();
+  EXPECT_TRUE(within(4, [&] { return fakes_[1].died_of == SIGTERM; }));
 }
 
 TEST_F(AgentJob, ThePhaseIsTracedOnlyWhenWanted) {

@@ -4,6 +4,9 @@
 
 #include <cstring>
 #include <regex>
+#include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "base/checksum.h"
 #include "restart/image_layout.h"
@@ -48,11 +51,10 @@ TEST_F(CliCropdl, ListShowsVersionsNewestFirstWithTheirState) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.error, "");
   std::smatch match;
-  EXPECT_TRUE(std::regex_search(
-      outcome.out, match,
-      std::regex(
-          "VERSION .*\n2 +[0-9-]+T[0-9:]+Z +2 +16\\.[0-9] kB +8\\.2 kB +- +0\\.01[23] s +openmpi +complete\n"
-          "1 .*damaged: rank image .*/v000001/rank-1.img: truncated: .*\n")))
+  EXPECT_TRUE(std::regex_search(outcome.out, match,
+                                std::regex("VERSION .*\n2 +[0-9-]+T[0-9:]+Z +- +2 +16\\.[0-9] kB +8\\.2 kB "
+                                           "+- +0\\.01[23] s +openmpi +complete\n"
+                                           "1 .*damaged: rank image .*/v000001/rank-1.img: truncated: .*\n")))
       << outcome.out;
 }
 
@@ -163,7 +165,7 @@ TEST_F(CliCropdl, AnImageOfHolesIsDamagedAndNothingWorse) {
 
 TEST_F(CliCropdl, BadInputIsOneLineAndANonZeroExit) {
   make_versions(0);
-  for (std::string command : {"list", "status", "verify", "checkpoint"}) {
+  for (std::string command : {"list", "status", "verify", "inspect", "checkpoint"}) {
     expect_refused(command, "DIR is required");
     expect_refused(command + " " + path("none"), "store " + path("none") + ": No such file or directory");
     expect_refused(command + " " + scratch_, "is not a CropDL store");
@@ -172,6 +174,8 @@ TEST_F(CliCropdl, BadInputIsOneLineAndANonZeroExit) {
   expect_refused("verify " + path("s"), "holds no version");
   expect_refused("verify --version x " + path("s"), "x is not a version's number");
   expect_refused("verify --version 0 " + path("s"), "0 is not a version's number");
+  expect_refused("inspect " + path("s"), "holds no complete version");
+  expect_refused("inspect --rank x " + path("s"), "x is not a rank's number");
   expect_refused("", "subcommand");
   expect_refused("frobnicate", "");
 }
@@ -181,6 +185,104 @@ TEST_F(CliCropdl, ACheckpointOfADeadJobIsRefusedWithin5Seconds) {
   auto begin = std::chrono::steady_clock::now();
   expect_refused("checkpoint " + path("s"), path("s"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+// Its metadata is not one of a process. A store that cannot be believed is one line.
+TEST_F(CliCropdl, InspectRefusesAForgedImageInOneLine) {
+  make_versions(1);
+  const std::string image = path("s/v000001/rank-0.img");
+  expect_refused("inspect " + path("s"), "rank image " + image + ": its metadata cannot be read (");
+  expect_refused("inspect --rank 2 " + path("s"), "version 1: has no rank 2, only 2 ranks");
+  Result<Manifest> manifest = parse_manifest(read(path("s/v000001/manifest.json")), "m");
+  ASSERT_TRUE(manifest);
+  ++manifest->images[0].checksum;
+  write(path("s/v000001/manifest.json"), manifest_text(*manifest));
+  expect_refused("inspect " + path("s"), image + ": is not the one that the manifest lists");
+}
+
+TEST_F(CliCropdl, PruneRemovesWhatIsNotKeptAndSaysHowMuch) {
+  make_versions(4);
+  ASSERT_EQ(::truncate(path("s/v000001/rank-1.img").c_str(), 9), 0);
+  std::filesystem::create_directories(path("s/tmp-v000009-1"));
+  write(path("s/tmp-v000009-1/rank-0.img"), std::string(5000, 'x'));
+  EXPECT_EQ(run("prune --keep 1 --dry-run " + path("s")).out.find("version 3: would be removed, "), 0u);
+  EXPECT_TRUE(std::filesystem::exists(path("s/v000003")));
+  const Outcome outcome = run("prune --keep 1 " + path("s"));
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_TRUE(std::regex_match(
+      outcome.out,
+      std::regex("version 3: removed, [0-9.]+ kB\nversion 2: removed, [0-9.]+ kB\nversion 1: is damaged, and "
+                 "stays \\(.*truncated.*\\)\nkept:  4\n[0-9.]+ kB that killed writers had left were removed, "
+                 "too\nfreed: [0-9.]+ kB\n")))
+      << outcome.out;
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(path("s")))
+    left.insert(entry.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"lock", "store.json", "v000001", "v000004"}));
+  EXPECT_EQ(run("verify --version 4 " + path("s")).status, 0);
+  EXPECT_EQ(run("prune --keep 1 " + path("s")).out.find("version 1: is damaged"), 0u);
+  make_versions(1);  // a job goes on with the next number
+  EXPECT_TRUE(std::filesystem::exists(path("s/v000005")));
+}
+
+TEST_F(CliCropdl, PruneIsRefusedWhileAJobHasTheStoreAndInAnother) {
+  make_versions(2);
+  {
+    Result<Store> job = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(job);
+    expect_refused("prune --keep 1 " + path("s"),
+                   "is used by a running job (pid " + std::to_string(::getpid()));
+    EXPECT_EQ(run("prune --keep 1 --dry-run " + path("s")).status, 0);
+  }
+  ASSERT_EQ(::chmod(path("s").c_str(), 0770), 0);
+  expect_refused("prune --keep 1 " + path("s"), "others may write to it");
+  ASSERT_EQ(::chmod(path("s").c_str(), 0700), 0);
+  EXPECT_EQ(run("prune " + path("s")).status, 2);
+  EXPECT_EQ(run("prune --keep 0 " + path("s")).status, 2);
+  EXPECT_TRUE(std::filesystem::exists(path("s/v000001")));
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(path("s").c_str(), 12345, 12345), 0);
+    expect_refused("prune --keep 1 " + path("s"), "belongs to user id 12345, not to yours (0)");
+  }
+}
+
+TEST_F(CliCropdl, AWrongCommandLineIsStatus2AndAFailure1) {
+  make_versions(1);
+  for (const std::string wrong : {"", "list", "frobnicate", "list --frobnicate x", "verify --version x x"})
+    EXPECT_EQ(run(wrong).status, 2) << wrong;
+  for (const std::string command : {"list ", "status ", "verify ", "checkpoint "})
+    EXPECT_EQ(run(command + path("none")).status, 1) << command;
+  EXPECT_EQ(run("checkpoint " + path("s")).status, 1);
+  EXPECT_EQ(run("list " + path("s")).status, 0);
+}
+
+TEST_F(CliCropdl, JsonIsOneObjectOnStandardOutputAlsoWhenItFails) {
+  make_versions(2);
+  write(path("s/v000001/manifest.json"), "{}");
+  Result<Manifest> manifest = parse_manifest(read(path("s/v000002/manifest.json")), "m");
+  ASSERT_TRUE(manifest);
+  manifest->args[0] = "\xff";
+  write(path("s/v000002/manifest.json"), manifest_text(*manifest));
+  const auto object = [this](const std::string& command, int status) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.status, status) << command;
+    EXPECT_EQ(outcome.error, "") << command;
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
+    return nlohmann::json::parse(outcome.out);
+  };
+  const nlohmann::json list = object("list --json " + path("s"), 0);
+  EXPECT_EQ(list["versions"][0]["version"], 2);
+  EXPECT_EQ(list["versions"][0]["arguments"][0], (nlohmann::json{{"hex", "ff"}}));
+  EXPECT_EQ(list["versions"][0]["bytes"], manifest->bytes());
+  EXPECT_FALSE(list["versions"][1]["complete"]);
+  EXPECT_TRUE(list["versions"][1]["ranks"].is_null());
+  EXPECT_EQ(object("status --json " + path("s"), 0)["damaged"], 1);
+  EXPECT_EQ(object("verify --version 2 --json " + path("s"), 0)["versions"][0]["good"], true);
+  EXPECT_NE(object("verify --json " + path("s"), 1)["error"].get<std::string>().find("version 1: "),
+            std::string::npos);
+  EXPECT_EQ(object("list --json " + path("none"), 1),
+            (nlohmann::json{{"error", "store " + path("none") + ": No such file or directory"}}));
+  EXPECT_EQ(object("list --json", 2), (nlohmann::json{{"error", "DIR is required (see cropdl --help)"}}));
 }
 
 TEST_F(CliCropdl, VersionAndHelpSucceed) {

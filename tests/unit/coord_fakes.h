@@ -61,10 +61,14 @@ class FakeRank : public LocalRank {
     image->bytes = 1000;
     return true;
   }
+  uint64_t memory_bytes() override { return memory; }
   void resume() override { ++resumes; }
+  void leave(int s) override { left_with = s; }
+  void die(int s) override { died_of = s; }
 
-  std::atomic<int> holds{0}, resumes{0}, drains{0};
+  std::atomic<int> holds{0}, resumes{0}, drains{0}, left_with{0}, died_of{0};
   std::atomic<bool> unstoppable{false}, slow_write{false};
+  std::atomic<uint64_t> memory{0};
   std::mutex mutex;  // guards what follows
   Standing stands;
   std::string stopped_refusal, stop_failure, drain_failure, write_failure, directory;
@@ -94,9 +98,11 @@ class FakeSink : public VersionSink {
     while (slow_discard) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ++discarded;
   }
-  void tidy() override {
+  Status tidy() override {
     while (slow_tidy) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ++tidied;
+    if (tidy_failure.empty()) return {};
+    return Error{tidy_failure};
   }
   std::vector<ImageSummary> last_images() {
     const std::lock_guard lock(mutex_);
@@ -106,7 +112,7 @@ class FakeSink : public VersionSink {
   std::atomic<uint64_t> begun{0}, versions{0}, discarding{0}, discarded{0}, tidied{0};
   std::atomic<bool> slow_publish{false}, slow_discard{false}, slow_tidy{false};
   std::atomic<bool> two_at_a_time{false};  // which the coordinator must never do, but for tidy()
-  std::string begin_failure, publish_failure;
+  std::string begin_failure, publish_failure, tidy_failure;
 
  private:
   struct Alone {

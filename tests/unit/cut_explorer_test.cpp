@@ -42,6 +42,8 @@ struct Program {
   std::map<uint64_t, std::vector<uint32_t>> comms;  // identity (not 0) -> members
   std::vector<std::vector<Op>> scripts;
   std::map<uint32_t, std::vector<Op>> second{};  // by rank: what a second thread does
+  // Each member says that an iteration ends there, and one more with each that is begun; true or not.
+  std::map<uint64_t, uint64_t> predicted{};
 };
 
 // Faults put into the model on purpose, so that the search is seen to find what it looks for.
@@ -292,6 +294,12 @@ class Seen : public LocalRank {
       if (w_->member(r_, c) && m_.made[c] && !m_.forgotten[c] && !w_->meeting(c))
         s.counts.push_back({c, m_.begun[c]});
     s.progress = m_.threads[0].pc + m_.threads[1].pc;
+    for (const auto& [comm, end] : w_->program->predicted) {
+      if (!w_->member(r_, comm)) continue;
+      const uint64_t next = std::max<uint64_t>(end, m_.begun[comm]);
+      s.boundary.iteration = std::max(s.boundary.iteration, next - end + 1);
+      s.boundary.counts.push_back({comm, next, 1});
+    }
     for (uint32_t t = 0; t < kThreads; ++t) {
       const Op* o = w_->op(r_, t);
       if (o == nullptr || !w_->collective(*o)) continue;
@@ -351,10 +359,13 @@ class Seen : public LocalRank {
     m_.image = true;
     return true;
   }
+  uint64_t memory_bytes() override { return 0; }
   void resume() override {
     m_.holding = m_.wanted = m_.writing = m_.image = false;
     for (ModelThread& t : m_.threads) t.parked = t.let_in = false;
   }
+  void leave(int) override {}
+  void die(int) override {}
 
  private:
   // No thread runs but those inside a native send.
@@ -395,7 +406,7 @@ class Explorer {
  public:
   explicit Explorer(Program program, Search search = {}, Faults faults = {})
       : program_(std::move(program)), faults_(faults), search_(search) {
-    limits_.attempts = 1;
+    limits_.attempts = program_.predicted.empty() ? 1 : 2;  // a prediction is for the first one
     if (faults_.no_raise) limits_.raise_after = limits_.raise_anyway_after = INT64_MAX / 4;
   }
 
@@ -644,6 +655,32 @@ TEST(CutExplorer, TwoRanksInCollectivesReachACut) {
 TEST(CutExplorer, AMessageThatAShortRankWaitsForIsStillSent) {
   expect_always_cut(message_before_the_collective(eager));
   expect_always_cut(message_before_the_collective(rendezvous));
+}
+
+TEST(CutExplorer, TheEndOfAnIterationIsReached) {
+  const std::vector<Op> loop = {coll(W), coll(W), coll(W)};
+  expect_always_cut({{{W, {0, 1}}}, {loop, loop}, {}, {{W, 2}}});
+  // Only one of the ranks can make the other's last call possible.
+  expect_always_cut(
+      {{{W, {0, 1}}}, {{coll(W), recv(1), coll(W)}, {coll(W), rendezvous(0), coll(W)}}, {}, {{W, 2}}});
+}
+
+TEST(CutExplorer, AWrongPredictionEndsInACutAllTheSame) {
+  // The iteration never ends there: the program makes no more calls.
+  const std::vector<Op> once = {coll(X)};
+  expect_always_cut({{{X, {0, 1}}}, {once, once}, {}, {{X, 9}}});
+}
+
+TEST(CutExplorer, NobodyWaitsForWhatIsOnTheWayToTheEndOfAnIteration) {
+  // Who runs to the end of X needs Y, of which nothing was predicted.
+  const std::vector<Op> between = {coll(Y), coll(X)};
+  const auto cut = [](const Program& p) { return expect_always_cut(p).most_raises; };
+  EXPECT_EQ(cut({{{X, {0, 1}}, {Y, {0, 1}}}, {between, between}, {}, {{X, 1}}}), 0u);
+  EXPECT_EQ(cut({{{X, {0, 1}}, {Y, {0, 1}}},
+                 {{coll(Y), recv(1), coll(X)}, {coll(Y), rendezvous(0), coll(X)}},
+                 {},
+                 {{X, 1}}}),
+            0u);
 }
 
 TEST(CutExplorer, OverlappingCommunicatorsReachACut) {

@@ -147,6 +147,55 @@ TEST_F(CutProtocol, ARequestIsPublishedAndEveryoneGoesOn) {
   EXPECT_EQ(outcomes_[0].version, 1u);
   EXPECT_EQ(outcomes_[0].bytes, 3000u);
   EXPECT_DOUBLE_EQ(outcomes_[0].stall_seconds, 0.25);
+  EXPECT_DOUBLE_EQ(outcomes_[0].held_seconds, 0.25);
+  EXPECT_EQ(discarded_, 0);
+  expect_all_resumed();
+}
+
+TEST_F(CutProtocol, BehindTheLastVersionRanksLeaveAndNobodyGoesOn) {
+  request();
+  coordinator_.end_with(75);
+  publish();
+  ASSERT_EQ(outcomes_.size(), 1u);
+  EXPECT_TRUE(outcomes_[0].published);
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(participants_[r].end_status(), 75);
+    EXPECT_EQ(participants_[r].poll_period(), 0);
+    participants_[r].abandon(ranks_[r]);  // a hub that is gone changes nothing
+    EXPECT_EQ(ranks_[r].resumes, 0);
+  }
+}
+
+TEST_F(CutProtocol, BehindALastVersionThatFailsEveryoneGoesOnAndTheNextIsAnOrdinaryOne) {
+  ranks_[1].slow_write = true;
+  request();
+  coordinator_.end_with(75);
+  ranks_[1].write_failure = "No space left on device";
+  ranks_[1].slow_write = false;
+  settle();
+  EXPECT_FALSE(outcomes_.back().published);
+  expect_all_resumed();
+  ranks_[1].write_failure.clear();
+  request();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+  expect_all_resumed();
+  for (const Participant& p : participants_) EXPECT_EQ(p.end_status(), 0);
+}
+
+TEST_F(CutProtocol, ARequestThatIsWithdrawnEndsUnlessItsImagesAreBeingWritten) {
+  ranks_[1].unstoppable = true;
+  request();
+  act([&](Actions* o) { coordinator_.withdraw("time is up", now_, o); });
+  settle();
+  EXPECT_EQ(line(), "checkpoint given up: time is up");
+  expect_all_resumed();
+  ranks_[1].unstoppable = false;
+  request();
+  act([&](Actions* o) { coordinator_.withdraw("time is up", now_, o); });
+  EXPECT_EQ(outcomes_.size(), 1u);
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
   EXPECT_EQ(discarded_, 0);
   expect_all_resumed();
 }
@@ -325,6 +374,7 @@ TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
   EXPECT_EQ(line(),
             "checkpoint given up after 2 attempts of 10 s: rank 0 is inside a collective that rank 1 has not "
             "reached (it computes, or waits for a message); try again later");
+  EXPECT_DOUBLE_EQ(outcomes_.back().held_seconds, 20) << "without the pause between the attempts";
   expect_all_resumed();
 }
 
@@ -413,13 +463,83 @@ TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
   EXPECT_EQ(now_, told + limits_.raise_anyway_again_after);
 }
 
+TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
+  // Rank 1 is an iteration ahead, and counts from another one; every iteration has three calls there.
+  ranks_[0].stands.counts = {{kX, 10}, {8, 1}};
+  ranks_[0].stands.boundary = {4, 50'000, {{kX, 12, 3}}};
+  ranks_[1].stands.counts = {{kX, 13}, {8, 1}};
+  ranks_[1].stands.boundary = {7, 50'000, {{kX, 15, 3}}};
+  for (uint32_t r = 2; r < kRanks; ++r) ranks_[r].stands = ranks_[0].stands;
+  request();
+  EXPECT_EQ(ranks_[0].targets, (std::vector<CollectiveCount>{{kX, 15}, {8, 1}}));
+  // A rank that is held while the others compute does not go on before they had time for it.
+  ranks_[1].stands.counts[0].begun = 15;
+  ranks_[1].stands.held = {kX};
+  settle();
+  EXPECT_EQ(coordinator_.deadline(), now_ + 100'000 + limits_.raise_after);
+  // What is not of every iteration is on the way to its end.
+  ranks_[0].stands.held = {8, 9};
+  settle();
+  act([&](Actions* o) { coordinator_.tick(now_, o); });
+  settle();
+  EXPECT_EQ(ranks_[0].targets, (std::vector<CollectiveCount>{{kX, 15}, {8, 2}, {9, 1}}));
+  EXPECT_EQ(coordinator_.raises(), 0u);
+  for (FakeRank& r : ranks_) {
+    r.stands.counts = {{kX, 15}, {8, 2}, {9, 1}};
+    r.stands.held = {8};
+  }
+  settle();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+}
+
+TEST_F(CutProtocol, WhatARankHasAbortedMeanwhileOthersMustAbortToo) {
+  for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
+  ranks_[0].stands.inside = {8};
+  request();
+  ranks_[0].stands.inside.clear();
+  ranks_[0].stands.counts = {{kX, kAborted}};
+  settle();
+  EXPECT_EQ(coordinator_.phase(), Phase::kHolding);
+  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kX, kAborted}}));
+  for (FakeRank& r : ranks_) r.stands.counts = {{kX, kAborted}};
+  settle();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+}
+
+TEST_F(CutProtocol, WhatContradictsAnIterationIsNotATarget) {
+  const auto targets_with = [&](NextBoundary second) {
+    for (FakeRank& r : ranks_) {
+      r.stands.counts = {{kX, 10}};
+      r.stands.boundary = {4, 50'000, {{kX, 12, 3}}};
+    }
+    ranks_[1].stands.boundary = std::move(second);
+    request();
+    const uint64_t target = ranks_[0].targets[0].begun;
+    for (FakeRank& r : ranks_) r.stands.counts = {{kX, 12}};
+    settle();
+    publish();
+    return target;
+  };
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 3}}}), 12u);
+  EXPECT_EQ(targets_with({}), 10u);
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 13, 3}}}), 10u);             // in the middle of the others'
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 4}}}), 10u);             // another length
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 0}}}), 10u);             // nonsense
+  EXPECT_EQ(targets_with({4, 50'000'000, {{kX, 12, 3}}}), 10u);         // too long to be waited for
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 9, 3}}}), 12u);              // one behind
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 3}, {9, 1, 1}}}), 10u);  // a communicator that nobody has
+  EXPECT_EQ(targets_with({4, 50'000, {{9, 12, 3}}}), 10u);              // none that tells how they stand
+}
+
 TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
   Actions out;
   coordinator_ = Coordinator(2, limits_);
   coordinator_.joined(0, now_, &out);
   coordinator_.joined(1, now_, &out);
   coordinator_.request(now_, &out);
-  const Stands zero{1, 0, {{{kX, 1}}, {}, {}, 0, ""}};
+  const Stands zero{1, 0, {{{kX, 1}}, {}, {}, 0, "", false, {}}};
   coordinator_.receive(0, zero, now_, &out);
   coordinator_.receive(1, zero, now_, &out);
   coordinator_.receive(0, Stands{1, 1, zero.standing}, now_, &out);

@@ -101,7 +101,7 @@ TEST_F(JsonReaders, AJobFileIsReadOrRefused) {
 
 TEST_F(JsonReaders, WhatAnEntranceTellsItsLowerHalfIsReadOrRefused) {
   lower::Boot boot;
-  boot.directory = "/caf\xe9", boot.version = 3, boot.interval = 0.5, boot.installation = "/lib";
+  boot.directory = "/caf\xe9", boot.version = 3, boot.interval = "0.5", boot.installation = "/lib";
   const std::string good = lower::boot_text(boot);
   const auto same = lower::parse_boot(good);
   ASSERT_TRUE(same);
@@ -109,6 +109,33 @@ TEST_F(JsonReaders, WhatAnEntranceTellsItsLowerHalfIsReadOrRefused) {
   std::mt19937 random(3);
   for (int i = 0; i < 3000; ++i)
     if (const auto got = lower::parse_boot(spoilt(good, random)); !got) expect_a_line(got.error().message);
+}
+
+TEST_F(JsonReaders, AScheduleGoesOnUnlessAnotherIsWanted) {
+  using coord::Schedule;
+  using Kind = Schedule::Kind;
+  const Schedule asked, every{Kind::kEvery, 60}, automatic{Kind::kAutomatic, 0, 0.02, 7200};
+  const auto wanted = [](const Schedule& former, const char* interval, double max_overhead = 0,
+                         double mtbf = -1) {
+    lower::Boot boot;
+    boot.interval = interval, boot.max_overhead = max_overhead, boot.mtbf = mtbf;
+    const auto read = lower::parse_boot(lower::boot_text(boot));
+    EXPECT_TRUE(read);
+    return lower::wanted_schedule(*read, former);
+  };
+  for (const Schedule& former : {asked, every, automatic}) {
+    EXPECT_EQ(wanted(former, ""), former);
+    EXPECT_EQ(wanted(former, "0").kind, Kind::kWhenAsked);
+    EXPECT_EQ(wanted(former, "0.5").kind, Kind::kEvery);
+    EXPECT_EQ(wanted(former, "0.5").seconds, 0.5);
+    EXPECT_EQ(wanted(former, "auto").kind, Kind::kAutomatic);
+    EXPECT_EQ(wanted(former, "auto").mtbf, former.mtbf);
+    EXPECT_EQ(wanted(former, "", 0, 3600).kind, Kind::kAutomatic);
+    EXPECT_EQ(wanted(former, "", 0, 3600).mtbf, 3600);
+    EXPECT_EQ(wanted(former, "", 0, 3600).max_overhead, former.max_overhead);
+    EXPECT_EQ(wanted(former, "", 0.5, 0).max_overhead, 0.5);
+    EXPECT_EQ(wanted(former, "", 0.5, 0).mtbf, 0);
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ Manifest full_manifest() {
   Manifest manifest = test_manifest();
   manifest.version = 7;
   manifest.parent = 3;
+  manifest.restarted = true;
   manifest.args = {"", "a b", "\"quoted\"", "grün", std::string("\xff\xfe/raw\0x", 8)};
   manifest.images = {{"rank-0.img", 1ull << 40, 12345, 0xfedcba9876543210, "node1"},
                      {"rank-1.img", 4096, 0, 1, "node2"}};

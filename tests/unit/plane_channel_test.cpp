@@ -22,7 +22,7 @@ namespace cropdl::coord {
 namespace {
 
 std::vector<Message> one_of_each() {
-  Standing s{{{1, 2}, {~0ull, 4}}, {1, 5}, {2}, 3, "why"};
+  Standing s{{{1, 2}, {~0ull, 4}}, {1, 5}, {2}, 3, "why", false, {7, 50'000, {{1, 4, 2}}}};
   Outcome o;
   o.published = true;
   o.version = 9;
@@ -44,12 +44,15 @@ std::vector<Message> one_of_each() {
           Waiting{"waiting for 2 s: rank 1"},
           Done{o},
           status,
+          Terminated{},
+          Die{},
           Order{Hold{1}},
           Order{Targets{1, 2, {{3, 4}}}},
           Order{Stop{1}},
           Order{Drain{1, 2, {{3, 4}}}},
           Order{Write{1, "/dir"}},
           Order{Resume{1}},
+          Order{End{1, 75}},
           Report{Stands{1, 2, s}},
           Report{Sent{1, true, {{2, 3}}}},
           Report{Drained{1, 2}},
@@ -68,13 +71,13 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<Sent>(), 3u);
   EXPECT_EQ(fields::count<Stands>(), 3u);
   EXPECT_EQ(fields::count<Hello>(), 4u);
-  EXPECT_EQ(fields::count<ImageSummary>(), 6u);
-  EXPECT_EQ(fields::count<Standing>(), 6u);
-  EXPECT_EQ(fields::count<Outcome>(), 7u);
+  EXPECT_EQ(fields::count<ImageSummary>(), 7u);
+  EXPECT_EQ(fields::count<Standing>(), 7u);
+  EXPECT_EQ(fields::count<Outcome>(), 8u);
 }
 
 TEST(PlaneWire, EachMembersValueArrives) {
-  Outcome o{true, 9, 10, 0.5, 3, true, "line"};
+  Outcome o{true, 9, 10, 0.5, 0.75, 3, true, "line"};
   const auto back = message_from_bytes(message_bytes(Done{o}));
   ASSERT_TRUE(back);
   const Outcome& got = std::get<Done>(*back).outcome;
@@ -82,9 +85,10 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(got.version, 9u);
   EXPECT_EQ(got.bytes, 10u);
   EXPECT_EQ(got.stall_seconds, 0.5);
+  EXPECT_EQ(got.held_seconds, 0.75);
   EXPECT_EQ(got.attempts, 3u);
   EXPECT_EQ(got.line, "line");
-  const ImageSummary image{"rank-0.img", 1, 2, 3, 4, "a device"};
+  const ImageSummary image{"rank-0.img", 1, 2, 3, 4, "a device", 5};
   const auto written = message_from_bytes(message_bytes(Report{Written{7, image}}));
   ASSERT_TRUE(written);
   const Written& w = std::get<Written>(std::get<Report>(*written));
@@ -95,12 +99,15 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(w.image.checksum, 3u);
   EXPECT_EQ(w.image.device_memory, 4u);
   EXPECT_EQ(w.image.devices, "a device");
-  const StatusIs status{"idle", 4, 3, 2, "why"};
+  EXPECT_EQ(w.image.iteration, 5u);
+  const StatusIs status{"idle", 4, 3, 2, "why", 5, 6};
   const auto told = message_from_bytes(message_bytes(status));
   ASSERT_TRUE(told);
   EXPECT_EQ(std::get<StatusIs>(*told).joined, 3u);
   EXPECT_EQ(std::get<StatusIs>(*told).last_version, 2u);
   EXPECT_EQ(std::get<StatusIs>(*told).last_line, "why");
+  EXPECT_EQ(std::get<StatusIs>(*told).iteration, 5u);
+  EXPECT_EQ(std::get<StatusIs>(*told).iteration_us, 6u);
 }
 
 TEST(PlaneWire, EveryMessageComesBackAsItWas) {

@@ -17,7 +17,7 @@ class StoreCrash : public StoreFixture {
     std::filesystem::create_directory(path("r"));
     files.record_below(path("r"));
     StoreOptions options;
-    options.keep = 1;
+    options.keep.keep = 1;
     {
       Result<Store> store = Store::open_or_create(path("r/s"), test_job(), options);
       ASSERT_TRUE(store) << store.error().message;
@@ -25,7 +25,7 @@ class StoreCrash : public StoreFixture {
       for (uint64_t n = 1; n <= 2; ++n) {
         ASSERT_TRUE(publish_version(*store));
         files.mark("published " + std::to_string(n));
-        store->remove_old_versions(test_job().job);
+        [[maybe_unused]] const Status removed = store->remove_old_versions(test_job().job);
       }
       ASSERT_TRUE(store->begin_version());
       store->discard();

@@ -63,6 +63,18 @@ TEST_F(StoreLockWait, AKilledJobThatIsStillEndingIsWaitedForWithALine) {
                                      std::to_string(zombie_) + ", which has been killed, to end"});
 }
 
+TEST_F(StoreLockWait, AKilledJobThatEndsWhileItIsLookedAtIsNoRefusal) {
+  wait_.grace_seconds = 0;
+  zombie();
+  for (int i = 0; i < 100; ++i) {
+    lock_for(i * 5e-6, zombie_);
+    const auto store = open_store(path("s"), identity_, wait_);
+    ASSERT_TRUE(store) << "held for " << i * 5 << " us: " << store.error().message;
+    waitpid(holder_, nullptr, 0);
+  }
+  holder_ = 0;
+}
+
 TEST_F(StoreLockWait, TheWaitHasABound) {
   lock_for(10, zombie());
   wait_.ending_seconds = 0.3;

@@ -3,6 +3,7 @@
 #include "tests/unit/store_fixture.h"
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 namespace cropdl::restart {
@@ -197,14 +198,14 @@ TEST_F(StorePublish, AnImageOfAnotherVersionIsFoundByVerifying) {
 
 TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
   StoreOptions options;
-  options.keep = 2;
+  options.keep.keep = 2;
   Store store = open_store(path("s"), options);
   StoreIdentity earlier = test_job();
   earlier.job = "an earlier run of the same program";
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(publish_version(store, earlier));
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(publish_version(store));
-    store.remove_old_versions(test_job().job);
+    ASSERT_TRUE(store.remove_old_versions(test_job().job));
   }
   EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{6, 5, 2, 1}));
   EXPECT_EQ(temporaries(path("s")), 0u);
@@ -212,22 +213,35 @@ TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
 
 TEST_F(StorePublish, DamagedVersionsAreNotAmongThoseThatAreKept) {
   StoreOptions options;
-  options.keep = 2;
+  options.keep.keep = 2;
   Store store = open_store(path("s"), options);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(publish_version(store));
   write(path("s") + "/v000003/manifest.json", "{");
   ASSERT_EQ(::truncate((path("s") + "/v000004/rank-1.img").c_str(), 100), 0);
-  store.remove_old_versions(test_job().job);
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
   EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{2, 1}));
   ASSERT_TRUE(publish_version(store));
-  store.remove_old_versions(test_job().job);
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
   EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{5, 2}));
   for (const Version& version : store.reader().versions()) EXPECT_TRUE(verify_version(version));
 }
 
+TEST_F(StorePublish, AVersionThatCannotBeRemovedIsNamedAndKeepsNoOther) {
+  StoreOptions options;
+  options.keep.keep = 1;
+  Store store = open_store(path("s"), options);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(publish_version(store));
+  const std::string in_the_way = path("s") + "/tmp-v000001-removed";
+  std::filesystem::create_directories(in_the_way + "/full");
+  const Status removed = store.remove_old_versions(test_job().job);
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{3, 1}));
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().message, "version 1 cannot be removed: Directory not empty");
+}
+
 TEST_F(StorePublish, WhatIsRemovedWhileSomebodyLooksIsNotDamaged) {
   StoreOptions options;
-  options.keep = 2;
+  options.keep.keep = 2;
   Store store = open_store(path("s"), options);
   ASSERT_TRUE(publish_version(store));
   std::atomic<bool> over = false;
@@ -246,7 +260,7 @@ TEST_F(StorePublish, WhatIsRemovedWhileSomebodyLooksIsNotDamaged) {
   });
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(publish_version(store));
-    store.remove_old_versions(test_job().job);
+    EXPECT_TRUE(store.remove_old_versions(test_job().job));
   }
   over = true;
   looks.join();

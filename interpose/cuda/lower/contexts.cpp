@@ -341,7 +341,7 @@ cudaError_t lower_cudaSetDevice(int device) {
   rt::Call call(true);
   const cudaError_t r = CROPDL_CUDART(cudaSetDevice)(device);
   if (r != cudaSuccess) {
-    if (call.is_first()) forget_thread(false);
+    if (call.is_first()) rt::begin_thread(false);  // its device stays what it was, also before a restart
     return r;
   }
   keep_device(device);

@@ -14,7 +14,10 @@ struct Kept {
   uint32_t reserved;
   // Numbers of streams and contexts (names.h): those of this run begin behind those of the former ones.
   uint64_t numbers_before, largest_number;
-  uint64_t default_streams[one_abi::kMaxDevices][2];  // of the legacy one; the other number is not used
+  struct {
+    uint64_t legacy;  // its number
+    uint64_t own;     // list of what each thread's has
+  } default_streams[one_abi::kMaxDevices];
   // Contexts (contexts.h).
   int32_t retained[one_abi::kMaxDevices];  // by the program, of each device's primary one
 };

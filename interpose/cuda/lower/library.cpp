@@ -137,6 +137,7 @@ class Runtime final : public lower::Library {
 
   Status save_contents(restart::ChunkSink& sink) override { return save_memory(sink); }
   uint64_t content_bytes() override { return memory_region_bytes(); }
+  uint64_t memory_in_use() override { return cuda::memory_in_use(); }
   std::string devices() override { return noted_devices(); }
   Status load_contents(const restart::ImageReader& image) override {
     return on_a_thread_of_its_own([&] { return load_memory(image); });

@@ -270,6 +270,19 @@ void settle_memory() {
   if (noted) noted = its->contents.note_variables(std::move(*variables));
 }
 
+uint64_t memory_in_use() {
+  const DeviceMemory* its = known_device_memory();
+  if (!its) return 0;
+  // Who writes an image, or waits for the device, has it for long: the number is then the last one.
+  static std::atomic<uint64_t> last{0};
+  std::unique_lock lock(its->blocks.lock(), std::try_to_lock);
+  if (!lock.owns_lock()) return last;
+  uint64_t bytes = 0;
+  its->blocks.each([&](const memory::Block* one) { bytes += one->size; });
+  last = bytes;
+  return bytes;
+}
+
 uint64_t memory_region_bytes() {
   DeviceMemory* its = known_device_memory();
   uint64_t bytes = 0;

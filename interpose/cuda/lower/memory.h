@@ -134,6 +134,9 @@ void steer_driver();
 // "", or why what lives cannot be saved. AGENT or MAIN.
 std::string memory_refusal();
 
+// Of all blocks that the program has. AGENT.
+uint64_t memory_in_use();
+
 // --- A cut. MAIN, all devices idle.
 void settle_memory();  // before the heap is saved
 uint64_t memory_region_bytes();

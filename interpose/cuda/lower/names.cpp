@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "interpose/cuda/lower/kept.h"
+#include "interpose/handles/heap.h"
+#include "interpose/seam/thread.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -13,6 +15,32 @@ uint64_t number(uint64_t* kept_number, uint64_t real) {
   if (!*kept_number) *kept_number = k->numbers_before + real;
   k->largest_number = std::max(k->largest_number, *kept_number);
   return *kept_number;
+}
+
+// Each thread's own default stream is another one. In the heap; as many as threads had one at a time.
+struct OwnNumber {
+  uint64_t next;
+  uint64_t thread, generation;  // its record, and which of those that had the record
+  uint64_t number;
+};
+
+// Null: the heap is full. Under family_lock.
+uint64_t* number_of_own(uint64_t* list) {
+  const seam::ThreadRecord* thread = seam::current_thread();
+  const auto address = reinterpret_cast<uint64_t>(thread);
+  OwnNumber* own = nullptr;
+  for (uint64_t at = *list; at; at = reinterpret_cast<OwnNumber*>(at)->next)
+    if (reinterpret_cast<OwnNumber*>(at)->thread == address) own = reinterpret_cast<OwnNumber*>(at);
+  if (!own) {
+    own = static_cast<OwnNumber*>(handles::heap_allocate(sizeof(OwnNumber)));
+    if (!own) return nullptr;
+    *own = {*list, address, thread->generation, 0};
+    *list = reinterpret_cast<uint64_t>(own);
+  } else if (own->generation != thread->generation) {
+    own->generation = thread->generation;
+    own->number = 0;
+  }
+  return &own->number;
 }
 
 }  // namespace
@@ -28,10 +56,11 @@ uint64_t number_of_default_stream(int device, int which, uint64_t real) {
   if (!one_abi::need_family()) return real;
   const handles::SpinGuard guard(one_abi::family_lock);
   Kept* k = kept();
-  // Each thread's own is another stream: its number holds for this run.
   uint64_t of_this_run = 0;
-  const bool known = k && which == 0 && device >= 0 && device < static_cast<int>(one_abi::kMaxDevices);
-  return number(known ? &k->default_streams[device][which] : &of_this_run, real);
+  if (!k || device < 0 || device >= static_cast<int>(one_abi::kMaxDevices)) return number(&of_this_run, real);
+  auto& of_device = k->default_streams[device];
+  uint64_t* place = which == 0 ? &of_device.legacy : number_of_own(&of_device.own);
+  return number(place ? place : &of_this_run, real);
 }
 
 void begin_numbers() {

@@ -253,7 +253,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   *request = kNullRequest;
   const AdoptedRequestPlace place;
   if (!place) return seam::kErrIntern;
-  if (!begin_collective(comm)) return seam::kAgain;
+  if (!begin_collective(comm, seam::kFn_MPI_Comm_idup)) return seam::kAgain;
   // Members, topology and identity are known before the MPI has made it; until then the request refuses a
   // checkpoint.
   const CommRecord* parent = comm_record(comm);
@@ -310,7 +310,7 @@ int lower_MPI_Comm_free(Vid* comm) {
 }
 
 int lower_MPI_Comm_disconnect(Vid* comm) {
-  if (!begin_collective(*comm)) return seam::kAgain;
+  if (!begin_collective(*comm, seam::kFn_MPI_Comm_disconnect)) return seam::kAgain;
   MPI_Comm real = mpi::comm(*comm);
   const CommRecord* c = comm_record(*comm);
   // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free; in Open MPI after a

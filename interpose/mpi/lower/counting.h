@@ -2,6 +2,7 @@
 // of the program.
 #pragma once
 
+#include "interpose/boundaries/token_ring.h"
 #include "interpose/counting/counting.h"
 #include "interpose/mpi/lower/state.h"
 
@@ -15,25 +16,41 @@ inline void stand_sending(bool yes) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Counts a collective as begun on `comm`. While ranks agree on a cut, false: it is begin_held's to decide.
-__attribute__((always_inline)) inline bool begin_unheld(Vid comm) {
+// Counts a collective as begun on `comm`, and notes it. While ranks agree on a cut, false: it is begin_held's
+// to decide. `function` and `what`: as boundaries::note wants them.
+__attribute__((always_inline)) inline bool begin_unheld(Vid comm, unsigned function, uint64_t what) {
+  const uint64_t call = boundaries::call_of(seam::kLibraryMpi, function);
   CommRecord* c = comm_record(comm);
-  if (__builtin_expect(!c || !c->count.identity, 0)) return true;
-  return counting::begin_unheld(&c->count, multiple);
+  if (__builtin_expect(!c || !c->count.identity, 0)) {
+    boundaries::note(call, what, 0, 0, multiple);
+    return true;
+  }
+  if (__builtin_expect(!counting::begin_unheld(&c->count, multiple), 0)) return false;
+  boundaries::note(call, what, c->count.identity, c->count.begun, multiple);
+  return true;
 }
 // After begin_unheld said false. Waits as long as the collective is held; false: the thread must leave the
 // LH, return kAgain (nothing has been counted).
-inline bool begin_held(Vid comm) { return counting::begin_held(&comm_record(comm)->count); }
+inline bool begin_held(Vid comm, unsigned function, uint64_t what) {
+  const counting::Record& count = comm_record(comm)->count;
+  if (!counting::begin_held(&comm_record(comm)->count)) return false;
+  boundaries::note(boundaries::call_of(seam::kLibraryMpi, function), what, count.identity, count.begun,
+                   multiple);
+  return true;
+}
 
-// Both. Every true is followed by one end_collective.
-inline bool begin_collective(Vid comm) { return begin_unheld(comm) || begin_held(comm); }
+// Both, for what makes objects. Every true is followed by one end_collective.
+inline bool begin_collective(Vid comm, unsigned function) {
+  function |= boundaries::kMakesObjects;
+  return begin_unheld(comm, function, 0) || begin_held(comm, function, 0);
+}
 inline void end_collective() { counting::end(); }
 
 using counting::begin_meeting;  // and ended as a collective
 // ... unless `comm`, over which it is collective, has other members.
-inline bool begin_collective_or_meeting(Vid comm, uint64_t identity) {
+inline bool begin_collective_or_meeting(Vid comm, unsigned function) {
   const CommRecord* c = comm_record(comm);
-  return c && c->count.identity ? begin_collective(comm) : begin_meeting(identity);
+  return c && c->count.identity ? begin_collective(comm, function) : begin_meeting(function);
 }
 
 // A call of `function` that this thread makes by itself, and during which no cut may be made. Its identity is

@@ -2,6 +2,7 @@
 #include "interpose/lower/libraries.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "base/format.h"
@@ -39,8 +40,8 @@ class Runtime final : public lower::Library {
   std::string version() override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
-    MPI_Get_library_version(text, &length);  // allowed before MPI_Init
-    std::string all(text, static_cast<size_t>(length));
+    MPI_Get_library_version(text, &length);                                   // allowed before MPI_Init
+    const std::string all(text, strnlen(text, static_cast<size_t>(length)));  // Open MPI counts the final 0
     return all.substr(0, all.find('\n'));
   }
 

@@ -54,7 +54,7 @@ namespace {
 
 int init(int required, int* provided) {
   if (state->initialized) return seam::kErrOther;
-  if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
+  if (!begin_collective(seam::kVid_MPI_COMM_WORLD, seam::kFn_MPI_Init)) return seam::kAgain;
   const int code = initialize_mpi(required);
   if (code == MPI_SUCCESS) {
     MPI_Comm_rank(MPI_COMM_WORLD, &state->rank);
@@ -85,7 +85,7 @@ int lower_MPI_Init() {
 
 int lower_MPI_Finalize() {
   if (!state->initialized || state->finalized) return seam::kErrOther;
-  if (!begin_collective(seam::kVid_MPI_COMM_WORLD)) return seam::kAgain;
+  if (!begin_collective(seam::kVid_MPI_COMM_WORLD, seam::kFn_MPI_Finalize)) return seam::kAgain;
   finish_freed_comms();
   const SignalActions kept;  // it puts back what it found, which may be of long ago
   __atomic_store_n(&finalizing, true, __ATOMIC_SEQ_CST);

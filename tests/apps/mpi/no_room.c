@@ -1,7 +1,7 @@
 // For the first half of the steps a large message is under way to rank 1, which has no address space left
 // (RLIMIT_AS), so that a checkpoint cannot take it; then rank 1 has room again, and receives it. no_room
-// threads: each of two ranks is inside of such a send to the other, and another thread of it steps, and
-// receives (MPI_THREAD_MULTIPLE).
+// threads: each of two ranks is inside of such a send to the other, and another thread of it steps, once the
+// other's message is there, and receives (MPI_THREAD_MULTIPLE).
 #include <mpi.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -34,6 +34,7 @@ static void receive(long* buffer, int from) {
 }
 
 static void* step_and_receive(void* buffer) {
+  MPI_Probe(!rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   while (steplog_done < steplog_steps) {
     if (steplog_done == 0) leave_little();
     if (steplog_done == steplog_steps / 2) receive(buffer, !rank);

@@ -390,8 +390,11 @@ static void protection_keys(void) {
   if (key > 0) ODD_CHECK(pkey_mprotect(p, page, RW, key) == 0);
   while (odd_more()) {
     ODD_CHECK(*p == 4);
-    if (key > 0)
+    if (key > 0) {
       ODD_CHECK(pkey_get(key) == PKEY_DISABLE_WRITE && faulted(p, true) && fault_code == SEGV_PKUERR);
+      // A handler begins with the kernel's own rights, and this one was not returned from.
+      pkey_set(key, PKEY_DISABLE_WRITE);
+    }
   }
 }
 

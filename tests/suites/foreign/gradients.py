@@ -3,12 +3,13 @@ a digest of the weights."""
 
 import hashlib
 import os
+import sys
 
 import numpy
 import torch
 from mpi4py import MPI
 
-STEPS, BATCH = 60, 64
+STEPS, BATCH = int(sys.argv[1]) if len(sys.argv) > 1 else 60, 64
 
 nonce = os.urandom(8).hex()
 with open(f"nonce.{MPI.COMM_WORLD.rank}", "w") as f:
@@ -38,6 +39,8 @@ for step in range(STEPS):
         offset += p.numel()
     optimizer.step()
     losses.append(loss.item())
+    if MPI.COMM_WORLD.rank == 0:
+        print("step", step + 1, flush=True)
 with open(f"nonce.{MPI.COMM_WORLD.rank}") as f:
     assert f.read() == nonce, "not the process that began"
 digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.state_dict().values()))

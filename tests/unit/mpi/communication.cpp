@@ -966,7 +966,7 @@ TEST_F(Communication, EachThreadStandsWhereItIsItself) {
     stage = 3;
   });
   wait_for(1);
-  EXPECT_TRUE(cropdl::mpi::begin_collective(kWorld));
+  EXPECT_TRUE(cropdl::mpi::begin_collective(kWorld, cropdl::seam::kFn_MPI_Barrier));
   cropdl::coord::Standing both, one, none;
   libraries.fill_standing(both);
   ASSERT_EQ(both.inside.size(), 2u);

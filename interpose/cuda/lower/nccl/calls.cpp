@@ -2,6 +2,7 @@
 // they hand their arguments on to groups.cpp. LH, LH FS base, threads of the program.
 #include <cstring>
 
+#include "interpose/boundaries/token_ring.h"
 #include "interpose/cuda/lower/graphs.h"
 #include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/cuda/lower/nccl/groups.h"
@@ -24,6 +25,9 @@ inline ncclResult_t communicate(ncclComm_t comm, cudaStream_t stream, int peer, 
   if (__builtin_expect(!r || !r->identity, 0)) return launch(real_comm, real_stream);
   // Two threads do not make calls for one communicator at the same time (nccl.h).
   if (!counting::begin_unheld(r, false) && !counting::begin_held(r)) return kAgain;
+  const Call c = call();
+  boundaries::note(boundaries::call_of(seam::kLibraryNccl, c.function),
+                   boundaries::what_of(c.count, static_cast<uint64_t>(c.type)), r->identity, r->begun, true);
   const ncclResult_t result = launch(real_comm, real_stream);
   if (__builtin_expect(!went_on(result), 0)) {
     const counting::Part failed{r, 1};

@@ -166,12 +166,19 @@ void drop_communicator(Communicator* c) {
 void end_communicator(Communicator* c, uint64_t last_count) {
   // Listed as ended before it is no more listed as alive: the agent must see one of them.
   if (c->count.identity) {
-    if (auto* e = static_cast<Ended*>(handles::heap_allocate(sizeof(Ended)))) {
-      e->count.identity = c->count.identity;
-      e->count.begun = last_count;
-      handles::SpinGuard guard(lock);
-      e->next = state->ended;
-      state->ended = reinterpret_cast<uint64_t>(e);
+    handles::SpinGuard guard(lock);
+    auto* e = reinterpret_cast<Ended*>(state->ended);
+    if (!e || e->used == Ended::kMost) {
+      e = static_cast<Ended*>(handles::heap_allocate(sizeof(Ended)));
+      if (e) {
+        e->next = state->ended;
+        state->ended = reinterpret_cast<uint64_t>(e);
+      }
+    }
+    if (e) {
+      counting::Record& last = e->counts[e->used++];
+      last.identity = c->count.identity;
+      last.begun = last_count;
     }
   }
   unlist(c);

@@ -43,8 +43,9 @@ void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(
   });
   // Whoever has ended a communicator is short of nothing there.
   for (uint64_t at = state->ended; at; at = reinterpret_cast<const Ended*>(at)->next) {
-    const counting::Record& r = reinterpret_cast<const Ended*>(at)->count;
-    counts.push_back({r.identity, std::max(uint64_t{r.begun}, target(r.identity))});
+    const auto& e = *reinterpret_cast<const Ended*>(at);
+    for (const counting::Record& r : std::span(e.counts, e.used))
+      counts.push_back({r.identity, std::max(uint64_t{r.begun}, target(r.identity))});
   }
   std::stable_sort(
       counts.begin() + static_cast<ptrdiff_t>(before), counts.end(),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/boundaries/token_ring.h"
 #include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/handles/heap.h"
 
@@ -90,7 +91,6 @@ counting::Record* record_of(const Call& c) {
     case fn::kFn_ncclCommInitRankConfig:
     case fn::kFn_ncclCommInitRankScalable:
     case fn::kFn_ncclCommShrink:
-    case fn::kFn_ncclCommAbort:
     case fn::kFn_ncclRedOpDestroy:
       return nullptr;
     case fn::kFn_ncclSend:
@@ -233,15 +233,13 @@ ncclResult_t run_meeting(std::span<Call* const> calls, bool grouped) {
 }
 
 ncclResult_t run_counted(std::span<Call* const> calls, bool grouped) {
-  const bool abort = std::any_of(calls.begin(), calls.end(), [](const Call* c) { return aborts(*c); });
   const Beginning b(calls);
-  const bool announced = abort || !b.parts.empty();
-  if (abort) {
-    if (!counting::begin_between_cuts(seam::kLibraryNccl)) return kAgain;
-    for (const counting::Part& p : b.parts) counting::add(&p.record->begun, p.times, true);
-  } else if (announced && !counting::begin_parts(b.parts, seam::kLibraryNccl)) {
-    return kAgain;
-  }
+  const bool announced = !b.parts.empty();
+  if (announced && !counting::begin_parts(b.parts, seam::kLibraryNccl)) return kAgain;
+  const unsigned makes = calls.front()->making ? boundaries::kMakesObjects : 0;
+  for (const counting::Part& p : b.parts)
+    boundaries::note(boundaries::call_of(seam::kLibraryNccl, calls.front()->function | makes), p.times,
+                     p.record->identity, p.record->begun, true);
   const ncclResult_t r = execute(calls, grouped);
   if (went_on(r))
     for (const auto& [graph, part] : b.captured) note_captured(graph, part);

@@ -59,10 +59,13 @@ struct Communicator {
   uint64_t more[7];
 };
 
-// One that this rank has ended and others perhaps not: their counts tell, until a cut has shown them equal.
+// Those that this rank has ended and others perhaps not: their counts tell, until a cut has shown them equal.
+// With the heap's own words 64 KiB, of which it gives all but a page back when they are forgotten.
 struct Ended {
+  static constexpr size_t kMost = ((64 << 10) - 32) / sizeof(counting::Record);
   uint64_t next;
-  counting::Record count;
+  uint64_t used;
+  counting::Record counts[kMost];
 };
 
 // An id that was given out, and with which this rank has not joined.
@@ -130,8 +133,8 @@ counting::Record* pair_record(Communicator* c, int peer, bool sends);
 // --- communicators.cpp
 // A new handle without a real one, listed; null: no room.
 Communicator* new_communicator(uint64_t identity, uint32_t function);
-void drop_communicator(Communicator* c);                 // it came to nothing
-inline constexpr uint64_t kAborted = uint64_t{1} << 62;  // more than anybody begins
+void drop_communicator(Communicator* c);  // it came to nothing
+using coord::kAborted;
 // Of one that was aborted (last_count: kAborted) the memory stays until forget_aborted(): that another thread
 // is inside of a call on it is what an abort is for.
 void end_communicator(Communicator* c, uint64_t last_count);

@@ -1,0 +1,99 @@
+// See interval_policy.h. Pure; any thread.
+#include "coord/interval_policy.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/format.h"
+#include "base/words.h"
+
+namespace cropdl::coord {
+
+double optimum_interval(double cost, double mtbf) {
+  if (cost >= 2 * mtbf) return mtbf;
+  const double share = cost / (2 * mtbf);
+  return std::sqrt(2 * cost * mtbf) * (1 + std::sqrt(share) / 3 + share / 9) - cost;
+}
+
+IntervalPolicy::IntervalPolicy(Settings settings, double start, double expected_cost)
+    : settings_(settings),
+      start_(start),
+      expected_cost_(expected_cost),
+      last_begin_(start),
+      last_end_(start) {}
+
+void IntervalPolicy::expect(double cost) {
+  if (!measured()) expected_cost_ = cost;
+}
+
+void IntervalPolicy::taken(double when, double cost) {
+  costs_[static_cast<size_t>(measured_++) % costs_.size()] = cost;
+  spent_ += cost;
+  last_begin_ = when - cost;
+  last_end_ = when;
+  failures_ = 0;
+}
+
+void IntervalPolicy::failed(double when, double cost) {
+  spent_ += cost;
+  last_end_ = when;
+  ++failures_;
+}
+
+// The median of the last three: one outlier changes nothing, and a lasting change is followed at its second
+// version. Of two the larger, since the bound is a promise.
+double IntervalPolicy::predicted_cost() const {
+  const auto [a, b, c] = costs_;
+  switch (measured_) {
+    case 0:
+      return expected_cost_;
+    case 1:
+      return a;
+    case 2:
+      return std::max(a, b);
+    default:
+      return std::max(std::min(a, b), std::min(std::max(a, b), c));
+  }
+}
+
+IntervalPolicy::Interval IntervalPolicy::regular() const {
+  const double cost = predicted_cost();
+  Interval interval{settings_.shortest + cost, Decides::kShortest};
+  const auto consider = [&](double seconds, Decides decides) {
+    if (seconds > interval.seconds) interval = {seconds, decides};
+  };
+  consider(cost / settings_.max_overhead, Decides::kBound);
+  if (settings_.mtbf > 0) consider(cost + optimum_interval(cost, settings_.mtbf), Decides::kFailures);
+  return interval;
+}
+
+double IntervalPolicy::interval() const { return regular().seconds; }
+
+double IntervalPolicy::due() const {
+  const double pause = settings_.shortest * std::exp2(std::min(failures_, 30));
+  return std::max({last_begin_ + interval(), start_ + (spent_ + predicted_cost()) / settings_.max_overhead,
+                   last_end_ + std::min(pause, std::max(kLongestBackoff, settings_.shortest))});
+}
+
+std::string IntervalPolicy::reason() const {
+  if (failures_ > 0)
+    return formatted("the next attempt in {}: {} failed", in_words(due() - last_end_),
+                     failures_ == 1 ? "the last one" : formatted("the last {}", failures_));
+  const Interval interval = regular();
+  const char* const costs = measured() ? "costs" : "is expected to cost";
+  const std::string begin = formatted("a version every {}: ", in_words(interval.seconds));
+  switch (interval.decides) {
+    case Decides::kBound:
+      return formatted("{}one {} {}, and {:.3g} % may be lost (--max-overhead)", begin, costs,
+                       in_words(predicted_cost()), settings_.max_overhead * 100);
+    case Decides::kFailures:
+      return formatted("{}one {} {}, and failures come every {} (--mtbf)", begin, costs,
+                       in_words(predicted_cost()), in_words(settings_.mtbf));
+    case Decides::kShortest:
+      break;
+  }
+  return formatted("{}one {} {}, and {} is the shortest interval", begin, costs, in_words(predicted_cost()),
+                   in_words(settings_.shortest));
+}
+
+}  // namespace cropdl::coord

@@ -1,0 +1,115 @@
+// See metrics.h.
+#include "coord/metrics.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/say.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+// Of a label's value: backslash and quotation mark; a line's end is one of the control characters that
+// shown() has written otherwise.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : shown(text)) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+class Text {
+ public:
+  explicit Text(const Metrics& m)
+      : labels_(formatted("{{job=\"{}\",store=\"{}\"}}", escaped(m.job), escaped(m.store))) {}
+
+  void gauge(const char* name, const char* help, const std::string& value) {
+    add(name, "gauge", help, value);
+  }
+  void counter(const char* name, const char* help, const std::string& value) {
+    add(name, "counter", help, value);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void add(const char* name, const char* type, const char* help, const std::string& value) {
+    text_ += formatted("# HELP cropdl_{0} {1}\n# TYPE cropdl_{0} {2}\ncropdl_{0}{3} {4}\n", name, help, type,
+                       labels_, value);
+  }
+
+  std::string labels_, text_;
+};
+
+std::string number(double value) { return formatted("{:.9g}", value); }
+std::string number(uint64_t value) { return std::to_string(value); }
+
+int write_text(const std::string& path, const std::string& text) {
+  constexpr mode_t kForAll = 0644;
+  ::unlink(path.c_str());  // a killed job's, or what somebody else has put there
+  Descriptor file = open_high(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kForAll);
+  if (!file) return errno;
+  iovec piece{const_cast<char*>(text.data()), text.size()};
+  int failure = write_all(file.fd(), {&piece, 1}, 0);
+  if (failure == 0 && ::fchmod(file.fd(), kForAll) != 0) failure = errno;
+  if (const int closed = file.close(); failure == 0) failure = closed;
+  return failure;
+}
+
+}  // namespace
+
+std::string metrics_text(const Metrics& m) {
+  Text text(m);
+  text.gauge("up", "1 while the job runs, 0 when its program has ended.", m.up ? "1" : "0");
+  text.gauge("ranks", "Ranks of the job.", number(uint64_t{m.ranks}));
+  text.gauge("ranks_joined", "Ranks that can be checkpointed.", number(uint64_t{m.joined}));
+  text.gauge("run_seconds", "Time since the start or restart.", number(m.run_seconds));
+  text.counter("versions_total", "Versions taken by this run.", number(m.versions));
+  text.counter("failures_total", "Requests for a version that this run refused or that failed.",
+               number(m.failures));
+  if (m.last_version != 0) {
+    text.gauge("last_version", "Number of the last version.", number(m.last_version));
+    text.gauge("last_version_timestamp_seconds", "When it was published, since 1970.",
+               std::to_string(m.last_version_time));
+    text.gauge("last_version_bytes", "Size of its images.", number(m.last_version_bytes));
+    text.gauge("last_version_stall_seconds", "How long the program stood still for it.",
+               number(m.last_version_stall));
+  }
+  text.counter("held_seconds_total",
+               "Time in which the program could not go on, for all versions and attempts.",
+               number(m.held_seconds));
+  text.gauge("overhead_ratio", "That time as a fraction of the time since the start or restart.",
+             number(m.run_seconds > 0 ? m.held_seconds / m.run_seconds : 0));
+  if (m.next_version)
+    text.gauge("next_version_seconds", "Time until the next version is due.", number(*m.next_version));
+  if (m.iteration != 0)
+    text.gauge("iteration", "Complete iterations of the program's main loop.", number(m.iteration));
+  if (m.iteration_seconds > 0)
+    text.gauge("iteration_seconds", "How long an iteration takes.", number(m.iteration_seconds));
+  return text.take();
+}
+
+void MetricsFile::write(const Metrics& metrics) {
+  const std::string temporary = path_ + ".tmp";
+  int failure = write_text(temporary, metrics_text(metrics));
+  if (failure == 0 && ::rename(temporary.c_str(), path_.c_str()) != 0) failure = errno;
+  if (failure == 0) {
+    failed_ = false;
+    return;
+  }
+  ::unlink(temporary.c_str());
+  if (!failed_)
+    report_(
+        formatted("--metrics {}: cannot be written: {}; the program runs on", path_, errno_text(failure)));
+  failed_ = true;
+}
+
+}  // namespace cropdl::coord

@@ -1,0 +1,120 @@
+// Finds a program's iterations in the stream of its collectives (docs/boundaries.md). Pure: no I/O, no clock,
+// no thread. LH, the agent's thread; tests.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace cropdl::boundaries {
+
+// One collective. Equal values mean equal calls.
+struct Symbol {
+  uint64_t exact;  // with count, datatype and communicator
+  uint64_t site;   // function and place in the program alone
+  bool operator==(const Symbol&) const = default;
+};
+
+// What repeats: a hash of the symbols of an iteration. Where they come in an order of their own each time it
+// is one of the multiset.
+struct Pattern {
+  uint32_t length = 0;  // symbols in one iteration; 0: none
+  bool any_order = false;
+  bool by_site = false;  // found by the sites: counts or communicators are others each time
+  uint64_t exact = 0, site = 0;
+  uint32_t age = 0;      // how many patterns were found before it
+  uint64_t windows = 0;  // iterations counted under this pattern
+  uint64_t left_at = 0;  // iterations when another pattern took its place
+  bool operator==(const Pattern&) const = default;
+};
+
+class PeriodFinder {
+ public:
+  static constexpr uint32_t kLongest = 1024;  // symbols in an iteration
+
+  PeriodFinder();
+
+  void add(Symbol symbol);
+  // Symbols were lost here.
+  void gap();
+  // So many iterations ended of which the symbols were lost.
+  void skip(uint64_t iterations);
+  // The last symbol did not end an iteration, whatever it looks like: where any order is allowed, the end of
+  // one and the beginning of the next look like one.
+  void go_back_on_boundary();
+
+  bool found() const { return current_.length != 0; }
+  const Pattern& pattern() const { return current_; }
+  // Complete ones since the first that was found. Those of a new pattern count once it has held for as many
+  // as the older ones: until then it may be an evaluation.
+  uint64_t iterations() const;
+  // The last symbol ended an iteration, and nothing has begun since.
+  bool at_boundary() const { return found() && since_boundary_ == 0; }
+  // The iteration that ended last followed the one before it directly.
+  bool uninterrupted() const { return uninterrupted_; }
+
+  // The iteration under way has more symbols than it should: something else is going on.
+  bool interrupted() const { return since_boundary_ > current_.length; }
+
+  // Where it is, for another finder that goes on from here (after a restart).
+  struct Place {
+    Pattern pattern;
+    uint64_t iterations = 0;
+    uint64_t symbols = 0;           // since the last boundary
+    std::vector<Symbol> last = {};  // of them, and fewer than an iteration has
+  };
+  Place place() const;
+  void resume(const Place& place);
+
+ private:
+  static constexpr uint32_t kHistory = 4 * kLongest;
+
+  // Hashes of all symbols before each position, of which those of windows are differences; a ring.
+  class Sums {
+   public:
+    Sums() : multiset_(kHistory), sequence_(kHistory) {}
+    void add(uint64_t position, uint64_t symbol);
+    uint64_t multiset(uint64_t begin, uint64_t end) const {
+      return at(multiset_, end) - at(multiset_, begin);
+    }
+    uint64_t sequence(uint64_t begin, uint64_t end) const;
+    uint64_t window(bool any_order, uint64_t begin, uint64_t end) const {
+      return any_order ? multiset(begin, end) : sequence(begin, end);
+    }
+
+   private:
+    static uint64_t at(const std::vector<uint64_t>& sums, uint64_t n) { return sums[n % kHistory]; }
+    std::vector<uint64_t> multiset_, sequence_;
+  };
+
+  void keep(Symbol symbol);
+  const Pattern* interrupted_pattern() const;  // the older one, while the current one does not count
+  uint64_t known() const;                      // symbols that the history holds without a gap
+  const Symbol& symbol(uint64_t position) const { return symbols_[position % kHistory]; }
+  bool same(uint64_t a, uint64_t b, bool by_site) const;
+  bool ends_with(const Pattern& p, uint64_t back = 0) const;
+  bool find(bool by_site);
+  bool alike(const Sums& sums, bool any_order, uint64_t length) const;
+  bool is_whole(uint64_t length, bool by_site) const;
+  uint64_t alike_at_the_end(uint64_t length, bool by_site) const;
+  bool found_now(uint64_t length, bool any_order, bool by_site);
+  bool always_new() const;
+  double surprise(bool by_site) const;
+  bool return_to_former();
+  void change_to(Pattern next, uint64_t windows, bool is_former);
+  void begin_behind_interruption();
+
+  Sums exact_, site_;
+  std::vector<Symbol> symbols_;  // a ring
+  uint64_t size_ = 0;            // symbols ever added
+  uint64_t begin_ = 0;           // the position behind the last gap
+  uint64_t learning_ = 0;        // symbols since something was found, or looked for first
+  Pattern current_;
+  std::vector<Pattern> former_;
+  uint32_t patterns_ = 0;        // ever found
+  uint64_t iterations_ = 0;      // with those of a new pattern
+  uint64_t in_a_row_ = 0;        // iterations since the pattern is the current one
+  uint64_t since_boundary_ = 0;  // symbols
+  bool uninterrupted_ = false;
+};
+
+}  // namespace cropdl::boundaries

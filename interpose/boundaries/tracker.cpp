@@ -1,0 +1,147 @@
+#include "interpose/boundaries/tracker.h"
+
+#include <algorithm>
+
+#include "interpose/boundaries/token_ring.h"
+
+namespace cropdl::boundaries {
+
+TokenRing ring;
+
+namespace {
+
+constexpr int64_t kLearning = 20'000;  // us between looks: the ring must hold what is begun meanwhile
+constexpr int64_t kFollowing = 100'000;
+constexpr int64_t kNothingComes = 1'000'000;
+constexpr uint32_t kForgotten = 2;       // iterations without a call on a communicator
+constexpr size_t kCommunicators = 4096;  // that are watched while no iteration is known
+
+uint64_t mixed(uint64_t h, uint64_t x) {
+  h = (h ^ x) * 0x9e37'79b9'7f4a'7c15;
+  return h ^ (h >> 29);
+}
+
+}  // namespace
+
+int64_t Tracker::look(int64_t now) {
+  const uint64_t written = ring.written, before = finder_.iterations();
+  const bool idle = written == read_;
+  if (written + 1 < read_ || (written > read_ && written - read_ > TokenRing::kTokens))
+    lose(written);
+  else if (written < read_)  // a thread of another library, which counts it in another way, is at it
+    return now + kLearning;
+  while (read_ != written) {
+    const Token& t = ring.tokens[read_ % TokenRing::kTokens];
+    const uint64_t number = t.number;
+    const uint64_t call = t.call, what = t.what, identity = t.identity, begun = t.begun, caller = t.caller,
+                   stack = t.stack;
+    if (number < read_ + 1) break;  // its thread is still writing it
+    if (number > read_ + 1 || t.number != number) {
+      lose(ring.written);
+      break;
+    }
+    ++read_;
+    if (call & kMakesObjects) {
+      count(identity, begun);
+      continue;
+    }
+    const uint64_t site = mixed(mixed(0, call), caller);
+    take(identity, begun, {mixed(mixed(mixed(site, what), identity), stack), site});
+  }
+  if (finder_.iterations() != before) measure(now);
+  if (idle)
+    pause_ = std::min(kNothingComes, pause_ * 2);
+  else
+    pause_ = finder_.found() ? kFollowing : kLearning;
+  pause_ = std::max(pause_, kLearning);
+  return now + pause_;
+}
+
+// The median of the last three: a version, or an evaluation, in between is no iteration's time.
+void Tracker::measure(int64_t now) {
+  if (measured_at_ != 0 && finder_.iterations() > measured_iterations_) {
+    const auto ended = static_cast<int64_t>(finder_.iterations() - measured_iterations_);
+    std::rotate(lately_.begin(), lately_.begin() + 1, lately_.end());
+    lately_.back() = std::max<int64_t>(1, (now - measured_at_) / ended);
+    std::array<int64_t, 3> sorted = lately_;
+    std::sort(sorted.begin(), sorted.end());
+    iteration_us_ = sorted[1] != 0 ? sorted[1] : sorted[2];
+  }
+  measured_at_ = now;
+  measured_iterations_ = finder_.iterations();
+}
+
+// The older half of what the ring holds may be overwritten while it is read.
+void Tracker::lose(uint64_t written) {
+  read_ = written - std::min(written, TokenRing::kTokens / 2);
+  finder_.gap();
+  torn_ = finder_.found();
+  refused_ = 0;
+}
+
+void Tracker::count(uint64_t identity, uint64_t begun) {
+  if (counts_.size() > kCommunicators && (!finder_.found() || finder_.interrupted()))
+    counts_.clear();  // they come and go
+  if (identity == 0) return;
+  Count& count = counts_[identity];
+  count.now = begun;
+  if (torn_) count_what_was_lost(count);
+}
+
+void Tracker::take(uint64_t identity, uint64_t begun, Symbol symbol) {
+  count(identity, begun);
+  finder_.add(symbol);
+  if (!finder_.at_boundary()) return;
+  if (torn_ && finder_.pattern().any_order && !counts_agree() && refused_ < 2 * PeriodFinder::kLongest) {
+    ++refused_;
+    return finder_.go_back_on_boundary();
+  }
+  torn_ = false;
+  end_iteration();
+}
+
+// What was begun on a communicator that takes part in each iteration tells how many have ended, as long as
+// nothing came between them.
+void Tracker::count_what_was_lost(const Count& count) {
+  if (count.every == 0) return;
+  const uint64_t before = count.now - 1;
+  const uint64_t ended = (before - std::min(before, count.at_boundary)) / count.every;
+  if (ended == 0) return;
+  for (auto& [identity, other] : counts_) other.at_boundary += ended * other.every;
+  finder_.skip(ended);
+}
+
+bool Tracker::counts_agree() const {
+  return std::all_of(counts_.begin(), counts_.end(), [](const auto& c) {
+    const Count& count = c.second;
+    return count.every == 0 || (count.now - count.at_boundary) % count.every == 0;
+  });
+}
+
+void Tracker::end_iteration() {
+  for (auto c = counts_.begin(); c != counts_.end();) {
+    Count& count = c->second;
+    count.quiet = count.now == count.at_boundary ? count.quiet + 1 : 0;
+    if (finder_.uninterrupted()) count.every = count.at_boundary == 0 ? 0 : count.now - count.at_boundary;
+    count.at_boundary = count.now;
+    c = count.quiet > kForgotten ? counts_.erase(c) : std::next(c);
+  }
+}
+
+coord::NextBoundary Tracker::next_boundary() const {
+  coord::NextBoundary next;
+  if (!finder_.found() || torn_ || finder_.interrupted()) return next;
+  const bool here = finder_.at_boundary();
+  for (const auto& [identity, c] : counts_) {
+    if (c.every == 0) continue;
+    const uint64_t begun = c.at_boundary + (here ? 0 : c.every);
+    if (c.now > begun) return {};
+    next.counts.push_back({identity, begun, c.every});
+  }
+  if (next.counts.empty()) return next;
+  next.iteration = finder_.iterations() + (here ? 0 : 1);
+  next.iteration_us = static_cast<uint64_t>(iteration_us_);
+  return next;
+}
+
+}  // namespace cropdl::boundaries

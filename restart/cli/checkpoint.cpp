@@ -1,0 +1,28 @@
+// `cropdl checkpoint`: asks the running job for a version and waits until it is durable.
+#include "base/format.h"
+#include "base/say.h"
+#include "coord/client.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+
+namespace cropdl::cli {
+
+// A request is answered with a refusal within this time when no checkpoint can begin (job dead, or busy).
+constexpr double kAnswerSeconds = 5;
+
+int checkpoint(const Common& common) {
+  const Result<restart::StoreReader> store = restart::StoreReader::open(common.directory);
+  if (!store) return fail(common.json, store.error());
+  const auto waiting = [](const std::string& line) { say("cropdl: " + line); };
+  const auto reply = coord::request_checkpoint(common.directory, kAnswerSeconds, waiting);
+  if (!reply) return fail(common.json, reply.error());
+  if (common.json)
+    print(nlohmann::json{
+        {"version", reply->version}, {"bytes", reply->bytes}, {"stall_seconds", reply->stall_seconds}});
+  else
+    print(formatted("version {}: {} bytes, stall {:.3f} s", reply->version, reply->bytes,
+                    reply->stall_seconds));
+  return kDone;
+}
+
+}  // namespace cropdl::cli

@@ -1,0 +1,37 @@
+// The commands of `cropdl`, a file each. Each returns an exit status (output.h). Tools; one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "restart/retention.h"
+
+namespace cropdl::cli {
+
+struct Common {
+  std::string directory;
+  bool json = false;
+};
+
+int list(const Common& common);
+
+// watch_seconds > 0: every so many seconds, until the job ends; one that does not run is shown once.
+int status(const Common& common, double watch_seconds);
+
+// number 0: all versions.
+int verify(const Common& common, uint64_t number);
+
+// number 0: the newest complete version; rank -1: all ranks.
+int inspect(const Common& common, uint64_t number, int64_t rank);
+
+int prune(const Common& common, const restart::Retention& retention, bool dry_run);
+
+int checkpoint(const Common& common);
+
+// Writes a page to `output`; "-": to standard output.
+int report(const Common& common, const std::string& output);
+
+// Of a program that would run on the store `directory`.
+int doctor(const std::string& program, const std::string& directory, bool json);
+
+}  // namespace cropdl::cli

@@ -1,0 +1,250 @@
+// `cropdl doctor`: what here would prevent checkpoints of a program, or make them slow, found before it runs.
+// Runs nothing of the program's; writes one file into the store's place, and removes it.
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "interpose/entry/program.h"
+#include "interpose/lower/descriptors.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+#include "restart/store.h"
+
+namespace cropdl::cli {
+namespace {
+
+using nlohmann::json;
+
+enum class Verdict { kOk, kSlow, kPrevents };
+using enum Verdict;
+
+const char* verdict_name(Verdict verdict) {
+  return verdict == kOk ? "ok" : verdict == kSlow ? "slow" : "prevents";
+}
+
+struct Finding {
+  Verdict verdict;
+  std::string about;
+  std::string text;
+};
+using Findings = std::vector<Finding>;
+
+// --- The program
+// ----------------------------------------------------------------------------------------------
+
+void examine_mpi(const entry::ProgramFacts& facts, Findings& found) {
+  const std::string lower = entry::own_directory() + "/cropdl-lower-" + facts.mpi;
+  if (::access(lower.c_str(), X_OK) != 0)
+    found.push_back(
+        {kPrevents, "MPI", formatted("the program is for {}, and CropDL was built without it", facts.mpi)});
+  else if (facts.mpi == "none")
+    found.push_back({kOk, "MPI", "the program is linked with none"});
+  else
+    found.push_back({kOk, "MPI", facts.mpi});
+}
+
+void examine_program(const std::string& name, Findings& found) {
+  const Result<std::string> path = entry::find_program(name);
+  if (!path) return found.push_back({kPrevents, "program", path.error().message});
+  const Result<entry::ProgramFacts> facts = entry::inspect_program(*path);
+  if (!facts) return found.push_back({kPrevents, "program", facts.error().message});
+  if (facts->kind == entry::ProgramKind::kNative)
+    return found.push_back(
+        {kPrevents, "program", formatted("{} would run unprotected: {}", facts->path, facts->why)});
+  if (facts->kind == entry::ProgramKind::kStarter)
+    return found.push_back(
+        {kOk, "program",
+         formatted("{} itself is not saved, an MPI program that it starts is: ask about that one",
+                   facts->path)});
+  if (!facts->sanitizer.empty())
+    return found.push_back(
+        {kPrevents, "program",
+         formatted("{} was built with {}: it starts, and is not saved", facts->path, facts->sanitizer)});
+  found.push_back({kOk, "program", facts->path});
+  examine_mpi(*facts, found);
+}
+
+// --- The machine
+// ----------------------------------------------------------------------------------------------
+
+void examine_kernel(Findings& found) {
+  constexpr unsigned long kHwcap2FsGsBase = 2;  // HWCAP2_FSGSBASE, arch/x86/include/uapi/asm/hwcap2.h
+  if ((::getauxval(AT_HWCAP2) & kHwcap2FsGsBase) != 0)
+    found.push_back({kOk, "CPU", "FSGSBASE"});
+  else
+    found.push_back({kPrevents, "CPU", "no FSGSBASE (needs a CPU that has it and Linux >= 5.9)"});
+
+  uint32_t action = SECCOMP_RET_TRAP;
+  if (::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0)
+    found.push_back({kOk, "seccomp", "filters can be set"});
+  else
+    found.push_back({kPrevents, "seccomp", "filters: " + errno_text(errno) + " (containers may forbid it)"});
+
+  char table[64];
+  if (::syscall(SYS_modify_ldt, 0, table, sizeof table) >= 0)  // reads it
+    found.push_back({kOk, "modify_ldt", "threads can have segments"});
+  else
+    found.push_back({kSlow, "modify_ldt", errno_text(errno) + ": each call of MPI or CUDA takes longer"});
+
+  if (kernel_text("/proc/self/smaps").find("\nVmFlags:") != std::string::npos)
+    found.push_back({kOk, "/proc", "tells the flags of mappings"});
+  else
+    found.push_back({kPrevents, "/proc", "/proc/self/smaps does not tell the flags of mappings (VmFlags)"});
+}
+
+// Hard limits: CropDL raises soft ones for itself.
+void examine_limits(Findings& found) {
+  constexpr rlim_t kSmallImages = 1 << 30;
+  constexpr rlim_t kOpenFiles = lower::kOwnDescriptors + 16;  // and a few of the program's
+  rlimit sizes{}, files{};
+  const bool known = ::getrlimit(RLIMIT_FSIZE, &sizes) == 0 && ::getrlimit(RLIMIT_NOFILE, &files) == 0;
+  if (known && sizes.rlim_max < kSmallImages)
+    found.push_back({kPrevents, "limits",
+                     formatted("no file may be larger than {}, and an image is one (ulimit -Hf)",
+                               amount(sizes.rlim_max))});
+  if (known && files.rlim_max < kOpenFiles)
+    found.push_back({kPrevents, "limits",
+                     formatted("only {} files may be open, and a restart needs {} (ulimit -Hn)",
+                               files.rlim_max, kOpenFiles)});
+  if (known && sizes.rlim_max >= kSmallImages && files.rlim_max >= kOpenFiles)
+    found.push_back({kOk, "limits", "file sizes, open files"});
+}
+
+// --- The store
+// ------------------------------------------------------------------------------------------------
+
+std::string parent_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/', path.find_last_not_of('/'));
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Whether the directory, which is there, can be the program's store; "" or why not.
+std::string not_usable(const std::string& directory, Findings& found) {
+  struct stat info;
+  if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
+    return directory + ": is not a directory";
+  if (info.st_uid != ::geteuid())
+    return formatted("{}: belongs to user id {}, not to yours ({})", directory, info.st_uid, ::geteuid());
+  if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0)
+    return formatted("{}: is not writable: {}", directory, errno_text(errno));
+  const Result<restart::StoreReader> store = restart::StoreReader::open(directory);
+  if (!store) {
+    const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
+    const auto names = folder ? folder->names() : Result<std::vector<std::string>>(folder.error());
+    if (!names) return names.error().message;
+    return names->empty() ? "" : store.error().message;
+  }
+  const auto job = store->live_job();
+  if (!job) return job.error().message;
+  if (job->pid != 0)
+    return formatted("{}: is used by a running job (pid {} on {})", directory, job->pid, job->host);
+  found.push_back(
+      {kOk, "store", formatted("{} has {} complete versions", directory, store->versions().size())});
+  return "";
+}
+
+// Bytes per second, by a file that is removed; 0, with *why: it could not be written.
+double write_speed(const std::string& directory, uint64_t bytes, std::string* why) {
+  // A soft limit on file sizes does not bind images (interpose/lower/raised_limit.h), and a hard one is an
+  // error.
+  ::signal(SIGXFSZ, SIG_IGN);
+  if (rlimit limit{}; ::getrlimit(RLIMIT_FSIZE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  const std::string path = formatted("{}/tmp-cropdl-doctor-{}", directory, ::getpid());
+  const Descriptor file = create_private_file(path, O_WRONLY);
+  if (!file) return *why = errno_text(errno), 0;
+  ::unlink(path.c_str());
+  constexpr size_t kBlock = 1 << 20;
+  std::vector<char> block(kBlock);
+  uint64_t x = 1;  // no disk compresses that
+  for (size_t i = 0; i + sizeof x <= kBlock; i += sizeof x) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    std::memcpy(block.data() + i, &x, sizeof x);
+  }
+  const int64_t begin = monotonic_us();
+  int failure = 0;
+  for (uint64_t at = 0; at < bytes && failure == 0; at += kBlock) {
+    iovec piece{block.data(), kBlock};
+    failure = write_all(file.fd(), {&piece, 1}, at);
+  }
+  if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
+  if (failure != 0) return *why = errno_text(failure), 0;
+  return static_cast<double>(bytes) * 1e6 / static_cast<double>(std::max<int64_t>(monotonic_us() - begin, 1));
+}
+
+void examine_disk(const std::string& directory, Findings& found) {
+  constexpr uint64_t kWritten = 64 << 20, kLittle = 1 << 30;
+  constexpr double kSlowDisk = 200e6;  // bytes per second: 5 s for a GB
+  struct statvfs disk;
+  const uint64_t room =
+      ::statvfs(directory.c_str(), &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
+  if (room < 2 * kWritten)
+    return found.push_back({kPrevents, "disk", formatted("{}: only {} are free", directory, amount(room))});
+  std::string why;
+  const double speed = write_speed(directory, kWritten, &why);
+  if (speed <= 0)
+    return found.push_back({kPrevents, "disk", formatted("{}: cannot be written: {}", directory, why)});
+  found.push_back({speed < kSlowDisk ? kSlow : kOk, "disk",
+                   formatted("{}: {} a second, so {:.1f} s for 1 GB of a rank's memory; {} are free{}",
+                             directory, amount(static_cast<uint64_t>(speed)), 1e9 / speed, amount(room),
+                             room < kLittle ? ", which is little" : "")});
+}
+
+void examine_store(const std::string& directory, Findings& found) {
+  struct stat info;
+  const bool there = ::stat(directory.c_str(), &info) == 0;
+  std::string place = directory;
+  if (!there) {
+    place = parent_of(directory);
+    if (::access(place.c_str(), R_OK | W_OK | X_OK) != 0)
+      return found.push_back(
+          {kPrevents, "store", formatted("{}: cannot be made: {}", directory, errno_text(errno))});
+    found.push_back({kOk, "store", directory + " can be made"});
+  } else if (const std::string why = not_usable(directory, found); !why.empty()) {
+    return found.push_back({kPrevents, "store", why});
+  }
+  examine_disk(place, found);
+}
+
+}  // namespace
+
+int doctor(const std::string& program, const std::string& directory, bool json_wanted) {
+  Findings found;
+  examine_program(program, found);
+  examine_kernel(found);
+  examine_limits(found);
+  examine_store(directory, found);
+  const auto bad =
+      std::find_if(found.begin(), found.end(), [](const Finding& one) { return one.verdict == kPrevents; });
+  const bool good = bad == found.end();
+  if (json_wanted) {
+    json all = json::array();
+    for (const Finding& one : found)
+      all.push_back(
+          {{"verdict", verdict_name(one.verdict)}, {"about", one.about}, {"text", json_bytes(one.text)}});
+    print(json{{"findings", std::move(all)}, {"error", good ? json() : json(bad->text)}});
+  } else {
+    for (const Finding& one : found)
+      print(formatted("{:<9} {:<11} {}", verdict_name(one.verdict), one.about, one.text));
+  }
+  return good ? kDone : kFailed;
+}
+
+}  // namespace cropdl::cli

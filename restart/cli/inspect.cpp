@@ -1,0 +1,193 @@
+// `cropdl inspect`: what fills a version's images, and what they tell of their processes. Opens nothing
+// outside the store, and reads of the images what says what they hold: `cropdl verify` reads all of it.
+#include <fcntl.h>
+
+#include <vector>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/memory_use.h"
+#include "restart/cli/output.h"
+#include "restart/cli/saved_process.h"
+#include "restart/image.h"
+#include "restart/image_layout.h"
+
+namespace cropdl::cli {
+namespace {
+
+using nlohmann::json;
+using restart::ImageReader;
+using restart::ImageTotals;
+using restart::ManifestImage;
+using restart::StoreReader;
+using restart::Version;
+
+// One rank's. The parts of the file add up to its size (docs/image-format.md).
+struct Inspected {
+  uint32_t rank = 0;
+  ManifestImage listed;
+  uint64_t memory = 0, metadata = 0;
+  SavedProcess process;
+  uint64_t frame() const { return sizeof(restart::ImageHeader) + sizeof(restart::ImageTrailer); }
+  uint64_t index() const { return listed.bytes - memory - metadata - frame(); }
+};
+
+Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& listed, uint32_t rank,
+                                std::vector<MemoryUse>& uses) {
+  const Result<ImageReader> image = ImageReader::open(folder, listed.file);
+  if (!image) return image.error();
+  const ImageTotals& totals = image->totals();
+  if (totals.checksum != listed.checksum || totals.bytes != listed.bytes)
+    return Error{formatted("rank image {}: is not the one that the manifest lists (its checksum differs)",
+                           image->path())};
+  Result<SavedProcess> process = saved_process(*image);
+  if (!process) return process.error();
+  add_memory(uses, image->regions(), process->addresses);
+  return Inspected{rank, listed, totals.memory, image->metadata().size(), std::move(*process)};
+}
+
+json memory_json(const std::vector<MemoryUse>& uses) {
+  json all = json::array();
+  for (const MemoryUse& use : uses)
+    all.push_back({{"use", use_name(use.use)},
+                   {"name", text_or_null(use.name)},
+                   {"regions", use.regions},
+                   {"address_space", use.address_space},
+                   {"stored", use.stored},
+                   {"by_reference", use.by_reference},
+                   {"zero", use.zero()}});
+  return all;
+}
+
+const char* access_of(const SavedFile& file) {
+  const int mode = file.flags & O_ACCMODE;
+  return mode == O_RDONLY ? "r" : mode == O_WRONLY ? "w" : "rw";
+}
+
+json file_json(const SavedFile& file) {
+  return {{"descriptor", file.fd},
+          {"standard", file.standard < 0 ? json() : json(file.standard)},
+          {"path", text_or_null(file.path)},
+          {"access", access_of(file)},
+          {"append", (file.flags & O_APPEND) != 0},
+          {"offset", file.offset},
+          {"size", file.size < 0 ? json() : json(file.size)},
+          {"saved", file.saved}};
+}
+
+json image_json(const Inspected& one) {
+  json files = json::array();
+  for (const SavedFile& file : one.process.files) files.push_back(file_json(file));
+  return {{"rank", one.rank},
+          {"file", json_bytes(one.listed.file)},
+          {"host", json_bytes(one.listed.host)},
+          {"bytes", one.listed.bytes},
+          {"memory", one.memory},
+          {"index", one.index()},
+          {"metadata", one.metadata},
+          {"frame", one.frame()},
+          {"saved_files", one.process.contents},
+          {"program", json_bytes(one.process.program)},
+          {"arguments", json_bytes(one.process.arguments)},
+          {"directory", json_bytes(one.process.directory)},
+          {"threads", json_bytes(one.process.threads)},
+          {"files", std::move(files)}};
+}
+
+void print_memory(const std::vector<MemoryUse>& uses) {
+  constexpr fmt::string_view kRow = "{:<10} {:>7} {:>10} {:>10} {:>10} {:>10}  {}";
+  const auto row = [&](const std::string& use, const MemoryUse& m) {
+    print(formatted(kRow, use, m.regions, amount(m.address_space), amount(m.stored), amount(m.by_reference),
+                    amount(m.zero()), m.name));
+  };
+  print(formatted(kRow, "USE", "REGIONS", "ADDRESSES", "STORED", "REFERENCE", "ZERO", "NAME"));
+  for (const MemoryUse& use : uses) row(use_name(use.use), use);
+  row("sum", sum_of(uses));
+}
+
+void print_images(const std::vector<Inspected>& images) {
+  uint64_t bytes = 0, memory = 0, index = 0, metadata = 0, frame = 0, contents = 0;
+  for (const Inspected& one : images) {
+    bytes += one.listed.bytes;
+    memory += one.memory;
+    index += one.index();
+    metadata += one.metadata;
+    frame += one.frame();
+    contents += one.process.contents;
+  }
+  print(formatted("images:  {} = {} of memory + {} of index + {} of metadata + {} of header and trailer",
+                  amount(bytes), amount(memory), amount(index), amount(metadata), amount(frame)));
+  if (contents != 0) print(formatted("beside:  {} of the program's files", amount(contents)));
+}
+
+void print_file(const SavedFile& file) {
+  std::string text = file.path;
+  if (file.standard >= 0)
+    text = file.standard == 0 ? "standard input" : file.standard == 1 ? "standard output" : "standard error";
+  std::string more = file.size < 0 ? "" : formatted(", at {} of {} bytes", file.offset, file.size);
+  if (file.saved) more += ", saved";
+  print(formatted("{:>8} {:<2} {}{}", file.fd, access_of(file), text, more));
+}
+
+void print_process(const Inspected& one) {
+  std::string command = one.process.program;
+  for (const std::string& argument : one.process.arguments) command += " " + argument;
+  print(formatted("rank {}: {}, on {}, {}", one.rank, amount(one.listed.bytes), one.listed.host, command));
+  print("directory: " + one.process.directory);
+  std::string threads;
+  for (const std::string& name : one.process.threads) threads += (threads.empty() ? "" : ", ") + name;
+  print(formatted("threads: {}: {}", one.process.threads.size(), threads));
+  print(formatted("files:   {}", one.process.files.size()));
+  for (const SavedFile& file : one.process.files) print_file(file);
+}
+
+void print_all(const Version& version, const std::vector<MemoryUse>& uses,
+               const std::vector<Inspected>& images) {
+  const restart::Manifest& m = version.manifest;
+  print(formatted("version {} of {}, {} rank{} under {} {}", version.number, m.created, m.ranks,
+                  m.ranks == 1 ? "" : "s", m.mpi_name, m.mpi_version));
+  print_memory(uses);
+  print_images(images);
+  if (images.size() == 1) return print_process(images.front());
+  for (const Inspected& one : images)
+    print(formatted("rank {}: {}, on {}, {} thread{}, {} files (--rank {} names them)", one.rank,
+                    amount(one.listed.bytes), one.listed.host, one.process.threads.size(),
+                    one.process.threads.size() == 1 ? "" : "s", one.process.files.size(), one.rank));
+}
+
+}  // namespace
+
+int inspect(const Common& common, uint64_t number, int64_t rank) {
+  Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return fail(common.json, store.error());
+  const Result<Version> version = store->version(number);
+  if (!version) return fail(common.json, version.error());
+  const restart::Manifest& manifest = version->manifest;
+  if (rank >= static_cast<int64_t>(manifest.ranks))
+    return fail(common.json, Error{formatted("version {}: has no rank {}, only {} rank{}", version->number,
+                                             rank, manifest.ranks, manifest.ranks == 1 ? "" : "s")});
+  const Result<Folder> folder = version->folder();
+  if (!folder) return fail(common.json, folder.error());
+  std::vector<MemoryUse> uses;
+  std::vector<Inspected> images;
+  for (uint32_t i = 0; i < manifest.ranks; ++i) {
+    if (rank >= 0 && i != static_cast<uint64_t>(rank)) continue;
+    Result<Inspected> one = inspect_image(*folder, manifest.images[i], i, uses);
+    if (!one)
+      return fail(common.json, Error{formatted("version {}: {}", version->number, one.error().message)});
+    images.push_back(std::move(*one));
+  }
+  sort_memory(uses);
+  if (common.json) {
+    json all = json::array();
+    for (const Inspected& one : images) all.push_back(image_json(one));
+    print(
+        json{{"version", version_json(*version)}, {"memory", memory_json(uses)}, {"images", std::move(all)}});
+  } else {
+    print_all(*version, uses, images);
+  }
+  return kDone;
+}
+
+}  // namespace cropdl::cli

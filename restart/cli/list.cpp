@@ -1,0 +1,41 @@
+// `cropdl list`: the versions of a store.
+#include "base/format.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+
+namespace cropdl::cli {
+
+using restart::Manifest;
+using restart::StoreReader;
+using restart::Version;
+
+int list(const Common& common) {
+  Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return fail(common.json, store.error());
+  const std::vector<Version> versions = store->all_versions();
+  if (common.json) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const Version& version : versions) all.push_back(version_json(version));
+    print(nlohmann::json{{"versions", std::move(all)}});
+    return kDone;
+  }
+  constexpr fmt::string_view kHead = "{:<8} {:<20} {:>9} {:>5} {:>10} {:>10} {:>10} {:>9}  {:<10} {}";
+  print(formatted(kHead, "VERSION", "CREATED", "ITERATION", "RANKS", "SIZE", "MEMORY", "DEVICE", "STALL",
+                  "MPI", "STATE"));
+  for (const Version& version : versions) {
+    const Manifest& m = version.manifest;
+    if (m.images.empty()) {  // the manifest could not be read
+      print(formatted(kHead, version.number, "-", "-", "-", "-", "-", "-", "-", "-",
+                      "damaged: " + version.damage));
+      continue;
+    }
+    print(formatted(kHead, version.number, m.created,
+                    m.iteration() == 0 ? "-" : std::to_string(m.iteration()), m.ranks, amount(m.bytes()),
+                    amount(m.memory()), m.devices().empty() ? "-" : amount(m.device_memory()),
+                    formatted("{:.3f} s", m.stall_seconds), m.mpi_name,
+                    version.damage.empty() ? "complete" : "damaged: " + version.damage));
+  }
+  return kDone;
+}
+
+}  // namespace cropdl::cli

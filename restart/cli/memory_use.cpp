@@ -1,0 +1,138 @@
+#include "restart/cli/memory_use.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "interpose/seam/layout.h"
+
+namespace cropdl::cli {
+namespace {
+
+using restart::Extent;
+using restart::Region;
+using restart::RegionKind;
+
+uint64_t bytes_of(const std::vector<Extent>& extents) {
+  uint64_t sum = 0;
+  for (const Extent& extent : extents) sum += extent.end - extent.begin;
+  return sum;
+}
+
+bool within(const Region& region, uint64_t begin, uint64_t end) {
+  return region.begin >= begin && region.end <= end;
+}
+
+// Of one image.
+class Regions {
+ public:
+  Regions(const std::vector<Region>& regions, const AddressFacts& facts) : facts_(facts) {
+    for (const Region& region : regions)
+      if (const std::string file = file_of(region); !file.empty() && (region.prot & PROT_EXEC) != 0)
+        code_.insert(file);
+    const Region* main_stack = nullptr;
+    for (const Region& region : regions)
+      if (is_anonymous(region) && region.end <= facts.main_stack_below &&
+          within(region, seam::kMapBegin, seam::kMapEnd) &&
+          (main_stack == nullptr || region.begin > main_stack->begin))
+        main_stack = &region;
+    if (main_stack != nullptr) main_stack_ = main_stack->begin;
+  }
+
+  std::pair<Use, std::string> use_of(const Region& region) const {
+    if (region.kind != RegionKind::kHostMemory)
+      return {Use::kDevice, region.kind == RegionKind::kDeviceVariables ? "variables" : region.name};
+    if (const std::string file = file_of(region); !file.empty()) {
+      if (file == facts_.program) return {Use::kProgram, file};
+      return {code_.count(file) != 0 ? Use::kLibrary : Use::kFile, file};
+    }
+    if (region.name == "[heap]" || within(region, seam::kBrkBegin, seam::kBrkEnd)) return {Use::kHeap, ""};
+    if (within(region, seam::kWindowBegin, seam::kHeapEnd)) return {Use::kCropdl, ""};
+    if (is_stack(region)) return {Use::kStacks, ""};
+    return {Use::kAnonymous, region.name};
+  }
+
+ private:
+  std::string file_of(const Region& region) const {
+    if (region.kind != RegionKind::kHostMemory) return "";
+    const auto file = facts_.files.find(region.begin);
+    return file == facts_.files.end() ? "" : file->second;
+  }
+
+  bool is_anonymous(const Region& region) const {
+    return region.kind == RegionKind::kHostMemory && file_of(region).empty();
+  }
+
+  bool is_stack(const Region& region) const {
+    return region.begin == main_stack_ || region.name == "[stack]" ||
+           std::any_of(facts_.stack_pointers.begin(), facts_.stack_pointers.end(),
+                       [&](uint64_t sp) { return region.begin <= sp && sp < region.end; });
+  }
+
+  const AddressFacts& facts_;
+  std::set<std::string> code_;  // files of which some mapping is executable
+  uint64_t main_stack_ = ~uint64_t{0};
+};
+
+}  // namespace
+
+const char* use_name(Use use) {
+  switch (use) {
+    case Use::kHeap:
+      return "heap";
+    case Use::kStacks:
+      return "stacks";
+    case Use::kAnonymous:
+      return "anonymous";
+    case Use::kProgram:
+      return "program";
+    case Use::kLibrary:
+      return "library";
+    case Use::kFile:
+      return "file";
+    case Use::kDevice:
+      return "device";
+    case Use::kCropdl:
+      return "CropDL";
+  }
+  return "";
+}
+
+void add_memory(std::vector<MemoryUse>& uses, const std::vector<Region>& regions, const AddressFacts& facts) {
+  std::map<std::pair<Use, std::string>, size_t> places;
+  for (size_t i = 0; i < uses.size(); ++i) places[{uses[i].use, uses[i].name}] = i;
+  const Regions all(regions, facts);
+  for (const Region& region : regions) {
+    const auto key = all.use_of(region);
+    const auto [place, fresh] = places.try_emplace(key, uses.size());
+    if (fresh) uses.push_back({key.first, key.second});
+    MemoryUse& use = uses[place->second];
+    ++use.regions;
+    use.address_space += region.end - region.begin;
+    use.stored += bytes_of(region.present);
+    use.by_reference += bytes_of(region.referenced);
+  }
+}
+
+void sort_memory(std::vector<MemoryUse>& uses) {
+  std::sort(uses.begin(), uses.end(), [](const MemoryUse& a, const MemoryUse& b) {
+    return std::tie(a.use, b.stored, b.address_space, a.name) <
+           std::tie(b.use, a.stored, a.address_space, b.name);
+  });
+}
+
+MemoryUse sum_of(const std::vector<MemoryUse>& uses) {
+  MemoryUse sum;
+  for (const MemoryUse& use : uses) {
+    sum.regions += use.regions;
+    sum.address_space += use.address_space;
+    sum.stored += use.stored;
+    sum.by_reference += use.by_reference;
+  }
+  return sum;
+}
+
+}  // namespace cropdl::cli

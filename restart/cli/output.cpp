@@ -1,0 +1,60 @@
+#include "restart/cli/output.h"
+
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/say.h"
+
+namespace cropdl::cli {
+
+using nlohmann::json;
+
+void print(const std::string& line) { std::printf("%s\n", shown(line).c_str()); }
+
+void print(const json& object) {
+  // Beyond ASCII all is escaped: it may hold commands to the terminal. What is no UTF-8 is replaced: an
+  // error's text may quote anything.
+  std::printf("%s\n", object.dump(-1, ' ', true, json::error_handler_t::replace).c_str());
+}
+
+int fail(bool json_wanted, const Error& error, int status) {
+  if (json_wanted)
+    print(json{{"error", error.message}});
+  else
+    say("cropdl: " + error.message);
+  return status;
+}
+
+std::string command_line(const restart::Manifest& manifest) {
+  std::string text = manifest.program;
+  for (const std::string& arg : manifest.args) text += " " + arg;
+  return text;
+}
+
+json text_or_null(const std::string& text) { return text.empty() ? json() : json_bytes(text); }
+
+json version_json(const restart::Version& version) {
+  const restart::Manifest& m = version.manifest;
+  json object{{"version", version.number},
+              {"complete", version.damage.empty()},
+              {"damage", text_or_null(version.damage)}};
+  const bool known = !m.images.empty();  // the manifest could be read
+  const auto add = [&](const char* key, json value) { object[key] = known ? std::move(value) : json(); };
+  add("created", json_bytes(m.created));
+  add("job", json_bytes(m.job));
+  add("parent", m.parent == 0 ? json() : json(m.parent));
+  add("program", json_bytes(m.program));
+  add("arguments", json_bytes(m.args));
+  add("ranks", m.ranks);
+  add("mpi", json_bytes(m.mpi_name));
+  add("mpi_version", json_bytes(m.mpi_version));
+  add("bytes", m.bytes());
+  add("memory", m.memory());
+  add("device_memory", m.device_memory());
+  add("devices", text_or_null(m.devices()));
+  add("stall_seconds", m.stall_seconds);
+  add("iteration", m.iteration() == 0 ? json() : json(m.iteration()));
+  return object;
+}
+
+}  // namespace cropdl::cli

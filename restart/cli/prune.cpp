@@ -1,0 +1,184 @@
+// `cropdl prune`: removes versions that nobody wants any more. Only in one's own store, and only while no job
+// and no restart runs on it, which hold its lock: a running job removes its old versions itself, and a
+// restart may be reading any version.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/format.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+
+namespace cropdl::cli {
+namespace {
+
+using nlohmann::json;
+using restart::DatedVersion;
+using restart::Retention;
+using restart::Store;
+using restart::StoreReader;
+using restart::Version;
+
+// On the disk, holes and contents that other names share left out.
+uint64_t bytes_on_disk(const std::string& path) {
+  namespace fs = std::filesystem;
+  uint64_t bytes = 0;
+  const auto add = [&bytes](const std::string& name) {
+    struct stat info;
+    if (::lstat(name.c_str(), &info) == 0 && (S_ISDIR(info.st_mode) || info.st_nlink == 1))
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+  };
+  add(path);
+  std::error_code end;
+  for (fs::recursive_directory_iterator at(path, end), last; !end && at != last; at.increment(end))
+    add(at->path().string());
+  return bytes;
+}
+
+Status check_owner(const std::string& directory) {
+  struct stat info;
+  if (::stat(directory.c_str(), &info) == 0 && info.st_uid != ::geteuid())
+    return Error{formatted("store {}: belongs to user id {}, not to yours ({}); only its owner may prune it",
+                           directory, info.st_uid, ::geteuid())};
+  return {};
+}
+
+struct Doomed {
+  uint64_t number = 0;
+  uint64_t bytes = 0;
+};
+
+struct Plan {
+  std::vector<uint64_t> kept;  // newest first, as are the others
+  std::vector<Doomed> doomed;
+  std::vector<Version> damaged;
+  std::optional<Version> newest;  // which is always kept
+  std::vector<uint64_t> doomed_numbers() const {
+    std::vector<uint64_t> numbers;
+    for (const Doomed& one : doomed) numbers.push_back(one.number);
+    return numbers;
+  }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const Doomed& one : doomed) sum += one.bytes;
+    return sum;
+  }
+};
+
+// Damaged versions stay: a newer CropDL may know more of them.
+Plan plan_for(const StoreReader& store, const Retention& retention) {
+  Plan plan;
+  std::vector<Version> complete;
+  std::vector<DatedVersion> dated;
+  for (Version& version : store.all_versions()) {
+    if (!version.damage.empty()) {
+      plan.damaged.push_back(std::move(version));
+      continue;
+    }
+    dated.push_back({version.number, restart::seconds_of(version.manifest.created)});
+    complete.push_back(std::move(version));
+  }
+  const std::set<uint64_t> kept = restart::versions_to_keep(dated, retention);
+  for (const Version& version : complete) {
+    if (kept.count(version.number) != 0)
+      plan.kept.push_back(version.number);
+    else
+      plan.doomed.push_back({version.number, bytes_on_disk(version.directory)});
+  }
+  if (!complete.empty()) plan.newest = complete.front();
+  return plan;
+}
+
+// Others must not go because of one that could not be restarted from.
+Status check_newest(const Plan& plan) {
+  if (plan.doomed.empty() || !plan.newest) return {};
+  const Status good = restart::verify_version(*plan.newest);
+  if (good) return {};
+  return Error{formatted(
+      "nothing was removed: version {}, the newest that would stay, is damaged ({}); keep more (--keep), or "
+      "remove its directory",
+      plan.newest->number, good.error().message)};
+}
+
+struct Outcome {
+  Plan plan;
+  uint64_t leftovers = 0;  // bytes that killed writers left
+};
+
+Result<Outcome> look_only(const std::string& directory, const Retention& retention) {
+  const Result<StoreReader> store = StoreReader::open(directory, Folder::Whose::kMine);
+  if (!store) return store.error();
+  return Outcome{plan_for(*store, retention)};
+}
+
+Result<Outcome> remove(const std::string& directory, const Retention& retention) {
+  Outcome outcome;
+  Status set_aside;
+  std::vector<std::string> aside;
+  {
+    bool in_use = false;
+    Result<Store> store = Store::open_existing(directory, &in_use);
+    if (!store && in_use)
+      return Error{store.error().message +
+                   ": prune it when that has ended (a running job removes its old "
+                   "versions itself)"};
+    if (!store) return store.error();
+    outcome.plan = plan_for(store->reader(), retention);
+    if (Status good = check_newest(outcome.plan); !good) return good.error();
+    aside = store->set_leftovers_aside();
+    for (const std::string& name : aside) outcome.leftovers += bytes_on_disk(name);
+    set_aside = store->set_aside(outcome.plan.doomed_numbers(), &aside);
+  }  // whoever waits for the lock need not wait for the disk
+  if (Status removed = restart::remove_all_of(aside); !removed) return removed.error();
+  if (!set_aside) return set_aside.error();
+  return outcome;
+}
+
+json outcome_json(const Outcome& outcome, bool dry_run) {
+  json removed = json::array(), damaged = json::array();
+  for (const Doomed& one : outcome.plan.doomed)
+    removed.push_back({{"version", one.number}, {"bytes", one.bytes}});
+  for (const Version& version : outcome.plan.damaged) damaged.push_back(version.number);
+  return {{"dry_run", dry_run},
+          {"removed", std::move(removed)},
+          {"kept", outcome.plan.kept},
+          {"damaged", std::move(damaged)},
+          {"leftovers", outcome.leftovers},
+          {"freed", outcome.plan.bytes() + outcome.leftovers}};
+}
+
+void print_outcome(const Outcome& outcome, bool dry_run) {
+  const Plan& plan = outcome.plan;
+  for (const Doomed& one : plan.doomed)
+    print(formatted("version {}: {}removed, {}", one.number, dry_run ? "would be " : "", amount(one.bytes)));
+  for (const Version& version : plan.damaged)
+    print(formatted("version {}: is damaged, and stays ({})", version.number, version.damage));
+  std::string kept;
+  for (const uint64_t number : plan.kept) kept += formatted("{}{}", kept.empty() ? "" : ", ", number);
+  print("kept:  " + (kept.empty() ? "no complete version" : kept));
+  if (outcome.leftovers != 0)
+    print(formatted("{} that killed writers had left were removed, too", amount(outcome.leftovers)));
+  print(formatted("{} {}", dry_run ? "would free" : "freed:", amount(plan.bytes() + outcome.leftovers)));
+}
+
+}  // namespace
+
+int prune(const Common& common, const Retention& retention, bool dry_run) {
+  if (retention.keep == 0 && retention.hourly == 0 && retention.daily == 0)
+    return fail(common.json,
+                Error{"prune: say what to keep: --keep, --hourly or --daily (see cropdl --help)"}, kMisuse);
+  if (Status mine = check_owner(common.directory); !mine) return fail(common.json, mine.error());
+  const Result<Outcome> outcome =
+      dry_run ? look_only(common.directory, retention) : remove(common.directory, retention);
+  if (!outcome) return fail(common.json, outcome.error());
+  if (common.json)
+    print(outcome_json(*outcome, dry_run));
+  else
+    print_outcome(*outcome, dry_run);
+  return kDone;
+}
+
+}  // namespace cropdl::cli

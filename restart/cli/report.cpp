@@ -1,0 +1,101 @@
+// `cropdl report`: a page with plots of a store's versions. The store may be another user's; nothing is
+// written into it.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+#include "restart/cli/report_page.h"
+#include "restart/cli/report_series.h"
+
+namespace cropdl::cli {
+namespace {
+
+using restart::StoreReader;
+using restart::Version;
+
+std::string resolved(const std::string& path) {
+  char* const real = ::realpath(path.c_str(), nullptr);
+  const std::string text = real != nullptr ? real : "";
+  ::free(real);
+  return text;
+}
+
+// The folder that a file of that name is made in.
+std::string folder_of(const std::string& file) {
+  const size_t slash = file.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : file.substr(0, slash);
+}
+
+Status check_outside(const std::string& file, const std::string& store) {
+  const std::string inside = resolved(store) + "/";
+  // A link there may lead into it, too.
+  for (const std::string& place : {resolved(folder_of(file)) + "/", resolved(file)})
+    if (place.starts_with(inside))
+      return Error{formatted("{}: lies in the store; name a file elsewhere with --output", file)};
+  return {};
+}
+
+Status write_page(const std::string& file, const std::string& page) {
+  Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!out) return Error{formatted("{}: cannot be written: {}", file, errno_text(errno))};
+  for (size_t done = 0; done < page.size();) {
+    const ssize_t written = ::write(out.fd(), page.data() + done, page.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return Error{formatted("{}: cannot be written: {}", file, errno_text(errno))};
+    done += static_cast<size_t>(written);
+  }
+  if (const int failure = out.close(); failure != 0)
+    return Error{formatted("{}: cannot be written: {}", file, errno_text(failure))};
+  return {};
+}
+
+}  // namespace
+
+int report(const Common& common, const std::string& output) {
+  const bool to_stdout = output == "-";
+  if (to_stdout && common.json)
+    return fail(true, Error{"report: --json and --output - would both go to standard output"}, kMisuse);
+  Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return fail(common.json, store.error());
+  if (!to_stdout)
+    if (const Status outside = check_outside(output, common.directory); !outside)
+      return fail(common.json, outside.error());
+  const Result<StoreReader::LiveJob> job = store->live_job();
+  PageFacts facts{common.directory, utc_now(), ""};
+  if (const std::string path = resolved(common.directory); !path.empty()) facts.store = path;
+  if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
+  const std::vector<Version> versions = store->all_versions();
+  const Report summary = report_of(versions);
+  const std::string page = page_of(versions, summary, facts);
+  if (to_stdout) {
+    if (std::fwrite(page.data(), 1, page.size(), stdout) != page.size() || std::fflush(stdout) != 0)
+      return fail(false, Error{"standard output: cannot be written: " + errno_text(errno)});
+    return kDone;
+  }
+  if (const Status written = write_page(output, page); !written) return fail(common.json, written.error());
+  if (common.json)
+    print(nlohmann::json{{"file", json_bytes(output)},
+                         {"bytes", page.size()},
+                         {"complete", summary.complete},
+                         {"damaged", summary.damaged},
+                         {"restarts", summary.restarts},
+                         {"stored", summary.bytes},
+                         {"stall_seconds", summary.stall_seconds},
+                         {"covered_seconds", summary.last - summary.first}});
+  else
+    print(formatted("{}: {} complete, {} damaged", output, summary.complete, summary.damaged));
+  return kDone;
+}
+
+}  // namespace cropdl::cli

@@ -1,0 +1,27 @@
+// The page of `cropdl report`: one HTML file that needs nothing else. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "restart/cli/report_series.h"
+#include "restart/store.h"
+
+namespace cropdl::cli {
+
+inline constexpr size_t kTableRows = 50;
+
+struct PageFacts {
+  std::string store;    // path
+  std::string written;  // utc_now()
+  std::string running;  // where the job runs now, "": it does not
+};
+
+// Names in a store may be another user's: text in the page, never markup; and cut where they are too long.
+std::string html_text(const std::string& text, size_t most = 300);
+
+// `versions` newest first; `report` is report_of() them.
+std::string page_of(const std::vector<restart::Version>& versions, const Report& report,
+                    const PageFacts& facts);
+
+}  // namespace cropdl::cli

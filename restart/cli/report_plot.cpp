@@ -1,0 +1,284 @@
+// See report_plot.h.
+#include "restart/cli/report_plot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <ctime>
+
+#include "base/format.h"
+#include "restart/cli/output.h"
+
+namespace cropdl::cli {
+namespace {
+
+// Units of the drawing; the page scales it.
+constexpr double kWidth = 600, kHeight = 250;
+constexpr double kLeft = 52, kRight = kWidth - 12, kTop = 30, kBottom = kHeight - 42;
+
+constexpr size_t kMostPoints = 240;  // of a curve: more than can be told apart
+constexpr size_t kMostMarks = 60;
+constexpr size_t kFewPoints = 80;  // so many are drawn as dots; of more only the line is to be seen
+
+constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+
+std::tm utc(double time) {
+  std::tm parts{};
+  const auto seconds = static_cast<time_t>(time);
+  ::gmtime_r(&seconds, &parts);
+  return parts;
+}
+
+const char* month(const std::tm& time) {
+  constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  return kMonths[time.tm_mon % 12];
+}
+
+std::string day_text(const std::tm& time) { return formatted("{} {}", time.tm_mday, month(time)); }
+
+// 1, 2 or 5 times a power of ten, at least `least`.
+double round_step(double least) {
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double times : {1.0, 2.0, 5.0})
+    if (times * power >= least * (1 - 1e-9)) return times * power;
+  return 10 * power;
+}
+
+struct Scale {
+  double from = 0, to = 1;
+  double begin = 0, end = 1;  // in units of the drawing
+  double at(double value) const { return begin + (value - from) / (to - from) * (end - begin); }
+};
+
+// --- The vertical axis.
+
+struct Prefix {
+  const char* name;
+  double factor;
+};
+
+// In which an axis up to `most` is labelled.
+Prefix prefix_of(double most, Unit unit) {
+  if (unit == Unit::kShare) return {"%", 0.01};
+  if (unit == Unit::kBytes) {
+    constexpr const char* kNames[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    size_t i = 0;
+    double factor = 1;
+    for (; i < 6 && most >= factor * 1000; ++i) factor *= 1000;
+    return {kNames[i], factor};
+  }
+  if (most < 1e-3) return {"\u00b5s", 1e-6};
+  if (most < 1) return {"ms", 1e-3};
+  if (most < 2 * kMinute) return {"s", 1};
+  if (most < 2 * kHour) return {"min", kMinute};
+  return {"h", kHour};
+}
+
+std::string vertical_axis(const Plot& plot, double most, Scale* scale) {
+  constexpr int kMostSteps = 5;
+  const Prefix prefix = prefix_of(most, plot.unit);
+  const double step = round_step(std::max(most / prefix.factor, 1e-9) / kMostSteps);
+  const int steps = std::max(1, static_cast<int>(std::ceil(most / prefix.factor / step - 1e-9)));
+  scale->from = 0;
+  scale->to = steps * step * prefix.factor;
+  std::string svg;
+  for (int i = 0; i <= steps; ++i) {
+    const double y = scale->at(i * step * prefix.factor);
+    svg += formatted("<path class=\"{}\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>", i == 0 ? "axis" : "grid", kLeft, y,
+                     kRight);
+    svg += formatted("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.6g}</text>",
+                     kLeft - 7, y + 4, i * step);
+  }
+  return svg + formatted("<text class=\"label\" x=\"2\" y=\"14\">{} ({})</text>", plot.value, prefix.name);
+}
+
+// --- The horizontal axis.
+
+double time_step(double span) {
+  constexpr double kMostSteps = 6;
+  for (const double step :
+       {1.0, 2.0, 5.0, 10.0, 15.0, 30.0, kMinute, 2 * kMinute, 5 * kMinute, 10 * kMinute, 15 * kMinute,
+        30 * kMinute, kHour, 2 * kHour, 3 * kHour, 6 * kHour, 12 * kHour, kDay, 2 * kDay})
+    if (span / step <= kMostSteps) return step;
+  return round_step(span / kMostSteps / kDay) * kDay;
+}
+
+std::string tick_text(double time, double step) {
+  const std::tm parts = utc(time);
+  if (step > 300 * kDay) return formatted("{}", parts.tm_year + 1900);
+  if (step >= kDay || (parts.tm_hour == 0 && parts.tm_min == 0 && parts.tm_sec == 0)) return day_text(parts);
+  if (step < kMinute) return formatted("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return formatted("{:02}:{:02}", parts.tm_hour, parts.tm_min);
+}
+
+std::string horizontal_axis(const Scale& scale) {
+  const double step = time_step(scale.to - scale.from);
+  std::string svg;
+  for (double time = std::ceil(scale.from / step) * step; time <= scale.to; time += step) {
+    const double x = scale.at(time);
+    svg += formatted("<path class=\"axis\" d=\"M{:.1f} {:.1f}v4\"/>", x, kBottom);
+    svg += formatted("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>", x,
+                     kBottom + 17, tick_text(time, step));
+  }
+  const std::tm first = utc(scale.from), last = utc(scale.to);
+  std::string days = formatted("{} {}", day_text(last), last.tm_year + 1900);
+  if (first.tm_year != last.tm_year)
+    days = formatted("{} {} to {}", day_text(first), first.tm_year + 1900, days);
+  else if (first.tm_yday != last.tm_yday)
+    days = formatted("{} to {}", day_text(first), days);
+  return svg + formatted(
+                   "<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">time (UTC), "
+                   "{}</text>",
+                   (kLeft + kRight) / 2, kHeight - 6, days);
+}
+
+// --- What is plotted.
+
+struct Place {
+  double x, y, low, high;
+};
+
+class Drawing {
+ public:
+  Drawing(const Plot& plot, const Scale& across, const Scale& up) : plot_(plot), across_(across), up_(up) {}
+
+  std::string curve(const Curve& curve) const {
+    const Series points = thinned(curve.points, kMostPoints);
+    std::string line, shapes;
+    for (size_t begin = 0, end = 0; begin < points.size(); begin = end) {
+      for (end = begin + 1; end < points.size() && !points[end].begins;) ++end;
+      std::vector<Place> places;
+      for (size_t i = begin; i < end; ++i) places.push_back(place(points[i]));
+      shapes += shape(places, curve);
+      if (places.size() > 1) line += path(places, [](const Place& p) { return p.y; });
+    }
+    std::string svg =
+        formatted("<g class=\"{}\">{}<path class=\"line\" d=\"{}\"/>", curve.style, shapes, line);
+    const bool few = points.size() <= kFewPoints;
+    for (const Point& point : points) svg += dot(point, curve, few);
+    return svg + "</g>";
+  }
+
+  std::string mark(const RestartMark& mark) const {
+    const double x = across_.at(mark.time);
+    const std::string what = mark.parent != 0 ? formatted("restarted from version {}, before version {}",
+                                                          mark.parent, mark.version)
+                                              : formatted("begun anew before version {}", mark.version);
+    return formatted(
+        "<g class=\"mark\"><path d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/><path class=\"flag\" d=\"M{0:.1f} "
+        "{3:.1f}l-5 "
+        "-8h10z\"/><title>{4}</title></g>",
+        x, kTop, kBottom, kTop + 2, what);
+  }
+
+ private:
+  Place place(const Point& p) const {
+    return {across_.at(p.time), up_.at(p.value), up_.at(std::max(0.0, p.low)),
+            up_.at(std::min(p.high, up_.to))};
+  }
+
+  template <class Y>
+  static std::string path(const std::vector<Place>& places, Y y, const char* first = "M") {
+    std::string text;
+    for (const Place& p : places) text += formatted("{}{:.1f} {:.1f}", text.empty() ? first : "L", p.x, y(p));
+    return text;
+  }
+
+  // The area below the curve, or the band that it lies in.
+  static std::string shape(const std::vector<Place>& places, const Curve& curve) {
+    const std::vector<Place> back(places.rbegin(), places.rend());
+    if (curve.filled)
+      return formatted("<path class=\"area\" d=\"{}{}Z\"/>", path(places, [](const Place& p) { return p.y; }),
+                       path(
+                           {back.front(), back.back()}, [](const Place&) { return kBottom; }, "L"));
+    const bool exact =
+        std::all_of(places.begin(), places.end(), [](const Place& p) { return p.high == p.low; });
+    if (exact) return "";
+    return formatted("<path class=\"band\" d=\"{}{}Z\"/>",
+                     path(places, [](const Place& p) { return p.high; }),
+                     path(
+                         back, [](const Place& p) { return p.low; }, "L"));
+  }
+
+  std::string dot(const Point& point, const Curve& curve, bool few) const {
+    const Place at = place(point);
+    std::string text = formatted("version {}, {}: {} {}", point.version, time_text(point.time),
+                                 value_text(point.value, plot_.unit), curve.name);
+    if (point.low != point.high)
+      text += formatted(" ({} to {})", value_text(std::max(0.0, point.low), plot_.unit),
+                        value_text(point.high, plot_.unit));
+    if (point.damaged) text += "; damaged";
+    return formatted("<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>",
+                     point.damaged ? " class=\"bad\""
+                     : few         ? ""
+                                   : " class=\"quiet\"",
+                     at.x, at.y, few || point.damaged ? 3 : 2, text);
+  }
+
+  const Plot& plot_;
+  const Scale& across_;
+  const Scale& up_;
+};
+
+std::string trimmed_number(double value) {
+  return value >= 100 ? formatted("{:.0f}", value) : formatted("{:.3g}", value);
+}
+
+}  // namespace
+
+std::string value_text(double value, Unit unit) {
+  if (unit == Unit::kBytes) return amount(static_cast<uint64_t>(std::clamp(value, 0.0, 1.8e19)));
+  if (unit == Unit::kShare) return trimmed_number(value * 100) + " %";
+  if (value >= 2 * kMinute) return duration_text(value);
+  const Prefix prefix = prefix_of(value, unit);
+  return formatted("{} {}", trimmed_number(value / prefix.factor), prefix.name);
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 2 * kMinute) {
+    if (seconds < 1e-9) return "0 s";
+    const Prefix prefix = prefix_of(seconds, Unit::kSeconds);
+    return formatted("{} {}", trimmed_number(seconds / prefix.factor), prefix.name);
+  }
+  const auto whole = static_cast<int64_t>(std::min(seconds, 1e15) + 0.5);
+  const auto two = [](int64_t big, const char* big_name, int64_t small, const char* small_name) {
+    return small == 0 ? formatted("{} {}", big, big_name)
+                      : formatted("{} {} {} {}", big, big_name, small, small_name);
+  };
+  if (whole < 7200) return two(whole / 60, "min", whole % 60, "s");
+  if (whole < 2 * 86400) return two(whole / 3600, "h", whole % 3600 / 60, "min");
+  return two(whole / 86400, "days", whole % 86400 / 3600, "h");
+}
+
+std::string time_text(double time) {
+  const std::tm parts = utc(time);
+  return formatted("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                   parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+std::string svg_of(const Plot& plot) {
+  double most = 0;
+  for (const Curve& curve : plot.curves)
+    for (const Point& point : curve.points) most = std::max({most, point.value, point.high});
+  if (!(most > 0)) most = plot.unit == Unit::kShare ? 0.01 : 1;
+  Scale across{plot.first, plot.last, kLeft + 6, kRight - 6};
+  if (across.to - across.from < 4) {  // one version, or some within a moment
+    across.from -= 30;
+    across.to += 30;
+  }
+  Scale up{0, 1, kBottom, kTop + 10};
+  std::string svg = formatted("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">", kWidth,
+                              kHeight, plot.title);
+  svg += vertical_axis(plot, most, &up);
+  svg += horizontal_axis(across);
+  const Drawing drawing(plot, across, up);
+  const size_t marks = plot.marks.size();
+  for (size_t i = 0; i < std::min(marks, kMostMarks); ++i)
+    svg += drawing.mark(plot.marks[marks <= kMostMarks ? i : i * marks / kMostMarks]);
+  for (const Curve& curve : plot.curves)
+    if (!curve.points.empty()) svg += drawing.curve(curve);
+  return svg + "</svg>";
+}
+
+}  // namespace cropdl::cli

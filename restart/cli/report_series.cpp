@@ -1,0 +1,193 @@
+// See report_series.h.
+#include "restart/cli/report_series.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "restart/retention.h"
+
+namespace cropdl::cli {
+namespace {
+
+using restart::Version;
+
+// A manifest is somebody's text: a number in it may be anything that JSON can say.
+double seconds_in(double value) { return std::isfinite(value) && value > 0 && value < 1e9 ? value : 0; }
+
+// A version whose manifest can be read.
+struct Seen {
+  const Version* version;
+  std::optional<int64_t> time;
+  bool new_run = false;    // it is the first of a run, and not the first of all
+  bool restarted = false;  // ... which went on from `parent`
+};
+
+bool readable(const Version& version) { return !version.manifest.images.empty(); }
+
+// In the order of their numbers, which is that in which they were made.
+std::vector<Seen> in_order(const std::vector<Version>& versions) {
+  std::vector<Seen> seen;
+  for (const Version& version : versions)
+    if (readable(version)) seen.push_back({&version, restart::seconds_of(version.manifest.created)});
+  std::sort(seen.begin(), seen.end(),
+            [](const Seen& a, const Seen& b) { return a.version->number < b.version->number; });
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const restart::Manifest& now = seen[i].version->manifest;
+    if (i == 0) {
+      seen[i].restarted = now.restarted;
+      continue;
+    }
+    const Version& before = *seen[i - 1].version;
+    // Within a run each version's parent is the one before. That one may have been pruned, and then its
+    // number is larger than that of the version before that is still there.
+    const bool follows = now.parent >= before.number && now.parent < seen[i].version->number;
+    seen[i].restarted = now.restarted || (now.parent != 0 && !follows);
+    seen[i].new_run = seen[i].restarted || now.parent == 0 || now.job != before.manifest.job;
+  }
+  return seen;
+}
+
+class Plotted {
+ public:
+  explicit Plotted(Report* report) : report_(*report) {}
+
+  void add(const Seen& one) {
+    const restart::Manifest& m = one.version->manifest;
+    const auto time = static_cast<double>(*one.time);
+    const bool first = report_.stalls.empty();
+    const bool begins = first || one.new_run;
+    const auto exact = [&](double value) {
+      return Point{time, value, value, value, one.version->number, !one.version->damage.empty(), begins};
+    };
+    report_.stalls.push_back(exact(seconds_in(m.stall_seconds)));
+    report_.memory.push_back(exact(static_cast<double>(m.memory())));
+    report_.stored.push_back(exact(static_cast<double>(m.bytes())));
+    report_.device_memory.push_back(exact(static_cast<double>(m.device_memory())));
+    observe(one, time, begins);
+    measure(one, time, begins);
+    last_ = &one;
+  }
+
+  // The end of a run: what is left of a span is a point, too.
+  void end_run() {
+    if (waiting_ && waiting_->value > 0) push(*waiting_);
+    waiting_.reset();
+  }
+
+ private:
+  void observe(const Seen& one, double time, bool begins) {
+    if (begins) return;
+    if (one.version->number != last_->version->number + 1) {
+      ++report_.pruned_gaps;
+      return;
+    }
+    const double span = time - static_cast<double>(*last_->time);
+    if (span < 0) return;  // the clock was set back
+    report_.observed_seconds += span;
+    report_.observed_stall_seconds += seconds_in(one.version->manifest.stall_seconds);
+    if (report_.observed_seconds <= 0) return;
+    // What began before the first second counted may belong to the last one: never above all.
+    const double share = std::min(1.0, report_.observed_stall_seconds / report_.observed_seconds);
+    report_.stall_share.push_back({time, share, share, share, one.version->number,
+                                   !one.version->damage.empty(), report_.stall_share.empty()});
+  }
+
+  void measure(const Seen& one, double time, bool begins) {
+    const uint64_t iteration = one.version->manifest.iteration();
+    if (begins) end_run();
+    if (begins || iteration == 0 || from_iteration_ == 0 || iteration < from_iteration_ || time < from_) {
+      end_run();
+      from_ = time;
+      from_iteration_ = iteration;
+      run_begins_ = true;
+      return;
+    }
+    const double span = time - from_;
+    const auto done = static_cast<double>(iteration - from_iteration_);
+    if (span < 1 || done < 1) return;
+    const Point point{time,
+                      span / done,
+                      (span - 1) / done,
+                      (span + 1) / done,
+                      one.version->number,
+                      !one.version->damage.empty(),
+                      run_begins_};
+    waiting_ = point;
+    if (span < static_cast<double>(kMeasuredSpan)) return;
+    push(point);
+    waiting_.reset();
+    from_ = time;
+    from_iteration_ = iteration;
+  }
+
+  void push(const Point& point) {
+    report_.iteration_seconds.push_back(point);
+    run_begins_ = false;
+  }
+
+  Report& report_;
+  const Seen* last_ = nullptr;
+  std::optional<Point> waiting_;  // of a span that is too short so far
+  double from_ = 0;
+  uint64_t from_iteration_ = 0;
+  bool run_begins_ = true;
+};
+
+}  // namespace
+
+Report report_of(const std::vector<Version>& versions) {
+  Report report;
+  for (const Version& version : versions) {
+    ++(version.damage.empty() ? report.complete : report.damaged);
+    if (!readable(version)) {
+      ++report.unreadable;
+      continue;
+    }
+    report.bytes += version.manifest.bytes();
+    report.stall_seconds += seconds_in(version.manifest.stall_seconds);
+  }
+  const std::vector<Seen> seen = in_order(versions);
+  Plotted plotted(&report);
+  for (const Seen& one : seen) {
+    if (one.restarted) ++report.restarts;
+    if (!one.time) continue;
+    const auto time = static_cast<double>(*one.time);
+    report.first = report.dated ? std::min(report.first, time) : time;
+    report.last = report.dated ? std::max(report.last, time) : time;
+    report.dated = true;
+    if (one.restarted || one.new_run)
+      report.marks.push_back({time, one.version->number, one.restarted ? one.version->manifest.parent : 0});
+    plotted.add(one);
+  }
+  plotted.end_run();
+  return report;
+}
+
+Series thinned(const Series& series, size_t limit) {
+  if (series.size() <= limit || limit < 4) return series;
+  const size_t groups = limit / 4;
+  Series kept;
+  for (size_t group = 0; group < groups; ++group) {
+    const size_t begin = series.size() * group / groups, end = series.size() * (group + 1) / groups;
+    if (begin == end) continue;
+    const auto by_value = [&](size_t a, size_t b) { return series[a].value < series[b].value; };
+    size_t lowest = begin, highest = begin;
+    for (size_t i = begin; i < end; ++i) {
+      if (by_value(i, lowest)) lowest = i;
+      if (by_value(highest, i)) highest = i;
+    }
+    bool begins = false;
+    size_t next = begin;
+    for (const size_t i : std::set<size_t>{begin, lowest, highest, end - 1}) {
+      for (; next <= i; ++next) begins |= series[next].begins;
+      kept.push_back(series[i]);
+      kept.back().begins = begins;
+      begins = false;
+    }
+  }
+  return kept;
+}
+
+}  // namespace cropdl::cli

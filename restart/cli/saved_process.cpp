@@ -1,0 +1,157 @@
+#include "restart/cli/saved_process.h"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "base/within_memory.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::cli {
+namespace {
+
+using nlohmann::json;
+using restart::Extent;
+using restart::ImageReader;
+using restart::PageTarget;
+
+// Keeps the bytes of [begin, end); what is not stored of them is zero.
+class Copy final : public PageTarget {
+ public:
+  Copy(uint64_t begin, uint64_t end) : begin_(begin), end_(end), bytes_(end - begin, '\0') {}
+
+  Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) override {
+    uint64_t size = 0;
+    for (const Extent& run : runs) size += run.end - run.begin;
+    chunk_.resize(size);
+    bytes->clear();
+    char* at = chunk_.data();
+    for (const Extent& run : runs) {
+      bytes->push_back({at, run.end - run.begin});
+      at += run.end - run.begin;
+    }
+    return {};
+  }
+
+  Status put(std::span<const Extent> runs) override {
+    const char* at = chunk_.data();
+    for (const Extent& run : runs) {
+      const uint64_t from = std::max(run.begin, begin_), to = std::min(run.end, end_);
+      if (from < to) std::memcpy(bytes_.data() + (from - begin_), at + (from - run.begin), to - from);
+      at += run.end - run.begin;
+    }
+    return {};
+  }
+
+  Status finish() override { return {}; }
+
+  template <class T>
+  T get(uint64_t offset) const {
+    T value{};
+    if (offset <= bytes_.size() && sizeof value <= bytes_.size() - offset)
+      std::memcpy(&value, bytes_.data() + offset, sizeof value);
+    return value;
+  }
+
+ private:
+  uint64_t begin_, end_;
+  std::vector<char> bytes_, chunk_;
+};
+
+Status read_memory(const ImageReader& image, uint64_t begin, uint64_t end, Copy& to) {
+  for (size_t i = 0; i < image.regions().size(); ++i) {
+    const restart::Region& region = image.regions()[i];
+    if (region.kind != restart::RegionKind::kHostMemory || region.begin >= end || region.end <= begin)
+      continue;
+    if (Status good = image.load_region(i, to); !good) return good;
+  }
+  return {};
+}
+
+// Where the stacks are, from the core's state: it is laid out as this program knows it in images of its own
+// seam alone.
+Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
+  using seam::PersistentState;
+  using seam::ThreadRecord;
+  if (image.seam_version() < seam::kOldestSeam) return {};
+  Copy state(seam::kState, seam::kState + sizeof(PersistentState));
+  if (Status good = read_memory(image, seam::kState, seam::kState + sizeof(PersistentState), state); !good)
+    return good;
+  addresses.main_stack_below = state.get<uint64_t>(offsetof(PersistentState, map_first));
+  // Most threads were stopped by a signal, and their registers are on their signal stacks.
+  const uint64_t stacks_end = seam::kSignalStacks + seam::kMaxThreads * seam::kSignalStackSize;
+  for (uint64_t i = 0; i < seam::kMaxThreads; ++i) {
+    const uint64_t record = offsetof(PersistentState, threads) + i * sizeof(ThreadRecord);
+    const auto context = state.get<uint64_t>(record + offsetof(ThreadRecord, context));
+    if (state.get<int32_t>(record + offsetof(ThreadRecord, used)) != seam::kLive) continue;
+    if (context < seam::kSignalStacks || context >= stacks_end) {  // on the thread's own stack
+      addresses.stack_pointers.push_back(context);
+      continue;
+    }
+    const uint64_t at = context + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
+    Copy pointer(at, at + sizeof(uint64_t));
+    if (Status good = read_memory(image, at, at + sizeof(uint64_t), pointer); !good) return good;
+    addresses.stack_pointers.push_back(pointer.get<uint64_t>(0));
+  }
+  return {};
+}
+
+SavedFile file_from(const json& j, const std::vector<bool>& stored) {
+  SavedFile file;
+  file.fd = integer_from_json<int>(j.at("fd"));
+  file.standard = integer_from_json<int>(j.at("standard"));
+  file.path = bytes_from_json(j.at("path"));
+  file.flags = integer_from_json<int>(j.at("flags"));
+  file.offset = integer_from_json<int64_t>(j.at("offset"));
+  file.size = integer_from_json<int64_t>(j.at("size"));
+  const auto content = integer_from_json<int64_t>(j.at("content"));
+  file.saved =
+      content >= 0 && static_cast<uint64_t>(content) < stored.size() && stored[static_cast<size_t>(content)];
+  return file;
+}
+
+SavedProcess from_json(const json& metadata) {
+  SavedProcess process;
+  process.program = bytes_from_json(metadata.at("program"));
+  process.name = bytes_from_json(metadata.at("name"));
+  process.directory = bytes_from_json(metadata.at("cwd"));
+  process.arguments = list_from_json(metadata.at("arguments"));
+  process.threads.push_back(process.name);
+  for (const json& thread : metadata.at("threads"))
+    process.threads.push_back(bytes_from_json(thread.at("name")));
+  std::vector<bool> stored;
+  for (const json& content : metadata.at("contents")) {
+    stored.push_back(!content.at("stored").get<std::string>().empty());
+    if (stored.back()) process.contents += integer_from_json<uint64_t>(content.at("identity").at("size"));
+  }
+  for (const json& file : metadata.at("files")) process.files.push_back(file_from(file, stored));
+  process.addresses.program = process.program;
+  for (const json& region : metadata.at("memory").at("regions"))
+    if (region.contains("file"))
+      process.addresses.files[integer_from_json<uint64_t>(region.at("begin"))] =
+          bytes_from_json(region.at("file").at("path"));
+  return process;
+}
+
+}  // namespace
+
+Result<SavedProcess> saved_process(const ImageReader& image) {
+  const std::string what = "rank image " + image.path();
+  return within_memory(what, [&]() -> Result<SavedProcess> {
+    try {
+      const json metadata = json_from_text(image.metadata());
+      if (!metadata.is_object()) throw_wrong_json_type("an object");
+      SavedProcess process = from_json(metadata);
+      if (Status found = find_stacks(image, process.addresses); !found) return found.error();
+      return process;
+    } catch (const json::exception& e) {
+      return Error{formatted("{}: its metadata cannot be read ({})", what, e.what())};
+    }
+  });
+}
+
+}  // namespace cropdl::cli

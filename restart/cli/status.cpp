@@ -1,0 +1,162 @@
+// `cropdl status`: whether the job runs, and what is stored; with --watch again and again while it runs.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "base/say.h"
+#include "base/time.h"
+#include "coord/client.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+
+namespace cropdl::cli {
+namespace {
+
+using coord::JobStatus;
+using nlohmann::json;
+using restart::Manifest;
+using restart::StoreReader;
+using restart::Version;
+
+struct Seen {
+  StoreReader::LiveJob job;                 // pid 0: none runs
+  std::optional<Result<JobStatus>> answer;  // of the job that runs
+  size_t complete = 0, damaged = 0;
+  std::optional<Version> newest;  // the newest complete one
+};
+
+Result<Seen> look(const std::string& directory) {
+  Result<StoreReader> store = StoreReader::open(directory);
+  if (!store) return store.error();
+  Result<StoreReader::LiveJob> job = store->live_job();
+  if (!job) return job.error();
+  Seen seen;
+  seen.job = *job;
+  if (job->pid != 0) seen.answer = coord::job_status(directory);
+  for (Version& version : store->all_versions()) {
+    if (!version.damage.empty())
+      ++seen.damaged;
+    else if (++seen.complete == 1)
+      seen.newest = std::move(version);
+  }
+  return seen;
+}
+
+json job_json(const Seen& seen) {
+  if (seen.job.pid == 0) return {};
+  json object{{"pid", seen.job.pid}, {"host", text_or_null(seen.job.host)}};
+  const Result<JobStatus>& live = *seen.answer;
+  object["problem"] = live ? json() : json(live.error().message);
+  object["started"] = live ? json_bytes(live->started) : json();
+  object["phase"] = live ? json_bytes(live->phase) : json();
+  object["ranks"] = live ? json(live->ranks) : json();
+  object["ready"] = live ? json(live->joined) : json();
+  object["last_version"] = live && live->last_version != 0 ? json(live->last_version) : json();
+  object["iteration"] = live && live->iteration != 0 ? json(live->iteration) : json();
+  object["iteration_seconds"] =
+      live && live->iteration_us != 0 ? json(static_cast<double>(live->iteration_us) * 1e-6) : json();
+  object["last_failure"] = live ? text_or_null(live->last_failure) : json();
+  return object;
+}
+
+json status_json(const Seen& seen) {
+  return {{"job", job_json(seen)},
+          {"complete", seen.complete},
+          {"damaged", seen.damaged},
+          {"newest", seen.newest ? version_json(*seen.newest) : json()}};
+}
+
+void add_job(std::vector<std::string>& lines, const Seen& seen) {
+  if (seen.job.pid == 0) {
+    lines.emplace_back("job:     not running");
+    return;
+  }
+  lines.push_back(formatted("job:     running (pid {} on {})", seen.job.pid, seen.job.host));
+  const Result<JobStatus>& live = *seen.answer;
+  if (!live) {
+    lines.push_back(formatted("         does not answer: {}", live.error().message));
+    return;
+  }
+  lines.push_back(formatted("         since {}, {}, {} of {} ranks can be checkpointed", live->started,
+                            live->phase, live->joined, live->ranks));
+  if (live->iteration != 0)
+    lines.push_back(live->iteration_us == 0
+                        ? formatted("         iteration {}", live->iteration)
+                        : formatted("         iteration {}, {:.3g} s each", live->iteration,
+                                    static_cast<double>(live->iteration_us) * 1e-6));
+  if (!live->last_failure.empty())
+    lines.push_back(formatted("         last checkpoint failed: {}", live->last_failure));
+}
+
+std::vector<std::string> status_lines(const Seen& seen) {
+  std::vector<std::string> lines;
+  add_job(lines, seen);
+  lines.push_back(formatted("stored:  {} complete, {} damaged", seen.complete, seen.damaged));
+  if (!seen.newest) return lines;
+  const Manifest& m = seen.newest->manifest;
+  lines.push_back(formatted("newest:  version {} of {}, {}, stall {:.3f} s", seen.newest->number, m.created,
+                            amount(m.bytes()), m.stall_seconds));
+  if (m.iteration() != 0) lines.push_back(formatted("         at iteration {}", m.iteration()));
+  if (m.parent != 0) lines.push_back(formatted("         continues version {}", m.parent));
+  lines.push_back(formatted("program: {}", command_line(m)));
+  lines.push_back(formatted("ranks:   {} under {} {}", m.ranks, m.mpi_name, m.mpi_version));
+  if (!m.devices().empty())
+    lines.push_back(formatted("devices: {}, {} of memory on them", m.devices(), amount(m.device_memory())));
+  return lines;
+}
+
+void show(const Common& common, const Seen& seen) {
+  if (common.json)
+    print(status_json(seen));
+  else
+    for (const std::string& line : status_lines(seen)) print(line);
+}
+
+// On a terminal the block replaces the one before it (ECMA-48: cursor to the top, erase to the line's end,
+// erase below); elsewhere an empty line stands between two.
+void show_again(const Common& common, const Seen& seen, bool first) {
+  if (common.json || ::isatty(STDOUT_FILENO) == 0) {
+    if (!first && !common.json) print(std::string());
+    show(common, seen);
+  } else {
+    std::string block = first ? "\x1b[2J\x1b[H" : "\x1b[H";
+    for (const std::string& line : status_lines(seen)) block += shown(line) + "\x1b[K\n";
+    std::printf("%s\x1b[J", block.c_str());
+  }
+  std::fflush(stdout);
+}
+
+// Until then, or until the job ends: what was the last state is shown when it is.
+void wait_while_it_runs(const std::string& directory, double seconds) {
+  constexpr int64_t kLookForEnd = 250'000;  // us
+  const int64_t until = monotonic_us() + static_cast<int64_t>(seconds * 1e6);
+  for (int64_t left = until - monotonic_us(); left > 0; left = until - monotonic_us()) {
+    ::usleep(static_cast<useconds_t>(std::min(left, kLookForEnd)));
+    const Result<StoreReader> store = StoreReader::open(directory);
+    if (!store) return;
+    const Result<StoreReader::LiveJob> job = store->live_job();
+    if (!job || job->pid == 0) return;
+  }
+}
+
+}  // namespace
+
+int status(const Common& common, double watch_seconds) {
+  for (bool first = true;; first = false) {
+    const Result<Seen> seen = look(common.directory);
+    if (!seen) return fail(common.json, seen.error());
+    if (watch_seconds > 0)
+      show_again(common, *seen, first);
+    else
+      show(common, *seen);
+    if (watch_seconds <= 0 || seen->job.pid == 0) return kDone;
+    wait_while_it_runs(common.directory, watch_seconds);
+  }
+}
+
+}  // namespace cropdl::cli

@@ -1,0 +1,62 @@
+// `cropdl verify`: reads every byte of the images and checks it.
+#include "base/format.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+
+namespace cropdl::cli {
+namespace {
+
+using nlohmann::json;
+using restart::StoreReader;
+using restart::Version;
+
+json verified_json(const Version& version, const Status& whole, bool left_out) {
+  return {{"version", version.number},
+          {"good", static_cast<bool>(whole)},
+          {"damage", whole ? json() : json(whole.error().message)},
+          {"images", version.manifest.images.size()},
+          {"bytes", version.manifest.bytes()},
+          {"device_memory", version.manifest.device_memory()},
+          {"left_out", left_out}};
+}
+
+std::string good_line(const Version& version, bool left_out) {
+  const restart::Manifest& m = version.manifest;
+  return formatted(
+      "version {}: good, {} image{}, {}{}{}", version.number, m.images.size(),
+      m.images.size() == 1 ? "" : "s", amount(m.bytes()),
+      m.devices().empty() ? "" : formatted(", {} of them device memory", amount(m.device_memory())),
+      left_out ? " (it is not yours alone: files elsewhere that it refers to were not opened)" : "");
+}
+
+}  // namespace
+
+int verify(const Common& common, uint64_t number) {
+  Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return fail(common.json, store.error());
+  json all = json::array();
+  std::string first_damage;
+  bool found = false;
+  for (const Version& version : store->all_versions()) {
+    if (number != 0 && version.number != number) continue;
+    bool left_out = false;
+    const Status whole = restart::verify_version(version, &left_out);
+    if (!whole && restart::is_gone(version)) continue;
+    found = true;
+    if (common.json) all.push_back(verified_json(version, whole, left_out));
+    if (whole) {
+      if (!common.json) print(good_line(version, left_out));
+      continue;
+    }
+    const Error damage{formatted("version {}: {}", version.number, whole.error().message)};
+    if (first_damage.empty()) first_damage = damage.message;
+    if (!common.json) (void)fail(false, damage);
+  }
+  if (!found)
+    return fail(common.json, Error{formatted("store {}: holds no version{}", common.directory,
+                                             number != 0 ? formatted(" {}", number) : "")});
+  if (common.json) print(json{{"versions", std::move(all)}, {"error", text_or_null(first_damage)}});
+  return first_damage.empty() ? kDone : kFailed;
+}
+
+}  // namespace cropdl::cli

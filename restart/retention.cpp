@@ -1,0 +1,83 @@
+#include "restart/retention.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <map>
+
+namespace cropdl::restart {
+namespace {
+
+constexpr int64_t kHour = 3600, kDay = 24 * kHour;
+
+// The newest version, by number, of each of the last `count` periods.
+void keep_newest_of_each(const std::vector<DatedVersion>& versions, int64_t latest, int64_t period,
+                         uint64_t count, std::set<uint64_t>& kept) {
+  std::map<uint64_t, uint64_t> newest;  // by how many periods ago
+  for (const DatedVersion& version : versions) {
+    if (!version.created || *version.created > latest) continue;
+    const auto ago = static_cast<uint64_t>(latest / period - *version.created / period);
+    if (ago < count) newest[ago] = std::max(newest[ago], version.number);
+  }
+  for (const auto& [ago, number] : newest) kept.insert(number);
+}
+
+}  // namespace
+
+std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention) {
+  std::vector<DatedVersion> newest_first = versions;
+  std::sort(newest_first.begin(), newest_first.end(),
+            [](const DatedVersion& a, const DatedVersion& b) { return a.number > b.number; });
+  std::set<uint64_t> kept;
+  const uint64_t count = std::max<uint64_t>(retention.keep, 1);
+  std::optional<int64_t> newest;
+  for (const DatedVersion& version : newest_first) {
+    if (kept.size() < count) kept.insert(version.number);
+    if (!newest) newest = version.created;
+  }
+  if (retention.hourly == 0 && retention.daily == 0) return kept;
+  const int64_t latest = newest.value_or(0);
+  for (const DatedVersion& version : newest_first)
+    if (!version.created || *version.created > latest) kept.insert(version.number);
+  keep_newest_of_each(newest_first, latest, kHour, retention.hourly, kept);
+  keep_newest_of_each(newest_first, latest, kDay, retention.daily, kept);
+  return kept;
+}
+
+std::optional<Retention> parse_retention(const std::string& text) {
+  Retention r;
+  size_t at = 0;
+  const auto number = [&](uint64_t& value) {
+    const size_t begin = at;
+    for (value = 0; at < text.size() && at - begin < 6 && text[at] >= '0' && text[at] <= '9'; ++at)
+      value = value * 10 + static_cast<uint64_t>(text[at] - '0');
+    return at > begin && value > 0;
+  };
+  const auto count_of = [&](char unit, uint64_t& value) {  // none, or a right one
+    const size_t end = std::min(text.find(',', at + 1), text.size());
+    if (at == text.size() || text[end - 1] != unit) return true;
+    return text[at++] == ',' && number(value) && at == end - 1 && ++at == end;
+  };
+  if (number(r.keep) && count_of('h', r.hourly) && count_of('d', r.daily) && at == text.size()) return r;
+  return std::nullopt;
+}
+
+std::optional<int64_t> seconds_of(const std::string& time) {
+  std::tm parts{};
+  int end = 0;
+  if (std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
+                  &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &end) != 6 ||
+      static_cast<size_t>(end) != time.size())
+    return std::nullopt;
+  const std::tm read = parts;
+  parts.tm_year -= 1900;
+  parts.tm_mon -= 1;
+  const time_t seconds = ::timegm(&parts);
+  // It normalises what is no date.
+  if (seconds < 0 || parts.tm_mon + 1 != read.tm_mon || parts.tm_mday != read.tm_mday ||
+      parts.tm_hour != read.tm_hour || parts.tm_min != read.tm_min || parts.tm_sec != read.tm_sec)
+    return std::nullopt;
+  return seconds;
+}
+
+}  // namespace cropdl::restart

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Promises about iterations: each shape of a main loop is found, a version is cut at the end of one, and says the number that
+the program itself counts; before and behind a restart."""
+
+import os
+import sys
+
+from cuda_checkpoint_promises import WAYS, program_of, saved_on
+from driver import (SOURCE, Place, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, promise_main, seeded, take_checkpoint,
+                    with_slower_programs)
+
+# How many steps each shape of a loop has made when its iterations must be known.
+SHAPES = {
+    "plain": 8, "work_between_calls": 8, "one_call": 16, "equal_layers": 8, "overlapped_buckets": 8, "accumulation": 8, "evaluation": 10, "long_evaluation": 50,
+    "first_rank_evaluates": 10, "small_last_batch": 12, "alternating": 8, "nested": 14, "random_lengths": 40, "pipeline": 16,
+    "communicators": 8, "communicator_each_step": 40, "two_phases": 27}
+IN_PYTHON = {
+    "gradients": 8, "flat_gradients": 12, "objects": 40, "accumulation": 8, "evaluation": 10, "last_batch": 12, "overlapped": 8, "alternating": 8,
+    "lengths": 40, "pipeline": 16, "phases": 27}
+ON_DEVICES = {"trainer": 8, "pipeline": 8}
+
+
+def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=2):
+    """`steps`: how many the program has made when its iterations must be known; `more`: those that it makes then."""
+    rng = seeded()
+
+    def run(arguments):
+        with Place("loop") as place:
+            job = place.run(program, arguments, mpi, ranks, options)
+            known = steps
+            for turn in range(2):
+                job.wait_for_step(known + rng.randrange(6))
+                version, _, _ = take_checkpoint(place, job)
+                iteration = iteration_of(place, version)
+                if shape == "work_between_calls":  # nearly all moments are in the middle of an iteration
+                    begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(ranks)]
+                    expect(begun == [0] * ranks, f"cut in the middle of iteration {iteration + 1}: {begun} of its calls were begun")
+                job.kill_running()
+                before = logs_of(job.log, ranks)
+                again = place.restart(mpi, ranks)
+                known = again.wait_for_step(iteration + 5)
+                for old, new in zip(before, logs_of(again.log, ranks)):
+                    # The line of the last step may be written just behind the cut.
+                    check_continued(old, new, again.own_since, iteration - 1, iteration)
+                job = again
+            job.finish()
+            for log in logs_of(job.log, ranks):
+                check_whole(log)
+
+    with_slower_programs(run, (["--shape", shape] if shape else []) + ["--steps", str(steps + more), "--pace", "8000"])
+
+
+PROMISES = {f"boundary.{_mpi}.{_shape}": lambda s=_shape, m=_mpi: cut_at_iterations(f"{m}/loops", m, SHAPES[s], s)
+            for _mpi in ("openmpi", "mpich") for _shape in SHAPES}
+# Debian's mpi4py is built for Open MPI.
+LOOPS = ("/usr/bin/python3", os.path.join(SOURCE, "tests", "apps", "python", "loops.py"))
+PROMISES.update({f"boundary.openmpi.python_{_shape}": lambda s=_shape: cut_at_iterations(LOOPS, "openmpi", IN_PYTHON[s], s) for _shape in IN_PYTHON})
+PROMISES.update({f"boundary.openmpi.cuda_{_name}": lambda n=_name: cut_at_iterations(program_of(n, "openmpi"), "openmpi", ON_DEVICES[n], options=saved_on(2), more=250)
+                 for _name in ON_DEVICES if "static" in WAYS.get(f"checkpoint-{_name}", ())})
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("boundary.openmpi.plain",), long=[name for name in PROMISES if ".mpich." in name]))

@@ -1,0 +1,265 @@
+// links: cropdl_boundaries
+// Iterations in streams of symbols: shapes of real loops, disturbances, and streams that have none.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "interpose/boundaries/period_finder.h"
+
+namespace cropdl::boundaries {
+namespace {
+
+// A letter is a place of the program; what it is called with is 0 unless said otherwise.
+Symbol call(char site, uint64_t what = 0) {
+  return {static_cast<uint64_t>(site) << 32 | what, static_cast<uint64_t>(site)};
+}
+
+class Loop : public testing::Test {
+ protected:
+  void make(const std::string& calls) {
+    for (const char c : calls) finder.add(call(c));
+  }
+  // Makes an iteration, which ends with its last call.
+  void iterate(const std::string& calls) {
+    make(calls);
+    ++done;
+    if (found_after == 0 && finder.found()) found_after = done;
+  }
+  // Buckets come in an order of their own each time.
+  void iterate_in_any_order(std::string buckets, const std::string& rest) {
+    make("IWB");
+    std::mt19937 random(7);
+    for (int i = 0; i < 200; ++i) {
+      std::shuffle(buckets.begin(), buckets.end(), random);
+      iterate(buckets + rest);
+      if (found_after != 0) expect_number();
+    }
+  }
+  // From when it is found on, the finder's number is the program's.
+  void expect_number() const {
+    EXPECT_TRUE(finder.at_boundary()) << "iteration " << done;
+    EXPECT_EQ(finder.iterations(), done);
+  }
+
+  PeriodFinder finder;
+  uint64_t done = 0, found_after = 0;
+};
+
+TEST_F(Loop, IsFoundAfterThreeIterations) {
+  make("IBBWQ");
+  for (int i = 0; i < 3; ++i) iterate("abc");
+  EXPECT_EQ(found_after, 3u);
+  expect_number();
+  for (int i = 0; i < 1000; ++i) {
+    make("a");
+    EXPECT_FALSE(finder.at_boundary());
+    iterate("bc");
+    expect_number();
+    EXPECT_TRUE(finder.uninterrupted());
+  }
+  EXPECT_EQ(finder.pattern().length, 3u);
+}
+
+TEST_F(Loop, OfOneCallIsFoundSoon) {
+  make("IBW");
+  for (int i = 0; i < 6; ++i) iterate("a");
+  EXPECT_LE(found_after, 6u);
+  expect_number();
+}
+
+TEST_F(Loop, WithBucketsInVaryingOrderIsOne) {
+  iterate_in_any_order("pqrstuvw", "l");
+  EXPECT_EQ(found_after, 3u);
+}
+
+TEST_F(Loop, WithBucketsOfWhichSomeAreEqualIsOne) {
+  iterate_in_any_order("pqqrss", "kl");
+  EXPECT_LE(found_after, 6u);
+}
+
+// The first evaluation tells where iterations begin.
+TEST_F(Loop, BeginsBehindAnEvaluationThoughItsLastCallsAreMadeBeforeItToo) {
+  for (const std::string before : {"c", "bc", "IWbc"}) {
+    SetUp();
+    finder = {};
+    done = 0;
+    make(before);
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      for (int i = 0; i < 7; ++i) {
+        iterate("abc");
+        if (epoch > 0 && i > 0) expect_number();
+      }
+      make("ee");
+      if (epoch > 0) {
+        EXPECT_EQ(finder.iterations(), done);
+      }
+    }
+    iterate("abc");
+    EXPECT_EQ(finder.iterations(), done);
+    EXPECT_EQ(finder.pattern().length, 3u);
+  }
+}
+
+TEST_F(Loop, GoesOnBehindAnEvaluation) {
+  make("IW");
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    for (int i = 0; i < 7; ++i) {
+      iterate("abc");
+      if (found_after != 0) expect_number();
+    }
+    if (found_after != 0) make("ee");
+  }
+  EXPECT_EQ(found_after, 3u);
+}
+
+TEST_F(Loop, GoesOnBehindALongEvaluationThatIsALoopItself) {
+  make("IW");
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    for (int i = 0; i < 50; ++i) iterate("abc");
+    make(std::string(45, 'e'));
+    EXPECT_EQ(finder.iterations(), done);
+  }
+  for (int i = 0; i < 3; ++i) iterate("abc");
+  expect_number();
+}
+
+TEST_F(Loop, CountsALastBatchThatIsSmaller) {
+  make("IW");
+  for (int i = 0; i < 60; ++i) {
+    const uint64_t size = i % 10 == 9 ? 500 : 1000;
+    finder.add(call('a', size));
+    finder.add(call('b', 1));
+    finder.add(call('c', size));
+    ++done;
+    if (i >= 5) expect_number();
+  }
+}
+
+TEST_F(Loop, WithAccumulationOfGradientsHasTheLargerStep) {
+  make("IW");
+  for (int i = 0; i < 20; ++i) iterate("llllab");  // four losses, then the gradients
+  EXPECT_EQ(found_after, 3u);
+  expect_number();
+  EXPECT_EQ(finder.pattern().length, 6u);
+}
+
+TEST_F(Loop, OfTwoAlternatingStepsIsThePair) {
+  for (int i = 0; i < 20; ++i) iterate("dDgG");
+  EXPECT_EQ(found_after, 3u);
+  expect_number();
+}
+
+TEST_F(Loop, ThatIsNestedIsTheInnerOne) {
+  make("IW");
+  for (int outer = 0; outer < 10; ++outer) {
+    for (int inner = 0; inner < 12; ++inner) {
+      iterate("xy");
+      if (found_after != 0) expect_number();
+    }
+    make("o");
+  }
+  EXPECT_LE(found_after, 4u);
+}
+
+TEST_F(Loop, OfSequencesOfAnyLengthIsFoundByItsPlaces) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 100; ++i) {
+    finder.add(call('a', random() % 1'000'000));
+    finder.add(call('b', random() % 1'000'000));
+    ++done;
+  }
+  expect_number();
+  EXPECT_TRUE(finder.pattern().by_site);
+}
+
+TEST_F(Loop, WithCommunicatorsOfItsOwnEachTimeIsFoundByItsPlaces) {
+  for (uint64_t i = 1; i < 100; ++i) {
+    for (const char c : std::string("dxyf")) finder.add(call(c, c == 'd' ? 0 : i));
+    ++done;
+  }
+  expect_number();
+}
+
+TEST_F(Loop, OfASecondPhaseIsLearntAnew) {
+  make("IW");
+  for (int i = 0; i < 40; ++i) iterate("abc");
+  for (int i = 0; i < 40; ++i) iterate("uvwxyz");
+  expect_number();
+  EXPECT_EQ(finder.pattern().length, 6u);
+}
+
+TEST_F(Loop, OfManyEqualCallsWithOneOfAnotherSize) {
+  make("IW");
+  for (int i = 0; i < 10; ++i) {
+    for (uint64_t layer = 0; layer < 100; ++layer) finder.add(call('g', layer + 1));
+    finder.add(call('l'));
+    ++done;
+  }
+  expect_number();
+  EXPECT_EQ(finder.pattern().length, 101u);
+}
+
+TEST_F(Loop, IsNotFoundInAMillionRandomCalls) {
+  for (const uint64_t kinds : {8, 16, 1000}) {
+    std::mt19937_64 random(kinds);
+    PeriodFinder alone;
+    for (int i = 0; i < 1'000'000 && !alone.found(); ++i) {
+      const uint64_t which = random() % kinds;
+      alone.add({which, which});
+    }
+    EXPECT_FALSE(alone.found()) << kinds << " kinds: " << alone.pattern().length;
+  }
+}
+
+TEST_F(Loop, GoesOnInAnotherFinderInTheMiddleOfAnIteration) {
+  make("IW");
+  for (int i = 0; i < 5; ++i) iterate("abcd");
+  make("ab");
+  PeriodFinder other;
+  other.resume(finder.place());
+  finder = other;
+  EXPECT_FALSE(finder.at_boundary());
+  iterate("cd");
+  expect_number();
+  iterate("abcd");
+  expect_number();
+}
+
+TEST_F(Loop, GoesOnInAnotherFinderBehindAnInterruption) {
+  make("IW");
+  for (int i = 0; i < 5; ++i) iterate("abcd");
+  make("xyzxyzabc");
+  PeriodFinder other;
+  other.resume(finder.place());
+  finder = other;
+  iterate("d");
+  expect_number();
+}
+
+TEST_F(Loop, WithOneCommunicatorOfItsOwnEachTimeIsFoundByItsPlaces) {
+  for (uint64_t i = 1; i < 100; ++i) {
+    make("d");
+    finder.add(call('x', i));
+    make("rl");
+    ++done;
+  }
+  expect_number();
+}
+
+TEST_F(Loop, GoesOnBehindCallsThatWereLost) {
+  make("IW");
+  for (int i = 0; i < 5; ++i) iterate("abcd");
+  finder.gap();
+  finder.skip(3);
+  done += 3;
+  make("cd");  // the end of the fourth
+  ++done;
+  iterate("abcd");
+  EXPECT_EQ(finder.iterations() + 1, done);  // the torn one was not seen to end
+  EXPECT_TRUE(finder.at_boundary());
+}
+
+}  // namespace
+}  // namespace cropdl::boundaries

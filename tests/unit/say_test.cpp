@@ -1,0 +1,38 @@
+// links: cropdl_base
+// CropDL's lines as JSON.
+#include "base/say.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace cropdl {
+namespace {
+
+nlohmann::json said(const std::string& line) { return nlohmann::json::parse(line_as_json(line, "now")); }
+
+TEST(LineAsJson, SaysWhoSpeaksAndOfWhichRank) {
+  EXPECT_EQ(
+      said("cropdl: rank 12: all threads stopped"),
+      (nlohmann::json{{"time", "now"}, {"from", "cropdl"}, {"rank", 12}, {"text", "all threads stopped"}}));
+  EXPECT_EQ(
+      said("cropdl-restart: continues from version 3"),
+      (nlohmann::json{{"time", "now"}, {"from", "cropdl-restart"}, {"text", "continues from version 3"}}));
+  EXPECT_EQ(said("software GPU: it is broken: here")["from"], "software GPU");
+}
+
+TEST(LineAsJson, LeavesWhatOnlyLooksLikeARankInTheText) {
+  for (const char* text : {"rank 1 and 2 more: slow", "rank : x", "rank 7", "rank", "ranks 1: x", ""}) {
+    const auto line = said(std::string("cropdl: ") + text);
+    EXPECT_FALSE(line.contains("rank")) << text;
+    EXPECT_EQ(line["text"], text);
+  }
+}
+
+TEST(LineAsJson, IsJsonWhateverIsInTheLine) {
+  EXPECT_EQ(said("cropdl: \"a\\b\"\n\x1b[2J \xff \xc3\xa4")["text"], "\"a\\b\"\\n\\x1b[2J \\xff \xc3\xa4");
+  EXPECT_EQ(said("nobody's line")["from"], "cropdl");
+}
+
+}  // namespace
+}  // namespace cropdl

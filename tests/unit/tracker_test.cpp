@@ -1,0 +1,166 @@
+// links: cropdl_boundaries
+// A rank's iterations, from the tokens that its threads note: also when some were lost, and behind a restart.
+#include "interpose/boundaries/tracker.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "interpose/boundaries/token_ring.h"
+
+namespace cropdl::boundaries {
+namespace {
+
+constexpr uint64_t kWorld = 1;
+
+class Program : public testing::Test {
+ protected:
+  void SetUp() override { note_from(0); }
+  // Makes the ring that of a program that has noted so many already.
+  void note_from(uint64_t written) {
+    ring = {};
+    ring.written = written;
+  }
+  // A letter is a call site; + duplicates the world. Capital ones are on the world, others on a communicator
+  // without other members.
+  void make(const std::string& calls) {
+    for (const char c : calls) {
+      const bool is_world = c <= 'Z';
+      Token& t = ring.tokens[ring.written % TokenRing::kTokens];
+      t.call = static_cast<uint64_t>(c) | (c == '+' ? kMakesObjects : 0);
+      t.caller = 7;
+      t.stack = 7;
+      t.what = 7;
+      t.identity = is_world ? kWorld : 0;
+      t.begun = is_world ? ++begun : 0;
+      const uint64_t number = ring.written + 1;
+      t.number = number;
+      ring.written = number;
+    }
+  }
+  void iterate(const std::string& calls, int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      make(calls);
+      ++done;
+    }
+  }
+  void look() { tracker.look(now += 20'000); }
+  void expect_end_at(uint64_t iteration, uint64_t world) const {
+    const coord::NextBoundary b = tracker.next_boundary();
+    EXPECT_EQ(b.iteration, iteration);
+    ASSERT_EQ(b.counts.size(), 1u);
+    EXPECT_EQ(b.counts[0].comm, kWorld);
+    EXPECT_EQ(b.counts[0].begun, world);
+  }
+
+  Tracker tracker;
+  uint64_t begun = 0, done = 0;
+  int64_t now = 1;
+};
+
+TEST_F(Program, SaysWhereItsIterationEnds) {
+  for (int i = 0; i < 6; ++i) {
+    iterate("ABcD");
+    look();
+  }
+  EXPECT_EQ(tracker.iterations(), done);
+  expect_end_at(done, begun);  // it is there
+  make("A");
+  look();
+  expect_end_at(done + 1, begun + 2);
+  EXPECT_EQ(tracker.iteration_us(), 20'000);
+}
+
+TEST_F(Program, ThatDuplicatesACommunicatorInItsFirstIterationBeginsItThereToo) {
+  make("I");
+  iterate("AB+C");
+  iterate("ABC", 3);
+  look();
+  expect_end_at(4, 1 + 13);
+  iterate("ABC", 3);
+  make("A+");  // what is begun at the end of this iteration is one more
+  look();
+  expect_end_at(8, 1 + 22 + 3);
+  make("BC");
+  look();
+  expect_end_at(8, 1 + 22 + 4);
+}
+
+TEST_F(Program, CountsOnBehindLostTokens) {
+  for (const char* calls : {"ABcD", "ABBBcDDD"}) {
+    SetUp();
+    tracker = {};
+    begun = done = 0;
+    iterate(calls, 10);
+    look();
+    iterate(calls, 300);
+    make("A");
+    look();
+    make(calls + 1);
+    ++done;
+    iterate(calls, 2);
+    look();
+    EXPECT_EQ(tracker.iterations(), done) << calls;
+    expect_end_at(done, begun);
+  }
+}
+
+TEST_F(Program, InAnyOrderEndsItsIterationsWhereItDidBehindLostTokens) {
+  const char* const orders[] = {"ABCDE", "CABED", "EDABC", "BDCAE", "DEBCA", "ACEBD"};
+  const auto next = [&](size_t i) { iterate(orders[i * 7 % 6]); };
+  for (size_t i = 0; i < 40; ++i) next(i);
+  look();
+  ASSERT_EQ(tracker.iterations(), done);
+  // As long as the order stays the same, five calls from anywhere are like an iteration.
+  for (size_t lost = 199; lost < 204; ++lost) {
+    iterate("ABCDE", static_cast<int>(lost));
+    make("AB");
+    look();
+    make("CDE");
+    ++done;
+    iterate("ABCDE", 3);
+    look();
+    EXPECT_EQ(tracker.iterations(), done);
+    expect_end_at(done, begun);
+  }
+}
+
+TEST_F(Program, WhoseCallsHaveNoOtherMembersGoesOnBehindLostTokens) {
+  iterate("abcd", 10);
+  look();
+  iterate("abcd", 300);
+  look();
+  const uint64_t before = tracker.iterations();
+  iterate("abcd", 5);
+  look();
+  EXPECT_EQ(tracker.iterations(), before + 5);
+}
+
+TEST_F(Program, GoesOnBehindARestartAndLostTokens) {
+  iterate("ABcD", 10);
+  look();
+  const PeriodFinder::Place place = tracker.place();
+  tracker = {};
+  tracker.resume(place);
+  note_from(0);
+  iterate("ABcD", 300);
+  look();
+  iterate("ABcD", 5);
+  look();
+  EXPECT_GE(tracker.iterations(), 15u);
+  expect_end_at(tracker.iterations(), begun);
+}
+
+TEST_F(Program, ThatStandsStillForAVersionHasNoLongerIterationsByIt) {
+  for (int i = 0; i < 8; ++i) {
+    iterate("ABcD");
+    look();
+  }
+  now += 60'000'000;
+  iterate("ABcD");
+  look();
+  EXPECT_EQ(tracker.iteration_us(), 20'000);
+}
+
+}  // namespace
+}  // namespace cropdl::boundaries
