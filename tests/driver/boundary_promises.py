@@ -6,8 +6,7 @@ import os
 import sys
 
 from cuda_checkpoint_promises import WAYS, program_of, saved_on
-from driver import (SOURCE, Place, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, promise_main, seeded, take_checkpoint,
-                    with_slower_programs)
+from driver import (SOURCE, Place, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, promise_main, seeded, take_checkpoint)
 
 # How many steps each shape of a loop has made when its iterations must be known.
 SHAPES = {
@@ -23,31 +22,28 @@ ON_DEVICES = {"trainer": 8, "pipeline": 8}
 def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=2):
     """`steps`: how many the program has made when its iterations must be known; `more`: those that it makes then."""
     rng = seeded()
-
-    def run(arguments):
-        with Place("loop") as place:
-            job = place.run(program, arguments, mpi, ranks, options)
-            known = steps
-            for turn in range(2):
-                job.wait_for_step(known + rng.randrange(6))
-                version, _, _ = take_checkpoint(place, job)
-                iteration = iteration_of(place, version)
-                if shape == "work_between_calls":  # nearly all moments are in the middle of an iteration
-                    begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(ranks)]
-                    expect(begun == [0] * ranks, f"cut in the middle of iteration {iteration + 1}: {begun} of its calls were begun")
-                job.kill_running()
-                before = logs_of(job.log, ranks)
-                again = place.restart(mpi, ranks)
-                known = again.wait_for_step(iteration + 5)
-                for old, new in zip(before, logs_of(again.log, ranks)):
-                    # The line of the last step may be written just behind the cut.
-                    check_continued(old, new, again.own_since, iteration - 1, iteration)
-                job = again
-            job.finish()
-            for log in logs_of(job.log, ranks):
-                check_whole(log)
-
-    with_slower_programs(run, (["--shape", shape] if shape else []) + ["--steps", str(steps + more), "--pace", "8000"])
+    arguments = (["--shape", shape] if shape else []) + ["--steps", str(steps + more), "--pace", "8000"]
+    with Place("loop") as place:
+        job = place.run(program, arguments, mpi, ranks, options)
+        known = steps
+        for turn in range(2):
+            job.wait_for_step(known + rng.randrange(6))
+            version, _, _ = take_checkpoint(place, job)
+            iteration = iteration_of(place, version)
+            if shape == "work_between_calls":  # nearly all moments are in the middle of an iteration
+                begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(ranks)]
+                expect(begun == [0] * ranks, f"cut in the middle of iteration {iteration + 1}: {begun} of its calls were begun")
+            job.kill_running()
+            before = logs_of(job.log, ranks)
+            again = place.restart(mpi, ranks)
+            known = again.wait_for_step(iteration + 5)
+            for old, new in zip(before, logs_of(again.log, ranks)):
+                # The line of the last step may be written just behind the cut.
+                check_continued(old, new, again.own_since, iteration - 1, iteration)
+            job = again
+        job.finish()
+        for log in logs_of(job.log, ranks):
+            check_whole(log)
 
 
 PROMISES = {f"boundary.{_mpi}.{_shape}": lambda s=_shape, m=_mpi: cut_at_iterations(f"{m}/loops", m, SHAPES[s], s)

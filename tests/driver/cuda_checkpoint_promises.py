@@ -16,7 +16,7 @@ import sys
 from command_promises import one_line, refused_here
 from cuda_promises import LEFT_OUT, ON_SOFTWARE, built_ways
 from driver import (BUILD, SOURCE, Failure, Log, Place, Skipped, app, check_refused, check_whole, expect, launcher, logs_of, native, promise_main, recipes_of,
-                    take_checkpoint, tool, with_slower_programs)
+                    take_checkpoint, tool)
 from restart_promises import survives
 
 LONG = os.environ.get("CROPDL_TEST_LONG") == "1"
@@ -165,24 +165,22 @@ promise("cuda.long_kernels_far_ahead_of_the_host", "blind_ahead", arguments=(*ST
 def nothing_grows(name, each, alive, recipes, mpi="none", ranks=1):
     """By what the program makes and destroys, so many of each in a step: what it had between two versions may have left room, but
     the next one finds no more of it. `alive`: bytes of what it may just have."""
-    def run(arguments):
-        with Place(name) as place:
-            reference = native(place, program, arguments, mpi, ranks, through=natively(ranks))
-            job = place.run(program, arguments, mpi, ranks, options=saved_on(ranks))
-            sizes = []
-            for step in (3, 30, 54):
-                job.wait_for_step(step, timeout=600)
-                version, text, _ = take_checkpoint(place, job)
-                sizes.append(os.path.getsize(place.version_path(version, "rank-0.img")))
-                counts = recipes_of(place, version, ranks)
-                print(f"step {step}: {sizes[-1] >> 10} KiB, {counts} recipes; {text}")
-                expect(set(counts) <= set(recipes), f"recipes have piled up: {counts}")
-            expect(sizes[2] - sizes[1] < alive + 24 * each, f"the image has grown: {sizes}")  # a byte for each of them
-            job.kill_running()
-            expect(goes_on(place, job.log, ranks, mpi) == reference[0].digest, "DIFFERENT")
-
     program = program_of(name, mpi)
-    with_slower_programs(run, ["--steps", "80", "--pace", "20000", "--each", str(each)])
+    arguments = ("--steps", "80", "--pace", "20000", "--each", str(each))
+    with Place(name) as place:
+        reference = native(place, program, arguments, mpi, ranks, through=natively(ranks))
+        job = place.run(program, arguments, mpi, ranks, options=saved_on(ranks))
+        sizes = []
+        for step in (3, 30, 54):
+            job.wait_for_step(step, timeout=600)
+            version, text, _ = take_checkpoint(place, job)
+            sizes.append(os.path.getsize(place.version_path(version, "rank-0.img")))
+            counts = recipes_of(place, version, ranks)
+            print(f"step {step}: {sizes[-1] >> 10} KiB, {counts} recipes; {text}")
+            expect(set(counts) <= set(recipes), f"recipes have piled up: {counts}")
+        expect(sizes[2] - sizes[1] < alive + 24 * each, f"the image has grown: {sizes}")  # a byte for each of them
+        job.kill_running()
+        expect(goes_on(place, job.log, ranks, mpi) == reference[0].digest, "DIFFERENT")
 
 
 # 24 000 launches and 2 400 of each of memory, streams and events, and 40 times as many in the long form: a stream and an event at times.
@@ -229,7 +227,7 @@ def refused_while_held(what, words, program="held"):
             return
         job.wait_for_step(32)
         take_checkpoint(place, job, attempts=3)
-        job.kill_ranks()
+        job.kill_running()
         job = place.restart(environment=small)
         job.finish()
         after = Log(job.log)
@@ -250,7 +248,7 @@ def stopped(place, name, arguments=STEPS, mpi="none", ranks=1, way="static", ste
     job = place.run(program_of(name, mpi, way), arguments, mpi, ranks, options=saved_on(devices or ranks))
     job.wait_for_step(step)
     version, _, _ = take_checkpoint(place, job)
-    job.kill_ranks()
+    job.kill_running()
     return job, version
 
 
@@ -472,7 +470,7 @@ def mixed_images():
         first, _, _ = take_checkpoint(place, job)
         job.wait_for_step(12)
         second, _, _ = take_checkpoint(place, job)
-        job.kill_ranks()
+        job.kill_running()
         shutil.copy2(place.version_path(first, "rank-1.img"), place.version_path(second, "rank-1.img"))
         restarted = place.restart("openmpi", 2, log=job.log)
         restarted.wait_for_step(50)

@@ -68,7 +68,7 @@ def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices
             job.wait_for_step(step)
             _, _, bounds = take_checkpoint(place, job)
             before = Log(job.log)
-            job.kill_ranks()
+            job.kill_running()
             job = place.restart(alone=True, environment={**({"CROPDL_SOFTWARE_GPUS": str(devices)} if environment else {}), **more})
             wait_for_new_steps(job, bounds, 120)
             check_continued(before, Log(job.log), job.started, *bounds[job.log])

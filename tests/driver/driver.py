@@ -4,6 +4,7 @@ started (every one carries this run's mark in its environment)."""
 
 import ctypes
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -42,25 +43,27 @@ class TooLate(Failure):
     """The program had come to its end, as it should, before the test had done with it what it wanted."""
 
 
-def with_slower_programs(run, arguments):
-    """run(arguments); if that is too late, again with steps of three times the length, and then of nine times."""
+def with_slower_programs(run):
+    """run(); if that is too late, again with programs whose steps take three times as long, and then nine times."""
     for times in (1, 3, 9):
-        slower = list(arguments)
-        if "--pace" in slower:
-            at = slower.index("--pace") + 1
-            slower[at] = str(int(slower[at]) * times)
+        Job.slower = times
         try:
-            return run(slower)
+            return run()
         except TooLate as late:
             print(f"too late with steps of {times} times the length: {late}", flush=True)
     raise Skipped("too slow to tell: the program had ended before the test was done with it, three times")
 
 
+@functools.cache
+def seed():
+    number = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
+    print(f"seed {number} (set CROPDL_TEST_SEED to repeat)", flush=True)
+    return number
+
+
 def seeded():
     """The generator of a test's random moments. A failed test shows its seed; CROPDL_TEST_SEED=N repeats them."""
-    seed = int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30)))
-    print(f"seed {seed} (set CROPDL_TEST_SEED to repeat)", flush=True)
-    return random.Random(seed)
+    return random.Random(seed())
 
 
 def needs(memory=0, shm=0, disk=0):
@@ -133,9 +136,11 @@ class Job:
 
     standard_input = subprocess.DEVNULL
     own_since = 0.0  # of a restarted job: what the killed run logged before is not its own
+    slower = 1  # what the pace of all programs is multiplied by
 
     def __init__(self, command, log, environment=None, cwd=None, output=None):
-        self.command = command
+        pace = [i + 1 for i, word in enumerate(command) if word == "--pace"]
+        self.command = command = [str(int(word) * self.slower) if i in pace else word for i, word in enumerate(command)]
         self.log = log
         self.mark = "CROPDL_TEST_MARK=" + uuid.uuid4().hex
         name, value = self.mark.split("=")
@@ -596,7 +601,7 @@ def promise_main(promises, at_random=False, quick=(), long=()):
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: still end the jobs
     try:
-        promises[sys.argv[1]]()
+        with_slower_programs(promises[sys.argv[1]])
     except Skipped as why:
         print(f"skipped: {sys.argv[1]}: {why}")
         return SKIPPED

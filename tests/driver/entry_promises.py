@@ -37,7 +37,7 @@ def made_store(place, versions=1):
     job.wait_for_step(3)
     for _ in range(versions):
         take_checkpoint(place, job)
-    job.kill_ranks()
+    job.kill_running()
 
 
 # --- Words -------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def fifos():
         job.wait_for_step(10)
         status, text, _ = place.checkpoint()
         expect(status == 0, text)
-        job.kill_ranks()
+        job.kill_running()
 
 
 @promise("bad_input.number_of_ranks_beyond_32_bits_is_not_taken_as_1")
@@ -187,7 +187,7 @@ def not_utf8():
                            "20000", "--log", os.fsdecode(odd + b"/l\xfeog")], os.fsdecode(odd + b"/l\xfeog"))
         job.wait_for_step(5)
         _, _, bounds = take_checkpoint(place, job)
-        job.kill_ranks()
+        job.kill_running()
         before = Log(job.log)
         job = place.restart(log=job.log)
         job.finish()
@@ -365,7 +365,7 @@ time.sleep(4)
         expect(ours.startswith(f"cropdl-restart: store {place.store}: waiting for the former job's process {child}, which "
                                        "has been killed, to end\ncropdl-restart: continues from version 1\n"), job.output())
         stand_in.wait()
-        job.kill_ranks()
+        job.kill_running()
 
 
 @promise("restart.of_a_running_job_is_refused")
@@ -377,7 +377,7 @@ def running_job():
         pid = job.ranks()[0]
         says(place, [tool("cropdl-restart"), place.store],
              rf"cropdl-restart: store {place.store}: is used by a running job \(pid {pid} on {re.escape(socket.gethostname())}\)")
-        job.kill_ranks()
+        job.kill_running()
 
 
 @promise("preload.alone.python_of_other_launchers_is_protected_or_says_so")
@@ -406,7 +406,7 @@ def early_interval():
                 expect(job.alive() and time.monotonic() < end, job.output())
                 time.sleep(0.02)
             expect("refused" not in job.output(), job.output())
-            job.kill_ranks()
+            job.kill_running()
             if not again:
                 job = place.restart("mpich", 2)
 
@@ -438,7 +438,7 @@ def tasks_of_srun():
         with open(place.version_path(version, "manifest.json")) as f:
             manifest = json.load(f)
         expect(manifest["ranks"] == 2 and len(manifest["images"]) == 2, f"saved {manifest['ranks']} ranks")
-        job.kill_ranks()
+        job.kill_running()
         before = logs_of(log, 2)
         restarted = place.start(like_srun(2, [tool("cropdl-restart"), place.store]))
         restarted.finish()

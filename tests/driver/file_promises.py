@@ -60,7 +60,7 @@ def input_file():
         for _ in range(2):
             job.wait_for_step(Log(job.log).last_step() + 4)
             _, _, bounds = take_checkpoint(place, job)
-            job.kill_ranks()
+            job.kill_running()
             job = place.restart()
             wait_for_new_steps(job, bounds, 60)
         ends_well(job)
@@ -81,7 +81,7 @@ def input_pipe():
         open(place.path("go"), "w").close()
         job.wait_for_step(Log(job.log).last_step() + 10)
         _, _, bounds = take_checkpoint(place, job)
-        job.kill_ranks()
+        job.kill_running()
         job = place.restart()
         wait_for_new_steps(job, bounds, 200)
         ends_well(job, 200)
@@ -93,7 +93,7 @@ def unread_pipe():
         job = place.start(["sh", "-c", 'sleep 100 | exec "$@"', "sh", *protected(place, "streams", STEPS)])
         job.wait_for_step(3)
         _, _, bounds = take_checkpoint(place, job)
-        job.kill_ranks()
+        job.kill_running()
         job = place.restart()
         wait_for_new_steps(job, bounds, 60)
         ends_well(job)
@@ -102,7 +102,7 @@ def unread_pipe():
 def streams_apart(place, job):
     job.wait_for_step(4)
     _, _, bounds = take_checkpoint(place, job)
-    job.kill_ranks()
+    job.kill_running()
     job = place.start(by_shell(place, "</dev/null >@/o 2>@/e", [tool("cropdl-restart"), place.store]))
     wait_for_new_steps(job, bounds, 60)
     ends_well(job)
@@ -134,7 +134,7 @@ def own_lines():
         for _ in range(2):
             job.wait_for_step(Log(job.log).last_step() + 4)
             _, _, bounds = take_checkpoint(place, job)
-            job.kill_ranks()
+            job.kill_running()
             job = place.restart()
             wait_for_new_steps(job, bounds, 60)
             expect("continues from version" in job.output(), f"the restart says nothing: {job.output()}")
@@ -152,7 +152,7 @@ def restarts_with_limit(place, job, ulimit):
     """Killed after a checkpoint and continued under another limit, to its end after 30 steps."""
     job.wait_for_step(3)
     _, _, bounds = take_checkpoint(place, job)
-    job.kill_ranks()
+    job.kill_running()
     job = place.start(with_limit(ulimit, [tool("cropdl-restart"), place.store]))
     wait_for_new_steps(job, bounds, 30)
     ends_well(job, 30)
@@ -258,7 +258,7 @@ def rotated():
         job = place.start(protected(place, "streams", ("--second", data) + STEPS))
         job.wait_for_step(10)
         take_checkpoint(place, job)
-        job.kill_ranks()
+        job.kill_running()
         os.rename(data, data + ".1")
         foreign = "somebody else's\n" * 1000
         with open(data, "w") as f:
@@ -276,7 +276,7 @@ def kept_open(place, arguments=()):
     job.wait_for_step(8)
     _, _, bounds = take_checkpoint(place, job)
     job.wait_for_step(Log(job.log).last_step() + 5)
-    job.kill_ranks()
+    job.kill_running()
     return job, bounds
 
 
@@ -325,7 +325,7 @@ def read_version(place):
                       place.path("output-0"))
     job.wait_for_step(8)
     _, _, bounds = take_checkpoint(place, job)
-    job.kill_ranks()
+    job.kill_running()
     return bounds[job.log][1]
 
 
@@ -373,7 +373,7 @@ def two_names(place):
     job.wait_for_step(8)
     _, _, bounds = take_checkpoint(place, job)
     job.wait_for_step(Log(job.log).last_step() + 5)
-    job.kill_ranks()
+    job.kill_running()
     return bounds
 
 
@@ -444,7 +444,7 @@ def not_held():
         job = place.run("plain/plain", STEPS)
         job.wait_for_step(5)
         _, _, bounds = take_checkpoint(place, job)
-        job.kill_ranks()
+        job.kill_running()
         job = place.restart()
         wait_for_new_steps(job, bounds, 60)
         ranks = job.ranks()

@@ -50,7 +50,7 @@ def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
             time.sleep(rng.random() * 0.1)
             if Log(job.log).digest is not None:
                 break
-            job.kill_ranks()
+            job.kill_running()
             versions = max(place.versions())
             job = place.restart(mpi, ranks)
         job.finish()
@@ -106,7 +106,7 @@ def interrupted(mpi):
                 version, _, bounds = take_checkpoint(place, job)
             expect(signals.sent > 10, "no signals were sent")
             expect(job.alive(), f"ended with {job.process.returncode}: {job.output()}")
-            job.kill_ranks()
+            job.kill_running()
             for path in bounds:
                 with open(path) as f:
                     expect(f.read().count("at handler") > 3 * (kill + 1), f"{path}: the handlers hardly ever ran")
@@ -223,7 +223,7 @@ def real_library_outside(mpi):
             ours = os.path.realpath(os.path.join(BUILD, "lib"))
             expect(all(path.startswith(ours) for path in names), f"in the window: {names}")
         expect(checked == 2, f"only {checked} processes have a window")
-        job.kill_ranks()
+        job.kill_running()
 
 
 def control_page_is_read_only():
@@ -238,9 +238,9 @@ def control_page_is_read_only():
             expect(pages and pages[0].startswith("r--"), f"the control page is mapped {pages}")
             if not restarted:
                 take_checkpoint(place, job)
-                job.kill_ranks()
+                job.kill_running()
                 job = place.restart()
-        job.kill_ranks()
+        job.kill_running()
 
 
 def by_shell(mpi, preload):
@@ -302,9 +302,9 @@ def debugger(program, mpi, ranks):
             expect(mpi == "none" or re.search(r"PMPI_Init\b.* is (?:a function )?at address 0x4\w{11}", text), f"no shim: {text}")
             if not restarted:
                 version, _, _ = take_checkpoint(place, job)
-                job.kill_ranks()
+                job.kill_running()
                 job = place.restart(mpi, ranks)
-        job.kill_ranks()
+        job.kill_running()
 
 
 promise("debug.plain.gdb_knows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)

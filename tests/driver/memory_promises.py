@@ -89,7 +89,7 @@ def addresses_drawn(program, fixed):
         job = again.run(program, STEPS)
         job.wait_for_step(5)
         take_checkpoint(again, job)
-        job.kill_ranks()
+        job.kill_running()
         other, kept = places(again.restart())
         for part in one:
             expect((one[part] == other[part]) == (part in fixed), f"{part} is at {one[part]} in a run, at {other[part]} in the next")

@@ -55,7 +55,7 @@ def churn(mpi, what, count, ranks=2, patience=None):
         after = measure(place, job, ranks)
         print(f"{mpi} {what} {count}: stall {before[0]:.3f} s before, {during:.3f} s (with the command) during, {after[0]:.3f} s after; "
               f"image {before[1] >> 10} KiB, {after[1] >> 10} KiB; memory {before[2] >> 10} KiB, {after[2] >> 10} KiB")
-        job.kill_ranks()
+        job.kill_running()
         again = place.restart(mpi, ranks)
         again.finish(timeout=patience)
         for log in logs_of(again.log, ranks):

@@ -323,7 +323,7 @@ def refused_as_expected(one, text, place):
     return re.fullmatch(pattern, words_of(text, place)) is not None
 
 
-def judge(one, rng, pace):
+def judge(one, rng):
     """Returns what happened, in a few words; raises Failure where it is not as expected."""
     with Place("native") as place:
         undisturbed = results(place, one, start(place, one, [], 1000))
@@ -334,7 +334,7 @@ def judge(one, rng, pace):
             except Failure as failure:
                 raise Failure(f"without a checkpoint: {failure}") from None
     with Place("odd") as place:
-        job = start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], pace)
+        job = start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 36000)
         job.wait_for_step(1)
         for kill in range(2):
             last = max(log.last_step() for log in logs_of(job.log, one.ranks))
@@ -388,7 +388,7 @@ def judged(key):
     rng = seeded()
     began = time.monotonic()
     try:
-        outcome, kept = with_slower_programs(lambda slower: judge(ODDITIES[key], rng, int(slower[1])), ("--pace", "36000")), True
+        outcome, kept = with_slower_programs(lambda: judge(ODDITIES[key], rng)), True
     except (Failure, OSError) as failure:
         outcome, kept = str(failure), False
     seconds = f"{time.monotonic() - began:.1f} s"

@@ -7,7 +7,7 @@ import sys
 import time
 
 from driver import (PATIENCE, Changes, Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, promise_main,
-                    seeded, take_checkpoint, with_slower_programs)
+                    seeded, take_checkpoint)
 
 
 def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
@@ -16,12 +16,6 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
     parts `earliest` and `latest` of the steps, so that the program does not end before the image is written. `folder`: where the
     program is, if not among its MPI's; `through`: see native(); `every_version` is called when one was taken."""
     rng = seeded()
-    with_slower_programs(lambda slower: survives_once(rng, program, mpi, ranks, slower, chain, attempts, earliest, latest, environment,
-                                                      options, folder, through, every_version), arguments)
-
-
-def survives_once(rng, program, mpi, ranks, arguments, chain, attempts, earliest, latest, environment, options,
-                  folder, through, every_version):
     folder = folder or ("plain" if mpi == "none" else mpi)
     name = f"{folder}/{program}"
     with Place(program) as place:

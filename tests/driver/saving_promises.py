@@ -28,7 +28,7 @@ def saved(place, options):
     job.wait_for_step(5)
     version, _, bounds = take_checkpoint(place, job)
     size = os.path.getsize(place.version_path(version, "rank-0.img"))
-    job.kill_ranks()
+    job.kill_running()
     return size, Log(job.log), bounds[job.log]
 
 
@@ -62,7 +62,7 @@ def by_reference():
         version, _, bounds = take_checkpoint(place, job)
         again = os.path.getsize(place.version_path(version, "rank-0.img"))
         expect(again < whole - 1_000_000, f"after a restart an image has {again} bytes, {small} before")
-        job.kill_ranks()
+        job.kill_running()
         job = goes_on(place, Log(job.log), bounds[job.log])
         job.finish()
         check_whole(Log(job.log))

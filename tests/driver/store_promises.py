@@ -45,7 +45,7 @@ def version_of(place, user=None, steps="40"):
         expect(status == 0, text)
     else:
         take_checkpoint(place, job)
-    job.kill_ranks()
+    job.kill_running()
     return log
 
 
