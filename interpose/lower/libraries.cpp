@@ -158,6 +158,11 @@ Status Libraries::quiesce() const {
   return all;
 }
 
+void Libraries::announce_end() const {
+  for (Library* l : all_)
+    if (l->active()) l->announce_end();
+}
+
 void Libraries::resume() const {
   for (Library* l : all_)
     if (l->active()) l->resume();

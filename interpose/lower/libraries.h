@@ -63,6 +63,7 @@ class Libraries final : public counting::Source {
   bool drain_step() const;
   Status quiesce() const;  // the first failure; each is asked
   void resume() const;
+  void announce_end() const;
   Status save_contents(restart::ChunkSink& sink) const;
   uint64_t content_bytes() const;
   std::string devices() const;

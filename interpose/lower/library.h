@@ -134,6 +134,10 @@ class Library {
   virtual std::string devices() { return ""; }    // that hold them, for people. MAIN
   // Back into what restart() has made, of all libraries. START.
   virtual Status load_contents(const restart::ImageReader&) { return {}; }
+
+  // --- The process ends right behind this, in the middle of its program, and that is meant: what a launcher
+  // has to know so that it takes it for no crash. The program is stopped, for good. MAIN
+  virtual void announce_end() {}
 };
 
 }  // namespace cropdl::lower

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -23,6 +24,7 @@ namespace {
 
 // A stopped rank looks after its libraries' messages this often: other ranks' rendezvous may need it.
 constexpr std::chrono::microseconds kNap{200};
+constexpr std::chrono::seconds kLongestEnd{10};  // of announce_end()
 
 void set_attention(uint32_t bits) { __atomic_fetch_or(&writable_control->attention, bits, __ATOMIC_SEQ_CST); }
 void clear_attention() { __atomic_store_n(&writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
@@ -247,7 +249,15 @@ void Rank::resume() {
 }
 
 // By a system call alone: what the program has in its buffers is in the image, and a restart writes it.
-void Rank::leave(int status) { _exit(status); }
+void Rank::leave(int status) {
+  {
+    const std::lock_guard lock(mutex_);
+    end_status_ = status;  // the main thread does it: it has the connection to the launcher
+    wake_.notify_one();
+  }
+  std::this_thread::sleep_for(kLongestEnd);
+  _exit(status);
+}
 
 // By the signal's default, whatever the core or the program has made of it meanwhile.
 void Rank::die(int signal) {
@@ -293,6 +303,10 @@ void Rank::serve() {
     drain_ = Drain::kNone;
     directory_.clear();
     while (serving_) {
+      if (end_status_) {
+        libraries_.announce_end();
+        _exit(*end_status_);
+      }
       if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
       if (serving_ && !directory_.empty()) write(lock);
       if (!serving_) break;

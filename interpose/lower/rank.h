@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,7 @@ class Rank final : public coord::LocalRank {
   bool written_ = false;
   Status write_status_;
   coord::ImageSummary summary_;
+  std::optional<int> end_status_;  // the process is to end with it
 };
 
 }  // namespace cropdl::lower

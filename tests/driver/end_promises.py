@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 
-from driver import (PATIENCE, Failure, Log, Place, app, check_continued, check_whole, describe, expect, launcher, logs_of, native,
+from driver import (PATIENCE, Failure, Log, Place, app, check_continued, check_whole, describe, expect, is_zombie, launcher, logs_of, native,
                     promise_main, seeded, tail, tool)
+from killed_promises import by_rank, send
 
 PROMISES = {}
 KINDS = (("alone", "plain/plain", "none", 1), ("openmpi", "openmpi/torture", "openmpi", 2), ("mpich", "mpich/torture", "mpich", 2))
@@ -185,11 +186,45 @@ for _kind, _program, _mpi, _ranks in KINDS:
     promise(f"end.{_kind}.sigterm_to_a_rank_ends_the_job_by_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: at_sigterm(p, m, r))
 
 
+def rank_that_ends_late(mpi):
+    """Rank 1 is stopped when its image is written, until rank 0 has ended. A launcher may take a rank that leaves without MPI_Finalize
+    for one that crashed, kill the others, and end with another status."""
+    with Place("late") as place:
+        trace = {"CROPDL_TRACE_PHASE": "1"}
+        reference = native(place, f"{mpi}/torture", LONG, mpi, 2)
+        job = place.run(f"{mpi}/torture", LONG, mpi, 2, options=("--interval", "auto"), environment=trace)
+        for _ in range(40):
+            job.wait_for_step(Log(job.log).last_step() + 1)
+            job.must_run()
+            had, ranks = place.versions(), by_rank(job)
+            terminate(ranks[0])
+            while place.phase() != "publishing" and not is_zombie(ranks[0]):
+                pass
+            send([ranks[1]], signal.SIGSTOP)
+            late = not is_zombie(ranks[0])
+            end = time.monotonic() + PATIENCE
+            while not is_zombie(ranks[0]):
+                expect(time.monotonic() < end, describe(job))
+                time.sleep(0.01)
+            time.sleep(0.3)  # in which the launcher does what it does
+            expect(not late or mpi == "openmpi" or not is_zombie(ranks[1]), "the launcher has killed the rank that was late")
+            send([ranks[1]], signal.SIGCONT)
+            before = ended_by_last_version(place, job, "at SIGTERM", had)
+            if late:
+                return continues(place, mpi, 2, before, reference)
+            job = place.restart(mpi, 2, environment=trace)
+        raise Failure("rank 1 never came late")
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"end.{_mpi}.rank_that_ends_late_changes_no_status")(lambda m=_mpi: rank_that_ends_late(m))
+
+
 def sleeper(place, before, options=("--interval", "auto"), seconds=3):
     code = f"import os, signal, subprocess, sys, time\n{before}\nprint('begun', flush=True)\ntime.sleep({seconds})\nprint('done')"
     job = place.start([tool("cropdl-run"), "--dir", place.store, *options, "--", "/usr/bin/python3", "-c", code])
     end = time.monotonic() + PATIENCE
-    while "begun" not in job.output():
+    while "begun\n" not in job.output():
         expect(job.alive() and time.monotonic() < end, f"did not begin: {job.output()}")
         time.sleep(0.01)
     return job

@@ -313,7 +313,8 @@ TEST_F(AgentJob, WhoAsksIsToldAgainAndAgainWhatItWaitsFor) {
   ASSERT_TRUE(reply) << reply.error().message;
   ASSERT_GE(told.size(), 3u);
   for (const std::string& line : told)
-    EXPECT_TRUE(std::regex_match(line, std::regex("waiting for \\d+ s: rank 1 is writing its image"))) << line;
+    EXPECT_TRUE(std::regex_match(line, std::regex("waiting for \\d+ s: rank 1 is writing its image")))
+        << line;
 
   fakes_[1].slow_write = true;  // nobody waits for this one
   agents_[0]->request();
@@ -393,8 +394,7 @@ TEST_F(AgentJob, ARankThatEndedIsNamed) {
   start(2);
   ASSERT_EQ(checkpoint_error(), "(published)");
   agents_[1]->stop();
-  EXPECT_TRUE(
-      soon([&] { return checkpoint_error() == "checkpoint refused: rank 1 has ended its program"; }));
+  EXPECT_TRUE(soon([&] { return checkpoint_error() == "checkpoint refused: rank 1 has ended its program"; }));
 }
 
 TEST_F(AgentJob, ARankThatNeverJoinsIsNamedAndTheRestRuns) {

@@ -170,6 +170,8 @@ class Runtime final : public lower::Library {
       say_of_rank("a pending receive cannot be posted again, and ends with the error: " + mpi_error(code));
   }
 
+  void announce_end() override { leave_hydra(); }
+
  private:
   static unsigned own_bit() {
 #if defined(OPEN_MPI)

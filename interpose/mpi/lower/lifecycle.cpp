@@ -1,6 +1,10 @@
 // MPI_Init to MPI_Finalize. LH, LH FS base, the program's main thread.
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <csignal>
+#include <cstdlib>
+#include <string_view>
 
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/early_drain.h"
@@ -25,6 +29,22 @@ int initialize_mpi(int required) {
   multiple = state->provided == seam::kThreadMultiple;
   start_early_drain();
   return code;
+}
+
+// A rank whose connection (PMI_FD) closes has crashed, unless it has said this before: pmi_cb() and
+// fn_finalize() of Hydra's proxy, pm/pmiserv/pmip_cb.c and pmip_pmi_v1.c. Its answer is waited for, since it
+// takes a connection that it cannot answer on for a crash, too.
+void leave_hydra() {
+  const char* const connection = getenv("PMI_FD");
+  if (connection == nullptr || getenv("HYDI_CONTROL_FD") == nullptr) return;
+  constexpr int kLongest = 5000;  // ms; longer than a proxy that lives would take
+  constexpr std::string_view kFinalize = "cmd=finalize\n";
+  pollfd answer{atoi(connection), POLLIN, 0};
+  char taken[64];
+  // What is no socket any more is left alone: the program may have closed it.
+  if (send(answer.fd, kFinalize.data(), kFinalize.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0 &&
+      poll(&answer, 1, kLongest) == 1)
+    (void)recv(answer.fd, taken, sizeof taken, MSG_DONTWAIT);
 }
 
 namespace {

@@ -13,4 +13,9 @@ void progress_once();
 // program has: it may be one that must not call it at all, or not beside another one that does.
 bool may_call_beside_others();
 
+// Between MPI_Init and MPI_Finalize, when the process ends by itself: without it Hydra kills all ranks that
+// have not ended yet, and `mpirun` ends with that. Nothing under another launcher. Makes no call of the MPI,
+// which no thread may be inside.
+void leave_hydra();
+
 }  // namespace cropdl::mpi
