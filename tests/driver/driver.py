@@ -565,14 +565,16 @@ def check_refused(place, status, text, words):
 
 
 def take_checkpoint(place, job, attempts=1):
-    """Asks for a checkpoint that must succeed. Returns the version and, per log, the steps it lies between."""
+    """Asks for a checkpoint that must succeed. Returns the version and, per log, the steps it lies between. Ranks that have not come
+    as far as their program yet say that they want to be asked again."""
     log_paths = [log.path for log in logs_of(job.log, 64)]
-    seconds = 0
-    for attempt in range(attempts):
+    end = time.monotonic() + PATIENCE
+    while True:
         least = [Log(path).last_step() for path in log_paths]
         status, text, seconds = place.checkpoint()
         most = [Log(path).last_step() for path in log_paths]
-        if status == 0:
+        attempts -= "only just being started or restarted; ask again" not in text or time.monotonic() > end
+        if status == 0 or attempts == 0:
             break
         time.sleep(0.05)
     if status != 0 and seconds < 3:  # one that took longer was held up until the program's end
