@@ -76,7 +76,7 @@ def once(one, mpi, ranks, reference, delay, slow):
         if answer is None:
             expect(digest_of(job, *ended(job, PATIENCE)) == reference, "DIFFERENT under CropDL, without a checkpoint")
             return ""
-        job.kill_running()
+        job.kill_ranks()
         job.kill_all()
         if answer[0] != 0:
             return re.sub(r"^.*?\brank \d+: ", "", answer[1], count=1, flags=re.S)
