@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, Skipped, app, check_whole, describe, expect, launcher, logs_of, native,
+from driver import (Failure, Log, PATIENCE, Place, Skipped, TooLate, app, check_whole, describe, expect, launcher, logs_of, native,
                     promise_main, read_proc, tail, take_checkpoint, tool, without_waiting)
 
 # Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
@@ -230,7 +230,8 @@ def killed_while(mpi, phase):
         run.a_version()
         for victim in (0, RANKS - 1):
             asked = run.find(phase)
-            expect(asked, "the run was over before it could be killed")
+            if not asked:
+                raise TooLate("the run was over before it could be killed")
             torn = "all of it" if run.kill(victim, asked) else "nothing"
             print(f"rank {victim} killed while {phase}: {torn} of the version is there")
             run.restart()
@@ -318,7 +319,8 @@ def client_killed(mpi):
         for number in (signal.SIGKILL, signal.SIGSTOP):
             had = run.place.versions()[-1]
             asked = run.find("writing")
-            expect(asked, "the run was over before the command could be killed")
+            if not asked:
+                raise TooLate("the run was over before the command could be killed")
             asked.send_signal(number)
             send(run.job.ranks(), signal.SIGCONT)
             wait_until(lambda: run.place.versions()[-1] > had, lambda: f"the version does not come\n{describe(run.job)}")
@@ -346,7 +348,8 @@ def stopped(mpi, where):
                     asked = run.ask()
                 else:
                     asked = run.find(phase)
-                    expect(asked, "the run was over before a rank could be stopped")
+                    if not asked:
+                        raise TooLate("the run was over before a rank could be stopped")
                     send([p for p in run.job.ranks() if p != pid], signal.SIGCONT)
                 began, before = time.monotonic(), run.place.versions()
                 text = without_waiting(asked.communicate(timeout=PATIENCE)[0]).strip()
