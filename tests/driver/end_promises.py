@@ -12,7 +12,7 @@ import time
 
 from driver import (PATIENCE, Failure, Log, Place, app, check_continued, check_whole, describe, expect, is_zombie, launcher, logs_of, native,
                     promise_main, seeded, tail, tool)
-from killed_promises import by_rank, send
+from killed_promises import by_rank, freeze, send
 
 PROMISES = {}
 KINDS = (("alone", "plain/plain", "none", 1), ("openmpi", "openmpi/torture", "openmpi", 2), ("mpich", "mpich/torture", "mpich", 2))
@@ -189,6 +189,7 @@ for _kind, _program, _mpi, _ranks in KINDS:
 def rank_that_ends_late(mpi):
     """Rank 1 is stopped when its image is written, until rank 0 has ended. A launcher may take a rank that leaves without MPI_Finalize
     for one that crashed, kill the others, and end with another status."""
+    seeded()  # for the scheduler's moments
     with Place("late") as place:
         trace = {"CROPDL_TRACE_PHASE": "1"}
         reference = native(place, f"{mpi}/torture", LONG, mpi, 2)
@@ -200,8 +201,8 @@ def rank_that_ends_late(mpi):
             terminate(ranks[0])
             while place.phase() != "publishing" and not is_zombie(ranks[0]):
                 pass
-            send([ranks[1]], signal.SIGSTOP)
-            late = not is_zombie(ranks[0])
+            freeze([ranks[1]])
+            late = not is_zombie(ranks[1]) and not is_zombie(ranks[0])
             end = time.monotonic() + PATIENCE
             while not is_zombie(ranks[0]):
                 expect(time.monotonic() < end, describe(job))

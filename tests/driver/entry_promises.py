@@ -403,7 +403,8 @@ def early_interval():
             had, end = len(place.versions()), time.monotonic() + 60
             newest = max(place.versions(), default=0)
             while max(place.versions(), default=0) <= newest:
-                expect(job.alive() and time.monotonic() < end, job.output())
+                job.must_run()
+                expect(time.monotonic() < end, job.output())
                 time.sleep(0.02)
             expect("refused" not in job.output(), job.output())
             job.kill_running()
@@ -432,7 +433,8 @@ def tasks_of_srun():
         job.wait_for_step(10)
         end = time.monotonic() + 20
         while Log(log + ".1").last_step() < 10:
-            expect(time.monotonic() < end and job.alive(), f"rank 1 does not run: {job.output()}")
+            job.must_run()
+            expect(time.monotonic() < end, f"rank 1 does not run: {job.output()}")
             time.sleep(0.02)
         version, _, between = take_checkpoint(place, job, attempts=20)
         with open(place.version_path(version, "manifest.json")) as f:

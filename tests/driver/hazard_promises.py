@@ -44,7 +44,7 @@ def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
             had = max(place.versions(), default=0)
             end = time.monotonic() + PATIENCE
             while max(place.versions(), default=0) < had + 3 and Log(job.log).digest is None:
-                expect(job.alive(), f"ended with {job.process.returncode}: {job.output()}")
+                job.must_run()
                 expect(time.monotonic() < end, f"no versions in {PATIENCE:.0f} s: {job.output()}")
                 time.sleep(0.005)
             time.sleep(rng.random() * 0.1)
@@ -105,7 +105,6 @@ def interrupted(mpi):
                 job.wait_for_step(Log(job.log).last_step() + 2)
                 version, _, bounds = take_checkpoint(place, job)
             expect(signals.sent > 10, "no signals were sent")
-            expect(job.alive(), f"ended with {job.process.returncode}: {job.output()}")
             job.kill_running()
             for path in bounds:
                 with open(path) as f:

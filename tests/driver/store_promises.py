@@ -250,7 +250,8 @@ def kept():
     def settles(place, job, wanted):
         end = time.monotonic() + PATIENCE
         while place.versions() != wanted:
-            expect(job.alive() and time.monotonic() < end, f"{place.versions()} stay, not {wanted}: {job.output()}")
+            job.must_run()
+            expect(time.monotonic() < end, f"{place.versions()} stay, not {wanted}: {job.output()}")
             time.sleep(0.02)
 
     with Place("keep") as place:
