@@ -415,11 +415,11 @@ void Hub::let_die() {
 }
 
 // The ranks are told to end when this has returned: behind that their launcher may give rank 0 little time.
+// Old versions stay for the next run, since whoever ends the job may not wait for gigabytes to be removed.
 void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
   const LastFor why = std::exchange(last_for_, LastFor::kNothing);
   if (outcome.published) {
     next_end_ = next_interval_ = 0;
-    publisher_.wait_for_tidy();
     remove_job_file(config_.directory);
     return config_.report(
         formatted("version {} was taken {}; the job ends with status {}, and cropdl-restart {} continues it",
@@ -528,12 +528,12 @@ void Hub::tell_what_stays(const Status& tidied) {
 }
 
 void Hub::finished(const Outcome& outcome, int64_t now) {
+  const bool ends = outcome.published && last_for_ != LastFor::kNothing;
   if (outcome.published) {
     last_version_ = outcome.version;
     last_cost_ = outcome.held_seconds;
-    publisher_.tidy(sink_);
+    if (!ends) publisher_.tidy(sink_);
   }
-  const bool ends = outcome.published && last_for_ != LastFor::kNothing;
   if (policy_ && !ends) learn(outcome, now);
   last_line_ = outcome.line;
   metrics_.held_seconds += outcome.held_seconds;

@@ -113,7 +113,8 @@ Store::Store(Store&& other) noexcept
     : reader_(std::move(other.reader_)),
       options_(std::move(other.options_)),
       lock_(std::move(other.lock_)),
-      draft_(std::exchange(other.draft_, {})) {}
+      draft_(std::exchange(other.draft_, {})),
+      wrote_identity_(other.wrote_identity_) {}
 
 Store::~Store() {
   discard();
@@ -236,7 +237,14 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
   if (::rename(draft.c_str(), path.c_str()) != 0)
     return Error{formatted("{}: cannot be written: {}", path, errno_text(errno))};
+  wrote_identity_ = true;
   return sync_directory(directory());
+}
+
+void Store::disown() {
+  discard();
+  if (wrote_identity_ && reader_.all_versions().empty())
+    ::unlink((directory() + "/" + kIdentityFile).c_str());
 }
 
 void Store::remove_leftovers() {
@@ -271,7 +279,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   auto give_up = [&](const std::string& why) { return Error{name + why}; };
   manifest.version = draft_.number;
   std::string text = manifest_text(manifest);
-  std::string path = draft_.directory + "/manifest.json";
+  std::string path = draft_.directory + "/" + kManifestFile;
   if (Result<Manifest> readable = parse_manifest(text, path); !readable)
     return give_up(readable.error().message);
   const Result<Folder> draft = Folder::open(draft_.directory, Folder::Whose::kAnybodys);

@@ -42,7 +42,9 @@ struct Version {
   Result<Folder> folder() const;
 };
 
-std::string image_name(uint32_t rank);       // "rank-3.img"
+inline constexpr char kManifestFile[] = "manifest.json";
+std::string image_name(uint32_t rank);     // "rank-3.img"
+std::string contents_name(uint32_t rank);  // "rank-3.files", a folder: the program's files, if any are saved
 std::string version_name(uint64_t version);  // "v000003"
 
 // Looks only; needs no lock, writes nothing.
@@ -84,10 +86,18 @@ class StoreReader {
 // It was there when it was listed: its job may remove old ones at any time.
 bool is_gone(const Version& version);
 
+// The caller's own, and nobody else may write to it: then what it refers to elsewhere may be opened.
+bool is_mine(const Version& version);
+
 // Checks every byte of a version's images, and that they are those of the manifest. Minutes for large ones.
 // Of another user's version nothing outside of the store is opened; `left_out` says so where it refers to
 // any.
 Status verify_version(const Version& version, bool* left_out = nullptr);
+// Likewise of images that are no version yet. `mine`: they are the caller's own.
+Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, bool* left_out);
+
+// Names below the version's folder of the program's files that are saved beside that image.
+Result<std::vector<std::string>> stored_contents(const Folder& folder, const std::string& image);
 
 struct StoreOptions {
   Retention keep{4, 0, 0};  // of this job's complete versions. Those of other jobs are never removed
@@ -133,6 +143,9 @@ class Store {
   // Removes the draft, if there is one.
   void discard();
 
+  // Of a store that was made by open_or_create() and has no version: any other job's may be made there.
+  void disown();
+
   // Renames these versions, durably, so that none is taken for one any more, and adds their directories to
   // `aside`, for remove_all_of(). That frees gigabytes and takes time, and needs no lock. An error says of
   // the first that stays why it does; the others are set aside all the same.
@@ -152,6 +165,7 @@ class Store {
   StoreOptions options_;
   Descriptor lock_;
   Draft draft_;  // directory "": none
+  bool wrote_identity_ = false;
 };
 
 // What cannot be removed now is removed at the store's next start; an error says so of the first.

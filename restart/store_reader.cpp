@@ -20,6 +20,7 @@
 namespace cropdl::restart {
 
 std::string image_name(uint32_t rank) { return formatted("rank-{}.img", rank); }
+std::string contents_name(uint32_t rank) { return formatted("rank-{}.files", rank); }
 
 std::string version_name(uint64_t version) {
   char text[32];
@@ -61,9 +62,9 @@ Status check_image_file(const Folder& folder, const ManifestImage& image) {
 std::string read_manifest(Version& version) {
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error().message;
-  const std::string path = folder->path_of("manifest.json");
+  const std::string path = folder->path_of(kManifestFile);
   const Result<std::string> text =
-      within_memory(path, [&] { return folder->text("manifest.json", kSmallFileLimit); });
+      within_memory(path, [&] { return folder->text(kManifestFile, kSmallFileLimit); });
   if (!text) return text.error().message;
   Result<Manifest> manifest = within_memory(path, [&] { return parse_manifest(*text, path); });
   if (!manifest) return manifest.error().message;
@@ -126,6 +127,11 @@ Result<std::shared_ptr<Folder>> StoreReader::folder() const {
 bool is_gone(const Version& version) {
   struct stat info;
   return version.store->look_at(version_name(version.number), &info) == ENOENT;
+}
+
+bool is_mine(const Version& version) {
+  return version.store->check_mine() &&
+         version.store->check_mine(version_name(version.number), kVersionDepth);
 }
 
 std::vector<Version> StoreReader::all_versions() const {
@@ -267,6 +273,34 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
 
 }  // namespace
 
+Result<std::vector<std::string>> stored_contents(const Folder& folder, const std::string& name) {
+  const Result<ImageReader> image = ImageReader::open(folder, name);
+  if (!image) return image.error();
+  const std::string what = "rank image " + image->path();
+  return within_memory(what, [&]() -> Result<std::vector<std::string>> {
+    try {
+      const nlohmann::json metadata = metadata_of(*image);
+      std::vector<std::string> names;
+      for (const nlohmann::json& content : metadata.at("contents"))
+        if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
+          names.push_back(std::move(stored));
+      return names;
+    } catch (const nlohmann::json::exception& e) {
+      return Error{formatted("{}: its metadata cannot be read ({})", what, e.what())};
+    }
+  });
+}
+
+Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, bool* left_out) {
+  if (Status good = check_image_files(folder, manifest); !good) return good;
+  for (const ManifestImage& image : manifest.images) {
+    const Status good = within_memory("rank image " + folder.path_of(image.file),
+                                      [&] { return verify_image(folder, image, mine, left_out); });
+    if (!good) return good;
+  }
+  return {};
+}
+
 Status verify_version(const Version& version, bool* left_out) {
   bool ignored = false;
   if (left_out == nullptr) left_out = &ignored;
@@ -274,15 +308,7 @@ Status verify_version(const Version& version, bool* left_out) {
   if (!version.damage.empty()) return Error{version.damage};
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
-  if (Status good = check_image_files(*folder, version.manifest); !good) return good;
-  const bool mine =
-      version.store->check_mine() && version.store->check_mine(version_name(version.number), kVersionDepth);
-  for (const ManifestImage& image : version.manifest.images) {
-    const Status good = within_memory("rank image " + folder->path_of(image.file),
-                                      [&] { return verify_image(*folder, image, mine, left_out); });
-    if (!good) return good;
-  }
-  return {};
+  return verify_images(*folder, version.manifest, is_mine(version), left_out);
 }
 
 }  // namespace cropdl::restart

@@ -34,9 +34,11 @@ extern TokenRing ring;
 constexpr uint64_t call_of(seam::LibraryNumber library, unsigned function) {
   return static_cast<uint64_t>(library) << 32 | function;
 }
+constexpr uint32_t library_of(uint64_t call) { return static_cast<uint32_t>(call >> 32); }
 // Of a function that makes communicators and the like (MPI_Init too): it counts as begun on its communicator,
 // but is none of a loop's calls. Libraries make what they need where they are called first.
 constexpr unsigned kMakesObjects = 1u << 31;
+constexpr uint32_t function_of(uint64_t call) { return static_cast<uint32_t>(call) & (kMakesObjects - 1); }
 inline uint64_t what_of(uint64_t count, uint64_t type) { return count * 0x9e37'79b9'7f4a'7c15 + type; }
 
 // Once the call is counted. `identity` and `begun`: of its record, 0 where nothing is counted. `several`:

@@ -15,6 +15,7 @@ constexpr int64_t kFollowing = 100'000;
 constexpr int64_t kNothingComes = 1'000'000;
 constexpr uint32_t kForgotten = 2;       // iterations without a call on a communicator
 constexpr size_t kCommunicators = 4096;  // that are watched while no iteration is known
+constexpr size_t kLoops = 16;            // of which the iterations are remembered call by call
 
 uint64_t mixed(uint64_t h, uint64_t x) {
   h = (h ^ x) * 0x9e37'79b9'7f4a'7c15;
@@ -46,7 +47,7 @@ int64_t Tracker::look(int64_t now) {
       continue;
     }
     const uint64_t site = mixed(mixed(0, call), caller);
-    take(identity, begun, {mixed(mixed(mixed(site, what), identity), stack), site});
+    take({call, identity, caller}, begun, {mixed(mixed(mixed(site, what), identity), stack), site});
   }
   if (finder_.iterations() != before) measure(now);
   if (idle)
@@ -75,6 +76,7 @@ void Tracker::measure(int64_t now) {
 void Tracker::lose(uint64_t written) {
   read_ = written - std::min(written, TokenRing::kTokens / 2);
   finder_.gap();
+  taken_count_ = 0;
   torn_ = finder_.found();
   refused_ = 0;
 }
@@ -88,8 +90,10 @@ void Tracker::count(uint64_t identity, uint64_t begun) {
   if (torn_) count_what_was_lost(count);
 }
 
-void Tracker::take(uint64_t identity, uint64_t begun, Symbol symbol) {
-  count(identity, begun);
+void Tracker::take(const Call& call, uint64_t begun, Symbol symbol) {
+  count(call.identity, begun);
+  taken_.resize(kCalls);
+  taken_[taken_count_++ % kCalls] = call;
   finder_.add(symbol);
   if (!finder_.at_boundary()) return;
   if (torn_ && finder_.pattern().any_order && !counts_agree() && refused_ < 2 * PeriodFinder::kLongest) {
@@ -98,6 +102,32 @@ void Tracker::take(uint64_t identity, uint64_t begun, Symbol symbol) {
   }
   torn_ = false;
   end_iteration();
+  if (finder_.uninterrupted()) note_iteration();
+}
+
+// Once for each pattern: they are the same calls each time.
+void Tracker::note_iteration() {
+  const Pattern& pattern = finder_.pattern();
+  if (pattern.length > std::min<uint64_t>(taken_count_, kCalls)) return;
+  const auto known = iteration_of_.find(pattern.age);
+  if (known != iteration_of_.end() && known->second.exact == pattern.exact) return;
+  Iteration noted{pattern.exact, {}};
+  for (uint64_t n = pattern.length; n > 0; --n) noted.calls.push_back(taken_[(taken_count_ - n) % kCalls]);
+  iteration_of_[pattern.age] = std::move(noted);
+  if (iteration_of_.size() <= kLoops) return;
+  const auto oldest = iteration_of_.begin();
+  iteration_of_.erase(oldest->first == pattern.age ? std::next(oldest) : oldest);
+}
+
+std::vector<Call> Tracker::iteration() const {
+  if (!finder_.found()) return {};
+  const auto known = iteration_of_.find(finder_.place().pattern.age);
+  return known == iteration_of_.end() ? std::vector<Call>() : known->second.calls;
+}
+
+void Tracker::resume(const PeriodFinder::Place& place, std::vector<Call> iteration) {
+  finder_.resume(place);
+  if (!iteration.empty()) iteration_of_[place.pattern.age] = {place.pattern.exact, std::move(iteration)};
 }
 
 // What was begun on a communicator that takes part in each iteration tells how many have ended, as long as

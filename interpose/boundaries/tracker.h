@@ -5,14 +5,23 @@
 
 #include <array>
 #include <map>
+#include <vector>
 
 #include "coord/local_rank.h"
 #include "interpose/boundaries/period_finder.h"
 
 namespace cropdl::boundaries {
 
+// A collective that an iteration makes, as its token has it.
+struct Call {
+  uint64_t call = 0, identity = 0, caller = 0;
+  bool operator==(const Call&) const = default;
+};
+
 class Tracker {
  public:
+  static constexpr size_t kCalls = 256;  // of an iteration that is remembered call by call
+
   // Reads what has been noted since. `now`: CLOCK_MONOTONIC, us. Returns when it wants to be called again.
   int64_t look(int64_t now);
 
@@ -22,7 +31,10 @@ class Tracker {
   uint64_t iterations() const { return finder_.iterations(); }
   int64_t iteration_us() const { return iteration_us_; }  // lately; 0: not known
   PeriodFinder::Place place() const { return finder_.place(); }
-  void resume(const PeriodFinder::Place& place) { finder_.resume(place); }
+  // The calls of an iteration of the loop that place() is in, in their order. Empty: not known, or too many.
+  std::vector<Call> iteration() const;
+  // `iteration`: the former run's.
+  void resume(const PeriodFinder::Place& place, std::vector<Call> iteration = {});
 
  private:
   struct Count {
@@ -32,17 +44,25 @@ class Tracker {
     uint32_t quiet = 0;        // iterations since
   };
   void count(uint64_t identity, uint64_t begun);
-  void take(uint64_t identity, uint64_t begun, Symbol symbol);
+  void take(const Call& call, uint64_t begun, Symbol symbol);
   void lose(uint64_t up_to);
   void count_what_was_lost(const Count& count);
   bool counts_agree() const;
   void end_iteration();
+  void note_iteration();
   void measure(int64_t now);
 
   PeriodFinder finder_;
   uint64_t read_ = 0;                 // tokens of the ring
   std::map<uint64_t, Count> counts_;  // by the communicator's identity
-  int64_t measured_at_ = 0;           // us, and the iterations then
+  std::vector<Call> taken_;           // the last ones, a ring,
+  uint64_t taken_count_ = 0;          // since the last gap
+  struct Iteration {
+    uint64_t exact = 0;  // Pattern::exact: another one where iterations begin elsewhere since
+    std::vector<Call> calls;
+  };
+  std::map<uint32_t, Iteration> iteration_of_;  // by Pattern::age
+  int64_t measured_at_ = 0;                     // us, and the iterations then
   uint64_t measured_iterations_ = 0;
   std::array<int64_t, 3> lately_{};  // us, that an iteration took
   int64_t iteration_us_ = 0;

@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "restart/content.h"
+#include "restart/store.h"
 
 namespace cropdl::lower {
 namespace {
@@ -91,7 +92,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     if (const auto it = by_inode.find({f.identity.device, f.identity.inode});
         it != by_inode.end() && f.identity.inode != 0)
       f.content = it->second.content;
-  const std::string folder = formatted("rank-{}.files", rank);
+  const std::string folder = restart::contents_name(rank);
   uint64_t total = 0;
   bool made = false;
   Copies copies;

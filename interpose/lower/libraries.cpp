@@ -39,6 +39,11 @@ void Libraries::prepare(const Boot& boot) const {
   for (Library* l : all_) l->prepare(boot);
 }
 
+std::string Libraries::function_name(uint32_t library, uint32_t function) const {
+  const auto found = table(library);
+  return found && found->names != nullptr && function < found->functions ? found->names[function] : "";
+}
+
 bool Libraries::follow_objects() const {
   for (Library* l : all_)
     if (l->follows_objects()) return true;

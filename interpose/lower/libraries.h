@@ -23,8 +23,9 @@ class Libraries final : public counting::Source {
   // Ascending numbers.
   explicit Libraries(std::vector<Library*> all) : all_(std::move(all)) {}
 
-  Library* by_number(uint32_t number) const;                   // nullptr: this process has none
-  std::optional<Library::Table> table(uint32_t number) const;  // of any library
+  Library* by_number(uint32_t number) const;                             // nullptr: this process has none
+  std::optional<Library::Table> table(uint32_t number) const;            // of any library
+  std::string function_name(uint32_t library, uint32_t function) const;  // "": it has none
   std::span<Library* const> all() const { return all_; }
 
   // START.

@@ -36,10 +36,11 @@ class Library {
   virtual const char* implementation() = 0;  // of several with one seam: "openmpi", "mpich"
   virtual std::string version() = 0;         // of the implementation, one line for people
   struct Table {
-    seam::LibraryNumber number;  // its place in the control page
-    void* const* entries;        // indexed by the append-only function index
-    uint32_t functions;          // what is saved may call as many wherever it goes on
-    const char* name;            // "openmpi", "cudart"
+    seam::LibraryNumber number;          // its place in the control page
+    void* const* entries;                // indexed by the append-only function index
+    uint32_t functions;                  // what is saved may call as many wherever it goes on
+    const char* name;                    // "openmpi", "cudart"
+    const char* const* names = nullptr;  // of the functions; null: they have none
   };
   virtual std::vector<Table> seam_tables() = 0;  // one, or those of a family whose objects are shared
   virtual std::vector<std::string> functions_of_this_implementation_only() = 0;  // that the program used

@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "interpose/boundaries/tracker.h"
 
 namespace cropdl::lower {
 
@@ -34,6 +35,24 @@ Place place_from(const json& j) {
   for (const json& s : j.at("last"))
     p.last.push_back({integer_from_json<uint64_t>(s.at(0)), integer_from_json<uint64_t>(s.at(1))});
   return p;
+}
+
+json json_of(const std::vector<LoopCall>& iteration) {
+  json all = json::array();
+  for (const LoopCall& c : iteration)
+    all.push_back(
+        {{"call", c.call}, {"function", c.function}, {"communicator", c.communicator}, {"caller", c.caller}});
+  return all;
+}
+
+std::vector<LoopCall> iteration_from(const json& all) {
+  std::vector<LoopCall> iteration;
+  if (all.size() > boundaries::Tracker::kCalls) return iteration;
+  for (const json& c : all)
+    iteration.push_back({integer_from_json<uint64_t>(c.at("call")), c.at("function").get<std::string>(),
+                         integer_from_json<uint64_t>(c.at("communicator")),
+                         integer_from_json<uint64_t>(c.at("caller"))});
+  return iteration;
 }
 
 using Kind = coord::Schedule::Kind;
@@ -79,6 +98,7 @@ std::string metadata_text(const Metadata& m) {
               {"at_sigterm", coord::name_of(m.schedule.at_sigterm)},
               {"keep", m.keep},
               {"iterations", json_of(m.iterations)},
+              {"iteration", json_of(m.iteration)},
               {"libraries", libraries},
               {"cpu_features", m.cpu_features},
               {"pending_signals", m.pending_signals},
@@ -111,6 +131,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.schedule = schedule_from(j);
     m.keep = j.value("keep", "");
     if (j.contains("iterations")) m.iterations = place_from(j.at("iterations"));
+    if (j.contains("iteration")) m.iteration = iteration_from(j.at("iteration"));
     for (const json& l : j.at("libraries"))
       m.libraries.push_back({integer_from_json<uint32_t>(l.at("number")),
                              integer_from_json<uint32_t>(l.at("functions")),

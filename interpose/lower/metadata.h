@@ -27,6 +27,14 @@ struct SavedLibrary {
   uint32_t recipes = 0;                     // Library::recipes(); of a family at its first table
 };
 
+// A collective of an iteration (boundaries::Call), and the function's name.
+struct LoopCall {
+  uint64_t call = 0;
+  std::string function;
+  uint64_t communicator = 0;  // its identity
+  uint64_t caller = 0;        // return address
+};
+
 struct Metadata {
   uint32_t rank = 0, ranks = 1;
   std::string program, cwd, name;  // name: what prctl(PR_GET_NAME) says
@@ -36,6 +44,7 @@ struct Metadata {
   coord::Schedule schedule;
   std::string keep;                            // cropdl-run --keep, "": it was not given
   boundaries::PeriodFinder::Place iterations;  // of the main loop; none are known: its pattern is empty
+  std::vector<LoopCall> iteration;             // what one consists of; empty: not known
   std::vector<SavedLibrary> libraries;
   std::vector<std::string> cpu_features;
   std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped

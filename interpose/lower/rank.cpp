@@ -250,6 +250,8 @@ void Rank::resume() {
 
 // By a system call alone: what the program has in its buffers is in the image, and a restart writes it.
 void Rank::leave(int status) {
+  const uint64_t only = 1ull << (SIGTERM - 1);  // from now on nothing is lost, and it would change the status
+  upper::raw(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<long>(&only), 0, 8);
   {
     const std::lock_guard lock(mutex_);
     end_status_ = status;  // the main thread does it: it has the connection to the launcher

@@ -376,7 +376,9 @@ void restart_program(Process& p) {
                        "floating-point reductions may now add in another order",
                        saved.implementation, here));
   }
-  p.rank->tracker().resume(m.iterations);
+  std::vector<boundaries::Call> iteration;
+  for (const LoopCall& c : m.iteration) iteration.push_back({c.call, c.communicator, c.caller});
+  p.rank->tracker().resume(m.iterations, std::move(iteration));
   continue_program(m.threads);
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <set>
 
+#include "interpose/boundaries/token_ring.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/machine.h"
 #include "interpose/lower/pending_signals.h"
@@ -89,6 +90,10 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   m.schedule = p.schedule;
   m.keep = p.keep;
   m.iterations = p.rank->tracker().place();
+  for (const boundaries::Call& c : p.rank->tracker().iteration())
+    m.iteration.push_back(
+        {c.call, p.libraries.function_name(boundaries::library_of(c.call), boundaries::function_of(c.call)),
+         c.identity, c.caller});
   for (Library* l : p.libraries.all())
     if (l->used())
       for (const Library::Table& t : l->seam_tables())

@@ -28,6 +28,11 @@ int prune(const Common& common, const restart::Retention& retention, bool dry_ru
 
 int checkpoint(const Common& common);
 
+// number 0: the newest complete version. `output`: a file that is not there yet; "-": standard output.
+int export_version(const Common& common, uint64_t number, const std::string& output);
+// Makes a version of what export_version() wrote; "-": from standard input.
+int import_version(const Common& common, const std::string& file);
+
 // Writes a page to `output`; "-": to standard output.
 int report(const Common& common, const std::string& output);
 

@@ -127,6 +127,24 @@ int main(int argc, char** argv) {
   add("checkpoint", "Asks the running job for a checkpoint; returns when it is durable",
       [&] { return checkpoint(common); });
 
+  std::string archive;
+  CLI::App* exporting = add("export", "Writes a version as one file, for another place or machine",
+                            [&] { return export_version(common, number, archive); });
+  exporting->add_option("--version", number, "This version instead of the newest complete one")
+      ->option_text("N")
+      ->check(not_a_version);
+  exporting
+      ->add_option(
+          "--output", archive,
+          "The file, a tar archive, compressed if its name ends with .gz or .zst; - for standard output")
+      ->required()
+      ->option_text("FILE");
+  add("import", "Makes a version of a file that `cropdl export` has written",
+      [&] { return import_version(common, archive); })
+      ->add_option("FILE", archive, "The file; - for standard input")
+      ->required()
+      ->option_text(" ");
+
   std::string output = "cropdl-report.html";
   add("report", "Writes a page with plots of the versions, for a browser or a printer",
       [&] { return report(common, output); })

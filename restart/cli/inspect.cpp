@@ -1,7 +1,10 @@
-// `cropdl inspect`: what fills a version's images, and what they tell of their processes. Opens nothing
-// outside the store, and reads of the images what says what they hold: `cropdl verify` reads all of it.
+// `cropdl inspect`: what fills a version's images, and what they tell of their processes. Reads of the images
+// what says what they hold: `cropdl verify` reads all of it. Opens nothing outside the store, but for the
+// names of functions where the version is one's own.
 #include <fcntl.h>
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/format.h"
@@ -10,6 +13,7 @@
 #include "restart/cli/memory_use.h"
 #include "restart/cli/output.h"
 #include "restart/cli/saved_process.h"
+#include "restart/cli/symbols.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -76,7 +80,26 @@ json file_json(const SavedFile& file) {
           {"saved", file.saved}};
 }
 
-json image_json(const Inspected& one) {
+// Each place once: a look reads a file's whole table of symbols, and ranks make the same calls.
+std::string symbol_of(const SavedCall& call, bool mine) {
+  static std::map<std::pair<std::string, uint64_t>, std::string> known;
+  if (!mine || call.file.path.empty() || call.offset == 0) return "";
+  const auto [at, is_new] = known.try_emplace({call.file.path, call.offset});
+  if (is_new) at->second = symbol_at(call.file, call.offset - 1);
+  return at->second;
+}
+
+json call_json(const SavedCall& call, bool mine) {
+  return {{"function", text_or_null(call.function)},
+          {"communicator", call.communicator},
+          {"file", text_or_null(call.file.path)},
+          {"offset", call.file.path.empty() ? json() : json(call.offset)},
+          {"symbol", text_or_null(symbol_of(call, mine))}};
+}
+
+json image_json(const Inspected& one, bool mine) {
+  json calls = json::array();
+  for (const SavedCall& call : one.process.iteration) calls.push_back(call_json(call, mine));
   json files = json::array();
   for (const SavedFile& file : one.process.files) files.push_back(file_json(file));
   return {{"rank", one.rank},
@@ -92,7 +115,8 @@ json image_json(const Inspected& one) {
           {"arguments", json_bytes(one.process.arguments)},
           {"directory", json_bytes(one.process.directory)},
           {"threads", json_bytes(one.process.threads)},
-          {"files", std::move(files)}};
+          {"files", std::move(files)},
+          {"iteration", std::move(calls)}};
 }
 
 void print_memory(const std::vector<MemoryUse>& uses) {
@@ -130,6 +154,40 @@ void print_file(const SavedFile& file) {
   print(formatted("{:>8} {:<2} {}{}", file.fd, access_of(file), text, more));
 }
 
+std::string call_text(const SavedCall& call, bool mine) {
+  std::string text = call.function.empty() ? "a collective" : call.function;
+  if (call.communicator != 0) text += formatted(" on communicator {}", call.communicator);
+  if (call.file.path.empty()) return text;
+  const std::string symbol = symbol_of(call, mine);
+  const std::string file = call.file.path.substr(call.file.path.rfind('/') + 1);
+  return text + (symbol.empty() ? formatted(", {}+0x{:x}", file, call.offset)
+                                : formatted(", {} ({})", symbol, file));
+}
+
+// Equal ones in a row once.
+void print_iteration(const Inspected& one, bool mine) {
+  const std::vector<SavedCall>& calls = one.process.iteration;
+  if (calls.empty()) return;
+  print(formatted("iteration of rank {}: {} collective{}", one.rank, calls.size(),
+                  calls.size() == 1 ? "" : "s"));
+  std::string last;
+  uint64_t times = 0;
+  const auto flush = [&] {
+    if (times != 0) print(formatted("  {}{}", last, times > 1 ? formatted(" ({} times)", times) : ""));
+  };
+  for (const SavedCall& call : calls) {
+    std::string text = call_text(call, mine);
+    if (text == last) {
+      ++times;
+      continue;
+    }
+    flush();
+    last = std::move(text);
+    times = 1;
+  }
+  flush();
+}
+
 void print_process(const Inspected& one) {
   std::string command = one.process.program;
   for (const std::string& argument : one.process.arguments) command += " " + argument;
@@ -143,12 +201,13 @@ void print_process(const Inspected& one) {
 }
 
 void print_all(const Version& version, const std::vector<MemoryUse>& uses,
-               const std::vector<Inspected>& images) {
+               const std::vector<Inspected>& images, bool mine) {
   const restart::Manifest& m = version.manifest;
   print(formatted("version {} of {}, {} rank{} under {} {}", version.number, m.created, m.ranks,
                   m.ranks == 1 ? "" : "s", m.mpi_name, m.mpi_version));
   print_memory(uses);
   print_images(images);
+  print_iteration(images.front(), mine);
   if (images.size() == 1) return print_process(images.front());
   for (const Inspected& one : images)
     print(formatted("rank {}: {}, on {}, {} thread{}, {} files (--rank {} names them)", one.rank,
@@ -179,13 +238,14 @@ int inspect(const Common& common, uint64_t number, int64_t rank) {
     images.push_back(std::move(*one));
   }
   sort_memory(uses);
+  const bool mine = restart::is_mine(*version);
   if (common.json) {
     json all = json::array();
-    for (const Inspected& one : images) all.push_back(image_json(one));
+    for (const Inspected& one : images) all.push_back(image_json(one, mine));
     print(
         json{{"version", version_json(*version)}, {"memory", memory_json(uses)}, {"images", std::move(all)}});
   } else {
-    print_all(*version, uses, images);
+    print_all(*version, uses, images, mine);
   }
   return kDone;
 }

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include "base/file.h"
@@ -14,6 +13,7 @@
 #include "base/time.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
+#include "restart/cli/output_file.h"
 #include "restart/cli/report_page.h"
 #include "restart/cli/report_series.h"
 
@@ -22,29 +22,6 @@ namespace {
 
 using restart::StoreReader;
 using restart::Version;
-
-std::string resolved(const std::string& path) {
-  char* const real = ::realpath(path.c_str(), nullptr);
-  const std::string text = real != nullptr ? real : "";
-  ::free(real);
-  return text;
-}
-
-// The folder that a file of that name is made in.
-std::string folder_of(const std::string& file) {
-  const size_t slash = file.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : file.substr(0, slash);
-}
-
-Status check_outside(const std::string& file, const std::string& store) {
-  const std::string inside = resolved(store) + "/";
-  // A link there may lead into it, too.
-  for (const std::string& place : {resolved(folder_of(file)) + "/", resolved(file)})
-    if (place.starts_with(inside))
-      return Error{formatted("{}: lies in the store; name a file elsewhere with --output", file)};
-  return {};
-}
 
 Status write_page(const std::string& file, const std::string& page) {
   Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));

@@ -100,6 +100,8 @@ Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
   return {};
 }
 
+constexpr size_t kMostCalls = 256;  // of an iteration, in an image
+
 SavedFile file_from(const json& j, const std::vector<bool>& stored) {
   SavedFile file;
   file.fd = integer_from_json<int>(j.at("fd"));
@@ -112,6 +114,40 @@ SavedFile file_from(const json& j, const std::vector<bool>& stored) {
   file.saved =
       content >= 0 && static_cast<uint64_t>(content) < stored.size() && stored[static_cast<size_t>(content)];
   return file;
+}
+
+// The return address of a call is behind it, and where nothing follows even behind its function.
+void find_file(const json& regions, uint64_t caller, SavedCall* call) {
+  for (const json& region : regions) {
+    const auto begin = integer_from_json<uint64_t>(region.at("begin"));
+    if (!region.contains("file") || caller <= begin || caller > integer_from_json<uint64_t>(region.at("end")))
+      continue;
+    const json& file = region.at("file");
+    const json& identity = file.at("identity");
+    call->file = {bytes_from_json(file.at("path")), integer_from_json<uint64_t>(identity.at("size")),
+                  integer_from_json<int64_t>(identity.at("modified"))};
+    call->offset = integer_from_json<uint64_t>(file.at("offset")) + (caller - begin);
+    return;
+  }
+}
+
+std::vector<SavedCall> iteration_from(const json& metadata) {
+  std::vector<SavedCall> calls;
+  if (!metadata.contains("iteration")) return calls;
+  std::vector<uint64_t> communicators;
+  if (metadata.at("iteration").size() > kMostCalls) return calls;
+  for (const json& one : metadata.at("iteration")) {
+    SavedCall call;
+    call.function = one.at("function").get<std::string>();
+    if (const auto identity = integer_from_json<uint64_t>(one.at("communicator")); identity != 0) {
+      const auto known = std::find(communicators.begin(), communicators.end(), identity);
+      call.communicator = static_cast<uint64_t>(known - communicators.begin()) + 1;
+      if (known == communicators.end()) communicators.push_back(identity);
+    }
+    find_file(metadata.at("memory").at("regions"), integer_from_json<uint64_t>(one.at("caller")), &call);
+    calls.push_back(std::move(call));
+  }
+  return calls;
 }
 
 SavedProcess from_json(const json& metadata) {
@@ -129,6 +165,7 @@ SavedProcess from_json(const json& metadata) {
     if (stored.back()) process.contents += integer_from_json<uint64_t>(content.at("identity").at("size"));
   }
   for (const json& file : metadata.at("files")) process.files.push_back(file_from(file, stored));
+  process.iteration = iteration_from(metadata);
   process.addresses.program = process.program;
   for (const json& region : metadata.at("memory").at("regions"))
     if (region.contains("file"))

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "restart/cli/memory_use.h"
+#include "restart/cli/symbols.h"
 #include "restart/image.h"
 
 namespace cropdl::cli {
@@ -23,12 +24,21 @@ struct SavedFile {
   bool saved = false;  // its contents are with the version
 };
 
+// A collective of an iteration of the program's main loop.
+struct SavedCall {
+  std::string function;       // "MPI_Allreduce"; "": of a library that names none
+  uint64_t communicator = 0;  // numbered from 1 on as they come; 0: it has no other member, or none is known
+  MappedAs file;              // that made it; path "": not known
+  uint64_t offset = 0;        // in that file, of the instruction behind the call
+};
+
 struct SavedProcess {
   std::string program, name, directory;
   std::vector<std::string> arguments;
   std::vector<std::string> threads;  // names; the main thread first
   std::vector<SavedFile> files;
-  uint64_t contents = 0;  // bytes of files that lie beside the image
+  uint64_t contents = 0;             // bytes of files that lie beside the image
+  std::vector<SavedCall> iteration;  // empty: not known
   AddressFacts addresses;
 };
 

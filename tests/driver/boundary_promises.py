@@ -2,11 +2,14 @@
 """Promises about iterations: each shape of a main loop is found, a version is cut at the end of one, and says the number that
 the program itself counts; before and behind a restart."""
 
+import json
 import os
+import subprocess
 import sys
 
 from cuda_checkpoint_promises import WAYS, program_of, saved_on
-from driver import (SOURCE, Place, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, promise_main, seeded, take_checkpoint)
+from driver import (SOURCE, Log, Place, app, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, promise_main, seeded, take_checkpoint,
+                    tool)
 
 # How many steps each shape of a loop has made when its iterations must be known.
 SHAPES = {
@@ -54,6 +57,41 @@ LOOPS = ("/usr/bin/python3", os.path.join(SOURCE, "tests", "apps", "python", "lo
 PROMISES.update({f"boundary.openmpi.python_{_shape}": lambda s=_shape: cut_at_iterations(LOOPS, "openmpi", IN_PYTHON[s], s) for _shape in IN_PYTHON})
 PROMISES.update({f"boundary.openmpi.cuda_{_name}": lambda n=_name: cut_at_iterations(program_of(n, "openmpi"), "openmpi", ON_DEVICES[n], options=saved_on(2), more=250)
                  for _name in ON_DEVICES if "static" in WAYS.get(f"checkpoint-{_name}", ())})
+
+def functions_of(program):
+    told = subprocess.run(["nm", "--defined-only", program], capture_output=True, text=True, check=True).stdout
+    return {words[2] for words in map(str.split, told.splitlines()) if words[1] in "tT"}
+
+
+def calls_are_shown():
+    """Those of an iteration, with the functions of the program that make them, on each rank; and behind a restart at once. In another
+    user's store without names, for which the program has to be opened."""
+    with Place("calls") as place:
+        job = place.run("openmpi/loops", ("--shape", "communicators", "--steps", "100000", "--pace", "8000"), "openmpi", 2)
+        job.wait_for_step(8)
+        for _ in range(2):
+            take_checkpoint(place, job)
+            job.kill_running()
+            status, text, _ = place.ask([tool("cropdl"), "inspect", "--json", place.store])
+            expect(status == 0, text)
+            for image in json.loads(text)["images"]:
+                calls = image["iteration"]
+                expect([call["communicator"] for call in calls] == [1, 0, 2, 3] and {call["function"] for call in calls} == {"MPI_Allreduce"}, f"{calls}")
+                expect({call["file"] for call in calls} == {app("openmpi/loops")}, f"{calls}")
+                names = [call["symbol"].partition("+")[0] for call in calls]
+                expect(set(names) <= functions_of(app("openmpi/loops")) and len({call["symbol"] for call in calls}) > 1, f"{calls}")
+            job = place.restart("openmpi", 2)
+            job.wait_for_step(Log(job.log).last_step() + 1)
+        job.kill_running()
+        text = place.ask([tool("cropdl"), "inspect", place.store])[1]
+        lines = [line for line in text.splitlines() if line.startswith("  MPI_")]
+        expect("iteration of rank 0: 4 collectives" in text and all("(loops)" in line for line in lines) and len(lines) > 1, text)
+        os.chmod(place.store, 0o777)  # others may have put anything there
+        text = place.ask([tool("cropdl"), "inspect", place.store])[1]
+        expect("(loops)" not in text and ", loops+0x" in text, text)
+
+
+PROMISES["boundary.openmpi.calls_of_an_iteration_are_shown_with_their_functions"] = calls_are_shown
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, at_random=True, quick=("boundary.openmpi.plain",), long=[name for name in PROMISES if ".mpich." in name]))

@@ -609,6 +609,11 @@ def json_as_documented():
         written = asked("report", "--output", place.path("page.html"))
         expect(written["bytes"] == os.path.getsize(place.path("page.html")) and written["complete"] == 2, f"{written}")
         asked("report", "--output", "-", status=2)
+        written = asked("export", "--output", place.path("version.tar"))
+        expect(written["bytes"] == os.path.getsize(place.path("version.tar")) and written["version"] == 2, f"{written}")
+        asked("export", "--output", "-", status=2)
+        expect(asked("import", place.path("version.tar"))["version"] == 3, "another version")
+        shutil.rmtree(place.version_path(3))
         with open(place.version_path(2, "rank-0.img"), "r+b") as image:
             image.seek(4096)
             image.write(b"changed")
@@ -624,14 +629,21 @@ def json_as_documented():
         expect(asked("prune", "--keep", "1")["damaged"] == [1], "a damaged version was removed, or is not told")
         asked("prune", status=2)
         place.store = place.path("nowhere")
-        for command in ("list", "status", "verify", "inspect", "checkpoint", "report"):
-            expect(place.path("nowhere") in asked(command, status=1)["error"], "does not say where")
+        for command, *options in (("list",), ("status",), ("verify",), ("inspect",), ("checkpoint",), ("report",), ("export", "--output", "version.tar")):
+            expect(place.path("nowhere") in asked(command, *options, status=1)["error"], "does not say where")
         fine, bad = ([cropdl, "doctor", "--json", "--dir", place.path("new"), app(f"plain/{name}")] for name in ("plain", "plain_static"))
         for command, status in ((fine, 0), (bad, 1)):
             got, text, _ = place.ask(command)
             expect(got == status, f"{command} ended with {got}: {text}")
             check_documented(objects, seen, "doctor", json.loads(text), "doctor")
         expect("static" in json.loads(text)["error"] and not os.path.exists(place.path("new")), text)
+        place.store = place.path("loop")
+        job = place.run("openmpi/loops", ("--steps", "100000", "--pace", "8000"), "openmpi", 2, log=place.path("loop-log"))
+        job.wait_for_step(8)
+        asked("checkpoint")
+        expect(asked("inspect")["images"][1]["iteration"], "no call of an iteration")
+        job.kill_running()
+        place.store = place.path("nowhere")
         commands = re.findall(r"^  (\w+) ", place.ask([cropdl, "--help"])[1].partition("Subcommands:")[2], re.MULTILINE)
         expect(len(commands) > 5 and all(command in objects and "--json" in place.ask([cropdl, command, "--help"])[1] for command in commands),
                f"not all of {commands} have --json and stand in docs/cli.md")

@@ -151,6 +151,57 @@ TEST_F(Program, GoesOnBehindARestartAndLostTokens) {
   expect_end_at(tracker.iterations(), begun);
 }
 
+TEST_F(Program, CallsOfAnIterationAreKnownAlsoBehindARestart) {
+  const auto calls = [&] {
+    std::string all;
+    for (const Call& c : tracker.iteration()) {
+      EXPECT_EQ(c.caller, 7u);
+      EXPECT_EQ(c.identity, c.call <= 'Z' ? kWorld : 0);
+      all += static_cast<char>(c.call);
+    }
+    return all;
+  };
+  make("XY");
+  look();
+  EXPECT_EQ(calls(), "");
+  iterate("AB+cD", 8);
+  look();
+  EXPECT_EQ(calls(), "ABcD");
+  make("EEE");
+  iterate("ABcD", 3);
+  make("A");
+  look();
+  EXPECT_EQ(calls(), "ABcD");
+  const PeriodFinder::Place place = tracker.place();
+  const std::vector<Call> before = tracker.iteration();
+  tracker = {};
+  tracker.resume(place, before);
+  note_from(0);
+  look();
+  EXPECT_EQ(calls(), "ABcD");
+  iterate("FG", 60);  // another loop
+  look();
+  EXPECT_EQ(calls(), "FG");
+}
+
+TEST_F(Program, CallsBeginWhereAnInterruptionShowsThatIterationsBegin) {
+  const auto calls = [&] {
+    std::string all;
+    for (const Call& c : tracker.iteration()) all += static_cast<char>(c.call);
+    return all;
+  };
+  make("D");  // as the loop's last one
+  iterate("ABCD", 8);
+  make("A");
+  look();
+  EXPECT_EQ(calls(), "DABC");
+  make("BCD");
+  make("EE");
+  iterate("ABCD", 3);
+  look();
+  EXPECT_EQ(calls(), "ABCD");
+}
+
 TEST_F(Program, ThatStandsStillForAVersionHasNoLongerIterationsByIt) {
   for (int i = 0; i < 8; ++i) {
     iterate("ABcD");

@@ -60,8 +60,8 @@ class Runtime final : public lower::Library {
   std::vector<Table> seam_tables() override {
     std::vector<Table> all;
     for (const Shipped& s : shipped())
-      all.push_back(
-          {static_cast<seam::LibraryNumber>(s.library->number), s.table, s.library->count, s.library->name});
+      all.push_back({static_cast<seam::LibraryNumber>(s.library->number), s.table, s.library->count,
+                     s.library->name, s.library->names});
     all.push_back(shim_calls());
     return all;
   }

@@ -35,7 +35,9 @@ class Runtime final : public lower::Library {
   Runtime() { fill_predefined(); }
 
   seam::LibraryNumber number() override { return seam::kLibraryMpi; }
-  std::vector<Table> seam_tables() override { return {{number(), lower_table, seam::kFnCount, kName}}; }
+  std::vector<Table> seam_tables() override {
+    return {{number(), lower_table, seam::kFnCount, kName, seam::kFunctionNames}};
+  }
   const char* implementation() override { return kName; }
   std::string version() override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];

@@ -1,0 +1,169 @@
+// `cropdl export`: a version as one file, its manifest first. It may be another user's; nothing is written
+// into its store.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <vector>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "restart/cli/archive.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+#include "restart/cli/output_file.h"
+#include "restart/content.h"
+#include "restart/image.h"
+
+namespace cropdl::cli {
+namespace {
+
+using restart::StoreReader;
+using restart::Version;
+
+Error cannot_write(const std::string& file, int failure) {
+  return Error{formatted("{}: cannot be written: {}", file, errno_text(failure))};
+}
+
+// The manifest, the images that it lists, and the files that those name; whatever else somebody has put there
+// is no part of the version.
+Status write_archive(int fd, const std::string& name, Compression compression, const Version& version) {
+  const Result<Folder> folder = version.folder();
+  if (!folder) return folder.error();
+  Result<ArchiveWriter> archive = ArchiveWriter::open(fd, name, compression);
+  if (!archive) return archive.error();
+  const auto add = [&](const std::string& part, const Result<Descriptor>& file) -> Status {
+    if (!file) return file.error();
+    return archive->add(formatted("{}/{}", restart::version_name(version.number), part), *file,
+                        folder->path_of(part));
+  };
+  if (Status added = add(restart::kManifestFile, folder->file(restart::kManifestFile)); !added) return added;
+  for (const restart::ManifestImage& image : version.manifest.images) {
+    if (Status added = add(image.file, folder->file(image.file)); !added) return added;
+    const Result<std::vector<std::string>> contents = restart::stored_contents(*folder, image.file);
+    if (!contents) return contents.error();
+    for (const std::string& stored : *contents)
+      if (Status added = add(stored, restart::open_stored(*folder, stored)); !added) return added;
+  }
+  return archive->finish();
+}
+
+// A file without a name, which it gets when it is whole: it appears in nothing's place, and one who is killed
+// leaves nothing. Where the file system has no such files it is there under another name before.
+class NewFile {
+ public:
+  static Result<NewFile> create(const std::string& path) {
+    struct stat info;
+    if (::lstat(path.c_str(), &info) == 0) return Error{path + ": is there already; name a new file"};
+    NewFile file(path);
+    const int fd = ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+      file.out_ = Descriptor(fd);
+      ::fchmod(fd, 0600);  // whatever the umask is
+      return file;
+    }
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_write(path, errno);
+    file.draft_ = formatted("{}.{}.part", path, ::getpid());
+    file.out_ = create_private_file(file.draft_, O_WRONLY);
+    if (!file.out_) return cannot_write(path, errno);
+    return file;
+  }
+  NewFile(NewFile&& other) noexcept
+      : path_(std::move(other.path_)), draft_(std::exchange(other.draft_, "")), out_(std::move(other.out_)) {}
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile() {
+    if (!draft_.empty()) ::unlink(draft_.c_str());
+  }
+
+  int fd() const { return out_.fd(); }
+
+  Status publish() {
+    if (::fsync(fd()) != 0) return cannot_write(path_, errno);
+    const std::string from = draft_.empty() ? formatted("/proc/self/fd/{}", fd()) : draft_;
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      return cannot_write(path_, errno);
+    return sync_directory(folder_of(path_));
+  }
+
+ private:
+  explicit NewFile(std::string path) : path_(std::move(path)) {}
+
+  std::string path_, draft_;
+  Descriptor out_;
+};
+
+// Bytes of memory that the version has in files elsewhere.
+Result<uint64_t> bytes_by_reference(const Version& version) {
+  const Result<Folder> folder = version.folder();
+  if (!folder) return folder.error();
+  uint64_t bytes = 0;
+  for (const restart::ManifestImage& listed : version.manifest.images) {
+    const Result<restart::ImageReader> image = restart::ImageReader::open(*folder, listed.file);
+    if (!image) return image.error();
+    for (const restart::Region& region : image->regions())
+      for (const restart::Extent& run : region.referenced) bytes += run.end - run.begin;
+  }
+  return bytes;
+}
+
+Status check_whole(const Version& version) {
+  const Status good = restart::verify_version(version);
+  return good ? good : Error{formatted("version {}: {}", version.number, good.error().message)};
+}
+
+int to_stdout(const Version& version) {
+  if (const Status good = check_whole(version); !good) return fail(false, good.error());
+  const Status written = write_archive(1, "standard output", Compression::kNone, version);
+  return written ? kDone : fail(false, written.error());
+}
+
+int to_file(const Common& common, const Version& version, const std::string& output) {
+  Result<NewFile> file = NewFile::create(output);
+  if (!file) return fail(common.json, file.error());
+  if (const Status good = check_whole(version); !good) return fail(common.json, good.error());
+  const Result<uint64_t> elsewhere = bytes_by_reference(version);
+  if (!elsewhere) return fail(common.json, elsewhere.error());
+  Status written = write_archive(file->fd(), output, compression_of(output), version);
+  if (written) written = file->publish();
+  if (!written) return fail(common.json, written.error());
+  struct stat info {};
+  if (::fstat(file->fd(), &info) != 0) return fail(common.json, cannot_write(output, errno));
+  const restart::Manifest& manifest = version.manifest;
+  if (common.json)
+    print(nlohmann::json{{"version", version.number},
+                         {"file", json_bytes(output)},
+                         {"bytes", static_cast<uint64_t>(info.st_size)},
+                         {"images", manifest.images.size()},
+                         {"by_reference", *elsewhere}});
+  else
+    print(formatted("{}: version {}, {} image{}, {}{}", output, version.number, manifest.images.size(),
+                    manifest.images.size() == 1 ? "" : "s", amount(static_cast<uint64_t>(info.st_size)),
+                    *elsewhere == 0
+                        ? ""
+                        : formatted("; {} of its memory are files elsewhere, by reference: it can "
+                                    "be imported where those are",
+                                    amount(*elsewhere))));
+  return kDone;
+}
+
+}  // namespace
+
+int export_version(const Common& common, uint64_t number, const std::string& output) {
+  const bool is_stdout = output == "-";
+  if (is_stdout && common.json)
+    return fail(true, Error{"export: --json and --output - would both go to standard output"}, kMisuse);
+  if (is_stdout && ::isatty(1) == 1)
+    return fail(false, Error{"export: standard output is a terminal; name a file with --output"}, kMisuse);
+  Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return fail(common.json, store.error());
+  if (!is_stdout)
+    if (const Status outside = check_outside(output, common.directory); !outside)
+      return fail(common.json, outside.error());
+  const Result<Version> version = store->version(number);
+  if (!version) return fail(common.json, version.error());
+  return is_stdout ? to_stdout(*version) : to_file(common, *version, output);
+}
+
+}  // namespace cropdl::cli

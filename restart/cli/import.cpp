@@ -1,0 +1,185 @@
+// `cropdl import`: makes a version of an archive that `cropdl export` has written. Takes nothing from it that
+// a version does not have, and publishes it only when every byte was found right.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/folder.h"
+#include "base/format.h"
+#include "restart/cli/archive.h"
+#include "restart/cli/commands.h"
+#include "restart/cli/output.h"
+#include "restart/store_layout.h"
+
+namespace cropdl::cli {
+namespace {
+
+using restart::Manifest;
+using restart::Store;
+
+struct Imported {
+  Manifest manifest;
+  std::string top;  // what all names begin with
+};
+
+Result<Imported> read_manifest(ArchiveReader& archive, const std::string& file) {
+  const Result<std::optional<ArchiveReader::Entry>> entry = archive.next();
+  if (!entry) return entry.error();
+  const std::string path = *entry ? (*entry)->path : "";
+  const size_t slash = std::min(path.find('/'), path.size());
+  if (restart::version_number(path.substr(0, slash)) == 0 ||
+      path.substr(slash) != formatted("/{}", restart::kManifestFile))
+    return Error{file + ": is no file of `cropdl export` (it does not begin with a version's manifest)"};
+  Result<std::string> text = archive.text(restart::kSmallFileLimit);
+  if (!text) return text.error();
+  Result<Manifest> manifest = restart::parse_manifest(*text, formatted("{}: {}", file, path));
+  if (!manifest) return manifest.error();
+  return Imported{std::move(*manifest), path.substr(0, slash + 1)};
+}
+
+// What a version of that manifest may hold: names of its images and their sizes, and of folders beside them.
+struct Allowed {
+  std::map<std::string, uint64_t> images;
+  std::set<std::string> folders;
+};
+
+Allowed allowed_by(const Manifest& manifest) {
+  Allowed allowed;
+  for (uint32_t rank = 0; rank < manifest.ranks; ++rank) {
+    allowed.images[manifest.images[rank].file] = manifest.images[rank].bytes;
+    allowed.folders.insert(restart::contents_name(rank));
+  }
+  return allowed;
+}
+
+// `made`: the folders that there are; the one for `name` is made.
+Status check_entry(const Allowed& allowed, const std::string& draft, const std::string& name, uint64_t bytes,
+                   std::set<std::string>* made) {
+  if (const auto image = allowed.images.find(name); image != allowed.images.end()) {
+    if (image->second == bytes) return {};
+    return Error{formatted("`{}` has {} bytes, and {} in the manifest", name, bytes, image->second)};
+  }
+  const size_t slash = std::min(name.find('/'), name.size());
+  const std::string folder = name.substr(0, slash);
+  if (slash == name.size() || !allowed.folders.contains(folder) || !is_plain_name(name.substr(slash + 1)))
+    return Error{formatted("`{}` is no part of the version that its manifest lists", name)};
+  if (made->insert(folder).second && !create_private_directory(draft + "/" + folder))
+    return Error{formatted("{}/{}: cannot be made: {}", draft, folder, errno_text(errno))};
+  return {};
+}
+
+// Names below the draft.
+Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::string& file,
+                                          const Imported& from, const std::string& draft) {
+  const Allowed allowed = allowed_by(from.manifest);
+  std::set<std::string> names, folders;
+  for (;;) {
+    const Result<std::optional<ArchiveReader::Entry>> entry = archive.next();
+    if (!entry) return entry.error();
+    if (!*entry) break;
+    const std::string& path = (*entry)->path;
+    const std::string name = path.starts_with(from.top) ? path.substr(from.top.size()) : path;
+    if (Status good = check_entry(allowed, draft, name, (*entry)->bytes, &folders); !good)
+      return Error{formatted("{}: {}", file, good.error().message)};
+    const std::string to = draft + "/" + name;
+    const Descriptor out = create_private_file(to, O_WRONLY);
+    if (!out && errno == EEXIST) return Error{formatted("{}: holds `{}` twice", file, name)};
+    if (!out) return Error{formatted("{}: cannot be written: {}", to, errno_text(errno))};
+    if (Status written = archive.extract(out, to); !written) return written.error();
+    names.insert(name);
+  }
+  for (const std::string& folder : folders)
+    if (Status synced = sync_directory(draft + "/" + folder); !synced) return synced.error();
+  return names;
+}
+
+// Every file beside an image is one that the image names, and was verified with it.
+Status check_contents(const Folder& folder, const Manifest& manifest, std::set<std::string> names) {
+  for (const restart::ManifestImage& listed : manifest.images) {
+    names.erase(listed.file);
+    const Result<std::vector<std::string>> stored = restart::stored_contents(folder, listed.file);
+    if (!stored) return stored.error();
+    for (const std::string& name : *stored) names.erase(name);
+  }
+  if (names.empty()) return {};
+  return Error{formatted("`{}` is no part of the version: no image names it", *names.begin())};
+}
+
+Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::string& file,
+                              const Imported& from) {
+  const Result<Store::Draft> draft = store.begin_version();
+  if (!draft) return draft.error();
+  const Result<std::set<std::string>> names = extract_all(archive, file, from, draft->directory);
+  if (!names) return names.error();
+  const Result<Folder> folder = Folder::open(draft->directory, Folder::Whose::kMine);
+  if (!folder) return folder.error();
+  bool left_out = false;
+  if (Status good = restart::verify_images(*folder, from.manifest, true, &left_out); !good)
+    return Error{formatted("{}: {}", file, good.error().message)};
+  if (Status good = check_contents(*folder, from.manifest, *names); !good)
+    return Error{formatted("{}: {}", file, good.error().message)};
+  Manifest manifest = from.manifest;
+  manifest.parent = 0;  // numbers of another store
+  manifest.restarted = false;
+  return store.publish(std::move(manifest));
+}
+
+// A restart runs what is in a version, so it must be the word of whoever restarts it.
+Status check_author(const Descriptor& archive, const std::string& file) {
+  struct stat info;
+  if (::fstat(archive.fd(), &info) != 0) return Error{formatted("{}: {}", file, errno_text(errno))};
+  const char* const advice = "a restart runs what is in it; if you trust who made it, import a copy of yours";
+  if (info.st_uid != ::geteuid())
+    return Error{formatted("{}: belongs to user id {}, not to yours ({}): {}", file, info.st_uid, ::geteuid(),
+                           advice)};
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return Error{formatted("{}: others may write to it (mode {:o}): {}", file, info.st_mode & 07777, advice)};
+  return {};
+}
+
+}  // namespace
+
+int import_version(const Common& common, const std::string& file) {
+  const bool from_stdin = file == "-";
+  Descriptor opened;
+  if (!from_stdin) {
+    opened = Descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!opened) return fail(common.json, Error{formatted("{}: {}", file, errno_text(errno))});
+    if (Status trusted = check_author(opened, file); !trusted) return fail(common.json, trusted.error());
+  }
+  const std::string name = from_stdin ? "standard input" : file;
+  Result<ArchiveReader> archive = ArchiveReader::open(from_stdin ? 0 : opened.fd(), name);
+  if (!archive) return fail(common.json, archive.error());
+  const Result<Imported> from = read_manifest(*archive, name);
+  if (!from) return fail(common.json, from.error());
+  const Manifest& manifest = from->manifest;
+  bool in_use = false;
+  Result<Store> store = Store::open_or_create(
+      common.directory, {manifest.job, manifest.program, manifest.args, manifest.ranks}, {}, &in_use);
+  if (!store)
+    return fail(common.json, Error{store.error().message + (in_use ? ": import when that has ended" : "")});
+  const Result<uint64_t> number = make_version(*store, *archive, name, *from);
+  if (!number) {
+    store->disown();
+    return fail(common.json, number.error());
+  }
+  if (common.json)
+    print(nlohmann::json{{"version", *number},
+                         {"former", manifest.version},
+                         {"images", manifest.images.size()},
+                         {"bytes", manifest.bytes()}});
+  else
+    print(formatted("version {}: was version {}, {} image{}, {}", *number, manifest.version,
+                    manifest.images.size(), manifest.images.size() == 1 ? "" : "s",
+                    amount(manifest.bytes())));
+  return kDone;
+}
+
+}  // namespace cropdl::cli

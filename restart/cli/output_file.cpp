@@ -1,0 +1,31 @@
+#include "restart/cli/output_file.h"
+
+#include <cstdlib>
+
+#include "base/format.h"
+
+namespace cropdl::cli {
+
+std::string resolved(const std::string& path) {
+  char* const real = ::realpath(path.c_str(), nullptr);
+  const std::string text = real != nullptr ? real : "";
+  ::free(real);
+  return text;
+}
+
+std::string folder_of(const std::string& file) {
+  const size_t slash = file.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : file.substr(0, slash);
+}
+
+Status check_outside(const std::string& file, const std::string& store) {
+  const std::string inside = resolved(store) + "/";
+  // A link there may lead into it, too.
+  for (const std::string& place : {resolved(folder_of(file)) + "/", resolved(file)})
+    if (place.starts_with(inside))
+      return Error{formatted("{}: lies in the store; name a file elsewhere with --output", file)};
+  return {};
+}
+
+}  // namespace cropdl::cli
