@@ -178,6 +178,12 @@ Status write_durable_file(const std::string& path, const std::string& text) {
   return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
 }
 
+std::string folder_of(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 Status sync_directory(const std::string& path) {
   Descriptor directory = open_high(path, O_RDONLY | O_DIRECTORY);
   if (!directory) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};

@@ -77,6 +77,9 @@ std::string kernel_text(const std::string& path);
 // Creates `path` (0600, must not exist), writes and fsyncs it. On failure the file is removed.
 Status write_durable_file(const std::string& path, const std::string& text);
 
+// The folder that a file or folder of that name stands in: "a/b" and "a/b/" in "a", "b" in ".".
+std::string folder_of(std::string path);
+
 // fsync of a directory: the names in it are durable.
 Status sync_directory(const std::string& path);
 

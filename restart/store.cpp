@@ -48,13 +48,6 @@ std::string used_by(const std::string& directory, const StoreReader::LiveJob& jo
                    job.host.empty() ? "" : " on " + job.host);
 }
 
-std::string parent_of(const std::string& directory) {
-  std::string trimmed = directory;
-  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
-  size_t slash = trimmed.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : trimmed.substr(0, slash);
-}
-
 std::string job_text(const std::string& program, const std::vector<std::string>& args, uint32_t ranks) {
   std::string text = program;
   for (const std::string& arg : args) text += " " + arg;
@@ -133,7 +126,7 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
                                     StoreOptions options, bool* in_use) {
   if (in_use != nullptr) *in_use = false;
   if (create_private_directory(directory)) {
-    if (Status synced = sync_directory(parent_of(directory)); !synced) return synced.error();
+    if (Status synced = sync_directory(folder_of(directory)); !synced) return synced.error();
   } else if (errno != EEXIST) {
     return Error{formatted("store {}: cannot be created: {}", directory, errno_text(errno))};
   }

@@ -95,7 +95,7 @@ void PeriodFinder::add(Symbol symbol) {
     skip(1);
     if (!current_.by_site) return;
   }
-  if (interrupted() && return_to_former()) return;
+  if (found() && !at_boundary() && return_to_former()) return;
   if (found() && !current_.by_site && since_boundary_ < 2ull * current_.length + kInterruption) {
     learning_ = 0;
     return;
@@ -193,10 +193,25 @@ bool PeriodFinder::always_new() const {
   return fresh >= kEnough;
 }
 
+// The last window is p's, and nothing of it is in an iteration of the current pattern.
+bool PeriodFinder::is_stranger(const Pattern& p) const {
+  if (p.length < 2 || p.any_order || p.by_site || since_boundary_ < p.length) return false;
+  if (known() < since_boundary_ + current_.length) return false;
+  std::unordered_set<uint64_t> sites;
+  const uint64_t boundary = size_ - since_boundary_;
+  for (uint64_t i = boundary - current_.length; i < boundary; ++i) sites.insert(symbol(i).site);
+  for (uint64_t i = size_ - p.length; i < size_; ++i)
+    if (sites.count(symbol(i).site) != 0) return false;
+  return true;
+}
+
+// Two windows prove it, or a single one in its order of which the present loop makes no call.
 bool PeriodFinder::return_to_former() {
   for (const Pattern& p : former_) {
-    if (!ends_with(p) || !ends_with(p, 1)) continue;
-    uint64_t windows = 2;
+    if (!ends_with(p)) continue;
+    const bool is_second = interrupted() && ends_with(p, 1);
+    if (!is_second && !is_stranger(p)) continue;
+    uint64_t windows = is_second ? 2 : 1;
     while (since_boundary_ >= (windows + 1) * p.length && ends_with(p, windows)) ++windows;
     change_to(p, windows, true);
     since_boundary_ = 0;

@@ -100,6 +100,7 @@ class PeriodFinder {
   bool always_new() const;
   double surprise(bool by_site) const;
   bool return_to_former();
+  bool is_stranger(const Pattern& p) const;
   void change_to(Pattern next, uint64_t windows, bool is_former);
   void begin_behind_interruption();
 

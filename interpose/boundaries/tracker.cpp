@@ -92,7 +92,6 @@ void Tracker::count(uint64_t identity, uint64_t begun) {
 
 void Tracker::take(const Call& call, uint64_t begun, Symbol symbol) {
   count(call.identity, begun);
-  taken_.resize(kCalls);
   taken_[taken_count_++ % kCalls] = call;
   finder_.add(symbol);
   if (!finder_.at_boundary()) return;

@@ -55,7 +55,7 @@ class Tracker {
   PeriodFinder finder_;
   uint64_t read_ = 0;                 // tokens of the ring
   std::map<uint64_t, Count> counts_;  // by the communicator's identity
-  std::vector<Call> taken_;           // the last ones, a ring,
+  std::array<Call, kCalls> taken_{};  // the last ones, a ring,
   uint64_t taken_count_ = 0;          // since the last gap
   struct Iteration {
     uint64_t exact = 0;  // Pattern::exact: another one where iterations begin elsewhere since

@@ -37,7 +37,7 @@ void* donor(void* record) {
   auto* thread = static_cast<seam::ThreadRecord*>(record);
   number_in_block(thread) = lend_block_to(thread->tid);
   thread->lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 1024) & ~15ull;
-  __atomic_store_n(&thread->lower_fs, seam::fs_base(), __ATOMIC_SEQ_CST);
+  __atomic_store_n(&thread->lower_fs, seam::by_kernel::fs_base(), __ATOMIC_SEQ_CST);
   wake(&thread->lower_fs);
   rest_for_ever();
 }

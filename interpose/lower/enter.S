@@ -1,14 +1,28 @@
-/* The two ways into the upper half. LH, main thread; neither returns. */
+/* The two ways into the upper half. LH, main thread; neither returns. The bases are set by the kernel: seam/thread.h says
+   why not by instructions, which would be no matter here. */
+	.macro SET_BASE which           /* to rsi; changes rax, rcx, r11 and rdi */
+	mov $\which, %edi
+	mov $158, %eax                  /* arch_prctl */
+	syscall
+	.endm
+	.set SET_GS, 0x1001
+	.set SET_FS, 0x1002
+
 	.text
 /* void cropdl_enter(uint64_t sp rdi, uint64_t entry rsi, record rdx): as the kernel starts a program (psABI: rdx = 0,
    no atexit function; rbp = 0). FS base 0, GS base the record. */
 	.globl cropdl_enter
 	.type cropdl_enter, @function
 cropdl_enter:
-	wrgsbase %rdx
+	mov %rdi, %r12
+	mov %rsi, %r13
+	mov %rdx, %rsi
+	SET_BASE SET_GS
+	xor %esi, %esi
+	SET_BASE SET_FS
+	mov %r12, %rsp
+	mov %r13, %rsi
 	xor %eax, %eax
-	wrfsbase %rax
-	mov %rdi, %rsp
 	xor %edx, %edx
 	xor %ebp, %ebp
 	xor %ebx, %ebx
@@ -29,9 +43,13 @@ cropdl_enter:
 	.globl cropdl_continue
 	.type cropdl_continue, @function
 cropdl_continue:
-	wrgsbase %rdx
-	wrfsbase %rsi
-	mov %rdi, %rsp
+	mov %rdi, %r12
+	mov %rsi, %r13
+	mov %rdx, %rsi
+	SET_BASE SET_GS
+	mov %r13, %rsi
+	SET_BASE SET_FS
+	mov %r12, %rsp
 	mov $15, %eax
 	syscall
 	ud2
@@ -50,7 +68,8 @@ cropdl_clone_thread:
 	jz 1f
 	ret
 1:	xor %ebp, %ebp
-	wrgsbase %r8
+	mov %r8, %rsi
+	SET_BASE SET_GS
 	mov %r8, %rdi
 	call *%r9
 	ud2

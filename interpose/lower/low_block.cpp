@@ -43,6 +43,13 @@ bool write_descriptor(unsigned index, uint64_t base) {
   return upper::raw(SYS_modify_ldt, 0x11, reinterpret_cast<long>(&d), sizeof d) == 0;
 }
 
+// Some virtual machines take the descriptor, and the processor knows nothing of it.
+bool can_be_read(uint32_t selector) {
+  bool can;
+  __asm__ volatile("verr %w1" : "=@ccz"(can) : "r"(selector));
+  return can;
+}
+
 // The selector of a segment with this base, made if need be; 0: there can be none.
 uint32_t selector_of(uint64_t base) {
   constexpr uint32_t kLocalTable = 4, kUser = 3;  // selector: index, table, privilege (AMD64 manual 2, 4.5)
@@ -50,11 +57,12 @@ uint32_t selector_of(uint64_t base) {
   unsigned index = 0;
   while (index < segments_used && segments[index] != base) ++index;
   if (index == kSegments) return 0;
+  const uint32_t selector = index << 3 | kLocalTable | kUser;
   if (index == segments_used) {
-    if (!write_descriptor(index, base)) return 0;
+    if (!write_descriptor(index, base) || !can_be_read(selector)) return 0;
     segments[segments_used++] = base;
   }
-  return index << 3 | kLocalTable | kUser;
+  return selector;
 }
 
 struct Borrowed {
@@ -65,14 +73,14 @@ struct Borrowed {
 
 void* lend(void* argument) {
   auto* borrowed = static_cast<Borrowed*>(argument);
-  if (lend_block_to(borrowed->borrower) != nullptr) borrowed->fs = seam::fs_base();
+  if (lend_block_to(borrowed->borrower) != nullptr) borrowed->fs = seam::by_kernel::fs_base();
   sem_post(&borrowed->lent);
   rest_for_ever();
 }
 
 // noinline and no stack protector: nothing of the former block may be in a register when this returns.
 __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint64_t fs) {
-  seam::set_fs_base(fs);
+  seam::by_kernel::set_fs_base(fs);
 }
 
 }  // namespace
@@ -108,7 +116,7 @@ int start_lender(void* (*run)(void*), void* argument) {
 }
 
 void let_go_of_rseq() {
-  syscall(SYS_rseq, reinterpret_cast<char*>(seam::fs_base()) + __rseq_offset, sizeof(struct rseq),
+  syscall(SYS_rseq, reinterpret_cast<char*>(seam::by_kernel::fs_base()) + __rseq_offset, sizeof(struct rseq),
           RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
 }
 

@@ -13,6 +13,10 @@ const std::vector<std::string>& cpu_features();
 // Those of `needed` that this CPU lacks.
 std::vector<std::string> missing_features(const std::vector<std::string>& needed);
 
+// Whether programs may read and write the bases of FS and GS by themselves: among the features, too.
+bool has_fsgsbase();
+inline constexpr char kFsGsBase[] = "fsgsbase";
+
 std::string kernel_version();
 std::string glibc_version();
 

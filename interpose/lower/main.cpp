@@ -86,9 +86,9 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
 // LH's.
 void ready_to_run(seam::ThreadRecord& main) {
   Process& p = this_process();
-  main.lower_fs = seam::fs_base();
+  main.lower_fs = seam::by_kernel::fs_base();
   make_segments(&main);
-  seam::set_gs_base(reinterpret_cast<uint64_t>(&main));
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = install_handlers(last_version_at_sigterm(p.schedule)); !s) die(s.error().message);
   remember_our_descriptors();
   // The core of an image from before addresses were drawn knows no munmap that is sent to it.

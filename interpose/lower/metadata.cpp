@@ -3,6 +3,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "interpose/boundaries/tracker.h"
+#include "interpose/lower/machine.h"
 
 namespace cropdl::lower {
 
@@ -101,6 +102,7 @@ std::string metadata_text(const Metadata& m) {
               {"iteration", json_of(m.iteration)},
               {"libraries", libraries},
               {"cpu_features", m.cpu_features},
+              {"knows_fsgsbase", true},
               {"pending_signals", m.pending_signals},
               {"clocks", m.clocks},
               {"attributes", m.attributes},
@@ -138,6 +140,8 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
                              l.at("implementation").get<std::string>(),
                              l.at("only_functions").get<std::vector<std::string>>(), l.value("recipes", 0u)});
     j.at("cpu_features").get_to(m.cpu_features);
+    // Older versions ran with it only, and used it.
+    if (!j.value("knows_fsgsbase", false)) m.cpu_features.push_back(kFsGsBase);
     j.at("pending_signals").get_to(m.pending_signals);
     m.memory = memory_state_from(j.at("memory"));
     j.at("files").get_to(m.files);

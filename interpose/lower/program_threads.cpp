@@ -80,7 +80,7 @@ Borrowed borrowed;
 void* lend(void*) {
   lend_block_to(0);
   borrowed.stack = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
-  __atomic_store_n(&borrowed.fs, seam::fs_base(), __ATOMIC_SEQ_CST);
+  __atomic_store_n(&borrowed.fs, seam::by_kernel::fs_base(), __ATOMIC_SEQ_CST);
   rest_for_ever();
 }
 

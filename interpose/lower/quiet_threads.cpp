@@ -27,7 +27,7 @@ long raw_mask(int how, const uint64_t* set, uint64_t* old) {
 }
 
 void* begin(void* argument) {
-  cropdl::seam::set_gs_base(0);  // clone(2) gave it its parent's
+  cropdl::seam::by_kernel::set_gs_base(0);  // clone(2) gave it its parent's
   const Start start = *static_cast<Start*>(argument);
   free(argument);
   return start.run(start.argument);

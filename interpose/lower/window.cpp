@@ -18,13 +18,12 @@
 #include "interpose/lower/drawn_addresses.h"
 #include "interpose/lower/elf_file.h"
 #include "interpose/lower/libraries.h"
+#include "interpose/lower/machine.h"
 #include "interpose/lower/mappings.h"
 #include "interpose/upper/raw.h"
 
 namespace cropdl::lower {
 namespace {
-
-constexpr unsigned long kHwcap2FsGsBase = 2;  // HWCAP2_FSGSBASE, arch/x86/include/uapi/asm/hwcap2.h
 
 Status map_at(uint64_t address, size_t size, int prot, const char* what) {
   void* p = mmap(reinterpret_cast<void*>(address), size, prot,
@@ -42,9 +41,6 @@ void copy_path(char (&to)[256], const std::string& path) {
 }  // namespace
 
 Status check_window() {
-  if ((getauxval(AT_HWCAP2) & kHwcap2FsGsBase) == 0)
-    return Error{
-        "this machine does not let programs switch FS bases (needs a CPU and Linux >= 5.9 with FSGSBASE)"};
   for (const Mapping& m : read_mappings()) {
     if (m.end <= seam::kWindowBegin || m.begin >= seam::kWindowEnd) continue;
     char line[256];
@@ -124,6 +120,7 @@ Status map_control_page(const std::string& installation) {
                                 "__vdso_clock_getres"};
   for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
   page->patch_libc = getenv("CROPDL_NO_PATCH") == nullptr;
+  page->has_fsgsbase = has_fsgsbase();
   seam::StandIn* to = page->stand_ins;
   for (const StandInFile& s : stand_ins()) {
     if (to == page->stand_ins + seam::kMaxStandIns)

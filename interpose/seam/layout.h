@@ -186,6 +186,7 @@ struct ControlPage {
   void (*stay)(ThreadRecord*, int);  // LH: the main thread has ended; on lower_sp with lower_fs; no return
   StandInRule stand_in_rules[kMaxStandIns];  // of stand_ins, by position
   void* const* volatile for_core;            // functions of the LH that the core calls, by ForCore
+  uint32_t has_fsgsbase;  // programs may read and write FS and GS bases by themselves; else the kernel does
 };
 static_assert(sizeof(ControlPage) <= kControlPageSize);
 

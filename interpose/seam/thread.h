@@ -1,17 +1,48 @@
 // FS and GS base of the calling thread, and calls from the lower half up into the program.
-// Either half, any thread. Needs FSGSBASE (checked at start-up through AT_HWCAP2, see arch/x86 elf.h).
+// Either half, any thread, any FS base; no libc, no TLS.
 #pragma once
 
 #include "interpose/seam/layout.h"
 
 namespace cropdl::seam {
 
+// By the kernel, with any processor; the control page need not be there. A system call each (man 2
+// arch_prctl). A kernel that does not let programs change their bases forgets what they write by themselves
+// at the next switch of threads (arch/x86/kernel/process_64.c, save_base_legacy).
+namespace by_kernel {
+inline long arch_prctl(long what, uint64_t argument) {
+  constexpr long kNumber = 158;
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(kNumber), "D"(what), "S"(argument)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+inline uint64_t base(long which) {
+  uint64_t v = 0;
+  arch_prctl(which, reinterpret_cast<uint64_t>(&v));
+  return v;
+}
+inline uint64_t fs_base() { return base(0x1003 /* ARCH_GET_FS */); }
+inline uint64_t gs_base() { return base(0x1004 /* ARCH_GET_GS */); }
+inline void set_fs_base(uint64_t v) { arch_prctl(0x1002 /* ARCH_SET_FS */, v); }
+inline void set_gs_base(uint64_t v) { arch_prctl(0x1001 /* ARCH_SET_GS */, v); }
+}  // namespace by_kernel
+
+// What follows needs the control page, which says whether programs may do it by themselves.
+inline bool has_fsgsbase() { return control()->has_fsgsbase != 0; }
+
 inline uint64_t fs_base() {
+  if (!has_fsgsbase()) return by_kernel::fs_base();
   uint64_t v;
   __asm__ volatile("rdfsbase %0" : "=r"(v)::"memory");
   return v;
 }
-inline void set_fs_base(uint64_t v) { __asm__ volatile("wrfsbase %0" ::"r"(v) : "memory"); }
+inline void set_fs_base(uint64_t v) {
+  if (!has_fsgsbase()) return by_kernel::set_fs_base(v);
+  __asm__ volatile("wrfsbase %0" ::"r"(v) : "memory");
+}
 inline void load_fs(uint32_t selector) { __asm__ volatile("mov %0, %%fs" ::"r"(selector) : "memory"); }
 
 // By a segment register where there is a segment: a third of a wrfsbase where it was measured (4 ns against
@@ -25,40 +56,49 @@ inline void switch_fs(uint32_t selector, uint64_t base) {
 inline void use_lower_fs(const ThreadRecord* t) { switch_fs(t->lower_selector, t->lower_fs); }
 inline void use_upper_fs(const ThreadRecord* t) { switch_fs(t->upper_selector, t->upper_fs); }
 inline uint64_t gs_base() {
+  if (!has_fsgsbase()) return by_kernel::gs_base();
   uint64_t v;
   __asm__ volatile("rdgsbase %0" : "=r"(v)::"memory");
   return v;
 }
-inline void set_gs_base(uint64_t v) { __asm__ volatile("wrgsbase %0" ::"r"(v) : "memory"); }
 
-// The calling UH thread's record. Not for threads of the LH, whose GS base is 0 (quiet_threads.cpp).
-inline ThreadRecord* current_thread() { return reinterpret_cast<ThreadRecord*>(gs_base()); }
+// The calling UH thread's record, which begins with its own address. Not for threads of the LH, whose GS base
+// is 0 (quiet_threads.cpp).
+inline ThreadRecord* current_thread() {
+  ThreadRecord* t;
+  __asm__ volatile("mov %%gs:0, %0" : "=r"(t));
+  return t;
+}
 
 // Of a shim's function: its return address. UH.
 inline void note_caller(void* caller) {
   __asm__ volatile("movq %0, %%gs:%c1" ::"r"(caller), "i"(offsetof(ThreadRecord, caller)));
 }
 
-// Calls fn(first, second) on another stack with another FS base, and comes back. What it needs of the caller
-// it keeps in registers: a thread is not saved meanwhile, or never comes back.
-__attribute__((naked, noinline)) inline void call_on_stack(void* /*fn*/, void* /*first*/, long /*second*/,
-                                                           uint64_t /*fs*/, uint64_t /*stack*/) {
+__attribute__((naked, noinline)) inline void call_on_other_stack(void* /*fn*/, void* /*first*/,
+                                                                 long /*second*/, uint64_t /*stack*/) {
   __asm__(R"(
     push %rbp
-    push %rbx
     mov %rsp, %rbp
-    rdfsbase %rbx
-    mov %r8, %rsp
-    wrfsbase %rcx
+    mov %rcx, %rsp
     mov %rdi, %rax
     mov %rsi, %rdi
     mov %rdx, %rsi
     call *%rax
-    wrfsbase %rbx
     mov %rbp, %rsp
-    pop %rbx
     pop %rbp
     ret)");
+}
+
+// Calls fn(first, second) on another stack with another FS base, and comes back: a thread is not saved
+// meanwhile, or never comes back.
+__attribute__((noinline, optimize("no-stack-protector"))) inline void call_on_stack(void* fn, void* first,
+                                                                                    long second, uint64_t fs,
+                                                                                    uint64_t stack) {
+  const uint64_t own = fs_base();
+  set_fs_base(fs);
+  call_on_other_stack(fn, first, second, stack);
+  set_fs_base(own);
 }
 
 // Runs `fn(args...)`, a function of the program, with the thread's UH FS base. Called in the LH (FS base ==

@@ -40,6 +40,25 @@
 	lea 128(%rsp), %rsp
 	.endm
 
+	/* rcx becomes the GS base; changes rcx, r11 and the flags, and makes rax 0. */
+	.macro SET_GS_BASE
+	xor %eax, %eax
+	movabs $CONTROL_HAS_FSGSBASE, %r11
+	cmpl $0, (%r11)
+	je 8f
+	wrgsbase %rcx
+	jmp 9f
+8:	push %rdi
+	push %rsi
+	mov %rcx, %rsi
+	mov $0x1001, %edi               /* ARCH_SET_GS */
+	mov $158, %eax                  /* arch_prctl */
+	syscall
+	pop %rsi
+	pop %rdi
+9:
+	.endm
+
 	.text
 	.globl cropdl_core_syscall_entry
 	.type cropdl_core_syscall_entry, @function
@@ -70,7 +89,7 @@ cropdl_core_masked_entry:
 	test %rax, %rax
 	jnz parent_goes_on
 	pop %rcx                        /* child on a new stack */
-	wrgsbase %rcx
+	SET_GS_BASE
 	call child_prologue
 	lea 8(%rsp), %rsp
 	pop %rcx
@@ -85,7 +104,7 @@ cropdl_core_masked_entry:
 	push %gs:THREAD_CLONE_RETURN
 	push %gs:THREAD_CLONE_MASK
 	mov %gs:THREAD_CLONE_RECORD, %rcx
-	wrgsbase %rcx
+	SET_GS_BASE
 	call child_prologue
 	lea 8(%rsp), %rsp
 	pop %rcx

@@ -6,3 +6,5 @@
 /* PersistentState::files and how many bits it has; likewise. */
 #define STATE_FILES 0x400000207af0
 #define STATE_MAX_FILES 1048576
+/* ControlPage::has_fsgsbase; likewise. */
+#define CONTROL_HAS_FSGSBASE 0x400000002ee0

@@ -11,6 +11,8 @@ static_assert(offsetof(cropdl::seam::ThreadRecord, clone_mask) == THREAD_CLONE_M
 static_assert(offsetof(cropdl::seam::ThreadRecord, vdso_frame) == THREAD_VDSO_FRAME);
 static_assert(cropdl::seam::kState + offsetof(cropdl::seam::PersistentState, files) == STATE_FILES);
 static_assert(cropdl::seam::kMaxDescriptors == STATE_MAX_FILES);
+static_assert(cropdl::seam::kControlPage + offsetof(cropdl::seam::ControlPage, has_fsgsbase) ==
+              CONTROL_HAS_FSGSBASE);
 
 namespace cropdl::upper {
 namespace {

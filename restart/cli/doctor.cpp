@@ -87,7 +87,10 @@ void examine_kernel(Findings& found) {
   if ((::getauxval(AT_HWCAP2) & kHwcap2FsGsBase) != 0)
     found.push_back({kOk, "CPU", "FSGSBASE"});
   else
-    found.push_back({kPrevents, "CPU", "no FSGSBASE (needs a CPU that has it and Linux >= 5.9)"});
+    found.push_back(
+        {kSlow, "CPU",
+         "no FSGSBASE (a CPU that has it and Linux >= 5.9): where threads have no segments either, "
+         "each call of MPI or CUDA takes two system calls"});
 
   uint32_t action = SECCOMP_RET_TRAP;
   if (::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0)
@@ -127,11 +130,6 @@ void examine_limits(Findings& found) {
 
 // --- The store
 // ------------------------------------------------------------------------------------------------
-
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/', path.find_last_not_of('/'));
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
 
 // Whether the directory, which is there, can be the program's store; "" or why not.
 std::string not_usable(const std::string& directory, Findings& found) {
@@ -212,7 +210,7 @@ void examine_store(const std::string& directory, Findings& found) {
   const bool there = ::stat(directory.c_str(), &info) == 0;
   std::string place = directory;
   if (!there) {
-    place = parent_of(directory);
+    place = folder_of(directory);
     if (::access(place.c_str(), R_OK | W_OK | X_OK) != 0)
       return found.push_back(
           {kPrevents, "store", formatted("{}: cannot be made: {}", directory, errno_text(errno))});

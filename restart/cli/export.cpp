@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "restart/cli/archive.h"

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "base/file.h"
 #include "base/format.h"
 
 namespace cropdl::cli {
@@ -11,12 +12,6 @@ std::string resolved(const std::string& path) {
   const std::string text = real != nullptr ? real : "";
   ::free(real);
   return text;
-}
-
-std::string folder_of(const std::string& file) {
-  const size_t slash = file.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : file.substr(0, slash);
 }
 
 Status check_outside(const std::string& file, const std::string& store) {

@@ -10,9 +10,6 @@ namespace cropdl::cli {
 // A link is followed; "" if it leads nowhere.
 std::string resolved(const std::string& path);
 
-// The folder that a file of that name is made in.
-std::string folder_of(const std::string& file);
-
 // Nothing else is written into a store, which would not be one any more.
 Status check_outside(const std::string& file, const std::string& store);
 

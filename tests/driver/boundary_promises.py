@@ -16,7 +16,6 @@ SHAPES = {
     "plain": 8, "work_between_calls": 8, "one_call": 16, "equal_layers": 8, "overlapped_buckets": 8, "accumulation": 8, "evaluation": 10, "long_evaluation": 50,
     "first_rank_evaluates": 10, "small_last_batch": 12, "alternating": 8, "nested": 14, "random_lengths": 40, "pipeline": 16,
     "communicators": 8, "communicator_each_step": 40, "two_phases": 27}
-LATE = ("long_evaluation",)  # the first iteration behind a loop of another kind is known when the second has ended
 IN_PYTHON = {
     "gradients": 8, "flat_gradients": 12, "objects": 40, "accumulation": 8, "evaluation": 10, "last_batch": 12, "overlapped": 8, "alternating": 8,
     "lengths": 40, "pipeline": 16, "phases": 27}
@@ -43,7 +42,7 @@ def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=
             known = again.wait_for_step(iteration + 5)
             for old, new in zip(before, logs_of(again.log, ranks)):
                 # The line of the last step may be written just behind the cut.
-                check_continued(old, new, again.own_since, iteration - 1, iteration + (shape in LATE))
+                check_continued(old, new, again.own_since, iteration - 1, iteration)
             job = again
         job.finish()
         for log in logs_of(job.log, ranks):

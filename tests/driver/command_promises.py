@@ -1065,13 +1065,13 @@ def refused_here(place, command, *words, environment=None, lines=1):
     print(f"says: {said[0]}")
 
 
-def forged(kind, value, *words, lines=1, program="plain/memory"):
+def forged(kind, value, *words, lines=1, program="plain/memory", environment=None):
     """A version that another CropDL, or another machine, would have written."""
     with Place("forged") as place:
         made_store(place, 1, program)
         forge = os.path.join(BUILD, "tests", "driver", "forge_version")
         subprocess.run([forge, place.version_path(place.versions()[0]), kind, value], check=True)
-        refused_here(place, [tool("cropdl-restart"), place.store], *words, lines=lines)
+        refused_here(place, [tool("cropdl-restart"), place.store], *words, lines=lines, environment=environment)
         status, text, _ = place.ask([tool("cropdl"), "list", place.store])
         expect(not re.search("terminate|Segm", text) and text, f"`cropdl list`: {status}: {text}")
 
@@ -1084,6 +1084,9 @@ promise("bad_input.manifest_of_an_older_seam")(lambda: forged("manifest-seam", "
 promise("bad_input.image_with_functions_that_are_unknown_here")(
     lambda: forged("image-functions", "100000", "newer", "100000", program="mpich/collectives"))
 promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
+# Its half of CropDL reads and writes FS and GS bases by instructions.
+promise("bad_input.image_of_a_version_that_needs_fsgsbase_on_a_machine_without")(
+    lambda: forged("image-without", "knows_fsgsbase", "CPU", "fsgsbase", environment={"CROPDL_NO_FSGSBASE": "1"}))
 
 
 @promise("bad_input.address_window_is_taken")

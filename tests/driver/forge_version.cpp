@@ -2,7 +2,7 @@
 // CropDL of another kind or another machine would have written, all checksums being right:
 //   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
 //   manifest-launcher PATH | manifest-program PATH | manifest-created TEXT | manifest-devices TEXT |
-//   image-cpu-feature NAME | image-functions N | image-contents JSON | history FILE
+//   image-cpu-feature NAME | image-without KEY | image-functions N | image-contents JSON | history FILE
 // history: of each line of FILE, `NUMBER PARENT RESTARTED CREATED ITERATION STALL BYTES MEMORY`, a version
 // beside DIRECTORY that is like it otherwise; its images are holes. A tool of the tests alone.
 #include <cstdio>
@@ -67,6 +67,11 @@ std::string forged(const std::string& image, const std::string& kind, const std:
     if (at == std::string::npos) fail("the image's metadata has no library");
     const size_t begin = at + name.size();
     metadata.replace(begin, metadata.find_first_not_of("0123456789", begin) - begin, value);
+  }
+  if (kind == "image-without") {
+    nlohmann::json object = nlohmann::json::parse(metadata);
+    if (object.erase(value) == 0) fail("the image's metadata has no " + value);
+    metadata = object.dump();
   }
   if (kind == "image-contents") {
     nlohmann::json object = nlohmann::json::parse(metadata);

@@ -142,9 +142,18 @@ def without_segments(function, *arguments):
     function(*arguments)
 
 
+def without_fsgsbase(function, *arguments, **options):
+    """As on a machine that does not let programs change FS and GS bases by themselves: the kernel is asked."""
+    os.environ["CROPDL_NO_FSGSBASE"] = "1"
+    function(*arguments, **options)
+
+
 for _mpi in ("openmpi", "mpich"):
+    promise(f"hazard.{_mpi}.machine_without_fsgsbase", without_fsgsbase, without_segments, survives, "hot_calls", _mpi, 2, SHORT)
     promise(f"hazard.{_mpi}.kernel_without_segments", without_segments, survives, "hot_calls", _mpi, 2, SHORT)
     promise(f"hazard.{_mpi}.program_with_two_thread_blocks", survives, "two_blocks", _mpi, 2, SHORT, chain=("same",) * 3)
+for _name in ("threads_spawn", "threads_come_go", "signal_corners"):
+    promise(f"hazard.machine_without_fsgsbase.{_name}", without_fsgsbase, survives, _name, arguments=SHORT, attempts=100)
 promise("hazard.program_s_kernel_without_segments", without_segments, survives, "clocks", "none", 1, SHORT)
 
 

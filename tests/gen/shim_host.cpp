@@ -34,8 +34,8 @@ int main(int argc, char** argv) {
   map(seam::kHeapBegin, seam::kHeapEnd - seam::kHeapBegin);
   static seam::ThreadRecord thread;
   thread.self = &thread;
-  thread.lower_fs = thread.upper_fs = seam::fs_base();
-  seam::set_gs_base(reinterpret_cast<uint64_t>(&thread));
+  thread.lower_fs = thread.upper_fs = seam::by_kernel::fs_base();
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
   const lower::Libraries libraries({lower::mpi_library()});
   if (!libraries.format()) return 2;
   libraries.publish();

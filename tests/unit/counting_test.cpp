@@ -51,7 +51,7 @@ class Counting : public ::testing::Test {
     ASSERT_TRUE(there);
     auto& record = seam::state()->threads[0];
     record.self = &record;
-    seam::set_gs_base(reinterpret_cast<uint64_t>(&record));
+    seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&record));
     source.all = {&a, &b};
   }
   void TearDown() override {

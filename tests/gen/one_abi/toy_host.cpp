@@ -54,8 +54,8 @@ void prepare() {
   handles::heap_format();
   static seam::ThreadRecord thread;
   thread.self = &thread;
-  thread.lower_fs = thread.upper_fs = seam::fs_base();
-  seam::set_gs_base(reinterpret_cast<uint64_t>(&thread));
+  thread.lower_fs = thread.upper_fs = seam::by_kernel::fs_base();
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
   seam::control()->libraries[kLibraryCudart].table = const_cast<void**>(cropdl_toy_lower_table);
 }
 

@@ -958,7 +958,7 @@ TEST_F(Communication, EachThreadStandsWhereItIsItself) {
     while (stage != s) std::this_thread::yield();
   };
   std::thread other([&] {
-    set_gs_base(reinterpret_cast<uint64_t>(&second));
+    by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&second));
     EXPECT_TRUE(cropdl::mpi::begin_alone(kFn_MPI_Ssend));
     stage = 1;
     wait_for(2);

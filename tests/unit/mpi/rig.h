@@ -52,8 +52,8 @@ inline void start() {
   map(kHeapBegin, kHeapSize);
   map(kMapBegin, kProgramSize);
   thread_record.self = &thread_record;
-  thread_record.lower_fs = thread_record.upper_fs = fs_base();
-  set_gs_base(reinterpret_cast<uint64_t>(&thread_record));
+  thread_record.lower_fs = thread_record.upper_fs = by_kernel::fs_base();
+  by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread_record));
 }
 
 inline void know_world() {

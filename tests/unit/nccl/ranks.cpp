@@ -119,7 +119,7 @@ void begin(const char* shims) {
   map(kProgram, 1 << 20);
   auto& record = seam::state()->threads[0];
   record.self = &record;
-  seam::set_gs_base(reinterpret_cast<uint64_t>(&record));
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&record));
   lower::Boot boot;
   boot.installation = shims;
   boot.software_gpu = true;
