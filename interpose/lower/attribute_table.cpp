@@ -148,7 +148,7 @@ bool write_limit(int which, const std::string& value) {
 // Parameter: the option that gets, times 256, plus the one that sets.
 constexpr int pair(int get, int set) { return get * 256 + set; }
 std::string read_prctl(int which) {
-  const int value = prctl(which / 256, 0, 0, 0, 0);
+  const long value = syscall(SYS_prctl, which / 256, 0, 0, 0, 0);  // the C library's returns an int
   return value < 0 ? "" : std::to_string(value);
 }
 std::string read_prctl_by_pointer(int which) {

@@ -158,13 +158,18 @@ std::string put_back_differing(const AttributeValues& saved) {
   return line;
 }
 
-Status restore_last_attributes() {
+namespace {
+Status restore_of_last_stage(bool limits) {
   for (const Attribute& a : attributes()) {
     const auto found = last_values.find(a.name);
-    if (a.stage != AttributeStage::kLast || found == last_values.end()) continue;
+    if (a.stage != AttributeStage::kLast || found == last_values.end() || is_limit(a) != limits) continue;
     if (auto s = put_back(a, found->second); !s) return s;
   }
   return {};
 }
+}  // namespace
+
+Status restore_last_attributes() { return restore_of_last_stage(false); }
+Status restore_limits() { return restore_of_last_stage(true); }
 
 }  // namespace cropdl::lower

@@ -50,6 +50,7 @@ Result<AttributeValues> changed_attributes();
 // follows. Limits are raised here, and lowered in the last stage, which cannot fail then.
 Status restore_attributes(const AttributeValues& saved);
 Status restore_last_attributes();
+Status restore_limits();  // last of all: threads are made before, which they may forbid
 
 // Of the calling thread. One that differs from the main thread's is the program's, or of the program's
 // making; an error says which cannot be saved, after the thread's name.

@@ -90,6 +90,11 @@ void ready_to_run(seam::ThreadRecord& main) {
   make_segments(&main);
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = install_handlers(last_version_at_sigterm(p.schedule)); !s) die(s.error().message);
+  // The mask is inherited, too: with these blocked a call that the filter traps would kill the program, and
+  // nothing could stop it. A restart leaves them blocked until the program goes on, with a mask of its own:
+  // one that is pending is the program's C library's.
+  if (!p.boot.restart)
+    upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&seam::kReservedSignals), 0, 8);
   remember_our_descriptors();
   // The core of an image from before addresses were drawn knows no munmap that is sent to it.
   const bool follows_munmap = seam::state()->brk_first != 0;
@@ -137,6 +142,7 @@ void continue_program(const std::vector<SavedThread>& threads) {
   std::string note;
   if (auto s = make_threads(threads, &note); !s) die(s.error().message);
   if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
+  if (auto s = restore_limits(); !s) die(s.error().message);
   p.rank->ready();
   register_rseq(&main);
   go_on_with_threads();

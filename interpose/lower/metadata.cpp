@@ -103,6 +103,7 @@ std::string metadata_text(const Metadata& m) {
               {"libraries", libraries},
               {"cpu_features", m.cpu_features},
               {"knows_fsgsbase", true},
+              {"vector_state", m.vector_state},
               {"pending_signals", m.pending_signals},
               {"clocks", m.clocks},
               {"attributes", m.attributes},
@@ -140,6 +141,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
                              l.at("implementation").get<std::string>(),
                              l.at("only_functions").get<std::vector<std::string>>(), l.value("recipes", 0u)});
     j.at("cpu_features").get_to(m.cpu_features);
+    if (j.contains("vector_state")) j.at("vector_state").get_to(m.vector_state);
     // Older versions ran with it only, and used it.
     if (!j.value("knows_fsgsbase", false)) m.cpu_features.push_back(kFsGsBase);
     j.at("pending_signals").get_to(m.pending_signals);

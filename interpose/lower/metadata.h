@@ -15,6 +15,7 @@
 #include "interpose/lower/open_files.h"
 #include "interpose/lower/pending_signals.h"
 #include "interpose/lower/program_threads.h"
+#include "interpose/lower/vector_state.h"
 
 namespace cropdl::lower {
 
@@ -47,6 +48,7 @@ struct Metadata {
   std::vector<LoopCall> iteration;             // what one consists of; empty: not known
   std::vector<SavedLibrary> libraries;
   std::vector<std::string> cpu_features;
+  VectorState vector_state;
   std::vector<PendingSignal> pending_signals;  // blocked by the program when it was stopped
   std::vector<OpenFile> files;
   std::vector<FileContent> contents;

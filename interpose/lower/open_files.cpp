@@ -96,6 +96,9 @@ std::string unseen_ways(bool libraries) {
   if ((unseen & seam::kUnseenNotification) != 0)
     return "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be "
            "saved";
+  if ((unseen & seam::kUnseenLandlock) != 0)
+    return "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved "
+           "yet";
   if (libraries && (unseen & seam::kUnseenIoUring) != 0)
     return "the program has used io_uring, whose descriptors cannot be told from the MPI's or the GPU's";
   return "";

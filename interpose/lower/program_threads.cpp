@@ -11,12 +11,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 #include <ctime>
 #include <functional>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "interpose/lower/clocks.h"
@@ -119,6 +121,27 @@ void run_on(ThreadRecord& t, const std::function<void()>& run) {
   while (__atomic_load_n(&t.task, __ATOMIC_SEQ_CST) != nullptr) sched_yield();  // `work` is not used any more
 }
 
+// Whether the calling thread has the directories and the mask of file modes of thread `main`. Where nobody
+// says (a kernel without kcmp, a container that forbids it) the values do.
+bool shares_directories(pid_t main) {
+  const auto own = static_cast<pid_t>(syscall(SYS_gettid));
+  const long compared = syscall(SYS_kcmp, main, own, KCMP_FS, 0, 0);
+  if (compared >= 0) return compared == 0;
+  const auto values = [](pid_t tid) {
+    std::string all;
+    for (const char* const link : {"cwd", "root"}) {
+      char path[PATH_MAX];
+      const ssize_t length =
+          readlink(formatted("/proc/self/task/{}/{}", tid, link).c_str(), path, sizeof path);
+      all.append(path, static_cast<size_t>(std::max<ssize_t>(0, length))).push_back('\n');
+    }
+    const std::string status = kernel_text(formatted("/proc/self/task/{}/status", tid));
+    const size_t mask = status.find("\nUmask:");
+    return mask == std::string::npos ? all : all + status.substr(mask, status.find('\n', mask + 1) - mask);
+  };
+  return values(main) == values(own);
+}
+
 struct Seen {
   SavedThread saved;
   std::string refusal;
@@ -138,7 +161,7 @@ Seen look(const ThreadRecord& t, const AttributeValues& mains, pid_t main) {
     return seen;
   }
   s.attributes = std::move(*differing);
-  if (syscall(SYS_kcmp, main, syscall(SYS_gettid), KCMP_FS, 0, 0) > 0) {
+  if (!shares_directories(main)) {
     seen.refusal =
         name_of(t, s.name) +
         " has a directory and a mask of file modes of its own (unshare, clone), which cannot be saved yet";

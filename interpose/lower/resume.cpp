@@ -89,6 +89,7 @@ std::string why_not_here(const Process& p, const Metadata& m) {
   if (m.rank != p.launch.rank) return formatted("its image is of rank {}", m.rank);
   if (auto missing = missing_features(m.cpu_features); !missing.empty())
     return formatted("this CPU lacks {}, which the program was started with", missing.front());
+  if (auto line = vector_state_refusal(m.vector_state); !line.empty()) return line;
   if (auto line = missing_library(p, m); !line.empty()) return line;
   return small_stack(m);
 }

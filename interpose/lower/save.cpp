@@ -64,6 +64,7 @@ std::string look_at_stopped_program() {
   auto threads = saved_threads();
   if (!threads) return threads.error().message;
   stopped_threads = std::move(*threads);
+  if (const auto state = vector_state_of_threads(); !state) return state.error().message;
   return refusal_of_stopped_memory();
 }
 
@@ -100,6 +101,9 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
         m.libraries.push_back({t.number, t.functions, t.name, l->functions_of_this_implementation_only(),
                                t.number == l->number() ? l->recipes() : 0});
   m.cpu_features = cpu_features();
+  auto vector_state = vector_state_of_threads();
+  if (!vector_state) return vector_state.error();
+  m.vector_state = std::move(*vector_state);
   // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
   // own mask.
   m.pending_signals = pending_signals(blocked_everywhere());

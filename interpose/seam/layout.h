@@ -107,8 +107,10 @@ struct ThreadRecord {
   uint64_t generation;   // no other thread that ever had the record has it; the main thread's is 0
   // LH: 1 inside a call of a device's library, which may wait for the device. 0 outside the LH.
   volatile uint64_t in_device_call;
-  uint64_t caller;  // where the program called the collective that it called last (interpose/boundaries)
-  uint64_t reserved[3];
+  uint64_t caller;   // where the program called the collective that it called last (interpose/boundaries)
+  uint64_t rewound;  // instruction of the call that a signal of ours interrupted, and the kernel will make
+                     // anew; 0: none, or a handler of the program has come since (core only)
+  uint64_t reserved[2];
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

@@ -97,6 +97,8 @@ inline constexpr uint32_t kUnseenSharedTable = 2;    // a child with CLONE_FILES
 inline constexpr uint32_t kUnseenIoUring = 4;        // io_uring opens descriptors by itself
 inline constexpr uint32_t kUnseenOwnTable = 8;       // unshare(CLONE_FILES) beside other threads
 inline constexpr uint32_t kUnseenNotification = 16;  // fcntl(F_NOTIFY): nobody can ask for it afterwards
+inline constexpr uint32_t kUnseenLandlock =
+    32;  // landlock_restrict_self: no right is won back, and none can be read
 
 struct OutsideExtent {  // memory the UH placed outside the window and above 4 GiB (MAP_FIXED); extents.h
   uint64_t begin, end;

@@ -59,6 +59,9 @@ long unmap(const SystemCall& call);
 long place_shmat(const SystemCall& call);
 long move_brk(uint64_t wanted);
 
+// How something came that the core cannot follow (seam::kUnseen bits).
+inline void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen, how, __ATOMIC_RELAXED); }
+
 // Descriptors (files.cpp)
 long open_call(const SystemCall& call);
 long descriptor_call(const SystemCall& call);
@@ -76,6 +79,9 @@ long set_alternate_stack(const SystemCall& call);
 // Calls that wait (waits.cpp)
 long masked_wait(const SystemCall& call);
 long timed_wait(const SystemCall& call);
+// `set` becomes the address of a copy without the suspend signal, which the program must not take. What
+// cannot be read is the kernel's to refuse.
+void leave_out_suspend_signal(uint64_t* copy, long* set);
 long futex_wait(const SystemCall& call);
 
 // Futexes whose words hold thread ids (futexes.cpp)

@@ -12,8 +12,6 @@ constexpr int kAtFdcwd = -100;
 constexpr long kFiles = 0x400;                  // CLONE_FILES
 constexpr int kReadOnlyCloseOnExec = 02000000;  // what ld.so opens libraries with
 
-void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen, how, __ATOMIC_RELAXED); }
-
 // Whether this is the program's own table of descriptors. A child has a copy, without the LH behind it,
 // unless it was made with CLONE_FILES.
 bool is_program_table() {

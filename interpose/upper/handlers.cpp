@@ -6,6 +6,7 @@
 // more than one. Other handlers of the program are where the kernel puts them, on the stack that was
 // interrupted.
 #include <asm/unistd.h>
+#include <linux/futex.h>
 
 #include "interpose/upper/core.h"
 
@@ -74,7 +75,66 @@ void leave_owned_futex(greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   if (ip - seam::kCore >= seam::kCoreSize || g[REG_RAX] != __NR_futex || !futex_has_owner(g[REG_RSI])) return;
   constexpr uint16_t kSyscall = 0x050f;
-  if (*reinterpret_cast<const uint16_t*>(ip) != kSyscall) return;
+  if (is_child() || *reinterpret_cast<const uint16_t*>(ip) != kSyscall) return;
+  g[REG_RAX] = kInterrupted;
+  g[REG_RIP] += 2;
+}
+
+// Calls that the kernel makes anew behind a handler with SA_RESTART, and ends with EINTR behind another one
+// (man 7 signal).
+bool is_restarted(long nr, long operation) {
+  switch (nr) {
+    case __NR_read:
+    case __NR_readv:
+    case __NR_write:
+    case __NR_writev:
+    case __NR_ioctl:
+    case __NR_open:
+    case __NR_openat:
+    case __NR_creat:
+    case __NR_wait4:
+    case __NR_waitid:
+    case __NR_accept:
+    case __NR_accept4:
+    case __NR_connect:
+    case __NR_recvfrom:
+    case __NR_recvmsg:
+    case __NR_recvmmsg:
+    case __NR_sendto:
+    case __NR_sendmsg:
+    case __NR_sendmmsg:
+    case __NR_flock:
+    case __NR_mq_timedsend:
+    case __NR_mq_timedreceive:
+      return true;
+    case __NR_fcntl:
+      return operation == 7 /* F_SETLKW */ || operation == 38 /* F_OFD_SETLKW */;
+    case __NR_futex:
+      operation &= FUTEX_CMD_MASK;
+      return operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
+    default:
+      return false;
+  }
+}
+
+// The core's own signals have SA_RESTART, for all of them: a call that one of them has interrupted stands at
+// its beginning again. A handler of the program that comes next, and has not, finds it as if it had come
+// first. (A call that has not begun yet looks the same if rcx is what another one left there. It ends as if
+// the signal had come a moment later.)
+void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
+  constexpr uint16_t kSyscall = 0x050f;
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  t->rewound = 0;
+  if (static_cast<uint64_t>(g[REG_RCX]) != ip + 2 || !is_restarted(g[REG_RAX], g[REG_RSI])) return;
+  uint16_t instruction;
+  if (copy_in(&instruction, static_cast<long>(ip)) && instruction == kSyscall) t->rewound = ip;
+}
+
+void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, greg_t* g) {
+  const uint64_t at = t->rewound;
+  t->rewound = 0;
+  if (at == 0 || at != static_cast<uint64_t>(g[REG_RIP]) || (action.flags & seam::kSaRestart) != 0) return;
+  if (static_cast<uint64_t>(g[REG_RCX]) != at + 2) return;
   g[REG_RAX] = kInterrupted;
   g[REG_RIP] += 2;
 }
@@ -85,6 +145,11 @@ void settle(seam::ThreadRecord* t, ucontext_t* context) {
   begin_vdso_call_anew(t, g);
   leave_owned_futex(g);
   if (!is_child()) note_descriptor(g);
+}
+// By a signal of the core's.
+void settle_for_core(seam::ThreadRecord* t, ucontext_t* context) {
+  settle(t, context);
+  note_rewound(t, context->uc_mcontext.gregs);
 }
 
 // Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB.
@@ -220,6 +285,7 @@ void enter_handler(Entry* e) {
   const bool moved = on_signal_stack(t, e->frame);
   settle(t, e->context);
   if (action.handler <= 1) return;  // reset meanwhile
+  end_rewound_call(t, action, e->context->uc_mcontext.gregs);
   if ((action.flags & seam::kSaResetHand) != 0) {
     if (!is_spawned()) entry.handler = 0;
     if (seam::has_core_default(sig, seam::state()->core)) {
@@ -242,13 +308,21 @@ void enter_handler(Entry* e) {
   e->argument = action.handler;
 }
 
-// rt_sigreturn of the program: the mask of the frame at the stack pointer is one that its handler may have
-// changed.
+// rt_sigreturn of the program: the mask and the stack for signals in the frame at the stack pointer are ones
+// that its handler may have changed (a library of coroutines returns into another's context).
 void return_from_handler(greg_t* g) {
-  const long mask = reinterpret_cast<long>(&reinterpret_cast<ucontext_t*>(g[REG_RSP])->uc_sigmask);
-  uint64_t wanted;
-  if (copy_in(&wanted, mask) && (wanted & seam::kReservedSignals) != 0)
-    copy_out(mask, wanted & ~seam::kReservedSignals);
+  auto* frame = reinterpret_cast<ucontext_t*>(g[REG_RSP]);
+  if (can_be_read(frame, kContextSize)) {
+    const uint64_t mask = frame->uc_sigmask.__val[0];
+    if ((mask & seam::kReservedSignals) != 0)
+      copy_out(reinterpret_cast<long>(&frame->uc_sigmask), mask & ~seam::kReservedSignals);
+    const stack_t& stack = frame->uc_stack;
+    const uint64_t own = seam::signal_stack(seam::current_thread());
+    if (!is_spawned() &&
+        (reinterpret_cast<uint64_t>(stack.ss_sp) != own || stack.ss_size != seam::kSignalStackSize))
+      copy_out(reinterpret_cast<long>(&stack),
+               stack_t{reinterpret_cast<void*>(own), 0, seam::kSignalStackSize});
+  }
   g[REG_RIP] = static_cast<greg_t>(seam::state()->core.restorer);
 }
 
@@ -312,7 +386,7 @@ extern "C" void cropdl_enter_trigger(Entry* e) {
   if (seam::gs_base() == 0) return upper::on_lower_thread(e);
   const bool own = e->info->si_code <= 0 && upper::is_own_number(e->info);
   if (upper::is_child() || own) upper::die_of(static_cast<int>(e->sig));
-  upper::settle(seam::current_thread(), e->context);
+  upper::settle_for_core(seam::current_thread(), e->context);
   const int fd = seam::control()->trigger_fd;
   const uint64_t one = 1;
   if (fd >= 0) upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
@@ -328,7 +402,7 @@ extern "C" void cropdl_enter_last_version(Entry* e) {
   const bool sent = code == SI_USER || code == SI_QUEUE || code == SI_TKILL;
   const bool own = !sent || upper::is_own_number(e->info);
   if (upper::is_child() || own || fd < 0) upper::die_of(static_cast<int>(e->sig));
-  upper::settle(seam::current_thread(), e->context);
+  upper::settle_for_core(seam::current_thread(), e->context);
   const uint64_t one = 1;
   upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
 }
@@ -346,7 +420,7 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   const uint64_t fs = seam::fs_base();
   if (t->kind == seam::kSpawnedChild) return;
   if (t->lower_fs != 0 && fs == t->lower_fs) return;  // parks when it leaves
-  upper::settle(t, e->context);
+  upper::settle_for_core(t, e->context);
   if (t->pinned != 0) return;  // likewise
   const auto ip = static_cast<uint64_t>(e->context->uc_mcontext.gregs[REG_RIP]);
   if (!upper::can_be_saved(ip) || upper::is_sender_untold(t, ip)) {  // the next signal finds it elsewhere

@@ -3,6 +3,7 @@
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
+#include "interpose/upper/trapped.h"
 
 namespace cropdl::upper {
 
@@ -150,7 +151,8 @@ long emulate_call(const SystemCall& c) {
       return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
     case __NR_futex:
       if (futex_requeues(c.a[1])) return requeue_call(c);
-      return seam::control()->restarted != 0 && futex_has_owner(c.a[1]) ? owned_futex(c) : futex_wait(c);
+      return seam::control()->restarted != 0 && !is_child() && futex_has_owner(c.a[1]) ? owned_futex(c)
+                                                                                       : futex_wait(c);
 
     case __NR_exit:
       return leave_thread(c);
@@ -176,6 +178,18 @@ long emulate_call(const SystemCall& c) {
     case __NR_semtimedop:
       return system_v_call(c);
 
+    case __NR_signalfd:
+    case __NR_signalfd4: {
+      SystemCall call = c;
+      uint64_t wanted;
+      leave_out_suspend_signal(&wanted, &call.a[1]);
+      return descriptor_call(call);
+    }
+    case kLandlockRestrictSelf: {
+      const long result = pass_on(c);
+      if (!failed(result) && !is_child()) note_unseen(seam::kUnseenLandlock);
+      return result;
+    }
     case __NR_pidfd_open:
     case __NR_perf_event_open:
       return descriptor_call(real_ids(c));

@@ -32,15 +32,23 @@ void use_signal_stack(const seam::ThreadRecord* t) {
 // Whether nothing of the kernel's uses the record any more. Who has left is gone when the kernel has
 // forgotten the number: what it does at the end of a thread (man 2 set_tid_address) is done before. Of the
 // end of a child made by clone(CLONE_VM) nobody hears otherwise.
-bool is_over(const seam::ThreadRecord& record, int32_t use) {
-  if (record.kind == seam::kSpawnedChild)
-    return record.tid != 0 && raw(__NR_tgkill, record.tid, record.tid, 0) == kNoSuchProcess;
-  return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->real_pid, record.tid, 0) == kNoSuchProcess;
+bool is_over(bool spawned, int32_t tid, int32_t use) {
+  if (spawned) return tid != 0 && raw(__NR_tgkill, tid, tid, 0) == kNoSuchProcess;
+  return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->real_pid, tid, 0) == kNoSuchProcess;
 }
 
 bool claim(seam::ThreadRecord& record, int32_t use) {
   return __atomic_compare_exchange_n(&record.used, &use, seam::kLive, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED);
+}
+
+// Such a child's record stays kLive: who takes its number away has it.
+bool claim_over(seam::ThreadRecord& record, int32_t use) {
+  const bool spawned = record.kind == seam::kSpawnedChild;
+  int32_t tid = __atomic_load_n(&record.tid, __ATOMIC_ACQUIRE);
+  if (!is_over(spawned, tid, use)) return false;
+  if (!spawned) return claim(record, use);
+  return __atomic_compare_exchange_n(&record.tid, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 // A free record, or one whose thread has ended; each look at one that may have is a system call, so they are
@@ -57,7 +65,7 @@ seam::ThreadRecord* find_record(int looks) {
       }
     } else if ((use == seam::kLeaving || record.kind == seam::kSpawnedChild) && looks > 0) {
       --looks;
-      if (is_over(record, use) && claim(record, use)) return &record;
+      if (claim_over(record, use)) return &record;
     }
   }
   return fresh;

@@ -6,6 +6,8 @@
 
 namespace cropdl::upper {
 
+inline constexpr int kLandlockRestrictSelf = 446;
+
 // Always (when the instruction pointer lies in the window). The first ones are the most frequent.
 inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_open,           __NR_brk,
@@ -43,7 +45,7 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_io_setup,       __NR_io_destroy,
                                    __NR_msgrcv,         __NR_msgsnd,
                                    __NR_rt_sigreturn,   __NR_rseq,
-                                   __NR_modify_ldt};
+                                   __NR_modify_ldt,     kLandlockRestrictSelf};
 
 // Further ways to a descriptor. ioctl, fcntl and reads of the standard input are looked at in the filter.
 inline constexpr int kMakesDescriptors[] = {__NR_recvmsg,

@@ -66,21 +66,60 @@ long sleep_for(const SystemCall& c, int request) {
   }
 }
 
+// select, pselect6 and ppoll, which write back what is left of their timeout (man 2 select, "Linux modifies
+// timeout"): neither with this personality nor where they cannot write. So the kernel is given a copy.
+long counted_down_wait(const SystemCall& c) {
+  constexpr long kOnlyTell = 0xffffffff, kStickyTimeouts = 0x4000000;
+  const int argument = c.nr == __NR_ppoll ? 2 : 4;
+  const int64_t unit = c.nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
+  const auto* t = seam::current_thread();
+  const uint32_t handlers = t->handlers;
+  SystemCall call = c;
+  TimeSpec time;
+  int64_t total = -1;  // ns; what is wrong is the kernel's to say, and it will not wait for it
+  if (c.a[argument] != 0 && copy_in(&time, c.a[argument]) && time.nanoseconds >= 0 &&
+      time.nanoseconds < kSecond / unit && time.seconds >= 0) {
+    total = nanoseconds({time.seconds, time.nanoseconds * unit});
+    call.a[argument] = reinterpret_cast<long>(&time);
+  }
+  const int64_t since = total >= 0 ? program_monotonic_now() : 0;
+  for (bool first = true;; first = false) {
+    const long result = pass_on(call);
+    if (result != kInterrupted || is_child() || t->handlers != handlers) {
+      if (total >= 0 && (first || (raw(__NR_personality, kOnlyTell) & kStickyTimeouts) == 0))
+        copy_out(c.a[argument], time);
+      return result;
+    }
+    if (total < 0) continue;
+    time = as_time(left(total, since));
+    time.nanoseconds /= unit;
+  }
+}
+
 }  // namespace
+
+void leave_out_suspend_signal(uint64_t* copy, long* set) {
+  if (!copy_in(copy, *set)) return;
+  *copy &= ~(1ull << (seam::kSuspendSignal - 1));
+  *set = reinterpret_cast<long>(copy);
+}
 
 long timed_wait(const SystemCall& c) {
   constexpr long kAbsolute = 1;  // TIMER_ABSTIME
   if (c.nr == __NR_nanosleep) return sleep_for(c, 0);
   if (c.nr == __NR_clock_nanosleep && (c.a[1] & kAbsolute) == 0) return sleep_for(c, 2);
+  if (c.nr == __NR_select || c.nr == __NR_pselect6 || c.nr == __NR_ppoll) return counted_down_wait(c);
   const auto* t = seam::current_thread();
   SystemCall call = c;
   TimeSpec time;
-  int64_t total = -1;  // ns; -1: no timeout, an absolute one, or one that the kernel counts down in place
+  int64_t total = -1;         // ns; -1: no timeout, or an absolute one
   int timeout_argument = -1;  // of a struct timespec, or of milliseconds
   bool milliseconds = false;
+  uint64_t wanted;
   switch (c.nr) {
     case __NR_rt_sigtimedwait:
       timeout_argument = 2;
+      leave_out_suspend_signal(&wanted, &call.a[0]);
       break;
     case __NR_epoll_pwait2:
     case __NR_semtimedop:
@@ -95,7 +134,7 @@ long timed_wait(const SystemCall& c) {
       timeout_argument = 3;
       milliseconds = true;
       break;
-    default:  // select, pselect6 and ppoll: man 2 select, "Linux modifies timeout"
+    default:
       break;
   }
   if (milliseconds) {

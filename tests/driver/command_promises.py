@@ -1084,6 +1084,8 @@ promise("bad_input.manifest_of_an_older_seam")(lambda: forged("manifest-seam", "
 promise("bad_input.image_with_functions_that_are_unknown_here")(
     lambda: forged("image-functions", "100000", "newer", "100000", program="mpich/collectives"))
 promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
+promise("bad_input.image_of_a_cpu_with_other_vector_registers")(
+    lambda: forged("image-vector-bytes", "1000", "vector registers", "1000 there"))
 # Its half of CropDL reads and writes FS and GS bases by instructions.
 promise("bad_input.image_of_a_version_that_needs_fsgsbase_on_a_machine_without")(
     lambda: forged("image-without", "knows_fsgsbase", "CPU", "fsgsbase", environment={"CROPDL_NO_FSGSBASE": "1"}))

@@ -224,14 +224,13 @@ class Job:
 
     def must_run(self):
         """Still; a program that has come to its end is too late for the test, one that died has failed."""
-        ended = Log(self.log).digest is not None
-        if self.alive() and not ended:
+        if self.alive() and Log(self.log).digest is None:
             return
         try:
             status = self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             status = "nothing yet"
-        if status == 0 and ended:
+        if status == 0 and Log(self.log).digest is not None:
             raise TooLate("the job ended before it could be killed")
         raise Failure(f"ended with {status}: {self.output()}")
 

@@ -2,7 +2,8 @@
 // CropDL of another kind or another machine would have written, all checksums being right:
 //   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
 //   manifest-launcher PATH | manifest-program PATH | manifest-created TEXT | manifest-devices TEXT |
-//   image-cpu-feature NAME | image-without KEY | image-functions N | image-contents JSON | history FILE
+//   image-cpu-feature NAME | image-without KEY | image-vector-bytes N | image-functions N | image-contents
+//   JSON | history FILE
 // history: of each line of FILE, `NUMBER PARENT RESTARTED CREATED ITERATION STALL BYTES MEMORY`, a version
 // beside DIRECTORY that is like it otherwise; its images are holes. A tool of the tests alone.
 #include <cstdio>
@@ -71,6 +72,11 @@ std::string forged(const std::string& image, const std::string& kind, const std:
   if (kind == "image-without") {
     nlohmann::json object = nlohmann::json::parse(metadata);
     if (object.erase(value) == 0) fail("the image's metadata has no " + value);
+    metadata = object.dump();
+  }
+  if (kind == "image-vector-bytes") {
+    nlohmann::json object = nlohmann::json::parse(metadata);
+    object["vector_state"]["bytes"] = std::stoul(value);
     metadata = object.dump();
   }
   if (kind == "image-contents") {

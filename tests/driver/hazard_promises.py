@@ -9,11 +9,12 @@ import re
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
 
-from driver import (BUILD, Log, PATIENCE, Place, SOURCE, app, check_whole, expect, launcher, logs_of, native, promise_main,
+from driver import (BUILD, Log, PATIENCE, Place, SOURCE, Skipped, app, check_whole, expect, launcher, logs_of, native, promise_main,
                     read_proc, seeded, take_checkpoint, tool)
 from command_promises import kill_and_restart_once, refused
 from restart_promises import SHORT, survives, wait_for_new_steps
@@ -126,6 +127,55 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.lent_and_remapped_memory", survives, "lent_memory", _mpi, 2, SHORT)
     promise(f"hazard.{_mpi}.faults_are_the_program_s_to_handle", survives, "faults", _mpi, 2, ("recover",) + SHORT)
     promise(f"hazard.{_mpi}.main_ends_by_pthread_exit", survives, "main_leaves", _mpi, 2, SHORT, chain=("same",))
+
+
+def ended_by_a_signal_that_comes_in_a_stop():
+    """A wait that a checkpoint and then a handler without SA_RESTART interrupt ends with EINTR, as if only the handler had come."""
+    steps, found = 6, 0
+    with Place("interrupted_wait") as place:
+        job = place.run("plain/interrupted_wait", ("--steps", str(steps), "--pace", "0"), environment={"CROPDL_TRACE_PHASE": "1"})
+        for step in range(1, steps + 1):
+            end = time.monotonic() + PATIENCE
+            while not os.path.exists(job.log) or open(job.log).read().count("at wait") < step:
+                expect(time.monotonic() < end and job.alive(), f"it does not wait for the {step}th time: {job.output()}")
+                time.sleep(0.01)
+            pid, = job.ranks()
+            asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            while asked.poll() is None and place.phase() != "writing":
+                time.sleep(0.001)
+            found += asked.poll() is None
+            os.kill(pid, signal.SIGUSR2)
+            expect(asked.wait(timeout=PATIENCE) == 0, f"no checkpoint: {job.output()}")
+            job.wait_for_step(step)
+        if found == 0:
+            raise Skipped("too slow to tell: no signal came while an image was written")
+        job.finish()
+        check_whole(Log(job.log))
+
+
+PROMISES["hazard.wait_ends_by_a_signal_that_comes_in_a_stop"] = ended_by_a_signal_that_comes_in_a_stop
+
+BLOCKED = ("import ctypes, os, sys; ctypes.CDLL(None).syscall(14, 2, ctypes.byref(ctypes.c_uint64(2**64 - 1)), None, 8); "
+           "os.execvp(sys.argv[1], sys.argv[1:])")  # rt_sigprocmask(SIG_SETMASK, everything)
+
+
+def begun_with_every_signal_blocked():
+    """Whoever started it has blocked those, too, by which CropDL stops a program and takes its calls."""
+    rng = seeded()
+    with Place("begun_blocked") as place:
+        reference = native(place, "plain/plain", SHORT)
+        log = place.path("log")
+        job = place.start([sys.executable, "-c", BLOCKED, tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"),
+                           *SHORT, "--log", log], log)
+        job.wait_for_step(2 + rng.randrange(20))
+        take_checkpoint(place, job)
+        job.kill_running()
+        job = place.restart()
+        job.finish()
+        check_results(job, reference, 1)
+
+
+PROMISES["hazard.begun_with_every_signal_blocked"] = begun_with_every_signal_blocked
 
 
 def without_segments(function, *arguments):

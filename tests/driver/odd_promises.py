@@ -7,6 +7,7 @@ checkpoint is refused by exactly the words that stand beside it here, and it goe
     odd_promises.py --only NAME           one oddity, or every one whose name has NAME in it
     odd_promises.py --oddities            their names and what is expected of each"""
 
+import ctypes
 import os
 import re
 import signal
@@ -40,6 +41,11 @@ class Oddity(NamedTuple):
 
 
 ODDITIES = {}
+
+
+def has_landlock():
+    landlock_create_ruleset, version = 444, 1
+    return ctypes.CDLL(None).syscall(landlock_create_ruleset, None, ctypes.c_size_t(0), version) > 0
 
 
 def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, attempts=1, steps=20, only=False, terminal=False):
@@ -156,7 +162,7 @@ for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_f
         every_signal_has_an_action every_signal_is_delivered last_real_time_signals 
         handler_changes_the_context handler_changes_the_mask trapped_steps
         one_shot_and_nested exit_under_fast_timer clocks_only_go_forward clock_of_the_process_by_number
-        time_by_every_call waits_until_a_moment""".split():
+        time_by_every_call waits_until_a_moment waits_for_any_signal timeouts_that_stay stack_of_another_context""".split():
     odd("signals", _name)
 for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child
         suspended_in_sigsuspend jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_tell_a_thread""".split():
@@ -191,6 +197,7 @@ for _name, _words in {
         "child_in_our_memory": "the program has a child process that it has not waited for",
         "filter_of_its_own": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
         "name_of_the_host": "the program has changed its uts namespace (from uts:[<n>] to uts:[<n>]), which cannot be saved yet",
+        "restricted_by_landlock": "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved yet" if has_landlock() else RESTORED,
         "another_root": "the program has changed its root directory (chroot), which cannot be saved yet",
         "largest_file": "cannot find out which memory is readable: File too large (the program's hard limit of file sizes, RLIMIT_FSIZE)",
         "child_with_our_files_closes_many": "the program has a child process that it has not waited for or: a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known",

@@ -562,6 +562,19 @@ static void child_with_our_files_closes_many(void) {
   }
 }
 
+// Nothing of the file system is forbidden: only that directories be made.
+static void restricted_by_landlock(void) {
+  const uint64_t made_directories = 1 << 7;  // LANDLOCK_ACCESS_FS_MAKE_DIR
+  const int rules =
+      (int)syscall(444 /* landlock_create_ruleset */, &made_directories, sizeof made_directories, 0);
+  if (rules >= 0) {
+    ODD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    ODD_CHECK(syscall(446 /* landlock_restrict_self */, rules, 0) == 0);
+    close(rules);
+  }
+  while (odd_more()) ODD_CHECK(rules < 0 || (mkdir("never", 0700) == -1 && errno == EACCES));
+}
+
 #define KIND(name) \
   { #name, name }
 static const struct oddity table[] = {
@@ -585,6 +598,7 @@ static const struct oddity table[] = {
     KIND(no_huge_pages),
     KIND(speculation_disabled),
     KIND(no_new_privileges),
+    KIND(restricted_by_landlock),
     KIND(filter_of_its_own),
     KIND(process_personality),
     KIND(killed_first),

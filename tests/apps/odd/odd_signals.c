@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <sys/auxv.h>
+#include <sys/personality.h>
 #include <sys/times.h>
 #include <sys/timex.h>
 #include <ucontext.h>
@@ -499,6 +500,59 @@ static void timers_that_tell_a_thread(void) {
   }
 }
 
+// Every signal at all, by the system call itself: the C library would leave out those that it has for itself.
+static void waits_for_any_signal(void) {
+  const uint64_t all = ~0ull;
+  const struct timespec time = {0, 20 * 1000 * 1000};
+  while (odd_more())
+    for (int i = 0; i < 5; i++)
+      ODD_CHECK(syscall(SYS_rt_sigtimedwait, &all, NULL, &time, sizeof all) == -1 && errno == EAGAIN);
+}
+
+// The timeout is not counted down, or cannot be written to: a wait ends all the same, and not before its
+// time.
+static void timeouts_that_stay(void) {
+  struct timespec* constant = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ODD_CHECK(constant != MAP_FAILED);
+  constant->tv_nsec = 60 * 1000 * 1000;
+  ODD_CHECK(mprotect(constant, 4096, PROT_READ) == 0);
+  const unsigned long own = (unsigned long)personality(0xffffffff);
+  while (odd_more()) {
+    ODD_CHECK(personality(own | STICKY_TIMEOUTS) >= 0);
+    struct timeval time = {0, 60 * 1000};
+    ODD_CHECK(syscall(SYS_select, 0, NULL, NULL, NULL, &time) == 0 && time.tv_sec == 0 &&
+              time.tv_usec == 60 * 1000);
+    ODD_CHECK(personality(own) >= 0);
+    ODD_CHECK(syscall(SYS_ppoll, NULL, 0, constant, NULL, 8) == 0 && constant->tv_nsec == 60 * 1000 * 1000);
+    ODD_CHECK(syscall(SYS_select, 0, NULL, NULL, NULL, &time) == 0 && time.tv_sec == 0 && time.tv_usec == 0);
+    struct timespec wrong = {0, 1000 * 1000 * 1000};
+    ODD_CHECK(syscall(SYS_ppoll, NULL, 0, &wrong, NULL, 8) == -1 && errno == EINVAL);
+  }
+}
+
+// As where a library of coroutines returns from a handler into another one's context: the stack for signals
+// in it is that coroutine's, which no handler here asks for.
+static char others_stack[256 * 1024];
+
+static void return_with_another_stack(int number, siginfo_t* info, void* context) {
+  (void)number, (void)info;
+  stack_t* stack = &((ucontext_t*)context)->uc_stack;
+  stack->ss_sp = others_stack;
+  stack->ss_size = sizeof others_stack;
+  stack->ss_flags = 0;
+}
+
+static void stack_of_another_context(void) {
+  struct sigaction action = {.sa_sigaction = return_with_another_stack, .sa_flags = SA_SIGINFO};
+  ODD_CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
+  memset(others_stack, 0x5a, sizeof others_stack);
+  while (odd_more()) {
+    raise(SIGUSR2);
+    for (int i = 0; i < 20; i++) close(open("/dev/null", O_RDONLY));
+    for (size_t i = 0; i < sizeof others_stack; i++) ODD_CHECK(others_stack[i] == 0x5a);
+  }
+}
+
 #define KIND(name) \
   { #name, name }
 static const struct oddity table[] = {
@@ -529,6 +583,9 @@ static const struct oddity table[] = {
     KIND(time_by_every_call),
     KIND(waits_until_a_moment),
     KIND(timers_that_tell_a_thread),
+    KIND(waits_for_any_signal),
+    KIND(timeouts_that_stay),
+    KIND(stack_of_another_context),
 };
 
 ODD_MAIN(table)

@@ -1,0 +1,111 @@
+#include "interpose/lower/vector_state.h"
+
+#include <cpuid.h>
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/format.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::lower {
+namespace {
+
+constexpr unsigned kFirstBeyondSse = 2;
+constexpr uint64_t kTiles = 3ull << 17;  // AMX; a thread's frames have them once it has used one
+
+// struct _fpx_sw_bytes (arch/x86/include/uapi/asm/sigcontext.h), in the reserved bytes of the FXSAVE area.
+struct SoftwareBytes {
+  uint32_t magic, extended_bytes;
+  uint64_t features;
+  uint32_t bytes;
+};
+
+SoftwareBytes of_frame(const ucontext_t* context) {
+  constexpr size_t kPlace = 464, kFxsave = 512;
+  constexpr uint32_t kMagic = 0x46505853;
+  SoftwareBytes words{0, kFxsave, 0, kFxsave};
+  if (context->uc_mcontext.fpregs == nullptr) return words;
+  SoftwareBytes found;
+  memcpy(&found, reinterpret_cast<const char*>(context->uc_mcontext.fpregs) + kPlace, sizeof found);
+  return found.magic == kMagic ? found : words;
+}
+
+VectorState state_of(const SoftwareBytes& frame) {
+  VectorState state;
+  state.bytes = frame.bytes;
+  for (unsigned i = kFirstBeyondSse; i < 63; ++i) {
+    unsigned size = 0, offset = 0, c = 0, d = 0;
+    if ((frame.features >> i & 1) == 0 || __get_cpuid_count(13, i, &size, &offset, &c, &d) == 0) continue;
+    state.components.push_back({i, offset, size});
+  }
+  return state;
+}
+
+SoftwareBytes own_frame;
+
+// The calling thread's frames: from one. The signal is ignored unless somebody handles it.
+VectorState own_state() {
+  struct sigaction action = {}, former = {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = [](int, siginfo_t*, void* context) {
+    own_frame = of_frame(static_cast<const ucontext_t*>(context));
+  };
+  sigaction(SIGURG, &action, &former);
+  sigset_t urgent, before;
+  sigemptyset(&urgent);
+  sigaddset(&urgent, SIGURG);
+  pthread_sigmask(SIG_UNBLOCK, &urgent, &before);
+  pthread_kill(pthread_self(), SIGURG);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  sigaction(SIGURG, &former, nullptr);
+  return state_of(own_frame);
+}
+
+}  // namespace
+
+Result<VectorState> vector_state_of_threads() {
+  const auto* s = seam::state();
+  VectorState all;
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
+    const seam::ThreadRecord& t = s->threads[i];
+    if (t.used != seam::kLive || t.kind == seam::kSpawnedChild || t.gone != 0) continue;
+    const SoftwareBytes frame = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
+    if ((frame.features & kTiles) != 0)
+      return Error{formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.upper_tid)};
+    const VectorState one = state_of(frame);
+    if (all.bytes != 0 && one != all)
+      return Error{formatted("thread {} has another set of vector registers than others, which cannot be saved yet",
+                             t.upper_tid)};
+    all = one;
+  }
+  return all;
+}
+
+std::string vector_state_refusal(const VectorState& saved) {
+  if (saved.bytes == 0) return "";
+  const VectorState here = own_state();
+  if (here == saved) return "";
+  return formatted(
+      "this CPU's vector registers lie otherwise in memory than on the one that the version was made on ({} bytes, "
+      "{} there); restart it on one of that kind",
+      here.bytes, saved.bytes);
+}
+
+void to_json(nlohmann::json& j, const VectorState& v) {
+  nlohmann::json components = nlohmann::json::array();
+  for (const VectorState::Component& c : v.components) components.push_back({c.number, c.offset, c.size});
+  j = {{"bytes", v.bytes}, {"components", components}};
+}
+
+void from_json(const nlohmann::json& j, VectorState& v) {
+  v = {};
+  v.bytes = integer_from_json<uint32_t>(j.at("bytes"));
+  for (const auto& c : j.at("components"))
+    v.components.push_back({integer_from_json<uint32_t>(c.at(0)), integer_from_json<uint32_t>(c.at(1)),
+                            integer_from_json<uint32_t>(c.at(2))});
+}
+
+}  // namespace cropdl::lower
