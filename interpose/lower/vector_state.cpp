@@ -74,11 +74,13 @@ Result<VectorState> vector_state_of_threads() {
     if (t.used != seam::kLive || t.kind == seam::kSpawnedChild || t.gone != 0) continue;
     const SoftwareBytes frame = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
     if ((frame.features & kTiles) != 0)
-      return Error{formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.upper_tid)};
+      return Error{
+          formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.upper_tid)};
     const VectorState one = state_of(frame);
     if (all.bytes != 0 && one != all)
-      return Error{formatted("thread {} has another set of vector registers than others, which cannot be saved yet",
-                             t.upper_tid)};
+      return Error{
+          formatted("thread {} has another set of vector registers than others, which cannot be saved yet",
+                    t.upper_tid)};
     all = one;
   }
   return all;
@@ -89,7 +91,8 @@ std::string vector_state_refusal(const VectorState& saved) {
   const VectorState here = own_state();
   if (here == saved) return "";
   return formatted(
-      "this CPU's vector registers lie otherwise in memory than on the one that the version was made on ({} bytes, "
+      "this CPU's vector registers lie otherwise in memory than on the one that the version was made on ({} "
+      "bytes, "
       "{} there); restart it on one of that kind",
       here.bytes, saved.bytes);
 }

@@ -1,6 +1,6 @@
-// How the processor's registers lie in the frames of signals that the program's threads go on from: the kernel
-// reads them only as it writes them itself (arch/x86/kernel/fpu/signal.c), and else drops, without a word, what
-// is above SSE's. LH, main thread.
+// How the processor's registers lie in the frames of signals that the program's threads go on from: the
+// kernel reads them only as it writes them itself (arch/x86/kernel/fpu/signal.c), and else drops, without a
+// word, what is above SSE's. LH, main thread.
 #pragma once
 
 #include <cstdint>

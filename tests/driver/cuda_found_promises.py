@@ -10,7 +10,7 @@ import sys
 
 from cuda_promises import LEFT_OUT
 from restart_promises import wait_for_new_steps
-from driver import (BUILD, Log, Place, app, as_pattern, check_continued, check_whole, expect, launcher, promise_main, tail, take_checkpoint,
+from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, expect, launcher, promise_main, tail, take_checkpoint,
                     tool)
 
 PROGRAMS = os.path.join(BUILD, "tests", "takeover", "programs")
@@ -68,6 +68,8 @@ def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices
             job.wait_for_step(step)
             _, _, bounds = take_checkpoint(place, job)
             before = Log(job.log)
+            if step == 3 and "--begins" in arguments and before.last_step() >= int(arguments[arguments.index("--begins") + 1]) - 1:
+                raise TooLate("the device was used before the checkpoint")
             job.kill_running()
             job = place.restart(alone=True, environment={**({"CROPDL_SOFTWARE_GPUS": str(devices)} if environment else {}), **more})
             wait_for_new_steps(job, bounds, 120)

@@ -8,14 +8,16 @@ checkpoint is refused by exactly the words that stand beside it here, and it goe
     odd_promises.py --oddities            their names and what is expected of each"""
 
 import ctypes
+import mmap
 import os
 import re
+import resource
 import signal
 import sys
 import time
 from typing import NamedTuple
 
-from driver import (Failure, Log, Place, app, as_pattern, check_continued, check_whole, expect, launcher, logs_of, promise_main,
+from driver import (Failure, Log, Place, Skipped, app, as_pattern, check_continued, check_whole, expect, launcher, logs_of, promise_main,
                     TooLate, seeded, take_checkpoint, tool, with_slower_programs)
 from restart_promises import wait_for_new_steps
 
@@ -330,8 +332,22 @@ def refused_as_expected(one, text, place):
     return re.fullmatch(pattern, words_of(text, place)) is not None
 
 
+def has_32_bit_calls():
+    """Some virtual machines have none."""
+    child = os.fork()
+    if child == 0:
+        code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        code.write(bytes.fromhex("b814000000cd80c3"))  # mov $20 (getpid), %eax; int $0x80; ret
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
 def judge(one, rng):
     """Returns what happened, in a few words; raises Failure where it is not as expected."""
+    if one.name in ("opened_by_int_0x80", "calls_of_32_bits") and not has_32_bit_calls():
+        raise Skipped("this machine has no 32-bit system calls (int 0x80)")
     with Place("native") as place:
         undisturbed = results(place, one, start(place, one, [], 1000))
     if one.words is RESTORED and one.mpi == "none":  # the others' starts are slow

@@ -16,7 +16,7 @@ static int compare(const void* a, const void* b) { return strcmp(*(char* const*)
 
 // In any order; without the variables that the one who runs the test changes, and those of the shell.
 static uint64_t environment_hash(char** variables, size_t count) {
-  static const char* const others[] = {"CROPDL_TEST_MARK=", "_=", "PWD=", "OLDPWD=", "SHLVL="};
+  static const char* const others[] = {"CROPDL_TEST_MARK=", "TMPDIR=", "_=", "PWD=", "OLDPWD=", "SHLVL="};
   uint64_t before = steplog_digest, hash;
   qsort(variables, count, sizeof *variables, compare);
   steplog_digest = 1;
