@@ -1,5 +1,5 @@
-// Waits for a semaphore that nobody posts. Each SIGUSR2, whose handler has no SA_RESTART, ends a wait with EINTR:
-// a step. Its memory takes a while to be read.
+// Waits for a semaphore that nobody posts. Each SIGUSR2, whose handler has no SA_RESTART, ends a wait with
+// EINTR: a step. Its memory takes a while to be read.
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
