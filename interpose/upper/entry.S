@@ -183,7 +183,7 @@ cropdl_core_restorer:
 /* Every signal handler begins here, with rdi = signal, rsi = siginfo, rdx = ucontext, rsp = the frame. A function of
    handlers.cpp decides what follows; then the program's handler is entered exactly as the kernel would have, on the frame
    that may have been moved meanwhile, so that unwinding and leaving it in any manner work as natively. */
-	.macro HANDLER name, decide
+	.macro HANDLER name, decide, before=
 	.globl \name
 	.type \name, @function
 \name:
@@ -194,6 +194,7 @@ cropdl_core_restorer:
 	mov %rsi, 8(%rsp)
 	mov %rdx, 16(%rsp)
 	mov %rax, 24(%rsp)
+	\before
 	mov %rsp, %rdi
 	cld
 	.globl \name\()_decides
@@ -210,7 +211,29 @@ cropdl_core_restorer:
 	.endm
 	HANDLER cropdl_core_sigsys, cropdl_enter_sigsys
 	HANDLER cropdl_core_suspend, cropdl_enter_suspend
-	HANDLER cropdl_core_trampoline, cropdl_enter_handler
+
+	/* Until the sender of the signal is as the program is to see it the thread must not be stopped: before there is a note of
+	   that its instruction pointer tells (is_sender_untold), so the note is made here. The GS base, 0 on a thread of the lower
+	   half, goes to Entry::argument. */
+	.macro NOTE_UNTOLD
+	movabs $CONTROL_HAS_FSGSBASE, %rcx
+	cmpl $0, (%rcx)
+	je 8f
+	rdgsbase %rax
+	mov %rax, 40(%rsp)
+	jmp 9f
+8:	lea 40(%rsp), %rsi
+	mov $0x1004, %edi               /* ARCH_GET_GS */
+	mov $158, %eax                  /* arch_prctl */
+	syscall
+9:	cmpq $0, 40(%rsp)
+	je 7f
+	movq $1, %gs:THREAD_UNTOLD
+7:
+	.endm
+	HANDLER cropdl_core_trampoline, cropdl_enter_handler, NOTE_UNTOLD
+	/* Instead, once another handler, which interrupted its first instruction, has told the sender. */
+	HANDLER cropdl_core_told_trampoline, cropdl_enter_told_handler
 	HANDLER cropdl_core_trigger, cropdl_enter_trigger
 	HANDLER cropdl_core_last_version, cropdl_enter_last_version
 

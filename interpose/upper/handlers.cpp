@@ -16,6 +16,7 @@ void cropdl_core_syscall_entry();
 void cropdl_core_masked_entry();
 void cropdl_core_int80();
 void cropdl_return();
+void cropdl_core_told_trampoline();
 extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[], cropdl_core_trampoline_decides[];
 }
 #pragma GCC visibility pop
@@ -39,7 +40,7 @@ struct Entry {  // as entry.S lays it out: what the handler is entered with
   ucontext_t* context;
   uint64_t frame;     // stack pointer, where the address of the restorer lies
   uint64_t handler;   // where to go
-  uint64_t argument;  // in rcx
+  uint64_t argument;  // in rcx; of cropdl_enter_handler on its way in the GS base
 };
 
 // struct rt_sigframe of the kernel (arch/x86/include/asm/sigframe.h): restorer, its ucontext, which is
@@ -271,14 +272,37 @@ void on_lower_thread(const Entry* e) {
       reinterpret_cast<long>(e->info));
 }
 
+// Of signals that were delivered together each handler is interrupted by the next one at its first
+// instruction, and the last one runs first: that one may be stopped, so it tells for all.
+void tell_senders(Entry* e) {
+  const auto begin = static_cast<greg_t>(seam::state()->core.trampoline);
+  for (auto* g = e->context->uc_mcontext.gregs; g[REG_RIP] == begin;
+       g = reinterpret_cast<ucontext_t*>(g[REG_RDX])->uc_mcontext.gregs) {
+    tell_sender(reinterpret_cast<siginfo_t*>(g[REG_RSI]));
+    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_told_trampoline);
+  }
+}
+
+void call_handler(Entry* e);
+
 // The handler of the program for a signal that has arrived, if it has one.
-void enter_handler(Entry* e) {
+void enter_handler(Entry* e, uint64_t gs_base) {
   do_nothing(e);
-  if (seam::gs_base() == 0) return on_lower_thread(e);
+  if (gs_base == 0) return on_lower_thread(e);
   seam::ThreadRecord* t = seam::current_thread();
   t->untold = 1;
-  if (!is_spawned()) tell_sender(e->info);
+  if (!is_spawned()) {
+    tell_sender(e->info);
+    tell_senders(e);
+  }
   t->untold = 0;
+  call_handler(e);
+}
+
+// Likewise, once its sender is told.
+void call_handler(Entry* e) {
+  do_nothing(e);
+  seam::ThreadRecord* t = seam::current_thread();
   const auto sig = static_cast<int>(e->sig);
   auto& entry = seam::state()->actions[sig];
   const seam::SignalAction action = entry;
@@ -330,7 +354,7 @@ void return_from_handler(greg_t* g) {
 void programs_own(Entry* e) {
   const auto& action = seam::state()->actions[e->sig];
   if (action.handler == 0) die_of(static_cast<int>(e->sig));
-  enter_handler(e);
+  enter_handler(e, seam::gs_base());
 }
 
 }  // namespace
@@ -339,7 +363,8 @@ void programs_own(Entry* e) {
 using namespace cropdl;
 using upper::Entry;
 
-extern "C" void cropdl_enter_handler(Entry* e) { upper::enter_handler(e); }
+extern "C" void cropdl_enter_handler(Entry* e) { upper::enter_handler(e, e->argument); }
+extern "C" void cropdl_enter_told_handler(Entry* e) { upper::call_handler(e); }
 
 // A system call of the program that the filter trapped. si_syscall and the registers hold the call (man 2
 // seccomp, SECCOMP_RET_TRAP). It is not made here, in a signal frame, but by the core's entry after this

@@ -9,6 +9,7 @@ static_assert(offsetof(cropdl::seam::ThreadRecord, clone_return) == THREAD_CLONE
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_record) == THREAD_CLONE_RECORD);
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_mask) == THREAD_CLONE_MASK);
 static_assert(offsetof(cropdl::seam::ThreadRecord, vdso_frame) == THREAD_VDSO_FRAME);
+static_assert(offsetof(cropdl::seam::ThreadRecord, untold) == THREAD_UNTOLD);
 static_assert(cropdl::seam::kState + offsetof(cropdl::seam::PersistentState, files) == STATE_FILES);
 static_assert(cropdl::seam::kMaxDescriptors == STATE_MAX_FILES);
 static_assert(cropdl::seam::kControlPage + offsetof(cropdl::seam::ControlPage, has_fsgsbase) ==

@@ -15,14 +15,15 @@ enum { kThreads = 4, kEach = 25 };
 static pthread_barrier_t barrier;
 static pthread_t threads[kThreads];
 static pid_t ids[kThreads], process;
-static _Thread_local volatile long got, wrong;
+static _Thread_local volatile long got, wrong, bad_pid, bad_code, bad_sig;
 
 static pid_t own_id(void) { return (pid_t)syscall(SYS_gettid); }
 
 static void count(int sig, siginfo_t* info, void* context) {
   (void)sig, (void)context;
   got++;
-  if (info->si_pid != process || info->si_code != SI_TKILL) wrong++;
+  if (info->si_pid != process || info->si_code != SI_TKILL)
+    wrong++, bad_pid = info->si_pid, bad_code = info->si_code, bad_sig = sig;
 }
 
 static void* later(void* argument) {
@@ -49,7 +50,9 @@ static void* work(void* argument) {
       STEPLOG_CHECK(sched_getscheduler(ids[next]) == (next % 2 ? SCHED_BATCH : SCHED_OTHER));
       STEPLOG_CHECK(syscall(SYS_tgkill, process, ids[next], 0) == 0);
     }
-    STEPLOG_CHECK(wrong == 0);
+    if (wrong != 0)
+      steplog_fail("%ld wrong: signal %ld from %ld code %ld, own %d", wrong, bad_sig, bad_pid, bad_code,
+                   process);
     pthread_barrier_wait(&barrier);
   }
   return NULL;
@@ -57,7 +60,7 @@ static void* work(void* argument) {
 
 static void ignore(int sig, siginfo_t* info, void* context) {
   (void)sig, (void)context;
-  if (info->si_pid != process) wrong++;
+  if (info->si_pid != process) wrong++, bad_pid = info->si_pid, bad_code = info->si_code, bad_sig = sig;
 }
 
 int main(int argc, char** argv) {
