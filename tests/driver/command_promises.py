@@ -16,17 +16,11 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, PATIENCE, SOURCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, launcher,
-                    logs_of, native, promise_main, take_checkpoint, tool, without_waiting)
+from driver import (BUILD, PATIENCE, SOURCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_results, check_whole, expect,
+                    keeper_of, launcher, logs_of, native, promise_main, take_checkpoint, tool, without_waiting)
 
 PROMISES = {}
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
+promise = keeper_of(PROMISES)
 
 
 LONG = ("--steps", "100000", "--pace", "20000")  # of programs that are killed
@@ -64,9 +58,7 @@ def refused(program, what, words, mpi="none", ranks=1):
         status, text, _ = place.checkpoint()
         expect(status == 0, f"still refused after the {what} is gone: {text}")
         job.finish()
-        for one, undisturbed in zip(logs_of(job.log, ranks), reference):
-            check_whole(one)
-            expect(one.digest == undisturbed.digest, "the result differs from the undisturbed run's")
+        check_results(job, reference, ranks)
 
 
 for _what, _words in {
@@ -119,9 +111,7 @@ def kill_and_restart_once(place, job, mpi, ranks, reference):
     job.finish()
     for path in bounds:
         check_continued(before[path], Log(path), job.started, *bounds[path])
-    for one, undisturbed in zip(logs_of(job.log, ranks), reference):
-        check_whole(one)
-        expect(one.digest == undisturbed.digest, "the result differs from the undisturbed run's")
+    check_results(job, reference, ranks)
 
 
 def preload(mpi, wrap):
@@ -260,9 +250,7 @@ def request_while_restarting(mpi, ranks):
                 job.must_run()
                 expect(time.monotonic() < end, f"no checkpoint for {PATIENCE:.0f} s after a restart: {job.output()}")
         job.finish()
-        for one, undisturbed in zip(logs_of(job.log, ranks), reference):
-            check_whole(one)
-            expect(one.digest == undisturbed.digest, "the result differs from the undisturbed run's")
+        check_results(job, reference, ranks)
 
 
 for _mpi, _ranks in (("none", 1), ("openmpi", 2), ("mpich", 2)):
@@ -1115,9 +1103,7 @@ def function_of_one_mpi():
         refused_here(place, launcher("openmpi", 2) + [tool("cropdl-restart"), place.store], "mpich")
         job = place.restart("mpich", 2)  # nothing is lost by having tried
         job.finish()
-        for one, undisturbed in zip(logs_of(job.log, 2), reference):
-            check_whole(one)
-            expect(one.digest == undisturbed.digest, "DIFFERENT")
+        check_results(job, reference, 2)
 
 
 @promise("bad_input.restart_from_a_store_that_is_not_writable")

@@ -4,17 +4,11 @@ statuses is the same natively and under cropdl-run. The long form are the suites
 
 import sys
 
-from driver import Place, app, expect, launcher, promise_main, tool
+from driver import Place, app, expect, keeper_of, launcher, promise_main, tool
 
 PROMISES = {}
+promise = keeper_of(PROMISES)
 MPIS = ("openmpi", "mpich")
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
 
 
 def same_output(program, mpi, arguments=(), least=1, ranks=1):

@@ -10,7 +10,7 @@ import sys
 
 from cuda_promises import LEFT_OUT
 from restart_promises import wait_for_new_steps
-from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, expect, launcher, promise_main, tail, take_checkpoint,
+from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, expect, keeper_of, launcher, promise_main, tail, take_checkpoint,
                     tool)
 
 PROGRAMS = os.path.join(BUILD, "tests", "takeover", "programs")
@@ -18,13 +18,7 @@ SHIMS = os.path.realpath(os.path.join(BUILD, "lib"))
 STRIPPED = ("contains NVIDIA's CUDA runtime, as nvcc links it by default, without symbols, and no libcudart_static.a of its version is here "
             "(CUDA_HOME) by which its functions could be told: do not strip it, or link it with nvcc -cudart shared")
 PROMISES = {}
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
+promise = keeper_of(PROMISES)
 
 
 def program(name):

@@ -587,6 +587,23 @@ def take_checkpoint(place, job, attempts=1):
     return version, text, dict(zip(log_paths, zip(least, (step + 1 for step in most))))
 
 
+def check_results(job, reference, ranks):
+    """The run is over, whole, and what an undisturbed one (native()) is."""
+    for rank, (one, undisturbed) in enumerate(zip(logs_of(job.log, ranks), reference, strict=True)):
+        check_whole(one)
+        expect(one.digest == undisturbed.digest, f"rank {rank}: digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
+
+
+def keeper_of(promises):
+    """The decorator @promise(NAME) of a file: its function is one of the promises."""
+    def promise(name):
+        def keep(function):
+            promises[name] = function
+            return function
+        return keep
+    return promise
+
+
 def promise_main(promises, at_random=False, quick=(), long=()):
     """`FILE --list` prints a line for each: name, labels, how many processors it keeps busy. `FILE NAME` checks one promise.
     at_random: its moments are (seeded(), or what the scheduler does), so that a failure is looked at a second time.

@@ -10,21 +10,15 @@ import subprocess
 import sys
 import time
 
-from driver import (PATIENCE, Failure, Log, Place, app, check_continued, check_whole, describe, expect, is_zombie, launcher, logs_of, native,
-                    promise_main, seeded, tail, tool)
+from driver import (PATIENCE, Failure, Log, Place, app, check_continued, check_results, check_whole, describe, expect, is_zombie, keeper_of, launcher,
+                    logs_of, native, promise_main, seeded, tail, tool)
 from killed_promises import by_rank, freeze, send
 
 PROMISES = {}
+promise = keeper_of(PROMISES)
 KINDS = (("alone", "plain/plain", "none", 1), ("openmpi", "openmpi/torture", "openmpi", 2), ("mpich", "mpich/torture", "mpich", 2))
 LONG = ("--steps", "600", "--pace", "20000")
 AGAIN = 75  # EX_TEMPFAIL of sysexits.h
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
 
 
 def ends_with(job, wanted):
@@ -59,9 +53,7 @@ def continues(place, mpi, ranks, before, reference, environment=None):
     for path, log in before.items():
         # One more: a step's line may have its time already and not be written yet.
         check_continued(log, Log(path), job.started, log.last_step(), log.last_step() + 1)
-    for one, undisturbed in zip(logs_of(job.log, ranks), reference):
-        check_whole(one)
-        expect(one.digest == undisturbed.digest, "the result differs from the undisturbed run's")
+    check_results(job, reference, ranks)
 
 
 # --- A time limit ------------------------------------------------------------------------------------------------

@@ -12,17 +12,11 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Log, Place, SOURCE, app, check_continued, check_whole, expect, launcher, logs_of, native,
+from driver import (BUILD, Failure, Log, Place, SOURCE, app, check_continued, check_whole, expect, keeper_of, launcher, logs_of, native,
                     promise_main, take_checkpoint, tool)
 
 PROMISES = {}
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
+promise = keeper_of(PROMISES)
 
 
 def says(place, command, line, environment=None, timeout=None):

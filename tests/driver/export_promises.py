@@ -10,18 +10,12 @@ import sys
 import tarfile
 
 from command_promises import LONG, MIDDLE, fails_in_one_line, fingerprint, made_store
-from driver import Log, Place, app, check_continued, check_whole, expect, logs_of, native, promise_main, seeded, take_checkpoint, tool
+from driver import Log, Place, app, check_continued, check_results, expect, keeper_of, native, promise_main, seeded, take_checkpoint, tool
 from file_promises import ends_well, kept_open
 from restart_promises import wait_for_new_steps
 
 PROMISES = {}
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
+promise = keeper_of(PROMISES)
 
 
 def exported(place, name, *options):
@@ -60,9 +54,7 @@ def of_ranks():
         job.finish()
         for path in bounds:
             check_continued(before[path], Log(path), job.started, *bounds[path])
-        for one, undisturbed in zip(logs_of(job.log, 2), reference):
-            check_whole(one)
-            expect(one.digest == undisturbed.digest, "the result differs from the undisturbed run's")
+        check_results(job, reference, 2)
 
 
 @promise("export.files_beside_the_images_go_with_them")

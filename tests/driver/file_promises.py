@@ -13,19 +13,13 @@ import subprocess
 import sys
 import time
 
-from driver import Failure, Log, PATIENCE, Place, app, check_refused, check_whole, expect, native, promise_main, take_checkpoint, tool
+from driver import Failure, Log, PATIENCE, Place, app, check_refused, check_whole, expect, keeper_of, native, promise_main, take_checkpoint, tool
 from command_promises import one_line, refused
 from restart_promises import SHORT, survives, wait_for_new_steps
 
 PROMISES = {}
+promise = keeper_of(PROMISES)
 STEPS = ("--steps", "60", "--pace", "20000")
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
 
 
 # --- Standard streams --------------------------------------------------------------------------------------------
@@ -233,10 +227,13 @@ def spared():
     survives("refused_files", arguments=("sharedmemory",) + SHORT, chain=("same",))
 
 
+GIVES_A_PIPE = "import os, sys; os.dup2(os.pipe()[0], 7); os.execvp(sys.argv[1], sys.argv[1:])"
+
+
 @promise("refused.descriptor.given_by_the_shell")
 def given():
     with Place("given") as place:
-        job = place.start(["sh", "-c", 'sleep 100 | { exec 7<&0 </dev/null; exec "$@"; }', "sh", *protected(place, "refused_files", ("given",) + STEPS)])
+        job = place.start([sys.executable, "-c", GIVES_A_PIPE, *protected(place, "refused_files", ("given",) + STEPS)])
         job.wait_for_step(3)
         status, text, _ = place.checkpoint()
         check_refused(place, status, text, "a pipe (descriptor 7) cannot be saved yet; the program was started with it, and if it has no use "

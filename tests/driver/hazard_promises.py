@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
-from driver import (BUILD, Log, PATIENCE, Place, SOURCE, Skipped, app, check_whole, expect, launcher, logs_of, native, promise_main,
-                    read_proc, seeded, take_checkpoint, tool)
+from driver import (BUILD, Log, PATIENCE, Place, SOURCE, Skipped, app, check_results, check_whole, expect, launcher, native, promise_main, read_proc,
+                    seeded, take_checkpoint, tool)
 from command_promises import kill_and_restart_once, refused
 from restart_promises import SHORT, survives, wait_for_new_steps
 
@@ -24,12 +24,6 @@ PROMISES = {}
 
 def promise(name, function, *args, **kwargs):
     PROMISES[name] = lambda: function(*args, **kwargs)
-
-
-def check_results(job, reference, ranks):
-    for rank, (one, undisturbed) in enumerate(zip(logs_of(job.log, ranks), reference, strict=True)):
-        check_whole(one)
-        expect(one.digest == undisturbed.digest, f"rank {rank}: digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
 
 
 def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):

@@ -8,18 +8,12 @@ import sys
 import time
 
 from command_promises import refused
-from driver import (Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, installed_for_others, promise_main,
+from driver import (Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, installed_for_others, keeper_of, promise_main,
                     take_checkpoint, tool)
 from restart_promises import survives, wait_for_new_steps
 
 PROMISES = {}
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
+promise = keeper_of(PROMISES)
 
 
 SHORT = ("--steps", "48", "--pace", "25000")

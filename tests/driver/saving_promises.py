@@ -6,17 +6,11 @@ import re
 import shutil
 import sys
 
-from driver import Log, Place, app, as_pattern, check_continued, check_whole, expect, promise_main, take_checkpoint, tool
+from driver import Log, Place, app, as_pattern, check_continued, check_whole, expect, keeper_of, promise_main, take_checkpoint, tool
 from restart_promises import survives
 
 PROMISES = {}
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
+promise = keeper_of(PROMISES)
 
 
 def saved(place, options):

@@ -5,8 +5,7 @@ import signal
 import sys
 import time
 
-from driver import Log, Place, app, expect, launcher, native, promise_main, tool
-from hazard_promises import check_results
+from driver import Log, Place, app, check_results, expect, launcher, native, promise_main, tool
 from restart_promises import SHORT, survives
 
 PROMISES = {}

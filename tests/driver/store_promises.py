@@ -9,17 +9,11 @@ import subprocess
 import sys
 import time
 
-from driver import BUILD, PATIENCE, Log, Place, app, check_whole, expect, installed_for_others, native, promise_main, take_checkpoint, tool
+from driver import BUILD, PATIENCE, Log, Place, app, check_whole, expect, installed_for_others, keeper_of, native, promise_main, take_checkpoint, tool
 
 PROMISES = {}
+promise = keeper_of(PROMISES)
 OWNER, THIRD = 65534, 65533  # users who need no entry in /etc/passwd
-
-
-def promise(name):
-    def keep(function):
-        PROMISES[name] = function
-        return function
-    return keep
 
 
 def by(user, command):
