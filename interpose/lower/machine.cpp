@@ -1,11 +1,9 @@
 #include "interpose/lower/machine.h"
 
 #include <gnu/libc-version.h>
-#include <sys/auxv.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -92,12 +90,6 @@ std::vector<std::string> read_cpu_features() {
   return found;
 }
 }  // namespace
-
-// Not the processor's flag: kernels before 5.9 show it, too.
-bool has_fsgsbase() {
-  constexpr unsigned long kHwcap2FsGsBase = 2;  // arch/x86/include/uapi/asm/hwcap2.h
-  return (getauxval(AT_HWCAP2) & kHwcap2FsGsBase) != 0 && getenv("CROPDL_NO_FSGSBASE") == nullptr;
-}
 
 const std::vector<std::string>& cpu_features() {
   static const std::vector<std::string> features = read_cpu_features();  // long to read on many cores

@@ -5,35 +5,23 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "base/format.h"
+#include "interpose/seam/signal_frame.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
 namespace {
 
+using seam::SavedRegisters;
+
 constexpr unsigned kFirstBeyondSse = 2;
 constexpr uint64_t kTiles = 3ull << 17;  // AMX; a thread's frames have them once it has used one
 
-// struct _fpx_sw_bytes (arch/x86/include/uapi/asm/sigcontext.h), in the reserved bytes of the FXSAVE area.
-struct SoftwareBytes {
-  uint32_t magic, extended_bytes;
-  uint64_t features;
-  uint32_t bytes;
-};
-
-SoftwareBytes of_frame(const ucontext_t* context) {
-  constexpr size_t kPlace = 464, kFxsave = 512;
-  constexpr uint32_t kMagic = 0x46505853;
-  SoftwareBytes words{0, kFxsave, 0, kFxsave};
-  if (context->uc_mcontext.fpregs == nullptr) return words;
-  SoftwareBytes found;
-  memcpy(&found, reinterpret_cast<const char*>(context->uc_mcontext.fpregs) + kPlace, sizeof found);
-  return found.magic == kMagic ? found : words;
+SavedRegisters of_frame(const ucontext_t* context) {
+  return seam::saved_registers(context->uc_mcontext.fpregs);
 }
 
-VectorState state_of(const SoftwareBytes& frame) {
+VectorState state_of(const SavedRegisters& frame) {
   VectorState state;
   state.bytes = frame.bytes;
   for (unsigned i = kFirstBeyondSse; i < 63; ++i) {
@@ -44,7 +32,7 @@ VectorState state_of(const SoftwareBytes& frame) {
   return state;
 }
 
-SoftwareBytes own_frame;
+SavedRegisters own_frame;
 
 // The calling thread's frames: from one. The signal is ignored unless somebody handles it.
 VectorState own_state() {
@@ -68,22 +56,23 @@ VectorState own_state() {
 
 Result<VectorState> vector_state_of_threads() {
   const auto* s = seam::state();
-  VectorState all;
+  SavedRegisters all;
+  bool found = false;
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
     const seam::ThreadRecord& t = s->threads[i];
     if (t.used != seam::kLive || t.kind == seam::kSpawnedChild || t.gone != 0) continue;
-    const SoftwareBytes frame = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
-    if ((frame.features & kTiles) != 0)
+    const SavedRegisters one = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
+    if ((one.features & kTiles) != 0)
       return Error{
           formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.upper_tid)};
-    const VectorState one = state_of(frame);
-    if (all.bytes != 0 && one != all)
+    if (found && (one.bytes != all.bytes || one.features != all.features))
       return Error{
           formatted("thread {} has another set of vector registers than others, which cannot be saved yet",
                     t.upper_tid)};
     all = one;
+    found = true;
   }
-  return all;
+  return found ? state_of(all) : VectorState();  // once: in a virtual machine CPUID takes long
 }
 
 std::string vector_state_refusal(const VectorState& saved) {

@@ -79,9 +79,9 @@ long set_alternate_stack(const SystemCall& call);
 // Calls that wait (waits.cpp)
 long masked_wait(const SystemCall& call);
 long timed_wait(const SystemCall& call);
-// `set` becomes the address of a copy without the suspend signal, which the program must not take. What
-// cannot be read is the kernel's to refuse.
-void leave_out_suspend_signal(uint64_t* copy, long* set);
+// `set` becomes the address of a copy without these signals. What cannot be read is the kernel's to refuse.
+void leave_out(uint64_t signals, uint64_t* copy, long* set);
+inline constexpr uint64_t kSuspend = 1ull << (seam::kSuspendSignal - 1);  // which the program must not take
 long futex_wait(const SystemCall& call);
 
 // Futexes whose words hold thread ids (futexes.cpp)

@@ -8,6 +8,7 @@
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
+#include "interpose/seam/signal_frame.h"
 #include "interpose/upper/core.h"
 
 #pragma GCC visibility push(hidden)  // no table of addresses: the core has no data
@@ -70,15 +71,19 @@ void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
   t->vdso_frame = 0;
 }
 
+constexpr uint16_t kSyscall = 0x050f;  // the instruction
+
+void end_with_eintr(greg_t* g) {  // of a call that stands at it
+  g[REG_RAX] = kInterrupted;
+  g[REG_RIP] += sizeof kSyscall;
+}
+
 // A wait of the core's for an owned futex that the kernel would begin anew: another process's kernel does not
 // know the owner by its number, so the core must look again (futexes.cpp).
 void leave_owned_futex(greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   if (ip - seam::kCore >= seam::kCoreSize || g[REG_RAX] != __NR_futex || !futex_has_owner(g[REG_RSI])) return;
-  constexpr uint16_t kSyscall = 0x050f;
-  if (is_child() || *reinterpret_cast<const uint16_t*>(ip) != kSyscall) return;
-  g[REG_RAX] = kInterrupted;
-  g[REG_RIP] += 2;
+  if (!is_child() && *reinterpret_cast<const uint16_t*>(ip) == kSyscall) end_with_eintr(g);
 }
 
 // Calls that the kernel makes anew behind a handler with SA_RESTART, and ends with EINTR behind another one
@@ -123,10 +128,10 @@ bool is_restarted(long nr, long operation) {
 // first. (A call that has not begun yet looks the same if rcx is what another one left there. It ends as if
 // the signal had come a moment later.)
 void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
-  constexpr uint16_t kSyscall = 0x050f;
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   t->rewound = 0;
-  if (static_cast<uint64_t>(g[REG_RCX]) != ip + 2 || !is_restarted(g[REG_RAX], g[REG_RSI])) return;
+  if (static_cast<uint64_t>(g[REG_RCX]) != ip + sizeof kSyscall || !is_restarted(g[REG_RAX], g[REG_RSI]))
+    return;
   uint16_t instruction;
   if (copy_in(&instruction, static_cast<long>(ip)) && instruction == kSyscall) t->rewound = ip;
 }
@@ -135,9 +140,7 @@ void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, g
   const uint64_t at = t->rewound;
   t->rewound = 0;
   if (at == 0 || at != static_cast<uint64_t>(g[REG_RIP]) || (action.flags & seam::kSaRestart) != 0) return;
-  if (static_cast<uint64_t>(g[REG_RCX]) != at + 2) return;
-  g[REG_RAX] = kInterrupted;
-  g[REG_RIP] += 2;
+  if (static_cast<uint64_t>(g[REG_RCX]) == at + sizeof kSyscall) end_with_eintr(g);
 }
 
 // What was interrupted is made such that it can be saved, or never be returned to.
@@ -176,11 +179,7 @@ void copy(uint64_t to, uint64_t from, uint64_t bytes) {
 }
 
 uint64_t float_state_size(uint64_t state) {
-  // struct _fpx_sw_bytes in the reserved bytes of the FXSAVE area (arch/x86/include/uapi/asm/sigcontext.h)
-  constexpr uint64_t kSoftwareBytes = 464, kFxsave = 512;
-  constexpr uint32_t kMagic1 = 0x46505853;
-  const auto* words = reinterpret_cast<const uint32_t*>(state + kSoftwareBytes);
-  return words[0] == kMagic1 ? (words[1] + 7ull) & ~7ull : kFxsave;
+  return (seam::saved_registers(reinterpret_cast<const void*>(state)).extended_bytes + 7ull) & ~7ull;
 }
 
 // From the signal stack to where the program's handler belongs: its alternate stack, or the stack that was
@@ -283,23 +282,7 @@ void tell_senders(Entry* e) {
   }
 }
 
-void call_handler(Entry* e);
-
-// The handler of the program for a signal that has arrived, if it has one.
-void enter_handler(Entry* e, uint64_t gs_base) {
-  do_nothing(e);
-  if (gs_base == 0) return on_lower_thread(e);
-  seam::ThreadRecord* t = seam::current_thread();
-  t->untold = 1;
-  if (!is_spawned()) {
-    tell_sender(e->info);
-    tell_senders(e);
-  }
-  t->untold = 0;
-  call_handler(e);
-}
-
-// Likewise, once its sender is told.
+// The handler of the program for a signal that has arrived, if it has one. Its sender is told.
 void call_handler(Entry* e) {
   do_nothing(e);
   seam::ThreadRecord* t = seam::current_thread();
@@ -330,6 +313,20 @@ void call_handler(Entry* e) {
   }
   e->handler = return_here ? reinterpret_cast<uint64_t>(run_and_return) : action.handler;
   e->argument = action.handler;
+}
+
+// Likewise, as it arrives.
+void enter_handler(Entry* e, uint64_t gs_base) {
+  do_nothing(e);
+  if (gs_base == 0) return on_lower_thread(e);
+  seam::ThreadRecord* t = seam::current_thread();
+  t->untold = 1;
+  if (!is_spawned()) {
+    tell_sender(e->info);
+    tell_senders(e);
+  }
+  t->untold = 0;
+  call_handler(e);
 }
 
 // rt_sigreturn of the program: the mask and the stack for signals in the frame at the stack pointer are ones

@@ -182,7 +182,7 @@ long emulate_call(const SystemCall& c) {
     case __NR_signalfd4: {
       SystemCall call = c;
       uint64_t wanted;
-      leave_out_suspend_signal(&wanted, &call.a[1]);
+      leave_out(kSuspend, &wanted, &call.a[1]);
       return descriptor_call(call);
     }
     case kLandlockRestrictSelf: {

@@ -17,20 +17,14 @@ long masked_wait(const SystemCall& c) {
   struct {
     long set, size;
   } pair;
-  // What cannot be read is the kernel's to refuse.
   const int argument = c.nr == __NR_rt_sigsuspend ? 0
                        : c.nr == __NR_ppoll       ? 3
                        : c.nr == __NR_pselect6    ? 5
                                                   : 4;
-  const auto open_set = [&mask](long given, long* set) {
-    if (given == 0 || !copy_in(&mask, given)) return;
-    mask &= ~seam::kReservedSignals;
-    *set = reinterpret_cast<long>(&mask);
-  };
   if (c.nr != __NR_pselect6) {
-    open_set(c.a[argument], &call.a[argument]);
+    leave_out(seam::kReservedSignals, &mask, &call.a[argument]);
   } else if (copy_in(&pair, c.a[argument])) {
-    open_set(pair.set, &pair.set);
+    leave_out(seam::kReservedSignals, &mask, &pair.set);
     call.a[argument] = reinterpret_cast<long>(&pair);
   }
   return timed_wait(call);
@@ -98,9 +92,9 @@ long counted_down_wait(const SystemCall& c) {
 
 }  // namespace
 
-void leave_out_suspend_signal(uint64_t* copy, long* set) {
-  if (!copy_in(copy, *set)) return;
-  *copy &= ~(1ull << (seam::kSuspendSignal - 1));
+void leave_out(uint64_t signals, uint64_t* copy, long* set) {
+  if (*set == 0 || !copy_in(copy, *set)) return;
+  *copy &= ~signals;
   *set = reinterpret_cast<long>(copy);
 }
 
@@ -119,7 +113,7 @@ long timed_wait(const SystemCall& c) {
   switch (c.nr) {
     case __NR_rt_sigtimedwait:
       timeout_argument = 2;
-      leave_out_suspend_signal(&wanted, &call.a[0]);
+      leave_out(kSuspend, &wanted, &call.a[0]);
       break;
     case __NR_epoll_pwait2:
     case __NR_semtimedop:

@@ -2,7 +2,6 @@
 // Runs nothing of the program's; writes one file into the store's place, and removes it.
 #include <fcntl.h>
 #include <linux/seccomp.h>
-#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -21,6 +20,7 @@
 #include "base/time.h"
 #include "interpose/entry/program.h"
 #include "interpose/lower/descriptors.h"
+#include "interpose/lower/machine.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
 #include "restart/store.h"
@@ -83,8 +83,7 @@ void examine_program(const std::string& name, Findings& found) {
 // ----------------------------------------------------------------------------------------------
 
 void examine_kernel(Findings& found) {
-  constexpr unsigned long kHwcap2FsGsBase = 2;  // HWCAP2_FSGSBASE, arch/x86/include/uapi/asm/hwcap2.h
-  if ((::getauxval(AT_HWCAP2) & kHwcap2FsGsBase) != 0)
+  if (lower::has_fsgsbase())
     found.push_back({kOk, "CPU", "FSGSBASE"});
   else
     found.push_back(

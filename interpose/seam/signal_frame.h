@@ -1,0 +1,25 @@
+// What the kernel says of the floating point and vector registers in a frame of a signal. Either half, any
+// thread; no libc.
+#pragma once
+
+#include <cstdint>
+
+namespace cropdl::seam {
+
+// struct _fpx_sw_bytes (arch/x86/include/uapi/asm/sigcontext.h), in the reserved bytes of the FXSAVE area.
+struct SavedRegisters {
+  uint32_t magic = 0, extended_bytes = 512;  // with what stands behind them; a plain FXSAVE area's
+  uint64_t features = 0;                     // as XCR0 has them
+  uint32_t bytes = 512;                      // of the XSAVE area
+};
+
+// `registers`: uc_mcontext.fpregs, may be null.
+inline SavedRegisters saved_registers(const void* registers) {
+  constexpr uint64_t kPlace = 464;
+  constexpr uint32_t kMagic = 0x46505853;
+  if (registers == nullptr) return {};
+  const auto* found = reinterpret_cast<const SavedRegisters*>(reinterpret_cast<uint64_t>(registers) + kPlace);
+  return found->magic == kMagic ? *found : SavedRegisters{};
+}
+
+}  // namespace cropdl::seam
