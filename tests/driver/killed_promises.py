@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, Skipped, TooLate, app, check_results, check_whole, describe, expect, launcher, logs_of, native,
+from driver import (Failure, Log, PATIENCE, Place, STARTING, Skipped, TooLate, app, check_results, check_whole, describe, expect, launcher, logs_of, native,
                     promise_main, read_proc, tail, take_checkpoint, tool, without_waiting)
 
 # Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
@@ -166,7 +166,7 @@ class Run:
             words = (rf"cropdl: checkpoint refused: rank {victim} is gone: its process \(pid \d+\) died( or left the job)?",
                      rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
                      rf"cropdl: no job is running on {re.escape(self.place.store)}",  # it came too late to ask
-                     r"cropdl: checkpoint refused: rank \d+: the program is only just being started or restarted; ask again",
+                     rf"cropdl: checkpoint refused: rank \d+: {STARTING}",
                      r"version \d+: .*")
             expect(any(re.fullmatch(w, text) for w in words), f"`cropdl checkpoint` says: {text!r}")
             expect(asked.returncode == 0 or not text.startswith("version"), text)

@@ -32,7 +32,7 @@ WORK = os.path.join(suite.BUILD, "suites", "foreign")
 POLITE = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}  # more threads than processors
 PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))
 OPTIONS = argparse.Namespace(hpcc=None)
-EARLY = "only just being started or restarted|has not joined|no job is running|store .*: No such file"  # with the job alive: not up yet
+NOT_UP = "has not joined|no job is running|store .*: No such file"  # with the job alive: not up yet
 BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # threaded OpenBLAS, whatever Debian's alternatives say
 
 
@@ -194,7 +194,7 @@ def take(place, job):
         status, text, _ = place.checkpoint()
         if status == 0:
             return text
-        expect(re.search(EARLY, text) and time.monotonic() < end, text)
+        expect(re.search(NOT_UP, text) and time.monotonic() < end, text)
         time.sleep(0.05)
 
 

@@ -1,5 +1,5 @@
 // Memory at places of the program's choice, and a great many mappings: MAP_32BIT, MAP_FIXED far from
-// everything else, mremap to a fixed place, growth by mremap, and 100000 mappings of varied sizes, after
+// everything else, mremap to a fixed place, growth by mremap, and 20000 mappings of varied sizes, after
 // which the address space is no larger than before.
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 
 #include "steplog.h"
 
-enum { kPage = 4096, kLive = 64, kEach = 100000 };
+enum { kPage = 4096, kLive = 64, kEach = 20000 };
 
 static void fill(unsigned char* at, size_t size, unsigned seed) {
   for (size_t i = 0; i < size; i += 64) at[i] = (unsigned char)(seed + i / 64);
