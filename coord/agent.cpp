@@ -217,8 +217,11 @@ class Agent::Loop {
       const int64_t us = std::max<int64_t>(0, *until - monotonic_us());
       timeout = {static_cast<time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000 * 1000)};
     }
-    if (ppoll(fds->data(), fds->size(), until ? &timeout : nullptr, nullptr) < 0)
+    if (ppoll(fds->data(), fds->size(), until ? &timeout : nullptr, nullptr) < 0) {
       for (pollfd& f : *fds) f.revents = 0;
+      if (errno != EINTR)
+        usleep(10'000);  // the program allows itself fewer descriptors than these (RLIMIT_NOFILE)
+    }
   }
 
   // Everything the own hub has for this rank, and what that brings forth.

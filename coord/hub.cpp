@@ -31,6 +31,7 @@ constexpr int64_t kAskAgain = 1'000'000;  // us; for a last version that was ref
 constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus looks every 15 s to 60 s
 constexpr int64_t kDrawEvery = 1'000'000;      // us
 constexpr int64_t kLookForStopped = 500'000;   // us
+constexpr int64_t kAcceptAgain = 200'000;      // us; while there is no descriptor for who wants to connect
 constexpr int64_t kHelloWithin = 5'000'000;    // us; a connection that says nothing is no rank and no command
 
 double in_seconds(int64_t us) { return static_cast<double>(us) * 1e-6; }
@@ -102,11 +103,12 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()>
 }
 
 void Hub::add_to_poll(std::vector<pollfd>* fds) {
-  fds->push_back({listener_->fd(), POLLIN, 0});
+  fds->push_back(
+      {accept_again_ == 0 ? listener_->fd() : -1, POLLIN, 0});  // poll(2) ignores negative descriptors
   fds->push_back({publisher_.fd(), POLLIN, 0});
   for (const Connection& c : connections_) {
     fds->push_back({c.channel.fd(), static_cast<short>(POLLIN | (c.channel.wants_write() ? POLLOUT : 0)), 0});
-    fds->push_back({c.process.fd(), POLLIN, 0});  // poll(2) ignores negative descriptors
+    fds->push_back({c.process.fd(), POLLIN, 0});
   }
 }
 
@@ -135,7 +137,9 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
 
 void Hub::accept_all(int64_t now) {
   for (;;) {
-    std::unique_ptr<Stream> stream = listener_->accept();
+    bool no_room = false;
+    std::unique_ptr<Stream> stream = listener_->accept(&no_room);
+    if (no_room) accept_again_ = now + kAcceptAgain;
     if (!stream) return;
     const PeerProcess peer = stream->peer();
     if (peer.other_user && !peer.administrator) continue;  // root may ask for anyone's checkpoint
@@ -254,6 +258,7 @@ void Hub::tick(int64_t now) {
   if (next_interval_ != 0 && now >= next_interval_) at_interval(now);
   for (Connection& c : connections_)
     if (!c.known && now >= c.since + kHelloWithin) c.broken = true;
+  if (now >= accept_again_) accept_again_ = 0;
   Actions out;
   coordinator_.tick(now, &out);
   carry_out(std::move(out), now);
@@ -294,6 +299,7 @@ std::optional<int64_t> Hub::deadline() const {
   const auto consider = [&](int64_t t) { first = std::min(first.value_or(t), t); };
   if (next_interval_ != 0) consider(next_interval_);
   if (next_end_ != 0) consider(next_end_);
+  if (accept_again_ != 0) consider(accept_again_);
   if (coordinator_.busy()) consider(next_look_);
   if (metrics_file_ && !coordinator_.busy()) consider(next_metrics_);
   if (progress_) consider(next_draw_);

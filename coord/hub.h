@@ -104,6 +104,7 @@ class Hub {
   JobFile job_;
   Coordinator coordinator_;
   Publisher publisher_;
+  int64_t accept_again_ = 0;  // 0: the listener is looked at; else not before
   std::list<Connection> connections_;
   std::vector<Connection*> ranks_;  // by rank; own and not joined ones: nullptr
   std::vector<bool> joined_;

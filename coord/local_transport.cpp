@@ -73,8 +73,9 @@ class LocalListener final : public Listener {
       : socket_(std::move(socket)), address_(std::move(address)) {}
   int fd() const override { return socket_.fd(); }
   const std::string& address() const override { return address_; }
-  std::unique_ptr<Stream> accept() override {
+  std::unique_ptr<Stream> accept(bool* no_room) override {
     Descriptor s(::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    *no_room = !s && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
     if (!s) return nullptr;
     return std::make_unique<LocalStream>(move_high(std::move(s)));
   }

@@ -43,7 +43,9 @@ class Listener {
   virtual ~Listener() = default;
   virtual int fd() const = 0;                      // for poll(2)
   virtual const std::string& address() const = 0;  // for connect(): KIND:WHERE
-  virtual std::unique_ptr<Stream> accept() = 0;    // null: nobody is waiting
+  // Null: nobody is waiting, or somebody is (`*no_room`: fd() stays readable) and this process or the machine
+  // has no descriptor or memory left for that.
+  virtual std::unique_ptr<Stream> accept(bool* no_room) = 0;
 };
 
 class Transport {

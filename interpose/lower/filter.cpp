@@ -19,6 +19,7 @@
 
 #include "base/format.h"
 #include "interpose/seam/layout.h"
+#include "interpose/seam/state.h"
 #include "interpose/upper/trapped.h"
 
 namespace cropdl::lower {
@@ -49,7 +50,8 @@ enum Label {
   kFutex,
   kFutexTime,
   kArchPrctl,
-  kPrctl
+  kPrctl,
+  kMembarrier
 };
 
 struct Instruction {
@@ -144,6 +146,7 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap) {
   p.jump(BPF_JEQ, __NR_futex, kFutex);
   p.jump(BPF_JEQ, __NR_arch_prctl, kArchPrctl);
   p.jump(BPF_JEQ, __NR_prctl, kPrctl);
+  p.jump(BPF_JEQ, __NR_membarrier, kMembarrier);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
   p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
   if (watch_input)
@@ -208,6 +211,10 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap) {
   p.label(kPrctl);
   p.load(low(argument(0)));
   p.jump(BPF_JEQ, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, kTrap, kAllow);
+
+  p.label(kMembarrier);
+  p.load(low(argument(0)));
+  p.jump(BPF_JSET, seam::kMembarrierRegistrations, kTrap, kAllow);
 
   p.label(kArchPrctl);
   p.load(low(argument(0)));

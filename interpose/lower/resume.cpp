@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -231,6 +232,17 @@ int highest_descriptor(const std::vector<Candidate>& candidates) {
   return highest;
 }
 
+// "" or why the program would not find the barriers that it has registered for (man 2 membarrier).
+std::string register_for_membarriers(uint32_t commands) {
+  for (uint32_t command = 1; command != 0; command <<= 1)
+    if ((commands & command) != 0 && syscall(SYS_membarrier, command, 0, 0) != 0)
+      return formatted(
+          "the program had registered for barriers (membarrier, command {}), which this kernel does not do: "
+          "{}",
+          command, errno_text(errno));
+  return "";
+}
+
 // Returns what went wrong, or "".
 std::string restore_process(const Metadata& m) {
   umask(m.umask);
@@ -238,6 +250,7 @@ std::string restore_process(const Metadata& m) {
   auto* state = seam::state();
   take_place_of_ids();
   continue_clocks(m.clocks);
+  if (auto line = register_for_membarriers(state->membarriers); !line.empty()) return line;
   auto& main = state->threads[0];
   main.tid = static_cast<int32_t>(syscall(SYS_gettid));
   if (main.clear_tid != 0) syscall(SYS_set_tid_address, main.clear_tid);

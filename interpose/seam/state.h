@@ -100,6 +100,10 @@ inline constexpr uint32_t kUnseenNotification = 16;  // fcntl(F_NOTIFY): nobody 
 inline constexpr uint32_t kUnseenLandlock =
     32;  // landlock_restrict_self: no right is won back, and none can be read
 
+// Bits of PersistentState::membarriers: commands of membarrier(2) that register
+// (include/uapi/linux/membarrier.h).
+inline constexpr uint32_t kMembarrierRegistrations = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8;
+
 struct OutsideExtent {  // memory the UH placed outside the window and above 4 GiB (MAP_FIXED); extents.h
   uint64_t begin, end;
 };
@@ -151,6 +155,8 @@ struct PersistentState {
   // path.
   char found[kMaxStandIns][512];
   uint64_t objects_seen;  // LH: address in the persistent heap of what ld.so has loaded and it has looked at
+  uint32_t
+      membarriers;  // that it has registered for (kMembarrierRegistrations): Linux before 6.3 does not tell
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

@@ -185,6 +185,12 @@ long emulate_call(const SystemCall& c) {
       leave_out(kSuspend, &wanted, &call.a[1]);
       return descriptor_call(call);
     }
+    case __NR_membarrier: {  // the filter sends those that register
+      const long result = pass_on(c);
+      if (!failed(result) && !is_child())
+        __atomic_fetch_or(&seam::state()->membarriers, static_cast<uint32_t>(c.a[0]), __ATOMIC_RELAXED);
+      return result;
+    }
     case kLandlockRestrictSelf: {
       const long result = pass_on(c);
       if (!failed(result) && !is_child()) note_unseen(seam::kUnseenLandlock);

@@ -77,6 +77,39 @@ def attributes():
     survives("kept_attributes", arguments=SHORT, chain=("same", "same"))
 
 
+# Starts a command on a kernel that does not tell for which barriers a process has registered (membarrier, before Linux 6.3).
+OLDER_KERNEL = """
+import ctypes, os, struct, sys
+code = struct.pack("<" + 6 * "HBBI", 0x20, 0, 0, 0,  # the number of the call
+                   0x15, 0, 3, 324, 0x20, 0, 0, 16,  # membarrier: its command
+                   0x15, 0, 1, 1 << 9, 0x06, 0, 0, 0x50000 | 22, 0x06, 0, 0, 0x7fff0000)
+memory = ctypes.create_string_buffer(code)
+program = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", 6, ctypes.addressof(memory)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@promise("process.barriers_that_it_registered_for_are_there_where_the_kernel_does_not_tell")
+def barriers_untold():
+    with Place("barriers") as place:
+        log = place.path("log")
+        starter = [sys.executable, "-c", OLDER_KERNEL]
+        program = [app("plain/kept_attributes"), *SHORT, "--log", log]
+        job = place.start(starter + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
+        for kill in range(2):
+            job.wait_for_step(5 + 15 * kill)
+            _, _, bounds = take_checkpoint(place, job)
+            job.kill_running()
+            before = Log(log)
+            job = place.start(starter + [tool("cropdl-restart"), place.store], log)
+            wait_for_new_steps(job, bounds, 48)
+            check_continued(before, Log(log), job.started, *bounds[log])
+        job.finish()
+        check_whole(Log(log))
+
+
 def as_root(command):
     """What only root may do an ordinary user does as the root of a user namespace, where that is allowed."""
     return ([] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]) + command

@@ -3,6 +3,7 @@
 // their own where one has to die.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -128,6 +129,43 @@ class AgentJob : public ::testing::Test {
   std::vector<FakeRank> fakes_;
   std::vector<std::unique_ptr<Agent>> agents_;  // last: they end before what they use
 };
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+TEST_F(AgentJob, WhoConnectsWithoutADescriptorLeftIsServedLater) {
+  const std::string go = dir_.path + "/go";
+  const pid_t asks = fork();
+  if (asks == 0) {
+    while (access(go.c_str(), F_OK) != 0) usleep(1000);
+    _exit(request_checkpoint(dir_.path, 60) ? 0 : 1);
+  }
+  start(1);
+  constexpr rlim_t kFew = 16;  // not fewer than poll(2) is given
+  std::vector<Descriptor> all;
+  do {
+    all.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  } while (all.back() && all.back().fd() < static_cast<int>(kFew));
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few{kFew, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  mkdir(go.c_str(), 0700);
+  const double before = cpu_seconds();
+  sleep(1);
+  const double used = cpu_seconds() - before;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_LT(used, 0.3) << "the agent is busy";
+  int status = -1;
+  EXPECT_EQ(waitpid(asks, &status, 0), asks);
+  EXPECT_EQ(status, 0);
+}
 
 TEST_F(AgentJob, ACheckpointThatIsAskedForReturnsItsVersion) {
   start(4);

@@ -142,12 +142,14 @@ TEST(PlaneWire, DamagedMessagesAreNoMessages) {
 std::pair<std::unique_ptr<Stream>, std::unique_ptr<Stream>> both_ends() {
   auto listener = local_transport().listen();
   EXPECT_TRUE(listener) << listener.error().message;
-  EXPECT_EQ((*listener)->accept(), nullptr);
+  bool no_room = true;
+  EXPECT_EQ((*listener)->accept(&no_room), nullptr);
+  EXPECT_FALSE(no_room);
   bool refused = true;
   auto left = connect_to((*listener)->address(), &refused);
   EXPECT_TRUE(left) << left.error().message;
   EXPECT_FALSE(refused);
-  auto right = (*listener)->accept();
+  auto right = (*listener)->accept(&no_room);
   EXPECT_NE(right, nullptr);
   return {std::move(*left), std::move(right)};
 }

@@ -72,7 +72,7 @@ static void look(char* to) {
   note_limit("files", RLIMIT_NOFILE);
   note_limit("signals", RLIMIT_SIGPENDING);
   note_limit("size", RLIMIT_FSIZE);
-  note("membarrier", syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
+  note("membarrier", syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0));
   note("own-group", getpgrp() == getpid());
 }
 
@@ -121,7 +121,7 @@ static void set(void) {
   limit(RLIMIT_NOFILE, 3000, 4000);
   limit(RLIMIT_SIGPENDING, 500, 600);
   limit(RLIMIT_FSIZE, 1l << 33, RLIM_INFINITY);
-  STEPLOG_CHECK(!syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0));
+  STEPLOG_CHECK(!syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0));
   write_file("/proc/self/oom_score_adj", "77");
   write_file("/proc/self/coredump_filter", "0x7b");
   if (getpgrp() != getpid() && getsid(0) != getpid()) STEPLOG_CHECK(!setpgid(0, 0));
