@@ -16,8 +16,8 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, PATIENCE, SOURCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_results, check_whole, expect,
-                    keeper_of, launcher, logs_of, native, promise_main, take_checkpoint, tool, without_waiting)
+from driver import (BUILD, PATIENCE, SOURCE, Failure, Log, Place, Skipped, app, check_continued, check_refused, check_results, check_whole,
+                    expect, expect_taken, keeper_of, launcher, logs_of, native, promise_main, take_checkpoint, tool, without_waiting)
 
 PROMISES = {}
 promise = keeper_of(PROMISES)
@@ -56,7 +56,7 @@ def refused(program, what, words, mpi="none", ranks=1):
         while any(log.last_step() <= total // 2 for log in logs_of(job.log, ranks)) and time.monotonic() < end:
             time.sleep(0.01)  # other ranks may be behind
         status, text, _ = place.checkpoint()
-        expect(status == 0, f"still refused after the {what} is gone: {text}")
+        expect_taken(job, status, f"still refused after the {what} is gone: {text}")
         job.finish()
         check_results(job, reference, ranks)
 
@@ -160,7 +160,7 @@ def standard_output():
         job = place.start(command, place.path("output-0"))
         job.wait_for_step(10)
         status, text, _ = place.checkpoint()
-        expect(status == 0, text)
+        expect_taken(job, status, text)
         job.kill_running()
         first = Log(place.path("output-0"))
         job = place.restart()

@@ -8,8 +8,8 @@ import sys
 import time
 
 from command_promises import refused
-from driver import (Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, installed_for_others, keeper_of, promise_main,
-                    take_checkpoint, tool)
+from driver import (Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, expect_taken, installed_for_others,
+                    keeper_of, promise_main, take_checkpoint, tool)
 from restart_promises import survives, wait_for_new_steps
 
 PROMISES = {}
@@ -226,7 +226,7 @@ if os.geteuid() == 0:
             job = place.start(nobody + command, log)
             job.wait_for_step(5)
             status, text, _ = place.ask(nobody + [tools("cropdl"), "checkpoint", place.store])
-            expect(status == 0, text)
+            expect_taken(job, status, text)
             job.kill_running()
             status, text, _ = place.ask([tool("cropdl-restart"), place.store])
             expect(status != 0 and "belongs to user id 65534" in text, f"{status}: {text}")

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 
-from driver import BUILD, PATIENCE, Log, Place, app, check_whole, expect, installed_for_others, keeper_of, native, promise_main, take_checkpoint, tool
+from driver import (BUILD, PATIENCE, Log, Place, app, check_whole, expect, expect_taken, installed_for_others, keeper_of, native,
+                    promise_main, take_checkpoint, tool)
 
 PROMISES = {}
 promise = keeper_of(PROMISES)
@@ -36,7 +37,7 @@ def version_of(place, user=None, steps="40"):
     job.wait_for_step(3)
     if user:
         status, text, _ = place.ask(by(user, [bin_("cropdl"), "checkpoint", place.store]))
-        expect(status == 0, text)
+        expect_taken(job, status, text)
     else:
         take_checkpoint(place, job)
     job.kill_running()
@@ -60,7 +61,7 @@ def umask_of_the_program():
             job.wait_for_step(3)
             for _ in range(2):
                 status, text, _ = place.ask(by(OWNER, [bin_("cropdl"), "checkpoint", place.store]))
-                expect(status == 0, f"umask {mask}: {text}")
+                expect_taken(job, status, f"umask {mask}: {text}")
             job.kill_running()
             for path, folders, files in os.walk(place.store):
                 for name, mode in [(name, 0o700) for name in folders] + [(name, 0o600) for name in files]:
