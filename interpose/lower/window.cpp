@@ -178,6 +178,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   entries.restorer = symbol("cropdl_core_restorer");
   entries.park = symbol("cropdl_core_park");
   entries.vdso = seam::kCore;
+  entries.sets_masks = 1;
   entries.objects_changed = symbol("cropdl_core_objects_changed");
   entries.late_call = symbol("cropdl_core_late_call");
   entries.no_call = symbol("cropdl_core_no_call");

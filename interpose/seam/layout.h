@@ -13,7 +13,7 @@
 
 namespace cropdl::seam {
 
-inline constexpr uint32_t kSeamVersion = 5;  // recorded in images; a newer one is refused
+inline constexpr uint32_t kSeamVersion = 6;  // recorded in images; a newer one is refused
 inline constexpr uint32_t kOldestSeam =
     5;  // and so is an older one: ControlPage and handle tables were laid out otherwise
 
@@ -95,7 +95,8 @@ struct ThreadRecord {
   // In the LH (interpose/counting): identity of the communicator whose collective the thread is inside of,
   // and of that whose next collective it waits to begin. 0: none, always so outside the LH.
   volatile uint64_t inside, held;
-  volatile uint64_t untold;  // a signal's sender is not yet as the program is to see it (core only)
+  uint64_t masked_wait;  // where the temporary mask of the program's wait under way lies (pselect6: its
+                         // pair); 0: it waits under none (core only)
   // MPI in the LH: 1 inside a blocking send from which the thread returns to the program, where it parks.
   // Only where several threads may call MPI; 0 outside the LH.
   volatile uint64_t sending;
@@ -107,10 +108,11 @@ struct ThreadRecord {
   uint64_t generation;   // no other thread that ever had the record has it; the main thread's is 0
   // LH: 1 inside a call of a device's library, which may wait for the device. 0 outside the LH.
   volatile uint64_t in_device_call;
-  uint64_t caller;   // where the program called the collective that it called last (interpose/boundaries)
-  uint64_t rewound;  // instruction of the call that a signal of ours interrupted, and the kernel will make
-                     // anew; 0: none, or a handler of the program has come since (core only)
-  uint64_t reserved[2];
+  uint64_t caller;     // where the program called the collective that it called last (interpose/boundaries)
+  uint64_t rewound;    // instruction of the call that a signal of ours interrupted, and the kernel will make
+                       // anew; 0: none, or a handler of the program has come since (core only)
+  uint64_t wait_mask;  // that mask
+  uint64_t untold;  // information on a signal that was waited for, whose sender is to be told; 0 (core only)
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

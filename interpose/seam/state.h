@@ -42,7 +42,9 @@ struct CoreEntries {
   uint64_t no_call;          // LateCall::target of a function that the shim has not
   uint64_t last_version;     // handler of SIGTERM while the program leaves it alone; 0: nothing stands before
                              // its default. The LH says it, in every run anew
-  uint64_t reserved[5];
+  uint64_t sets_masks;  // handlers of the program begin with everything blocked and the core sets their mask;
+                        // 0: the core of an older image
+  uint64_t reserved[4];
 };
 
 // Flags of struct kernel_sigaction (include/uapi/asm-generic/signal-defs.h,
@@ -59,10 +61,10 @@ inline bool has_core_default(int sig, const CoreEntries& core) {
 }
 
 // What the kernel is told for signal `sig` when the program set `action`: handlers are entered through the
-// core, and neither SIGSYS nor the suspend signal is ever blocked. The core's own frames lie on the thread's
-// signal stack, with everything blocked, because the next frame there would begin at the same place; a
-// handler that the program wants on its alternate stack is moved from there. The core says it when the
-// program asks, the LH at a start.
+// core, and neither SIGSYS nor the suspend signal is blocked but on the way in. The core's own frames lie on
+// the thread's signal stack, with everything blocked, because the next frame there would begin at the same
+// place; a handler that the program wants on its alternate stack is moved from there. The core says it when
+// the program asks, the LH at a start.
 inline SignalAction kernel_action(int sig, SignalAction action, const CoreEntries& core) {
   constexpr uint64_t kOwnFlags = kSaSiginfo | kSaRestorer | kSaOnStack | kSaRestart;
   if (sig == kSigsys) return {core.sigsys, kOwnFlags & ~kSaRestart, core.restorer, ~0ull};
@@ -78,7 +80,8 @@ inline SignalAction kernel_action(int sig, SignalAction action, const CoreEntrie
     action.restorer = core.restorer;
   }
   action.flags |= kSaSiginfo;
-  action.mask = (action.flags & kSaOnStack) != 0 ? ~0ull : action.mask & ~kReservedSignals;
+  const bool blocks_all = (action.flags & kSaOnStack) != 0 || core.sets_masks != 0;
+  action.mask = blocks_all ? ~0ull : action.mask & ~kReservedSignals;
   return action;
 }
 

@@ -110,8 +110,9 @@ bool takes_ids(long nr);
 long id_call(const SystemCall& call);       // one of those
 long create_timer(const SystemCall& call);  // the same of the thread that is to be told
 SystemCall real_ids(
-    const SystemCall& call);        // with what the kernel calls the processes that the program names
-void tell_sender(siginfo_t* info);  // of a signal, as the program knows it
+    const SystemCall& call);              // with what the kernel calls the processes that the program names
+void tell_sender(siginfo_t* info);        // of a signal, as the program knows it
+void tell_waited(seam::ThreadRecord* t);  // likewise, of one that it has waited for; all signals are blocked
 long real_process(long upper);
 long told_process(long real);  // the number by which the program knows it
 long own_process();            // what the program's getpid() says

@@ -172,6 +172,22 @@ cropdl_descriptor_made:                 /* from here to the end rax is the resul
 cropdl_descriptor_noted:
 	ret
 
+/* long cropdl_sigwait(set, info, timeout, size): rt_sigtimedwait, and a note of whose sender is still to be told
+   (ThreadRecord::untold). Who interrupts between the return from the kernel and the note tells it (tell_waited). */
+	.globl cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
+	.type cropdl_sigwait, @function
+	.hidden cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
+cropdl_sigwait:
+	mov %rcx, %r10
+	mov $128, %eax
+	syscall
+cropdl_sigwait_made:                    /* from here to the end rax is the result, rsi the information or 0 */
+	test %rax, %rax
+	jle cropdl_sigwait_noted
+	mov %rsi, %gs:THREAD_UNTOLD
+cropdl_sigwait_noted:
+	ret
+
 /* sa_restorer. rt_sigreturn finds the frame at rsp (man 2 sigreturn). */
 	.globl cropdl_core_restorer
 	.type cropdl_core_restorer, @function
@@ -183,7 +199,7 @@ cropdl_core_restorer:
 /* Every signal handler begins here, with rdi = signal, rsi = siginfo, rdx = ucontext, rsp = the frame. A function of
    handlers.cpp decides what follows; then the program's handler is entered exactly as the kernel would have, on the frame
    that may have been moved meanwhile, so that unwinding and leaving it in any manner work as natively. */
-	.macro HANDLER name, decide, before=
+	.macro HANDLER name, decide
 	.globl \name
 	.type \name, @function
 \name:
@@ -194,12 +210,8 @@ cropdl_core_restorer:
 	mov %rsi, 8(%rsp)
 	mov %rdx, 16(%rsp)
 	mov %rax, 24(%rsp)
-	\before
 	mov %rsp, %rdi
 	cld
-	.globl \name\()_decides
-	.hidden \name\()_decides
-\name\()_decides:
 	call \decide
 	mov (%rsp), %rdi
 	mov 8(%rsp), %rsi
@@ -212,28 +224,7 @@ cropdl_core_restorer:
 	HANDLER cropdl_core_sigsys, cropdl_enter_sigsys
 	HANDLER cropdl_core_suspend, cropdl_enter_suspend
 
-	/* Until the sender of the signal is as the program is to see it the thread must not be stopped: before there is a note of
-	   that its instruction pointer tells (is_sender_untold), so the note is made here. The GS base, 0 on a thread of the lower
-	   half, goes to Entry::argument. */
-	.macro NOTE_UNTOLD
-	movabs $CONTROL_HAS_FSGSBASE, %rcx
-	cmpl $0, (%rcx)
-	je 8f
-	rdgsbase %rax
-	mov %rax, 40(%rsp)
-	jmp 9f
-8:	lea 40(%rsp), %rsi
-	mov $0x1004, %edi               /* ARCH_GET_GS */
-	mov $158, %eax                  /* arch_prctl */
-	syscall
-9:	cmpq $0, 40(%rsp)
-	je 7f
-	movq $1, %gs:THREAD_UNTOLD
-7:
-	.endm
-	HANDLER cropdl_core_trampoline, cropdl_enter_handler, NOTE_UNTOLD
-	/* Instead, once another handler, which interrupted its first instruction, has told the sender. */
-	HANDLER cropdl_core_told_trampoline, cropdl_enter_told_handler
+	HANDLER cropdl_core_trampoline, cropdl_enter_handler
 	HANDLER cropdl_core_trigger, cropdl_enter_trigger
 	HANDLER cropdl_core_last_version, cropdl_enter_last_version
 

@@ -2,9 +2,9 @@
 // follows.
 //
 // Frames of the core's own signals, and of handlers that the program wants on its alternate stack, are put by
-// the kernel on the thread's signal stack with everything blocked (seam::kernel_action), so there is never
-// more than one. Other handlers of the program are where the kernel puts them, on the stack that was
-// interrupted.
+// the kernel on the thread's signal stack, where there is never more than one, since all begin with
+// everything blocked (seam::kernel_action). Other handlers of the program are where the kernel puts them, on
+// the stack that was interrupted.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -17,8 +17,8 @@ void cropdl_core_syscall_entry();
 void cropdl_core_masked_entry();
 void cropdl_core_int80();
 void cropdl_return();
-void cropdl_core_told_trampoline();
-extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[], cropdl_core_trampoline_decides[];
+extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
+extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
 }
 #pragma GCC visibility pop
 
@@ -41,7 +41,7 @@ struct Entry {  // as entry.S lays it out: what the handler is entered with
   ucontext_t* context;
   uint64_t frame;     // stack pointer, where the address of the restorer lies
   uint64_t handler;   // where to go
-  uint64_t argument;  // in rcx; of cropdl_enter_handler on its way in the GS base
+  uint64_t argument;  // in rcx
 };
 
 // struct rt_sigframe of the kernel (arch/x86/include/asm/sigframe.h): restorer, its ucontext, which is
@@ -143,11 +143,23 @@ void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, g
   if (static_cast<uint64_t>(g[REG_RCX]) == at + sizeof kSyscall) end_with_eintr(g);
 }
 
+// A wait for a signal that has ended, and the sender not been told yet.
+void end_sigwait(seam::ThreadRecord* t, greg_t* g) {
+  const auto made = reinterpret_cast<uint64_t>(cropdl_sigwait_made);
+  const auto noted = reinterpret_cast<uint64_t>(cropdl_sigwait_noted);
+  if (static_cast<uint64_t>(g[REG_RIP]) - made < noted - made) {
+    t->untold = g[REG_RAX] > 0 ? static_cast<uint64_t>(g[REG_RSI]) : 0;
+    g[REG_RIP] = static_cast<greg_t>(noted);
+  }
+  tell_waited(t);
+}
+
 // What was interrupted is made such that it can be saved, or never be returned to.
 void settle(seam::ThreadRecord* t, ucontext_t* context) {
   auto* g = context->uc_mcontext.gregs;
   begin_vdso_call_anew(t, g);
   leave_owned_futex(g);
+  end_sigwait(t, g);
   if (!is_child()) note_descriptor(g);
 }
 // By a signal of the core's.
@@ -158,13 +170,6 @@ void settle_for_core(seam::ThreadRecord* t, ucontext_t* context) {
 
 // Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB.
 bool can_be_saved(uint64_t ip) { return seam::in_window(ip) || ip < 1ull << 32; }
-
-// Whether a handler of the program is on its way in, and who sent the signal stands there as this run's
-// kernel knows it (tell_sender): no later run could tell whom it means.
-bool is_sender_untold(const seam::ThreadRecord* t, uint64_t ip) {
-  const uint64_t begin = seam::state()->core.trampoline;
-  return t->untold != 0 || ip - begin <= reinterpret_cast<uint64_t>(cropdl_core_trampoline_decides) - begin;
-}
 
 bool on_signal_stack(const seam::ThreadRecord* t, uint64_t frame) {
   const auto* s = seam::state();
@@ -271,21 +276,31 @@ void on_lower_thread(const Entry* e) {
       reinterpret_cast<long>(e->info));
 }
 
-// Of signals that were delivered together each handler is interrupted by the next one at its first
-// instruction, and the last one runs first: that one may be stopped, so it tells for all.
-void tell_senders(Entry* e) {
-  const auto begin = static_cast<greg_t>(seam::state()->core.trampoline);
-  for (auto* g = e->context->uc_mcontext.gregs; g[REG_RIP] == begin;
-       g = reinterpret_cast<ucontext_t*>(g[REG_RDX])->uc_mcontext.gregs) {
-    tell_sender(reinterpret_cast<siginfo_t*>(g[REG_RSI]));
-    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_told_trampoline);
-  }
+// The mask under which the thread was when the signal arrived. Where that has ended a wait with a mask of its
+// own (masked_wait), the frame has the one from before; what comes next finds the wait over.
+uint64_t mask_before(seam::ThreadRecord* t, int sig, const ucontext_t* context) {
+  const auto* g = context->uc_mcontext.gregs;
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  const auto given = static_cast<greg_t>(t->masked_wait);
+  const bool has_ended =
+      given != 0 && g[REG_RAX] == kInterrupted && ip - seam::kCore < seam::kCoreSize &&
+      reinterpret_cast<const uint16_t*>(ip)[-1] == kSyscall &&
+      (g[REG_RDI] == given || g[REG_R8] == given || g[REG_R9] == given || g[REG_R10] == given);
+  if (!has_ended) return context->uc_sigmask.__val[0];
+  t->masked_wait = 0;
+  const bool by_it = (t->wait_mask >> (sig - 1) & 1) == 0;  // not by one of the core's, a moment before
+  return by_it ? t->wait_mask : context->uc_sigmask.__val[0];
 }
 
-// The handler of the program for a signal that has arrived, if it has one. Its sender is told.
-void call_handler(Entry* e) {
+// The handler of the program for a signal that has arrived, if it has one. All signals are blocked until
+// everything that belongs to it is done, the suspend signal, too: where a thread is stopped no number of this
+// run's is left that a later one could not tell (tell_sender), and no handler that interrupts this one sees
+// what is half done. The next one that is pending is delivered when the mask is set.
+void enter_handler(Entry* e) {
   do_nothing(e);
+  if (seam::gs_base() == 0) return on_lower_thread(e);
   seam::ThreadRecord* t = seam::current_thread();
+  if (!is_spawned()) tell_sender(e->info);
   const auto sig = static_cast<int>(e->sig);
   auto& entry = seam::state()->actions[sig];
   const seam::SignalAction action = entry;
@@ -302,31 +317,15 @@ void call_handler(Entry* e) {
   }
   ++t->handlers;
   const uint64_t fs = seam::fs_base();
-  bool return_here = t->lower_fs != 0 && fs == t->lower_fs;
-  if (moved) {
-    if (!move_frame(t, action, e)) return fault_instead_of(e);
-    return_here = true;
-    t->moved_mask = (e->context->uc_sigmask.__val[0] | action.mask |
-                     ((action.flags & seam::kSaNoDefer) != 0 ? 0 : 1ull << (sig - 1))) &
-                    ~seam::kReservedSignals;
-    t->has_moved = 1;
-  }
-  e->handler = return_here ? reinterpret_cast<uint64_t>(run_and_return) : action.handler;
+  const bool in_lower = t->lower_fs != 0 && fs == t->lower_fs;
+  if (moved && !move_frame(t, action, e)) return fault_instead_of(e);
+  e->handler = moved || in_lower ? reinterpret_cast<uint64_t>(run_and_return) : action.handler;
   e->argument = action.handler;
-}
-
-// Likewise, as it arrives.
-void enter_handler(Entry* e, uint64_t gs_base) {
-  do_nothing(e);
-  if (gs_base == 0) return on_lower_thread(e);
-  seam::ThreadRecord* t = seam::current_thread();
-  t->untold = 1;
-  if (!is_spawned()) {
-    tell_sender(e->info);
-    tell_senders(e);
-  }
-  t->untold = 0;
-  call_handler(e);
+  const uint64_t own = (action.flags & seam::kSaNoDefer) != 0 ? 0 : 1ull << (sig - 1);
+  const uint64_t mask = (mask_before(t, sig, e->context) | action.mask | own) & ~seam::kReservedSignals;
+  if (!moved) return set_signal_mask(mask);
+  t->moved_mask = mask;
+  t->has_moved = 1;
 }
 
 // rt_sigreturn of the program: the mask and the stack for signals in the frame at the stack pointer are ones
@@ -351,7 +350,7 @@ void return_from_handler(greg_t* g) {
 void programs_own(Entry* e) {
   const auto& action = seam::state()->actions[e->sig];
   if (action.handler == 0) die_of(static_cast<int>(e->sig));
-  enter_handler(e, seam::gs_base());
+  enter_handler(e);
 }
 
 }  // namespace
@@ -360,8 +359,7 @@ void programs_own(Entry* e) {
 using namespace cropdl;
 using upper::Entry;
 
-extern "C" void cropdl_enter_handler(Entry* e) { upper::enter_handler(e, e->argument); }
-extern "C" void cropdl_enter_told_handler(Entry* e) { upper::call_handler(e); }
+extern "C" void cropdl_enter_handler(Entry* e) { upper::enter_handler(e); }
 
 // A system call of the program that the filter trapped. si_syscall and the registers hold the call (man 2
 // seccomp, SECCOMP_RET_TRAP). It is not made here, in a signal frame, but by the core's entry after this
@@ -445,7 +443,7 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   upper::settle_for_core(t, e->context);
   if (t->pinned != 0) return;  // likewise
   const auto ip = static_cast<uint64_t>(e->context->uc_mcontext.gregs[REG_RIP]);
-  if (!upper::can_be_saved(ip) || upper::is_sender_untold(t, ip)) {  // the next signal finds it elsewhere
+  if (!upper::can_be_saved(ip)) {  // the next signal finds it elsewhere
     t->asked = 0;
     return;
   }

@@ -224,6 +224,11 @@ void tell_sender(siginfo_t* info) {
     info->si_pid = static_cast<pid_t>(to_upper(info->si_pid, kProcess));
 }
 
+void tell_waited(seam::ThreadRecord* t) {
+  if (t->untold != 0) tell_sender(reinterpret_cast<siginfo_t*>(t->untold));
+  t->untold = 0;
+}
+
 long create_timer(const SystemCall& call) {
   SystemCall c = real_ids(call);
   struct {  // man 7 sigevent

@@ -83,6 +83,7 @@ seam::ThreadRecord* new_record() {
     record->upper_fs = record->clear_tid = record->robust_list = 0;
     record->pinned = 0;
     record->handlers = 0;
+    record->masked_wait = 0;
     record->untold = 0;
     record->tid = record->upper_tid = 0;
     record->inside = 0;
@@ -176,6 +177,7 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
     record = &seam::state()->spawned;
     record->self = record;
     record->kind = seam::kSpawnedChild;
+    record->masked_wait = record->untold = 0;
     record->vdso_frame = 0;
     record->alternate_sp = parent->alternate_sp;
     record->alternate_size = parent->alternate_size;

@@ -1,33 +1,47 @@
 // Calls of the program that wait: those that the kernel never restarts after a handler (man 7 signal) are
 // repeated when only the checkpoint interrupted them, and those with a mask keep SIGSYS and the suspend
-// signal open. They run on the program's stack and hold nothing: a handler may leave them by longjmp.
+// signal open. They run on the program's stack and hold nothing that counts once they are left: a handler may
+// do so by longjmp.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
 #include "interpose/upper/clocks.h"
 #include "interpose/upper/core.h"
 
+extern "C" long cropdl_sigwait(long set, long info, long timeout, long size);
+
 namespace cropdl::upper {
 
 // Calls that take a temporary mask: SIGSYS and the suspend signal stay open in it. They end with EINTR when a
-// handler of the program ran, as natively, and go on when only the checkpoint interrupted them.
+// handler of the program ran, as natively, and go on when only the checkpoint interrupted them. The handler
+// finds the mask in the thread's record (mask_before).
 long masked_wait(const SystemCall& c) {
   SystemCall call = c;
   uint64_t mask;
   struct {
     long set, size;
   } pair;
+  long* set = &pair.set;
   const int argument = c.nr == __NR_rt_sigsuspend ? 0
                        : c.nr == __NR_ppoll       ? 3
                        : c.nr == __NR_pselect6    ? 5
                                                   : 4;
-  if (c.nr != __NR_pselect6) {
-    leave_out(seam::kReservedSignals, &mask, &call.a[argument]);
-  } else if (copy_in(&pair, c.a[argument])) {
-    leave_out(seam::kReservedSignals, &mask, &pair.set);
+  if (c.nr != __NR_pselect6)
+    set = &call.a[argument];
+  else if (copy_in(&pair, c.a[argument]))
     call.a[argument] = reinterpret_cast<long>(&pair);
-  }
-  return timed_wait(call);
+  else
+    return timed_wait(call);
+  leave_out(seam::kReservedSignals, &mask, set);
+  auto* t = seam::current_thread();
+  const uint64_t outer = t->masked_wait, outer_mask = t->wait_mask;  // this one is a handler's
+  const bool is_masked = *set == reinterpret_cast<long>(&mask);
+  t->wait_mask = is_masked ? mask : 0;
+  t->masked_wait = is_masked ? static_cast<uint64_t>(call.a[argument]) : 0;
+  const long result = timed_wait(call);
+  t->masked_wait = outer;
+  t->wait_mask = outer_mask;
+  return result;
 }
 
 namespace {
@@ -103,7 +117,7 @@ long timed_wait(const SystemCall& c) {
   if (c.nr == __NR_nanosleep) return sleep_for(c, 0);
   if (c.nr == __NR_clock_nanosleep && (c.a[1] & kAbsolute) == 0) return sleep_for(c, 2);
   if (c.nr == __NR_select || c.nr == __NR_pselect6 || c.nr == __NR_ppoll) return counted_down_wait(c);
-  const auto* t = seam::current_thread();
+  auto* t = seam::current_thread();
   SystemCall call = c;
   TimeSpec time;
   int64_t total = -1;         // ns; -1: no timeout, or an absolute one
@@ -142,10 +156,14 @@ long timed_wait(const SystemCall& c) {
   const int64_t since = total >= 0 ? program_monotonic_now() : 0;
   // Sets and results are untouched when such a call is interrupted, so it can be repeated as it stands.
   for (;;) {
-    const long result = pass_on(call);
+    const long result = c.nr == __NR_rt_sigtimedwait
+                            ? cropdl_sigwait(call.a[0], call.a[1], call.a[2], call.a[3])
+                            : pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) {
-      if (c.nr == __NR_rt_sigtimedwait && result > 0 && c.a[1] != 0)
-        tell_sender(reinterpret_cast<siginfo_t*>(c.a[1]));
+      if (t->untold != 0) {
+        const Undisturbed alone;
+        tell_waited(t);
+      }
       return result;
     }
     if (total < 0) continue;

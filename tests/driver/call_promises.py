@@ -51,4 +51,4 @@ def undisturbed_by_refusals():
 PROMISES["calls.time_limits_of_sockets_are_not_cut_short"] = undisturbed_by_refusals
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES, quick=("calls.",)))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("calls.",)))

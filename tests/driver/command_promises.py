@@ -1275,4 +1275,4 @@ def full_terminal():
 
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES, quick=("refused.pipe", "refused.openmpi.window", "trigger.openmpi", "bad_input.openmpi", "bad_input.mpich", "bad_input.every_version", "bad_input.disk_full")))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("refused.pipe", "refused.openmpi.window", "trigger.openmpi", "bad_input.openmpi", "bad_input.mpich", "bad_input.every_version", "bad_input.disk_full")))

@@ -486,4 +486,4 @@ def mixed_images():
 
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES, quick=("cuda.runtime_in_each_form.static",)))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("cuda.runtime_in_each_form.static",)))

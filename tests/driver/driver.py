@@ -620,7 +620,8 @@ def keeper_of(promises):
 
 def promise_main(promises, at_random=False, quick=(), long=()):
     """`FILE --list` prints a line for each: name, labels, how many processors it keeps busy. `FILE NAME` checks one promise.
-    at_random: its moments are (seeded(), or what the scheduler does), so that a failure is looked at a second time.
+    at_random: its moments are (seeded(), or what the scheduler does, as where a running program is asked for a checkpoint), so that a
+    failure is looked at a second time.
     quick: beginnings of the names of those that scripts/test --quick takes. long: those that only scripts/test --long takes."""
     if sys.argv[1:] == ["--list"]:
         for name in promises:
@@ -632,6 +633,8 @@ def promise_main(promises, at_random=False, quick=(), long=()):
         print(f"usage: {sys.argv[0]} --list | NAME", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: still end the jobs
+    if at_random:
+        seed()
     try:
         with_slower_programs(promises[sys.argv[1]])
     except Skipped as why:

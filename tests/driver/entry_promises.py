@@ -622,4 +622,4 @@ def refusals():
 
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES, quick=("run.script", "preload.", "launch.")))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("run.script", "preload.", "launch.")))

@@ -164,7 +164,7 @@ for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_f
         every_signal_has_an_action every_signal_is_delivered last_real_time_signals 
         handler_changes_the_context handler_changes_the_mask trapped_steps
         one_shot_and_nested exit_under_fast_timer clocks_only_go_forward clock_of_the_process_by_number
-        time_by_every_call waits_until_a_moment waits_for_any_signal timeouts_that_stay stack_of_another_context""".split():
+        time_by_every_call waits_until_a_moment waits_for_any_signal timeouts_that_stay stack_of_another_context masks_of_handlers_that_end_a_wait""".split():
     odd("signals", _name)
 for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child
         suspended_in_sigsuspend jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_tell_a_thread""".split():

@@ -104,4 +104,4 @@ PROMISES["saving.by_reference_private_mappings_of_a_file_that_grows"] = lambda: 
     "file_mappings", arguments=("--steps", "48", "--pace", "25000", "--work", "@"), options=("--by-reference",))
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES, quick=("saving.",)))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("saving.",)))

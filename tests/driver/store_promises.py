@@ -264,4 +264,4 @@ def kept():
 
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES))
+    sys.exit(promise_main(PROMISES, at_random=True))

@@ -54,6 +54,7 @@ for _program, _what in (
         ("threads_signals", "masks_pending_signals_and_alternate_stacks"),
         ("threads_attributes", "attributes_and_times_of_work"),
         ("threads_ids", "ids_in_calls_and_senders_of_signals"),
+        ("threads_senders", "senders_of_signals_that_interrupt_one_another"),
         ("threads_many", "that_are_five_hundred_and_sleep"),
         ("threads_cxx", "of_cxx"),
         ("threads_deep", "deep_in_small_stacks"),

@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "odd.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <sys/auxv.h>
+#include <sys/epoll.h>
 #include <sys/personality.h>
 #include <sys/times.h>
 #include <sys/timex.h>
@@ -553,6 +555,55 @@ static void stack_of_another_context(void) {
   }
 }
 
+// While it waits with a mask of its own a thread is under that mask in the handlers that end the wait, too:
+// all that are pending run. One that comes behind that finds the thread's own mask again.
+static sigset_t masks[3];
+
+static void note_mask(int number, siginfo_t* info, void* context) {
+  const int which = number == SIGUSR1 ? 0 : number == SIGUSR2 ? 1 : 2;
+  (void)info, (void)context;
+  count++;
+  ODD_CHECK(sigprocmask(SIG_BLOCK, NULL, &masks[which]) == 0);
+  if (which == 0) ODD_CHECK(raise(SIGTERM) == 0);
+}
+
+static void wait_with_mask(int how, const sigset_t* mask) {
+  static const struct timespec kLong = {60, 0};
+  if (how == 0) ODD_CHECK(sigsuspend(mask) == -1 && errno == EINTR);
+  if (how == 1) ODD_CHECK(ppoll(NULL, 0, &kLong, mask) == -1 && errno == EINTR);
+  if (how == 2) ODD_CHECK(pselect(0, NULL, NULL, NULL, &kLong, mask) == -1 && errno == EINTR);
+  if (how != 3) return;
+  struct epoll_event none;
+  const int fd = epoll_create1(EPOLL_CLOEXEC);
+  ODD_CHECK(fd >= 0 && epoll_pwait(fd, &none, 1, 60000, mask) == -1 && errno == EINTR && close(fd) == 0);
+}
+
+static void masks_of_handlers_that_end_a_wait(void) {
+  static char stack[1 << 16];
+  const stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+  ODD_CHECK(sigaltstack(&alternate, NULL) == 0);
+  block(SIGUSR1), block(SIGUSR2), block(SIGHUP);
+  const sigset_t hangup = set_of(SIGHUP), no_term = set_of(SIGTERM);
+  for (int k = 0; odd_more(); k++) {
+    struct sigaction action = {.sa_sigaction = note_mask, .sa_flags = SA_SIGINFO | (k & 4 ? SA_ONSTACK : 0)};
+    action.sa_mask = hangup;
+    ODD_CHECK(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGUSR2, &action, NULL) == 0);
+    ODD_CHECK(sigaction(SIGTERM, &action, NULL) == 0);
+    ODD_CHECK(raise(SIGUSR1) == 0 && raise(SIGUSR2) == 0);
+    count = 0;
+    wait_with_mask(k & 3, &no_term);
+    ODD_CHECK(count == 3 && sigismember(&masks[2], SIGUSR1) && sigismember(&masks[2], SIGUSR2));
+    for (int i = 0; i < 2; i++) {  // SIGUSR2's handler interrupts SIGUSR1's
+      ODD_CHECK(sigismember(&masks[i], SIGTERM) && sigismember(&masks[i], SIGHUP) &&
+                sigismember(&masks[i], i ? SIGUSR2 : SIGUSR1));
+      ODD_CHECK(sigismember(&masks[i], i ? SIGUSR1 : SIGUSR2) == i);
+    }
+    sigset_t now;
+    ODD_CHECK(sigprocmask(SIG_BLOCK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) &&
+              !sigismember(&now, SIGTERM));
+  }
+}
+
 #define KIND(name) \
   { #name, name }
 static const struct oddity table[] = {
@@ -586,6 +637,7 @@ static const struct oddity table[] = {
     KIND(waits_for_any_signal),
     KIND(timeouts_that_stay),
     KIND(stack_of_another_context),
+    KIND(masks_of_handlers_that_end_a_wait),
 };
 
 ODD_MAIN(table)
