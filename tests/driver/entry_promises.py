@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Log, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, keeper_of, launcher,
-                    logs_of, native, promise_main, take_checkpoint, tool)
+from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, keeper_of,
+                    logs_of, promise_main, take_checkpoint, tool)
 
 PROMISES = {}
 promise = keeper_of(PROMISES)
@@ -419,10 +419,10 @@ def like_srun(ranks, command):
 def tasks_of_srun():
     with Place("srun") as place:
         log = place.path("log")
-        work = [app("plain/plain"), "--steps", "400", "--pace", "10000", "--log", log + "RANK"]
+        work = [app("plain/plain"), "--steps", "400", "--pace", str(10000 * Job.slower), "--log", log + "RANK"]
         job = place.start(like_srun(2, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + work))
         job.wait_for_step(10)
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while Log(log + ".1").last_step() < 10:
             job.must_run()
             expect(time.monotonic() < end, f"rank 1 does not run: {job.output()}")

@@ -10,7 +10,7 @@ import sys
 import tarfile
 
 from command_promises import LONG, MIDDLE, fails_in_one_line, fingerprint, made_store
-from driver import Log, Place, app, check_continued, check_results, expect, keeper_of, native, promise_main, seeded, take_checkpoint, tool
+from driver import Log, Place, check_continued, check_results, expect, keeper_of, native, promise_main, seeded, take_checkpoint, tool
 from file_promises import ends_well, kept_open
 from restart_promises import wait_for_new_steps
 

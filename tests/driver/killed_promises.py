@@ -384,9 +384,11 @@ def refused_meanwhile(mpi):
         job.wait_for_step(2)
         asked = 0
         while asked < 10 and min(log.last_step() for log in logs_of(job.log, 2)) < 40:
-            status, text, seconds = place.checkpoint(20)
+            status, text, seconds = place.checkpoint()
+            if max(log.last_step() for log in logs_of(job.log, 2)) >= 50:
+                break  # the pipe may have been closed before the answer
             expect(status != 0 and re.fullmatch(r"cropdl: checkpoint refused: rank 1: a pipe \(descriptor \d+\) cannot be saved yet", text), text)
-            expect(seconds < 8, f"refused after {seconds:.1f} s")
+            expect(seconds < PATIENCE / 2, f"refused after {seconds:.1f} s")
             asked += 1
         print(f"refused {asked} times")
         if asked <= 3:
@@ -415,10 +417,10 @@ def no_room(mpi, *how):
         both_at(3)
         status, text, _ = place.checkpoint()
         who = "[01]" if how else "1"
+        if max(log.last_step() for log in logs_of(job.log, 2)) >= 38:
+            raise TooLate("the answer came after the program had made room")
         expect(status != 0 and re.fullmatch(f"cropdl: checkpoint failed: rank {who}: messages under way do not fit into the "
                                             "persistent heap", text), text)
-        if Log(job.log).last_step() >= 38:
-            raise Skipped("too slow to tell: the answer came after the program had made room")
         both_at(45)
         take_checkpoint(place, job)
         job.finish()

@@ -306,7 +306,7 @@ def joined(before, after, whole):
 
 
 def results(place, one, job, undisturbed=None, last=0):
-    job.finish(30)
+    job.finish()
     logs = logs_of(job.log, one.ranks)
     for log in logs:
         check_whole(log)

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 
-from driver import Log, Place, app, check_results, expect, launcher, native, promise_main, tool
+from driver import Log, PATIENCE, Place, app, check_results, expect, launcher, native, promise_main, tool
 from restart_promises import SHORT, survives
 
 PROMISES = {}
@@ -32,8 +32,9 @@ def trigger_after_default():
         reference = native(place, "plain/signal_corners", arguments)
         job = place.run("plain/signal_corners", arguments)
         job.wait_for_step(3)
-        end = time.monotonic() + 60
-        while not place.versions() and job.alive() and time.monotonic() < end:
+        end = time.monotonic() + PATIENCE
+        while not place.versions() and time.monotonic() < end:
+            job.must_run()
             job.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
         expect(place.versions(), "SIGUSR1 did not ask for a checkpoint")

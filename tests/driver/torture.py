@@ -28,8 +28,7 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, SOURCE, Place, Skipped, check_whole, expect, launcher, logs_of, native, other,
-                    read_proc, tool)
+from driver import Failure, Log, PATIENCE, SOURCE, Place, Skipped, check_whole, expect, logs_of, native, other, read_proc, tool
 
 AT = {"collective": "blocked in a collective", "receive": "blocked in a receive", "launch": "launching", "kernel": "a kernel running",
       "copy": "copying", "all-reduce": "inside a collective of NCCL's"}  # what a program's log says that it is about to do
