@@ -16,9 +16,9 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, Skipped, TooLate, app, check_continued, check_refused,
-                    check_results, check_whole, expect, expect_taken, keeper_of, launcher, logs_of, native, promise_main, take_checkpoint,
-                    tool, without_waiting)
+from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, Skipped, app, check_continued, check_refused, check_results,
+                    check_whole, expect, expect_taken, keeper_of, launcher, logs_of, native, promise_main, take_checkpoint, too_late, tool,
+                    without_waiting)
 
 PROMISES = {}
 promise = keeper_of(PROMISES)
@@ -1225,7 +1225,7 @@ def progress_line():
         text = at_terminal(place, ("--interval", "0.5"))
         line = r"\r\x1b\[Kcropdl: version \d+ [0-9.e+-]+ s ago \([0-9.]+ [kMG]?B of [0-9.]+ [kMG]?B\), overhead [0-9.]+ %, next in [0-9.e+-]+ s\r"
         if len(place.versions()) < 2:
-            raise TooLate("the program ended before there was something to say of its versions")
+            too_late("the program ended before there was something to say of its versions")
         expect(re.search(line, text), f"{text!r}")
         expect(text.endswith("\r\x1b[K"), f"the line was left: {text!r}")
         with open(place.path("program-output")) as f:
@@ -1238,7 +1238,7 @@ def quiet():
         text = at_terminal(place, ("--quiet", "--interval", "0.5"))
         expect(text == "", f"{text!r}")
         if not place.versions():
-            raise TooLate("the program ended before its first version")
+            too_late("the program ended before its first version")
 
 
 @promise("command.log_of_json_has_an_object_on_each_line")
@@ -1277,7 +1277,7 @@ def full_terminal():
         at_terminal(place, ("--interval", "0.2"), read=False)
         check_whole(Log(place.path("log")))
         if not place.versions():
-            raise TooLate("the program ended before its first version")
+            too_late("the program ended before its first version")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import sys
 
 from cuda_promises import LEFT_OUT
 from restart_promises import wait_for_new_steps
-from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, expect, keeper_of, launcher, promise_main, tail, take_checkpoint,
-                    tool)
+from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, expect, keeper_of, launcher, promise_main,
+                    tail, take_checkpoint, tool)
 
 PROGRAMS = os.path.join(BUILD, "tests", "takeover", "programs")
 SHIMS = os.path.realpath(os.path.join(BUILD, "lib"))

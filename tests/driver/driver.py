@@ -44,9 +44,17 @@ class TooLate(Failure):
     """The program had come to its end, as it should, before the test had done with it what it wanted."""
 
 
+TIMES = (1, 3, 9)  # how many times longer the steps of programs become while a test is too late
+
+
+def too_late(text):
+    """What has to come did not. Perhaps there was no time for it: with the longest steps that is no excuse, and it is a failure."""
+    raise (TooLate if Job.slower < TIMES[-1] else Failure)(text)
+
+
 def with_slower_programs(run):
-    """run(); if that is too late, again with programs whose steps take three times as long, and then nine times."""
-    for times in (1, 3, 9):
+    """run(); if that is too late, again with programs whose steps take longer, and longer again."""
+    for times in TIMES:
         Job.slower = times
         try:
             return run()
@@ -593,9 +601,11 @@ def take_checkpoint(place, job, attempts=1):
         if status == 0 or attempts == 0:
             break
         time.sleep(0.05)
-    if seconds < 3:  # one that took longer was held up until the program's end
-        expect_taken(job, status, f"checkpoint failed with {status}: {text}\n{describe(job)}")
-    expect(status == 0, f"checkpoint failed with {status}: {text}\n{describe(job)}")
+    if status != 0:
+        why = f"checkpoint failed with {status}: {text}\n{describe(job)}"
+        if seconds < 3:  # one that took longer was held up until the program's end
+            expect_taken(job, status, why)
+        raise Failure(why)
     found = re.search(r"version (\d+)", text)
     expect(found and len(text.splitlines()) == 1, f"`cropdl checkpoint` printed: {text!r}")
     version = int(found.group(1))

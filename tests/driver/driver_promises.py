@@ -8,7 +8,7 @@ import tempfile
 
 import driver
 import restart_promises
-from driver import Failure, Log, TooLate, check_continued, check_whole, expect, promise_main
+from driver import Failure, Log, Skipped, TooLate, check_continued, check_whole, expect, promise_main
 
 STARTS_OVER = {
     "cropdl-run": 'mkdir -p "$2"; while [ "$1" != -- ]; do shift; done; shift; echo "$@" > "$STORE_COMMAND"; exec "$@"',
@@ -85,10 +85,29 @@ def ranks_are_all_killed():
             expect(not job.processes(), "processes are left")
 
 
+def what_never_comes_is_missed():
+    """too_late() is an excuse for programs that are over soon, and none with the longest steps."""
+    tried = []
+
+    def never():
+        tried.append(driver.Job.slower)
+        driver.too_late("it did not come")
+
+    try:
+        driver.with_slower_programs(never)
+    except (Failure, Skipped) as end:
+        expect(type(end) is Failure and tuple(tried) == driver.TIMES, f"{type(end)} after {tried}")
+        return
+    finally:
+        driver.Job.slower = 1
+    raise Failure("what never comes was not missed")
+
+
 PROMISES = {
     "driver.starting_over_is_found": starting_over_is_found,
     "driver.wrong_logs_are_found": wrong_logs_are_found,
     "driver.ranks_are_all_killed": ranks_are_all_killed,
+    "driver.what_never_comes_is_missed": what_never_comes_is_missed,
 }
 
 if __name__ == "__main__":

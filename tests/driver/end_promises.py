@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, TooLate, check_continued, check_results, check_whole, describe, expect, is_zombie,
-                    keeper_of, logs_of, native, promise_main, seeded, tail, tool)
+from driver import (Failure, Log, PATIENCE, Place, check_continued, check_results, check_whole, describe, expect, is_zombie, keeper_of,
+                    logs_of, native, promise_main, seeded, tail, too_late, tool)
 from killed_promises import by_rank, freeze, send
 
 PROMISES = {}
@@ -29,7 +29,7 @@ def ends_with(job, wanted):
         job.kill_all()
         raise Failure(f"still running after {PATIENCE:.0f} s: {' '.join(job.command)}\n{state}")
     if status == 0 and wanted == AGAIN and any(log.digest is not None for log in logs_of(job.log, 64)):
-        raise TooLate("the program ended before its last version")
+        too_late("the program ended before its last version")
     expect(status == wanted, f"ended with {status}, not with {wanted}: {' '.join(job.command)}\n{tail(job.output())}")
 
 
@@ -125,7 +125,7 @@ def goes_on_behind(limit, seconds, line, before=""):
 
 
 promise("end.alone.time_limit_that_is_too_short_is_told_at_once")(lambda: goes_on_behind(
-    1, 2, r"the time limit is \d s from now, which is too short for a last version: one may take [0-9.]+ s; none is taken for it"))
+    1, 2, r"the time limit is 1 s from now, which is too short for a last version: one may take [0-9.]+ s; none is taken for it"))
 promise("end.alone.time_limit_of_a_program_that_refuses_changes_nothing")(lambda: goes_on_behind(
     3, 5, r"no last version was taken before the time limit: checkpoint refused: rank 0: a pipe \(descriptor \d+\) cannot be saved yet; "
     "the program goes on", "pipe = os.pipe()"))

@@ -237,7 +237,7 @@ def given():
         job = place.start([sys.executable, "-c", GIVES_A_PIPE, *protected(place, "refused_files", ("given",) + STEPS)])
         job.wait_for_step(3)
         status, text, _ = place.checkpoint()
-        if Log(job.log).last_step() >= 30:
+        if status == 0 and Log(job.log).last_step() >= 30:
             raise TooLate("the pipe may have been given up before the answer")
         check_refused(place, status, text, "a pipe (descriptor 7) cannot be saved yet; the program was started with it, and if it has no use "
                                            "for it, start it with 7>&-")

@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
-from driver import (BUILD, Log, PATIENCE, Place, SOURCE, Skipped, TooLate, app, check_results, check_whole, expect, launcher, native,
-                    promise_main, read_proc, seeded, take_checkpoint, tool)
+from driver import (BUILD, Log, PATIENCE, Place, SOURCE, Skipped, app, check_results, check_whole, expect, launcher, native, promise_main,
+                    read_proc, seeded, take_checkpoint, too_late, tool)
 from command_promises import kill_and_restart_once, refused
 from restart_promises import SHORT, survives, wait_for_new_steps
 
@@ -52,7 +52,7 @@ def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
         check_results(job, reference, ranks)
         expect(Log(job.log).last_step() == total, f"{Log(job.log).last_step()} steps, undisturbed {total}")
         if versions < 3 * kills:
-            raise TooLate(f"over after only {versions} versions")
+            too_late(f"over after only {versions} versions")
         print(f"{versions} versions, {kills} kills")
 
 

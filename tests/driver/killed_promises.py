@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, STARTING, Skipped, TooLate, app, check_results, check_whole, describe, expect, launcher, logs_of, native,
-                    promise_main, read_proc, tail, take_checkpoint, tool, without_waiting)
+from driver import (Failure, Log, PATIENCE, Place, STARTING, Skipped, TooLate, app, check_results, check_whole, describe, expect, launcher,
+                    logs_of, native, promise_main, read_proc, tail, take_checkpoint, too_late, tool, without_waiting)
 
 # Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
 PHASES = {"holding": "holding", "stopping": "stopping", "draining": "draining", "writing": "writing", "publishing": "writing"}
@@ -385,10 +385,11 @@ def refused_meanwhile(mpi):
         asked = 0
         while asked < 10 and min(log.last_step() for log in logs_of(job.log, 2)) < 40:
             status, text, seconds = place.checkpoint()
-            if max(log.last_step() for log in logs_of(job.log, 2)) >= 50:
-                break  # the pipe may have been closed before the answer
+            if status == 0 and max(log.last_step() for log in logs_of(job.log, 2)) >= 50:
+                break  # the pipe was closed before the answer
             expect(status != 0 and re.fullmatch(r"cropdl: checkpoint refused: rank 1: a pipe \(descriptor \d+\) cannot be saved yet", text), text)
-            expect(seconds < PATIENCE / 2, f"refused after {seconds:.1f} s")
+            if seconds >= 8:
+                too_late(f"refused after {seconds:.1f} s")
             asked += 1
         print(f"refused {asked} times")
         if asked <= 3:
@@ -417,10 +418,13 @@ def no_room(mpi, *how):
         both_at(3)
         status, text, _ = place.checkpoint()
         who = "[01]" if how else "1"
-        if max(log.last_step() for log in logs_of(job.log, 2)) >= 38:
+        late = max(log.last_step() for log in logs_of(job.log, 2)) >= 38
+        if status == 0 and late:
             raise TooLate("the answer came after the program had made room")
         expect(status != 0 and re.fullmatch(f"cropdl: checkpoint failed: rank {who}: messages under way do not fit into the "
                                             "persistent heap", text), text)
+        if late:
+            raise Skipped("too slow to tell: the answer came after the program had made room")
         both_at(45)
         take_checkpoint(place, job)
         job.finish()

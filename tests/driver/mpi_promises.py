@@ -9,8 +9,8 @@ import re
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, Skipped, TooLate, app, check_whole, expect, launcher, logs_of, promise_main,
-                    take_checkpoint, tool)
+from driver import (Failure, Log, PATIENCE, Place, Skipped, app, check_whole, expect, launcher, logs_of, promise_main, take_checkpoint,
+                    too_late, tool)
 from restart_promises import survives
 
 STEPS = 30
@@ -68,7 +68,8 @@ def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
     before, during, after = churn(mpi, what, count, ranks)
     # A machine under load stalls a run now and then; a stall that grows with the objects is far beyond this.
     expect(after[0] < before[0] * 2 + 0.25, f"the stall went from {before[0]:.3f} s to {after[0]:.3f} s")
-    expect(during < PATIENCE, f"a checkpoint meanwhile took {during:.1f} s")
+    if during >= 15:
+        too_late(f"a checkpoint meanwhile took {during:.1f} s")
     expect(after[1] < before[1] + (growth >> 1), f"images grew from {before[1]} to {after[1]} bytes")
     expect(after[2] < before[2] + growth, f"memory grew from {before[2]} to {after[2]} bytes")
 
@@ -126,8 +127,9 @@ def cut_again_and_again(mpi, what, ranks, times):
             longest = max(longest, seconds)
         print(f"{taken} versions, {refused} refusals, the longest took {longest:.2f} s")
         if taken + refused <= 2:
-            raise TooLate(f"only {taken + refused} attempts")
-        expect(longest < PATIENCE / 2, f"a checkpoint took {longest:.1f} s: it was given up and tried again and again")
+            too_late(f"only {taken + refused} attempts")
+        if longest >= 8:
+            too_late(f"a checkpoint took {longest:.1f} s: it was given up and tried again")
         job.finish()
         for log in logs_of(job.log, ranks):
             check_whole(log)

@@ -19,6 +19,24 @@ promise = keeper_of(PROMISES)
 SHORT = ("--steps", "48", "--pace", "25000")
 
 
+def goes_on(starter, restarter, program, *arguments, kills=(5, 20), attempts=1):
+    """The program is started through one command, killed at these steps, each time restarted through the other, and ends well."""
+    with Place(program) as place:
+        log = place.path("log")
+        command = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app(f"plain/{program}"), *arguments, *SHORT, "--log", log]
+        job = place.start([*starter, *command], log)
+        for step in kills:
+            job.wait_for_step(step)
+            _, _, bounds = take_checkpoint(place, job, attempts)
+            job.kill_running()
+            before = Log(log)
+            job = place.start([*restarter, tool("cropdl-restart"), place.store], log)
+            wait_for_new_steps(job, bounds, 48)
+            check_continued(before, Log(log), job.started, *bounds[log])
+        job.finish()
+        check_whole(Log(log))
+
+
 @promise("process.own_number_reaches_the_program_itself")
 def own_number():
     survives("own_ids", arguments=SHORT, chain=("same", "same"), attempts=20)
@@ -37,19 +55,7 @@ def younger_boot():
     with Place("younger") as place:
         status, text, _ = place.ask(ahead + ["cat", "/proc/uptime"])
         expect(status == 0 and float(text.split()[0]) > 1e6, f"needs a time namespace (root, or user namespaces): {text}")
-        log = place.path("log")
-        program = [app("plain/clocks_go_on"), *SHORT, "--log", log]
-        job = place.start(ahead + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
-        for kill in range(2):
-            job.wait_for_step(5 + 15 * kill)
-            _, _, bounds = take_checkpoint(place, job)
-            job.kill_running()
-            before = Log(log)
-            job = place.restart()
-            wait_for_new_steps(job, bounds, 48)
-            check_continued(before, Log(log), job.started, *bounds[log])
-        job.finish()
-        check_whole(Log(log))
+    goes_on(ahead, [], "clocks_go_on")
 
 
 @promise("process.child_with_the_program_s_number_is_not_taken_for_it")
@@ -57,19 +63,8 @@ def number_taken():
     """The program is number 41 of a process namespace; it is restarted in a young one, where soon a child is."""
     space = ["unshare", "--pid", "--fork", "--mount-proc"]
     space += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    with Place("number") as place:
-        log = place.path("log")
-        program = [app("plain/number_taken"), *SHORT, "--log", log]
-        first = space + ["sh", "-c", 'echo 40 > /proc/sys/kernel/ns_last_pid && "$@"; true', "sh"]
-        job = place.start(first + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
-        job.wait_for_step(3)
-        _, _, bounds = take_checkpoint(place, job, attempts=100)
-        job.kill_running()
-        before = Log(log)
-        job = place.start(space + ["sh", "-c", '"$@"; true', "sh", tool("cropdl-restart"), place.store], log)
-        job.finish()
-        check_continued(before, Log(log), job.started, *bounds[log])
-        check_whole(Log(log))
+    goes_on(space + ["sh", "-c", 'echo 40 > /proc/sys/kernel/ns_last_pid && "$@"; true', "sh"], space + ["sh", "-c", '"$@"; true', "sh"],
+            "number_taken", kills=(3,), attempts=100)
 
 
 @promise("process.attributes_that_it_set_are_put_back")
@@ -93,44 +88,17 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 @promise("process.barriers_that_it_registered_for_are_there_where_the_kernel_does_not_tell")
 def barriers_untold():
-    with Place("barriers") as place:
-        log = place.path("log")
-        starter = [sys.executable, "-c", OLDER_KERNEL]
-        program = [app("plain/kept_attributes"), *SHORT, "--log", log]
-        job = place.start(starter + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
-        for kill in range(2):
-            job.wait_for_step(5 + 15 * kill)
-            _, _, bounds = take_checkpoint(place, job)
-            job.kill_running()
-            before = Log(log)
-            job = place.start(starter + [tool("cropdl-restart"), place.store], log)
-            wait_for_new_steps(job, bounds, 48)
-            check_continued(before, Log(log), job.started, *bounds[log])
-        job.finish()
-        check_whole(Log(log))
+    starter = [sys.executable, "-c", OLDER_KERNEL]
+    goes_on(starter, starter, "kept_attributes")
 
 
-def as_root(command):
-    """What only root may do an ordinary user does as the root of a user namespace, where that is allowed."""
-    return ([] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]) + command
+# What only root may do an ordinary user does as the root of a user namespace, where that is allowed.
+AS_ROOT = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
 
 
 def dropped(what):
     """Groups and capabilities that the program gave up stay given up."""
-    with Place("dropped") as place:
-        log = place.path("log")
-        program = [app("plain/dropped_privileges"), what, *SHORT, "--log", log]
-        job = place.start(as_root([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program), log)
-        for kill in range(2):
-            job.wait_for_step(5 + 15 * kill)
-            _, _, bounds = take_checkpoint(place, job)
-            job.kill_running()
-            before = Log(log)
-            job = place.start(as_root([tool("cropdl-restart"), place.store]), log)
-            wait_for_new_steps(job, bounds, 48)
-            check_continued(before, Log(log), job.started, *bounds[log])
-        job.finish()
-        check_whole(Log(log))
+    goes_on(AS_ROOT, AS_ROOT, "dropped_privileges", what)
 
 
 promise("process.capabilities_and_groups_do_not_come_back")(lambda: dropped("capabilities"))
@@ -209,7 +177,7 @@ for _what, _words in {
         "keyring": _CHANGED.format("process keyring", "<w>", "<n>"),
         "root": "the program has changed its root directory (chroot), which cannot be saved yet"}.items():
     promise(f"refused.process.{_what}")(
-        lambda w=_what, k=_words: refused_for_good(w, k, () if w in ("seccomp", "keyring") else as_root([])))
+        lambda w=_what, k=_words: refused_for_good(w, k, () if w in ("seccomp", "keyring") else AS_ROOT))
 if os.geteuid() == 0:
     promise("refused.process.user")(
         lambda: refused_for_good("user", "the program runs as user 1000 now and was started as user 0, whose store it may not write; "
