@@ -111,7 +111,7 @@ struct ThreadRecord {
   uint64_t caller;     // where the program called the collective that it called last (interpose/boundaries)
   uint64_t rewound;    // instruction of the call that a signal of ours interrupted, and the kernel will make
                        // anew; 0: none, or a handler of the program has come since (core only)
-  uint64_t wait_mask;  // that mask
+  uint64_t wait_mask;  // the mask of that call (masked_wait)
   uint64_t untold;  // information on a signal that was waited for, whose sender is to be told; 0 (core only)
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread

@@ -158,8 +158,9 @@ struct PersistentState {
   // path.
   char found[kMaxStandIns][512];
   uint64_t objects_seen;  // LH: address in the persistent heap of what ld.so has loaded and it has looked at
-  uint32_t
-      membarriers;  // that it has registered for (kMembarrierRegistrations): Linux before 6.3 does not tell
+  // Commands of membarrier that it has registered for (kMembarrierRegistrations): Linux before 6.3 does not
+  // tell.
+  uint32_t membarriers;
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

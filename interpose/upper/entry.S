@@ -223,7 +223,6 @@ cropdl_core_restorer:
 	.endm
 	HANDLER cropdl_core_sigsys, cropdl_enter_sigsys
 	HANDLER cropdl_core_suspend, cropdl_enter_suspend
-
 	HANDLER cropdl_core_trampoline, cropdl_enter_handler
 	HANDLER cropdl_core_trigger, cropdl_enter_trigger
 	HANDLER cropdl_core_last_version, cropdl_enter_last_version
