@@ -556,6 +556,48 @@ def files_named():
     expect(not missing, "\n".join(missing))
 
 
+def packages_under(roots):
+    """Installed packages that these depend on, or that every Debian has."""
+    fields = "${Package}\t${Essential}\t${Provides}\t${Pre-Depends}, ${Depends}\n"
+    rows = [row.split("\t") for row in subprocess.run(["dpkg-query", "-W", "-f", fields], capture_output=True, text=True,
+                                                      check=True).stdout.splitlines()]
+    names = lambda text: re.findall(r"(?:^|[,|]) *([a-z0-9][a-z0-9.+-]*)", text)
+    needs = {package: names(depends) for package, _, _, depends in rows}
+    makers = {}  # of a virtual package, too
+    for package, _, provides, _ in rows:
+        for name in [package] + names(provides):
+            makers.setdefault(name, set()).add(package)
+    found, left = set(), [package for package, essential, _, _ in rows if essential == "yes"] + list(roots)
+    while left:
+        for package in makers.get(left.pop(), ()):
+            if package not in found:
+                found.add(package)
+                left += needs[package]
+    return found
+
+
+@promise("documents.demo_installs_what_it_is_built_from")
+def demo_packages():
+    """Each file of Debian that the demo's targets read is in a package that `scripts/setup --demo` installs, so that a bare machine
+    has it."""
+    ninja = lambda *words: subprocess.run(["ninja", "-C", BUILD, "-t", *words], capture_output=True, text=True, check=True).stdout
+    targets = re.findall(r"^(demo_[a-z_]+):", ninja("targets", "all"), re.MULTILINE)
+    expect("demo_openmpi" in targets and "demo_mpich" in targets, f"the demo's targets are {targets}")
+    read = set(ninja("inputs", *targets).split())
+    read.update(line.strip() for line in ninja("deps", *(file for file in read if file.endswith(".o"))).splitlines())
+    read = {os.path.realpath(file) for file in read if re.match(r"/(usr/)?(include|lib)/", file)}
+    expect(len(read) > 300, f"only {len(read)} files of this machine's are read")
+
+    with open(os.path.join(SOURCE, "scripts", "setup")) as f:
+        roots = re.search(r"^packages=\((.*?)^\)", f.read(), re.MULTILINE | re.DOTALL).group(1).split()
+    installed, missing = packages_under(roots), []
+    for line in subprocess.run(["dpkg", "-S", *sorted(read)], capture_output=True, text=True).stdout.splitlines():
+        packages, _, file = line.partition(": ")
+        if not any(package.split(":")[0] in installed for package in packages.split(", ")):
+            missing.append(f"{packages}: {file}")
+    expect(not missing, "read by the demo's build, and in no package of scripts/setup --demo:\n" + "\n".join(missing))
+
+
 @promise("documents.sources_are_formatted")
 def formatted():
     """As clang-format 14 does it, the one of Debian 12: others differ in details."""
