@@ -19,20 +19,21 @@ namespace {
 
 constexpr uint32_t kRankLimit = 1 << 20;  // more is damage
 
-bool plain_file_name(const std::string& name) { return is_plain_name(name) && name[0] != '.'; }
-
 // A line if the manifest cannot describe a version.
 std::string contradiction(const Manifest& manifest) {
   if (manifest.ranks == 0 || manifest.ranks > kRankLimit) return "impossible number of ranks";
   if (manifest.images.size() != manifest.ranks)
     return formatted("it lists {} images for {} ranks", manifest.images.size(), manifest.ranks);
-  for (const ManifestImage& image : manifest.images)
-    if (!plain_file_name(image.file)) return "an image's name is not a plain file name";
+  for (uint32_t rank = 0; rank < manifest.ranks; ++rank)
+    if (manifest.images[rank].file != image_name(rank))
+      return formatted("the image of rank {} has another name", rank);
   if (manifest.program.empty()) return "it names no program";
   return "";
 }
 
 }  // namespace
+
+std::string image_name(uint32_t rank) { return formatted("rank-{}.img", rank); }
 
 uint64_t Manifest::bytes() const {
   uint64_t sum = 0;

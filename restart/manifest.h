@@ -13,8 +13,10 @@ namespace cropdl::restart {
 
 inline constexpr uint32_t kManifestFormat = 1;
 
+std::string image_name(uint32_t rank);  // "rank-3.img"
+
 struct ManifestImage {
-  std::string file;            // name within the version's directory
+  std::string file;            // image_name() of its rank, within the version's directory
   uint64_t bytes = 0;          // size of the file
   uint64_t memory = 0;         // bytes of memory in it
   uint64_t checksum = 0;       // ImageTotals::checksum

@@ -60,18 +60,20 @@ bool same_job(const StoreIdentity& identity, const std::string& program, const s
   return identity.program == program && identity.args == args && identity.ranks == ranks;
 }
 
+bool is_ours(const std::string& name) {
+  return name == kLockFile || name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
+}
+
+}  // namespace
+
 Error of_another_job(const std::string& directory, const std::string& program,
                      const std::vector<std::string>& args, uint32_t ranks) {
   return Error{formatted("store {}: belongs to another job, {}; choose another directory", directory,
                          job_text(program, args, ranks))};
 }
 
-bool is_ours(const std::string& name) {
-  return name == kLockFile || name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
-}
-
-// What can be said without changing anything.
-Status check_directory(const std::string& directory) {
+Status check_directory(const std::string& directory, bool* is_store) {
+  *is_store = false;
   std::string store = formatted("store {}: ", directory);
   struct stat info;
   if (::stat(directory.c_str(), &info) != 0) return Error{store + errno_text(errno)};
@@ -85,16 +87,14 @@ Status check_directory(const std::string& directory) {
   if (!names) return names.error();
   bool foreign = false;
   for (const std::string& name : *names) {
-    if (name == kIdentityFile || version_number(name) != 0) return {};
+    *is_store = *is_store || name == kIdentityFile || version_number(name) != 0;
     foreign = foreign || !is_ours(name);
   }
-  if (foreign)
+  if (foreign && !*is_store)
     return Error{store +
                  "is not empty and not a CropDL store; nothing was changed, choose another directory"};
   return {};
 }
-
-}  // namespace
 
 bool locked_by_this_process(const std::string& directory) {
   Result<LockedStore> key = key_of(directory);
@@ -130,7 +130,8 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   } else if (errno != EEXIST) {
     return Error{formatted("store {}: cannot be created: {}", directory, errno_text(errno))};
   }
-  if (Status good = check_directory(directory); !good) return good.error();
+  bool is_store;
+  if (Status good = check_directory(directory, &is_store); !good) return good.error();
 
   Store store(StoreReader(directory), std::move(options));
   // Checked before the lock is taken, so that a store of another job stays untouched, and again (and written

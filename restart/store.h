@@ -43,7 +43,6 @@ struct Version {
 };
 
 inline constexpr char kManifestFile[] = "manifest.json";
-std::string image_name(uint32_t rank);     // "rank-3.img"
 std::string contents_name(uint32_t rank);  // "rank-3.files", a folder: the program's files, if any are saved
 std::string version_name(uint64_t version);  // "v000003"
 
@@ -82,6 +81,13 @@ class StoreReader {
   std::shared_ptr<Folder>
       folder_;  // null: of a Store, whose job may outlive the directory; opened for each look
 };
+
+// Whether the directory, which is there, is the caller's store or can become it. Looks only.
+Status check_directory(const std::string& directory, bool* is_store);
+
+// Why the store is not the caller's: it has that job.
+Error of_another_job(const std::string& directory, const std::string& program,
+                     const std::vector<std::string>& args, uint32_t ranks);
 
 // It was there when it was listed: its job may remove old ones at any time.
 bool is_gone(const Version& version);

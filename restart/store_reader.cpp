@@ -19,7 +19,6 @@
 
 namespace cropdl::restart {
 
-std::string image_name(uint32_t rank) { return formatted("rank-{}.img", rank); }
 std::string contents_name(uint32_t rank) { return formatted("rank-{}.files", rank); }
 
 std::string version_name(uint64_t version) {

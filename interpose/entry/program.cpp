@@ -136,7 +136,12 @@ Result<std::string> find_program(const std::string& name) {
   return result;
 }
 
-Result<ProgramFacts> inspect_program(const std::string& path) {
+namespace {
+
+constexpr int kMostInterpreters = 5;  // one of another, as execve(2) has it
+
+Result<ProgramFacts> inspect(const std::string& path, int depth) {
+  if (depth > kMostInterpreters) return Error{path + ": " + errno_text(ELOOP)};
   ProgramFacts facts;
   facts.path = path;
   facts.mpi = "none";
@@ -159,7 +164,7 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
     const std::vector<std::string> words = interpreter_of(text.substr(0, text.find('\n')));
     const auto interpreter = find_program(words[0]);
     if (!interpreter) return Error{formatted("{}: its interpreter: {}", path, interpreter.error().message)};
-    auto inner = inspect_program(*interpreter);
+    auto inner = inspect(*interpreter, depth + 1);
     if (!inner) return Error{formatted("{}: its interpreter: {}", path, inner.error().message)};
     if (inner->kind == ProgramKind::kStarter || !inner->before.empty()) {  // execve finds out by itself
       facts.kind = ProgramKind::kStarter;
@@ -188,6 +193,10 @@ Result<ProgramFacts> inspect_program(const std::string& path) {
     facts.mpi = default_mpi();
   return facts;
 }
+
+}  // namespace
+
+Result<ProgramFacts> inspect_program(const std::string& path) { return inspect(path, 0); }
 
 std::string own_directory() {
   char path[4096];

@@ -156,18 +156,24 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
   // An older version most likely names the same file: nothing is lost before somebody has looked.
   if (auto s = load_references(*image, metadata.memory); !s) return kRefused + s.error().message;
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
-  return kFine;
+  return formatted("{}, version {}", kFine, version.number);
 }
 
 constexpr unsigned kLauncherEndsAll = 3;  // seconds within which a launcher has ended all when one has ended
+constexpr unsigned kSurelyEndedAll = 10;  // likewise, on a machine that is busy
 
 // For what every rank finds out by itself: rank 0 says it, and the others stay until the launcher ends them,
-// because it ends rank 0, and its line, as soon as any other exits.
+// because it ends rank 0, and its line, as soon as any other exits. One that nobody has ended was alone with
+// it.
 [[noreturn]] void die_together(const Process& p, const std::string& line) {
-  if (p.launch.rank == 0)
+  if (p.launch.rank == 0) {
     cropdl::say("cropdl-restart: " + line);
-  else
+  } else if (p.agent) {  // the ranks have agreed on it
     sleep(kLauncherEndsAll);
+  } else {
+    sleep(kSurelyEndedAll);
+    cropdl::say(formatted("cropdl-restart: rank {}: {}", p.launch.rank, line));
+  }
   _exit(1);
 }
 
@@ -182,12 +188,19 @@ constexpr unsigned kLauncherEndsAll = 3;  // seconds within which a launcher has
   _exit(1);
 }
 
-// All ranks' verdicts; "" if all are fine, else the first other one.
+// All ranks' verdicts; "" if all are fine in the same way, else the first other one.
 std::string agree(Process& p, const std::string& mine) {
   auto all = p.agent->exchange(mine);
   if (!all) die_of_loss(p, all.error().message);
   for (size_t r = 0; r < all->size(); ++r)
-    if ((*all)[r] != kFine) return formatted("{}rank {}: {}", (*all)[r].substr(0, 1), r, (*all)[r].substr(1));
+    if (!(*all)[r].starts_with(kFine))
+      return formatted("{}rank {}: {}", (*all)[r].substr(0, 1), r, (*all)[r].substr(1));
+  for (size_t r = 1; r < all->size(); ++r)
+    if ((*all)[r] != all->front())
+      return kRefused + formatted(
+                            "{} changed while the ranks read it (rank 0 is {}, rank {} is {}); start "
+                            "the restart again",
+                            p.boot.directory, all->front(), r, (*all)[r]);
   return "";
 }
 
@@ -280,7 +293,7 @@ void restart_program(Process& p) {
   if (!reader) die_together(p, reader.error().message);
   const auto policy = files_policy(p.boot.files);
   if (!policy) die_together(p, policy.error().message);
-  const std::vector<Candidate> candidates = read_candidates(p, reader->all_versions());
+  std::vector<Candidate> candidates = read_candidates(p, reader->all_versions());
   if (candidates.empty())
     die_together(p,
                  p.boot.directory + (p.boot.version == 0 ? ": holds no version to restart from"
@@ -293,33 +306,41 @@ void restart_program(Process& p) {
                  formatted("version {} cannot be used: {}", newest->version.number, newest->version.damage));
   if (newest == candidates.end())
     die_together(p, formatted("{}: no version is whole: {}", p.boot.directory, candidates.front().damage));
-  const restart::Manifest* const known = &newest->version.manifest;
-  if (known->ranks != p.launch.ranks)
+  const restart::Manifest known = newest->version.manifest;
+  if (known.ranks != p.launch.ranks)
     die_together(p, formatted("the versions in {} have {} ranks, but {} were started; use mpirun -n {}",
-                              p.boot.directory, known->ranks, p.launch.ranks, known->ranks));
-  p.program = known->program;
-  p.arguments = known->args;
+                              p.boot.directory, known.ranks, p.launch.ranks, known.ranks));
+  p.program = known.program;
+  p.arguments = known.args;
   if (auto s = settle_addresses(p, newest->version); !s) die(s.error().message);
 
   std::vector<int> given = p.inherited.programs;
   given.insert(given.end(), p.inherited.launchers.begin(), p.inherited.launchers.end());
-  if (auto s = make_room_for(highest_descriptor(candidates), given, reader->descriptor()); !s)
-    die(s.error().message);
+  const int highest = highest_descriptor(candidates);
+  if (auto s = make_room_for(highest, given, reader->descriptor()); !s) die(s.error().message);
 
   go_on_as_before(p, candidates);
   if (p.launch.rank == 0) {
-    const restart::StoreIdentity identity{known->job, known->program, known->args, known->ranks};
+    const restart::StoreIdentity identity{known.job, known.program, known.args, known.ranks};
     if (auto s = open_versions(p, identity); !s) die(s.error().message);
   }
   fill_control_page(p);
-  p.former_cost = known->stall_seconds;
+  p.former_cost = known.stall_seconds;
   if (auto s = start_donors(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
   p.agent->note_phase("restarting");
+  // The job that was killed may have ended only now, and have published a version meanwhile. Where rank 0
+  // comes to this it has the store: nobody else writes there any more, and all ranks read the same.
+  std::string verdict = agree(p, kFine);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
+  candidates = read_candidates(p, reader->all_versions());
+  if (highest_descriptor(candidates) > highest)
+    die_together(p, p.boot.directory +
+                        ": the killed job took another version while it ended, with more files open; start "
+                        "the restart again");
 
   std::unique_ptr<restart::ImageReader> image;
   const Candidate* chosen = nullptr;
-  std::string verdict;
   for (const Candidate& candidate : candidates) {
     verdict = agree(p, load(p, candidate, *policy, &image));
     if (verdict.empty()) {

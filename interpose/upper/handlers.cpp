@@ -92,11 +92,21 @@ bool is_restarted(long nr, long operation) {
   switch (nr) {
     case __NR_read:
     case __NR_readv:
+    case __NR_preadv:
+    case __NR_preadv2:
     case __NR_write:
     case __NR_writev:
+    case __NR_pwritev:
+    case __NR_pwritev2:
+    case __NR_sendfile:
+    case __NR_splice:
+    case __NR_tee:
+    case __NR_vmsplice:
+    case __NR_getrandom:
     case __NR_ioctl:
     case __NR_open:
     case __NR_openat:
+    case __NR_openat2:
     case __NR_creat:
     case __NR_wait4:
     case __NR_waitid:
@@ -392,20 +402,21 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
 namespace cropdl::upper {
 namespace {
 // With sigqueue() the sender writes its number itself: the program the one that it knows.
-bool is_own_number(const siginfo_t* info) {
-  return info->si_pid == raw(__NR_getpid) ||
-         (info->si_code == SI_QUEUE && info->si_pid == seam::state()->upper_pid);
+// Whether the program has it from itself: its process sent it, or a timer, a queue or a file of its own.
+bool is_own(const siginfo_t* info) {
+  const int code = info->si_code;
+  if (code != SI_USER && code != SI_QUEUE && code != SI_TKILL) return true;
+  return info->si_pid == raw(__NR_getpid) || (code == SI_QUEUE && info->si_pid == seam::state()->upper_pid);
 }
 }  // namespace
 }  // namespace cropdl::upper
 
-// SIGUSR1 while the program leaves it at its default: asks the agent for a checkpoint. Sent by the program
-// itself, or to a child of it, it means what it means natively.
+// SIGUSR1 while the program leaves it at its default: asks the agent for a checkpoint. One that no other
+// process has sent, and one to a child, kill as natively.
 extern "C" void cropdl_enter_trigger(Entry* e) {
   upper::do_nothing(e);
   if (seam::gs_base() == 0) return upper::on_lower_thread(e);
-  const bool own = e->info->si_code <= 0 && upper::is_own_number(e->info);
-  if (upper::is_child() || own) upper::die_of(static_cast<int>(e->sig));
+  if (upper::is_child() || upper::is_own(e->info)) upper::die_of(static_cast<int>(e->sig));
   upper::settle_for_core(seam::current_thread(), e->context);
   const int fd = seam::control()->trigger_fd;
   const uint64_t one = 1;
@@ -413,15 +424,12 @@ extern "C" void cropdl_enter_trigger(Entry* e) {
 }
 
 // SIGTERM while the program leaves it at its default: the agent asks for a last version, behind which the job
-// ends, and soon gives the kernel the default back, for a second one. One that no other process has sent (a
-// timer, the program itself), and one to a child, kill as natively.
+// ends, and soon gives the kernel the default back, for a second one. Who has sent it matters as for SIGUSR1.
 extern "C" void cropdl_enter_last_version(Entry* e) {
   upper::do_nothing(e);
   if (seam::gs_base() == 0) return upper::on_lower_thread(e);
-  const int code = e->info->si_code, fd = seam::control()->last_version_fd;
-  const bool sent = code == SI_USER || code == SI_QUEUE || code == SI_TKILL;
-  const bool own = !sent || upper::is_own_number(e->info);
-  if (upper::is_child() || own || fd < 0) upper::die_of(static_cast<int>(e->sig));
+  const int fd = seam::control()->last_version_fd;
+  if (upper::is_child() || upper::is_own(e->info) || fd < 0) upper::die_of(static_cast<int>(e->sig));
   upper::settle_for_core(seam::current_thread(), e->context);
   const uint64_t one = 1;
   upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);

@@ -204,8 +204,12 @@ long futex_wait(const SystemCall& c) {
       if (time.seconds < 0) time = {0, 0};
     }
     const long result = pass_on(call);
-    if (result != kInterrupted || is_child() || t->handlers != handlers) return result;
-    if (futex_has_owner(c.a[1]) && seam::control()->restarted != 0) return owned_futex(c);
+    if (result != kInterrupted || is_child()) return result;
+    if (!futex_has_owner(c.a[1])) {
+      if (t->handlers != handlers) return result;
+    } else if (seam::control()->restarted != 0) {  // which no handler ends; leave_owned_futex did
+      return owned_futex(c);
+    }
   }
 }
 

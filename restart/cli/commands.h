@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "restart/retention.h"
 
@@ -37,6 +38,6 @@ int import_version(const Common& common, const std::string& file);
 int report(const Common& common, const std::string& output);
 
 // Of a program that would run on the store `directory`.
-int doctor(const std::string& program, const std::string& directory, bool json);
+int doctor(const std::vector<std::string>& command, const std::string& directory, bool json);
 
 }  // namespace cropdl::cli

@@ -157,13 +157,14 @@ int main(int argc, char** argv) {
   std::string store = "cropdl.ckpt";
   CLI::App* examining = app.add_subcommand(
       "doctor", "Says what here would prevent checkpoints of PROGRAM, or make them slow; does not run it");
+  examining->positionals_at_end();  // what is behind PROGRAM is its
   examining->add_option("PROGRAM", program, "The program, with its arguments if you like")
       ->required()
       ->option_text(" ");
   examining->add_option("--dir", store, "Where its checkpoints would go (default: ./cropdl.ckpt)")
       ->option_text("DIR");
   examining->add_flag("--json", common.json, "One JSON object on standard output (docs/cli.md)");
-  commands.push_back({examining, [&] { return doctor(program.front(), store, common.json); }});
+  commands.push_back({examining, [&] { return doctor(program, store, common.json); }});
 #endif
 
   try {

@@ -58,25 +58,27 @@ void examine_mpi(const entry::ProgramFacts& facts, Findings& found) {
     found.push_back({kOk, "MPI", facts.mpi});
 }
 
-void examine_program(const std::string& name, Findings& found) {
+// The path by which a store knows the program; "" if it is not saved, or a script.
+std::string examine_program(const std::string& name, Findings& found) {
+  const auto say = [&](Verdict verdict, std::string text) {
+    found.push_back({verdict, "program", std::move(text)});
+    return "";
+  };
   const Result<std::string> path = entry::find_program(name);
-  if (!path) return found.push_back({kPrevents, "program", path.error().message});
+  if (!path) return say(kPrevents, path.error().message);
   const Result<entry::ProgramFacts> facts = entry::inspect_program(*path);
-  if (!facts) return found.push_back({kPrevents, "program", facts.error().message});
+  if (!facts) return say(kPrevents, facts.error().message);
   if (facts->kind == entry::ProgramKind::kNative)
-    return found.push_back(
-        {kPrevents, "program", formatted("{} would run unprotected: {}", facts->path, facts->why)});
+    return say(kPrevents, formatted("{} would run unprotected: {}", facts->path, facts->why));
   if (facts->kind == entry::ProgramKind::kStarter)
-    return found.push_back(
-        {kOk, "program",
-         formatted("{} itself is not saved, an MPI program that it starts is: ask about that one",
-                   facts->path)});
+    return say(kOk, formatted("{} itself is not saved, an MPI program that it starts is: ask about that one",
+                              facts->path));
   if (!facts->sanitizer.empty())
-    return found.push_back(
-        {kPrevents, "program",
-         formatted("{} was built with {}: it starts, and is not saved", facts->path, facts->sanitizer)});
-  found.push_back({kOk, "program", facts->path});
+    return say(kPrevents,
+               formatted("{} was built with {}: it starts, and is not saved", facts->path, facts->sanitizer));
+  say(kOk, facts->path);
   examine_mpi(*facts, found);
+  return facts->before.empty() ? facts->path : "";
 }
 
 // --- The machine
@@ -111,13 +113,13 @@ void examine_kernel(Findings& found) {
 
 // Hard limits: CropDL raises soft ones for itself.
 void examine_limits(Findings& found) {
-  constexpr rlim_t kSmallImages = 1 << 30;
+  constexpr rlim_t kNoImage = 16 << 20, kSmallImages = 1 << 30;
   constexpr rlim_t kOpenFiles = lower::kOwnDescriptors + 16;  // and a few of the program's
   rlimit sizes{}, files{};
   const bool known = ::getrlimit(RLIMIT_FSIZE, &sizes) == 0 && ::getrlimit(RLIMIT_NOFILE, &files) == 0;
   if (known && sizes.rlim_max < kSmallImages)
-    found.push_back({kPrevents, "limits",
-                     formatted("no file may be larger than {}, and an image is one (ulimit -Hf)",
+    found.push_back({sizes.rlim_max < kNoImage ? kPrevents : kOk, "limits",
+                     formatted("no file may be larger than {}, and a rank's image is one (ulimit -Hf)",
                                amount(sizes.rlim_max))});
   if (known && files.rlim_max < kOpenFiles)
     found.push_back({kPrevents, "limits",
@@ -130,28 +132,28 @@ void examine_limits(Findings& found) {
 // --- The store
 // ------------------------------------------------------------------------------------------------
 
-// Whether the directory, which is there, can be the program's store; "" or why not.
-std::string not_usable(const std::string& directory, Findings& found) {
-  struct stat info;
-  if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-    return directory + ": is not a directory";
-  if (info.st_uid != ::geteuid())
-    return formatted("{}: belongs to user id {}, not to yours ({})", directory, info.st_uid, ::geteuid());
-  if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0)
-    return formatted("{}: is not writable: {}", directory, errno_text(errno));
+// Whether the directory, which is there, can be the program's store; "" or why not. `program` is its path, ""
+// if it is not known; its arguments are compared if there are any.
+std::string not_usable(const std::string& directory, const std::string& program,
+                       const std::vector<std::string>& command, Findings& found) {
+  bool is_store;
+  if (const Status good = restart::check_directory(directory, &is_store); !good) return good.error().message;
+  if (!is_store) return "";
   const Result<restart::StoreReader> store = restart::StoreReader::open(directory);
-  if (!store) {
-    const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
-    const auto names = folder ? folder->names() : Result<std::vector<std::string>>(folder.error());
-    if (!names) return names.error().message;
-    return names->empty() ? "" : store.error().message;
-  }
+  if (!store) return store.error().message;
   const auto job = store->live_job();
   if (!job) return job.error().message;
   if (job->pid != 0)
     return formatted("{}: is used by a running job (pid {} on {})", directory, job->pid, job->host);
-  found.push_back(
-      {kOk, "store", formatted("{} has {} complete versions", directory, store->versions().size())});
+  const std::vector<restart::Version> versions = store->versions();
+  const std::vector<std::string> arguments(command.begin() + 1, command.end());
+  for (const restart::Version& version : versions) {
+    const restart::Manifest& m = version.manifest;
+    const bool others = m.program != program || (command.size() > 1 && m.args != arguments);
+    if (!program.empty() && others)
+      return restart::of_another_job(directory, m.program, m.args, m.ranks).message;
+  }
+  found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions.size())});
   return "";
 }
 
@@ -190,9 +192,10 @@ void examine_disk(const std::string& directory, Findings& found) {
   constexpr uint64_t kWritten = 64 << 20, kLittle = 1 << 30;
   constexpr double kSlowDisk = 200e6;  // bytes per second: 5 s for a GB
   struct statvfs disk;
-  const uint64_t room =
-      ::statvfs(directory.c_str(), &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
-  if (room < 2 * kWritten)
+  if (::statvfs(directory.c_str(), &disk) != 0)
+    return found.push_back({kPrevents, "disk", formatted("{}: {}", directory, errno_text(errno))});
+  const uint64_t room = uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (room < kWritten)
     return found.push_back({kPrevents, "disk", formatted("{}: only {} are free", directory, amount(room))});
   std::string why;
   const double speed = write_speed(directory, kWritten, &why);
@@ -204,7 +207,8 @@ void examine_disk(const std::string& directory, Findings& found) {
                              room < kLittle ? ", which is little" : "")});
 }
 
-void examine_store(const std::string& directory, Findings& found) {
+void examine_store(const std::string& directory, const std::string& program,
+                   const std::vector<std::string>& command, Findings& found) {
   struct stat info;
   const bool there = ::stat(directory.c_str(), &info) == 0;
   std::string place = directory;
@@ -214,7 +218,7 @@ void examine_store(const std::string& directory, Findings& found) {
       return found.push_back(
           {kPrevents, "store", formatted("{}: cannot be made: {}", directory, errno_text(errno))});
     found.push_back({kOk, "store", directory + " can be made"});
-  } else if (const std::string why = not_usable(directory, found); !why.empty()) {
+  } else if (const std::string why = not_usable(directory, program, command, found); !why.empty()) {
     return found.push_back({kPrevents, "store", why});
   }
   examine_disk(place, found);
@@ -222,12 +226,12 @@ void examine_store(const std::string& directory, Findings& found) {
 
 }  // namespace
 
-int doctor(const std::string& program, const std::string& directory, bool json_wanted) {
+int doctor(const std::vector<std::string>& command, const std::string& directory, bool json_wanted) {
   Findings found;
-  examine_program(program, found);
+  const std::string program = examine_program(command.front(), found);
   examine_kernel(found);
   examine_limits(found);
-  examine_store(directory, found);
+  examine_store(directory, program, command, found);
   const auto bad =
       std::find_if(found.begin(), found.end(), [](const Finding& one) { return one.verdict == kPrevents; });
   const bool good = bad == found.end();

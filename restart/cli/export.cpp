@@ -83,8 +83,13 @@ class NewFile {
   Status publish() {
     if (::fsync(fd()) != 0) return cannot_write(path_, errno);
     const std::string from = draft_.empty() ? formatted("/proc/self/fd/{}", fd()) : draft_;
-    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0)
-      return cannot_write(path_, errno);
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      const int failure = errno;  // a draft: there may be no links either (FAT)
+      if (draft_.empty() || failure == EEXIST ||
+          ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0)
+        return cannot_write(path_, failure);
+      draft_.clear();
+    }
     return sync_directory(folder_of(path_));
   }
 

@@ -1,5 +1,8 @@
 #include "restart/cli/output_file.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -16,6 +19,10 @@ std::string resolved(const std::string& path) {
 
 Status check_outside(const std::string& file, const std::string& store) {
   const std::string inside = resolved(store) + "/";
+  if (inside == "/") return Error{formatted("{}: {}", store, errno_text(errno))};
+  struct stat info;
+  if (::lstat(file.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && resolved(file).empty())
+    return Error{formatted("{}: is a link to nothing; name a file with --output", file)};
   // A link there may lead into it, too.
   for (const std::string& place : {resolved(folder_of(file)) + "/", resolved(file)})
     if (place.starts_with(inside))

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/say.h"
 #include "base/time.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
@@ -51,6 +52,7 @@ int report(const Common& common, const std::string& output) {
   const Result<StoreReader::LiveJob> job = store->live_job();
   PageFacts facts{common.directory, utc_now(), ""};
   if (const std::string path = resolved(common.directory); !path.empty()) facts.store = path;
+  if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
   const std::vector<Version> versions = store->all_versions();
   const Report summary = report_of(versions);

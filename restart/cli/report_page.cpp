@@ -25,7 +25,7 @@ body{margin:0;background:var(--page);color:var(--text);font:15px/1.45 system-ui,
 main{max-width:1180px;margin:0 auto;padding:28px 20px 40px}
 h1{font-size:23px;line-height:1.25;margin:0;overflow-wrap:anywhere;unicode-bidi:isolate}
 h2{font-size:15px;margin:0 0 2px}
-code,td{unicode-bidi:isolate}
+code,td,dd{unicode-bidi:isolate}
 code{font:13px ui-monospace,"DejaVu Sans Mono",monospace;overflow-wrap:anywhere}
 .faint,figcaption{color:var(--faint)}
 .badge{font-size:13px;font-weight:600;color:var(--good);border:1px solid;border-radius:99px;padding:1px 10px;
@@ -161,13 +161,17 @@ std::string tiles(const Report& report, const Version* newest) {
   html += tile(
       "Program stood still", duration_text(report.stall_seconds),
       observed ? formatted("{} of the time between versions",
-                           value_text(report.observed_stall_seconds / report.observed_seconds, Unit::kShare))
+                           value_text(std::min(1.0, report.observed_stall_seconds / report.observed_seconds),
+                                      Unit::kShare))
                : "for all versions together");
   html += tile("Time covered", duration_text(report.last - report.first),
                report.dated ? formatted("{} to {}", time_text(report.first), time_text(report.last)) : "");
+  const auto last = std::find_if(report.marks.rbegin(), report.marks.rend(),
+                                 [](const RestartMark& mark) { return mark.parent != 0; });
   html += tile("Restarts", std::to_string(report.restarts),
-               report.marks.empty() ? "none among these versions"
-                                    : formatted("the last before version {}", report.marks.back().version));
+               report.restarts == 0          ? "none among these versions"
+               : last == report.marks.rend() ? ""
+                                             : formatted("the last before version {}", last->version));
   const uint64_t iteration = newest == nullptr ? 0 : newest->manifest.iteration();
   html += tile("Iterations", iteration == 0 ? "unknown" : std::to_string(iteration),
                report.iteration_seconds.empty()
@@ -275,7 +279,7 @@ std::string base_name(const std::string& path) { return path.substr(path.rfind('
 
 std::string html_text(const std::string& text, size_t most) {
   std::string clean = shown(text.substr(0, most + 1));
-  if (text.size() > most || clean.size() > 4 * most) {
+  if (text.size() > most) {
     clean.resize(std::min(clean.size(), most));
     while (!clean.empty() && (static_cast<unsigned char>(clean.back()) & 0xc0) == 0x80) clean.pop_back();
     if (!clean.empty() && static_cast<unsigned char>(clean.back()) >= 0xc0) clean.pop_back();

@@ -18,7 +18,7 @@ constexpr double kLeft = 52, kRight = kWidth - 12, kTop = 30, kBottom = kHeight 
 
 constexpr size_t kMostPoints = 240;  // of a curve: more than can be told apart
 constexpr size_t kMostMarks = 60;
-constexpr size_t kFewPoints = 80;  // so many are drawn as dots; of more only the line is to be seen
+constexpr size_t kFewPoints = 80;  // so many are drawn as dots; of more only the lines are to be seen
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
 
@@ -156,7 +156,10 @@ class Drawing {
     std::string svg =
         formatted("<g class=\"{}\">{}<path class=\"line\" d=\"{}\"/>", curve.style, shapes, line);
     const bool few = points.size() <= kFewPoints;
-    for (const Point& point : points) svg += dot(point, curve, few);
+    for (size_t i = 0; i < points.size(); ++i) {
+      const bool alone = points[i].begins && (i + 1 == points.size() || points[i + 1].begins);  // no line
+      svg += dot(points[i], curve, few || alone);
+    }
     return svg + "</g>";
   }
 
@@ -201,7 +204,7 @@ class Drawing {
                          back, [](const Place& p) { return p.low; }, "L"));
   }
 
-  std::string dot(const Point& point, const Curve& curve, bool few) const {
+  std::string dot(const Point& point, const Curve& curve, bool is_seen) const {
     const Place at = place(point);
     std::string text = formatted("version {}, {}: {} {}", point.version, time_text(point.time),
                                  value_text(point.value, plot_.unit), curve.name);
@@ -211,9 +214,9 @@ class Drawing {
     if (point.damaged) text += "; damaged";
     return formatted("<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>",
                      point.damaged ? " class=\"bad\""
-                     : few         ? ""
+                     : is_seen     ? ""
                                    : " class=\"quiet\"",
-                     at.x, at.y, few || point.damaged ? 3 : 2, text);
+                     at.x, at.y, is_seen || point.damaged ? 3 : 2, text);
   }
 
   const Plot& plot_;

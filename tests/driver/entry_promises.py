@@ -26,6 +26,45 @@ def says(place, command, line, environment=None, timeout=None):
     expect(re.fullmatch(line, text), f"{' '.join(command)} says:\n  {text}\nwanted:\n  {line}")
 
 
+@promise("bad_input.script_that_is_its_own_interpreter")
+def circle():
+    with Place("circle") as place:
+        script = place.path("script")
+        with open(script, "w") as f:
+            f.write(f"#!{script}\n")
+        os.chmod(script, 0o755)
+        says(place, [tool("cropdl-run"), "--dir", place.store, script], r"cropdl-run: .*: Too many levels of symbolic links")
+        status, text, _ = place.ask([tool("cropdl"), "doctor", "--dir", place.store, script])
+        expect(status == 1 and "Too many levels" in text, text)
+
+
+@promise("command.doctor_knows_whose_a_store_is")
+def whose_store():
+    with Place("whose") as place:
+        made_store(place)
+        steps = ("--steps", "2000", "--pace", "10000")
+        with open(place.path("lock"), "w"):
+            pass
+        os.mkdir(place.path("begun"))
+        os.rename(place.path("lock"), place.path("begun/lock"))
+        other = r"belongs to another job, `.*plain .*--pace 10000.*` on 1 rank; choose another directory"
+        for program, words, store, status, wanted in (
+                ("plain/plain", (), place.store, 0, "has 1 complete versions"), ("plain/threads_timed", (), place.store, 1, other),
+                ("plain/plain", ("--steps", "1"), place.store, 1, other), ("plain/plain", steps, place.path("begun"), 0, "(ok|slow) +disk")):
+            got, text, _ = place.ask([tool("cropdl"), "doctor", "--dir", store, app(program), *words])
+            expect(got == status and re.search(wanted, text), f"{program} {words}: status {got}: {text}")
+
+
+@promise("command.report_is_written_into_no_store_through_a_link")
+def dangling_link():
+    with Place("link") as place:
+        made_store(place)
+        page, inside = place.path("page.html"), os.path.join(place.store, "page.html")
+        os.symlink(inside, page)
+        says(place, [tool("cropdl"), "report", place.store, "--output", page], r"cropdl: .*page\.html: is a link to nothing; name a file with --output")
+        expect(not os.path.lexists(inside), "written into the store")
+
+
 def made_store(place, versions=1):
     job = place.run("plain/plain", ("--steps", "2000", "--pace", "10000"))
     job.wait_for_step(3)
@@ -356,6 +395,27 @@ time.sleep(4)
         expect(ours.startswith(f"cropdl-restart: store {place.store}: waiting for the former job's process {child}, which "
                                        "has been killed, to end\ncropdl-restart: continues from version 1\n"), job.output())
         stand_in.wait()
+        job.kill_running()
+
+
+@promise("restart.takes_the_version_that_the_killed_job_published_while_it_ended")
+def late_version():
+    """The restart has looked at the store when the newest version appears, and waits for the lock."""
+    with Place("late") as place:
+        made_store(place, 2)
+        hidden = place.path("hidden")
+        os.rename(place.version_path(2), hidden)
+        with open(os.path.join(place.store, "lock"), "r+") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            lock.truncate(0)
+            lock.write(f"{os.getpid()} {socket.gethostname()}\n")
+            lock.flush()
+            job = place.restart()
+            time.sleep(1)
+            os.rename(hidden, place.version_path(2))
+        expect(Log(job.log).steps, "nothing")
+        job.wait_for_step(Log(job.log).last_step() + 3)
+        expect("continues from version 2\n" in job.output(), job.output())
         job.kill_running()
 
 

@@ -45,6 +45,22 @@ def trigger_after_default():
 promise("signal.trigger_works_after_the_program_says_default", trigger_after_default)
 
 
+def own_timer():
+    """A timer of the program's own that expires with SIGUSR1 at its default kills it, as natively."""
+    with Place("timer") as place:
+        code = ("import ctypes, time\nlibc = ctypes.CDLL(None)\n"
+                f"event = (ctypes.c_int * 16)(0, 0, {int(signal.SIGUSR1)}, 0)\ntimer = ctypes.c_void_p()\n"
+                "assert libc.timer_create(1, event, ctypes.byref(timer)) == 0\n"
+                "assert libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 1000000), None) == 0\ntime.sleep(20)\n")
+        command = ["/usr/bin/python3", "-S", "-c", code]
+        wanted, _, _ = place.ask(command)
+        status, text, _ = place.ask([tool("cropdl-run"), "--dir", place.store, "--", *command])
+        expect(wanted == -signal.SIGUSR1 == status, f"ended with {status}, natively {wanted}: {text}")
+
+
+promise("signal.timer_of_the_program_s_own_with_the_trigger_s_signal", own_timer)
+
+
 def ends_under_a_timer():
     """A timer's signals that arrive while the process ends do no harm: 20 ends."""
     with Place("end") as place:

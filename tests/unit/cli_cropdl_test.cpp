@@ -134,7 +134,8 @@ TEST_F(CliCropdl, TextsOfAStoreReachTheTerminalEscaped) {
   EXPECT_NE(list.out.find(" complete\n"), std::string::npos) << list.out;
   manifest->images[0].file = "no\x1b[31msuch";
   write(path("s/v000001/manifest.json"), manifest_text(*manifest));
-  expect_refused("verify " + path("s"), "v000001/no\\x1b[31msuch: No such file or directory");
+  expect_refused("verify " + path("s"),
+                 "v000001/manifest.json: damaged: the image of rank 0 has another name");
   for (const std::string command : {"list ", "status ", "verify "}) {
     const Outcome outcome = run(command + path("s"));
     EXPECT_EQ((outcome.out + outcome.error).find_first_of("\x1b\x07\x7f\r\xff"), std::string::npos)

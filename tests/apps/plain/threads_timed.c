@@ -1,9 +1,10 @@
 // Waits with a time limit for what never comes: condition variables by two clocks, semaphores, mutexes,
-// rwlocks. Each ends with ETIMEDOUT and never early.
+// rwlocks. Each ends with ETIMEDOUT and never early; a mutex' also where a handler came meanwhile (POSIX).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 
 #include "steplog.h"
 
@@ -64,7 +65,10 @@ static void* waiter(void* argument) {
   return NULL;
 }
 
+static void on_signal(int number) { (void)number; }
+
 int main(int argc, char** argv) {
+  const struct sigaction action = {.sa_handler = on_signal};
   pthread_t threads[kKinds];
   pthread_condattr_t monotonic;
   pthread_mutexattr_t inherits;
@@ -81,8 +85,12 @@ int main(int argc, char** argv) {
     pthread_cond_init(&never[i], i == 1 ? &monotonic : NULL);
     STEPLOG_CHECK(pthread_create(&threads[i], NULL, waiter, (void*)i) == 0);
   }
+  STEPLOG_CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
   while (steplog_done < steplog_steps) {
-    for (int i = 0; i < kKinds; i++) sem_wait(&told);
+    for (int i = 0; i < kKinds; i++) {
+      for (int kind = 5; kind <= 7; kind++) pthread_kill(threads[kind], SIGUSR2);
+      sem_wait(&told);
+    }
     steplog_step();
   }
   over = 1;

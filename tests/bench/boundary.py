@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Measures how long ranks wait for each other at a cut that was predicted: versions are asked for at random moments of a loop, and of
+each the longest step of a rank around the cut, less an undisturbed step and the stall, is what it waited. Beside it how many iterations
+came between the request and the cut, and the same difference of undisturbed steps (noise):
+
+  boundary.py [--mpi openmpi mpich] [--shape plain work_between_calls ...] [--pace 10000] [--versions 30] [--dir /dev/shm]"""
+
+import argparse
+import os
+import random
+import re
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
+from driver import Failure, Log, Place, app, expect, iteration_of, logs_of, take_checkpoint  # noqa: E402
+
+
+def steps_of(log):
+    """What each step took, in ms, by its number."""
+    return {k: 1e3 * (b - a) for (_, a), (k, b) in zip(log.steps, log.steps[1:])}
+
+
+def measure(mpi, shape, pace, versions):
+    """Of each version the longest wait, in ms, and the iterations to the cut; of all other steps how much longer they are than the median."""
+    rng = random.Random(1)
+    taken = []
+    with Place("boundary") as place:
+        job = place.run(f"{mpi}/loops", ("--shape", shape, "--steps", "1000000", "--pace", str(pace)), mpi, 2)
+        job.wait_for_step(60)
+        for number in range(-2, versions):  # two to warm up
+            time.sleep(pace * 1e-6 * (8 + 8 * rng.random()))
+            before = Log(job.log).last_step()
+            version, text, _ = take_checkpoint(place, job)
+            stall = re.search(r"stall ([0-9.]+)", text)
+            expect(stall, f"no stall in {text!r}")
+            if number >= 0:
+                taken.append((before, iteration_of(place, version), 1e3 * float(stall.group(1))))
+        job.wait_for_step(Log(job.log).last_step() + 5)
+        job.kill_running()
+        waits, noise = [], []
+        for log in logs_of(job.log, 2):
+            steps = steps_of(log)
+            usual = statistics.median(steps.values())
+            disturbed = {k + near for _, k, _ in taken for near in range(-2, 4)}
+            waits.append([max(steps[k + near] for near in (0, 1)) - usual - stall for _, k, stall in taken])
+            noise += [ms - usual for k, ms in steps.items() if k > 60 and k not in disturbed]
+        return [max(both) for both in zip(*waits)], [k - before for before, k, _ in taken], noise
+
+
+def shown(values):
+    values = sorted(values)
+    return f"{statistics.median(values):.2f} ms (9 of 10: {values[len(values) * 9 // 10]:.2f}, longest {values[-1]:.2f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mpi", nargs="+", default=["openmpi", "mpich"])
+    parser.add_argument("--shape", nargs="+", default=["plain", "work_between_calls", "overlapped_buckets", "evaluation"])
+    parser.add_argument("--pace", type=int, default=10000, help="microseconds of a step")
+    parser.add_argument("--versions", type=int, default=30)
+    parser.add_argument("--dir", default="/dev/shm")
+    options = parser.parse_args()
+    os.environ["CROPDL_TEST_TMP"] = options.dir
+    try:
+        for mpi in options.mpi:
+            for shape in options.shape:
+                waits, iterations, noise = measure(mpi, shape, options.pace, options.versions)
+                print(f"{mpi} {shape}: waited {shown(waits)}; {min(iterations)} to {max(iterations)} iterations from request to cut; "
+                      f"undisturbed steps {shown(noise)}", flush=True)
+    except Failure as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
