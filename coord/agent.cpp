@@ -143,7 +143,7 @@ class Agent::Loop {
       look_at_sigterm(rank_.take_sigterm(), now);  // before an order lets the program go on
       if (hub_) {
         hub_->handle(fds, kOwnEvents, now);
-        if (take_event(requested_)) hub_->request(now);
+        if (take_event(requested_)) hub_->signalled(now);
         hub_->tick(now);
       } else {
         in.clear();
@@ -165,6 +165,7 @@ class Agent::Loop {
         poll_participant();
         serve_own_hub(now);  // an order that comes of it is looked after at once: it sets next_poll_
       }
+      if (hub_) hub_->tell();
     }
     participant_.abandon(rank_);
     if (hub_) {

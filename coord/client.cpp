@@ -136,10 +136,11 @@ class Call {
 }  // namespace
 
 Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds,
+                                           bool last,
                                            const std::function<void(const std::string&)>& waiting) {
   Result<Call> call = Call::open(directory, answer_within_seconds);
   if (!call) return call.error();
-  if (const Status s = call->send(AskCheckpoint{}); !s) return s.error();
+  if (const Status s = call->send(AskCheckpoint{last}); !s) return s.error();
   for (;;) {
     Result<Message> m = call->receive();
     if (!m) return m.error();

@@ -19,8 +19,9 @@ struct CheckpointReply {
 // is dead, does not answer or is already checkpointing, the error comes within `answer_within_seconds` (a
 // dead job's at once); once the job has accepted, there is no limit: it bounds its attempts itself, and its
 // end is noticed. `waiting` is called, again and again, with a line that says what a request that takes long
-// waits for.
+// waits for. `last`: the job ends behind the version (docs/end.md).
 Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds,
+                                           bool last,
                                            const std::function<void(const std::string&)>& waiting = {});
 
 struct JobStatus {

@@ -59,6 +59,7 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
     return Error{"checkpoints are not possible: " + s.error().message};
   std::unique_ptr<Hub> hub(
       new Hub(config, sink, std::move(memory), std::move(*listener), std::move(job), now));
+  hub->tell();
   if (config.trace_phase) {
     if (const Status s = replace_file(config.directory + "/phase", "idle\n"); !s) return s.error();
   }
@@ -92,7 +93,8 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()>
       progress_->erase();
       report(line);
     };
-  if (!config_.metrics.empty()) metrics_file_.emplace(config_.metrics, config_.report);
+  if (!config_.metrics.empty())
+    metrics_file_.emplace(config_.metrics, [this](const std::string& line) { say(line); });
   metrics_.job = config_.job;
   metrics_.store = config_.directory;
   write_metrics(now);
@@ -178,21 +180,13 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
       c.broken = true;
       c.why_broken = "has ended its program";
     }
-  } else if (std::holds_alternative<AskCheckpoint>(message)) {
-    look_for_apart(now);
-    if (coordinator_.request(now, &out)) {
-      c.waits = asked_by_client_ = true;
-      asked_at_ = now;
-      say_at_ = now + config_.limits.say_after;
-      c.broken = !c.channel.send(message_bytes(Accepted{}));
-    } else {
-      c.broken = !c.channel.send(message_bytes(Rejected{"a checkpoint of this job is already being taken"}));
-    }
+  } else if (const auto* ask = std::get_if<AskCheckpoint>(&message)) {
+    on_request(c, ask->last, now, &out);
   } else if (std::holds_alternative<AskStatus>(message)) {
     StatusIs status;
     status.phase = phase_name(coordinator_.phase());
     status.ranks = config_.ranks;
-    status.joined = static_cast<uint32_t>(std::count(joined_.begin(), joined_.end(), true));
+    status.joined = alive();
     status.last_version = last_version_;
     status.last_line = last_line_;
     status.iteration = iterations_.complete;
@@ -200,6 +194,21 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     c.broken = !c.channel.send(message_bytes(status));
   }
   carry_out(std::move(out), now);
+}
+
+void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
+  look_for_apart(now);
+  if (!last && !coordinator_.request(now, out)) {
+    c.broken = !c.channel.send(message_bytes(Rejected{"a checkpoint of this job is already being taken"}));
+    return;
+  }
+  c.broken = !c.channel.send(message_bytes(Accepted{}));
+  c.waits = true;
+  if (last && last_for_ == LastFor::kNothing) ask_for_last_version(LastFor::kCommand, now);
+  if (last && !coordinator_.busy()) return;  // it was refused at once
+  asked_by_client_ = true;
+  asked_at_ = now;
+  say_at_ = now + config_.limits.say_after;
 }
 
 void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
@@ -256,6 +265,7 @@ void Hub::drop_broken(int64_t now) {
 void Hub::tick(int64_t now) {
   if (next_end_ != 0 && now >= next_end_) look_after_last_version(now);
   if (next_interval_ != 0 && now >= next_interval_) at_interval(now);
+  if (again_at_ != 0 && now >= again_at_) again_at_ = 0, request(now);
   for (Connection& c : connections_)
     if (!c.known && now >= c.since + kHelloWithin) c.broken = true;
   if (now >= accept_again_) accept_again_ = 0;
@@ -270,6 +280,11 @@ void Hub::tick(int64_t now) {
   if (progress_ && now >= next_draw_) draw_progress(now);
 }
 
+uint32_t Hub::alive() const {
+  return 1 + static_cast<uint32_t>(std::count_if(ranks_.begin(), ranks_.end(),
+                                                 [](const Connection* c) { return c != nullptr; }));
+}
+
 void Hub::draw_progress(int64_t now) {
   next_draw_ = now + kDrawEvery;
   bring_metrics_up_to_date(now);
@@ -278,7 +293,7 @@ void Hub::draw_progress(int64_t now) {
 
 void Hub::bring_metrics_up_to_date(int64_t now) {
   metrics_.ranks = config_.ranks;
-  metrics_.joined = static_cast<uint32_t>(std::count(joined_.begin(), joined_.end(), true));
+  metrics_.joined = alive();
   metrics_.run_seconds = in_seconds(now - began_);
   metrics_.next_version.reset();
   if (metrics_.up && next_interval_ != 0)
@@ -299,6 +314,7 @@ std::optional<int64_t> Hub::deadline() const {
   const auto consider = [&](int64_t t) { first = std::min(first.value_or(t), t); };
   if (next_interval_ != 0) consider(next_interval_);
   if (next_end_ != 0) consider(next_end_);
+  if (again_at_ != 0) consider(again_at_);
   if (accept_again_ != 0) consider(accept_again_);
   if (coordinator_.busy()) consider(next_look_);
   if (metrics_file_ && !coordinator_.busy()) consider(next_metrics_);
@@ -353,7 +369,7 @@ void Hub::begin_to_watch_the_limit(int64_t now) {
     next_end_ = now;
     return;
   }
-  config_.report(formatted(
+  say(formatted(
       "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
       "none is taken for it",
       in_seconds(limit_ - now), predicted_cost()));
@@ -380,8 +396,7 @@ void Hub::at_limit(int64_t now) {
   limit_ = 0;
   const bool is_under_way = last_for_ != LastFor::kNothing;
   if (is_under_way) why_no_last_ = coordinator_.waits_for();
-  config_.report(
-      formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));
+  say(formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));
   if (!is_under_way) return;
   coordinator_.end_with(0);
   Actions out;
@@ -404,7 +419,10 @@ void Hub::ask_for_last_version(LastFor why, int64_t now) {
 void Hub::got_sigterm(uint32_t rank, int64_t now) {
   terminated_[rank] = true;
   limit_ = next_end_ = 0;
-  if (!someone_lost_.empty()) return let_die();  // its launcher ends the others
+  if (!someone_lost_.empty()) {  // its launcher ends the others
+    config_.report(formatted("no last version was taken at SIGTERM: {}; the job dies of it", someone_lost_));
+    return let_die();
+  }
   const LastFor former = std::exchange(last_for_, LastFor::kSigterm);
   if (former == LastFor::kNothing) ask_for_last_version(LastFor::kSigterm, now);
 }
@@ -420,17 +438,29 @@ void Hub::let_die() {
   terminated_.assign(config_.ranks, false);
 }
 
+const char* Hub::occasion(LastFor why) {
+  return why == LastFor::kSigterm     ? "at SIGTERM"
+         : why == LastFor::kTimeLimit ? "before the time limit"
+                                      : "by `cropdl checkpoint --last`";
+}
+
 // The ranks are told to end when this has returned: behind that their launcher may give rank 0 little time.
-// Old versions stay for the next run, since whoever ends the job may not wait for gigabytes to be removed.
+// Of old versions only the names go: whoever ends the job may not wait for gigabytes to be removed.
 void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
   const LastFor why = std::exchange(last_for_, LastFor::kNothing);
   if (outcome.published) {
     next_end_ = next_interval_ = 0;
     remove_job_file(config_.directory);
+    tell_what_stays(sink_->set_aside());
     return config_.report(
         formatted("version {} was taken {}; the job ends with status {}, and cropdl-restart {} continues it",
-                  outcome.version, why == LastFor::kSigterm ? "at SIGTERM" : "before the time limit",
-                  kTryAgainLater, config_.directory));
+                  outcome.version, occasion(why), kTryAgainLater, config_.directory));
+  }
+  if (why == LastFor::kCommand) {  // who asked has heard why
+    coordinator_.end_with(0);
+    why_no_last_ = outcome.line;
+    if (limit_ != 0) next_end_ = now;
+    return;
   }
   if (why == LastFor::kSigterm) {
     if (!began_for_it_) {
@@ -462,7 +492,7 @@ void Hub::learn(const Outcome& outcome, int64_t now) {
   const double interval = policy_->interval();
   if (interval <= 2 * told_interval_ && told_interval_ <= 2 * interval) return;
   told_interval_ = interval;
-  if (!config_.quiet) config_.report(policy_->reason());
+  if (!config_.quiet) say(policy_->reason());
 }
 
 void Hub::request(int64_t now) {
@@ -471,6 +501,15 @@ void Hub::request(int64_t now) {
   if (!coordinator_.request(now, &out)) return;
   asked_by_client_ = false;
   carry_out(std::move(out), now);
+}
+
+void Hub::signalled(int64_t now) {
+  asked_by_signal_ = true;
+  request(now);
+}
+
+void Hub::tell() {
+  for (const std::string& line : std::exchange(lines_, {})) config_.report(line);
 }
 
 void Hub::from_own_rank(const Message& message, int64_t now) {
@@ -530,10 +569,14 @@ void Hub::take_from_publisher(int64_t now, Actions* out) {
 void Hub::tell_what_stays(const Status& tidied) {
   if (tidied || tidied.error().message == last_untidy_) return;
   last_untidy_ = tidied.error().message;
-  config_.report(last_untidy_);
+  say(last_untidy_);
 }
 
-void Hub::finished(const Outcome& outcome, int64_t now) {
+void Hub::finished(Outcome outcome, int64_t now) {
+  // Who has not come by now will not.
+  if (now >= began_ + in_us(config_.rendezvous_seconds)) outcome.too_early = false;
+  again_at_ = outcome.too_early && asked_by_signal_ ? now + kTooEarlyPause : 0;
+  asked_by_signal_ = asked_by_signal_ && outcome.too_early;
   const bool ends = outcome.published && last_for_ != LastFor::kNothing;
   if (outcome.published) {
     last_version_ = outcome.version;
@@ -565,7 +608,7 @@ void Hub::finished(const Outcome& outcome, int64_t now) {
     return;
   }
   if (!asked_by_client_ && outcome.line != last_reported_) {
-    if (!outcome.line.empty()) config_.report(outcome.line);
+    if (!outcome.line.empty() && !closes_) say(outcome.line);
     last_reported_ = outcome.line;
   }
 }
@@ -665,7 +708,7 @@ void Hub::look_after_exchanges(int64_t now) {
                   "waiting for rank %u (pid %d)%s for %.0f s: still loading or starting its MPI", first,
                   c != nullptr ? c->pid : job_.pid, others.c_str(),
                   static_cast<double>(now - gathering.began) * 1e-6);
-    config_.report(text);
+    say(text);
   }
 }
 
@@ -678,6 +721,7 @@ void Hub::trace_phase() {
 }
 
 void Hub::close(int64_t now) {
+  closes_ = true;
   Actions out;
   coordinator_.lost(0, "has ended its program", now, &out);  // first: no request that waits begins now
   publisher_.wait();
@@ -690,6 +734,7 @@ void Hub::close(int64_t now) {
   publisher_.wait();
   publisher_.wait_for_tidy();
   connections_.clear();
+  tell();
   if (progress_) progress_->erase();
   metrics_.up = false;
   write_metrics(monotonic_us());

@@ -38,10 +38,12 @@ class Hub {
   void tick(int64_t now);
   std::optional<int64_t> deadline() const;
 
-  void request(int64_t now);                     // on nobody's behalf: a signal or the interval
+  void signalled(int64_t now);                   // asks for a version, once all ranks are there
   void got_sigterm(uint32_t rank, int64_t now);  // its program, which waits for a last version
   void from_own_rank(const Message& message, int64_t now);
   void note(const Iterations& iterations) { iterations_ = iterations; }  // of the own rank
+  // What there is to tell people, which may wait for a terminal: once the own rank has its orders.
+  void tell();
   std::vector<Message> take_for_own_rank() { return std::exchange(for_own_rank_, {}); }
 
   // The program of rank 0 ends.
@@ -66,6 +68,7 @@ class Hub {
       std::unique_ptr<Listener> listener, JobFile job, int64_t now);
   void accept_all(int64_t now);
   void serve(Connection& c, short events, int64_t now);
+  void on_request(Connection& c, bool last, int64_t now, Actions* out);
   void on_message(Connection& c, const Message& message, int64_t now);
   void greet(Connection& c, const Hello& hello, int64_t now);
   void drop_broken(int64_t now);
@@ -73,14 +76,18 @@ class Hub {
   void carry_out(Actions actions, int64_t now);
   void take_from_publisher(int64_t now, Actions* out);
   void tell_what_stays(const Status& tidied);
-  void finished(const Outcome& outcome, int64_t now);
+  void request(int64_t now);  // on nobody's behalf: a signal or the interval
+  void say(std::string line) { lines_.push_back(std::move(line)); }
+  uint32_t alive() const;
+  void finished(Outcome outcome, int64_t now);
   void at_interval(int64_t now);
   double predicted_cost() const;
   int64_t last_version_at() const;
   void begin_to_watch_the_limit(int64_t now);
   void look_after_last_version(int64_t now);
   void at_limit(int64_t now);
-  enum class LastFor { kNothing, kTimeLimit, kSigterm };
+  enum class LastFor { kNothing, kTimeLimit, kSigterm, kCommand };
+  static const char* occasion(LastFor why);
   void ask_for_last_version(LastFor why, int64_t now);
   bool is_terminated() const;
   void let_die();
@@ -132,6 +139,10 @@ class Hub {
   std::string why_no_last_;               // could be taken so far
   int64_t next_look_ = 0;  // for ranks that have been stopped, while a checkpoint is being taken; 0: none is
   bool asked_by_client_ = false;
+  bool asked_by_signal_ = false;
+  bool closes_ = false;   // the program ends: a version that was not asked for may fail without a word
+  int64_t again_at_ = 0;  // for the signal that came too early; 0: none did
+  std::vector<std::string> lines_;
   int64_t asked_at_ = 0;  // by it
   int64_t say_at_ = 0;    // what is waited for, to it
   Iterations iterations_;

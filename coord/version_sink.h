@@ -25,6 +25,8 @@ class VersionSink {
   // Removes the versions that nobody wants any more, once the ranks go on: freeing gigabytes takes time. By a
   // thread of its own; the functions above may be called meanwhile. An error says what stays.
   virtual Status tidy() { return {}; }
+  // Takes their names only, at once: the next run removes them. Also while tidy() runs.
+  virtual Status set_aside() { return {}; }
 };
 
 }  // namespace cropdl::coord

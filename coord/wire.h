@@ -12,7 +12,7 @@
 
 namespace cropdl::coord {
 
-inline constexpr uint32_t kWireVersion = 8;  // changes whenever a message does; both ends must have the same
+inline constexpr uint32_t kWireVersion = 9;  // changes whenever a message does; both ends must have the same
 
 // First message of every connection; the answer is Welcome or Rejected. Its layout never changes.
 struct Hello {
@@ -41,7 +41,9 @@ struct ExchangeAll {
 struct Terminated {};  // the rank's program got SIGTERM, and waits for a last version,
 struct Die {};         // ... of which nothing will come: it dies of it
 
-struct AskCheckpoint {};
+struct AskCheckpoint {
+  bool last = false;  // the job ends behind it
+};
 struct AskStatus {};
 struct Accepted {};  // the request is being served; Done follows
 struct Waiting {     // any number of times before it

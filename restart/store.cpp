@@ -60,6 +60,28 @@ bool same_job(const StoreIdentity& identity, const std::string& program, const s
   return identity.program == program && identity.args == args && identity.ranks == ranks;
 }
 
+// At `path`, which is there.
+Result<StoreIdentity> read_identity(const std::string& directory, const std::string& path) {
+  const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
+  if (!folder) return Error{"store " + folder.error().message};
+  const Result<std::string> text =
+      within_memory(path, [&] { return folder->text(kIdentityFile, kSmallFileLimit); });
+  if (!text) return text.error();
+  const Result<nlohmann::json> object = unsealed(*text, path, kStoreFormat);
+  const auto damaged = [](const std::string& why) {
+    return Error{why + "; remove it: the store's versions tell whose it is, too"};
+  };
+  if (!object)
+    return object.error().message.find(": damaged: ") == std::string::npos ? object.error()
+                                                                           : damaged(object.error().message);
+  try {
+    return StoreIdentity{"", bytes_from_json(object->at("program")), list_from_json(object->at("args")),
+                         integer_from_json<uint32_t>(object->at("ranks"))};
+  } catch (const std::exception& e) {
+    return damaged(formatted("{}: damaged: {}", path, e.what()));
+  }
+}
+
 bool is_ours(const std::string& name) {
   return name == kLockFile || name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
 }
@@ -94,6 +116,13 @@ Status check_directory(const std::string& directory, bool* is_store) {
     return Error{store +
                  "is not empty and not a CropDL store; nothing was changed, choose another directory"};
   return {};
+}
+
+Status check_identity(const std::string& directory) {
+  const std::string path = directory + "/" + kIdentityFile;
+  if (::access(path.c_str(), F_OK) != 0) return {};
+  const Result<StoreIdentity> there = read_identity(directory, path);
+  return there ? Status() : Status(there.error());
 }
 
 bool locked_by_this_process(const std::string& directory) {
@@ -196,21 +225,10 @@ Status Store::take_lock(bool* in_use) {
 Status Store::check_or_write_identity(const StoreIdentity& identity) {
   std::string path = directory() + "/" + kIdentityFile;
   if (::access(path.c_str(), F_OK) == 0) {
-    const Result<Folder> folder = Folder::open(directory(), Folder::Whose::kAnybodys);
-    if (!folder) return Error{"store " + folder.error().message};
-    Result<std::string> text =
-        within_memory(path, [&] { return folder->text(kIdentityFile, kSmallFileLimit); });
-    if (!text) return text.error();
-    Result<nlohmann::json> object = unsealed(*text, path, kStoreFormat);
-    if (!object) return object.error();
-    try {
-      std::string program = bytes_from_json(object->at("program"));
-      std::vector<std::string> args = list_from_json(object->at("args"));
-      auto ranks = integer_from_json<uint32_t>(object->at("ranks"));
-      if (!same_job(identity, program, args, ranks)) return of_another_job(directory(), program, args, ranks);
-    } catch (const std::exception& e) {
-      return Error{formatted("{}: damaged: {}", path, e.what())};
-    }
+    const Result<StoreIdentity> there = read_identity(directory(), path);
+    if (!there) return there.error();
+    if (!same_job(identity, there->program, there->args, there->ranks))
+      return of_another_job(directory(), there->program, there->args, there->ranks);
     return {};
   }
   // Lost, or never written: what versions there are must be of this job.
@@ -251,6 +269,8 @@ void Store::remove_leftovers() {
   }
 }
 
+constexpr int kMostDrafts = 100;  // of one number
+
 Result<Store::Draft> Store::begin_version() {
   discard();
   Result<std::vector<std::string>> names = directory_names(directory());
@@ -260,7 +280,14 @@ Result<Store::Draft> Store::begin_version() {
   Draft draft{newest + 1, ""};
   draft.directory =
       formatted("{}/{}{}-{}", directory(), kTemporaryPrefix, version_name(draft.number), ::getpid());
-  if (!create_private_directory(draft.directory))
+  // A draft of that name may be there of which not all could be removed: a rank was still writing there.
+  const std::string first = draft.directory;
+  bool made = create_private_directory(draft.directory);
+  for (int again = 1; !made && errno == EEXIST && again <= kMostDrafts; ++again) {
+    draft.directory = formatted("{}-{}", first, again);
+    made = create_private_directory(draft.directory);
+  }
+  if (!made)
     return Error{
         formatted("store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno))};
   draft_ = draft;
@@ -298,7 +325,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   return manifest.version;
 }
 
-Status Store::remove_old_versions(const std::string& job) {
+std::vector<uint64_t> Store::old_versions(const std::string& job) const {
   std::vector<DatedVersion> all;
   for (const Version& version : reader_.versions())
     if (version.manifest.job == job) all.push_back({version.number, seconds_of(version.manifest.created)});
@@ -306,8 +333,17 @@ Status Store::remove_old_versions(const std::string& job) {
   std::vector<uint64_t> doomed;
   for (const DatedVersion& one : all)
     if (!kept.contains(one.number)) doomed.push_back(one.number);
+  return doomed;
+}
+
+Status Store::set_old_versions_aside(const std::string& job) {
   std::vector<std::string> aside;
-  const Status good = set_aside(doomed, &aside);
+  return set_aside(old_versions(job), &aside);
+}
+
+Status Store::remove_old_versions(const std::string& job) {
+  std::vector<std::string> aside;
+  const Status good = set_aside(old_versions(job), &aside);
   const Status removed = remove_all_of(aside);
   return good ? removed : good;
 }
@@ -321,7 +357,7 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
     const std::string to = formatted("{}/{}{}{}", directory(), kTemporaryPrefix, name, kRemovedSuffix);
     if (::rename((directory() + "/" + name).c_str(), to.c_str()) == 0)
       renamed.push_back(to);
-    else if (good)
+    else if (errno != ENOENT && good)  // by another thread, meanwhile
       good = Error{formatted("version {} cannot be removed: {}", number, errno_text(errno))};
   }
   if (renamed.empty()) return good;

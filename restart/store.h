@@ -85,6 +85,9 @@ class StoreReader {
 // Whether the directory, which is there, is the caller's store or can become it. Looks only.
 Status check_directory(const std::string& directory, bool* is_store);
 
+// Whether the file that says whose the store is can be read; a store may lack it.
+Status check_identity(const std::string& directory);
+
 // Why the store is not the caller's: it has that job.
 Error of_another_job(const std::string& directory, const std::string& program,
                      const std::vector<std::string>& args, uint32_t ranks);
@@ -145,6 +148,9 @@ class Store {
   // publish(), once the ranks go on: freeing gigabytes takes time. May run beside all others, in another
   // thread. An error says which stays, and why.
   Status remove_old_versions(const std::string& job);
+  // Takes their names only, so that they are no versions any more: a moment. The store's next job removes
+  // them.
+  Status set_old_versions_aside(const std::string& job);
 
   // Removes the draft, if there is one.
   void discard();
@@ -155,6 +161,7 @@ class Store {
   // Renames these versions, durably, so that none is taken for one any more, and adds their directories to
   // `aside`, for remove_all_of(). That frees gigabytes and takes time, and needs no lock. An error says of
   // the first that stays why it does; the others are set aside all the same.
+  std::vector<uint64_t> old_versions(const std::string& job) const;
   Status set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside);
   // Likewise what killed writers left.
   std::vector<std::string> set_leftovers_aside();

@@ -249,7 +249,7 @@ void PeriodFinder::begin_behind_interruption() {
   uint64_t before = 0, behind = 0;  // symbols of a window, on both sides of the interruption
   while (boundary + before < window && same(boundary + before, window + before, false)) ++before;
   while (behind < length - before && same(window - 1 - behind, size_ - 1 - behind, false)) ++behind;
-  if (before == 0 || before + behind != length || window - behind < boundary + before) return;
+  if (before == 0 || behind == 0 || before + behind != length || window - behind < boundary + before) return;
   current_.exact = exact_.sequence(window - behind, size_ - behind);
   current_.site = site_.sequence(window - behind, size_ - behind);
   since_boundary_ = size_ - boundary - before;

@@ -22,7 +22,7 @@ struct Launcher {
   const char* flavour;  // as Launch::flavour
   const char* rank;
   std::vector<const char*> sizes;   // the first that is there; none: it does not tell
-  std::vector<const char*> run;     // together they name the launch; none: the parent process does
+  std::vector<const char*> run;     // together they name the launch; none: the proxy among the ancestors does
   const char* only_with = nullptr;  // without this variable a rank of 0 means nothing
 };
 
@@ -98,13 +98,33 @@ bool is_launcher(const std::string& exe) {
   return false;
 }
 
+// A launcher's process that starts the ranks of a node.
+bool is_proxy(const std::string& exe) {
+  for (const char* name : {"hydra_pmi_proxy", "hydra_bstrap_proxy", "mpispawn"})
+    if (base(exe) == name) return true;
+  return false;
+}
+
+std::string program_of(pid_t pid) {
+  char exe[4096];
+  const ssize_t n = readlink(formatted("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
+  return std::string(exe, n > 0 ? static_cast<size_t>(n) : 0);
+}
+
+constexpr int kMostAncestors = 16;
+
+// The process that all ranks of the launch come from; scripts may stand between.
+pid_t common_ancestor() {
+  pid_t pid = getppid();
+  for (int up = 0; pid > 1 && up < kMostAncestors; ++up, pid = parent_of(pid))
+    if (is_proxy(program_of(pid))) return pid;
+  return getppid();
+}
+
 void find_launcher(const std::string& program, Launch* launch) {
   pid_t pid = getppid();
-  for (int up = 0; pid > 1 && up < 16; ++up, pid = parent_of(pid)) {
-    char exe[4096];
-    const ssize_t n = readlink(formatted("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
-    if (n <= 0) continue;
-    const std::string path(exe, static_cast<size_t>(n));
+  for (int up = 0; pid > 1 && up < kMostAncestors; ++up, pid = parent_of(pid)) {
+    const std::string path = program_of(pid);
     if (!is_launcher(path)) continue;
     launch->launcher = path;
     const std::string line = read_all(formatted("/proc/{}/cmdline", pid));
@@ -156,7 +176,8 @@ Status read_place(const Launcher& l, Launch* launch) {
   if (launch->flavour == "mpich" && slurm_tells_the_same(*launch)) launch->flavour = "none";
   launch->run = l.rank;  // no two launchers have the same
   for (const char* part : l.run) launch->run += "-" + text_of(part);
-  if (l.run.empty() || getenv(l.run.front()) == nullptr) launch->run += "-" + process_identity(getppid());
+  if (l.run.empty() || getenv(l.run.front()) == nullptr)
+    launch->run += "-" + process_identity(common_ancestor());
   return {};
 }
 

@@ -401,9 +401,11 @@ void restart_program(Process& p) {
   folder->descriptor().close(), reader->descriptor().close();  // as the image's
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
-  for (const std::string& mine : {done, files_left_alone(saved), note})
+  const std::string what_was_done = gather(p, done);
+  if (!p.boot.quiet && !what_was_done.empty()) say(p, what_was_done);
+  for (const std::string& mine : {files_left_alone(saved), note})
     if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
-  say(p, formatted("continues from version {}", chosen->version.number));
+  if (!p.boot.quiet) say(p, formatted("continues from version {}", chosen->version.number));
   for (const SavedLibrary& saved : m.libraries) {
     const std::string here = p.libraries.table(saved.number)->name;
     if (saved.implementation != here)

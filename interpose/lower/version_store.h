@@ -21,6 +21,7 @@ class VersionStore final : public coord::VersionSink {
   Result<uint64_t> publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) override;
   void discard() override { store_.discard(); }
   Status tidy() override { return store_.remove_old_versions(job_); }
+  Status set_aside() override { return store_.set_old_versions_aside(job_); }
 
   const std::string& job() const { return job_; }
   // The version that this run was restarted from.

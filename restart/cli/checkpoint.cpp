@@ -10,11 +10,11 @@ namespace cropdl::cli {
 // A request is answered with a refusal within this time when no checkpoint can begin (job dead, or busy).
 constexpr double kAnswerSeconds = 5;
 
-int checkpoint(const Common& common) {
+int checkpoint(const Common& common, bool last) {
   const Result<restart::StoreReader> store = restart::StoreReader::open(common.directory);
   if (!store) return fail(common.json, store.error());
   const auto waiting = [](const std::string& line) { say("cropdl: " + line); };
-  const auto reply = coord::request_checkpoint(common.directory, kAnswerSeconds, waiting);
+  const auto reply = coord::request_checkpoint(common.directory, kAnswerSeconds, last, waiting);
   if (!reply) return fail(common.json, reply.error());
   if (common.json)
     print(nlohmann::json{

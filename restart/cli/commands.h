@@ -27,7 +27,8 @@ int inspect(const Common& common, uint64_t number, int64_t rank);
 
 int prune(const Common& common, const restart::Retention& retention, bool dry_run);
 
-int checkpoint(const Common& common);
+// last: the job ends behind it.
+int checkpoint(const Common& common, bool last);
 
 // number 0: the newest complete version. `output`: a file that is not there yet; "-": standard output.
 int export_version(const Common& common, uint64_t number, const std::string& output);

@@ -4,7 +4,10 @@
 // stderr, too.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -124,8 +127,10 @@ int main(int argc, char** argv) {
   add_count("--daily", retention.daily, "D", "Keep the newest version of each of the last D days");
   pruning->add_flag("--dry-run", dry_run, "Remove nothing; say what would be removed");
 
-  add("checkpoint", "Asks the running job for a checkpoint; returns when it is durable",
-      [&] { return checkpoint(common); });
+  bool last = false;
+  add("checkpoint", "Asks the running job for a checkpoint; returns when it is durable", [&] {
+    return checkpoint(common, last);
+  })->add_flag("--last", last, "End the job behind it, with status 75; cropdl-restart continues it");
 
   std::string archive;
   CLI::App* exporting = add("export", "Writes a version as one file, for another place or machine",
@@ -167,6 +172,11 @@ int main(int argc, char** argv) {
   commands.push_back({examining, [&] { return doctor(program, store, common.json); }});
 #endif
 
+  const auto is_first = [&](const Command& command) { return command.app->get_name() == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), is_first))
+    return fail(wants_json(argc, argv),
+                cropdl::Error{cropdl::formatted("unknown command `{}` (see cropdl --help)", argv[1])},
+                kMisuse);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // help, or the version
@@ -177,7 +187,11 @@ int main(int argc, char** argv) {
   }
   try {
     for (const Command& command : commands)
-      if (*command.app) return command.run();
+      if (*command.app) {
+        const int done = command.run();
+        if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return done;
+        return fail(false, cropdl::Error{"standard output: cannot be written: " + cropdl::errno_text(errno)});
+      }
     return kMisuse;                    // not reached: one is required
   } catch (const std::exception& e) {  // no memory
     return fail(common.json, cropdl::Error{e.what()});

@@ -37,6 +37,10 @@ int verify(const Common& common, uint64_t number) {
   json all = json::array();
   std::string first_damage;
   bool found = false;
+  if (const Status known = restart::check_identity(common.directory); !known) {
+    first_damage = known.error().message;
+    if (!common.json) (void)fail(false, known.error());
+  }
   for (const Version& version : store->all_versions()) {
     if (number != 0 && version.number != number) continue;
     bool left_out = false;

@@ -439,12 +439,12 @@ class Place:
         job.own_since = job.started
         return job
 
-    def checkpoint(self, timeout=None):
+    def checkpoint(self, *options, timeout=None):
         """`cropdl checkpoint`, again as long as a rank says that it has not come as far as its program yet.
         Returns (status, text, seconds)."""
         end = time.monotonic() + PATIENCE
         while True:
-            answer = self.ask([tool("cropdl"), "checkpoint", self.store], timeout)
+            answer = self.ask([tool("cropdl"), "checkpoint", *options, self.store], timeout)
             if STARTING not in answer[1] or time.monotonic() > end:
                 return answer
             time.sleep(0.05)

@@ -43,7 +43,7 @@ def ended_by_last_version(place, job, why, had=()):
             f"{place.store} continues it")
     expect(said == [line], f"said {said}, not {line!r}")
     expect(not os.path.exists(os.path.join(place.store, "job")), "it left DIR/job behind")
-    left = [name for name in os.listdir(place.store) if name.startswith("tmp-")]
+    left = [name for name in os.listdir(place.store) if name.startswith("tmp-") and not name.endswith("-removed")]
     expect(not left, f"half a version was left: {left}")
     return {log.path: log for log in logs_of(job.log, 64)}
 
@@ -178,6 +178,41 @@ def at_sigterm(program, mpi, ranks, times=5):
 
 for _kind, _program, _mpi, _ranks in KINDS:
     promise(f"end.{_kind}.sigterm_to_a_rank_ends_the_job_by_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: at_sigterm(p, m, r))
+
+
+def by_command(program, mpi, ranks):
+    """`cropdl checkpoint --last` ends the job, again and again, and of old versions no more stay than shall."""
+    at_random = seeded()
+    with Place("command") as place:
+        reference = native(place, program, LONG, mpi, ranks)
+        job = place.run(program, LONG, mpi, ranks, options=("--interval", "0", "--keep", "2"))
+        for i in range(4):
+            job.wait_for_step(Log(job.log).last_step() + 1)
+            time.sleep(at_random.uniform(0, 0.5))
+            had = place.versions()
+            status, text, _ = place.checkpoint("--last")
+            job.must_run() if status != 0 else None
+            expect(status == 0, text)
+            before = ended_by_last_version(place, job, "by `cropdl checkpoint --last`", had)
+            expect(text.startswith(f"version {i + 1}: "), text)
+            expect(place.versions() == [i, i + 1] or i == 0 and place.versions() == [1], f"{place.versions()} stay")
+            if i < 3:
+                job = place.restart(mpi, ranks)
+        continues(place, mpi, ranks, before, reference)
+
+
+for _kind, _program, _mpi, _ranks in KINDS:
+    promise(f"end.{_kind}.command_ends_the_job_by_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: by_command(p, m, r))
+
+
+@promise("end.alone.last_version_that_is_refused_ends_nothing")
+def refused():
+    with Place("refused") as place:
+        job = sleeper(place, "pipe = os.pipe()", ("--interval", "0"), seconds=4)
+        status, text, _ = place.checkpoint("--last")
+        expect(status == 1 and "a pipe (descriptor" in text, text)
+        job.finish()
+        expect(job.output() == "begun\ndone\n" and not place.versions(), job.output())
 
 
 def rank_that_ends_late(mpi):

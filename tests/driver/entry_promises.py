@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, keeper_of,
+from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, keeper_of, launcher,
                     logs_of, promise_main, take_checkpoint, tool)
 
 PROMISES = {}
@@ -53,6 +53,28 @@ def whose_store():
                 ("plain/plain", ("--steps", "1"), place.store, 1, other), ("plain/plain", steps, place.path("begun"), 0, "(ok|slow) +disk")):
             got, text, _ = place.ask([tool("cropdl"), "doctor", "--dir", store, app(program), *words])
             expect(got == status and re.search(wanted, text), f"{program} {words}: status {got}: {text}")
+
+
+@promise("command.what_cannot_be_written_or_is_damaged_is_no_success")
+def no_success():
+    with Place("full") as place:
+        made_store(place)
+        for command in ("list", "status", "verify", "inspect"):
+            done = subprocess.run([tool("cropdl"), command, place.store], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True)
+            expect(done.returncode == 1 and done.stderr == "cropdl: standard output: cannot be written: No space left on device\n", f"{command}: {done}")
+        identity = os.path.join(place.store, "store.json")
+        with open(identity, "r+b") as f:
+            f.seek(20)
+            f.write(b"\0")
+        line = rf"{re.escape(identity)}: damaged: .*; remove it: the store's versions tell whose it is, too"
+        status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
+        expect(status == 1 and re.search(line, text) and "version 1: good" in text, text)
+        says(place, [tool("cropdl-restart"), place.store], "cropdl-restart: " + line)
+        os.unlink(identity)
+        job = place.restart()
+        job.wait_for_step(Log(job.log).last_step() + 3)
+        job.kill_running()
+        says(place, [tool("cropdl"), "chekpoint", place.store], r"cropdl: unknown command `chekpoint` \(see cropdl --help\)")
 
 
 @promise("command.report_is_written_into_no_store_through_a_link")
@@ -417,6 +439,21 @@ def late_version():
         job.wait_for_step(Log(job.log).last_step() + 3)
         expect("continues from version 2\n" in job.output(), job.output())
         job.kill_running()
+
+
+def below_a_shell(mpi):
+    """The ranks' parents are shells of their own: they are ranks of one launch all the same."""
+    with Place("shell") as place:
+        words = f"{app(f'{mpi}/torture')} --steps 2000 --pace 10000 --log {place.path('log')}; true"
+        job = place.start(launcher(mpi, 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", "sh", "-c", words])
+        job.log = place.path("log")
+        job.wait_for_step(3)
+        take_checkpoint(place, job)
+        job.kill_all()
+
+
+for _mpi in ("openmpi", "mpich"):
+    promise(f"run.{_mpi}.programs_that_shells_start_are_ranks_of_one_job")(lambda m=_mpi: below_a_shell(m))
 
 
 @promise("restart.of_a_running_job_is_refused")

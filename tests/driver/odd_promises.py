@@ -364,7 +364,7 @@ def judge(one, rng):
             job.wait_for_step(min(last + rng.randint(0, 3), one.steps * 3 // 4))
             time.sleep(rng.random() * 0.04)
             if one.words is not RESTORED:
-                status, text, _ = place.checkpoint(60)
+                status, text, _ = place.checkpoint(timeout=60)
                 expect(status != 0, f"a checkpoint was taken that was to be refused: {one.words!r}")
                 if not refused_as_expected(one, text, place):
                     job.must_run()  # one that came to its end meanwhile is asked sooner, with longer steps

@@ -71,7 +71,7 @@ class AgentJob : public ::testing::Test {
     return lines_;
   }
   std::string checkpoint_error() {
-    const auto reply = request_checkpoint(dir_.path, 60);
+    const auto reply = request_checkpoint(dir_.path, 60, false);
     return reply ? "(published)" : reply.error().message;
   }
   uint32_t joined() {
@@ -144,7 +144,7 @@ TEST_F(AgentJob, WhoConnectsWithoutADescriptorLeftIsServedLater) {
   const pid_t asks = fork();
   if (asks == 0) {
     while (access(go.c_str(), F_OK) != 0) usleep(1000);
-    _exit(request_checkpoint(dir_.path, 60) ? 0 : 1);
+    _exit(request_checkpoint(dir_.path, 60, false) ? 0 : 1);
   }
   start(1);
   constexpr rlim_t kFew = 16;  // not fewer than poll(2) is given
@@ -170,13 +170,13 @@ TEST_F(AgentJob, WhoConnectsWithoutADescriptorLeftIsServedLater) {
 TEST_F(AgentJob, ACheckpointThatIsAskedForReturnsItsVersion) {
   start(4);
   const auto begin = Clock::now();
-  const auto reply = request_checkpoint(dir_.path, 60);
+  const auto reply = request_checkpoint(dir_.path, 60, false);
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_EQ(reply->version, 1u);
   EXPECT_EQ(reply->bytes, 4000u);
   EXPECT_GT(reply->stall_seconds, 0);
   EXPECT_LT(reply->stall_seconds, since(begin));
-  EXPECT_EQ(request_checkpoint(dir_.path, 60)->version, 2u);
+  EXPECT_EQ(request_checkpoint(dir_.path, 60, false)->version, 2u);
   for (FakeRank& f : fakes_) EXPECT_TRUE(soon([&] { return f.resumes == 2; }));
 }
 
@@ -191,7 +191,7 @@ TEST_F(AgentJob, RanksThatRunCollectivesAtFullSpeedAreCutAtEqualCounts) {
   for (auto& r : ranks) r->run(20'000);
   uint64_t last = 0;
   for (int i = 0; i < 10; ++i) {
-    const auto reply = request_checkpoint(dir_.path, 60);
+    const auto reply = request_checkpoint(dir_.path, 60, false);
     ASSERT_TRUE(reply) << reply.error().message;
     const std::vector<ImageSummary> images = sink_.last_images();
     for (const ImageSummary& image : images) EXPECT_EQ(image.checksum, images[0].checksum);
@@ -211,6 +211,40 @@ TEST_F(AgentJob, ASignalHandlerCanAskForOne) {
   EXPECT_TRUE(soon([&] { return sink_.versions == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(sink_.versions, 1u);
+}
+
+TEST_F(AgentJob, ASignalThatComesWhileARankIsStartingIsServedLater) {
+  start(2);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  {
+    const std::lock_guard lock(fakes_[1].mutex);
+    fakes_[1].stands.starting = true;
+    fakes_[1].stands.refusal = "only just being started";
+  }
+  agents_[0]->request();
+  ASSERT_TRUE(soon([&] { return fakes_[1].holds >= 2; }));
+  {
+    const std::lock_guard lock(fakes_[1].mutex);
+    fakes_[1].stands = {};
+  }
+  EXPECT_TRUE(soon([&] { return sink_.versions == 1; }));
+  EXPECT_EQ(lines(), std::vector<std::string>());
+}
+
+TEST_F(AgentJob, WhoReadsNoLinesKeepsNobodyStopped) {
+  fakes_ = std::vector<FakeRank>(1);
+  std::atomic<bool> reads{false};
+  AgentConfig c = config(0, 1);
+  c.schedule.kind = Schedule::Kind::kAutomatic;
+  c.schedule.max_overhead = 1;
+  c.shortest_interval = 0.05;
+  c.report = [&](const std::string&) {
+    while (!reads) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  add(c, fakes_[0]);
+  EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));
+  reads = true;
+  agents_[0]->stop();
 }
 
 TEST_F(AgentJob, TheIntervalTakesThemByItself) {
@@ -345,7 +379,7 @@ TEST_F(AgentJob, WhoAsksIsToldAgainAndAgainWhatItWaitsFor) {
   fakes_[1].slow_write = true;
   int told = 0;
   const std::regex expected("waiting for \\d+ s: rank 1 is writing its image");
-  const auto reply = request_checkpoint(dir_.path, 60, [&](const std::string& line) {
+  const auto reply = request_checkpoint(dir_.path, 60, false, [&](const std::string& line) {
     told += std::regex_match(line, expected);  // before it others may be late, too
     if (told == 3) fakes_[1].slow_write = false;
   });
@@ -386,7 +420,7 @@ TEST_F(AgentJob, AStoppedJobIsNotWaitedForLongerThanAsked) {
   ASSERT_TRUE(soon([&] { return joined() == 1; }));
   kill(pid, SIGSTOP);
   waitpid(pid, nullptr, WUNTRACED);  // until then it may still answer
-  const auto reply = request_checkpoint(dir_.path, 0.3);
+  const auto reply = request_checkpoint(dir_.path, 0.3, false);
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().message,
             "the job on " + dir_.path + " (pid " + std::to_string(pid) + ") does not answer; is it stopped?");
@@ -720,6 +754,24 @@ TEST_F(AgentJob, ALastVersionThatIsRefusedIsAskedForAgainWhileThereIsTime) {
                                               "refused: rank 0: a pipe is open; the program goes on"});
   EXPECT_EQ(fakes_[0].left_with, 0);
   EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 2; }));
+}
+
+TEST_F(AgentJob, ALastVersionThatACommandWasRefusedTakesNoneFromTheTimeLimit) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].unstoppable = true;
+  AgentConfig c = config(0, 1);
+  c.time_limit = 4;
+  c.former_cost = 0.4;  // asked for at 2.2 s
+  c.limits.attempt_bound = 2'500'000;
+  add(c, fakes_[0]);
+  const auto reply = request_checkpoint(dir_.path, 60, true);
+  EXPECT_FALSE(reply);
+  {
+    const std::lock_guard lock(fakes_[0].mutex);
+    fakes_[0].unstoppable = false;
+  }
+  EXPECT_TRUE(soon([&] { return fakes_[0].left_with == 75 || !lines().empty(); }));
+  EXPECT_EQ(fakes_[0].left_with, 75) << (lines().empty() ? "" : lines()[0]);
 }
 
 TEST_F(AgentJob, WhatIsNotCutAtTheTimeLimitIsGivenUp) {

@@ -38,7 +38,7 @@ std::vector<Message> one_of_each() {
           Bye{},
           ExchangeMine{1, "text"},
           ExchangeAll{1, {"a", "", "c"}, ""},
-          AskCheckpoint{},
+          AskCheckpoint{true},
           AskStatus{},
           Accepted{},
           Waiting{"waiting for 2 s: rank 1"},

@@ -134,7 +134,9 @@ TEST_F(StoreRefusal, ADamagedIdentityIsNamed) {
   std::string text = read(path("s/store.json"));
   text[text.find("train")] = 'b';
   write(path("s/store.json"), text);
-  EXPECT_EQ(refusal(path("s")), path("s/store.json") + ": damaged: its checksum differs");
+  EXPECT_EQ(refusal(path("s")),
+            path("s/store.json") +
+                ": damaged: its checksum differs; remove it: the store's versions tell whose it is, too");
 }
 
 TEST_F(StoreRefusal, ADirectoryWithOtherThingsInItIsLeftAlone) {

@@ -87,13 +87,13 @@ TEST_F(Program, ThatDuplicatesACommunicatorInItsFirstIterationBeginsItThereToo) 
 }
 
 TEST_F(Program, CountsOnBehindLostTokens) {
-  for (const char* calls : {"ABcD", "ABBBcDDD"}) {
+  for (const char* calls : {"A", "ABcD", "ABBBcDDD"}) {
     SetUp();
     tracker = {};
     begun = done = 0;
-    iterate(calls, 10);
+    iterate(calls, 40);
     look();
-    iterate(calls, 300);
+    iterate(calls, 600);
     make("A");
     look();
     make(calls + 1);
