@@ -173,13 +173,13 @@ def looked_at():
         version_of(place, OWNER if two else None)
         cropdl = tool("cropdl")
 
-        def look(status_of_verify, words, status_of_status=0, listed="damaged"):
+        def look(status_of_verify, words, status_of_status=0, listed="damaged", lines=1):
             for command, wanted in (("list", 0), ("status", status_of_status), ("verify", status_of_verify)):
                 status, text, _ = place.ask([cropdl, command, place.store], timeout=20)
                 expect(status == wanted, f"{command} ended with {status}: {text}")
                 expect(all(c.isprintable() or c == "\n" for c in text), f"{command} printed {text!r}")
                 if command == "verify":
-                    expect(words in text and len(text.splitlines()) == 1, f"not {words!r}: {text}")
+                    expect(words in text and len(text.splitlines()) == lines, f"not {words!r}: {text}")
                 if command == "list":
                     expect(listed in text, f"not {listed}: {text}")
             for options in ((), ("--json",)):
@@ -197,12 +197,14 @@ def looked_at():
             path = os.path.join(place.store, name)
             os.rename(path, outside) if os.path.exists(path) else open(outside, "w").close()
             whole = name in ("store.json", "lock", "job")
+            unknown = name == "store.json"  # whose it is: the versions are good, and a restart refuses them
             os.mkfifo(path)
-            look(0 if whole else 1, "good" if whole else "is not a ", 1 if name == "lock" else 0, "complete" if whole else "damaged")
+            look(1 if unknown or not whole else 0, "good" if whole else "is not a ", 1 if name == "lock" else 0, "complete" if whole else "damaged",
+                 2 if unknown else 1)
             os.unlink(path)
             os.symlink(outside, path)
-            look(0 if whole else 1, "good" if whole else "symbolic link" if name != "v000001" else "is not a directory",
-                 1 if name == "lock" else 0, "complete" if whole else "damaged")
+            look(1 if unknown or not whole else 0, "good" if whole else "symbolic link" if name != "v000001" else "is not a directory",
+                 1 if name == "lock" else 0, "complete" if whole else "damaged", 2 if unknown else 1)
             os.unlink(path)
             os.rename(outside, path)
         os.makedirs(place.version_path(1, "rank-0.files"), exist_ok=True)
