@@ -386,7 +386,11 @@ void Hub::look_after_last_version(int64_t now) {
 
 // The moment moves, since programs grow: it is looked at again when half of the time until then has passed.
 void Hub::at_limit(int64_t now) {
-  constexpr int64_t kNear = 1'000'000;  // us
+  constexpr int64_t kNear = 1'000'000;                    // us
+  if (now >= limit_ && last_for_ == LastFor::kCommand) {  // it goes on, and the job ends behind it
+    limit_ = next_end_ = 0;
+    return;
+  }
   if (now < limit_) {
     const int64_t at = last_version_at();
     next_end_ = now >= at ? limit_ : at - now < 2 * kNear ? at : now + (at - now) / 2;
@@ -420,7 +424,9 @@ void Hub::got_sigterm(uint32_t rank, int64_t now) {
   terminated_[rank] = true;
   limit_ = next_end_ = 0;
   if (!someone_lost_.empty()) {  // its launcher ends the others
-    config_.report(formatted("no last version was taken at SIGTERM: {}; the job dies of it", someone_lost_));
+    if (!std::exchange(told_of_loss_, true))
+      config_.report(
+          formatted("no last version was taken at SIGTERM: {}; the job dies of it", someone_lost_));
     return let_die();
   }
   const LastFor former = std::exchange(last_for_, LastFor::kSigterm);
@@ -574,7 +580,8 @@ void Hub::tell_what_stays(const Status& tidied) {
 
 void Hub::finished(Outcome outcome, int64_t now) {
   // Who has not come by now will not.
-  if (now >= began_ + in_us(config_.rendezvous_seconds)) outcome.too_early = false;
+  const bool all_joined = std::find(joined_.begin(), joined_.end(), false) == joined_.end();
+  if (!all_joined && now >= began_ + in_us(config_.rendezvous_seconds)) outcome.too_early = false;
   again_at_ = outcome.too_early && asked_by_signal_ ? now + kTooEarlyPause : 0;
   asked_by_signal_ = asked_by_signal_ && outcome.too_early;
   const bool ends = outcome.published && last_for_ != LastFor::kNothing;
@@ -721,9 +728,11 @@ void Hub::trace_phase() {
 }
 
 void Hub::close(int64_t now) {
-  closes_ = true;
   Actions out;
   coordinator_.lost(0, "has ended its program", now, &out);  // first: no request that waits begins now
+  closes_ = !asked_by_signal_;
+  carry_out(std::exchange(out, {}), now);
+  closes_ = false;
   publisher_.wait();
   take_from_publisher(now, &out);
   // Images that others are still writing cannot become a version without rank 0; their writers end on their

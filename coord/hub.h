@@ -140,6 +140,7 @@ class Hub {
   int64_t next_look_ = 0;  // for ranks that have been stopped, while a checkpoint is being taken; 0: none is
   bool asked_by_client_ = false;
   bool asked_by_signal_ = false;
+  bool told_of_loss_ = false;
   bool closes_ = false;   // the program ends: a version that was not asked for may fail without a word
   int64_t again_at_ = 0;  // for the signal that came too early; 0: none did
   std::vector<std::string> lines_;

@@ -106,7 +106,7 @@ class Program {
 // else.
 void put_ends(Program& p) {
   for (const auto& [label, value] :
-       {std::pair{kTrap, SECCOMP_RET_TRAP}, {kAbsent, SECCOMP_RET_ERRNO | ENOSYS}}) {
+       {std::pair{kTrap, SECCOMP_RET_TRAP | seam::kTrapData}, {kAbsent, SECCOMP_RET_ERRNO | ENOSYS}}) {
     p.label(label);
     p.load(high(offsetof(seccomp_data, instruction_pointer)));
     p.jump(BPF_JGT, kWindowHigh, kNext, kAllow);
@@ -132,7 +132,7 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
 
 }  // namespace
 
-Status install_filter(bool restarted, bool watch_input, bool follows_munmap) {
+Status install_filter(bool restarted, bool watch_input, bool follows_munmap, bool follows_segments) {
   Program p;
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
@@ -152,6 +152,7 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap) {
   if (watch_input)
     for (const int nr : upper::kReads) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kInput);
   test_numbers(p, upper::kTrapped, kTrap);
+  if (follows_segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
   test_numbers(p, upper::kMakesDescriptors, kTrap);
   if (restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
   test_numbers(p, upper::kAbsent, kAbsent);

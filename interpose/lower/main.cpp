@@ -25,6 +25,7 @@
 #include "interpose/lower/low_block.h"
 #include "interpose/lower/process.h"
 #include "interpose/lower/process_ids.h"
+#include "interpose/lower/process_state.h"
 #include "interpose/lower/program_threads.h"
 #include "interpose/lower/save.h"
 #include "interpose/lower/window.h"
@@ -98,8 +99,10 @@ void ready_to_run(seam::ThreadRecord& main) {
   remember_our_descriptors();
   // The core of an image from before addresses were drawn knows no munmap that is sent to it.
   const bool follows_munmap = seam::state()->brk_first != 0;
-  if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap); !s)
+  const bool follows_segments = seam::state()->segments.followed != 0;
+  if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap, follows_segments); !s)
     die(s.error().message);
+  remember_filters();
   if (p.boot.restart) {
     if (auto s = restore_last_attributes(); !s) die(s.error().message);
     p.agent->note_phase("idle");

@@ -36,7 +36,15 @@ bool queue(const Taken& t) {
   const long result =
       t.process ? upper::raw(SYS_rt_sigqueueinfo, pid, t.info.si_signo, info)
                 : upper::raw(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), t.info.si_signo, info);
+  if (result < 0) errno = static_cast<int>(-result);
   return result == 0;
+}
+
+// Where this user has as many signals queued as may be (RLIMIT_SIGPENDING) there may soon be room again.
+// `tries`: how often it is waited for, 1 ms each.
+void queue_surely(const Taken& t, int* tries) {
+  constexpr timespec kPause{0, 1'000'000};
+  while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
 }
 
 // The kernel gives the thread's signals before the process's, the lowest number first, those of one number in
@@ -82,11 +90,11 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   // in front of them then, where it does not belong, and all are put in order once more.
   std::vector<Taken> known = take(set);
   constexpr int kRounds = 100;  // whoever sends without end has no order to keep
-  int rounds = 0;
+  int rounds = 0, tries = 2000;
   for (bool again = !known.empty(); again;) {
-    for (const Taken& t : known) queue(t);
+    for (const Taken& t : known) queue_surely(t, &tries);
     std::vector<Taken> now = take(set);
-    again = !(now == known) && ++rounds < kRounds;
+    again = !(now == known) && ++rounds < kRounds && tries > 0;
     for (const Taken& t : known)  // what is new comes last
       for (size_t i = 0; i < now.size(); ++i)
         if (now[i] == t) {
@@ -102,7 +110,7 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
         known.push_back(n);
     }
   }
-  for (const Taken& t : known) queue(t);
+  for (const Taken& t : known) queue_surely(t, &tries);
   const auto* state = seam::state();
   std::vector<PendingSignal> result;
   for (Taken t : known) {

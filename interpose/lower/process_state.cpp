@@ -5,13 +5,16 @@
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/mappings.h"
@@ -21,6 +24,29 @@
 
 namespace cropdl::lower {
 namespace {
+
+std::string filters_at_start;
+
+// Of the main thread: "" if the kernel does not tell, or the thread is gone. As the attribute of that name
+// has it.
+std::string filters() {
+  const std::string status = kernel_text(formatted("/proc/self/task/{}/status", getpid()));
+  if (status.find("\nState:\tZ") != std::string::npos) return "";
+  const auto value = [&](const std::string& name) {
+    const size_t at = status.find("\n" + name + ":\t");
+    const size_t from = at + name.size() + 3;
+    return at == std::string::npos ? "" : status.substr(from, status.find('\n', from) - from);
+  };
+  const std::string count = value("Seccomp_filters");
+  return count.empty() ? "" : value("Seccomp") + " " + count;
+}
+
+std::string filters_refusal() {
+  const std::string now = filters_at_start.empty() ? "" : filters();
+  if (now.empty() || now == filters_at_start) return "";
+  return formatted("the program has changed its {} (from {} to {}), which cannot be saved yet",
+                   "set of seccomp filters", filters_at_start, now);
+}
 
 std::string futexes() {
   if (seam::state()->requeue_waits == 0) return "";
@@ -91,6 +117,17 @@ std::string code() {
 std::string memory() {
   const auto* state = seam::state();
   if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
+  const auto& segments = state->segments;  // others may write into them, now and later
+  for (uint32_t i = 0; i < std::min(segments.entries, segments.kMax); ++i) {
+    shmid_ds status{};
+    if (shmctl(segments.segment[i], IPC_STAT, &status) == 0 || errno == EACCES)
+      return formatted(
+          "the System V shared memory {} (shmget) is the machine's and cannot be saved yet; "
+          "remove it (ipcrm, IPC_RMID)",
+          segments.segment[i]);
+  }
+  if (segments.entries > segments.kMax)
+    return formatted("more than {} System V shared memory segments were used", segments.kMax);
   if (state->grows_outside != 0)
     return "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be "
            "saved yet";
@@ -101,9 +138,11 @@ std::string memory() {
 
 }  // namespace
 
+void remember_filters() { filters_at_start = filters(); }
+
 std::string process_refusal() {
-  for (auto check : {root_refusal, futexes, children, asynchronous_io, timers, system_v, memory, code,
-                     memory_refusal, interrupted_by_a_stop})
+  for (auto check : {root_refusal, filters_refusal, futexes, children, asynchronous_io, timers, system_v,
+                     memory, code, memory_refusal, interrupted_by_a_stop})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

@@ -9,4 +9,8 @@ namespace cropdl::lower {
 // the LH; exact while the program is stopped.
 std::string process_refusal();
 
+// The filters of system calls that the main thread has are CropDL's and who started it's: one that comes is
+// the program's own, and a stop might be what it forbids. Main thread, behind install_filter().
+void remember_filters();
+
 }  // namespace cropdl::lower

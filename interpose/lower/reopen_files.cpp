@@ -198,6 +198,12 @@ Status place_files(const SavedFiles& saved) {
   return {};
 }
 
+void keep_input_from_waiting(const std::vector<OpenFile>& files) {
+  for (const OpenFile& f : files)
+    if (f.standard == 0 && f.same_as < 0 && (f.flags & O_NONBLOCK) != 0)
+      fcntl(f.fd, F_SETFL, fcntl(f.fd, F_GETFL) | O_NONBLOCK);
+}
+
 Status apply_files(const SavedFiles& saved, std::string* done) {
   if (saved.policy == FilesPolicy::kKeep) return {};
   const RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);

@@ -263,6 +263,8 @@ std::string restore_process(const Metadata& m) {
   auto* state = seam::state();
   take_place_of_ids();
   continue_clocks(m.clocks);
+  // None was there at the cut; on this machine, or boot, their numbers are other people's.
+  state->segments.entries = state->system_v.semaphores = state->system_v.queues = 0;
   if (auto line = register_for_membarriers(state->membarriers); !line.empty()) return line;
   auto& main = state->threads[0];
   main.tid = static_cast<int32_t>(syscall(SYS_gettid));
@@ -334,10 +336,12 @@ void restart_program(Process& p) {
   std::string verdict = agree(p, kFine);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   candidates = read_candidates(p, reader->all_versions());
-  if (highest_descriptor(candidates) > highest)
-    die_together(p, p.boot.directory +
-                        ": the killed job took another version while it ended, with more files open; start "
-                        "the restart again");
+  const std::string more =
+      p.boot.directory +
+      ": the killed job took another version while it ended, with more files open; start "
+      "the restart again";
+  verdict = agree(p, highest_descriptor(candidates) > highest ? kRefused + more : kFine);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
 
   std::unique_ptr<restart::ImageReader> image;
   const Candidate* chosen = nullptr;
@@ -398,6 +402,7 @@ void restart_program(Process& p) {
   // Only now, with all ranks and the MPI there, the world outside is changed.
   std::string done;
   if (auto s = apply_files(saved, &done); !s) trouble = s.error().message;
+  keep_input_from_waiting(saved.files);
   folder->descriptor().close(), reader->descriptor().close();  // as the image's
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));

@@ -163,6 +163,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
       !s)
     return s;
   state->real_pid = state->upper_pid = getpid();
+  state->segments.followed = 1;
   state->brk_first = seam::kBrkBegin + drawn((seam::kBrkEnd - seam::kBrkBegin) / 2);
   state->brk_current = state->brk_mapped = state->brk_first;
   state->map_next = seam::kMapBegin + drawn(kProgramSpread);

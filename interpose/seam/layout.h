@@ -13,9 +13,13 @@
 
 namespace cropdl::seam {
 
-inline constexpr uint32_t kSeamVersion = 6;  // recorded in images; a newer one is refused
+inline constexpr uint32_t kSeamVersion = 7;  // recorded in images; a newer one is refused
 inline constexpr uint32_t kOldestSeam =
     5;  // and so is an older one: ControlPage and handle tables were laid out otherwise
+
+// What the filter says of calls that it traps (SECCOMP_RET_DATA): a filter of the program's own says
+// something else.
+inline constexpr int kTrapData = 0x4352;
 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
 inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;

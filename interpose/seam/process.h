@@ -23,6 +23,12 @@ struct SystemVObjects {
   uint32_t semaphores, queues;  // entries; more than kMax: they are not all known
   int32_t semaphore[kMax], queue[kMax];
 };
+struct SharedSegments {
+  static constexpr uint32_t kMax = SystemVObjects::kMax;
+  uint32_t followed;  // 1: the core notes them; an image may have an older one
+  uint32_t entries;   // more than kMax: they are not all known
+  int32_t segment[kMax];
+};
 
 // No kernel gives ids from here on (PID_MAX_LIMIT, include/linux/threads.h). A process of this run whose id
 // is one that the program knows for something of its first run is told with this much added.

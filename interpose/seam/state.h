@@ -161,6 +161,7 @@ struct PersistentState {
   // Commands of membarrier that it has registered for (kMembarrierRegistrations): Linux before 6.3 does not
   // tell.
   uint32_t membarriers;
+  SharedSegments segments;  // System V shared memory that it has got
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

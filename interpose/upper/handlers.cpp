@@ -377,7 +377,7 @@ extern "C" void cropdl_enter_handler(Entry* e) { upper::enter_handler(e); }
 extern "C" void cropdl_enter_sigsys(Entry* e) {
   constexpr int kSeccomp = 1;  // SYS_SECCOMP
   constexpr unsigned kX86_64 = 0xc000003e;
-  if (e->info->si_code != kSeccomp) return upper::programs_own(e);
+  if (e->info->si_code != kSeccomp || e->info->si_errno != seam::kTrapData) return upper::programs_own(e);
   upper::do_nothing(e);
   auto* g = e->context->uc_mcontext.gregs;
   g[REG_RAX] = e->info->si_syscall;

@@ -315,8 +315,8 @@ long move_brk(uint64_t wanted) {
   const uint64_t need = page_up(wanted);
   if (need > s->brk_mapped) {
     const long result = raw(__NR_mmap, s->brk_mapped, need - s->brk_mapped, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (failed(result)) return s->brk_current;
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (failed(result)) return s->brk_current;  // a mapping of the program's own is in the way, for one
   } else if (need < s->brk_mapped) {
     raw(__NR_munmap, need, s->brk_mapped - need);
   }

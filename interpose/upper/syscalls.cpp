@@ -172,6 +172,7 @@ long emulate_call(const SystemCall& c) {
       return counted(create_timer(c), &seam::state()->posix_timers, 1);
     case __NR_timer_delete:
       return counted(pass_on(c), &seam::state()->posix_timers, -1);
+    case __NR_shmget:
     case __NR_semget:
     case __NR_msgget:
     case __NR_semop:

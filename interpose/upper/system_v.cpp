@@ -1,5 +1,5 @@
-// System V semaphores and message queues: named when a cut is wanted (interpose/lower/process_state.cpp), so
-// the core notes which ones the program has. UH, any thread.
+// System V semaphores, message queues and shared memory: named when a cut is wanted
+// (interpose/lower/process_state.cpp), so the core notes which ones the program has. UH, any thread.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -29,7 +29,9 @@ long system_v_call(const SystemCall& c) {
   const Undisturbed undisturbed;
   const long id = raw(c.nr, c.a[0], c.a[1], c.a[2]);
   if (failed(id)) return id;
-  if (c.nr == __NR_semget)
+  if (c.nr == __NR_shmget)
+    note(&seam::state()->segments.entries, seam::state()->segments.segment, id);
+  else if (c.nr == __NR_semget)
     note(&known.semaphores, known.semaphore, id);
   else
     note(&known.queues, known.queue, id);

@@ -68,6 +68,8 @@ inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb70
 inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvfrom, __NR_splice, __NR_tee};
 
 // Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
+inline constexpr int kTrappedSinceSegments[] = {__NR_shmget};
+
 inline constexpr int kTrappedAfterRestart[] = {
     __NR_getpid, __NR_gettid, __NR_getppid, __NR_getpgrp, __NR_getpgid, __NR_getsid, __NR_setpgid,
     __NR_setsid, __NR_kill, __NR_tkill, __NR_tgkill, __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo,

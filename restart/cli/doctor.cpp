@@ -139,6 +139,7 @@ std::string not_usable(const std::string& directory, const std::string& program,
   bool is_store;
   if (const Status good = restart::check_directory(directory, &is_store); !good) return good.error().message;
   if (!is_store) return "";
+  if (const Status known = restart::check_identity(directory); !known) return known.error().message;
   const Result<restart::StoreReader> store = restart::StoreReader::open(directory);
   if (!store) return store.error().message;
   const auto job = store->live_job();

@@ -133,6 +133,7 @@ for _name, _words in {
         "named_semaphore": "the shared mapping of /dev/shm/sem.<w> (deleted) cannot be saved yet",
         "shared_object": "the shared mapping of /dev/shm/odd-<n>-<x> (deleted) cannot be saved yet",
         "shared_anonymous": "the shared mapping of /dev/zero (deleted) cannot be saved yet",
+        "segment_of_others": "the System V shared memory <n> (shmget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "semaphore_set": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "semaphore_undone_at_exit": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "message_queue": "the System V message queue <n> (msgget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
@@ -147,7 +148,7 @@ for _name in """separate_touched_pages five_hundred_and_twenty_pages many_small_
         changes_protection_from_the_fault grows_down wiped_on_fork advice_of_every_kind not_reserved
         locked_memory all_of_the_future_locked droppable shared_read_only_file beyond_the_end_of_a_file
         executable_memory system_call_in_generated_code at_places_of_its_own moved_and_resized
-        moved_and_left_behind replaced_in_the_middle unusual_lengths the_break freed_lazily named_memory
+        moved_and_left_behind replaced_in_the_middle unusual_lengths the_break mapping_above_the_break freed_lazily named_memory
         huge_page_wanted sealed view_of_itself auxiliary_vector vdso_function_found_by_hand
         read_through_the_kernel residence memory_policy policy_of_the_process
         resized_at_a_place_of_its_own""".split():
@@ -198,6 +199,8 @@ for _name, _words in {
         "zombie": "the program has a child process that it has not waited for",
         "child_in_our_memory": "the program has a child process that it has not waited for",
         "filter_of_its_own": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
+        "filter_that_traps": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
+        "filter_that_kills": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
         "name_of_the_host": "the program has changed its uts namespace (from uts:[<n>] to uts:[<n>]), which cannot be saved yet",
         "restricted_by_landlock": "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved yet" if has_landlock() else RESTORED,
         "another_root": "the program has changed its root directory (chroot), which cannot be saved yet",
@@ -230,6 +233,7 @@ for _name in """copies_input_to_output reads_input_by_bytes error_closed_and_dat
         talks""".split():
     odd("streams", _name, shell=_FILES)
 odd("streams", "talks_on_a_terminal", shell=_FILES, terminal=True)
+odd("streams", "input_that_keeps_nobody_waiting", shell='"$@" </dev/null')
 odd("streams", "inherited_descriptors", shell='"$@" 3<input 7>seven', again='"$@"')
 odd("streams", "inherited_and_unused", "a pipe (descriptor 3) cannot be saved yet; the program was started with it, and if it has no use for it, start it with 3>&-", shell='cat input | "$@" 3<&0 </dev/null')
 odd("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input; sleep 3)')
@@ -238,7 +242,7 @@ odd("streams", "inherited_with_its_writer", "the program has a child process tha
 # MPI: all of TOGETHER begin, take their steps and end in one program, so that each cut falls into the state of all.
 TOGETHER = """many_duplicates splits create_group bridges_for_a_moment attributes predefined names_and_infos groups
         error_handlers wildcard_probes self_messages nothing_at_all largest_tags cancelled_receives forgotten_sends
-        types_freed_in_use buffered_sends many_unexpected mixed_requests nested_types own_operations many_operations
+        types_freed_in_use buffered_sends many_unexpected mixed_requests nested_types hints_of_some_ranks own_operations many_operations
         rare_collectives matched_message topology pending_collective persistent_requests""".split()
 _ALIVE = ": a communicator is alive that cannot be saved"
 MPI_REFUSED = {

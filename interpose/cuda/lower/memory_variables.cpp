@@ -430,17 +430,22 @@ cudaError_t lower_cudaLibraryGetGlobal(void** address, size_t* size, cudaLibrary
 }
 CUresult lower_cuLibraryGetManaged(CUdeviceptr* address, size_t* size, CUlibrary library, const char* name) {
   rt::Call call;
-  rt::mark_unsaved(kDriver, driver::kFn_cuLibraryGetManaged,
-                   "the library has managed variables (__managed__)");
-  return CROPDL_DRIVER(cuLibraryGetManaged)(address, size, rt::real(library, rt::kind::cudaLibrary), name);
+  const CUresult r =
+      CROPDL_DRIVER(cuLibraryGetManaged)(address, size, rt::real(library, rt::kind::cudaLibrary), name);
+  if (r == CUDA_SUCCESS)
+    rt::mark_unsaved(kDriver, driver::kFn_cuLibraryGetManaged,
+                     "the library has managed variables (__managed__)");
+  return r;
 }
 cudaError_t lower_cudaLibraryGetManaged(void** address, size_t* size, cudaLibrary_t library,
                                         const char* name) {
   rt::Call call;
-  rt::mark_unsaved(kCudart, cudart::kFn_cudaLibraryGetManaged,
-                   "the library has managed variables (__managed__)");
-  return of_runtime(static_cast<CUresult>(
+  const cudaError_t r = of_runtime(static_cast<CUresult>(
       CROPDL_CUDART(cudaLibraryGetManaged)(address, size, rt::real(library, rt::kind::cudaLibrary), name)));
+  if (r == cudaSuccess)
+    rt::mark_unsaved(kCudart, cudart::kFn_cudaLibraryGetManaged,
+                     "the library has managed variables (__managed__)");
+  return r;
 }
 
 }  // extern "C"

@@ -220,6 +220,8 @@ void reap_buffered() {
   state->bsend.used = used;
 }
 
+constexpr uint32_t kReapEvery = 1024;
+
 int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, uint32_t maker) {
   if (dest == seam::kProcNull) return seam::kSuccess;
   void* copy = nullptr;
@@ -228,7 +230,9 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   if (code != MPI_SUCCESS) return error_out(code);
   const uint64_t room = static_cast<uint64_t>(bytes) + kBsendOverhead;
   cropdl::handles::SpinGuard guard(bsend_lock, multiple);
-  if (state->bsend.used + room > state->bsend.size) reap_buffered();
+  // Now and then also where there is room: each has a record, too.
+  static uint32_t sent = 0;
+  if (state->bsend.used + room > state->bsend.size || ++sent % kReapEvery == 0) reap_buffered();
   if (state->bsend.used + room > state->bsend.size) {
     cropdl::handles::heap_free(copy);
     return seam::kErrBuffer;

@@ -217,8 +217,10 @@ std::string request_trouble() {
     const bool started_again =
         r->state != kRequestFree && (r->kind == kPersistentSend || r->kind == kPersistentReceive);
     if (!(pending || started_again) || r->comm == kNullComm) continue;
-    // The handle may be another communicator's by now.
-    if (reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm)) continue;
+    // The handle may be another communicator's by now. (One between groups has no record: it lives if it has
+    // a handle of the MPI.)
+    const bool lives = r->record != 0 || tables->live(r->comm);
+    if (lives && reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm)) continue;
     return formatted("{}{} on a communicator that was freed", function_name(r->maker),
                      started_again ? ": a persistent request exists" : ": a receive is pending");
   }

@@ -131,7 +131,14 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
   const int r = duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [](Vid from, Vid* made) {
     return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, make_vid(Kind::kInfo, 0), made);
   });
-  return r == MPI_SUCCESS && info != MPI_INFO_NULL ? PMPI_Comm_set_info(*newcomm, info) : r;
+  if (r != MPI_SUCCESS) return r;
+  // Also on ranks that give no hints: it is counted, and hints may differ from rank to rank.
+  MPI_Info hints = info;
+  if (info == MPI_INFO_NULL)
+    if (const int none = PMPI_Info_create(&hints); none != MPI_SUCCESS) return none;
+  const int set = PMPI_Comm_set_info(*newcomm, hints);
+  if (info == MPI_INFO_NULL) PMPI_Info_free(&hints);
+  return set;
 }
 MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
   if (!request)

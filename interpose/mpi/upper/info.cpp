@@ -291,9 +291,23 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
   }
   return bad(seam::kFn_MPI_Info_get_nthkey, neutral);
 }
+// Of MPI_INFO_ENV, which the MPI has.
+static int copy_environment(MPI_Info info, MPI_Info* made) {
+  int keys = 0, r = PMPI_Info_get_nkeys(info, &keys);
+  if (r == MPI_SUCCESS) r = PMPI_Info_create(made);
+  for (int i = 0; i < keys && r == MPI_SUCCESS; i++) {
+    char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
+    int there = 0;
+    r = PMPI_Info_get_nthkey(info, i, key);
+    if (r == MPI_SUCCESS) r = PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &there);
+    if (r == MPI_SUCCESS && there) r = PMPI_Info_set(*made, key, value);
+  }
+  return r;
+}
 MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
   const Vid vid = handle_in<Kind::kInfo>(info);
   if (info == MPI_INFO_NULL || !newinfo) return bad(seam::kFn_MPI_Info_dup, kNullInfo);
+  if (is_env(vid)) return copy_environment(info, newinfo);
   int neutral = seam::kErrInfo;
   {
     Locked locked(lock);

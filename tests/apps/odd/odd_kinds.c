@@ -275,6 +275,12 @@ static void detached_segment(void) {  // nothing of it is mapped at a cut
   shmctl(id, IPC_RMID, NULL);
 }
 
+static void segment_of_others(void) {  // this process has never attached it
+  int id = shmget(IPC_PRIVATE, 8192, IPC_CREAT | 0600);
+  while (odd_more()) ODD_CHECK(id >= 0);
+  shmctl(id, IPC_RMID, NULL);
+}
+
 static void semaphore_set(void) {
   int id = semget(IPC_PRIVATE, 3, IPC_CREAT | 0600);
   for (int k = 0; odd_more(); k++) {
@@ -366,6 +372,7 @@ static const struct oddity table[] = {
     KIND(own_page_map),
     KIND(shared_segment),
     KIND(detached_segment),
+    KIND(segment_of_others),
     KIND(semaphore_set),
     KIND(semaphore_undone_at_exit),
     KIND(message_queue),

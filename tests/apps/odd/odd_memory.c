@@ -343,6 +343,17 @@ static void the_break(void) {
   }
 }
 
+// A mapping of the program's own stands above the break, which does not go there (and malloc does without).
+static void mapping_above_the_break(void) {
+  unsigned char* start = (unsigned char*)(((uintptr_t)sbrk(0) + page - 1) & ~(page - 1));
+  unsigned char* p = mmap(start + (1 << 20), page, RW, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ODD_CHECK(p == start + (1 << 20));
+  while (odd_more()) {
+    *p = 7;
+    ODD_CHECK(sbrk(2 << 20) == (void*)-1 && *p == 7);
+  }
+}
+
 static void freed_lazily(void) {
   unsigned char* p = mapped(8 * page, RW, ANONYMOUS);
   while (odd_more()) {
@@ -577,6 +588,7 @@ static const struct oddity table[] = {
     KIND(replaced_in_the_middle),
     KIND(unusual_lengths),
     KIND(the_break),
+    KIND(mapping_above_the_break),
     KIND(freed_lazily),
     KIND(named_memory),
     KIND(huge_page_wanted),

@@ -238,6 +238,33 @@ static void filter_of_its_own(void) {  // uname is refused with an error of its 
   while (odd_more()) ODD_CHECK(syscall(SYS_getpgid, 0) < 0 && errno == EXDEV);
 }
 
+// A filter that lets one system call come to what `result` says.
+static void filter_call(int call, uint32_t result) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, result), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {4, code};
+  ODD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void answer(int number, siginfo_t* info, void* context) {
+  (void)number;
+  ((ucontext_t*)context)->uc_mcontext.gregs[REG_RAX] = 4000 + info->si_errno;
+}
+
+static void filter_that_traps(void) {  // a call that is trapped by others, too
+  struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO};
+  ODD_CHECK(sigaction(SIGSYS, &action, NULL) == 0);
+  filter_call(SYS_inotify_init1, SECCOMP_RET_TRAP | 321);
+  while (odd_more()) ODD_CHECK(syscall(SYS_inotify_init1, 0) == 4321);
+}
+
+static void filter_that_kills(void) {  // what the program never calls
+  filter_call(SYS_get_robust_list, SECCOMP_RET_KILL_PROCESS);
+  while (odd_more()) continue;
+}
+
 static void process_personality(void) {
   ODD_CHECK(personality(ADDR_NO_RANDOMIZE | UNAME26) >= 0);
   while (odd_more()) ODD_CHECK(personality(0xffffffff) == (ADDR_NO_RANDOMIZE | UNAME26));
@@ -600,6 +627,8 @@ static const struct oddity table[] = {
     KIND(no_new_privileges),
     KIND(restricted_by_landlock),
     KIND(filter_of_its_own),
+    KIND(filter_that_traps),
+    KIND(filter_that_kills),
     KIND(process_personality),
     KIND(killed_first),
     KIND(what_a_core_file_holds),

@@ -26,6 +26,11 @@ static void reads_input_by_bytes(void) {
   }
 }
 
+static void input_that_keeps_nobody_waiting(void) {
+  ODD_CHECK(fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK) == 0);
+  while (odd_more()) ODD_CHECK((fcntl(0, F_GETFL) & O_NONBLOCK) != 0);
+}
+
 static void error_closed_and_data_in_its_place(void) {
   ODD_CHECK(close(2) == 0 && open("data", O_CREAT | O_TRUNC | O_RDWR, 0600) == 2);
   char text[8];
@@ -212,6 +217,7 @@ static void written_in_an_exit_handler(void) {
 static const struct oddity table[] = {
     KIND(copies_input_to_output),
     KIND(reads_input_by_bytes),
+    KIND(input_that_keeps_nobody_waiting),
     KIND(error_closed_and_data_in_its_place),
     KIND(output_closed_and_data_in_its_place),
     KIND(all_three_closed),

@@ -601,6 +601,27 @@ static void product_of_matrices(int k, long wanted[4]) {
   combine(all[1], wanted, &one, NULL);
   combine(all[0], wanted, &one, NULL);
 }
+static void hints_of_some_ranks_step(int k) {
+  MPI_Info hints = MPI_INFO_NULL, copy;
+  if (rank == 0) {
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "some_hint", "true");
+  }
+  MPI_Comm made;
+  MPI_Comm_dup_with_info(WORLD, hints, &made);
+  if (rank == 0) MPI_Info_free(&hints);
+  int mine = k + rank, sum;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, made);
+  ODD_CHECK(sum == 3 * k + 3);
+  MPI_Comm_free(&made);
+  int keys = -1, same = -2;
+  MPI_Info_get_nkeys(MPI_INFO_ENV, &keys);
+  MPI_Info_dup(MPI_INFO_ENV, &copy);
+  MPI_Info_get_nkeys(copy, &same);
+  ODD_CHECK(keys == same);
+  MPI_Info_free(&copy);
+}
+
 static void own_operations_begin(void) { MPI_Op_create(combine, 0, &kept_op); }
 static void own_operations_step(int k) {
   long mine[4] = {1, k + rank, 2, rank}, result[4], wanted[4];
@@ -823,6 +844,7 @@ static const struct {
     END(many_unexpected),
     END(mixed_requests),
     ALL(nested_types),
+    STEP(hints_of_some_ranks),
     ALL(own_operations),
     STEP(many_operations),
     STEP(rare_collectives),

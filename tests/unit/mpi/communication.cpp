@@ -1012,6 +1012,22 @@ class AllRequestsTaken {
   const uint32_t top_, free_;
 };
 
+TEST_F(Communication, BufferedSendsThatAreOverKeepNoRecordsThoughThereIsRoom) {
+  static char room[1 << 20];
+  const uint32_t top = cropdl::mpi::state->request_top;
+  ASSERT_EQ(lower_MPI_Buffer_attach(room, sizeof room), kSuccess);
+  for (int i = 0, got = -1; i < 4000; i++) {
+    ASSERT_EQ(lower_MPI_Bsend(&i, 1, kInt, peer, 1, kWorld), kSuccess);
+    ASSERT_EQ(lower_MPI_Recv(&got, 1, kInt, peer, 1, kWorld, nullptr), kSuccess);
+    ASSERT_EQ(got, i);
+  }
+  EXPECT_LT(cropdl::mpi::state->request_top, top + 2000);
+  void* attached = nullptr;
+  int size = 0;
+  EXPECT_EQ(lower_MPI_Buffer_detach(&attached, &size), kSuccess);
+  cut();
+}
+
 TEST_F(Communication, WithoutAPlaceForItsRequestNothingBegins) {
   const Vid no_request = make_vid(Kind::kRequest, 0);
   const auto sent = runtime->sent();

@@ -165,6 +165,18 @@ TEST_F(Semantics, AReceivePendingOnAFreedCommunicatorIsNamedEvenIfItsHandleIsInU
   EXPECT_EQ(lower_MPI_Comm_free(&again), kSuccess);
 }
 
+TEST_F(Semantics, AReceivePendingBetweenGroupsOnAFreedCommunicatorIsNamed) {
+  Vid comm = 0, request = kNoRequest;
+  int value = -1;
+  EXPECT_EQ(lower_MPI_Intercomm_create(kVid_MPI_COMM_SELF, 0, kWorld, 1 - rank, 5, &comm), kSuccess);
+  EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, comm, &request), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_free(&comm), kSuccess);
+  EXPECT_EQ(runtime->drain_trouble(), "MPI_Irecv: a receive is pending on a communicator that was freed");
+  EXPECT_EQ(lower_MPI_Cancel(&request), kSuccess);
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(runtime->drain_trouble(), "");
+}
+
 TEST_F(Semantics, AStartedReceiveThatIsFreedStillTakesItsMessageAndHindersNoCut) {
   static int value = -1;
   if (rank == 1) {
