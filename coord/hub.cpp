@@ -386,11 +386,7 @@ void Hub::look_after_last_version(int64_t now) {
 
 // The moment moves, since programs grow: it is looked at again when half of the time until then has passed.
 void Hub::at_limit(int64_t now) {
-  constexpr int64_t kNear = 1'000'000;                    // us
-  if (now >= limit_ && last_for_ == LastFor::kCommand) {  // it goes on, and the job ends behind it
-    limit_ = next_end_ = 0;
-    return;
-  }
+  constexpr int64_t kNear = 1'000'000;  // us
   if (now < limit_) {
     const int64_t at = last_version_at();
     next_end_ = now >= at ? limit_ : at - now < 2 * kNear ? at : now + (at - now) / 2;
@@ -398,6 +394,7 @@ void Hub::at_limit(int64_t now) {
     return;
   }
   limit_ = 0;
+  if (last_for_ == LastFor::kCommand) return;  // it goes on, and the job ends behind it
   const bool is_under_way = last_for_ != LastFor::kNothing;
   if (is_under_way) why_no_last_ = coordinator_.waits_for();
   say(formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));

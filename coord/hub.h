@@ -139,13 +139,13 @@ class Hub {
   std::string why_no_last_;               // could be taken so far
   int64_t next_look_ = 0;  // for ranks that have been stopped, while a checkpoint is being taken; 0: none is
   bool asked_by_client_ = false;
-  bool asked_by_signal_ = false;
-  bool told_of_loss_ = false;
-  bool closes_ = false;   // the program ends: a version that was not asked for may fail without a word
-  int64_t again_at_ = 0;  // for the signal that came too early; 0: none did
-  std::vector<std::string> lines_;
   int64_t asked_at_ = 0;  // by it
   int64_t say_at_ = 0;    // what is waited for, to it
+  bool asked_by_signal_ = false;
+  int64_t again_at_ = 0;            // for a signal that came too early; 0: none did
+  bool told_of_loss_ = false;       // why there is no last version at SIGTERM
+  bool closes_ = false;             // the program ends: what nobody asked for may fail without a word
+  std::vector<std::string> lines_;  // for tell()
   Iterations iterations_;
   uint64_t last_version_ = 0;
   std::optional<ProgressLine> progress_;

@@ -22,6 +22,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/credentials.h"
@@ -92,13 +93,7 @@ std::string read_root(int) {
 std::string stat_field(int which) { return process_stat("self", static_cast<size_t>(which)); }
 
 // Filters of this thread; before 5.10 the kernel does not count them.
-std::string read_seccomp(int) {
-  std::ifstream in("/proc/thread-self/status");
-  std::string out;
-  for (std::string line; std::getline(in, line);)
-    if (line.rfind("Seccomp", 0) == 0) out += (out.empty() ? "" : " ") + line.substr(line.find(':') + 2);
-  return out;
-}
+std::string read_seccomp(int) { return seccomp_in(kernel_text("/proc/thread-self/status")); }
 
 // --- Limits
 // ---------------------------------------------------------------------------------------------------

@@ -22,4 +22,12 @@ std::string process_stat(const std::string& process, size_t n) {
   return n < fields.size() ? fields[n] : "";
 }
 
+std::string seccomp_in(const std::string& status) {
+  std::istringstream in(status);
+  std::string out;
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("Seccomp")) out += (out.empty() ? "" : " ") + line.substr(line.find(':') + 2);
+  return out;
+}
+
 }  // namespace cropdl::lower

@@ -1,4 +1,4 @@
-// /proc/PID/stat. LH and tools; any thread.
+// /proc/PID/stat and status. LH and tools; any thread.
 #pragma once
 
 #include <string>
@@ -12,5 +12,9 @@ std::vector<std::string> process_stat(const std::string& process);
 
 // Field `n` of it, "" if there is none.
 std::string process_stat(const std::string& process, size_t n);
+
+// From a thread's /proc status: the mode, and the number of filters (before 5.10 the kernel does not count
+// them).
+std::string seccomp_in(const std::string& status);
 
 }  // namespace cropdl::lower

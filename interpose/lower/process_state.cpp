@@ -20,6 +20,7 @@
 #include "interpose/lower/mappings.h"
 #include "interpose/lower/memory_map.h"
 #include "interpose/lower/open_files.h"
+#include "interpose/lower/process_stat.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -27,18 +28,10 @@ namespace {
 
 std::string filters_at_start;
 
-// Of the main thread: "" if the kernel does not tell, or the thread is gone. As the attribute of that name
-// has it.
+// Of the main thread; "" if it is gone.
 std::string filters() {
   const std::string status = kernel_text(formatted("/proc/self/task/{}/status", getpid()));
-  if (status.find("\nState:\tZ") != std::string::npos) return "";
-  const auto value = [&](const std::string& name) {
-    const size_t at = status.find("\n" + name + ":\t");
-    const size_t from = at + name.size() + 3;
-    return at == std::string::npos ? "" : status.substr(from, status.find('\n', from) - from);
-  };
-  const std::string count = value("Seccomp_filters");
-  return count.empty() ? "" : value("Seccomp") + " " + count;
+  return status.find("\nState:\tZ") != std::string::npos ? "" : seccomp_in(status);
 }
 
 std::string filters_refusal() {

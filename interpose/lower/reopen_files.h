@@ -27,11 +27,11 @@ FileVerdict check_files(const SavedFiles& saved);
 
 Status place_files(const SavedFiles& saved);
 
-// Says in `done` what was changed.
 // The standard input is O_NONBLOCK if it was: the program counts on EAGAIN. Of a terminal everybody who has
 // it sees that, so it is done last.
 void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
+// Says in `done` what was changed.
 Status apply_files(const SavedFiles& saved, std::string* done);
 
 // "", or which files are not as they were and are not made so: what is only read, and all with

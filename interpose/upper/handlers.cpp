@@ -401,8 +401,8 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
 
 namespace cropdl::upper {
 namespace {
-// With sigqueue() the sender writes its number itself: the program the one that it knows.
-// Whether the program has it from itself: its process sent it, or a timer, a queue or a file of its own.
+// Whether the program has it from itself: its process sent it, or a timer, a queue or a file of its own. With
+// sigqueue() the sender writes its number itself: the program the one that it knows.
 bool is_own(const siginfo_t* info) {
   const int code = info->si_code;
   if (code != SI_USER && code != SI_QUEUE && code != SI_TKILL) return true;

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "driver")]
 os.environ["CROPDL_SOFTWARE_GPU_FRESH"] = "zeros"  # as users have it
 from checkpoint import first_step_after, median  # noqa: E402
-from driver import SOURCE, Failure, Log, Place, app, expect, take_checkpoint, tool  # noqa: E402
+from driver import SOURCE, Failure, Log, Place, app, expect, stall_of, take_checkpoint, tool  # noqa: E402
 from run import Measurement, compare, mpirun, printed, show, training_step  # noqa: E402
 
 QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
@@ -65,7 +65,7 @@ def checkpoints(program, rounds, size):
             job = place.restart(environment=QUIET)
             restart = first_step_after(job, job.started)
             job.kill_ranks()
-        stall = float(re.search(r"stall ([0-9.]+)", text).group(1))
+        stall = stall_of(text)
         print(f"  {'warm-up' if number < 0 else number + 1}: {text}; gap {gap:.3f} s, image {image / 1e6:.1f} MB, restart {restart:.3f} s, "
               f"native start {startup:.3f} s, memory {plain / 1e6:.0f} MB natively and {under / 1e6:.0f} MB", flush=True)
         if number >= 0:

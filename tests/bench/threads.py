@@ -9,7 +9,7 @@ import statistics
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
-from driver import BUILD, Failure, Place, expect, take_checkpoint, tool  # noqa: E402
+from driver import BUILD, Place, expect, stall_of, status_of, take_checkpoint, tool  # noqa: E402
 
 PROGRAM = os.path.join(BUILD, "tests", "bench", "plain", "threads")
 
@@ -23,10 +23,8 @@ def measure(threads, kind, rounds):
         stalls = []
         for number in range(-2, rounds):  # two to warm up
             _, text, _ = take_checkpoint(place, job)
-            stall = re.search(r"stall ([0-9.]+)", text)
-            expect(stall, f"no stall in {text!r}")
             if number >= 0:
-                stalls.append(1e3 * float(stall.group(1)))
+                stalls.append(1e3 * stall_of(text))
         job.kill_ranks()
         stops = [int(us) / 1e3 for us in re.findall(r"all threads stopped after (\d+) us", job.output())]
         expect(len(stops) >= rounds, f"no stops in {job.output()}")
@@ -45,16 +43,11 @@ def main():
     options = parser.parse_args()
     os.environ["CROPDL_TEST_TMP"] = options.dir
     os.environ["CROPDL_TRACE_PHASE"] = "1"
-    try:
-        for threads, kind in ((0, "waits"), *((options.threads, kind) for kind in ("waits", "sleeps", "computes"))):
-            stops, stalls = measure(threads, kind, options.rounds)
-            who = f"{threads} threads, each {kind}" if threads else "main alone"
-            print(f"{who}: stopped after {shown(stops)}, stall {shown(stalls)}", flush=True)
-    except Failure as failure:
-        print(f"FAILED: {failure}")
-        return 1
-    return 0
+    for threads, kind in ((0, "waits"), *((options.threads, kind) for kind in ("waits", "sleeps", "computes"))):
+        stops, stalls = measure(threads, kind, options.rounds)
+        who = f"{threads} threads, each {kind}" if threads else "main alone"
+        print(f"{who}: stopped after {shown(stops)}, stall {shown(stalls)}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

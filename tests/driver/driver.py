@@ -240,6 +240,7 @@ class Job:
             status = self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             status = "nothing yet"  # what started the program may go on
+        over = over or Log(self.log).digest is not None  # it may have come to its end just now
         if status in (0, "nothing yet") and over:
             raise TooLate("the job ended before it could be killed")
         raise Failure(f"ended with {status}: {self.output()}")
@@ -612,6 +613,23 @@ def take_checkpoint(place, job, attempts=1):
     expect(version in place.versions(), f"version {version} was reported but {place.version_path(version)} is not there")
     # One more: at the cut a step's line may have its time already and not be written yet.
     return version, text, dict(zip(log_paths, zip(least, (step + 1 for step in most))))
+
+
+def stall_of(text):
+    """In seconds, as `cropdl checkpoint` printed it."""
+    stall = re.search(r"stall ([0-9.]+)", text)
+    expect(stall, f"no stall in {text!r}")
+    return float(stall.group(1))
+
+
+def status_of(work):
+    """What a script ends with: 0, or 1 and a line if the work fails."""
+    try:
+        work()
+    except Failure as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    return 0
 
 
 def check_results(job, reference, ranks):

@@ -191,7 +191,8 @@ def by_command(program, mpi, ranks):
             time.sleep(at_random.uniform(0, 0.5))
             had = place.versions()
             status, text, _ = place.checkpoint("--last")
-            job.must_run() if status != 0 else None
+            if status != 0:
+                job.must_run()
             expect(status == 0, text)
             before = ended_by_last_version(place, job, "by `cropdl checkpoint --last`", had)
             expect(text.startswith(f"version {i + 1}: "), text)

@@ -59,8 +59,8 @@ def whose_store():
 def no_success():
     with Place("full") as place:
         made_store(place)
-        for command in ("list", "status", "verify", "inspect"):
-            done = subprocess.run([tool("cropdl"), command, place.store], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True)
+        for command in ("list", "status", "verify", "inspect", "report --output -"):
+            done = subprocess.run([tool("cropdl"), *command.split(), place.store], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True)
             expect(done.returncode == 1 and done.stderr == "cropdl: standard output: cannot be written: No space left on device\n", f"{command}: {done}")
         identity = os.path.join(place.store, "store.json")
         with open(identity, "r+b") as f:
