@@ -1,10 +1,12 @@
 #include "interpose/lower/mapped_files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +22,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAtOnce = 256 << 10;
+constexpr uint64_t kLeftInFileFrom = 16 << 20;  // bytes of a mapping
 
 bool is_device(const Mapping& m, struct stat* st) {
   return m.inode != 0 && stat(m.path.c_str(), st) == 0 && st->st_ino == m.inode &&
@@ -57,6 +60,17 @@ bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const s
   return true;
 }
 
+// There is nothing at [begin, end) to compare with, or to keep.
+Remapped map_what_was_left(const MappedFile& file, uint64_t begin, uint64_t end, int prot, std::string* why) {
+  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (fd && mmap(reinterpret_cast<void*>(begin), end - begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
+                 static_cast<off_t>(file.offset)) != MAP_FAILED)
+    return Remapped::kYes;
+  *why =
+      formatted("{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(errno));
+  return Remapped::kRefused;
+}
+
 }  // namespace
 
 bool is_anonymous(const Mapping& m) {
@@ -92,8 +106,40 @@ MappedFile examine_file(const Mapping& m) {
   return file;
 }
 
+bool may_be_left_in_file(const MappedFile& file, uint64_t bytes) {
+  struct statfs where {};
+  return file.shared && !file.executable && file.identity.inode != 0 && bytes >= kLeftInFileFrom &&
+         !is_a_services_table(file.path) && statfs(file.path.c_str(), &where) == 0 &&
+         where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
+}
+
+Status check_left_in_file(const MappedFile& file, bool as_it_is) {
+  const auto now = identify_file(-1, file.path);
+  if (!now || !S_ISREG(now->mode))
+    return Error{
+        formatted("{}, which the program has mapped and only reads, is not saved, and {}; put it "
+                  "back and try again",
+                  file.path, now ? "no file is there now" : "cannot be found: " + now.error().message)};
+  if (as_it_is || looks_the_same(file.identity, *now)) return {};
+  return Error{
+      formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
+                "the checkpoint "
+                "was taken ({} bytes, then {} bytes, or another time); put it back and try again (or go on "
+                "with it as it "
+                "is: cropdl-restart --files=keep)",
+                file.path, now->size, file.identity.size)};
+}
+
+bool is_a_services_table(const std::string& path) {
+  for (const char* folder : {"/var/lib/sss/mc/", "/run/nscd/", "/var/run/nscd/", "/var/cache/nscd/",
+                             "/var/db/nscd/", "/var/lib/nscd/"})
+    if (path.starts_with(folder)) return true;
+  return false;
+}
+
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
                         const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
+  if (file.left_in_file) return map_what_was_left(file, begin, end, prot, why);
   const FileIdentity& then = file.identity;
   if (then.inode == 0) return Remapped::kOtherFile;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -114,8 +160,9 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
     for (uint64_t page = begin; page < begin + readable; page += kPage)
       if (!holds(guards, page)) changed.push_back(page);
   }
+  if (file.shared && complete && itself && is_a_services_table(file.path)) changed.clear();
   if (file.shared && (!complete || !changed.empty())) {
-    if (!itself) return Remapped::kOtherFile;
+    if (!itself || is_a_services_table(file.path)) return Remapped::kOtherFile;
     *why = file.path + " was changed after the checkpoint, and the program shares its contents (MAP_SHARED)";
     return Remapped::kRefused;
   }

@@ -14,8 +14,9 @@ namespace cropdl::lower {
 
 struct MappedFile {
   std::string path;
-  bool shared = false;      // it cannot be written to: those that can are refused
-  bool executable = false;  // at the cut: not saved, the region has it
+  bool shared = false;        // it cannot be written to: those that can are refused
+  bool executable = false;    // at the cut: not saved, the region has it
+  bool left_in_file = false;  // no image has its contents: they are the file's, which may not have changed
   uint64_t offset = 0;
   FileIdentity identity;  // at the cut; inode 0: its name had gone already, or was another file's
 };
@@ -28,12 +29,26 @@ bool is_anonymous(const Mapping& mapping);
 
 MappedFile examine_file(const Mapping& mapping);
 
+// Whether the contents need not be saved, because they are the file's own and stay there: a data set that the
+// program shares and cannot write to, large enough to be worth it, and not in memory (tmpfs), where files are
+// lost as easily as programs.
+bool may_be_left_in_file(const MappedFile& file, uint64_t bytes);
+
+// Of a file whose contents were left in it: whether it has them still. `as_it_is`: a regular file of its name
+// is enough, as the user wants it (FilesPolicy::kKeep).
+Status check_left_in_file(const MappedFile& file, bool as_it_is);
+
+// A service of the machine keeps it for all programs to read, and changes it at any time: tables of the names
+// of users and groups (sssd, nscd).
+bool is_a_services_table(const std::string& path);
+
 enum class Remapped { kYes, kOtherFile, kRefused };
 
-// Maps the file over [begin, end), where memory with the contents of the cut lies, readable and writable.
+// Maps the file over [begin, end), where memory with the contents of the cut lies, readable and writable (of
+// a file whose contents were left in it: where anything lies).
 // Pages that the program had changed become its private copies again. kOtherFile: it is not there, or not the
 // one it was; the memory stays as it is. kRefused, with *why: the same file, whose contents the program
-// shared, has been changed.
+// shared, has been changed, or cannot be mapped although no image has its contents.
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
                         const std::string& kept, const std::vector<PageRun>& guards, std::string* why);
 

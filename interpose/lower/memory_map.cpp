@@ -333,7 +333,7 @@ std::string refusal_of_stopped_memory() {
   return "";
 }
 
-Result<ProgramMemory> examine_memory() {
+Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)>& may_leave) {
   ProgramMemory memory;
   Look seen = std::exchange(seen_when_stopped, {});
   std::vector<Mapping> mine = program_part(read_mappings());
@@ -356,7 +356,12 @@ Result<ProgramMemory> examine_memory() {
       done = examine_anonymous(m, readable, region, &state.guards);
     } else {
       state.file = examine_file(m);
-      done = examine_file_pages(m, *state.file, readable, region, &state.guards);
+      if (may_be_left_in_file(*state.file, m.end - m.begin) && may_leave(*state.file)) {
+        state.file->left_in_file = true;
+        state.guards = pages_of(m.begin, m.end).guards;
+      } else {
+        done = examine_file_pages(m, *state.file, readable, region, &state.guards);
+      }
     }
     if (!done) return done.error();
     memory.regions.push_back(std::move(region));
@@ -473,7 +478,14 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
   return {};
 }
 
-Status load_references(const restart::ImageReader& image, const MemoryState& state) {
+Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are) {
+  for (const RegionState& s : state.regions) {
+    if (!s.file || !s.file->left_in_file) continue;
+    if (Status there = check_left_in_file(*s.file, as_they_are); !there) {
+      unmap_memory(image);
+      return there;
+    }
+  }
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const auto& r = image.regions()[i];
     if (r.referenced.empty()) continue;

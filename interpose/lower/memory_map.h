@@ -24,11 +24,12 @@ std::string memory_refusal();
 std::string refusal_of_stopped_memory();
 
 // The program's memory as it lies there: what to write of each mapping, and what else to know of it.
+// `may_leave` says of which files the contents may be left in them.
 struct ProgramMemory {
   std::vector<restart::Region> regions;
   MemoryState state;
 };
-Result<ProgramMemory> examine_memory();
+Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)>& may_leave);
 
 // Reads it, region by region, from where it lies now (the program is stopped), and hands it on in chunks.
 // Files for which `may_refer` says so are not saved where the memory is as in them.
@@ -48,8 +49,9 @@ void release_addresses();  // what of them nothing was mapped over, when another
 // nothing stays mapped.
 Status map_memory(const restart::ImageReader& image, const MemoryState& state);
 Status load_memory(const restart::ImageReader& image, const MemoryState& state);
-// Likewise what the image has by reference; the error names the file that is not what it was.
-Status load_references(const restart::ImageReader& image, const MemoryState& state);
+// Likewise what the image has by reference, and what was left in files; the error names the file that is not
+// what it was. `as_they_are`: of the latter any file of the name will do (FilesPolicy::kKeep).
+Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are);
 void unmap_memory(const restart::ImageReader& image);
 
 // What comes when this version is the one, and its files are as they were: file mappings, guard pages, locks.

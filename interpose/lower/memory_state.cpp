@@ -21,16 +21,19 @@ MemoryPolicy policy_from(const json& owner) {
 }
 
 json file_json(const MappedFile& f) {
-  return {{"path", json_bytes(f.path)},
-          {"shared", f.shared},
-          {"offset", f.offset},
-          {"identity", to_json(f.identity)}};
+  json j{{"path", json_bytes(f.path)},
+         {"shared", f.shared},
+         {"offset", f.offset},
+         {"identity", to_json(f.identity)}};
+  if (f.left_in_file) j["left_in_file"] = true;
+  return j;
 }
 
 MappedFile file_from(const json& j) {
   MappedFile f;
   f.path = bytes_from_json(j.at("path"));
   j.at("shared").get_to(f.shared);
+  f.left_in_file = j.value("left_in_file", false);
   f.offset = integer_from_json<uint64_t>(j.at("offset"));
   f.identity = file_identity_from(j.at("identity"));
   return f;

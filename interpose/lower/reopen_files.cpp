@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "interpose/lower/descriptors.h"
+#include "interpose/lower/mapped_files.h"
 #include "interpose/lower/raised_limit.h"
 #include "interpose/seam/state.h"
 
@@ -98,7 +99,9 @@ FileVerdict check_other_name(const OpenFile& f, const FileContent& content, File
 }
 
 FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
-  if (!is_real_file(f) || policy == FilesPolicy::kKeep || looks_the_same(f.identity, now)) return {};
+  if (!is_real_file(f) || is_a_services_table(f.path) || policy == FilesPolicy::kKeep ||
+      looks_the_same(f.identity, now))
+    return {};
   if (!is_same_file(f.identity, now))
     return {FileVerdict::kRefused,
             refuse(f,
@@ -234,7 +237,7 @@ std::string files_left_alone(const SavedFiles& saved) {
   std::string text;
   std::set<std::string> named;
   for (const OpenFile& f : saved.files) {
-    if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f)) continue;
+    if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f) || is_a_services_table(f.path)) continue;
     if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it is as it was
     const auto now = identify_file(f.fd, "");
     if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;

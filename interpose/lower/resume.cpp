@@ -154,7 +154,8 @@ std::string load(Process& p, const Candidate& candidate, FilesPolicy policy,
   if (auto s = map_memory(*image, metadata.memory); !s) return kRefused + s.error().message;
   if (auto s = load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
   // An older version most likely names the same file: nothing is lost before somebody has looked.
-  if (auto s = load_references(*image, metadata.memory); !s) return kRefused + s.error().message;
+  if (auto s = load_references(*image, metadata.memory, policy == FilesPolicy::kKeep); !s)
+    return kRefused + s.error().message;
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return formatted("{}, version {}", kFine, version.number);
 }

@@ -46,15 +46,20 @@ Result<LookedAt> look() {
 // Of this stop, since nothing but a signal comes to a thread that is parked; most of what a look costs.
 std::vector<SavedThread> stopped_threads;
 
+// A restart may have to put such a file back first.
+bool is_written(const MappedFile& file, const std::vector<FileContent>& written) {
+  for (const FileContent& content : written)
+    if (is_same_file(content.identity, file.identity)) return true;
+  return false;
+}
+
 // Whether the memory may name the file instead of being saved: one that the program runs code of, that none
 // of its descriptors can write to, and that does not come and go with CropDL's own version.
 bool stays_as_it_is(const MappedFile& file, const std::set<std::string>& code,
                     const std::vector<FileContent>& written) {
   if (file.shared || file.identity.inode == 0 || code.count(file.path) == 0) return false;
   if (file.path.starts_with(this_process().boot.installation + "/")) return false;
-  for (const FileContent& content : written)
-    if (is_same_file(content.identity, file.identity)) return false;
-  return true;
+  return !is_written(file, written);
 }
 
 }  // namespace
@@ -123,7 +128,7 @@ Result<Snapshot> take_snapshot(const std::string& directory) {
   m.software_gpu = p.boot.software_gpu;
   m.software_gpus = p.boot.software_gpus;
 
-  auto memory = examine_memory();
+  auto memory = examine_memory([&](const MappedFile& file) { return !is_written(file, m.contents); });
   if (!memory) return memory.error();
   snapshot.memory = std::move(*memory);
   return snapshot;

@@ -13,7 +13,7 @@
 
 namespace cropdl::seam {
 
-inline constexpr uint32_t kSeamVersion = 7;  // recorded in images; a newer one is refused
+inline constexpr uint32_t kSeamVersion = 8;  // recorded in images; a newer one is refused
 inline constexpr uint32_t kOldestSeam =
     5;  // and so is an older one: ControlPage and handle tables were laid out otherwise
 

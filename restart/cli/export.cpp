@@ -15,6 +15,7 @@
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
 #include "restart/cli/output_file.h"
+#include "restart/cli/saved_process.h"
 #include "restart/content.h"
 #include "restart/image.h"
 
@@ -108,8 +109,11 @@ Result<uint64_t> bytes_by_reference(const Version& version) {
   for (const restart::ManifestImage& listed : version.manifest.images) {
     const Result<restart::ImageReader> image = restart::ImageReader::open(*folder, listed.file);
     if (!image) return image.error();
-    for (const restart::Region& region : image->regions())
-      for (const restart::Extent& run : region.referenced) bytes += run.end - run.begin;
+    const Result<SavedProcess> process = saved_process(*image);
+    if (!process) return process.error();
+    std::vector<MemoryUse> uses;
+    add_memory(uses, image->regions(), process->addresses);
+    bytes += sum_of(uses).by_reference;
   }
   return bytes;
 }

@@ -113,7 +113,8 @@ void add_memory(std::vector<MemoryUse>& uses, const std::vector<Region>& regions
     ++use.regions;
     use.address_space += region.end - region.begin;
     use.stored += bytes_of(region.present);
-    use.by_reference += bytes_of(region.referenced);
+    use.by_reference += facts.left_in_files.count(region.begin) != 0 ? region.end - region.begin
+                                                                     : bytes_of(region.referenced);
   }
 }
 

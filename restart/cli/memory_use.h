@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct MemoryUse {
 struct AddressFacts {
   std::string program;                    // its path
   std::map<uint64_t, std::string> files;  // path of the file that is mapped at a region's begin
+  std::set<uint64_t> left_in_files;       // regions whose contents are their files' alone, by their begins
   std::vector<uint64_t> stack_pointers;   // of the threads
   uint64_t main_stack_below = 0;          // the main stack is the last anonymous region below; 0: not known
 };

@@ -167,10 +167,12 @@ SavedProcess from_json(const json& metadata) {
   for (const json& file : metadata.at("files")) process.files.push_back(file_from(file, stored));
   process.iteration = iteration_from(metadata);
   process.addresses.program = process.program;
-  for (const json& region : metadata.at("memory").at("regions"))
-    if (region.contains("file"))
-      process.addresses.files[integer_from_json<uint64_t>(region.at("begin"))] =
-          bytes_from_json(region.at("file").at("path"));
+  for (const json& region : metadata.at("memory").at("regions")) {
+    if (!region.contains("file")) continue;
+    const auto begin = integer_from_json<uint64_t>(region.at("begin"));
+    process.addresses.files[begin] = bytes_from_json(region.at("file").at("path"));
+    if (region.at("file").value("left_in_file", false)) process.addresses.left_in_files.insert(begin);
+  }
   return process;
 }
 

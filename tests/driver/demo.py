@@ -51,7 +51,11 @@ def say(text):
 
 
 def has_cuda():
-    """Whether the trainer in CUDA can be built here."""
+    """Whether the trainer in CUDA can be built here. A build of the demo's own begins without all that is CUDA: it is half of it."""
+    with open(os.path.join(BUILD, "CMakeCache.txt")) as cache:
+        if "CROPDL_TESTS:BOOL=OFF\n" in cache.read():
+            say("configuring the build with CUDA")
+            subprocess.run(["cmake", "--preset", "release", "-DCROPDL_SOFTWARE_GPU=ON"], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
     return subprocess.run(["cmake", "--build", BUILD, "--target", "demo_cuda_openmpi", "--", "-n"], check=False,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
@@ -137,14 +141,12 @@ def main():
     parser.add_argument("--gpu", action="store_true", help="the cases in CUDA alone")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    cuda = has_cuda()
-    if not cuda:
-        say("no CUDA toolkit 13 with NCCL (under /usr/local/cuda, or -DCROPDL_CUDA_ROOT=DIR): the cases in CUDA are left out")
-        if options.gpu:
-            return 1
-    cases = ([] if options.gpu else cases_of(options.epochs)) + (GPU_CASES if cuda else [])
+    cases = ([] if options.gpu else cases_of(options.epochs)) + GPU_CASES
     references, rows, bad, built = {}, [], 0, set()
     for number, case in enumerate(cases):
+        if case == GPU_CASES[0] and not has_cuda():
+            say("no CUDA toolkit 13 with NCCL (under /usr/local/cuda, or -DCROPDL_CUDA_ROOT=DIR): the cases in CUDA are left out")
+            break
         arguments, title = case.arguments, case.title
         say(f"case {number + 1} of {len(cases)}: {title}")
         undisturbed = "-"
@@ -173,6 +175,8 @@ def main():
             rows.append((title, undisturbed, "-", "FAILED", "-", "-", "-", "-"))
         bad += rows[-1][3] != "equal"
         say(f"  {rows[-1][3]}")
+    if not rows:
+        return 1
     head = ("case", "undisturbed weights", "restarted weights", "", "continued from", "image per rank", "stall",
             "restart to next step")
     widths = [max(len(row[i]) for row in [head] + rows) for i in range(len(head))]

@@ -2,12 +2,14 @@
 """Promises about the program's memory: whatever a mapping is, holds or was advised, it is so again after a restart, or the
 checkpoint is refused by name."""
 
+import json
 import os
 import resource
+import subprocess
 import sys
 
 from command_promises import refused, refused_here, without_privileges
-from driver import BUILD, Log, Place, app, check_whole, expect, native, promise_main, take_checkpoint, tool
+from driver import BUILD, Log, Place, Skipped, app, check_whole, expect, native, promise_main, take_checkpoint, tool
 from restart_promises import survives
 
 PROMISES = {}
@@ -32,6 +34,49 @@ promise("memory.thousands_of_fixed_ranges_of_which_few_are_there", survives, "fi
 promise("memory.private_mappings_of_a_file_that_grows", survives, "file_mappings", arguments=STEPS + ("--work", "@"))
 promise("memory.addresses_taken_by_a_restarted_process_are_freed_by_another_layout", survives, "nowhere_else", arguments=STEPS)
 promise("memory.read_only_shared_mapping_of_a_file", survives, "shared_mappings", arguments=("read-only",) + STEPS + ("--work", "@"))
+
+
+def on_a_disk(place):
+    """Where files are in memory (tmpfs), what maps them is saved."""
+    if subprocess.run(["stat", "-f", "-c", "%T", place.root], check=True, capture_output=True, text=True).stdout.strip() == "tmpfs":
+        raise Skipped(f"{place.root} is in memory")
+
+
+def image_without_it(place, version):
+    on_a_disk(place)
+    size = os.path.getsize(place.version_path(version, "rank-0.img"))
+    expect(size < 20e6, f"the image has {size} bytes: the data set of 40 MB is in it")
+
+
+def data_set():
+    """What a program shares with a file and cannot write to is not saved; a file that has changed is named, and used if the user wants it."""
+    with Place("data") as place:
+        arguments = ["data-set", *STEPS, "--work", place.root]
+        job = place.run("plain/shared_mappings", arguments)
+        job.wait_for_step(5)
+        version, _, _ = take_checkpoint(place, job)
+        image_without_it(place, version)
+        job.kill_running()
+        restart = [tool("cropdl-restart"), place.store]
+        uses = json.loads(place.ask([tool("cropdl"), "inspect", "--json", place.store])[1])["memory"]
+        name = next(use["name"] for use in uses if use["use"] == "file" and use["by_reference"] == 40 << 20)
+        was = os.stat(name)
+        os.rename(name, name + ".away")
+        refused_here(place, restart, f"{name}, which the program has mapped and only reads, is not saved, and cannot be found", "put it back")
+        os.rename(name + ".away", name)
+        os.utime(name, ns=(was.st_atime_ns, was.st_mtime_ns + 1))
+        refused_here(place, restart, f"{name}, which the program has mapped and only reads, is not saved, and is not as it was",
+                     "cropdl-restart --files=keep")
+        before = Log(job.log).last_step()
+        job = place.restart(options=("--files=keep",))
+        job.finish()
+        check_whole(Log(job.log))
+        expect(Log(job.log).last_step() > before, "no step after the restart")
+
+
+promise("memory.read_only_data_set_stays_in_its_file", survives, "shared_mappings", arguments=("data-set",) + STEPS + ("--work", "@"),
+        every_version=image_without_it)
+promise("memory.read_only_data_set_that_changed_is_named", data_set)
 for _how, _of in {"read-write-descriptor": "@/shared-<n>", "none": "@/shared-<n>", "anonymous": "/dev/zero (deleted)",
                   "memfd": "/memfd:shared (deleted)"}.items():
     promise(f"memory.refused.shared_mapping.{_how.replace('-', '_')}", refused, "shared_mappings", _how,

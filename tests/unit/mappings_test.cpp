@@ -1,7 +1,14 @@
 // links: cropdl_rank
 // What is found out about mappings, and what refuses them. Any process.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <bitset>
@@ -253,6 +260,69 @@ TEST(Extents, OfWhichNothingIsMappedAnyMoreAreDroppedWhenTheProgramHasStopped) {
   EXPECT_TRUE(Table(state).extents.incomplete());
   munmap(reinterpret_cast<void*>(page(0)), 9 * kPage);
   munmap(state, seam::kStateSize);
+}
+
+// In a mount namespace of its own, where /var/lib is empty: the status of `what` there, or kNoNamespace.
+constexpr int kNoNamespace = 100;
+int with_an_empty_var_lib(int (*what)()) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) _exit(kNoNamespace);
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", "/var/lib", "tmpfs", 0, nullptr) != 0)
+      _exit(kNoNamespace);
+    _exit(what());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// The table as `name`, changed behind the cut: what map_file_again makes of it, and what is read there then.
+int map_a_changed_table(const char* name) {
+  const int out = open(name, O_RDWR | O_CREAT, 0644), in = open(name, O_RDONLY);
+  if (out < 0 || pwrite(out, "then", 4, 0) != 4 || ftruncate(out, kPage) != 0) return 10;
+  void* const table = mmap(nullptr, kPage, PROT_READ, MAP_SHARED, in, 0);
+  const auto at = reinterpret_cast<uint64_t>(table);
+  const MappedFile file = examine_file(mapping_at(at));
+  if (mmap(table, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != table)
+    return 11;
+  memcpy(table, "then", 4);
+  if (pwrite(out, "now!", 4, 0) != 4) return 12;
+  std::string why;
+  const Remapped how = map_file_again(file, at, at + kPage, PROT_READ, "", {}, &why);
+  return how == Remapped::kRefused ? 2 : how == Remapped::kYes && memcmp(table, "now!", 4) == 0 ? 1 : 0;
+}
+
+TEST(MappedFiles, TablesOfTheMachinesServicesMayHaveChangedAndOtherSharedFilesMayNot) {
+  const int table = with_an_empty_var_lib([] {
+    mkdir("/var/lib/sss", 0755);
+    mkdir("/var/lib/sss/mc", 0755);
+    return map_a_changed_table("/var/lib/sss/mc/passwd");
+  });
+  if (table == kNoNamespace) GTEST_SKIP() << "no mount namespace can be had";
+  EXPECT_EQ(table, 1);
+  EXPECT_EQ(with_an_empty_var_lib([] { return map_a_changed_table("/var/lib/other"); }), 2);
+}
+
+TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
+  MappedFile file;
+  file.path = "/proc/self/exe";  // on a disk, or on what the test's build lies on
+  file.shared = true;
+  file.identity.inode = 1;
+  struct statfs where {};
+  ASSERT_EQ(statfs(file.path.c_str(), &where), 0);
+  const bool on_a_disk = where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
+  EXPECT_EQ(may_be_left_in_file(file, 16 << 20), on_a_disk);
+  EXPECT_FALSE(may_be_left_in_file(file, (16 << 20) - kPage));
+  file.shared = false;
+  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20));
+  file.shared = true, file.path = "/dev/shm";
+  if (statfs("/dev/shm", &where) == 0 && where.f_type == TMPFS_MAGIC) {
+    EXPECT_FALSE(may_be_left_in_file(file, 16 << 20));
+  }
+  file.path = "/proc/self/exe", file.identity.inode = 0;
+  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20));
 }
 
 }  // namespace

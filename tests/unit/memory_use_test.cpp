@@ -80,5 +80,16 @@ TEST(MemoryUse, RanksAddUpAndReferencesAreNotStored) {
   EXPECT_EQ(uses[0].zero(), 2 * kPage);
 }
 
+TEST(MemoryUse, WhatWasLeftInAFileIsNeitherStoredNorZero) {
+  AddressFacts facts;
+  facts.files = {{kMap, "/data/set"}};
+  facts.left_in_files = {kMap};
+  std::vector<MemoryUse> uses;
+  add_memory(uses, {region(kMap, 8, 0, "/data/set", PROT_READ)}, facts);
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_EQ(uses[0].by_reference, 8 * kPage);
+  EXPECT_EQ(uses[0].zero(), 0u);
+}
+
 }  // namespace
 }  // namespace cropdl::cli

@@ -4,6 +4,8 @@
 //   mprotect gives more none                   PROT_NONE, likewise anonymous              MAP_ANONYMOUS,
 //   PROT_READ memfd                  PROT_READ of a memfd read-only              of a descriptor opened for
 //   reading: can be saved
+//   data-set               a file of 40 MB, of a descriptor opened for reading: can be saved without its
+//   contents, and is the file's memory, so that pages that are given up come back
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,13 +20,18 @@ int main(int argc, char** argv) {
   for (int i = 2; i + 1 < argc; i++)
     if (!strcmp(argv[i], "--work")) work = argv[i + 1];
   char name[4096], text[8192];
+  const size_t data = 40 << 20;
   snprintf(name, sizeof name, "%s/shared-%d", work, getpid());
   memset(text, 'x', sizeof text);
   int fd = !strcmp(how, "memfd") ? memfd_create("shared", 0) : open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
   STEPLOG_CHECK(fd >= 0 && write(fd, text, sizeof text) == sizeof text);
-  const int only = !strcmp(how, "read-only");
+  const int set = !strcmp(how, "data-set"), only = set || !strcmp(how, "read-only");
+  for (size_t i = sizeof text; set && i < data; i += sizeof text) {
+    memset(text, (int)(i / sizeof text), sizeof text);
+    STEPLOG_CHECK(write(fd, text, sizeof text) == sizeof text);
+  }
   if (only) close(fd), fd = open(name, O_RDONLY);
-  unsigned char* p = mmap(NULL, 8192, !strcmp(how, "none") ? PROT_NONE : PROT_READ,
+  unsigned char* p = mmap(NULL, set ? data : 8192, !strcmp(how, "none") ? PROT_NONE : PROT_READ,
                           MAP_SHARED | (!strcmp(how, "anonymous") ? MAP_ANONYMOUS : 0),
                           !strcmp(how, "anonymous") ? -1 : fd, 0);
   STEPLOG_CHECK(p != MAP_FAILED);
@@ -32,6 +39,11 @@ int main(int argc, char** argv) {
   while (steplog_done < steplog_steps) {
     if (only) STEPLOG_CHECK(p[5] == 'x' && mprotect(p, 4096, PROT_READ | PROT_WRITE) != 0);
     if (!only && steplog_done == steplog_steps / 2) munmap(p, 8192);
+    if (set) {
+      steplog_mix(p[(size_t)steplog_done * 7919 * 512 % data]);
+      STEPLOG_CHECK(madvise(p, data, MADV_DONTNEED) == 0);
+      steplog_mix(p[(size_t)steplog_done * 104729 * 512 % data]);
+    }
     steplog_mix((uint64_t)steplog_done);
     steplog_step();
   }
