@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -61,6 +62,25 @@ bool needs(const lower::ElfFile& elf, const char* library) {
 bool may_load_mpi(const lower::ElfFile& elf) {
   return elf.knows("Py_BytesMain") || needs(elf, "libpython") || needs(elf, "libR.so") ||
          needs(elf, "libjulia");
+}
+
+// Whose ABI the MPI has that the program is linked with, "" if with none. libmpi.so.12 is what MPICH's own
+// builds, Intel MPI and MVAPICH call theirs (Debian: libmpich.so.12), and it has MPICH's ABI
+// (www.mpich.org/abi); Open MPI's is libmpi.so.40 since version 3.
+Result<std::string> mpi_of(const lower::ElfFile& elf, const std::string& path) {
+  const auto begins = [](const std::string& name, std::initializer_list<const char*> with) {
+    return std::any_of(with.begin(), with.end(), [&](const char* one) { return name.rfind(one, 0) == 0; });
+  };
+  for (const std::string& name : elf.needed) {
+    if (begins(name, {"libmpich", "libmpi.so.12", "libmpicxx.so.12", "libmpifort.so.12"})) return "mpich";
+    if (begins(name, {"libmpi.so.40", "libmpi_cxx.", "libmpi_mpifh.", "libmpi_usempi"})) return "openmpi";
+    if (begins(name, {"libmpi.so", "libmpi_"}))
+      return Error{formatted(
+          "{}: is linked with {}, and CropDL knows libmpi.so.40 (Open MPI 3 and later) and libmpich.so.12 or "
+          "libmpi.so.12 (MPICH and what has its ABI); link it with one of these",
+          path, name)};
+  }
+  return "";
 }
 
 // The sanitizer that it was built with. Its runtime is a library, or in the program itself.
@@ -185,10 +205,10 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
     facts.why =
         formatted("it was built with {}, which wants the addresses that CropDL needs", facts.sanitizer);
   }
-  if (needs(*elf, "libmpi.so") || needs(*elf, "libmpi_"))
-    facts.mpi = "openmpi";
-  else if (needs(*elf, "libmpich"))
-    facts.mpi = "mpich";
+  const auto linked = mpi_of(*elf, path);
+  if (!linked) return linked.error();
+  if (!linked->empty())
+    facts.mpi = *linked;
   else if (may_load_mpi(*elf))
     facts.mpi = default_mpi();
   return facts;

@@ -16,8 +16,9 @@ std::vector<Library*> libraries_of_this_lower_half() {
 }
 
 std::span<const StandInFile> stand_ins() {
+  // The first one whose name fits is taken. Images know those of devices by their positions.
   static constexpr StandInFile kFiles[] = {
-    {"libmpi.so", "libmpi.so.40"},
+    {"libmpi.so.12", "libmpich.so.12"},  // has MPICH's ABI (interpose/entry/program.cpp)
     {"libmpich.so", "libmpich.so.12"},
     // Open MPI's own, which its companion libraries import from.
     {"libopen-rte.so", "stubs/libopen-rte.so.40"},
@@ -31,6 +32,7 @@ std::span<const StandInFile> stand_ins() {
     {"libcublasLt.so.13", "libcublasLt.so.13", StandInFile::kDeviceOfOneVersion},
     {"libcurand.so.10", "libcurand.so.10", StandInFile::kDeviceOfOneVersion},
 #endif
+    {"libmpi.so", "libmpi.so.40"},
   };
   return kFiles;
 }

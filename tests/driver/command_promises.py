@@ -95,6 +95,14 @@ def static_program():
         expect("static" in one_line(text), f"the line does not say why: {text}")
 
 
+@promise("refused.program_linked_with_an_unknown_mpi")
+def unknown_mpi():
+    with Place("unknown") as place:
+        for command in ([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], [tool("cropdl"), "doctor"]):
+            status, text, _ = place.ask([*command, app("named/wtime")])
+            expect(status != 0 and "is linked with libmpi_gnu.so.12, and CropDL knows libmpi.so.40" in text, f"{status}: {text}")
+
+
 @promise("refused.program_not_found")
 def program_not_found():
     with Place("missing") as place:

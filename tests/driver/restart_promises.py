@@ -96,6 +96,8 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.datatypes_by_every_constructor", "constructed_types", _mpi, 2, SHORT,
             chain=("same", "other", "other"))
 promise("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
+# MPICH's own builds call their library so.
+promise("restart.mpich.program_linked_with_libmpi_so_12", "collectives", "mpich", 3, FEW, folder="named", chain=("same", "other"))
 promise("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, SHORT)
 
 # Begun under each MPI, restarted under it, and then under the other one.
