@@ -65,11 +65,11 @@ KNOWN = {
     "files.rotated_log": "at times: the file of that name is another one: refused, --files decides",
     "process.whole_status": "real process id in the status after a restart",
     "memory.view_of_itself": "differs without a checkpoint",
-    "signals.masks_seen_by_an_executed_child": "SIGSYS and signal 33 are never blocked (README)",
+    "signals.masks_seen_by_an_executed_child": "SIGSYS and signal 33 are never blocked (docs/limitations.md)",
     "process.identity_by_every_call": "changed or lost by a restart",
     "process.own_directory_of_tasks": "differs without a checkpoint",
     "process.child_looks_at_its_parent": "changed or lost by a restart",
-    "execution.second_segment_register": "GS base is refused to the program, with a line (README)",
+    "execution.second_segment_register": "GS base is refused to the program, with a line (docs/limitations.md)",
 }
 
 for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio 
