@@ -135,11 +135,14 @@ Store::Store(Store&& other) noexcept
     : reader_(std::move(other.reader_)),
       options_(std::move(other.options_)),
       lock_(std::move(other.lock_)),
+      lock_holder_(std::move(other.lock_holder_)),
       draft_(std::exchange(other.draft_, {})),
       wrote_identity_(other.wrote_identity_) {}
 
 Store::~Store() {
   discard();
+  // A forked child has no thread to end.
+  if (lock_holder_ && !lock_holder_->is_of_this_process()) static_cast<void>(lock_holder_.release());
   if (!lock_) return;
   if (Result<LockedStore> key = key_of(directory()); key) {
     std::lock_guard guard(locked_stores_mutex);
@@ -197,15 +200,16 @@ Status Store::take_lock(bool* in_use) {
     return Error{formatted("store {}: its lock cannot be opened: {}", directory(), errno_text(errno))};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   ::fchmod(file.fd(), 0600);  // a new one has what the program's umask left
-  // A POSIX lock, since the others (flock, open file description locks) pass to forked children: a killed
-  // rank's surviving child would keep the store from being restarted.
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (::fcntl(file.fd(), F_SETLK, &lock) != 0) {
-    int error = errno;
-    if (error != EAGAIN && error != EACCES)
-      return Error{formatted("store {}: cannot be locked: {}", directory(), errno_text(error))};
+  // POSIX locks, since the others (flock, open file description locks) pass to forked children: a killed
+  // rank's surviving child would keep the store from being restarted. Two, which both have to be free: the
+  // first byte's lasts until the process has ended as a whole, GPU memory included, but the program can lose
+  // it; the holder's cannot be lost, but may end a moment earlier.
+  auto holder = std::make_unique<LockHolder>();
+  int failure = lock_bytes(file.fd(), 0, 1);
+  if (failure == 0) failure = holder->lock(file, 1);
+  if (failure != 0) {
+    if (failure != EAGAIN && failure != EACCES)
+      return Error{formatted("store {}: cannot be locked: {}", directory(), errno_text(failure))};
     *in_use = true;
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
@@ -219,6 +223,7 @@ Status Store::take_lock(bool* in_use) {
   std::lock_guard guard(locked_stores_mutex);
   locked_stores.insert(*key);
   lock_ = std::move(file);
+  lock_holder_ = std::move(holder);
   return {};
 }
 

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/result.h"
+#include "restart/lock_holder.h"
 #include "restart/manifest.h"
 #include "restart/retention.h"
 
@@ -117,10 +118,10 @@ struct StoreOptions {
 
 class Store {
  public:
-  // Opens or creates the store, takes the lock (held until the object or the process ends; not inherited by
-  // children) and removes the leftovers of killed writers. Refuses, having changed nothing: a directory with
-  // other things in it, one of another user or job, one in use (then `*in_use` says so), one that cannot be
-  // written.
+  // Opens or creates the store, takes the lock (held until the object or the process ends, whatever the
+  // program opens and closes; not inherited by children) and removes the leftovers of killed writers.
+  // Refuses, having changed nothing: a directory with other things in it, one of another user or job, one in
+  // use (then `*in_use` says so), one that cannot be written.
   static Result<Store> open_or_create(const std::string& directory, const StoreIdentity& identity,
                                       StoreOptions options = {}, bool* in_use = nullptr);
   // Opens one's own store, whatever job's, and takes its lock, to remove versions. Changes nothing else.
@@ -177,6 +178,7 @@ class Store {
   StoreReader reader_;
   StoreOptions options_;
   Descriptor lock_;
+  std::unique_ptr<LockHolder> lock_holder_;
   Draft draft_;  // directory "": none
   bool wrote_identity_ = false;
 };

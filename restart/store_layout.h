@@ -27,8 +27,8 @@ Result<std::vector<std::string>> directory_names(const std::string& directory);
 // All images of the manifest are in the version's folder and have its sizes.
 Status check_image_files(const Folder& folder, const Manifest& manifest);
 
-// POSIX locks know only processes, and closing any descriptor of the file drops them: whoever is about to
-// open the lock file asks here first.
+// Closing any descriptor of the lock file drops the locks that this process' own table of descriptors holds:
+// whoever is about to open the lock file asks here first.
 bool locked_by_this_process(const std::string& directory);
 
 }  // namespace cropdl::restart

@@ -2,7 +2,9 @@
 // A store is used by one live job, its own, and nothing else is touched.
 #include "tests/unit/store_fixture.h"
 
+#include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 
 #include "restart/content.h"
 
@@ -86,6 +88,31 @@ TEST_F(StoreRefusal, LookingAtItsOwnStoreOrOpeningItTwiceDoesNotDropTheLock) {
   EXPECT_EQ(taken_elsewhere(), 0);
   Store moved = std::move(*store);
   EXPECT_EQ(taken_elsewhere(), 0);
+}
+
+TEST_F(StoreRefusal, AProgramThatReadsItsStoresLockFileDoesNotDropTheLock) {
+  if (in_child([] { return ::unshare(CLONE_FILES) == 0 ? 0 : 1; }) != 0)
+    GTEST_SKIP() << "a sandbox forbids tables of descriptors of one's own";
+  // The whole file, as former versions of CropDL lock it.
+  const auto free_elsewhere = [this] {
+    return in_child([&] {
+      const int fd = ::open(path("s/lock").c_str(), O_RDWR);
+      return lock_bytes(fd, 0, 0) == 0 ? 1 : 0;
+    });
+  };
+  const auto read_lock_file = [this] { ::close(::open(path("s/lock").c_str(), O_RDONLY)); };
+  {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store);
+    read_lock_file();
+    EXPECT_EQ(free_elsewhere(), 0);
+    EXPECT_EQ(
+        in_child([this] { return StoreReader::open(path("s"))->live_job()->pid == ::getppid() ? 0 : 1; }), 0);
+    Store moved = std::move(*store);
+    read_lock_file();
+    EXPECT_EQ(free_elsewhere(), 0);
+  }
+  EXPECT_EQ(free_elsewhere(), 1);
 }
 
 TEST_F(StoreRefusal, ClosingTheStoreFreesItsLock) {
