@@ -167,6 +167,23 @@ TEST_F(AgentJob, WhoConnectsWithoutADescriptorLeftIsServedLater) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(AgentJob, RanksHearOfEachOtherWithFewerDescriptorsAllowedThanTheyPoll) {
+  start(3);
+  ASSERT_TRUE(soon([&] { return joined() == 3; }));
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few{2, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const double before = cpu_seconds();
+  sleep(1);
+  const double used = cpu_seconds() - before;
+  agents_[0]->request();
+  const bool taken = soon([&] { return sink_.versions == 1; });
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(taken);
+  EXPECT_LT(used, 0.3) << "an agent is busy";
+}
+
 TEST_F(AgentJob, ACheckpointThatIsAskedForReturnsItsVersion) {
   start(4);
   const auto begin = Clock::now();
