@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -10,10 +12,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "base/file.h"
 #include "base/format.h"
+#include "interpose/lower/launch.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::lower {
@@ -53,6 +57,51 @@ bool may_be_a_librarys(const struct stat& st, const std::string& link) {
   return false;
 }
 
+// Some variable of the environment says that number: PMI_FD, HYDI_CONTROL_FD, and others' likewise.
+bool environment_names(int fd) {
+  const std::string number = std::to_string(fd);
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string text = *one;
+    const size_t equals = text.find('=');
+    if (equals != std::string::npos && text.find("_FD") < equals && text.substr(equals + 1) == number)
+      return true;
+  }
+  return false;
+}
+
+// Of which none will ever come again.
+bool is_pipe_at_its_end(int fd) {
+  pollfd p{fd, POLLIN, 0};
+  int left = 0;
+  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
+
+// What the launcher has open itself. Empty: nobody knows.
+std::vector<Key> launchers_files() {
+  std::vector<Key> keys;
+  std::error_code failure;
+  const pid_t launcher = launchers_process();
+  if (launcher == 0) return keys;
+  std::filesystem::directory_iterator at(formatted("/proc/{}/fd", launcher), failure);
+  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) {
+    struct stat st {};
+    if (stat(at->path().c_str(), &st) == 0) keys.push_back(key_of(st));
+  }
+  return keys;
+}
+
+// Whether the launcher and not who came between (a script: `5< <(command)`) has given this pipe or socket.
+// Hydra leaves copies of its ranks' standard streams open (HYDU_create_process of its launch.c): both ends of
+// a pipe are one inode, and the other end is the launcher's, unless all of a rank's input was passed on.
+bool is_launchers(int fd, const struct stat& st) {
+  static const std::vector<Key> files = launchers_files();
+  if (files.empty() || environment_names(fd) || is_pipe_at_its_end(fd)) return true;
+  const auto is_it = [key = key_of(st)](const Key& other) { return other == key; };
+  for (int s = 0; s < 3; ++s)
+    if (struct stat of{}; fstat(s, &of) == 0 && is_it(key_of(of))) return true;
+  return std::any_of(files.begin(), files.end(), is_it);
+}
+
 // The signal that would be sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG); without
 // O_ASYNC nothing comes of it.
 bool have_common_mark(int a, int b) {
@@ -90,8 +139,8 @@ InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool u
     const int flags = fcntl(fd, F_GETFD);
     // Closed at exec, and yet here: a library of the LH opened it before main().
     if (flags < 0 || (flags & FD_CLOEXEC) != 0 || fstat(fd, &st) != 0) continue;
-    const bool between =
-        under_launcher && fd > 2 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISCHR(st.st_mode);
+    const bool between = under_launcher && fd > 2 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) &&
+                         !S_ISCHR(st.st_mode) && is_launchers(fd, st);
     (between ? found.launchers : found.programs).push_back(fd);
     if (!between) given_to_program[fd] = key_of(st);
   }

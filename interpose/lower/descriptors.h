@@ -19,7 +19,7 @@ inline constexpr int kOwnDescriptors = 124;  // that the LH needs for itself abo
 int choose_first_descriptor();
 
 // What came with the process at its start. Under a launcher, pipes and sockets beyond the standard streams
-// are between it and us. START; `given` is what was open before we opened any.
+// may be between it and us. START; `given` is what was open before we opened any.
 struct InheritedDescriptors {
   std::vector<int> programs;
   std::vector<int> launchers;

@@ -183,6 +183,13 @@ Status read_place(const Launcher& l, Launch* launch) {
 
 }  // namespace
 
+pid_t launchers_process() {
+  pid_t pid = getppid();
+  for (int up = 0; pid > 1 && up < kMostAncestors; ++up, pid = parent_of(pid))
+    if (const std::string exe = program_of(pid); is_launcher(exe) || is_proxy(exe)) return pid;
+  return 0;
+}
+
 Result<Launch> read_launch(const std::string& program) {
   Launch launch;
   launch.run = "single-" + process_identity(getpid());

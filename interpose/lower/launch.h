@@ -2,6 +2,8 @@
 // of launchers (launch.cpp). LH and tools; START.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,5 +24,8 @@ struct Launch {
 
 // An error: a launcher has started this process and does not tell which rank it is, or how many there are.
 Result<Launch> read_launch(const std::string& program);
+
+// The launcher's process that the ranks of this node come from; 0: none is above this one.
+pid_t launchers_process();
 
 }  // namespace cropdl::lower

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, keeper_of, promise_main, take_checkpoint, tool
+from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, keeper_of, launcher, promise_main, take_checkpoint, tool
 from command_promises import one_line, refused
 from restart_promises import SHORT, survives, wait_for_new_steps
 
@@ -228,25 +228,28 @@ def spared():
     survives("refused_files", arguments=("sharedmemory",) + SHORT, chain=("same",))
 
 
-GIVES_A_PIPE = "import os, sys; os.dup2(os.pipe()[0], 7); os.execvp(sys.argv[1], sys.argv[1:])"
+GIVES_A_PIPE = "import os, sys; os.dup2(os.pipe()[1], 47); os.execvp(sys.argv[1], sys.argv[1:])"
 
 
-@promise("refused.descriptor.given_by_the_shell")
-def given():
+def given(mpi):
     with Place("given") as place:
-        job = place.start([sys.executable, "-c", GIVES_A_PIPE, *protected(place, "refused_files", ("given",) + STEPS)])
+        job = place.start([*launcher(mpi, 1), sys.executable, "-c", GIVES_A_PIPE, *protected(place, "refused_files", ("given",) + STEPS)])
         job.wait_for_step(3)
         status, text, _ = place.checkpoint()
         if status == 0 and Log(job.log).last_step() >= 30:
             raise TooLate("the pipe may have been given up before the answer")
-        check_refused(place, status, text, "a pipe (descriptor 7) cannot be saved yet; the program was started with it, and if it has no use "
-                                           "for it, start it with 7>&-")
+        check_refused(place, status, text, "a pipe (descriptor 47) cannot be saved yet; the program was started with it, and if it has no use "
+                                           "for it, start it with 47>&-")
         job.wait_for_step(40)
         take_checkpoint(place, job)
         end = time.monotonic() + PATIENCE
         while Log(job.log).digest is None and job.alive() and time.monotonic() < end:
             time.sleep(0.05)
         check_whole(Log(job.log))
+
+
+for _mpi, _giver in {"none": "the_shell", "openmpi": "a_script_behind_openmpi", "mpich": "a_script_behind_mpich"}.items():
+    PROMISES[f"refused.descriptor.given_by_{_giver}"] = lambda m=_mpi: given(m)
 
 
 # --- Files -------------------------------------------------------------------------------------------------------
