@@ -9,14 +9,16 @@ namespace cropdl::coord {
 
 namespace {
 
-constexpr int64_t kLongestPause = 200'000;  // us between looks at DIR/job: the disk may be a network's
+constexpr int64_t kSayApartAfter = 10'000'000;  // us; a former job's file is replaced sooner, as a rule
+constexpr int64_t kLongestPause = 200'000;      // us between looks at DIR/job: the disk may be a network's
 
 }  // namespace
 
 Link::Link(const AgentConfig& config, int64_t now)
     : config_(config),
       give_up_at_(now + static_cast<int64_t>(config.rendezvous_seconds * 1e6)),
-      next_try_(now) {}
+      next_try_(now),
+      say_apart_at_(now + std::min(kSayApartAfter, (give_up_at_ - now) / 2)) {}
 
 void Link::add_to_poll(std::vector<pollfd>* fds) const {
   if (!channel_) return;
@@ -53,8 +55,7 @@ void Link::try_to_connect(int64_t now) {
   bool missing = false, refused = false;
   const Result<JobFile> job = read_job_file(config_.directory, &missing);
   if (!job) return search_again(now, job.error().message);
-  if (job->run_id != config_.run_id)
-    return search_again(now, config_.directory + "/job is of another launch");
+  if (job->run_id != config_.run_id) return search_again(now, of_another_launch(*job, now));
   Result<std::unique_ptr<Stream>> stream = connect_to(job->address, &refused);
   if (!stream) {
     if (refused && job->host != config_.host && !transport_of(job->address)->reaches_other_hosts()) {
@@ -76,6 +77,22 @@ void Link::try_to_connect(int64_t now) {
   hello.run_id = config_.run_id;
   hello.rank = config_.rank;
   send(hello);
+}
+
+// Some launches have another name on each node (Hydra's, by its proxies), and rank 0's file looks like a
+// former job's. It is left a word for the case that it is this launch's: a rank 0 of that name counts it, no
+// other does.
+std::string Link::of_another_launch(const JobFile& job, int64_t now) {
+  if (job.host == config_.host || job.ranks != config_.ranks)
+    return config_.directory + "/job is of another launch";
+  if (now >= say_apart_at_) {
+    say_apart_at_ = INT64_MAX;
+    [[maybe_unused]] const Status s = leave_apart(config_.directory, job.run_id, config_.rank, config_.host);
+  }
+  return formatted(
+      "{}/job is of a launch on {}, and this rank runs on {}; checkpoints need all ranks on one node in this "
+      "version; the program runs",
+      config_.directory, job.host, config_.host);
 }
 
 void Link::search_again(int64_t now, const std::string& because) {

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ class Link {
  private:
   enum class State { kSearching, kGreeting, kJoined, kAlone };
   void try_to_connect(int64_t now);
+  std::string of_another_launch(const JobFile& job, int64_t now);
   void search_again(int64_t now, const std::string& because);
   void leave(const std::string& why);
 
@@ -45,6 +47,7 @@ class Link {
   Descriptor hub_process_;
   int64_t give_up_at_;
   int64_t next_try_;
+  int64_t say_apart_at_;  // that DIR/job may be this launch's, on another node; INT64_MAX: said
   int64_t pause_ = 2'000;
   std::string because_ = "no file DIR/job of this launch";
   std::string alone_;

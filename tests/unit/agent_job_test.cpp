@@ -528,6 +528,26 @@ TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
   EXPECT_EQ(apart_host(dir_.path, "run-2", 1), "");
 }
 
+TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAlsoWhereItsLaunchHasAnotherName) {
+  fakes_ = std::vector<FakeRank>(2);
+  AgentConfig first = config(0, 2), away = config(1, 2);
+  first.host = "node-a";
+  away.host = "node-b";
+  away.run_id = "run-1 on node-b";
+  away.rendezvous_seconds = 0.5;
+  add(first, fakes_[0]);
+  add(away, fakes_[1]);
+  ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+  EXPECT_EQ(lines()[0],
+            "no checkpoints: rank 1: rank 0 was not found: " + dir_.path +
+                "/job is of a launch on node-a, and this rank runs on node-b; checkpoints need all "
+                "ranks on one node in this version; the program runs");
+  EXPECT_EQ(
+      checkpoint_error(),
+      "checkpoint refused: rank 1 runs on node-b and rank 0 on node-a; checkpoints need all ranks on one "
+      "node in this version; the program runs");
+}
+
 TEST_F(AgentJob, StrangersWithoutTheTokenAreNotServed) {
   start(1);
   bool missing, refused;
