@@ -493,6 +493,22 @@ TEST_F(AgentJob, ARankThatNeverJoinsIsNamedAndTheRestRuns) {
   EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 2 has not joined");
 }
 
+TEST_F(AgentJob, ARankThatNeverJoinsIsNamedOnceWhereVersionsComeByThemselves) {
+  fakes_ = std::vector<FakeRank>(1);
+  AgentConfig c = config(0, 2);
+  c.schedule.kind = Schedule::Kind::kAutomatic;
+  c.schedule.max_overhead = 1;
+  c.shortest_interval = 0.05;
+  c.rendezvous_seconds = 1;  // it may come until then
+  c.limits.join_bound = 10'000;
+  const auto begin = Clock::now();
+  add(c, fakes_[0]);
+  ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+  EXPECT_GE(since(begin), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(lines(), std::vector<std::string>{"checkpoint refused: rank 1 has not joined"});
+}
+
 TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
   bool missing;
   fakes_ = std::vector<FakeRank>(3);
@@ -811,6 +827,31 @@ TEST_F(AgentJob, ALastVersionThatACommandWasRefusedTakesNoneFromTheTimeLimit) {
   EXPECT_EQ(fakes_[0].left_with, 75) << (lines().empty() ? "" : lines()[0]);
 }
 
+TEST_F(AgentJob, ALastVersionByCommandGoesOnBeyondTheTimeLimit) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].slow_write = true;
+  AgentConfig c = config(0, 1);
+  c.time_limit = 3;  // which would ask for one at 1.9 s
+  const auto begin = Clock::now();
+  add(c, fakes_[0]);
+  std::jthread command([&] {
+    const auto reply = request_checkpoint(dir_.path, 60, true);
+    EXPECT_TRUE(reply) << reply.error().message;
+  });
+  ASSERT_TRUE(soon([&] { return sink_.begun == 1; }));
+  const bool in_time = since(begin) < 1.9;
+  std::this_thread::sleep_until(begin + std::chrono::milliseconds(3500));
+  EXPECT_EQ(fakes_[0].resumes, 0);
+  fakes_[0].slow_write = false;
+  command.join();
+  if (!in_time) GTEST_SKIP() << "too slow to tell: the time limit has asked first";
+  EXPECT_TRUE(soon([&] { return fakes_[0].left_with == 75; }));
+  EXPECT_EQ(lines(),
+            std::vector<std::string>{"version 1 was taken by `cropdl checkpoint --last`; the job ends "
+                                     "with status 75, and cropdl-restart " +
+                                     dir_.path + " continues it"});
+}
+
 TEST_F(AgentJob, WhatIsNotCutAtTheTimeLimitIsGivenUp) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].unstoppable = true;
@@ -873,6 +914,22 @@ TEST_F(AgentJob, ARankWhoseLastVersionIsRefusedDiesOfItsSigterm) {
     EXPECT_TRUE(soon([&] { return f.resumes >= 1; }));
     EXPECT_EQ(f.left_with, 0);
   }
+}
+
+TEST_F(AgentJob, ASigtermBehindALostRankKillsAndSaysWhyOnce) {
+  start(3);
+  ASSERT_TRUE(soon([&] { return joined() == 3; }));
+  agents_[2]->stop();
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  say_sigterm(*agents_[1]);
+  EXPECT_TRUE(soon([&] { return fakes_[1].died_of == SIGTERM; }));
+  EXPECT_EQ(fakes_[0].died_of, 0);
+  say_sigterm(*agents_[0]);
+  EXPECT_TRUE(soon([&] { return fakes_[0].died_of == SIGTERM; }));
+  EXPECT_EQ(lines(),
+            std::vector<std::string>{
+                "no last version was taken at SIGTERM: rank 2 has ended its program; the job dies of it"});
+  EXPECT_EQ(sink_.begun, 0u);
 }
 
 TEST_F(AgentJob, ARankThatLosesRankZeroDiesOfItsSigterm) {
