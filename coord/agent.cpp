@@ -179,7 +179,7 @@ class Agent::Loop {
         for (const Message& m : in) on_message(m);
         if (ends()) break;  // rank 0 may be gone, which is no reason to go on
         link_->tick(now);
-        notice_alone();
+        notice_alone(now);
       }
       look_at_sigterm(take_event(terminated_), now);  // behind the news that this rank has joined
       if (now >= next_look_) {
@@ -196,6 +196,7 @@ class Agent::Loop {
       if (hub_) hub_->tell();
     }
     participant_.abandon(rank_);
+    if (outlives_) end_to_outlive(config_.directory);
     if (hub_) {
       hub_->close(monotonic_us());
     } else {
@@ -240,6 +241,7 @@ class Agent::Loop {
     if (participant_.poll_period() != 0) until = std::min(until.value_or(next_poll_), next_poll_);
     if (deadly_from_ != 0 && deadly_from_ != INT64_MAX)
       until = std::min(until.value_or(deadly_from_), deadly_from_);
+    if (outlives_at_ != INT64_MAX) until = std::min(until.value_or(outlives_at_), outlives_at_);
     if (next_look_ != INT64_MAX) until = std::min(until.value_or(next_look_), next_look_);
     timespec timeout{};
     if (until) {
@@ -309,8 +311,15 @@ class Agent::Loop {
       link_->send(*mine);
   }
 
-  void notice_alone() {
+  void notice_alone(int64_t now) {
     if (link_->alone().empty()) return;
+    if (now >= outlives_at_) {
+      outlives_at_ = INT64_MAX;
+      outlives_ = begin_to_outlive(config_.directory, config_.rank, config_.host);
+      if (outlives_)
+        config_.report(
+            formatted("no more checkpoints: rank 0 has ended; rank {} goes on without it", config_.rank));
+    }
     {
       const std::lock_guard lock(mutex_);
       if (!alone_.empty()) return;
@@ -319,8 +328,11 @@ class Agent::Loop {
     }
     participant_.abandon(rank_);
     if (deadly_from_ != 0) dies_ = true;
-    // Rank 0 that is gone is no news: the launcher says so, or the program is ending.
-    if (alone_ != kHubIsGone) config_.report(formatted("no checkpoints: rank {}: {}", config_.rank, alone_));
+    // Rank 0 that is gone is no news at first: the launcher says so, or the program is ending.
+    if (alone_ == kHubIsGone)
+      outlives_at_ = now + static_cast<int64_t>(config_.outlives_seconds * 1e6);
+    else
+      config_.report(formatted("no checkpoints: rank {}: {}", config_.rank, alone_));
   }
 
   static constexpr size_t kOwnEvents = 3;
@@ -338,6 +350,8 @@ class Agent::Loop {
   Descriptor terminated_ = make_event();
   int64_t deadly_from_ = 0;  // the program got SIGTERM, and waits for a last version; another one kills then
   bool dies_ = false;        // and will die of it
+  int64_t outlives_at_ = INT64_MAX;  // when to say that the program goes on without rank 0
+  bool outlives_ = false;            // and this rank has said it
   std::atomic<bool> stop_{false};
   std::thread thread_;
 

@@ -27,8 +27,9 @@ struct AgentConfig {
   std::string metrics;    // file that rank 0 writes metrics to (metrics.h), "": none; `job` is a label there
   std::string job;
   double rendezvous_seconds =
-      60;                   // how long a rank looks for rank 0, and an exchange waits for ranks to join
-  double say_seconds = 60;  // an exchange that takes longer says whom it waits for, again and again
+      60;                        // how long a rank looks for rank 0, and an exchange waits for ranks to join
+  double outlives_seconds = 10;  // a rank that goes on for so long behind rank 0 says so
+  double say_seconds = 60;       // an exchange that takes longer says whom it waits for, again and again
   CutLimits limits;
   bool own_descriptors =
       false;                 // the thread works on a descriptor table of its own: one agent per process then

@@ -98,7 +98,14 @@ class Call {
         deadline_(deadline),
         channel_(std::move(stream)) {}
 
-  static Error nobody(const std::string& directory) { return Error{"no job is running on " + directory}; }
+  static Error nobody(const std::string& directory) {
+    if (const std::string who = outlives(directory, host_name()); !who.empty())
+      return Error{
+          formatted("rank 0 of the job on {} has ended; {}, and no checkpoint of it can be "
+                    "taken any more",
+                    directory, who)};
+    return Error{"no job is running on " + directory};
+  }
   Error died() const {
     return accepted_ ? Error{formatted("the job on {} ended before the checkpoint was complete", directory_)}
                      : nobody(directory_);

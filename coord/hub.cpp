@@ -55,6 +55,7 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   if (!listener) return listener.error();
   job.address = (*listener)->address();
   for (uint32_t r = 0; r < config.ranks; ++r) remove_apart(config.directory, r);
+  end_to_outlive(config.directory);
   if (const Status s = write_job_file(config.directory, job); !s)
     return Error{"checkpoints are not possible: " + s.error().message};
   std::unique_ptr<Hub> hub(

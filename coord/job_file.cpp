@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 
@@ -21,6 +22,8 @@ namespace {
 std::string apart_path(const std::string& directory, uint32_t rank) {
   return formatted("{}/apart-{}", directory, rank);
 }
+
+std::string outlives_path(const std::string& directory) { return directory + "/goes-on"; }
 
 Result<std::string> read_own_file(const std::string& path, bool* missing) {
   *missing = false;
@@ -112,6 +115,27 @@ std::string apart_host(const std::string& directory, const std::string& run_id, 
 
 void remove_apart(const std::string& directory, uint32_t rank) {
   unlink(apart_path(directory, rank).c_str());
+}
+
+bool begin_to_outlive(const std::string& directory, uint32_t rank, const std::string& host) {
+  const Descriptor file = create_private_file(outlives_path(directory), O_WRONLY);
+  if (!file) return false;
+  const std::string text = formatted("{} {} {}\n", rank, getpid(), host);
+  [[maybe_unused]] const ssize_t n = write(file.fd(), text.data(), text.size());  // only a command misses it
+  return true;
+}
+
+void end_to_outlive(const std::string& directory) { unlink(outlives_path(directory).c_str()); }
+
+std::string outlives(const std::string& directory, const std::string& host) {
+  bool missing;
+  const Result<std::string> text = read_own_file(outlives_path(directory), &missing);
+  unsigned rank = 0;
+  int pid = 0;
+  char where[256] = "";
+  if (!text || std::sscanf(text->c_str(), "%u %d %255s", &rank, &pid, where) != 3 || pid <= 0) return "";
+  if (where != host || (kill(pid, 0) != 0 && errno == ESRCH)) return "";
+  return formatted("rank {} (pid {}) goes on without it", rank, pid);
 }
 
 }  // namespace cropdl::coord

@@ -36,4 +36,12 @@ std::string apart_host(const std::string& directory, const std::string& run_id,
                        uint32_t rank);  // "": not apart
 void remove_apart(const std::string& directory, uint32_t rank);
 
+// A rank that goes on when rank 0 has ended its program: nobody is left who could take a checkpoint. The
+// first one that notices says so here, until it ends.
+bool begin_to_outlive(const std::string& directory, uint32_t rank,
+                      const std::string& host);     // it is that one
+void end_to_outlive(const std::string& directory);  // also what a killed one left
+// "rank R (pid N) goes on without it", or "": none is known, and alive on this host.
+std::string outlives(const std::string& directory, const std::string& host);
+
 }  // namespace cropdl::coord

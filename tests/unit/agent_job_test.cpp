@@ -477,6 +477,30 @@ TEST_F(AgentJob, WhenRankZeroDiesHeldRanksGoOnAndTheCommandIsTold) {
   EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));
 }
 
+TEST_F(AgentJob, WhenRankZeroEndsFirstOneOfThoseThatGoOnSaysSo) {
+  fakes_ = std::vector<FakeRank>(3);
+  for (uint32_t r = 0; r < 3; ++r) {
+    AgentConfig c = config(r, 3);
+    c.outlives_seconds = 0.2;
+    add(c, fakes_[r]);
+  }
+  ASSERT_TRUE(soon([&] { return joined() == 3; }));
+  agents_[0]->stop();
+  ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ASSERT_EQ(lines().size(), 1u) << "not one for each";
+  std::smatch who;
+  const std::string line = lines()[0];
+  ASSERT_TRUE(std::regex_match(
+      line, who, std::regex("no more checkpoints: rank 0 has ended; rank ([12]) goes on without it")))
+      << line;
+  EXPECT_EQ(checkpoint_error(), "rank 0 of the job on " + dir_.path + " has ended; rank " + who[1].str() +
+                                    " (pid " + std::to_string(getpid()) +
+                                    ") goes on without it, and no checkpoint of it can be taken any more");
+  agents_.clear();
+  EXPECT_EQ(checkpoint_error(), "no job is running on " + dir_.path);
+}
+
 TEST_F(AgentJob, ARankThatEndedIsNamed) {
   start(2);
   ASSERT_EQ(checkpoint_error(), "(published)");
