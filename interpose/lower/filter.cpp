@@ -51,7 +51,8 @@ enum Label {
   kFutexTime,
   kArchPrctl,
   kPrctl,
-  kMembarrier
+  kMembarrier,
+  kRandom
 };
 
 struct Instruction {
@@ -149,6 +150,7 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap, boo
   p.jump(BPF_JEQ, __NR_membarrier, kMembarrier);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
   p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
+  p.jump(BPF_JEQ, __NR_getrandom, kRandom);
   if (watch_input)
     for (const int nr : upper::kReads) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kInput);
   test_numbers(p, upper::kTrapped, kTrap);
@@ -157,6 +159,13 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap, boo
   if (restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
+
+  // No signal cuts short what is asked for a few bytes (man 2 getrandom).
+  p.label(kRandom);
+  p.load(low(argument(1)));
+  p.jump(BPF_JGT, 256, kTrap);
+  p.load(high(argument(1)));
+  p.jump(BPF_JEQ, 0, kAllow, kTrap);
 
   // mmap is the kernel's alone when it is MAP_FIXED within the window and not executable (the core looks at
   // libc's text on its way in).

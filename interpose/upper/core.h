@@ -79,6 +79,7 @@ long set_alternate_stack(const SystemCall& call);
 // Calls that wait (waits.cpp)
 long masked_wait(const SystemCall& call);
 long timed_wait(const SystemCall& call);
+long long_random(const SystemCall& call);  // getrandom
 // `set` becomes the address of a copy without these signals. What cannot be read is the kernel's to refuse.
 void leave_out(uint64_t signals, uint64_t* copy, long* set);
 inline constexpr uint64_t kSuspend = 1ull << (seam::kSuspendSignal - 1);  // which the program must not take

@@ -1,7 +1,7 @@
-// Calls of the program that wait: those that the kernel never restarts after a handler (man 7 signal) are
-// repeated when only the checkpoint interrupted them, and those with a mask keep SIGSYS and the suspend
-// signal open. They run on the program's stack and hold nothing that counts once they are left: a handler may
-// do so by longjmp.
+// Calls of the program that wait, or take long: those that the kernel never restarts after a handler (man 7
+// signal) are repeated when only the checkpoint interrupted them, and those with a mask keep SIGSYS and the
+// suspend signal open. They run on the program's stack and hold nothing that counts once they are left: a
+// handler may do so by longjmp.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -170,6 +170,25 @@ long timed_wait(const SystemCall& c) {
     const int64_t rest = left(total, since);
     time = as_time(rest);
     call.a[timeout_argument] = milliseconds ? (rest + 999999) / 1000000 : reinterpret_cast<long>(&time);
+  }
+}
+
+// A signal ends a long getrandom behind a page (Linux drivers/char/random.c, get_random_bytes_user), and
+// natively only those that a handler takes come. What a checkpoint has kept it from is asked for again.
+long long_random(const SystemCall& c) {
+  constexpr unsigned long kMost = 0x7ffff000;  // that one call gives (MAX_RW_COUNT)
+  const auto* t = seam::current_thread();
+  const uint32_t handlers = t->handlers;
+  const auto asked = static_cast<unsigned long>(c.a[1]);
+  const long total = static_cast<long>(asked < kMost ? asked : kMost);
+  SystemCall call = c;
+  for (long done = 0;;) {
+    const long result = pass_on(call);
+    if (failed(result)) return done > 0 ? done : result;
+    done += result;
+    if (result == 0 || done >= total || is_child() || t->handlers != handlers) return done;
+    call.a[0] = c.a[0] + done;
+    call.a[1] = total - done;
   }
 }
 
