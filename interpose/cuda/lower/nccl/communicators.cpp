@@ -129,11 +129,10 @@ counting::Record* pair_record(Communicator* c, int peer, bool sends) {
   return reinterpret_cast<counting::Record*>(pairs) + 2 * peer + (sends ? 0 : 1);
 }
 
-Communicator* new_communicator(uint64_t identity, uint32_t function) {
+Communicator* new_communicator(uint64_t identity, uint32_t function, int device) {
   if (!need_state()) return nullptr;
   auto* c = static_cast<Communicator*>(handles::heap_allocate(sizeof(Communicator)));
   if (!c) return nullptr;
-  const int device = one_abi::current_device();
   const one_abi::RecipeWriter recipe;  // only says that there is one: all members make it together
   {
     handles::SpinGuard guard(one_abi::family_lock);
@@ -267,7 +266,8 @@ ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices)
   while (getrandom(&random, sizeof random, 0) != sizeof random) {
   }
   for (int i = 0; i < n; ++i) {
-    Communicator* const c = new_communicator(identity_from(random), seam::nccl::kFn_ncclCommInitAll);
+    Communicator* const c = new_communicator(identity_from(random), seam::nccl::kFn_ncclCommInitAll,
+                                             devices ? devices[i] : i);  // whichever is current
     if (!c) {
       one_abi::mark_unsaved(kNccl, seam::nccl::kFn_ncclCommInitAll, "the persistent heap is full");
       comms[i] = real[static_cast<size_t>(i)];

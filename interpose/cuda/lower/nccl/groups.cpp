@@ -173,9 +173,10 @@ bool prepare(const Call& c) {
     const uint64_t identity = identity_of_made(c);
     if (joins(c) && is_taken(identity))
       one_abi::mark_unsaved(kNccl, c.function, "two communicators were made with one id (NCCL_COMM_ID?)");
-    making->made = new_communicator(identity, c.function);
+    const int device = parent ? parent->device : c.device;
+    making->made = new_communicator(identity, c.function, device);
     if (Communicator* m = making->made) {
-      m->device = parent ? parent->device : c.device;
+      m->device = device;
       m->parent = parent ? parent->word : 0;
       m->rank = joins(c) ? making->rank : -1;
       m->size = joins(c) ? making->ranks : -1;

@@ -131,8 +131,8 @@ inline uint64_t pair_identity(const Communicator* c, int from, int to) {
 counting::Record* pair_record(Communicator* c, int peer, bool sends);
 
 // --- communicators.cpp
-// A new handle without a real one, listed; null: no room.
-Communicator* new_communicator(uint64_t identity, uint32_t function);
+// A new handle without a real one, listed, of that device; null: no room.
+Communicator* new_communicator(uint64_t identity, uint32_t function, int device);
 void drop_communicator(Communicator* c);  // it came to nothing
 using coord::kAborted;
 // Of one that was aborted (last_count: kAborted) the memory stays until forget_aborted(): that another thread

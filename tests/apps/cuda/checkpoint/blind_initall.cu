@@ -2,7 +2,8 @@
 // run: build=long ways=static,shared
 // One process, two devices, no MPI: ncclCommInitAll, groups of one thread over both devices; kernels that
 // follow pointers into the other device's memory; copies between peers; events of one device that streams of
-// the other wait for; a device's default stream beside others.
+// the other wait for; a device's default stream beside others. A communicator of the second device, made
+// while the first one is current, outlives a reset of that.
 #include <nccl.h>
 
 #include "saved.h"
@@ -40,7 +41,11 @@ int main(int argc, char** argv) {
   CALL(cudaDeviceCanAccessPeer(&can01, 0, 1));
   CALL(cudaDeviceCanAccessPeer(&can10, 1, 0));
   EXPECT(can01 && can10);
-  ncclComm_t comms[2];
+  ncclComm_t comms[2], alone;
+  const int second = 1;
+  NCCL(ncclCommInitAll(&alone, 1, &second));
+  CALL(cudaSetDevice(0));
+  CALL(cudaDeviceReset());
   NCCL(ncclCommInitAll(comms, 2, nullptr));
   Link* links[2];
   uint32_t *values[2], *sums[2], *gathered[2];
@@ -110,6 +115,8 @@ int main(int argc, char** argv) {
       EXPECT(!memcmp(now.data(), model[d], sizeof model[d]));
       NCCL(ncclCommCuDevice(comms[d], &there));
       EXPECT(there == d);
+      NCCL(ncclCommCuDevice(alone, &there));
+      EXPECT(there == 1);
       uint32_t sum;
       CALL(cudaMemcpy(&sum, sums[d], 4, cudaMemcpyDeviceToHost));
       if (d == 0) steplog_mix(both[17]);
@@ -142,6 +149,7 @@ int main(int argc, char** argv) {
   CALL(cudaSetDevice(0));
   nonce.back();
   for (int d = 0; d < 2; d++) NCCL(ncclCommDestroy(comms[d]));
+  NCCL(ncclCommDestroy(alone));
   steplog_ok();
   return 0;
 }
