@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/graphs.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/names.h"
@@ -76,6 +77,7 @@ void device_was_reset(int device) {
     if (rt::device_of(*rt::slot_of(word)) == device)
       rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
                        "the device was reset while NCCL communicators of it were there");
+  end_captures_of(device);  // before their streams' handles are gone
   rt::forget_device(device);
   device_code_is_gone(device);
   forget_memory_of(device);

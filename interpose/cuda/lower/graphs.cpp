@@ -33,8 +33,9 @@ struct Capture {
   uint64_t graph;  // the real one
 };
 using Origin = std::pair<uint64_t, const void*>;  // stream and, where it is the thread's own, the thread
-std::map<Origin, Capture>& captures() {
-  static auto& all = *new std::map<Origin, Capture>;
+using Captures = std::map<Origin, Capture>;
+Captures& captures() {
+  static auto& all = *new Captures;
   return all;
 }
 
@@ -44,6 +45,18 @@ Origin origin(uint64_t stream, bool own) {
   static thread_local char here;
   const bool threads = stream == 2 || (own && stream == 0);  // cudaStreamPerThread
   return {threads ? 2 : stream, threads ? &here : nullptr};
+}
+
+// `made`: the graph is the program's now. Under the lock.
+Captures::iterator drop_capture(Captures::iterator found, bool made) {
+  const Capture capture = found->second;
+  const auto next = captures().erase(found);
+  under_way = captures().size();
+  rt::forget_word(capture.word);
+  if (made || !capture.graph) return next;
+  rt::forget_word(rt::virtual_of(capture.graph, rt::kind::cudaGraph));
+  nccl::graph_gone(rt::handle_of<cudaGraph_t>(capture.graph));
+  return next;
 }
 
 }  // namespace
@@ -115,6 +128,9 @@ void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m) {
   const std::lock_guard guard(mutex);
   const uint64_t word = rt::made_word(++count, rt::kind::cudaCapture, m.library, m.function, nullptr);
   rt::ends_with(word, stream);
+  // A stream's device may be another one than the current.
+  if (const handles::Slot* its = rt::slot_of(stream); its && rt::slot_of(word))
+    rt::slot_of(word)->next = its->next;
   captures()[origin(stream, own)] = {word, graph};
   under_way = captures().size();
 }
@@ -124,14 +140,15 @@ bool captures_under_way() { return under_way.load(std::memory_order_relaxed) != 
 void capture_ended(uint64_t stream, bool own, bool made) {
   const std::lock_guard guard(mutex);
   const auto found = captures().find(origin(stream, own));
-  if (found == captures().end()) return;
-  const Capture capture = found->second;
-  captures().erase(found);
-  under_way = captures().size();
-  rt::forget_word(capture.word);
-  if (made || !capture.graph) return;
-  rt::forget_word(rt::virtual_of(capture.graph, rt::kind::cudaGraph));
-  nccl::graph_gone(rt::handle_of<cudaGraph_t>(capture.graph));
+  if (found != captures().end()) drop_capture(found, made);
+}
+
+void end_captures_of(int device) {
+  const std::lock_guard guard(mutex);
+  for (auto at = captures().begin(); at != captures().end();) {
+    const handles::Slot* its = rt::slot_of(at->second.word);
+    at = its && rt::device_of(*its) == device ? drop_capture(at, false) : std::next(at);
+  }
 }
 
 void** lent_array(size_t n) {

@@ -94,7 +94,8 @@ extern bool captures_expected;
 void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m);
 // No more. `made`: its graph is the program's now; else that is gone.
 void capture_ended(uint64_t stream, bool own, bool made);
-bool captures_under_way();  // in any stream of the process
+void end_captures_of(int device);  // which is reset: those of its streams are over, and made no graph
+bool captures_under_way();         // in any stream of the process
 
 // Arrays that the library owns, as the program sees them: until the thread's next call of this, or, of a
 // conditional node, as long as the process lives.

@@ -65,6 +65,11 @@ static void use_second_device() {
   cudaArray_t array;
   const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
   CALL(cudaMallocArray(&array, &format, 64, 64));
+  cudaStreamCaptureStatus status;
+  cudaGraph_t graph;  // of which the program has the handle
+  CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CALL(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
+  EXPECT(status == cudaStreamCaptureStatusActive);
   CALL(cudaDeviceReset());
   CALL(cudaStreamCreate(&stream));
   has_begun_anew = true;
