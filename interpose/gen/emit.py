@@ -181,7 +181,7 @@ def _make_again(f, body, rows):
 def _recipe(model, f, body, implementation):
     """A function of a library with one ABI that a restart calls again: how its arguments are written, read, and given; and of a
     set-state function which state they are (interpose/one_abi/lower.h)."""
-    body["made_again"], body["until"] = None, ""
+    body["made_again"] = None
     # A handle whose object has ended: NVIDIA's libraries may look into it before they know.
     body["live"] = [f"rt::word_of({p.name}, rt::kind::{p.kind})" for p in f.parameters
                     if f.returns_code and model.library["ended"] and p.role in ("handle", "handle_free", "handle_set")]
@@ -218,9 +218,6 @@ def _recipe(model, f, body, implementation):
         body["touched"] = of
     if f.again:
         body["keep"] = [_number_of(model, f.facts.get("sets") or f.name)]
-    until = next((p for name in (f.facts.get("until") or "").split("|") for p in f.parameters if p.name == name), None)
-    if until:
-        body["until"] = f"rt::word_of({until.name}, rt::kind::{until.kind})"
     body["undo"] = [_number_of(model, name) for name in (f.facts.get("undoes") or "").split(", ") if name]
 
 

@@ -111,14 +111,16 @@ int main(int argc, char** argv) {
   CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
   DeviceNonce nonce;
 
-  // A pool that ends is its device's current one no more.
-  cudaMemPool_t usual, pool;
+  // A pool that ends is its device's current one no more, nor is one that another call had set before.
+  cudaMemPool_t usual, pool, older[2];
   CALL(cudaDeviceGetDefaultMemPool(&usual, 0));
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
-  CALL(cudaMemPoolCreate(&pool, &properties));
-  CALL(cudaDeviceSetMemPool(0, pool));
+  for (cudaMemPool_t* one : {&older[0], &older[1], &pool}) CALL(cudaMemPoolCreate(one, &properties));
+  CALL(cudaDeviceSetMemPool(0, older[0]));
+  CALL(cudaMemSetMemPool(&properties.location, cudaMemAllocationTypePinned, older[1]));
+  CU(cuDeviceSetMemPool(0, pool));
   CALL(cudaMemPoolDestroy(pool));
 
   cudaStream_t stream;

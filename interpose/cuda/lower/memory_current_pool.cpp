@@ -1,0 +1,106 @@
+// Which pool is current at a place: four functions set it, and the last call of any of them counts. Source:
+// CUDA Driver API 13.0, cuMemSetMemPool (of pinned memory on a device it is cuDeviceSetMemPool). LH, LH FS
+// base, a thread of the program.
+#include "interpose/cuda/lower/real.h"
+#include "interpose/one_abi/kinds.h"
+
+namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
+namespace cudart = cropdl::seam::cudart;
+namespace driver = cropdl::seam::driver;
+
+namespace {
+
+constexpr uint64_t kCurrentPool = 0x6d70'6375'7272;  // what is set; any number that no other state's is
+
+static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE} &&
+              int{cudaMemLocationTypeHostNuma} == int{CU_MEM_LOCATION_TYPE_HOST_NUMA} &&
+              int{cudaMemAllocationTypePinned} == int{CU_MEM_ALLOCATION_TYPE_PINNED});
+
+// The call has succeeded. With the pool the library takes it back, whichever function has set it.
+template <class Pool>
+void keep(int location, int id, int type, Pool pool, const rt::RealLibrary& library, uint32_t function,
+          const rt::RecipeWriter& recipe) {
+  const bool has_number =
+      location == CU_MEM_LOCATION_TYPE_DEVICE || location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  rt::Key key;
+  key.value<int32_t>(location);
+  key.value<int32_t>(has_number ? id : 0);
+  key.value<int32_t>(type);
+  rt::keep_state(rt::kOfLibrary, library, function, kCurrentPool, key, recipe, rt::word_of(pool));
+}
+
+template <class Result, class Pool>
+Result set_of_device(int device, Pool pool, Result ended, const rt::RealLibrary& library, uint32_t function,
+                     Result (*set)(int, Pool)) {
+  rt::Call call;
+  if (rt::has_ended(rt::word_of(pool))) return ended;
+  const Result r = set(device, rt::real(pool, rt::kind::cudaMemPool));
+  if (static_cast<int>(r) != 0) return r;
+  rt::RecipeWriter recipe;
+  recipe.value<int32_t>(device);
+  recipe.handle(rt::word_of(pool));
+  keep(CU_MEM_LOCATION_TYPE_DEVICE, device, CU_MEM_ALLOCATION_TYPE_PINNED, pool, library, function, recipe);
+  return r;
+}
+template <class Result, class Pool>
+int64_t set_of_device_again(rt::Again& from, Result (*set)(int, Pool)) {
+  const auto device = from.value<int32_t>();
+  return set(device, rt::handle_of<Pool>(from.handle()));
+}
+
+template <class Result, class Location, class Type, class Pool>
+Result set_at(Location* location, Type type, Pool pool, Result ended, const rt::RealLibrary& library,
+              uint32_t function, Result (*set)(Location*, Type, Pool)) {
+  rt::Call call;
+  if (rt::has_ended(rt::word_of(pool))) return ended;
+  const Result r = set(location, type, rt::real(pool, rt::kind::cudaMemPool));
+  if (static_cast<int>(r) != 0 || !location) return r;
+  rt::RecipeWriter recipe;
+  recipe.array(location, 1);
+  recipe.value(type);
+  recipe.handle(rt::word_of(pool));
+  keep(location->type, location->id, type, pool, library, function, recipe);
+  return r;
+}
+template <class Result, class Location, class Type, class Pool>
+int64_t set_at_again(rt::Again& from, Result (*set)(Location*, Type, Pool)) {
+  auto* location = const_cast<Location*>(from.array<Location>());
+  const auto type = from.value<Type>();
+  return set(location, type, rt::handle_of<Pool>(from.handle()));
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t lower_cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
+  return set_of_device(device, pool, cudaErrorInvalidResourceHandle, kCudart,
+                       cudart::kFn_cudaDeviceSetMemPool, CROPDL_CUDART(cudaDeviceSetMemPool));
+}
+int64_t again_cudaDeviceSetMemPool(rt::Again& from) {
+  return set_of_device_again(from, CROPDL_CUDART(cudaDeviceSetMemPool));
+}
+CUresult lower_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  return set_of_device(device, pool, CUDA_ERROR_INVALID_HANDLE, kDriver, driver::kFn_cuDeviceSetMemPool,
+                       CROPDL_DRIVER(cuDeviceSetMemPool));
+}
+int64_t again_cuDeviceSetMemPool(rt::Again& from) {
+  return set_of_device_again(from, CROPDL_DRIVER(cuDeviceSetMemPool));
+}
+
+cudaError_t lower_cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type,
+                                    cudaMemPool_t pool) {
+  return set_at(location, type, pool, cudaErrorInvalidResourceHandle, kCudart, cudart::kFn_cudaMemSetMemPool,
+                CROPDL_CUDART(cudaMemSetMemPool));
+}
+int64_t again_cudaMemSetMemPool(rt::Again& from) {
+  return set_at_again(from, CROPDL_CUDART(cudaMemSetMemPool));
+}
+CUresult lower_cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return set_at(location, type, pool, CUDA_ERROR_INVALID_HANDLE, kDriver, driver::kFn_cuMemSetMemPool,
+                CROPDL_DRIVER(cuMemSetMemPool));
+}
+int64_t again_cuMemSetMemPool(rt::Again& from) { return set_at_again(from, CROPDL_DRIVER(cuMemSetMemPool)); }
+
+}  // extern "C"
