@@ -237,7 +237,7 @@ def _within(f):
     if not child or not parent:
         return ""
     words = f"rt::word_of(*{child.name}, rt::kind::{child.kind}), {_object(parent)}"
-    return f"if ({child.name}) rt::ends_with({words});"
+    return f"if ({child.name}) rt::{'ends_with' if f.makes else 'found_within'}({words});"
 
 
 def _number_of(model, name):

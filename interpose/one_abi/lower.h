@@ -192,6 +192,12 @@ std::vector<uint64_t> living(uint32_t kind);
 inline handles::Slot* slot_of(uint64_t word) {
   return is_virtual(word) && tables ? tables->slot(static_cast<handles::Handle>(word)) : nullptr;
 }
+// ends_with() of an object that a call has found by the parent, but for one that was known before the parent
+// was: a module that the program loaded does not end with its function.
+inline void found_within(uint64_t child, uint64_t parent) {
+  const handles::Slot *its = slot_of(child), *of = slot_of(parent);
+  if (its && of && its->serial > of->serial) ends_with(child, parent);
+}
 // The device that was current when the object had been made; -1: it belongs to none (kind::is_of_no_device).
 inline int device_of(const handles::Slot& slot) { return static_cast<int>(slot.next) - 1; }
 // All objects of the device end, and what was set of it.

@@ -1,5 +1,8 @@
 // nvcc: -Xcompiler -fPIC -shared -Xlinker -Bsymbolic
-// Comes and goes, with what is known and set of its kernel.
+// Comes and goes, with what is known and set of its kernel, and with the module and the library that it is
+// in.
+#include <cuda.h>
+
 __device__ unsigned in_plugin[300] = {0, 51};
 static __global__ void keep(unsigned** at) { *at = &in_plugin[1]; }
 
@@ -11,10 +14,14 @@ extern "C" void* address_in_plugin() {
 extern "C" int keep_plugin(unsigned** at) {
   cudaKernel_t kernel;
   cudaFunction_t function;
+  CUmodule module;
+  CUlibrary library;
   int error = cudaFuncSetAttribute(keep, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024);
   if (!error) error = cudaFuncSetCacheConfig(keep, cudaFuncCachePreferL1);
   if (!error) error = cudaGetKernel(&kernel, reinterpret_cast<const void*>(keep));
   if (!error) error = cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(keep));
+  if (!error) error = cuFuncGetModule(&module, function);
+  if (!error) error = cuKernelGetLibrary(&library, kernel);
   if (!error) error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 50);
   keep<<<1, 1>>>(at);
   return error ? error : cudaGetLastError();
