@@ -168,6 +168,11 @@ uint64_t known_word(uint64_t real, uint32_t kind, const RealLibrary& library, ui
 void rebind_word(uint64_t word, uint64_t real);
 // The object ends, and the state that was kept of it, and what ends with it.
 void forget_word(uint64_t word);
+// Before the call that ends it, of an object that another call may find (known_word): from within that call
+// the library may give its real handle, and those of what ends with it, to what another thread makes, which
+// must not be taken for this one. show_word: the call has failed.
+void hide_word(uint64_t word);
+void show_word(uint64_t word);
 // The call has left in the object what no recipe has: it refuses checkpoints from now on, as long as it
 // lives.
 void lose_recipe(uint64_t word, const RealLibrary& library, uint32_t function);

@@ -35,6 +35,17 @@ void unlink(handles::Handle h) {
 
 void forget(handles::Handle h);
 
+// The object and what ends with it.
+template <class F>
+void each_of(handles::Handle h, F look) {
+  look(h);
+  for (uint64_t at = tables->slot(h)->owner[1]; at;) {
+    const handles::Slot& record = *tables->slot(static_cast<handles::Handle>(at));
+    if (record.owner[1] == kEndsWith) each_of(static_cast<handles::Handle>(record.owner[2]), look);
+    at = record.owner[0];
+  }
+}
+
 // The parent's record of a child that ends before it.
 void leave_parent(const handles::Slot& child, handles::Handle h) {
   handles::Slot* parent = tables->slot(child.within);
@@ -154,6 +165,20 @@ void forget_word(uint64_t word) {
   if (!is_virtual(word) || !tables) return;
   handles::SpinGuard guard(family_lock);
   forget(static_cast<handles::Handle>(word));
+}
+
+void hide_word(uint64_t word) {
+  if (!is_virtual(word) || !tables) return;
+  handles::SpinGuard guard(family_lock);
+  const auto h = static_cast<handles::Handle>(word);
+  if (tables->live(h)) each_of(h, unlink);
+}
+
+void show_word(uint64_t word) {
+  if (!is_virtual(word) || !tables) return;
+  handles::SpinGuard guard(family_lock);
+  const auto h = static_cast<handles::Handle>(word);
+  if (tables->live(h)) each_of(h, [](handles::Handle one) { rebind(one, tables->slot(one)->owner[0]); });
 }
 
 void linger_word(uint64_t word) {

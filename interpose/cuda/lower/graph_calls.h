@@ -40,33 +40,46 @@ void host_of(Params& p) {
 
 template <class Add>
 auto add_node(Maker m, Node* out, CUgraph to, const Node* dependencies, size_t n, Add add) {
-  Node made{};
+  Node real{};
   const one_abi::Reals<Node> reals(dependencies, n, one_abi::kind::cudaGraphNode);
-  const auto r = add(out ? &made : nullptr, graph(to), reals.data());
-  if (succeeded(r) && out) *out = node_of(one_abi::word_of(to), made, m);
+  const auto r = add(out ? &real : nullptr, graph(to), reals.data());
+  if (!succeeded(r) || !out) return r;
+  *out = new_handle(real, one_abi::kind::cudaGraphNode, m);
+  one_abi::ends_with(one_abi::word_of(*out), one_abi::word_of(to));
   return r;
 }
 
 template <class Clone>
 auto clone_graph(Maker m, CUgraph* out, CUgraph original, Clone* clone) {
   one_abi::Call call;
-  CUgraph made{};
-  const auto r = clone(out ? &made : nullptr, graph(original));
+  CUgraph real{};
+  const auto r = clone(out ? &real : nullptr, graph(original));
   if (!succeeded(r) || !out) return r;
-  *out = known(made, one_abi::kind::cudaGraph, m);
-  nccl::graph_takes(made, graph(original));
+  *out = new_handle(real, one_abi::kind::cudaGraph, m);
+  nccl::graph_takes(real, graph(original));
+  return r;
+}
+
+// From within `destroy` the driver may give the real handle to another thread: what is kept by it is taken
+// away before the call.
+template <class H, class Destroy>
+auto end_object(uint64_t word, H real, Destroy* destroy) {
+  one_abi::hide_word(word);
+  const nccl::Parts parts = nccl::take_captured(real);
+  const auto r = destroy(real);
+  if (succeeded(r)) {
+    one_abi::forget_word(word);
+  } else {
+    one_abi::show_word(word);
+    nccl::put_back(real, parts);
+  }
   return r;
 }
 
 template <class Destroy>
 auto destroy_graph(CUgraph of, Destroy* destroy) {
   one_abi::Call call;
-  const CUgraph real = graph(of);
-  const auto r = destroy(real);
-  if (!succeeded(r)) return r;
-  one_abi::forget_word(one_abi::word_of(of));
-  nccl::graph_gone(real);
-  return r;
+  return end_object(one_abi::word_of(of), graph(of), destroy);
 }
 
 template <class Make>
@@ -83,12 +96,7 @@ auto instantiate(Maker m, CUgraphExec* out, CUgraph of, unsigned long long flags
 template <class Destroy>
 auto destroy_executable(CUgraphExec of, Destroy* destroy) {
   one_abi::Call call;
-  const CUgraphExec real = exec(of);
-  const auto r = destroy(real);
-  if (!succeeded(r)) return r;
-  forget_executable(one_abi::word_of(of));
-  nccl::executable_gone(real);
-  return r;
+  return end_object(word_of_executable(one_abi::word_of(of)), exec(of), destroy);
 }
 
 template <class Result>

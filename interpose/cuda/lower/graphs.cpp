@@ -63,8 +63,8 @@ Captures::iterator drop_capture(Captures::iterator found, bool made) {
 
 bool captures_expected = false;
 
-void forget_executable(uint64_t word) {
-  rt::forget_word(rt::is_virtual(word) ? word : rt::virtual_of(word, rt::kind::cudaGraphExec));
+uint64_t word_of_executable(uint64_t word) {
+  return rt::is_virtual(word) ? word : rt::virtual_of(word, rt::kind::cudaGraphExec);
 }
 
 void host_node(HostNode& node) {

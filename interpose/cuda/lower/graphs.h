@@ -27,6 +27,12 @@ H known(H real, uint32_t kind, Maker m) {
   return one_abi::handle_of<H>(
       one_abi::known_word(one_abi::word_of(real), kind, m.library, m.function, nullptr));
 }
+// Of one that the call has made, whatever had its real handle before.
+template <class H>
+H new_handle(H real, uint32_t kind, Maker m) {
+  return one_abi::handle_of<H>(
+      one_abi::made_word(one_abi::word_of(real), kind, m.library, m.function, nullptr));
+}
 // That of an object which is nobody's to make: the real one, where the program has none.
 template <class H>
 H known_or_real(H real, uint32_t kind) {
@@ -55,12 +61,11 @@ inline uint64_t graph_of(uint64_t node) { return one_abi::parent_of(node); }
 // An executable graph. Kernels read the handle of one that they launch, so the program has the real one.
 template <class E>
 E executable(E real, bool kernels_launch_it, Maker m) {
-  const E its = one_abi::handle_of<E>(one_abi::made_word(one_abi::word_of(real), one_abi::kind::cudaGraphExec,
-                                                         m.library, m.function, nullptr));
+  const E its = new_handle(real, one_abi::kind::cudaGraphExec, m);
   return kernels_launch_it ? real : its;
 }
-// Of either kind.
-void forget_executable(uint64_t word);
+// Its virtual handle, of either kind.
+uint64_t word_of_executable(uint64_t word);
 
 // --- Functions of the program's that threads of the library call.
 // ----------------------------------------------

@@ -167,6 +167,22 @@ void calls_cross(void* upper) {
   size_t count = 8;
   expect(TOY(toyAll)(all, &count) == TOY_OK && count == 2 && all[0] == thing && all[1] == second,
          "an array of known handles comes back");
+  // While the library ends one, with its child, another thread makes one that has its real handle.
+  toy_t child = nullptr;
+  expect(TOY(toyChild)(second, &child) == TOY_OK, "a child is made");
+  uint64_t real[] = {rt::real_word(rt::word_of(second)), rt::real_word(rt::word_of(child))};
+  rt::hide_word(rt::word_of(second));
+  for (uint64_t one : real)
+    expect(rt::virtual_of(one, rt::kind::Thing) == 0, "what is about to end is found no more");
+  const uint64_t other = rt::made_word(real[0], rt::kind::Thing, kToy, toy::kFn_toyMake, nullptr);
+  expect(rt::known_word(real[0], rt::kind::Thing, kToy, toy::kFn_toyMake, nullptr) == other &&
+             other != rt::word_of(second),
+         "... and its real handle is that of what has it now");
+  rt::forget_word(other);
+  rt::show_word(rt::word_of(second));
+  expect(rt::virtual_of(real[0], rt::kind::Thing) == rt::word_of(second) &&
+             rt::virtual_of(real[1], rt::kind::Thing) == rt::word_of(child),
+         "what has not ended is found again");
   expect(TOY(toyFree)(second) == TOY_OK, "a handle ends");
   const long calls = TOY(toyCalls)();
   expect(TOY(toyFree)(second) == TOY_NO_THING && TOY(toyCalls)() == calls,

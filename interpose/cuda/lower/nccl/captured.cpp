@@ -14,8 +14,6 @@
 namespace cropdl::cuda::nccl {
 namespace {
 
-using Parts = std::vector<counting::Part>;
-
 std::mutex mutex;
 std::unordered_map<const void*, Parts>& captured() {  // of graphs and executables
   static auto& map = *new std::unordered_map<const void*, Parts>;
@@ -36,11 +34,6 @@ Parts of(const void* graph) {
   const std::lock_guard guard(mutex);
   const auto found = captured().find(graph);
   return found == captured().end() ? Parts() : found->second;
-}
-
-void gone(const void* graph) {
-  const std::lock_guard guard(mutex);
-  captured().erase(graph);
 }
 
 }  // namespace
@@ -76,8 +69,19 @@ void graph_takes(cudaGraph_t made, cudaGraph_t from) {
   for (const auto& p : parts) add(captured()[made], p);
 }
 
-void graph_gone(cudaGraph_t graph) { gone(graph); }
-void executable_gone(cudaGraphExec_t executable) { gone(executable); }
+void graph_gone(cudaGraph_t graph) { take_captured(graph); }
+
+Parts take_captured(const void* of) {
+  const std::lock_guard guard(mutex);
+  const auto taken = captured().extract(of);
+  return taken ? taken.mapped() : Parts();
+}
+
+void put_back(const void* to, const Parts& parts) {
+  if (parts.empty()) return;
+  const std::lock_guard guard(mutex);
+  captured()[to] = parts;
+}
 
 void executable_is(cudaGraphExec_t executable, cudaGraph_t graph) {
   const Parts parts = of(graph);

@@ -5,9 +5,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <vector>
+
 #include "interpose/counting/counting.h"
 
 namespace cropdl::cuda::nccl {
+
+using Parts = std::vector<counting::Part>;
 
 // The graph that a stream (a virtual handle) is being captured into; null: none.
 cudaGraph_t graph_capturing(cudaStream_t stream);
@@ -19,9 +23,11 @@ void forget_records(const void* begin, const void* end);
 // child).
 void graph_takes(cudaGraph_t made, cudaGraph_t from);
 void graph_gone(cudaGraph_t graph);
+// What a graph or an executable has, which is about to be destroyed; put_back(): it was not.
+Parts take_captured(const void* of);
+void put_back(const void* to, const Parts& parts);
 // It has what the graph has now: instantiated, or updated.
 void executable_is(cudaGraphExec_t executable, cudaGraph_t graph);
-void executable_gone(cudaGraphExec_t executable);
 
 // Around a launch: false: it is held, and the thread must leave the LH and call again.
 bool begin_launch(cudaGraphExec_t executable);

@@ -16,7 +16,8 @@ Status make_communicators_again(std::span<const std::string>) { return {}; }
 void graph_takes(cudaGraph_t, cudaGraph_t) {}
 void graph_gone(cudaGraph_t) {}
 void executable_is(cudaGraphExec_t, cudaGraph_t) {}
-void executable_gone(cudaGraphExec_t) {}
+Parts take_captured(const void*) { return {}; }
+void put_back(const void*, const Parts&) {}
 bool begin_launch(cudaGraphExec_t) { return true; }
 void end_launch(cudaGraphExec_t, bool) {}
 
