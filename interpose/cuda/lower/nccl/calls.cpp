@@ -55,6 +55,10 @@ ncclResult_t join(uint32_t function, ncclComm_t* into, int ranks, int rank, cons
   m->rank = rank;
   m->ids = n;
   m->id = copied(ids, n);
+  if (!m->id) {
+    give_back(m);
+    return ncclSystemError;
+  }
   return submit({.function = function, .device = one_abi::current_device(), .making = m});
 }
 
@@ -307,6 +311,10 @@ ncclResult_t lower_ncclCommShrink(ncclComm_t comm, int* excluded, int n, ncclCom
   Making* const m = new_making(made, config);
   if (!m) return ncclSystemError;
   m->excluded = copied(excluded, n);
+  if (excluded && n > 0 && !m->excluded) {
+    give_back(m);
+    return ncclSystemError;
+  }
   m->excluded_ranks = m->excluded ? n : 0;
   return submit({.function = fn::kFn_ncclCommShrink, .comm = comm, .root = flags, .making = m});
 }

@@ -25,6 +25,9 @@ std::vector<KnownId>& real_ids() {  // of this run, for those that the program g
 // One that was finalized there, and not destroyed: NCCL has none here.
 bool of_former_run(const Communicator* c) { return c && c->stage == kFinalized && !*real_place(c); }
 
+// What is not kept would be missing after a restart, or at a cut.
+void note_full(uint32_t function) { one_abi::mark_unsaved(kNccl, function, "the persistent heap is full"); }
+
 bool same(const ncclUniqueId& a, const ncclUniqueId& b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 // A restart gets a new one for each, with a socket and a thread of NCCL's.
@@ -32,7 +35,7 @@ constexpr size_t kMostGiven = 2000;
 
 void add_given(const ncclUniqueId& id) {
   auto* g = static_cast<GivenId*>(handles::heap_allocate(sizeof(GivenId)));
-  if (!g) return;
+  if (!g) return note_full(seam::nccl::kFn_ncclGetUniqueId);
   g->id = id;
   size_t count = 1;
   {
@@ -114,7 +117,10 @@ counting::Record* pair_record(Communicator* c, int peer, bool sends) {
   if (__builtin_expect(!pairs, 0)) {
     auto* fresh = static_cast<counting::Record*>(
         handles::heap_allocate(2 * static_cast<size_t>(c->size) * sizeof(counting::Record)));
-    if (!fresh) return nullptr;
+    if (!fresh) {
+      note_full(sends ? seam::nccl::kFn_ncclSend : seam::nccl::kFn_ncclRecv);
+      return nullptr;
+    }
     for (int r = 0; r < c->size; ++r) {
       fresh[2 * r].identity = pair_identity(c, c->rank, r);
       fresh[2 * r + 1].identity = pair_identity(c, r, c->rank);
@@ -164,6 +170,7 @@ void drop_communicator(Communicator* c) {
 
 void end_communicator(Communicator* c, uint64_t last_count) {
   // Listed as ended before it is no more listed as alive: the agent must see one of them.
+  bool is_full = false;
   if (c->count.identity) {
     handles::SpinGuard guard(lock);
     auto* e = reinterpret_cast<Ended*>(state->ended);
@@ -174,12 +181,14 @@ void end_communicator(Communicator* c, uint64_t last_count) {
         state->ended = reinterpret_cast<uint64_t>(e);
       }
     }
+    is_full = !e;
     if (e) {
       counting::Record& last = e->counts[e->used++];
       last.identity = c->count.identity;
       last.begun = last_count;
     }
   }
+  if (is_full) note_full(seam::nccl::kFn_ncclCommDestroy);
   unlist(c);
   if (last_count != kAborted) return give_back(c);
   one_abi::forget_word(c->word);
@@ -201,6 +210,8 @@ void keep_config(Communicator* c, const ncclConfig_t* config) {
   c->config = *config;
   c->config.netName = copied(config->netName);
   c->config.commName = copied(config->commName);
+  if ((config->netName && !c->config.netName) || (config->commName && !c->config.commName))
+    note_full(seam::nccl::kFn_ncclCommInitRankConfig);
 }
 
 bool settle(Communicator* c) {

@@ -20,16 +20,7 @@ struct Group {
   int64_t result;        // of a call that was refused at once, or of those that have begun already
 };
 
-void give_back(Making* m) {
-  if (!m) return;
-  handles::heap_free(m->id);
-  handles::heap_free(m->excluded);
-  handles::heap_free(const_cast<char*>(m->config.netName));
-  handles::heap_free(const_cast<char*>(m->config.commName));
-  handles::heap_free(m);
-}
-
-void give_back(Call* c) {
+void drop(Call* c) {
   give_back(c->making);
   handles::heap_free(c);
 }
@@ -42,7 +33,7 @@ void close_group(Group* g) {
     at = c->next;
     if (c->making && c->making->made && c->making->made->stage == kPlanned)  // nothing has come of it
       drop_communicator(c->making->made);
-    give_back(c);
+    drop(c);
   }
   handles::heap_free(g);
   seam::current_thread()->nccl_group = 0;
@@ -266,7 +257,7 @@ ncclResult_t run(std::vector<Call*>& calls, bool grouped, Group* group) {
             reinterpret_cast<uint64_t>(c);
         group->last = reinterpret_cast<uint64_t>(c);
       }
-      for (Call* c : meet) give_back(c);
+      for (Call* c : meet) drop(c);
     }
   }
   const ncclResult_t then = run_counted(rest, grouped);
@@ -304,9 +295,22 @@ Making* new_making(ncclComm_t* into, const ncclConfig_t* config) {
   if (config->size > sizeof m->config)
     one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommInitRankConfig,
                           "the program's ncclConfig_t is of a newer NCCL than this build knows");
-  m->config.netName = copied(m->config.netName);
-  m->config.commName = copied(m->config.commName);
-  return m;
+  const ncclConfig_t given = m->config;
+  m->config.netName = copied(given.netName);
+  m->config.commName = copied(given.commName);
+  const bool is_full = (given.netName && !m->config.netName) || (given.commName && !m->config.commName);
+  if (!is_full) return m;
+  give_back(m);
+  return nullptr;
+}
+
+void give_back(Making* m) {
+  if (!m) return;
+  handles::heap_free(m->id);
+  handles::heap_free(m->excluded);
+  handles::heap_free(const_cast<char*>(m->config.netName));
+  handles::heap_free(const_cast<char*>(m->config.commName));
+  handles::heap_free(m);
 }
 
 ncclResult_t perform(const Call& c) {
@@ -387,7 +391,7 @@ ncclResult_t submit(const Call& call) {
     kept->in_group = 1;
     if (joins(*kept)) {  // NCCL writes it in the call as well
       if (!prepare(*kept)) {
-        give_back(kept);
+        drop(kept);
         return ncclSystemError;
       }
       kept->making->made->stage = kPlanned;

@@ -33,6 +33,7 @@ inline uint64_t open_group() {
 ncclResult_t submit(const Call& call);
 // Copies what the call needs; null: the heap is full.
 Making* new_making(ncclComm_t* into, const ncclConfig_t* config);
+void give_back(Making* making);
 
 // The library is told; alone, or within a group of its own. One result, of a communicator-making call through
 // making->made.
