@@ -68,10 +68,13 @@ class Key : public RecipeWriter {
 // A call that is made again: its arguments in the order of writing, and what it made.
 class Again {
  public:
-  explicit Again(const handles::Recipe& recipe);  // makes the object's device current, if it has one
-  bool fine() const { return fine_; }             // ... which is there
+  // Makes the object's device current, if it has one. `ended`: when the object ended, in the order of all
+  // objects; the largest number: it has not.
+  Again(const handles::Recipe& recipe, uint64_t ended);
+  bool fine() const { return fine_; }  // ... which is there
 
   int device() const { return device_; }
+  uint64_t ended() const { return ended_; }
   template <class T>
   T value() {
     return reader_.value<T>();
@@ -90,6 +93,7 @@ class Again {
 
  private:
   handles::RecipeReader reader_;
+  uint64_t ended_;
   int device_;
   bool fine_;
   uint64_t made_ = 0;

@@ -26,7 +26,8 @@ int64_t make_again(handles::Handle h) {
   const RealLibrary* library = all_libraries[slot.maker >> 16];
   const AgainFunction function = library ? library->again[slot.maker & 0xffff] : nullptr;
   if (!function || !slot.recipe) return kNoRecipe;
-  Again again(*reinterpret_cast<const handles::Recipe*>(slot.recipe));
+  Again again(*reinterpret_cast<const handles::Recipe*>(slot.recipe),
+              (slot.flags & kLingers) != 0 ? slot.owner[2] : ~uint64_t{0});
   if (!again.fine()) return kNoDevice;
   const int64_t code = function(again);
   if (code == 0 && handles::kind_of(h) != kStateRecord) rebind(h, again.made());
@@ -51,7 +52,7 @@ std::vector<handles::Handle> of_threads() {
 
 }  // namespace
 
-Again::Again(const handles::Recipe& recipe) : reader_(recipe) {
+Again::Again(const handles::Recipe& recipe, uint64_t ended) : reader_(recipe), ended_(ended) {
   device_ = static_cast<int>(reader_.value<int64_t>());
   fine_ = device_ < 0 || make_current(device_);
 }

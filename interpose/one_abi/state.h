@@ -42,6 +42,7 @@ enum Member : uint32_t {
   kMemberLibraries,
   kMemberCalls = 16,   // interpose/cuda/lower/kept.h
   kMemberCurand = 17,  // interpose/cuda/lower/libraries/curand.cpp
+  kMemberCode = 18,    // interpose/cuda/lower/code_order.cpp
   kMembers = 32
 };
 

@@ -117,6 +117,7 @@ promise("cuda.modules_and_libraries_of_kernels", "modules", way="shared")
 for _way in ("static", "shared"):
     promise(f"cuda.code_that_comes_and_goes_in_any_order.{_way}", "code_order", way=_way, chain=("same", "same"))
     promise(f"cuda.code_of_which_addresses_were_told_comes_and_goes.{_way}", "code_order", way=_way, arguments=(*STEPS, "--addresses"), chain=("same", "same"))
+    promise(f"cuda.code_that_went_before_a_device_began.{_way}", "code_order", way=_way, devices=2, arguments=(*STEPS, "--second"), chain=("same", "same"))
 promise("cuda.graphs_between_checkpoints", "graphs", attempts=200)
 promise("cuda.a_hundred_thousand_allocations", "allocations", chain=("same",))
 

@@ -11,6 +11,7 @@
 //
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/registration.h"
+#include "interpose/handles/heap.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
 
@@ -150,7 +151,17 @@ CUresult bring(CUlibrary library) {
   return CROPDL_DRIVER(cuLibraryGetModule)(&module, library);
 }
 
-// What came before comes to the devices that were not used then, in the same order.
+// When each device began, in the order of all objects, in the persistent heap; null: none was noted.
+uint64_t* beginnings() { return reinterpret_cast<uint64_t*>(rt::family->members[rt::kMemberCode]); }
+void note_beginning(uint64_t devices) {
+  const handles::SpinGuard guard(rt::family_lock);
+  uint64_t& its = rt::family->members[rt::kMemberCode];
+  if (!its) its = reinterpret_cast<uint64_t>(handles::heap_allocate(rt::kMaxDevices * sizeof(uint64_t)));
+  for (uint32_t d = 0; its && d < rt::kMaxDevices; ++d)
+    if ((devices >> d & 1) != 0) beginnings()[d] = rt::tables->next_serial();
+}
+
+// What came before, and is there, comes to the devices that were not used then, in the same order.
 void bring_to_new_devices() {
   const uint64_t now = devices_for_code(), added = now & ~devices_with_code;
   if (!added || !rt::tables) {
@@ -175,6 +186,7 @@ void bring_to_new_devices() {
       if (symbol) all.push_back({false, from.value<uint8_t>() != 0, symbol});
     }
   }
+  note_beginning(added);
   on_devices(added, [&] {
     for (const Came& one : all)
       if (one.library)
@@ -253,14 +265,21 @@ CodeOrder::~CodeOrder() {
   if (mode_ != CU_STREAM_CAPTURE_MODE_RELAXED) CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode_);
 }
 
-int64_t bring_library(CUlibrary real) {
-  return on_devices(devices_for_code(), [&] { return bring(real); });
+int64_t bring_library(CUlibrary real, uint64_t ended) {
+  uint64_t devices = devices_for_code();
+  for (uint32_t d = 0; rt::family && beginnings() && d < rt::kMaxDevices; ++d)
+    if (beginnings()[d] > ended) devices &= ~(uint64_t{1} << d);
+  return on_devices(devices, [&] { return bring(real); });
 }
 
 void device_code_is_gone(int device) {
   const std::lock_guard lock(order());
   devices_with_code &= ~(uint64_t{1} << device);
   forget_uses();
+  for (const rt::Lingering& one : rt::lingering())  // what comes now does not lie behind it
+    if (handles::kind_of(one.handle) == kind::cudaModule &&
+        rt::device_of(*rt::tables->slot(one.handle)) == device)
+      rt::stop_lingering(one.handle);
 }
 
 void registered_code_went() {

@@ -27,8 +27,9 @@ class CodeOrder {
 
 // After a library was loaded: it is on all devices at once, not when it is first wanted there. START or with
 // CodeOrder. 0, or an error that is not the code's own (such as one that is for other devices): a restart
-// cannot go on with that.
-int64_t bring_library(CUlibrary real);
+// cannot go on with that. `ended`: when it was unloaded, in the order of all objects; devices that began
+// later have never had it.
+int64_t bring_library(CUlibrary real, uint64_t ended = ~uint64_t{0});
 
 void device_code_is_gone(int device);  // for it was reset. No CodeOrder
 void registered_code_went();           // of a library that is closed. With CodeOrder

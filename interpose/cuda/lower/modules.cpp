@@ -250,7 +250,7 @@ int64_t again_cuLibraryLoadData(rt::Again& from) {
   const CUresult r = CROPDL_DRIVER(cuLibraryLoadData)(&library, code, jit.as<CUjit_option>(), jit.of(), jit.n,
                                                       its.as<CUlibraryOption>(), its.of(), its.n);
   from.made(rt::word_of(library));
-  return r == CUDA_SUCCESS ? bring_library(library) : static_cast<int64_t>(r);
+  return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : static_cast<int64_t>(r);
 }
 int64_t again_cuLibraryLoadFromFile(rt::Again& from) { return again_cuLibraryLoadData(from); }
 
@@ -301,7 +301,8 @@ int64_t again_cudaLibraryLoadData(rt::Again& from) {
   const cudaError_t r = CROPDL_CUDART(cudaLibraryLoadData)(
       &library, code, jit.as<cudaJitOption>(), jit.of(), jit.n, its.as<cudaLibraryOption>(), its.of(), its.n);
   from.made(rt::word_of(library));
-  return r == cudaSuccess ? bring_library(reinterpret_cast<CUlibrary>(library)) : static_cast<int64_t>(r);
+  return r == cudaSuccess ? bring_library(reinterpret_cast<CUlibrary>(library), from.ended())
+                          : static_cast<int64_t>(r);
 }
 int64_t again_cudaLibraryLoadFromFile(rt::Again& from) { return again_cudaLibraryLoadData(from); }
 

@@ -3,10 +3,12 @@
 // Code that comes to the device in another order than it was registered, and that goes while what came after
 // it stays: a second file's kernels before the first one's, a plug-in that is opened and closed, modules that
 // take turns. The device keeps the addresses of all their variables. With --addresses the host asks for those
-// of the plug-in and of the modules, too, by names that each module has for itself.
+// of the plug-in and of the modules, too, by names that each module has for itself. With --second the second
+// device begins when the plug-in has gone, behind which this file's code lies on the first.
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <memory>
 #include <string>
 
 #include "../saved.h"
@@ -65,6 +67,10 @@ int main(int argc, char** argv) {
     expected[at] = 0;
   };
   const bool addresses = steplog_has(argc, argv, "--addresses");
+  const bool second = steplog_has(argc, argv, "--second");
+  std::unique_ptr<Buffer<unsigned*>> kept_there;
+  std::unique_ptr<Buffer<unsigned>> out_there;
+  unsigned expected_there = 22;
   while (steplog_done < steplog_steps) {
     const auto step = static_cast<unsigned>(steplog_done);
     if (step == 2) {  // the first kernel of this file that knows the variable
@@ -99,6 +105,21 @@ int main(int argc, char** argv) {
       void* arguments[] = {&slot};
       CU(cuLaunchKernel(keep, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr));
       expected[3 + at] = 41;
+    }
+    if (second && step >= 5) {
+      CALL(cudaSetDevice(1));
+      if (step == 5) {
+        kept_there = std::make_unique<Buffer<unsigned*>>(1);
+        out_there = std::make_unique<Buffer<unsigned>>(1);
+        keep_own<<<1, 1>>>(*kept_there);
+      }
+      stir<<<1, 1>>>(*kept_there, step, *out_there);
+      LAUNCHED();
+      expected_there = expected_there * 1664525 + step;
+      const unsigned there = out_there->host()[0];
+      if (there != expected_there)
+        steplog_fail("step %u: the variable there is %u instead of %u", step, there, expected_there);
+      CALL(cudaSetDevice(0));
     }
     stir<<<1, kKept>>>(kept, step, out);
     LAUNCHED();
