@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Odd but legal programs, more than a hundred (tests/apps/odd and tests/apps/odd_mpi; a theme per file). Each oddity is run natively, under
+"""Odd but legal programs, more than two hundred (tests/apps/odd and tests/apps/odd_mpi; a theme per file). Each oddity is run natively, under
 cropdl-run alone, and checkpointed, killed and restarted in a chain; every run must end as the native one. Or its
 checkpoint is refused by exactly the words that stand beside it here, and it goes on undisturbed.
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/unit/gpu/blas_rig.h"
+#include "tests/unit/gpu/paths.h"
 #include "tests/unit/gpu/stream_fixture.h"
 
 namespace {
@@ -324,7 +325,7 @@ TEST(BlasEndsDeathTest, AProcessEndsInTheMiddleOfAProduct) {
     return cublasSgemm(*handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &one, matrix->at(), kSide,
                        matrix->at(), kSide, &one, matrix->at(), kSide);
   };
-  void* plugin = ::dlopen(CROPDL_PLUGIN, RTLD_NOW);
+  void* plugin = ::dlopen(kWaitsAtItsEnd, RTLD_NOW);
   if (!plugin || multiply() || cuCtxSynchronize()) ::_exit(1);
   auto* hold = reinterpret_cast<CUresult (*)(CUstream)>(::dlsym(plugin, "hold_the_device"));
   if (!hold || hold(nullptr) || multiply()) ::_exit(2);

@@ -17,6 +17,8 @@
 #include <set>
 #include <string>
 
+#include "tests/unit/gpu/paths.h"
+
 namespace {
 
 std::set<std::string> names_of(const std::string& library) {
@@ -57,8 +59,8 @@ TEST(Table, NamesTheSameFunctionsFromTheHeadersAlone) {
   if (!std::ifstream(stub))
     GTEST_SKIP() << "this toolkit has no stub libraries: there is nothing to compare with";
   std::string out = testing::TempDir() + "software_gpu_table";
-  std::string command = "mkdir -p " + out +
-                        " && python3 " CROPDL_MAKE_TABLE " cuda --include " CROPDL_CUDA_ROOT
+  std::string command = "mkdir -p " + out + " && python3 " + kMakeTable +
+                        " cuda --include " CROPDL_CUDA_ROOT
                         "/include --header cuda.h --header cudaProfiler.h --prefix cu --status-type CUresult"
                         " --status 801 --out " +
                         out;
