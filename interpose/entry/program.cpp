@@ -72,15 +72,17 @@ Result<std::string> mpi_of(const lower::ElfFile& elf, const std::string& path) {
     return std::any_of(with.begin(), with.end(), [&](const char* one) { return name.rfind(one, 0) == 0; });
   };
   for (const std::string& name : elf.needed) {
-    if (begins(name, {"libmpich", "libmpi.so.12", "libmpicxx.so.12", "libmpifort.so.12"})) return "mpich";
-    if (begins(name, {"libmpi.so.40", "libmpi_cxx.", "libmpi_mpifh.", "libmpi_usempi"})) return "openmpi";
+    if (begins(name, {"libmpich", "libmpi.so.12", "libmpicxx.so.12", "libmpifort.so.12"}))
+      return std::string("mpich");
+    if (begins(name, {"libmpi.so.40", "libmpi_cxx.", "libmpi_mpifh.", "libmpi_usempi"}))
+      return std::string("openmpi");
     if (begins(name, {"libmpi.so", "libmpi_"}))
       return Error{formatted(
           "{}: is linked with {}, and CropDL knows libmpi.so.40 (Open MPI 3 and later) and libmpich.so.12 or "
           "libmpi.so.12 (MPICH and what has its ABI); link it with one of these",
           path, name)};
   }
-  return "";
+  return std::string();
 }
 
 // The sanitizer that it was built with. Its runtime is a library, or in the program itself.

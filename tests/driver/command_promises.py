@@ -1100,19 +1100,24 @@ def window_taken():
         refused_here(place, [tool("cropdl-restart"), place.store], "410000000000", environment=taker)
 
 
-@promise("bad_input.function_that_the_other_mpi_lacks")
-def function_of_one_mpi():
+def only_under(mpi, other, program, *words):
+    """What one MPI has and the other one lacks: a restart under that is refused."""
     with Place("onlyone") as place:
         arguments = ("--steps", "60", "--pace", "20000")
-        reference = native(place, "mpich/only_mpich", arguments, "mpich", 2)
-        job = place.run("mpich/only_mpich", arguments, "mpich", 2)
+        reference = native(place, f"{mpi}/{program}", arguments, mpi, 2)
+        job = place.run(f"{mpi}/{program}", arguments, mpi, 2)
         job.wait_for_step(5)
         take_checkpoint(place, job)
         job.kill_running()
-        refused_here(place, launcher("openmpi", 2) + [tool("cropdl-restart"), place.store], "mpich")
-        job = place.restart("mpich", 2)  # nothing is lost by having tried
+        refused_here(place, launcher(other, 2) + [tool("cropdl-restart"), place.store], *words)
+        job = place.restart(mpi, 2)  # nothing is lost by having tried
         job.finish()
         check_results(job, reference, 2)
+
+
+PROMISES["bad_input.function_that_the_other_mpi_lacks"] = lambda: only_under("mpich", "openmpi", "only_mpich", "mpich")
+PROMISES["bad_input.tags_that_the_other_mpi_lacks"] = lambda: only_under(
+    "openmpi", "mpich", "largest_tag", "told that tags go up to 2147483647 (MPI_TAG_UB), and under this MPI (mpich) they end with 268435455")
 
 
 @promise("bad_input.restart_from_a_store_that_is_not_writable")

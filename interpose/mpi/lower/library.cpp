@@ -235,6 +235,13 @@ class Runtime final : public lower::Library {
                     "many processes as the job had",
                     saved_rank, saved_size, rank, size)};
     }
+    int *largest_tag = nullptr, known = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &known);
+    if (known && static_cast<uint32_t>(*largest_tag) < state->largest_tag_told)
+      return Error{
+          formatted("cannot restart: the program was told that tags go up to {} (MPI_TAG_UB), and under this "
+                    "MPI ({}) they end with {}; restart under the MPI the job began with",
+                    state->largest_tag_told, kName, *largest_tag)};
     state->wtime_offset = state->wtime_at_save - MPI_Wtime();
     if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
     code = remake_comms();
