@@ -100,7 +100,7 @@ def unknown_mpi():
     with Place("unknown") as place:
         for command in ([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], [tool("cropdl"), "doctor"]):
             status, text, _ = place.ask([*command, app("named/wtime")])
-            expect(status != 0 and "is linked with libmpi_gnu.so.12, and CropDL knows libmpi.so.40" in text, f"{status}: {text}")
+            expect(status != 0 and "is linked with libmpi_g.so.12, and CropDL knows libmpi.so.40" in text, f"{status}: {text}")
 
 
 @promise("refused.program_not_found")

@@ -162,8 +162,8 @@ void mark_unsaved(uint32_t function, const char* why);
 // Remembers that the program uses a function that only one of the MPIs has (restart under the other refuses
 // by name).
 void mark_used(uint32_t function);
-// Remembers that the program was told so large a tag (MPI_TAG_UB): a restart under an MPI with smaller ones is
-// refused.
+// Remembers that the program was told so large a tag (MPI_TAG_UB): a restart under an MPI with smaller ones
+// is refused.
 void note_largest_tag(int tag);
 
 // --- Values.
