@@ -114,7 +114,6 @@ class Agent::Loop {
 
   int request_descriptor() const noexcept { return config_.rank == 0 ? requested_.fd() : -1; }
   int terminated_descriptor() const noexcept { return terminated_.fd(); }
-  int wake_descriptor() const noexcept { return wake_.fd(); }
 
   Result<std::vector<std::string>> exchange(const std::string& mine) {
     std::unique_lock lock(mutex_);
@@ -167,7 +166,7 @@ class Agent::Loop {
         link_->add_to_poll(&fds);
       wait(&fds);
       const int64_t now = monotonic_us();
-      if (take_event(wake_)) next_poll_ = std::min(next_poll_, now);
+      take_event(wake_);
       if (stop_) break;
       look_at_sigterm(rank_.take_sigterm(), now);  // before an order lets the program go on
       if (hub_) {
@@ -377,7 +376,6 @@ Agent::~Agent() { stop(); }
 void Agent::request() noexcept { loop_->request(); }
 int Agent::request_descriptor() const noexcept { return loop_->request_descriptor(); }
 int Agent::terminated_descriptor() const noexcept { return loop_->terminated_descriptor(); }
-int Agent::wake_descriptor() const noexcept { return loop_->wake_descriptor(); }
 Result<std::vector<std::string>> Agent::exchange(const std::string& mine) { return loop_->exchange(mine); }
 void Agent::note_phase(const std::string& phase) { loop_->note_phase(phase); }
 void Agent::stop() { loop_->stop(); }

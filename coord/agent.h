@@ -36,10 +36,6 @@ class Agent {
   // later the agent's thread takes SIGTERM, since the program's may be stopped. Valid until stop().
   int terminated_descriptor() const noexcept;
 
-  // An eventfd on every rank, whose write makes the agent look at once where the program stands, in an
-  // attempt. Valid until stop().
-  int wake_descriptor() const noexcept;
-
   // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called the same
   // number of times on every rank, by one thread at a time, not by the agent's. Blocks for as long as all
   // ranks live; one that has not joined within AgentConfig::rendezvous_seconds, or dies, ends it. Its error

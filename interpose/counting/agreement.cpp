@@ -43,13 +43,6 @@ std::unordered_map<const seam::ThreadRecord*, uint64_t> let_in;  // and have not
 // What else a thread is held before, that would begin several calls together; likewise.
 std::unordered_map<const seam::ThreadRecord*, std::vector<uint64_t>> held_together;
 bool told = false;  // targets, in this hold; likewise
-std::atomic<int> bell = -1;
-
-void ring() {
-  constexpr uint64_t kOne = 1;
-  const int fd = bell.load(std::memory_order_relaxed);
-  [[maybe_unused]] const ssize_t n = fd < 0 ? 0 : write(fd, &kOne, sizeof kOne);
-}
 
 void nap(uint64_t identity) {
   const auto library = static_cast<seam::LibraryNumber>(identity >> 56 & 0x7f);
@@ -113,9 +106,8 @@ bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, boo
   return false;
 }
 
-// False: the thread must leave the LH, in which it is then not held. `*begins`: it has only just come to be.
-bool keep_waiting(uint64_t identity, bool* begins) {
-  if (std::exchange(*begins, false)) ring();
+// False: the thread must leave the LH, in which it is then not held.
+bool keep_waiting(uint64_t identity) {
   if (stop_wanted()) {
     handles::SpinGuard guard(hold_lock);
     let_in.erase(seam::current_thread());
@@ -154,21 +146,17 @@ __attribute__((constructor)) static void register_for_membarrier() {
   syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 
-void set_bell(int fd) { bell = fd; }
-
 bool begin_held(Record* r) {
-  bool begins = true;
   while (!call_allowed(r)) {
-    if (!keep_waiting(r->identity, &begins)) return false;
+    if (!keep_waiting(r->identity)) return false;
     announce(r, true);
   }
   return true;
 }
 
 bool begin_held_meeting(uint64_t identity) {
-  bool begins = true;
   while (!meeting_allowed(identity)) {
-    if (!keep_waiting(identity, &begins)) return false;
+    if (!keep_waiting(identity)) return false;
     stand_inside(identity);
   }
   return true;
@@ -177,9 +165,8 @@ bool begin_held_meeting(uint64_t identity) {
 bool begin_parts(std::span<const Part> parts, seam::LibraryNumber library) {
   announce_parts(parts, library);
   if (!held_back()) return true;
-  bool begins = true;
   for (bool announced = true; !parts_allowed(parts, library, announced); announced = false)
-    if (!keep_waiting(several_of(library), &begins)) return false;
+    if (!keep_waiting(several_of(library))) return false;
   return true;
 }
 

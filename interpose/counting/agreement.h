@@ -33,10 +33,6 @@ void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
 
-// An eventfd that a thread writes to when it comes to be held, so that the agent need not find out by looking;
-// -1: none. START.
-void set_bell(int fd);
-
 // What has begun, and what threads are inside of, or held before; takes the place of what `standing` says of
 // that.
 void fill(const Source& source, coord::Standing& standing);

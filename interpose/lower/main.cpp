@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
-#include "interpose/counting/agreement.h"
 #include "interpose/lower/attributes.h"
 #include "interpose/lower/control_page.h"
 #include "interpose/lower/donor.h"
@@ -214,7 +213,6 @@ Status start_agent(Process& p) {
   p.agent = std::move(*agent);
   writable_control->trigger_fd = p.agent->request_descriptor();
   writable_control->last_version_fd = p.agent->terminated_descriptor();
-  counting::set_bell(p.agent->wake_descriptor());
   return {};
 }
 

@@ -1,10 +1,7 @@
 // links: cropdl_counting
 // Calls that begin together, as a program's thread and the agent see them. The test's main thread is the
 // program's, another plays the agent.
-#include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -110,29 +107,6 @@ TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
   EXPECT_EQ(source.held_in, kLibrary);
   counting::end();
   EXPECT_TRUE(standing().inside.empty());
-}
-
-TEST_F(Counting, WhoComesToBeHeldRingsOnce) {
-  const int bell = eventfd(0, EFD_CLOEXEC);
-  counting::set_bell(bell);
-  counting::hold(source);
-  std::thread agent([&] {
-    uint64_t rung = 0;
-    EXPECT_EQ(read(bell, &rung, sizeof rung), static_cast<ssize_t>(sizeof rung));
-    EXPECT_EQ(rung, 1u);
-    EXPECT_FALSE(once_held().held.empty());
-    const int before = source.driven;
-    while (source.driven < before + 3) std::this_thread::yield();  // it has looked again, and is still held
-    set_targets({{a.identity, 6}});
-  });
-  EXPECT_TRUE(counting::begin_unheld(&a, true) || counting::begin_held(&a));
-  agent.join();
-  counting::end();
-  uint64_t rung = 0;
-  EXPECT_EQ(fcntl(bell, F_SETFL, O_NONBLOCK), 0);
-  EXPECT_LT(read(bell, &rung, sizeof rung), 0);
-  counting::set_bell(-1);
-  close(bell);
 }
 
 TEST_F(Counting, WhoIsWantedLeavesAHeldGroupAsIfItHadNotCome) {
