@@ -229,7 +229,8 @@ std::string own_directory() {
 
 std::string library_directory() {
   const std::string bin = own_directory();
-  for (const char* candidate : {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl"})
+  for (const char* candidate :
+       {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
     if (exists(bin + candidate + "/cropdl-core.so")) {
       char* absolute = realpath((bin + candidate).c_str(), nullptr);
       std::string result = absolute != nullptr ? absolute : bin + candidate;

@@ -93,7 +93,7 @@ std::string process_identity(pid_t pid) {
 }
 
 bool is_launcher(const std::string& exe) {
-  for (const char* name : {"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "srun"})
+  for (const char* name : {"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpirun_rsh", "srun"})
     if (base(exe) == name) return true;
   return false;
 }

@@ -9,6 +9,8 @@ namespace cropdl::upper {
 
 bool made_in_one_piece(long nr) {
   switch (nr) {
+    case kLandlockRestrictSelf:
+    case __NR_membarrier:
     case __NR_close:
     case __NR_close_range:
     case __NR_dup:

@@ -641,7 +641,7 @@ def files_named():
         paths.update(os.path.relpath(os.path.join(directory, name), SOURCE) for name in names)
     known = {os.path.basename(path) for path in paths}
     seen, missing = 0, []
-    for document in sorted(path for path in paths if re.fullmatch(r"README\.md|docs/[^/]+\.md", path)):
+    for document in sorted(path for path in paths if re.fullmatch(r"README\.md|CONTRIBUTING\.md|docs/[^/]+\.md", path)):
         with open(os.path.join(SOURCE, document)) as f:
             words = re.findall(r"`([A-Za-z0-9_./]+\.(?:h|c|cpp|S|py|j2|toml|txt|md))`", f.read())
         for word in words:
