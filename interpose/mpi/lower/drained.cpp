@@ -238,8 +238,14 @@ int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::
   return status->error;
 }
 
-void drop_drained(Vid comm) {
-  while (DrainedMessage* m = take_drained(comm, seam::kAnySource, seam::kAnyTag)) {
+std::vector<DrainedMessage*> take_all_drained(Vid comm) {
+  std::vector<DrainedMessage*> all;
+  while (DrainedMessage* m = take_drained(comm, seam::kAnySource, seam::kAnyTag)) all.push_back(m);
+  return all;
+}
+
+void drop_drained(std::span<DrainedMessage* const> messages) {
+  for (DrainedMessage* m : messages) {
     if (!m->complete) wait_for(m);
     handles::heap_free(m);
   }

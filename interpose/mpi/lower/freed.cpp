@@ -143,7 +143,8 @@ int free_comm(Vid vid) {
   } else if (const int code = MPI_Comm_free(&real); code != MPI_SUCCESS) {  // one member
     return code;
   }
-  drop_drained(vid);
+  // Persistent requests may still be started, and receive them.
+  if (!tables->slot(vid)->users) drop_drained(take_all_drained(vid));
   comm_records[vid & kIndexMask] = nullptr;
   c->freed = 1;
   {

@@ -188,15 +188,18 @@ void forget_object(Vid vid) {
     release_request(vid);
     return;
   }
-  if (seam::vid_kind(vid) == Kind::kComm) comm_records[vid & kIndexMask] = nullptr;
-  std::vector<handles::Handle> gone;
-  handles::SpinGuard guard(structure_lock, multiple);
-  tables->free(vid, gone);
-  for (handles::Handle h : gone) {
-    if (h == vid) rebind_handle(h, 0);  // the caller has freed this one itself
+  const bool is_comm = seam::vid_kind(vid) == Kind::kComm;
+  if (is_comm) comm_records[vid & kIndexMask] = nullptr;
+  std::vector<DrainedMessage*> left;  // if a persistent request was freed since free_comm() looked
+  {
+    std::vector<handles::Handle> gone;
+    handles::SpinGuard guard(structure_lock, multiple);
+    tables->free(vid, gone);
+    rebind_handle(vid, 0);  // the caller has freed the real one itself, though the number may still be held
+    if (std::erase(gone, vid) && is_comm) left = take_all_drained(vid);
+    destroy_objects(gone);
   }
-  std::erase(gone, vid);
-  destroy_objects(gone);
+  drop_drained(left);
 }
 
 void mark_unsaved(uint32_t function, const char* why) {

@@ -34,6 +34,30 @@ void let_go_of_type(const RequestRecord* r) {
   destroy_objects(gone);
 }
 
+// A persistent request looks for messages by its communicator's number at every start, also after the program
+// has freed the communicator.
+void hold_comm(RequestRecord* r) {
+  r->holds_comm = 0;
+  if ((r->kind != kPersistentSend && r->kind != kPersistentReceive) || is_predefined(r->comm)) return;
+  handles::SpinGuard guard(structure_lock, multiple);
+  if (!tables->live(r->comm)) return;
+  tables->retain(r->comm);
+  r->holds_comm = 1;
+}
+
+void let_go_of_comm(RequestRecord* r) {
+  if (!std::exchange(r->holds_comm, 0)) return;
+  std::vector<DrainedMessage*> left;
+  {
+    handles::SpinGuard guard(structure_lock, multiple);
+    std::vector<handles::Handle> gone;
+    tables->let_go(r->comm, gone);
+    if (!gone.empty()) left = take_all_drained(r->comm);
+    destroy_objects(gone);
+  }
+  drop_drained(left);
+}
+
 Vid take_record() {
   handles::SpinGuard guard(structure_lock, multiple);
   uint32_t index = state->request_free;
@@ -105,6 +129,7 @@ Vid RequestPlace::take(const RequestArguments& o, MPI_Request real, RequestState
   r->more[0] = r->more[1] = r->more[2] = 0;
   r->record = reinterpret_cast<uint64_t>(comm_record(o.comm));
   r->maker = o.maker;
+  hold_comm(r);
   if (__builtin_expect(without_recipe(r), 0))
     __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
   if (__builtin_expect(holds_type(r), 0)) {
@@ -124,6 +149,7 @@ void release_request(Vid v) {
     __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
   if (__builtin_expect((r->more[1] | r->more[2]) != 0, 0)) end_of_what_is_kept(r);
   if (is_persistent(r) && holds_type(r)) let_go_of_type(r);
+  let_go_of_comm(r);
   rebind_handle(v, 0);
   r->state = kRequestFree;
   give_back_record(v);
@@ -461,6 +487,7 @@ int lower_MPI_Request_free(Vid* request) {
   RequestRecord* r = request_record(*request);
   if (receives(r) && r->state == kRequestActive) {
     // It still takes a message: it goes on without a handle, and is tested while a cut is made.
+    let_go_of_comm(r);
     r->kind = kReceiveRequest;  // never started again
     r->orphan = 1;
     *request = kNullRequest;

@@ -77,7 +77,7 @@ struct RequestRecord {
   uint64_t owned;   // heap block that lives as long as the operation
   uint64_t record;  // CommRecord*
   uint32_t maker;
-  uint32_t reserved;
+  uint32_t holds_comm;  // no other communicator gets the number of `comm` meanwhile
   seam::Status status;
   uint64_t more[4];
 };
@@ -324,7 +324,8 @@ DrainedMessage* take_drained(Vid comm, int source, int tag);
 // and returns an error class. Complete when it returns.
 int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
 seam::Status status_of(const DrainedMessage* message);
-void drop_drained(Vid comm);
+std::vector<DrainedMessage*> take_all_drained(Vid comm);  // of a communicator that the program cannot name
+void drop_drained(std::span<DrainedMessage* const> messages);
 void drain_begin(std::span<const uint64_t> expected_by_rank);
 bool drain_step();
 // Takes what has arrived, and nothing else, while threads of the program are inside blocking sends

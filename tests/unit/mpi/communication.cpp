@@ -711,6 +711,72 @@ TEST_F(Communication, APersistentRequestOnACommunicatorThatWasFreedIsRefused) {
   cut();
 }
 
+TEST_F(Communication, PersistentRequestsOfAFreedCommunicatorTakeNoMessageOfTheNextOne) {
+  Vid other = 0, next = 0, request = 0;
+  int value = rank == 0 ? 5 : -1, flag = 1;
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
+  if (rank == 0) {
+    EXPECT_EQ(lower_MPI_Send_init(&value, 1, kInt, 1, 4, other, &request), kSuccess);
+  } else {
+    EXPECT_EQ(lower_MPI_Recv_init(&value, 1, kInt, 0, 4, other, &request), kSuccess);
+  }
+  const Vid number = other;
+  EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &next), kSuccess);
+  EXPECT_NE(next, number);
+  if (rank == 0) send(31, 1, 4, next);
+  // A cut that is given up for the sake of the requests: the message of `next` is in the heap.
+  runtime->begin_drain(exchange_counts());
+  while (!runtime->drain_step()) {
+  }
+  everyone();
+  EXPECT_NE(runtime->drain_trouble(), "");
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+    EXPECT_EQ(lower_MPI_Test(&request, &flag, nullptr), kSuccess);
+    EXPECT_EQ(flag, 0);
+    EXPECT_EQ(receive(0, 4, nullptr, next), 31);
+  }
+  everyone();
+  if (rank == 0) {
+    EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+  }
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(value, 5);
+  EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_free(&next), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &next), kSuccess);
+  EXPECT_TRUE(other == number || next == number);  // nobody holds it any more
+  EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_free(&next), kSuccess);
+  cut();
+}
+
+TEST_F(Communication, APersistentReceiveTakesTheMessageThatACutTookBeforeItsCommunicatorWasFreed) {
+  Vid other = 0, request = 0;
+  int value = -1;
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
+  if (rank == 0) send(32, 1, 4, other);
+  cut();
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Recv_init(&value, 1, kInt, 0, 4, other, &request), kSuccess);
+  }
+  EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
+  if (rank == 1) {
+    int flag = 0;
+    EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
+    EXPECT_EQ(lower_MPI_Test(&request, &flag, nullptr), kSuccess);
+    EXPECT_EQ(flag, 1);
+    EXPECT_EQ(value, 32);
+    if (!flag) {
+      EXPECT_EQ(lower_MPI_Cancel(&request), kSuccess);
+    }
+    EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+  }
+  cut();
+}
+
 TEST_F(Communication, ANonblockingCollectiveCompletesInTheDrain) {
   constexpr int kCount = 100'000;  // not all of it is on its way at once
   Vid requests[2] = {};
