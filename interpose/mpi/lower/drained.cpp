@@ -97,7 +97,7 @@ DrainedMessage* place_for(Vid comm, const seam::Status& status) {
 }
 
 // Receives a message into its place. False: the place is given back.
-bool start_taking(MPI_Message* real, DrainedMessage* m) {
+bool start_taking(MPI_Message* real, DrainedMessage* m, CommRecord* comm) {
   const Bytes as(m->bytes);
   MPI_Request request = MPI_REQUEST_NULL;
   int code = make_self();
@@ -107,7 +107,7 @@ bool start_taking(MPI_Message* real, DrainedMessage* m) {
     handles::heap_free(m);
     return false;
   }
-  in_flight.push_back({request, m, comm_record(m->comm)});
+  in_flight.push_back({request, m, comm});
   return true;
 }
 
@@ -132,7 +132,7 @@ void take_matched() {
     const auto* status = static_cast<const seam::Status*>(recipe->payload());
     MPI_Message real = message(h);
     DrainedMessage* m = place_for(static_cast<Vid>(s->owner[1]), *status);
-    if (!m || !start_taking(&real, m)) return;
+    if (!m || !start_taking(&real, m, reinterpret_cast<CommRecord*>(s->owner[2]))) return;
     s->owner[0] = reinterpret_cast<uint64_t>(m);
     rebind_handle(h, to_word(MPI_MESSAGE_NULL));
   }
@@ -151,7 +151,7 @@ bool take_arrived(Vid c) {
   MPI_Message real = MPI_MESSAGE_NULL;
   const bool matched = MPI_Improbe(s.MPI_SOURCE, s.MPI_TAG, comm(c), &flag, &real, &s) == MPI_SUCCESS && flag;
   if (!matched) handles::heap_free(m);
-  if (!matched || !start_taking(&real, m)) return false;
+  if (!matched || !start_taking(&real, m, comm_record(c))) return false;
   append(m);
   return true;
 }

@@ -30,7 +30,8 @@ MPI_Comm all_ranks = MPI_COMM_NULL;
 handles::SpinLock freed_lock;  // waited for to add one; who comes second to test leaves that to the first
 std::vector<Leaving> leaving;
 size_t next_to_test;
-std::vector<CommRecord*> unlisted;  // of the agreement's list no more; pending requests may still name them
+std::vector<CommRecord*>
+    unlisted;  // of the agreement's list no more; pending requests and matched messages may still name them
 
 // Barriers tested when another communicator is freed: more than one, so that their number falls back after a
 // peer was late, and few, so that a late peer costs no time.
@@ -63,6 +64,13 @@ void give_back_unnamed() {
     const RequestRecord* r = request_record(seam::make_vid(Kind::kRequest, i));
     auto* c = reinterpret_cast<CommRecord*>(r->record);
     if (needs_record(r) && std::binary_search(unlisted.begin(), unlisted.end(), c)) named.push_back(c);
+  }
+  {
+    const handles::SpinGuard guard(structure_lock, multiple);
+    for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
+      auto* c = reinterpret_cast<CommRecord*>(tables->slot(h)->owner[2]);
+      if (std::binary_search(unlisted.begin(), unlisted.end(), c)) named.push_back(c);
+    }
   }
   std::sort(named.begin(), named.end());
   for (CommRecord* c : unlisted) {

@@ -267,6 +267,8 @@ int immediate_buffered(const void* buffer, int count, Vid type, int dest, int ta
 }
 
 // --- Matched probes: a message handle stands for a real message, or for a drained one (the slot's owner[0]).
+// It outlives its communicator (owner[1]), whose number may be another's when it is received: it is counted
+// by the record that the communicator had (owner[2]).
 
 Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status,
                 uint32_t maker) {
@@ -276,6 +278,7 @@ Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam:
   cropdl::handles::Slot* s = tables->slot(v);
   s->owner[0] = reinterpret_cast<uint64_t>(drained);
   s->owner[1] = comm;
+  s->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
   return v;
 }
 
@@ -334,6 +337,7 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
   *request =
       place.take({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
   request_record(*request)->matched = 1;
+  request_record(*request)->record = s->owner[2];
   if (drained) {
     seam::Status status;
     status.error = deliver_drained(drained, buffer, count, type, &status);

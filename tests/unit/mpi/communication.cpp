@@ -465,6 +465,32 @@ TEST_F(Communication, MatchedMessagesSurviveACut) {
   }
 }
 
+TEST_F(Communication, AMatchedMessageOutlivesItsCommunicatorAndIsCounted) {
+  const auto from_0 = [] { return *reinterpret_cast<const uint64_t*>(cropdl::mpi::state->received); };
+  for (const bool in_a_cut : {false, true}) {
+    Vid other = 0, next = 0, message = 0;
+    int value = -1;
+    EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
+    if (rank == 0) {
+      send(41, 1, 1, other);
+    } else {
+      EXPECT_EQ(lower_MPI_Mprobe(0, 1, other, &message, nullptr), kSuccess);
+    }
+    EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
+    // Takes the number; its rank 0 is another process.
+    EXPECT_EQ(lower_MPI_Comm_split(kWorld, 0, -rank, &next), kSuccess);
+    const uint64_t before = from_0();
+    if (in_a_cut) cut();
+    if (rank == 1) {
+      EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &message, nullptr), kSuccess);
+      EXPECT_EQ(value, 41);
+      EXPECT_EQ(from_0(), before + 1);
+    }
+    EXPECT_EQ(lower_MPI_Comm_free(&next), kSuccess);
+    cut();  // would wait for a message that is not counted
+  }
+}
+
 TEST_F(Communication, ExchangesLeaveAndGoOn) {
   int out = 10 + rank, in = -1;
   Status s{};
