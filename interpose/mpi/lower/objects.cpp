@@ -73,7 +73,8 @@ Vid find_vid(Kind kind, uint64_t word) {
   for (uint32_t i = seam::kFirstDynamic; i < kCapacity; ++i) {
     const handles::Slot* s = tables->slot(seam::make_vid(kind, i));
     if (!s) break;
-    if (s->state == handles::kLive && words[i] == word) return seam::make_vid(kind, i);
+    // Also one that the program has freed, while something needs it.
+    if (s->state != handles::kFree && words[i] == word) return seam::make_vid(kind, i);
   }
   return seam::make_vid(kind, 0);
 }

@@ -113,10 +113,11 @@ void release_op(Vid vid, Release release) {
 
 }  // namespace
 
-void keep_op(Vid request, Vid op) {
+void keep_op(Vid request, Vid op, Vid type) {
   if (is_predefined(op) || !seam::vid_index(request)) return;
   RequestRecord* r = request_record(request);
   r->more[1] = op;
+  r->more[3] = type;
   // The program's function must not run while the program stands still anywhere: no cut before the program
   // has waited for it.
   if (r->kind == kCollectiveRequest) {
@@ -125,6 +126,7 @@ void keep_op(Vid request, Vid op) {
   }
   handles::SpinGuard guard(structure_lock, multiple);
   tables->retain(op);
+  tables->retain(type);
 }
 
 void let_go_of_op(Vid op) {

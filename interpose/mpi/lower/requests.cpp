@@ -27,10 +27,10 @@ bool holds_type(const RequestRecord* r) {
   return !is_predefined(r->datatype) && (r->kind == kReceiveRequest || is_persistent(r));
 }
 
-void let_go_of_type(const RequestRecord* r) {
+void let_go_of_type(Vid type) {
   handles::SpinGuard guard(structure_lock, multiple);
   std::vector<handles::Handle> gone;
-  tables->let_go(r->datatype, gone);
+  tables->let_go(type, gone);
   destroy_objects(gone);
 }
 
@@ -77,11 +77,15 @@ void give_back_record(Vid v) {
 }
 
 // What only collectives and operations without a recipe have, and none that is over, so that none of it is
-// ever in an image: their user-defined reduction (more[1]) and arrays of theirs (more[2], the LH's).
+// ever in an image: their user-defined reduction (more[1]), whose function is given its type (more[3]), and
+// arrays of theirs (more[2], the LH's).
 void end_of_what_is_kept(RequestRecord* r) {
-  if (r->more[1]) let_go_of_op(static_cast<Vid>(r->more[1]));
+  if (r->more[1]) {
+    let_go_of_op(static_cast<Vid>(r->more[1]));
+    let_go_of_type(static_cast<Vid>(r->more[3]));
+  }
   for (auto* k = reinterpret_cast<Kept*>(r->more[2]); k;) delete std::exchange(k, k->next);
-  r->more[1] = r->more[2] = 0;
+  r->more[1] = r->more[2] = r->more[3] = 0;
 }
 
 // The operation is over: nothing of the program's is needed for it any more.
@@ -92,7 +96,7 @@ void operation_over(RequestRecord* r) {
   }
   if (r->kind == kCollectiveRequest) end_of_what_is_kept(r);
   if (r->kind == kOtherRequest && r->maker == seam::kFn_MPI_Comm_idup) --duplicates_under_way;
-  if (__builtin_expect(holds_type(r), 0) && !is_persistent(r)) let_go_of_type(r);
+  if (__builtin_expect(holds_type(r), 0) && !is_persistent(r)) let_go_of_type(r->datatype);
 }
 
 }  // namespace
@@ -148,7 +152,7 @@ void release_request(Vid v) {
   if (__builtin_expect(without_recipe(r), 0))
     __atomic_fetch_sub(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
   if (__builtin_expect((r->more[1] | r->more[2]) != 0, 0)) end_of_what_is_kept(r);
-  if (is_persistent(r) && holds_type(r)) let_go_of_type(r);
+  if (is_persistent(r) && holds_type(r)) let_go_of_type(r->datatype);
   let_go_of_comm(r);
   rebind_handle(v, 0);
   r->state = kRequestFree;

@@ -99,9 +99,9 @@ int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
 void inherit_commitment(Vid from, Vid to);
 
-// The pending operation behind `request` calls the program's operation `op` (a predefined one is nothing to
-// keep).
-void keep_op(Vid request, Vid op);
+// The pending operation behind `request` calls the program's operation `op` with elements of `type` (a
+// predefined operation is nothing to keep).
+void keep_op(Vid request, Vid op, Vid type);
 
 // What a pending operation goes on reading, freed when its request ends: the next request that this thread
 // adopts takes it.

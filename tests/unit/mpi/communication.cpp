@@ -947,6 +947,42 @@ TEST_F(Communication, AnOperationThatIsFreedStaysUntilItsReductionIsComplete) {
   cut();
 }
 
+Vid type_given;
+void sum_of_a_type(void*, void* in, void* inout, int length, Vid type) {
+  if (length == kOperationIsGone) return;
+  type_given = type;
+  for (int i = 0; i < length; ++i) static_cast<int*>(inout)[i] += static_cast<int*>(in)[i];
+}
+
+TEST_F(Communication, AnOperationIsGivenItsTypeThoughTheProgramHasFreedIt) {
+  Vid op = 0, type = 0, next = 0, request = 0;
+  int mine = rank + 1, all = -1;
+  type_given = 1;
+  EXPECT_EQ(lower_MPI_Op_create(nullptr, 1, &op, reinterpret_cast<void*>(sum_of_a_type)), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_contiguous(1, kInt, &type), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_commit(&type), kSuccess);
+  const Vid number = type;
+  if (rank == 1) everyone();  // so that rank 0 has freed it before there is anything to add
+  EXPECT_EQ(lower_MPI_Iallreduce(&mine, &all, 1, type, op, kWorld, &request), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_free(&type), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_contiguous(2, kInt, &next), kSuccess);
+  EXPECT_NE(next, number);
+  if (rank == 0) everyone();
+  EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
+  EXPECT_EQ(all, 3);
+  if (rank == 0) {
+    EXPECT_EQ(type_given, number);
+  }
+  EXPECT_EQ(lower_MPI_Type_free(&next), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_contiguous(2, kInt, &next), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_contiguous(2, kInt, &type), kSuccess);
+  EXPECT_TRUE(next == number || type == number);  // nobody needs it any more
+  EXPECT_EQ(lower_MPI_Type_free(&next), kSuccess);
+  EXPECT_EQ(lower_MPI_Type_free(&type), kSuccess);
+  EXPECT_EQ(lower_MPI_Op_free(&op), kSuccess);
+  cut();
+}
+
 TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
   Vid world_group = 0, pair = 0, made = 0;
   EXPECT_EQ(lower_MPI_Comm_group(kWorld, &world_group), kSuccess);
