@@ -44,9 +44,19 @@ int lower_MPI_Grequest_start(void* callbacks, Vid* request) {
   return seam::kSuccess;
 }
 
+// The program may have freed it before: it keeps its number for this call.
 int lower_MPI_Grequest_complete(Vid request) {
-  if (seam::vid_index(request) == 0) return seam::kErrRequest;
-  return cropdl::mpi::error_out(MPI_Grequest_complete(cropdl::mpi::request(request)));
+  if (!cropdl::mpi::is_request(request)) return seam::kErrRequest;
+  cropdl::mpi::RequestRecord* r = cropdl::mpi::request_record(request);
+  if (r->maker != seam::kFn_MPI_Grequest_start) return seam::kErrRequest;
+  int code = MPI_Grequest_complete(cropdl::mpi::request(request));
+  if (code != MPI_SUCCESS) return cropdl::mpi::error_out(code);
+  r->ended = 1;
+  if (r->orphan) {
+    code = MPI_Request_free(cropdl::mpi::real_request(request));
+    cropdl::mpi::release_request(request);
+  }
+  return cropdl::mpi::error_out(code);
 }
 
 }  // extern "C"

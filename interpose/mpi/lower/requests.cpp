@@ -497,6 +497,11 @@ int lower_MPI_Request_free(Vid* request) {
     *request = kNullRequest;
     return seam::kSuccess;
   }
+  if (r->maker == seam::kFn_MPI_Grequest_start && r->state == kRequestActive && !r->ended) {
+    r->orphan = 1;  // the program ends it later, by a copy of the handle
+    *request = kNullRequest;
+    return seam::kSuccess;
+  }
 #if !defined(OPEN_MPI)  // which refuses it, as it may: it is erroneous
   if (r->kind == kCollectiveRequest && r->state == kRequestActive) {
     r->orphan = 1;  // it goes on in the MPI, and a cut must wait for it

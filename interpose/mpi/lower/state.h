@@ -65,9 +65,12 @@ enum RequestKind : uint8_t {
 struct RequestRecord {
   uint8_t state;
   uint8_t kind;
-  uint8_t orphan;   // the program freed it while it was active: nobody will ask
-  uint8_t matched;  // began as a matched receive: can not be posted again
-  uint32_t next;    // free list
+  uint8_t orphan;  // the program freed it while it was active: nobody will ask
+  union {
+    uint8_t matched;  // began as a matched receive: can not be posted again
+    uint8_t ended;    // a generalized request of which MPI_Grequest_complete was called
+  };
+  uint32_t next;  // free list
   Vid comm;
   Vid datatype;
   int32_t peer, tag;  // of the seam

@@ -1,6 +1,7 @@
 // Corners of MPI's rules in the lower half's runtime, before and after a cut: null and inactive requests,
 // MPI_PROC_NULL, empty and truncated messages, freed requests, types and communicators. Run as `mpirun -n 2
 // lower_semantics_<mpi>`.
+#include "interpose/seam/generalized.h"
 #include "tests/unit/mpi/rig.h"
 
 using namespace rig;
@@ -233,6 +234,35 @@ TEST_F(Semantics, APersistentCollectiveCanBeStartedAgainAndAgain) {
   EXPECT_EQ(runtime->refusal(), "MPI_Barrier_init: a persistent request exists");
   EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
   EXPECT_EQ(runtime->refusal(), "");
+}
+
+int generalized_freed;
+int generalized(GeneralizedCallbacks*, int what, Status*, int) {
+  generalized_freed += what == kFreeGeneralized;
+  return MPI_SUCCESS;
+}
+
+TEST_F(Semantics, AGeneralizedRequestThatIsFreedEarlyIsEndedByItsCompletion) {
+  GeneralizedCallbacks callbacks{generalized};
+  Vid request = kNoRequest, next = kNoRequest;
+  int flag = 1;
+  generalized_freed = 0;
+  ASSERT_EQ(lower_MPI_Grequest_start(&callbacks, &request), kSuccess);
+  const Vid kept = request;
+  EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+  EXPECT_EQ(request, kNoRequest);
+  EXPECT_EQ(generalized_freed, 0);
+  EXPECT_EQ(runtime->refusal(), "MPI_Grequest_start: a request is not complete");
+  ASSERT_EQ(lower_MPI_Grequest_start(&callbacks, &next), kSuccess);
+  EXPECT_EQ(lower_MPI_Grequest_complete(kept), kSuccess);
+  EXPECT_EQ(generalized_freed, 1);
+  EXPECT_EQ(lower_MPI_Test(&next, &flag, nullptr), kSuccess);
+  EXPECT_EQ(flag, 0);  // it is another one
+  EXPECT_EQ(lower_MPI_Grequest_complete(next), kSuccess);
+  EXPECT_EQ(lower_MPI_Request_free(&next), kSuccess);
+  EXPECT_EQ(generalized_freed, 2);
+  EXPECT_EQ(runtime->refusal(), "");
+  cut();
 }
 
 // A rank may go on, and send, before another one has posted again what the cut took back.
