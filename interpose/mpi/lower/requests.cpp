@@ -352,6 +352,30 @@ bool valid(const Vid* v, int n) {
 // Neither null nor a persistent one that was not started: what Waitany and its kin look at.
 bool counts(Vid v) { return !is_null(v) && request_record(v)->state != kRequestInactive; }
 
+// An active one that the program freed goes on without a handle. A cut gives back the records of those that
+// are over; without cuts there would be no end of them, so now and then this does: each freed one pays for a
+// look at a few records.
+void leave_behind(Vid* request) {
+  constexpr uint32_t kFewest = 1024, kLooksEach = 8;
+  static std::atomic<uint32_t> freed;
+  static cropdl::handles::SpinLock lock;
+  request_record(*request)->orphan = 1;
+  *request = kNullRequest;
+  const uint32_t used = state->request_top - seam::kFirstDynamic;
+  if (++freed < std::max(kFewest, used / kLooksEach) || !may_drive() || !lock.try_lock()) return;
+  freed = 0;
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    RequestRecord* r = request_record(i);
+    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !r->orphan) continue;
+    if (r->kind != kReceiveRequest && r->kind != kCollectiveRequest) continue;
+    const Vid v = seam::make_vid(seam::Kind::kRequest, i);
+    if (!test_request(v, r)) continue;
+    free_inactive(v);
+    release_request(v);
+  }
+  lock.unlock();
+}
+
 // Hands out all requests of an array, all of which are complete.
 int hand_out_all(int n, Vid* v, seam::Status* statuses) {
   int result = seam::kSuccess;
@@ -493,8 +517,7 @@ int lower_MPI_Request_free(Vid* request) {
     // It still takes a message: it goes on without a handle, and is tested while a cut is made.
     let_go_of_comm(r);
     r->kind = kReceiveRequest;  // never started again
-    r->orphan = 1;
-    *request = kNullRequest;
+    leave_behind(request);
     return seam::kSuccess;
   }
   if (r->maker == seam::kFn_MPI_Grequest_start && r->state == kRequestActive && !r->ended) {
@@ -504,8 +527,7 @@ int lower_MPI_Request_free(Vid* request) {
   }
 #if !defined(OPEN_MPI)  // which refuses it, as it may: it is erroneous
   if (r->kind == kCollectiveRequest && r->state == kRequestActive) {
-    r->orphan = 1;  // it goes on in the MPI, and a cut must wait for it
-    *request = kNullRequest;
+    leave_behind(request);  // it goes on in the MPI, and a cut must wait for it
     return seam::kSuccess;
   }
 #endif

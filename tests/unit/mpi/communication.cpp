@@ -640,6 +640,21 @@ TEST_F(Communication, AReceiveFreedByTheProgramStillTakesItsMessage) {
   }
 }
 
+TEST_F(Communication, ReceivesThatTheProgramFreedKeepNoRecordsOnceTheyAreOver) {
+  static int value;
+  const uint32_t top = cropdl::mpi::state->request_top;
+  for (int i = 0; i < 20'000; ++i) {
+    Vid request = 0;
+    ASSERT_EQ(lower_MPI_Irecv(&value, 1, kInt, peer, 1, kWorld, &request), kSuccess);
+    ASSERT_EQ(lower_MPI_Request_free(&request), kSuccess);
+    ASSERT_EQ(send(i, peer, 1), kSuccess);
+    if (i % 100 == 0) everyone();
+  }
+  EXPECT_LT(cropdl::mpi::state->request_top, top + 10'000);
+  cut();
+  EXPECT_EQ(value, 19'999);
+}
+
 TEST_F(Communication, AGivenUpDrainLosesNothing) {
   auto* data = program<char>(0);
   constexpr int kCount = 4 << 20;
