@@ -29,6 +29,7 @@ int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int source, int tag, M
   return PMPI_Irecv(buffer, count, type, source, tag, comm, request);
 }
 int MPI_Cancel(MPI_Request* request) { return due(&failing_cancel) ? MPI_ERR_INTERN : PMPI_Cancel(request); }
+int MPI_Publish_name(const char*, MPI_Info, const char*) { return MPI_SUCCESS; }
 int MPI_Start(MPI_Request* request) { return due(&failing_start) ? MPI_ERR_INTERN : PMPI_Start(request); }
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   const int code = PMPI_Wait(request, status);
@@ -1274,6 +1275,14 @@ TEST_F(Communication, ABlockingCallThatCannotBeKeptForLaterDoesNotLeave) {
     everyone();
   }
   cut();
+}
+
+TEST_F(Communication, APublishedNameRefusesEveryCheckpoint) {
+  EXPECT_EQ(runtime->refusal(), "");
+  EXPECT_EQ(lower_MPI_Publish_name("name", make_vid(Kind::kInfo, 0), "port"), kSuccess);
+  EXPECT_EQ(runtime->refusal(),
+            "MPI_Publish_name: processes or sessions outside MPI_COMM_WORLD cannot be saved");
+  cropdl::mpi::state->unsaved_function = 0;  // for the other tests
 }
 
 TEST_F(Communication, ManyRequestsAtOnce) {
