@@ -217,6 +217,16 @@ class Runtime final : public lower::Library {
     return formatted("{}: {} is alive that cannot be saved", function_name(maker), what);
   }
 
+  // MPI_Wtime goes on where it stopped. Where this MPI says that all ranks have one clock
+  // (MPI_WTIME_IS_GLOBAL), they still have one: the earliest that goes back on none of them.
+  static int set_clock() {
+    state->wtime_offset = state->wtime_at_save - MPI_Wtime();
+    int *is_global = nullptr, known = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_WTIME_IS_GLOBAL, &is_global, &known);
+    if (!known || !*is_global) return MPI_SUCCESS;
+    return MPI_Allreduce(MPI_IN_PLACE, &state->wtime_offset, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  }
+
   Status replay() {
     const int saved_rank = state->rank, saved_size = state->size;
     const int told = state->provided;
@@ -242,7 +252,8 @@ class Runtime final : public lower::Library {
           formatted("cannot restart: the program was told that tags go up to {} (MPI_TAG_UB), and under this "
                     "MPI ({}) they end with {}; restart under the MPI the job began with",
                     state->largest_tag_told, kName, *largest_tag)};
-    state->wtime_offset = state->wtime_at_save - MPI_Wtime();
+    if (code = set_clock(); code != MPI_SUCCESS)
+      return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
     code = remake_comms();
     if (code != MPI_SUCCESS)

@@ -4,6 +4,10 @@
 // `resume` saves again when it is given a second file, so that restarts can be chained.
 #include "tests/unit/mpi/rig.h"
 
+#include "interpose/handles/heap.h"
+#include "interpose/mpi/lower/state.h"
+#include "mpi_constants.h"
+
 using namespace rig;
 
 namespace {
@@ -17,6 +21,8 @@ struct Program {
   double wtime;
   uint64_t generation;
 };
+// Seconds by which each rank is saved later than the one before, as its clock has it.
+constexpr double kApart = 10;
 Program& program_memory() { return *program<Program>(0); }
 
 // A user's operation, called through the shim's function: addresses of this program, which is not relocated
@@ -172,6 +178,16 @@ void use() {
   double now = lower_MPI_Wtime();
   EXPECT_GE(now, p.wtime);
   EXPECT_LT(now, p.wtime + 60);
+  int64_t told = 0;
+  int known = 0;
+  EXPECT_EQ(lower_MPI_Comm_get_attr(kWorld, comm_attribute::k_MPI_WTIME_IS_GLOBAL, &told, &known), kSuccess);
+  if (known && told) {
+    double least = 0, most = 0;
+    now = lower_MPI_Wtime();
+    MPI_Allreduce(&now, &least, 1, MPI_DOUBLE, MPI_MIN, aside);
+    MPI_Allreduce(&now, &most, 1, MPI_DOUBLE, MPI_MAX, aside);
+    EXPECT_LT(most - least, kApart / 2);
+  }
 }
 
 class Replay : public ::testing::Test {};
@@ -229,6 +245,9 @@ int main(int argc, char** argv) {
     if (!r) r = getenv("PMI_RANK");
     load(from, atoi(r));
     place_code();
+    auto* saved = reinterpret_cast<cropdl::mpi::State*>(
+        cropdl::handles::heap_root(kLibraryMpi, cropdl::handles::kRootState));
+    saved->wtime_at_save += kApart * saved->rank;
     const cropdl::Status s = libraries.restart();
     if (!s) {
       fprintf(stderr, "%s\n", s.error().message.c_str());
