@@ -214,9 +214,9 @@ void mark_used(uint32_t function) {
   if (function < sizeof state->used) state->used[function] = 1;
 }
 
-void note_largest_tag(int tag) {
-  const auto largest = static_cast<uint32_t>(tag);
-  if (state->largest_tag_told < largest) state->largest_tag_told = largest;  // the same for all threads
+int tell_largest_tag(int real) {
+  if (!state->largest_tag_told) state->largest_tag_told = static_cast<uint32_t>(real);  // same in all threads
+  return static_cast<int>(state->largest_tag_told);
 }
 
 }  // namespace cropdl::mpi

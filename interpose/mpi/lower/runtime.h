@@ -162,9 +162,9 @@ void mark_unsaved(uint32_t function, const char* why);
 // Remembers that the program uses a function that only one of the MPIs has (restart under the other refuses
 // by name).
 void mark_used(uint32_t function);
-// Remembers that the program was told so large a tag (MPI_TAG_UB): a restart under an MPI with smaller ones
-// is refused.
-void note_largest_tag(int tag);
+// What the program is told as MPI_TAG_UB where it is `real`: the first answer that it got. A restart under an
+// MPI with smaller tags is refused.
+int tell_largest_tag(int real);
 
 // --- Values.
 // -------------------------------------------------------------------------------------------------

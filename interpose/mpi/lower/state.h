@@ -124,7 +124,7 @@ struct State {
   BsendState bsend;
   double wtime_offset, wtime_at_save;
   uint32_t unsaved_function;  // sticky: mark_unsaved
-  uint32_t largest_tag_told;  // MPI_TAG_UB, when the program asked for it; 0: it did not
+  uint32_t largest_tag_told;  // MPI_TAG_UB, when the program first asked for it; 0: it did not
   char unsaved_why[192];
   uint8_t used[2048];  // by function index: functions that only one MPI has, used by the program
   uint64_t more[32];

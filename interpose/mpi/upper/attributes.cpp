@@ -35,7 +35,8 @@ Keyval* keyval_of(int keyval) {
 }
 
 // Predefined attributes, by their numbers in the seam. The program gets pointers to these; they are refreshed
-// at every question, so a restart over another MPI shows its limits.
+// at every question, so after a restart over another MPI they are that one's, but for MPI_TAG_UB (the lower
+// half's tell_largest_tag).
 constexpr int kWorldValues = seam::comm_attribute::k_MPI_APPNUM + 1;
 constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
 int world_values[kWorldValues];

@@ -1,7 +1,8 @@
 // Saving and making again what the lower half's MPI holds, across processes and across MPIs:
 //   mpirun -n 3 lower_replay_openmpi save FILE      makes objects, leaves operations pending, saves heap and
 //   memory mpirun -n 3 lower_replay_mpich resume FILE      loads them into new processes and goes on
-// `resume` saves again when it is given a second file, so that restarts can be chained.
+// `resume` saves again when it is given a second file, so that restarts can be chained. TAGS=N in its
+// environment: as if the program had been told N as MPI_TAG_UB.
 #include "tests/unit/mpi/rig.h"
 
 #include "interpose/handles/heap.h"
@@ -188,6 +189,11 @@ void use() {
     MPI_Allreduce(&now, &most, 1, MPI_DOUBLE, MPI_MAX, aside);
     EXPECT_LT(most - least, kApart / 2);
   }
+  if (const char* tags = getenv("TAGS")) {
+    EXPECT_EQ(lower_MPI_Comm_get_attr(kWorld, comm_attribute::k_MPI_TAG_UB, &told, &known), kSuccess);
+    EXPECT_EQ(known, 1);
+    EXPECT_EQ(told, atoi(tags));
+  }
 }
 
 class Replay : public ::testing::Test {};
@@ -248,6 +254,7 @@ int main(int argc, char** argv) {
     auto* saved = reinterpret_cast<cropdl::mpi::State*>(
         cropdl::handles::heap_root(kLibraryMpi, cropdl::handles::kRootState));
     saved->wtime_at_save += kApart * saved->rank;
+    if (const char* tags = getenv("TAGS")) saved->largest_tag_told = static_cast<uint32_t>(atoi(tags));
     const cropdl::Status s = libraries.restart();
     if (!s) {
       fprintf(stderr, "%s\n", s.error().message.c_str());
