@@ -48,6 +48,13 @@ void LockHolder::hold(int fd, off_t first) {
   failure_ = failure;
   changed_.notify_all();
   changed_.wait(guard, [this] { return ends_; });
+  // Who joins a thread may be woken before the kernel has let go of its descriptors. Not by closing: the
+  // table may be everybody's.
+  struct flock lock {};
+  lock.l_type = F_UNLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = first;
+  if (failure == 0) ::fcntl(fd, F_SETLK, &lock);
 }
 
 LockHolder::~LockHolder() {

@@ -133,7 +133,8 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
 
 }  // namespace
 
-Status install_filter(bool restarted, bool watch_input, bool follows_munmap, bool follows_segments) {
+Status install_filter(bool restarted, bool watch_input, bool follows_munmap, bool follows_segments,
+                      bool follows_random) {
   Program p;
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
@@ -150,7 +151,7 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap, boo
   p.jump(BPF_JEQ, __NR_membarrier, kMembarrier);
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
   p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
-  p.jump(BPF_JEQ, __NR_getrandom, kRandom);
+  if (follows_random) p.jump(BPF_JEQ, __NR_getrandom, kRandom);
   if (watch_input)
     for (const int nr : upper::kReads) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kInput);
   test_numbers(p, upper::kTrapped, kTrap);

@@ -100,7 +100,9 @@ void ready_to_run(seam::ThreadRecord& main) {
   // The core of an image from before addresses were drawn knows no munmap that is sent to it.
   const bool follows_munmap = seam::state()->brk_first != 0;
   const bool follows_segments = seam::state()->segments.followed != 0;
-  if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap, follows_segments); !s)
+  if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap, follows_segments,
+                              seam::state()->began != 0);
+      !s)
     die(s.error().message);
   remember_filters();
   if (p.boot.restart) {

@@ -106,21 +106,27 @@ MappedFile examine_file(const Mapping& m) {
   return file;
 }
 
-bool may_be_left_in_file(const MappedFile& file, uint64_t bytes) {
+bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) {
+  constexpr int64_t kTick = 10'000'000;  // ns: the times of files are those of the last tick
   struct statfs where {};
+  const std::string name = file.path.substr(file.path.rfind('/') + 1);
+  if (name.starts_with(".nfs") || name.starts_with(".fuse_hidden")) return false;
+  if (file.identity.modified < 0 || file.identity.modified > began - kTick) return false;
   return file.shared && !file.executable && file.identity.inode != 0 && bytes >= kLeftInFileFrom &&
          !is_a_services_table(file.path) && statfs(file.path.c_str(), &where) == 0 &&
          where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
 }
 
-Status check_left_in_file(const MappedFile& file, bool as_it_is) {
+Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is) {
   const auto now = identify_file(-1, file.path);
   if (!now || !S_ISREG(now->mode))
     return Error{
         formatted("{}, which the program has mapped and only reads, is not saved, and {}; put it "
                   "back and try again",
                   file.path, now ? "no file is there now" : "cannot be found: " + now.error().message)};
-  if (as_it_is || looks_the_same(file.identity, *now)) return {};
+  if (looks_the_same(file.identity, *now)) return {};
+  const uint64_t needed = std::min(static_cast<uint64_t>(file.identity.size), file.offset + bytes);
+  if (as_it_is && static_cast<uint64_t>(now->size) >= needed) return {};
   return Error{
       formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
                 "the checkpoint "

@@ -30,13 +30,14 @@ bool is_anonymous(const Mapping& mapping);
 MappedFile examine_file(const Mapping& mapping);
 
 // Whether the contents need not be saved, because they are the file's own and stay there: a data set that the
-// program shares and cannot write to, large enough to be worth it, and not in memory (tmpfs), where files are
-// lost as easily as programs.
-bool may_be_left_in_file(const MappedFile& file, uint64_t bytes);
+// program shares and cannot write to, large enough to be worth it, that nobody has written to since the
+// program began (`began`, ns since 1970; 0: not known, and nothing is left), and not in memory (tmpfs), where
+// files are lost as easily as programs. Nor a name that ends with the process (NFS, FUSE).
+bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began);
 
 // Of a file whose contents were left in it: whether it has them still. `as_it_is`: a regular file of its name
-// is enough, as the user wants it (FilesPolicy::kKeep).
-Status check_left_in_file(const MappedFile& file, bool as_it_is);
+// is enough if it is long enough, as the user wants it (FilesPolicy::kKeep). `bytes` of it are mapped.
+Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is);
 
 // A service of the machine keeps it for all programs to read, and changes it at any time: tables of the names
 // of users and groups (sssd, nscd).

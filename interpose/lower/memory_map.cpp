@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -266,12 +267,33 @@ bool is_reserved(const restart::Region& r) {
   return false;
 }
 
+// Whether the file of that name is the one that is mapped, as far as some pages of it tell: another file
+// system may be mounted over it, or an overlay have made a copy of it since.
+bool shows(const MappedFile& file, const Mapping& m, const ReadableMemory& memory) {
+  constexpr uint64_t kLooks = 16;
+  const OpenedUp opened(m.begin, m.end, m.prot);
+  restart::FilePages named(file.path, m.begin, m.offset);
+  const auto size = static_cast<uint64_t>(file.identity.size);
+  const uint64_t there = size > m.offset ? std::min(m.end - m.begin, size - m.offset) / kPage : 0;
+  if (!opened.status() || named.fd() < 0 || there == 0) return false;
+  for (uint64_t look = 0; look < kLooks; ++look) {
+    const uint64_t page = m.begin + (there - 1) * look / (kLooks - 1) * kPage;
+    const restart::Extent one{page, page + kPage};
+    std::vector<iovec> bytes;
+    if (!named.read({&one, 1}, &bytes)) return false;
+    const void* const mapped = memory.copy(page, kPage);
+    if (mapped == nullptr || memcmp(mapped, bytes[0].iov_base, kPage) != 0) return false;
+  }
+  return true;
+}
+
 // How a region is mapped until its contents are there. What the kernel has never counted as committed memory,
 // and has contents nevertheless, is not counted now either.
 struct Making {
   int prot, flags;
 };
 Making making(const restart::Region& r, const RegionState& s) {
+  if (s.file && s.file->left_in_file) return {PROT_NONE, MAP_PRIVATE | MAP_NORESERVE};
   if (s.file) return {PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE};
   const bool counted = has_flag(s.flags, "ac");
   int flags = flags_for_mmap(s.flags);
@@ -356,7 +378,8 @@ Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)
       done = examine_anonymous(m, readable, region, &state.guards);
     } else {
       state.file = examine_file(m);
-      if (may_be_left_in_file(*state.file, m.end - m.begin) && may_leave(*state.file)) {
+      if (may_be_left_in_file(*state.file, m.end - m.begin, seam::state()->began) && may_leave(*state.file) &&
+          shows(*state.file, m, readable)) {
         state.file->left_in_file = true;
         state.guards = pages_of(m.begin, m.end).guards;
       } else {
@@ -481,7 +504,7 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
 Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are) {
   for (const RegionState& s : state.regions) {
     if (!s.file || !s.file->left_in_file) continue;
-    if (Status there = check_left_in_file(*s.file, as_they_are); !there) {
+    if (Status there = check_left_in_file(*s.file, s.end - s.begin, as_they_are); !there) {
       unmap_memory(image);
       return there;
     }

@@ -49,7 +49,9 @@ std::vector<SavedThread> stopped_threads;
 // A restart may have to put such a file back first.
 bool is_written(const MappedFile& file, const std::vector<FileContent>& written) {
   for (const FileContent& content : written)
-    if (is_same_file(content.identity, file.identity)) return true;
+    if (is_same_file(content.identity, file.identity) ||
+        (content.identity.device == file.identity.device && content.identity.inode == file.identity.inode))
+      return true;
   return false;
 }
 

@@ -164,6 +164,9 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
     return s;
   state->real_pid = state->upper_pid = getpid();
   state->segments.followed = 1;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  state->began = now.tv_sec * 1'000'000'000 + now.tv_nsec;
   state->brk_first = seam::kBrkBegin + drawn((seam::kBrkEnd - seam::kBrkBegin) / 2);
   state->brk_current = state->brk_mapped = state->brk_first;
   state->map_next = seam::kMapBegin + drawn(kProgramSpread);

@@ -162,6 +162,7 @@ struct PersistentState {
   // tell.
   uint32_t membarriers;
   SharedSegments segments;  // System V shared memory that it has got
+  int64_t began;  // the wall clock at its first start, ns since 1970; 0: the core does not take getrandom
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

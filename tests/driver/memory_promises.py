@@ -52,6 +52,7 @@ def data_set():
     """What a program shares with a file and cannot write to is not saved; a file that has changed is named, and used if the user wants it."""
     with Place("data") as place:
         arguments = ["data-set", *STEPS, "--work", place.root]
+        native(place, "plain/shared_mappings", arguments, "none", 1)  # makes it: what is written while the job runs is saved
         job = place.run("plain/shared_mappings", arguments)
         job.wait_for_step(5)
         version, _, _ = take_checkpoint(place, job)

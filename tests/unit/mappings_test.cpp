@@ -310,19 +310,25 @@ TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   file.path = "/proc/self/exe";  // on a disk, or on what the test's build lies on
   file.shared = true;
   file.identity.inode = 1;
+  file.identity.modified = 1'000'000'000;
+  constexpr int64_t kBegan = 2'000'000'000;  // of the program
   struct statfs where {};
   ASSERT_EQ(statfs(file.path.c_str(), &where), 0);
   const bool on_a_disk = where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
-  EXPECT_EQ(may_be_left_in_file(file, 16 << 20), on_a_disk);
-  EXPECT_FALSE(may_be_left_in_file(file, (16 << 20) - kPage));
+  EXPECT_EQ(may_be_left_in_file(file, 16 << 20, kBegan), on_a_disk);
+  EXPECT_FALSE(may_be_left_in_file(file, (16 << 20) - kPage, kBegan));
+  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, 0));
+  file.identity.modified = kBegan + 1;  // it may be written to again
+  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
+  file.identity.modified = 1'000'000'000;
   file.shared = false;
-  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20));
+  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
   file.shared = true, file.path = "/dev/shm";
   if (statfs("/dev/shm", &where) == 0 && where.f_type == TMPFS_MAGIC) {
-    EXPECT_FALSE(may_be_left_in_file(file, 16 << 20));
+    EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
   }
   file.path = "/proc/self/exe", file.identity.inode = 0;
-  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20));
+  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
 }
 
 }  // namespace

@@ -49,10 +49,16 @@ int lower_MPI_Grequest_complete(Vid request) {
   if (!cropdl::mpi::is_request(request)) return seam::kErrRequest;
   cropdl::mpi::RequestRecord* r = cropdl::mpi::request_record(request);
   if (r->maker != seam::kFn_MPI_Grequest_start) return seam::kErrRequest;
+  bool orphan;  // else another thread may have waited for it, and its record be another's, when the call
+                // returns
+  {
+    const cropdl::handles::SpinGuard guard(cropdl::mpi::structure_lock, cropdl::mpi::multiple);
+    if (r->ended) return seam::kErrRequest;
+    r->ended = 1;
+    orphan = r->orphan != 0;
+  }
   int code = MPI_Grequest_complete(cropdl::mpi::request(request));
-  if (code != MPI_SUCCESS) return cropdl::mpi::error_out(code);
-  r->ended = 1;
-  if (r->orphan) {
+  if (code == MPI_SUCCESS && orphan) {
     code = MPI_Request_free(cropdl::mpi::real_request(request));
     cropdl::mpi::release_request(request);
   }

@@ -245,6 +245,9 @@ class Runtime final : public lower::Library {
                     "many processes as the job had",
                     saved_rank, saved_size, rank, size)};
     }
+    // All refuse, or none: one that goes on would wait for the others.
+    code = MPI_Allreduce(MPI_IN_PLACE, &state->largest_tag_told, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
+    if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     int *largest_tag = nullptr, known = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &known);
     if (known && static_cast<uint32_t>(*largest_tag) < state->largest_tag_told)

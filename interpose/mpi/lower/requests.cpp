@@ -520,10 +520,13 @@ int lower_MPI_Request_free(Vid* request) {
     leave_behind(request);
     return seam::kSuccess;
   }
-  if (r->maker == seam::kFn_MPI_Grequest_start && r->state == kRequestActive && !r->ended) {
-    r->orphan = 1;  // the program ends it later, by a copy of the handle
-    *request = kNullRequest;
-    return seam::kSuccess;
+  if (r->maker == seam::kFn_MPI_Grequest_start && r->state == kRequestActive) {
+    const cropdl::handles::SpinGuard guard(structure_lock, multiple);
+    if (!r->ended) {
+      r->orphan = 1;  // the program ends it later, by a copy of the handle
+      *request = kNullRequest;
+      return seam::kSuccess;
+    }
   }
 #if !defined(OPEN_MPI)  // which refuses it, as it may: it is erroneous
   if (r->kind == kCollectiveRequest && r->state == kRequestActive) {
