@@ -3,7 +3,6 @@
 #include "coord/agent.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/descriptor_table.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/say.h"
@@ -147,11 +147,9 @@ class Agent::Loop {
   // it would keep open). Where a sandbox forbids that, it shares the table and holds low numbers for moments
   // only.
   void leave_the_programs_descriptors() {
-    if (!config_.own_descriptors || wake_.fd() < first_high_descriptor() || ::unshare(CLONE_FILES) != 0)
-      return;
-    // One by one: the kernel walks a whole range, and the table is a long one. 2 stays, for reports.
-    for (const int fd : open_descriptors())
-      if (fd != 2 && fd < first_high_descriptor()) ::close(fd);
+    if (!config_.own_descriptors || wake_.fd() < first_high_descriptor()) return;
+    // 2 stays, for reports.
+    leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); });
   }
 
   void run() {

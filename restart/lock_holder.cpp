@@ -3,18 +3,18 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
-#include <sys/syscall.h>
 
 #include <cerrno>
 #include <csignal>
 #include <system_error>
 
+#include "base/descriptor_table.h"
+
 namespace cropdl::restart {
 
-int lock_bytes(int fd, off_t first, off_t bytes) {
+int lock_bytes(int fd, off_t first, off_t bytes, short type) {
   struct flock lock {};
-  lock.l_type = F_WRLCK;
+  lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = first;
   lock.l_len = bytes;
@@ -38,11 +38,7 @@ int LockHolder::lock(const Descriptor& file, off_t first) {
 }
 
 void LockHolder::hold(int fd, off_t first) {
-  // Others' descriptors are closed, so that this table keeps no pipe or device of theirs open. By the bare
-  // system call: to the rest of the process, and to the thread sanitizer, they stay open.
-  if (::unshare(CLONE_FILES) == 0)
-    for (const int other : open_descriptors())
-      if (other != fd) ::syscall(SYS_close, other);
+  leave_descriptor_table([fd](int other) { return other == fd; });
   const int failure = lock_bytes(fd, first, 0);
   std::unique_lock guard(mutex_);
   failure_ = failure;
@@ -50,11 +46,7 @@ void LockHolder::hold(int fd, off_t first) {
   changed_.wait(guard, [this] { return ends_; });
   // Who joins a thread may be woken before the kernel has let go of its descriptors. Not by closing: the
   // table may be everybody's.
-  struct flock lock {};
-  lock.l_type = F_UNLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = first;
-  if (failure == 0) ::fcntl(fd, F_SETLK, &lock);
+  if (failure == 0) lock_bytes(fd, first, 0, F_UNLCK);
 }
 
 LockHolder::~LockHolder() {

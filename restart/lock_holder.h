@@ -5,6 +5,7 @@
 // thread at a time.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -37,7 +38,7 @@ class LockHolder {
 };
 
 // Sets a lock on the bytes [first, first + bytes) of the file, to its end and beyond for 0 bytes, in the
-// calling thread's table of descriptors. 0 or the errno value.
-int lock_bytes(int fd, off_t first, off_t bytes);
+// calling thread's table of descriptors, or takes it away (F_UNLCK). 0 or the errno value.
+int lock_bytes(int fd, off_t first, off_t bytes, short type = F_WRLCK);
 
 }  // namespace cropdl::restart

@@ -111,38 +111,39 @@ std::string program_of(pid_t pid) {
   return std::string(exe, n > 0 ? static_cast<size_t>(n) : 0);
 }
 
-constexpr int kMostAncestors = 16;
-
-// The process that all ranks of the launch come from; scripts may stand between.
-pid_t common_ancestor() {
+// The nearest process above this one whose executable is such a one; 0: none. Scripts may stand between.
+pid_t nearest_ancestor(bool (*is_it)(const std::string& exe)) {
+  constexpr int kMostAncestors = 16;
   pid_t pid = getppid();
   for (int up = 0; pid > 1 && up < kMostAncestors; ++up, pid = parent_of(pid))
-    if (is_proxy(program_of(pid))) return pid;
-  return getppid();
+    if (is_it(program_of(pid))) return pid;
+  return 0;
+}
+
+// The process that all ranks of the launch come from.
+pid_t common_ancestor() {
+  const pid_t proxy = nearest_ancestor(is_proxy);
+  return proxy != 0 ? proxy : getppid();
 }
 
 void find_launcher(const std::string& program, Launch* launch) {
-  pid_t pid = getppid();
-  for (int up = 0; pid > 1 && up < kMostAncestors; ++up, pid = parent_of(pid)) {
-    const std::string path = program_of(pid);
-    if (!is_launcher(path)) continue;
-    launch->launcher = path;
-    const std::string line = read_all(formatted("/proc/{}/cmdline", pid));
-    std::vector<std::string> words;
-    for (size_t at = 0; at < line.size();) {
-      words.emplace_back(line.c_str() + at);
-      at += words.back().size() + 1;
-    }
-    for (size_t i = 1; i < words.size(); ++i) {
-      const std::string name = base(words[i]);
-      if (name != "cropdl-run" && name != "cropdl-restart" && name != base(program)) continue;
-      launch->options.assign(words.begin() + 1, words.begin() + static_cast<long>(i));
-      return;
-    }
-    launch->options = {
-        "-n", std::to_string(launch->ranks)};  // behind a script: the number of ranks is what is sure
+  const pid_t pid = nearest_ancestor(is_launcher);
+  if (pid == 0) return;
+  launch->launcher = program_of(pid);
+  const std::string line = read_all(formatted("/proc/{}/cmdline", pid));
+  std::vector<std::string> words;
+  for (size_t at = 0; at < line.size();) {
+    words.emplace_back(line.c_str() + at);
+    at += words.back().size() + 1;
+  }
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string name = base(words[i]);
+    if (name != "cropdl-run" && name != "cropdl-restart" && name != base(program)) continue;
+    launch->options.assign(words.begin() + 1, words.begin() + static_cast<long>(i));
     return;
   }
+  launch->options = {"-n",
+                     std::to_string(launch->ranks)};  // behind a script: the number of ranks is what is sure
 }
 
 // srun --mpi=pmi2 tells the same by PMI's variables, and then the MPI is the program's.
@@ -184,10 +185,7 @@ Status read_place(const Launcher& l, Launch* launch) {
 }  // namespace
 
 pid_t launchers_process() {
-  pid_t pid = getppid();
-  for (int up = 0; pid > 1 && up < kMostAncestors; ++up, pid = parent_of(pid))
-    if (const std::string exe = program_of(pid); is_launcher(exe) || is_proxy(exe)) return pid;
-  return 0;
+  return nearest_ancestor([](const std::string& exe) { return is_launcher(exe) || is_proxy(exe); });
 }
 
 Result<Launch> read_launch(const std::string& program) {

@@ -121,18 +121,16 @@ Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is)
   const auto now = identify_file(-1, file.path);
   if (!now || !S_ISREG(now->mode))
     return Error{
-        formatted("{}, which the program has mapped and only reads, is not saved, and {}; put it "
-                  "back and try again",
+        formatted("{}, which the program has mapped and only reads, is not saved, and {}; "
+                  "put it back and try again",
                   file.path, now ? "no file is there now" : "cannot be found: " + now.error().message)};
   if (looks_the_same(file.identity, *now)) return {};
   const uint64_t needed = std::min(static_cast<uint64_t>(file.identity.size), file.offset + bytes);
   if (as_it_is && static_cast<uint64_t>(now->size) >= needed) return {};
   return Error{
       formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
-                "the checkpoint "
-                "was taken ({} bytes, then {} bytes, or another time); put it back and try again (or go on "
-                "with it as it "
-                "is: cropdl-restart --files=keep)",
+                "the checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try "
+                "again (or go on with it as it is: cropdl-restart --files=keep)",
                 file.path, now->size, file.identity.size)};
 }
 

@@ -109,11 +109,9 @@ Result<uint64_t> bytes_by_reference(const Version& version) {
   for (const restart::ManifestImage& listed : version.manifest.images) {
     const Result<restart::ImageReader> image = restart::ImageReader::open(*folder, listed.file);
     if (!image) return image.error();
-    const Result<SavedProcess> process = saved_process(*image);
-    if (!process) return process.error();
-    std::vector<MemoryUse> uses;
-    add_memory(uses, image->regions(), process->addresses);
-    bytes += sum_of(uses).by_reference;
+    const Result<uint64_t> its = bytes_elsewhere(*image);
+    if (!its) return its.error();
+    bytes += *its;
   }
   return bytes;
 }

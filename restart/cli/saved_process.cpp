@@ -176,21 +176,36 @@ SavedProcess from_json(const json& metadata) {
   return process;
 }
 
-}  // namespace
-
-Result<SavedProcess> saved_process(const ImageReader& image) {
+Result<SavedProcess> told_by_metadata(const ImageReader& image) {
   const std::string what = "rank image " + image.path();
   return within_memory(what, [&]() -> Result<SavedProcess> {
     try {
       const json metadata = json_from_text(image.metadata());
       if (!metadata.is_object()) throw_wrong_json_type("an object");
-      SavedProcess process = from_json(metadata);
-      if (Status found = find_stacks(image, process.addresses); !found) return found.error();
-      return process;
+      return from_json(metadata);
     } catch (const json::exception& e) {
       return Error{formatted("{}: its metadata cannot be read ({})", what, e.what())};
     }
   });
+}
+
+}  // namespace
+
+Result<SavedProcess> saved_process(const ImageReader& image) {
+  Result<SavedProcess> process = told_by_metadata(image);
+  if (!process) return process;
+  const Status found =
+      within_memory("rank image " + image.path(), [&] { return find_stacks(image, process->addresses); });
+  if (!found) return found.error();
+  return process;
+}
+
+Result<uint64_t> bytes_elsewhere(const ImageReader& image) {
+  const Result<SavedProcess> process = told_by_metadata(image);
+  if (!process) return process.error();
+  std::vector<MemoryUse> uses;
+  add_memory(uses, image.regions(), process->addresses);
+  return sum_of(uses).by_reference;
 }
 
 }  // namespace cropdl::cli

@@ -44,4 +44,7 @@ struct SavedProcess {
 
 Result<SavedProcess> saved_process(const restart::ImageReader& image);
 
+// Bytes of the image's memory that files elsewhere hold: by reference, or data sets that stay in them.
+Result<uint64_t> bytes_elsewhere(const restart::ImageReader& image);
+
 }  // namespace cropdl::cli

@@ -1,17 +1,21 @@
-// Asks once how large tags may be, and uses the largest.
+// Rank 0 asks once how large tags may be, and all use the largest.
 #include <mpi.h>
 
 #include "steplog.h"
 
 int main(int argc, char** argv) {
-  int rank, ranks, *largest, flag;
+  int rank, ranks, tag = 0, flag;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   steplog_open(argc, argv, rank);
-  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &flag);
-  STEPLOG_CHECK(flag);
-  const int tag = *largest;
+  if (rank == 0) {
+    int* largest;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &flag);
+    STEPLOG_CHECK(flag);
+    tag = *largest;
+  }
+  MPI_Bcast(&tag, 1, MPI_INT, 0, MPI_COMM_WORLD);
   while (steplog_done < steplog_steps) {
     int out = (int)steplog_done, in = -1;
     MPI_Sendrecv(&out, 1, MPI_INT, (rank + 1) % ranks, tag, &in, 1, MPI_INT, (rank + ranks - 1) % ranks, tag,
