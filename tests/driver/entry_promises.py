@@ -700,8 +700,7 @@ def formatted():
     """As clang-format 14 does it, the one of Debian 12: others differ in details."""
     version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
     if " 14." not in version:
-        print(f"not checked: this machine has {version.strip() or 'no clang-format'}, and the sources are formatted with version 14")
-        return
+        raise Skipped(f"this machine has {version.strip() or 'no clang-format'}, and the sources are formatted with version 14")
     names = subprocess.run(["git", "ls-files"], cwd=SOURCE, capture_output=True, text=True).stdout.split()
     if not names:  # an unpacked archive
         names = [os.path.relpath(os.path.join(at, name), SOURCE) for top in ("base", "coord", "gpu_state", "interpose", "restart", "tests")

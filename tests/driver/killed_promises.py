@@ -15,11 +15,11 @@ import subprocess
 import sys
 import time
 
-from driver import (Failure, Log, PATIENCE, Place, STARTING, Skipped, TooLate, app, check_results, check_whole, describe, expect, launcher,
-                    logs_of, native, promise_main, read_proc, tail, take_checkpoint, too_late, tool, without_waiting)
+from driver import (Changes, Failure, Log, PATIENCE, Place, STARTING, Skipped, TooLate, app, check_results, check_whole, describe, expect,
+                    launcher, logs_of, native, promise_main, read_proc, tail, take_checkpoint, too_late, tool, without_waiting)
 
 # Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
-PHASES = {"holding": "holding", "stopping": "stopping", "draining": "draining", "writing": "writing", "publishing": "writing"}
+PHASES = {"holding": "holding", "stopping": "stopping", "draining": "draining", "writing": "writing", "publishing": "publishing"}
 RANKS = 3
 CRASH = re.compile(r"terminate called|Segmentation|Assertion|self check failed|signal 11|signal 6\b")
 PROMISES = {}
@@ -82,7 +82,7 @@ class Run:
 
     def __init__(self, place, mpi, what, steps=0):
         self.place, self.mpi = place, mpi
-        steps, pace = (steps or 150, 20000) if what == "writing" else (steps or 24, 10000)
+        steps, pace = (steps or 150, 20000) if what in ("writing", "publishing") else (steps or 24, 10000)
         self.arguments = (what, "--steps", str(steps), "--pace", str(pace))
         self.program = f"{mpi}/phases"
         self.reference = native(place, self.program, self.arguments, mpi, RANKS)
@@ -137,14 +137,17 @@ class Run:
         """Asks for checkpoints until the ranks are found in that phase; leaves them frozen. The request, or None if the run ended."""
         end = time.monotonic() + PATIENCE
         asked = None
+        ranks = by_rank(self.job)
+        pids = [ranks[rank] for rank in sorted(ranks)]  # rank 0 first: the phase is its
+        changes = Changes(self.place.store)
         while not self.over() and self.job.alive():
             expect(time.monotonic() < end, f"never found {phase}: {describe(self.job)}")
             if asked is None or asked.poll() is not None:
                 wait_until(lambda: self.place.phase() == "idle" or not self.job.alive(), "no end of a checkpoint that was reported")
                 asked = self.ask()
             if self.place.phase() != phase:
+                changes.wait(0.05)
                 continue
-            pids = self.job.ranks()
             freeze(pids)
             if self.place.phase() == phase and asked.poll() is None:
                 return asked

@@ -643,6 +643,9 @@ Found expect_always_cut(const Program& p, Search search = {}) {
 
 constexpr uint64_t X = 1, Y = 2, W = 3;
 
+// Of programs with hundreds of thousands of states: reports that are late only in the long form.
+Search many() { return {.prompt_reports = std::getenv("CROPDL_TEST_LONG") == nullptr}; }
+
 // A and C share X. C has begun X; A must first receive from B, which has no collective to run to.
 Program message_before_the_collective(Op (*send)(uint64_t)) {
   return {{{X, {0, 2}}}, {{recv(1), coll(X)}, {send(0)}, {coll(X)}}};
@@ -685,7 +688,8 @@ TEST(CutExplorer, NobodyWaitsForWhatIsOnTheWayToTheEndOfAnIteration) {
 
 TEST(CutExplorer, OverlappingCommunicatorsReachACut) {
   expect_always_cut({{{X, {0, 1}}, {Y, {0, 2}}}, {{coll(X), coll(Y)}, {coll(X)}, {coll(Y)}}});
-  expect_always_cut({{{X, {0, 1}}, {W, {0, 1, 2}}}, {{coll(X), coll(W)}, {coll(X), coll(W)}, {coll(W)}}});
+  expect_always_cut({{{X, {0, 1}}, {W, {0, 1, 2}}}, {{coll(X), coll(W)}, {coll(X), coll(W)}, {coll(W)}}},
+                    many());
 }
 
 // C is inside X. A joins it only after a message that B sends behind a collective Y, of its own or shared
@@ -706,10 +710,6 @@ TEST(CutExplorer, HeldRanksAreLetThroughWhatAShortRankNeeds) {
   EXPECT_GT(expect_always_cut(message_behind_a_held_collective(true), four_ranks).most_raises, 0u);
 }
 
-TEST(CutExplorer, AShortRankHeldElsewhereIsLetThrough) {
-  expect_always_cut({{{X, {0, 1}}, {Y, {0, 2}}}, {{coll(Y), coll(X)}, {coll(X)}, {coll(Y)}}});
-}
-
 TEST(CutExplorer, SendsThatWaitForAParkedReceiverComplete) {
   expect_always_cut({{}, {{rendezvous(1), recv(1)}, {recv(0), rendezvous(0)}}});
   expect_always_cut({{}, {{rendezvous(1)}, {recv(0), rendezvous(2)}, {recv(1)}}});
@@ -722,7 +722,8 @@ TEST(CutExplorer, MessagesUnderWayAreDrainedAndReceivedLater) {
 }
 
 TEST(CutExplorer, ARootThatLeavesEarlyIsNoObstacle) {
-  expect_always_cut({{{W, {0, 1, 2}}}, {{rooted(W, 0), eager(1)}, {rooted(W, 0), recv(0)}, {rooted(W, 0)}}});
+  expect_always_cut({{{W, {0, 1, 2}}}, {{rooted(W, 0), eager(1)}, {rooted(W, 0), recv(0)}, {rooted(W, 0)}}},
+                    many());
   expect_always_cut({{{W, {0, 1}}}, {{rooted(W, 0), rooted(W, 1)}, {rooted(W, 0), rooted(W, 1)}}});
 }
 
@@ -738,7 +739,7 @@ Program freed_at_different_times() {
 }
 
 TEST(CutExplorer, AFreedCommunicatorIsForgottenOnceAllHaveFreedIt) {
-  expect_always_cut(freed_at_different_times());
+  expect_always_cut(freed_at_different_times(), many());
   // One never frees it, and nobody waits for that.
   expect_always_cut(
       {{{X, {0, 1}}}, {{coll(X), leave(X), eager(1), compute()}, {coll(X), recv(0), compute()}}});
@@ -746,7 +747,8 @@ TEST(CutExplorer, AFreedCommunicatorIsForgottenOnceAllHaveFreedIt) {
   expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{leave(X), leave(Y)}, {leave(Y), leave(X)}}},
                     {.prompt_reports = true});
   expect_always_cut(
-      {{{X, {0, 1}}, {W, {0, 1}}}, {{rooted(X, 0), leave(X), coll(W)}, {rooted(X, 0), leave(X), coll(W)}}});
+      {{{X, {0, 1}}, {W, {0, 1}}}, {{rooted(X, 0), leave(X), coll(W)}, {rooted(X, 0), leave(X), coll(W)}}},
+      many());
 }
 
 TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   while (steplog_done < steplog_steps) {
     long step = steplog_done, value = step + rank, sum = 0;
     if (rank == (int)(step % ranks))
-      steplog_spin(pace);
+      steplog_pass(pace);
     else
       steplog_at("collective");
     if (step % 3 == 0) MPI_Barrier(MPI_COMM_WORLD);

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     int busy = (int)(steplog_done % ranks);
     long value = steplog_done * 3;
     if (rank == busy) {
-      steplog_spin(pace);
+      steplog_pass(pace);
       for (int r = 0; r < ranks; r++)
         if (r != rank) MPI_Send(&value, 1, MPI_LONG, r, 8, MPI_COMM_WORLD);
     } else {

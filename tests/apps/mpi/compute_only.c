@@ -9,9 +9,12 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   steplog_open(argc, argv, rank);
   uint64_t state = (uint64_t)rank;
+  const long pace = steplog_pace;
+  steplog_pace = 0;
   while (steplog_done < steplog_steps) {
     for (int i = 0; i < 100000; i++) steplog_mix(steplog_random(&state));
     steplog_step();
+    steplog_spin(pace);
   }
   uint64_t mine = steplog_digest, all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_BXOR, MPI_COMM_WORLD);

@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
         from[k] = (unsigned char)(k * 7 + (size_t)step + (size_t)rank), to[k] = 0xee;
       MPI_Request request;
       MPI_Irecv(to, 1, type[i], other, i, MPI_COMM_WORLD, &request);
-      if (i == 3) steplog_spin(steplog_pace / 2);
+      if (i == 3) steplog_pass(steplog_pace / 2);
       MPI_Send(from, 1, type[i], other, i, MPI_COMM_WORLD);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
       steplog_mix_bytes(to, sizeof to);

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     int c = (int)(step % kColumns) / 2 * 2;
     MPI_Request requests[2];
     MPI_Irecv(&to[0][c], 1, columns, left, 3, MPI_COMM_WORLD, &requests[0]);
-    steplog_spin(steplog_pace / 2);
+    steplog_pass(steplog_pace / 2);
     MPI_Isend(&from[0][c], 1, columns, right, 3, MPI_COMM_WORLD, &requests[1]);
     MPI_Status statuses[2];
     MPI_Waitall(2, requests, statuses);

@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
         int message[4] = {value(rank, steplog_done, t, k), 1, 2, t};
         MPI_Send(message, 4, MPI_INT, (rank + 1) % ranks, t, MPI_COMM_WORLD);
       }
-    steplog_spin(steplog_pace);  // the messages wait
+    steplog_pass(steplog_pace);  // the messages wait
     pthread_t threads[kThreads];
     for (long t = 0; t < kThreads; t++) STEPLOG_CHECK(!pthread_create(&threads[t], NULL, receive, (void*)t));
     for (int t = 0; t < kThreads; t++) pthread_join(threads[t], NULL);

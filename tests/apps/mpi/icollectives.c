@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     int root = (int)(step % ranks);
     MPI_Request r[9];
     // The ranks come to it one after the other; who has begun computes on.
-    steplog_spin(steplog_pace * rank / (4 * ranks));
+    steplog_pass(steplog_pace * rank / (4 * ranks));
     for (int i = 0; i < kMost; i++) own[i] = value(rank, step, i);
     for (int i = 0; i < kLong; i++) out[i] = value(rank, step, i);
     MPI_Iallreduce(own, sum, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &r[0]);
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     MPI_Ibcast(in, kLong, MPI_INT, root, other, &r[1]);
     MPI_Igather(own, 1, MPI_INT, all, 1, MPI_INT, root, MPI_COMM_WORLD, &r[2]);
     MPI_Iscan(own, &prefix, 1, MPI_INT, MPI_SUM, other, &r[3]);
-    steplog_spin(steplog_pace / 4);
+    steplog_pass(steplog_pace / 4);
     MPI_Ireduce_scatter_block(own, &part, 1, MPI_INT, MPI_SUM, other, &r[4]);
     for (int i = 0; i < ranks; i++) {
       // Arrays that the call goes on reading, and a datatype that is freed under it.
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     int members = 0, one = 1;
     MPI_Iallreduce(&one, &members, 1, MPI_INT, MPI_SUM, half, &r[7]);
     MPI_Ibarrier(MPI_COMM_SELF, &r[8]);
-    steplog_spin(steplog_pace / 4);
+    steplog_pass(steplog_pace / 4);
 
     // Blocking ones and messages between their beginning and their end.
     int most = 0, token = rank, from = -1;

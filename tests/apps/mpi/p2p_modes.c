@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     MPI_Message message;
     int found = 0;
     while (!found) MPI_Improbe(MPI_ANY_SOURCE, 70, MPI_COMM_WORLD, &found, &message, &status);
-    steplog_spin(steplog_pace / 4);
+    steplog_pass(steplog_pace / 4);
     MPI_Recv(in, kCount, MPI_INT, left, 70, MPI_COMM_WORLD, &status);
     check(left, step, 22, &status, 70);
     MPI_Mrecv(in, kCount, MPI_INT, &message, &status);

@@ -58,14 +58,14 @@ int main(int argc, char** argv) {
     else
       MPI_Start(&large[1]);
     MPI_Startall(2, nobody);
-    steplog_spin(steplog_pace / 3);  // receives alone are started
+    steplog_pass(steplog_pace / 3);  // receives alone are started
     MPI_Barrier(comm);               // for the ready send
     if (step % 2 == 0) MPI_Start(&large[0]);
     MPI_Startall(2, send);
     MPI_Start(&send[2]);
     MPI_Start(&send[3]);
     MPI_Send(out[0], kCount, MPI_INT, right, 4, comm);
-    if (step % 3) steplog_spin(steplog_pace / 3);  // complete, or pending
+    if (step % 3) steplog_pass(steplog_pace / 3);  // complete, or pending
 
     MPI_Waitall(kKinds, receive, statuses);
     MPI_Wait(&column, &status);
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(flag && status.MPI_SOURCE == MPI_ANY_SOURCE && idle != MPI_REQUEST_NULL);
     // Started and taken back, then started again in the next step.
     MPI_Start(&idle);
-    steplog_spin(steplog_pace / 6);
+    steplog_pass(steplog_pace / 6);
     MPI_Cancel(&idle);
     MPI_Wait(&idle, &status);
     MPI_Test_cancelled(&status, &flag);
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
     MPI_Start(&brief);
     MPI_Request_free(&brief);
     STEPLOG_CHECK(brief == MPI_REQUEST_NULL);
-    steplog_spin(steplog_pace / 6);
+    steplog_pass(steplog_pace / 6);
     int token = value(rank, step, 6, 0), other = -1;
     MPI_Send_init(&token, 1, MPI_INT, right, 5, comm, &brief);
     MPI_Start(&brief);

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
       MPI_Irecv(in[r], kCount, MPI_INT, r % 2 ? MPI_ANY_SOURCE : left, r, MPI_COMM_WORLD, &receive[r]);
       for (int i = 0; i < kCount; i++) out[r][i] = value(rank, step, r, i);
     }
-    if (step % 2) steplog_spin(steplog_pace / 2);  // receives alone are pending
+    if (step % 2) steplog_pass(steplog_pace / 2);  // receives alone are pending
     for (int r = 0; r < kRequests; r++) {
       if (r == 1)
         MPI_Issend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
       else
         MPI_Isend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
     }
-    steplog_spin(steplog_pace / 2);  // both are
+    steplog_pass(steplog_pace / 2);  // both are
 
     switch (step % 7) {
       case 0:

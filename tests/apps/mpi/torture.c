@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
       MPI_Isend(out[m], n, MPI_LONG, right, m, other, &sends[m]);
     }
     if (rank == (int)(step % ranks))
-      steplog_spin(pace / 4);
+      steplog_pass(pace / 4);
     else
       steplog_at("receive");
     for (int m = 0; m < kBurst; m++) {
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
 
     // A receive that waits for a late sender.
     if (rank == 0) {
-      steplog_spin(pace / 4);
+      steplog_pass(pace / 4);
       for (int r = 1; r < ranks; r++) MPI_Send(&step, 1, MPI_LONG, r, 3, MPI_COMM_WORLD);
     } else {
       long got;
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
     }
 
     // Collectives, one rank late.
-    if (rank == ranks - 1) steplog_spin(pace / 4);
+    if (rank == ranks - 1) steplog_pass(pace / 4);
     steplog_at("collective");
     uint64_t mine[2] = {steplog_digest, state[step % kState]}, all[2], some = 0;
     MPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_BXOR, other);

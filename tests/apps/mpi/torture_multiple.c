@@ -38,7 +38,7 @@ static void compute(struct Worker* w, long step) {
     struct timespec nap = {0, 1000 * pace / 4};
     nanosleep(&nap, NULL);
   } else {
-    steplog_spin(pace / 8);
+    steplog_pass(pace / 8);
   }
 }
 
@@ -51,7 +51,7 @@ static void messages(struct Worker* w, long step) {
     MPI_Isend(w->out[m], n, MPI_LONG, right, m, w->comm, &sends[m]);
   }
   if (rank == (int)((step + w->me) % ranks))
-    steplog_spin(pace / 8);
+    steplog_pass(pace / 8);
   else
     at(w, "receive");
   for (int m = 0; m < kBurst; m++) {
@@ -67,7 +67,7 @@ static void messages(struct Worker* w, long step) {
 
 static void collectives(struct Worker* w, long step) {
   uint64_t mine[2] = {w->digest, w->state[step % kState]}, all[2];
-  if (rank == (int)((step / 2 + w->me) % ranks)) steplog_spin(pace / 8);
+  if (rank == (int)((step / 2 + w->me) % ranks)) steplog_pass(pace / 8);
   at(w, "collective");
   MPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_BXOR, w->comm);
   MPI_Bcast(&mine[1], 1, MPI_UINT64_T, (int)(step % ranks), w->comm);

@@ -123,7 +123,7 @@ TEST_F(ArenaTest, AllocatingAndFreeingForEverNeitherGrowsNorCallsTheDriver) {
   for (int i = 0; i < 10'000; ++i) step();
   const uint64_t heap = handles::heap_blocks(), mapped = arena->mapped(0);
   // Who calls the driver again and again would be a thousand times slower.
-  for (int i = 0; i < 10'000'000; ++i) step();
+  for (int i = 0; i < 1'000'000; ++i) step();
   EXPECT_EQ(handles::heap_blocks(), heap);
   EXPECT_LE(arena->mapped(0), mapped + 8 * kMiB);
   EXPECT_LE(state->blocks.room(), 1000u);

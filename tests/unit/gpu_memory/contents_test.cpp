@@ -193,7 +193,7 @@ TEST_F(ContentsTest, DamageIsFoundBeforeItIsOnTheDevice) {
 
 // Not a promise in seconds, which depend on the machine: says what saving costs.
 TEST_F(ContentsTest, SavingTakesNoMoreMemoryThanItsTwoBuffers) {
-  constexpr uint64_t kBytes = 960 * kMiB;
+  constexpr uint64_t kBytes = 256 * kMiB;
   Block* block = allocate(kBytes);
   const auto some = words(64 * kMiB);
   for (uint64_t at = 0; at < kBytes; at += 64 * kMiB)
