@@ -132,8 +132,9 @@ long system_v_call(const SystemCall& call);
 bool takes_path(long nr);
 long path_call(const SystemCall& call);  // one of those
 
-// libc's hot placement sites (patch.cpp). `text` has just been mapped from the file `fd`.
-void patch_libc(uint64_t text, uint64_t length, int fd);
+// libc's hot placement sites (patch.cpp). `call`, an mmap, has just mapped `text`. Returns what the call
+// does.
+long patch_libc(const SystemCall& call, uint64_t text);
 
 struct TrappedCall {  // as entry.S lays it out
   long rax, rdi, rsi, rdx, r10, r8, r9, rbp;

@@ -21,6 +21,7 @@ struct Site {
 };
 
 constexpr int kSiteBytes = 7, kStubBytes = 32;
+constexpr long kPage = 4096, kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
 bool is_libc(int fd) {
   char link[40] = "/proc/self/fd/", name[512], digits[12];
@@ -117,14 +118,18 @@ void put(uint8_t*& p, uint64_t value, int bytes) {
 
 }  // namespace
 
-void patch_libc(uint64_t text, uint64_t length, int fd) {
-  if (!is_libc(fd)) return;
+long patch_libc(const SystemCall& c, uint64_t text) {
+  const uint64_t length = page_up(c.a[1]);
+  const int fd = static_cast<int>(c.a[4]);
+  const auto unchanged = static_cast<long>(text);
   Symbols symbols;
-  if (!read_symbols(fd, text, &symbols)) return;
-  const long stubs =
-      place_mmap({__NR_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}});
-  if (failed(stubs)) return;
-  if (failed(raw(__NR_mprotect, text, length, PROT_READ | PROT_WRITE))) return;
+  if (!is_libc(fd) || !read_symbols(fd, text, &symbols)) return unchanged;
+  const long stubs = place_mmap({__NR_mmap, {0, kPage, PROT_READ | PROT_WRITE, kAnonymous, -1, 0}});
+  if (failed(stubs)) return unchanged;
+  if (failed(raw(__NR_mprotect, text, length, PROT_READ | PROT_WRITE))) {
+    raw(__NR_munmap, stubs, kPage);
+    return unchanged;
+  }
   auto* stub = reinterpret_cast<uint8_t*>(stubs);
   auto patch_in = [&](const char* name, int number) {
     const Elf64_Sym* symbol = symbols.find(name);
@@ -152,8 +157,13 @@ void patch_libc(uint64_t text, uint64_t length, int fd) {
   patch_in("mmap", __NR_mmap);
   patch_in("mremap", __NR_mremap);
   patch_in("brk", __NR_brk);
-  raw(__NR_mprotect, text, length, PROT_READ | PROT_EXEC);
-  raw(__NR_mprotect, stubs, 4096, PROT_READ | PROT_EXEC);
+  constexpr long kCode = PROT_READ | PROT_EXEC;
+  if (!failed(raw(__NR_mprotect, stubs, kPage, kCode)) && !failed(raw(__NR_mprotect, text, length, kCode)))
+    return unchanged;
+  // What was written to may not become code here (SELinux's execmem and execmod, PR_SET_MDWE): the file's
+  // text again, whose calls are trapped.
+  raw(__NR_munmap, stubs, kPage);
+  return raw(c.nr, unchanged, c.a[1], c.a[2], c.a[3] | MAP_FIXED, c.a[4], c.a[5]);
 }
 
 }  // namespace cropdl::upper

@@ -90,11 +90,11 @@ long not_here(LineOnce which, const char* line, long error) {
 long emulate_call(const SystemCall& c) {
   switch (c.nr) {
     case __NR_mmap: {
-      const long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
+      long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
       constexpr long kExecutable = 4, kAnonymous = 0x20;
       if (!failed(result) && (c.a[2] & kExecutable) != 0) {
         if ((c.a[3] & kAnonymous) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
-          patch_libc(result, page_up(c.a[1]), static_cast<int>(c.a[4]));
+          result = patch_libc(c, result);
         if (!seam::in_window(result) && !is_child()) seam::state()->foreign_code = 1;
       }
       return result;

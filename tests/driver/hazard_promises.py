@@ -175,16 +175,21 @@ def begun_with_every_signal_blocked():
 PROMISES["hazard.begun_with_every_signal_blocked"] = begun_with_every_signal_blocked
 
 
-def without_segments(function, *arguments):
-    """On a kernel without modify_ldt(2) the gate switches by wrfsbase."""
-    modify_ldt, not_there, no_new_privileges, set_seccomp, filter_mode = 154, 0x50000 | errno.ENOSYS, 38, 22, 2
-    steps = b"".join(struct.pack("HBBI", *step) for step in (
-        (0x20, 0, 0, 0), (0x15, 0, 1, modify_ldt), (0x06, 0, 0, not_there), (0x06, 0, 0, 0x7fff0000)))  # man 2 seccomp
-    buffer = ctypes.create_string_buffer(steps)
-    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(buffer)))
+def forbid(*steps):
+    """A filter for this process and all that it starts (man 2 seccomp)."""
+    no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
+    buffer = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer)))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(no_new_privileges, 1, 0, 0, 0)
-    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot take modify_ldt away")
+    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot install a filter")
+    return libc
+
+
+def without_segments(function, *arguments):
+    """On a kernel without modify_ldt(2) the gate switches by wrfsbase."""
+    modify_ldt, not_there = 154, 0x50000 | errno.ENOSYS
+    libc = forbid((0x20, 0, 0, 0), (0x15, 0, 1, modify_ldt), (0x06, 0, 0, not_there), (0x06, 0, 0, 0x7fff0000))
     expect(libc.syscall(modify_ldt, 0, 0, 0) == -1 and ctypes.get_errno() == errno.ENOSYS, "modify_ldt is still there")
     function(*arguments)
 
@@ -223,6 +228,20 @@ def patched():
 
 
 promise("hazard.c_library_s_placement_calls_are_patched", patched)
+
+
+def unpatched():
+    """Where nothing becomes code that could be written to (SELinux, PR_SET_MDWE), the C library stays as its file has it."""
+    mprotect, executable, denied = 10, 4, 0x50000 | errno.EACCES
+    libc = forbid((0x20, 0, 0, 0), (0x15, 0, 3, mprotect), (0x20, 0, 0, 32), (0x45, 0, 1, executable), (0x06, 0, 0, denied),
+                  (0x06, 0, 0, 0x7fff0000))
+    expect(libc.syscall(mprotect, 0, 0, executable) == -1 and ctypes.get_errno() == errno.EACCES, "memory may still become code")
+    with Place("unpatched") as place:
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", sys.executable, "-c", LIBC_S_MMAP])
+        expect(status == 0 and "b8090000000f05" in text, f"ended with {status}: {text}")
+
+
+promise("hazard.c_library_is_not_patched_where_that_is_forbidden", unpatched)
 
 
 REPLACES_MEMORY = """import ctypes
