@@ -218,7 +218,15 @@ long emulate_call(const SystemCall& c) {
 using cropdl::upper::TrappedCall;
 
 extern "C" void cropdl_trapped_call(TrappedCall* call) {
+  // What stands in the record is of a wait that a handler has interrupted, and this call is the handler's; or
+  // it has left that wait by longjmp, and other calls use the wait's stack. Only a wait of this call counts.
+  auto* t = cropdl::seam::current_thread();
+  const uint64_t outer = t->masked_wait, outer_mask = t->wait_mask;
+  t->masked_wait = 0;
   call->rax = cropdl::upper::emulate_call(call->call());
+  t = cropdl::seam::current_thread();  // a handler may have moved this stack to another thread
+  t->masked_wait = outer;
+  t->wait_mask = outer_mask;
 }
 
 // All signals are blocked; r11 holds the mask that the program has. 0: done, with that mask again. Else

@@ -34,14 +34,10 @@ long masked_wait(const SystemCall& c) {
     return timed_wait(call);
   leave_out(seam::kReservedSignals, &mask, set);
   auto* t = seam::current_thread();
-  const uint64_t outer = t->masked_wait, outer_mask = t->wait_mask;  // this one is a handler's
   const bool is_masked = *set == reinterpret_cast<long>(&mask);
   t->wait_mask = is_masked ? mask : 0;
   t->masked_wait = is_masked ? static_cast<uint64_t>(call.a[argument]) : 0;
-  const long result = timed_wait(call);
-  t->masked_wait = outer;
-  t->wait_mask = outer_mask;
-  return result;
+  return timed_wait(call);
 }
 
 namespace {
