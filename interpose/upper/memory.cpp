@@ -173,6 +173,30 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
+// Whether the block of a thread of the program lies there. Natively it lies above 4 GiB, so that the program
+// may take any address below for free. The word that the kernel clears at the thread's end is in the block
+// (man 2 set_tid_address).
+bool holds_thread_block(uint64_t begin, uint64_t length) {
+  const auto* s = seam::state();
+  if (begin >= seam::kLowEnd || is_child()) return false;
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
+    const auto& t = s->threads[i];
+    if (t.used == seam::kLive && t.clear_tid >= begin && t.clear_tid - begin < length && t.clear_tid != 0)
+      return true;
+  }
+  return false;
+}
+
+// MAP_FIXED and MREMAP_FIXED replace what is there.
+bool may_replace(uint64_t begin, uint64_t length) {
+  if (is_lower_half(begin, length)) return false;
+  if (!holds_thread_block(begin, length)) return true;
+  say_once(kBlockInTheWay,
+           "cropdl: the program places memory (MAP_FIXED) below 4 GiB where CropDL has put the thread-local "
+           "storage of one of its threads: it is told ENOMEM\n");
+  return false;
+}
+
 // Stacks as the C library asks for them (glibc nptl/allocatestack.c). Code that may be put on one must stay
 // in the window.
 bool is_thread_stack(const SystemCall& c, uint64_t length) {
@@ -205,7 +229,9 @@ long place_mmap(const SystemCall& c) {
   const long flags = c.a[3];
   if (impossible(c.a[1])) return kNoMemory;
   const uint64_t length = page_up(c.a[1]);
-  if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0 && is_lower_half(c.a[0], length)) return kNoMemory;
+  const long fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+  if (fixed != 0 && is_lower_half(c.a[0], length)) return kNoMemory;
+  if (fixed == MAP_FIXED && !may_replace(c.a[0], length)) return kNoMemory;
   if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
     return map_and_remember(c, c.a[0], length);
   }
@@ -272,7 +298,7 @@ long place_mremap(const SystemCall& c) {
   if (impossible(c.a[1]) || impossible(c.a[2]))
     return raw(c.nr, c.a[0], c.a[1], c.a[2], flags & ~MREMAP_MAYMOVE, c.a[4]);
   if ((flags & MREMAP_FIXED) != 0) {
-    if (is_lower_half(c.a[4], page_up(c.a[2]))) return kNoMemory;
+    if (!may_replace(c.a[4], page_up(c.a[2]))) return kNoMemory;
     return remap_and_remember(c, flags, c.a[4]);
   }
   if ((flags & MREMAP_DONTUNMAP) == 0) {

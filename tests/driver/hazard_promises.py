@@ -267,6 +267,37 @@ def kept_apart():
 
 promise("hazard.lower_half_s_blocks_cannot_be_mapped_over", kept_apart)
 
+REPLACES_BLOCKS = """import ctypes, threading
+libc = ctypes.CDLL(None, use_errno=True)
+libc.pthread_self.restype = libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+libc.mmap.argtypes, libc.mremap.argtypes = [ctypes.c_long] * 6, [ctypes.c_long] * 5
+failed = ctypes.c_void_p(-1).value
+def over_the_block():
+    block = libc.pthread_self()
+    at = block & ~4095
+    print(block < 1 << 32)
+    print(libc.mmap(at, 8192, 3, 0x32, -1, 0) == failed and ctypes.get_errno())
+    page = libc.mmap(0, 8192, 3, 0x22, -1, 0)
+    print(libc.mremap(page, 8192, 8192, 3, at) == failed and ctypes.get_errno())
+over_the_block()
+thread = threading.Thread(target=over_the_block)
+thread.start()
+thread.join()"""
+
+
+def thread_blocks_kept():
+    """Natively thread-local storage lies above 4 GiB: a program that maps over it there gets an error, and a line."""
+    with Place("blocks") as place:
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", sys.executable, "-c", REPLACES_BLOCKS])
+        lines = text.splitlines()
+        said = [line for line in lines if line.startswith("cropdl: the program places memory (MAP_FIXED) below 4 GiB")]
+        answers = [line for line in lines if line not in said]
+        expect(status == 0 and answers == ["True", str(errno.ENOMEM), str(errno.ENOMEM)] * 2, f"ended with {status}: {text}")
+        expect(len(said) == 1, f"said {len(said)} times: {text}")
+
+
+promise("hazard.thread_blocks_cannot_be_mapped_over", thread_blocks_kept)
+
 
 def crashes(mpi):
     """A program that crashes ends its job as it does natively, with the same status."""
