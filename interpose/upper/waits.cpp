@@ -170,9 +170,11 @@ long timed_wait(const SystemCall& c) {
 }
 
 // A signal ends a long getrandom behind a page (Linux drivers/char/random.c, get_random_bytes_user), and
-// natively only those that a handler takes come. What a checkpoint has kept it from is asked for again.
+// natively only those that a handler takes come. What a checkpoint has kept it from is asked for again. But
+// before Linux 5.6 GRND_RANDOM gives no more than 512 bytes (man 2 getrandom), and would wait for others.
 long long_random(const SystemCall& c) {
   constexpr unsigned long kMost = 0x7ffff000;  // that one call gives (MAX_RW_COUNT)
+  constexpr long kRandom = 2, kPool = 512;     // GRND_RANDOM
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
   const auto asked = static_cast<unsigned long>(c.a[1]);
@@ -183,6 +185,7 @@ long long_random(const SystemCall& c) {
     if (failed(result)) return done > 0 ? done : result;
     done += result;
     if (result == 0 || done >= total || is_child() || t->handlers != handlers) return done;
+    if ((c.a[2] & kRandom) != 0 && result <= kPool) return done;
     call.a[0] = c.a[0] + done;
     call.a[1] = total - done;
   }
