@@ -134,7 +134,7 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
 }  // namespace
 
 Status install_filter(bool restarted, bool watch_input, bool follows_munmap, bool follows_segments,
-                      bool follows_random) {
+                      bool follows_random, bool follows_rare_calls) {
   Program p;
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
@@ -152,6 +152,8 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap, boo
   p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
   p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
   if (follows_random) p.jump(BPF_JEQ, __NR_getrandom, kRandom);
+  if (follows_rare_calls)
+    for (const int nr : upper::kTrappedSinceRareCalls) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrap);
   if (watch_input)
     for (const int nr : upper::kReads) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kInput);
   test_numbers(p, upper::kTrapped, kTrap);
@@ -221,6 +223,7 @@ Status install_filter(bool restarted, bool watch_input, bool follows_munmap, boo
 
   p.label(kPrctl);
   p.load(low(argument(0)));
+  if (follows_rare_calls) p.jump(BPF_JEQ, 26 /* PR_SET_TSC */, kTrap);
   p.jump(BPF_JEQ, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, kTrap, kAllow);
 
   p.label(kMembarrier);

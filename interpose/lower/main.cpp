@@ -101,7 +101,7 @@ void ready_to_run(seam::ThreadRecord& main) {
   const bool follows_munmap = seam::state()->brk_first != 0;
   const bool follows_segments = seam::state()->segments.followed != 0;
   if (auto s = install_filter(p.boot.restart, input_is_a_stream(), follows_munmap, follows_segments,
-                              seam::state()->began != 0);
+                              seam::state()->began != 0, seam::state()->rare_calls_followed != 0);
       !s)
     die(s.error().message);
   remember_filters();

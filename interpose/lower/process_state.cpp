@@ -107,6 +107,16 @@ std::string code() {
   return "";
 }
 
+std::string processor() {
+  const uint32_t unseen = seam::state()->unseen;
+  if ((unseen & seam::kUnseenPorts) != 0)
+    return "the program has opened input and output ports (iopl, ioperm), which cannot be saved yet";
+  if ((unseen & seam::kUnseenTimeStamps) != 0)
+    return "the program has forbidden a thread the time stamp counter (PR_SET_TSC), which cannot be saved "
+           "yet";
+  return "";
+}
+
 std::string memory() {
   const auto* state = seam::state();
   if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
@@ -135,7 +145,7 @@ void remember_filters() { filters_at_start = filters(); }
 
 std::string process_refusal() {
   for (auto check : {root_refusal, filters_refusal, futexes, children, asynchronous_io, timers, system_v,
-                     memory, code, memory_refusal, interrupted_by_a_stop})
+                     memory, code, processor, memory_refusal, interrupted_by_a_stop})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

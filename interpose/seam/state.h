@@ -102,6 +102,9 @@ inline constexpr uint32_t kUnseenOwnTable = 8;       // unshare(CLONE_FILES) bes
 inline constexpr uint32_t kUnseenNotification = 16;  // fcntl(F_NOTIFY): nobody can ask for it afterwards
 inline constexpr uint32_t kUnseenLandlock =
     32;  // landlock_restrict_self: no right is won back, and none can be read
+inline constexpr uint32_t kUnseenPorts = 64;  // iopl, ioperm: no kernel tells which ports are open
+// prctl(PR_SET_TSC): the kernel tells it the thread alone, and the LH reads clocks by the counter.
+inline constexpr uint32_t kUnseenTimeStamps = 128;
 
 // Bits of PersistentState::membarriers: commands of membarrier(2) that register
 // (include/uapi/linux/membarrier.h).
@@ -163,6 +166,7 @@ struct PersistentState {
   uint32_t membarriers;
   SharedSegments segments;  // System V shared memory that it has got
   int64_t began;  // the wall clock at its first start, ns since 1970; 0: the core does not take getrandom
+  uint32_t rare_calls_followed;  // 1: the core takes iopl, ioperm, PR_SET_TSC; 0: an older core
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

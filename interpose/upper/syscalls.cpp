@@ -61,6 +61,8 @@ bool made_in_one_piece(long nr) {
     case __NR_timer_delete:
     case __NR_io_setup:
     case __NR_io_destroy:
+    case __NR_iopl:
+    case __NR_ioperm:
       return true;
     case __NR_wait4:  // may last
     case __NR_waitid:
@@ -109,12 +111,18 @@ long emulate_call(const SystemCall& c) {
           "cropdl: the program sets up segments (modify_ldt), which CropDL has for itself: it is told "
           "that there are none\n",
           kNoSuchCall);
-    case __NR_prctl:  // the filter sends this one option
+    case __NR_prctl: {  // the filter sends these two options
+      constexpr int kTimeStamps = 26 /* PR_SET_TSC */, kForbidden = 2 /* PR_TSC_SIGSEGV */;
+      if (static_cast<int>(c.a[0]) == kTimeStamps) {
+        if (static_cast<int>(c.a[1]) == kForbidden && !is_child()) note_unseen(seam::kUnseenTimeStamps);
+        return pass_on(c);
+      }
       return not_here(
           kNoDispatch,
           "cropdl: the program wants its system calls sent to itself (PR_SET_SYSCALL_USER_DISPATCH): "
           "it is told that the kernel cannot\n",
           kInvalid);
+    }
     case __NR_arch_prctl:  // the filter sends those about GS
       return gs_call(c);
     case __NR_rseq:
@@ -199,6 +207,13 @@ long emulate_call(const SystemCall& c) {
     case kLandlockRestrictSelf: {
       const long result = pass_on(c);
       if (!failed(result) && !is_child()) note_unseen(seam::kUnseenLandlock);
+      return result;
+    }
+    case __NR_iopl:
+    case __NR_ioperm: {
+      const long result = pass_on(c);
+      const auto opens = static_cast<uint32_t>(c.nr == __NR_iopl ? c.a[0] : c.a[2]);
+      if (!failed(result) && opens != 0 && !is_child()) note_unseen(seam::kUnseenPorts);
       return result;
     }
     case __NR_pidfd_open:

@@ -67,9 +67,11 @@ inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb70
 // What reads from a descriptor that is its first argument; trapped for 0 when that is a pipe or a socket.
 inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvfrom, __NR_splice, __NR_tee};
 
-// Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
+// Only by a core that says so: PersistentState::segments, PersistentState::rare_calls_followed.
 inline constexpr int kTrappedSinceSegments[] = {__NR_shmget};
+inline constexpr int kTrappedSinceRareCalls[] = {__NR_iopl, __NR_ioperm};
 
+// Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {
     __NR_getpid, __NR_gettid, __NR_getppid, __NR_getpgrp, __NR_getpgid, __NR_getsid, __NR_setpgid,
     __NR_setsid, __NR_kill, __NR_tkill, __NR_tgkill, __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo,

@@ -8,7 +8,7 @@ import sys
 import time
 
 from command_promises import refused
-from driver import (Failure, Log, Place, app, check_continued, check_refused, check_whole, expect, expect_taken, installed_for_others,
+from driver import (Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, expect_taken, installed_for_others,
                     keeper_of, promise_main, take_checkpoint, tool)
 from restart_promises import survives, wait_for_new_steps
 
@@ -174,10 +174,22 @@ for _what, _words in {
         "uts": _CHANGED.format("uts namespace", "uts:[<n>]", "uts:[<n>]"),
         "net": _CHANGED.format("net namespace", "net:[<n>]", "net:[<n>]"),
         "time": _CHANGED.format("time_for_children namespace", "time:[<n>]", "time:[<n>]"),
+        "counter": "the program has forbidden a thread the time stamp counter (PR_SET_TSC), which cannot be saved yet",
         "keyring": _CHANGED.format("process keyring", "<w>", "<n>"),
         "root": "the program has changed its root directory (chroot), which cannot be saved yet"}.items():
     promise(f"refused.process.{_what}")(
-        lambda w=_what, k=_words: refused_for_good(w, k, () if w in ("seccomp", "keyring") else AS_ROOT))
+        lambda w=_what, k=_words: refused_for_good(w, k, () if w in ("seccomp", "keyring", "counter") else AS_ROOT))
+
+
+@promise("refused.process.ports")
+def ports():
+    raw_io = 17  # CAP_SYS_RAWIO
+    with open("/proc/self/status") as f:
+        if int(re.search(r"CapEff:\s*(\w+)", f.read()).group(1), 16) >> raw_io & 1 == 0:
+            raise Skipped("needs CAP_SYS_RAWIO")
+    refused_for_good("ports", "the program has opened input and output ports (iopl, ioperm), which cannot be saved yet")
+
+
 if os.geteuid() == 0:
     promise("refused.process.user")(
         lambda: refused_for_good("user", "the program runs as user 1000 now and was started as user 0, whose store it may not write; "

@@ -3,12 +3,21 @@
 #include <linux/filter.h>
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <sys/io.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "steplog.h"
+
+// A thread that reads no clock: the C library would read the counter for it.
+static void* without_counter(void* done) {
+  STEPLOG_CHECK(!prctl(PR_SET_TSC, PR_TSC_SIGSEGV) && !sem_post(done));
+  for (;;) pause();
+}
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
@@ -29,6 +38,13 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(!chroot("/tmp"));
   } else if (!strcmp(what, "keyring")) {
     STEPLOG_CHECK(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, -2 /* KEY_SPEC_PROCESS_KEYRING */, 1) > 0);
+  } else if (!strcmp(what, "ports")) {
+    STEPLOG_CHECK(!ioperm(0x80, 1, 1));
+  } else if (!strcmp(what, "counter")) {
+    pthread_t thread;
+    static sem_t done;
+    STEPLOG_CHECK(!sem_init(&done, 0, 0) && !pthread_create(&thread, NULL, without_counter, &done));
+    STEPLOG_CHECK(!sem_wait(&done));
   } else {
     steplog_fail("unknown: %s", what);
   }
