@@ -122,6 +122,8 @@ bool is_restarted(long nr, long operation) {
     case __NR_flock:
     case __NR_mq_timedsend:
     case __NR_mq_timedreceive:
+    case 449:  // futex_waitv
+    case 455:  // futex_wait
       return true;
     case __NR_fcntl:
       return operation == 7 /* F_SETLKW */ || operation == 38 /* F_OFD_SETLKW */;

@@ -126,11 +126,11 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.main_ends_by_pthread_exit", survives, "main_leaves", _mpi, 2, SHORT, chain=("same",))
 
 
-def ended_by_a_signal_that_comes_in_a_stop():
+def ended_by_a_signal_that_comes_in_a_stop(*arguments):
     """A wait that a checkpoint and then a handler without SA_RESTART interrupt ends with EINTR, as if only the handler had come."""
     steps, found = 6, 0
     with Place("interrupted_wait") as place:
-        job = place.run("plain/interrupted_wait", ("--steps", str(steps), "--pace", "0"), environment={"CROPDL_TRACE_PHASE": "1"})
+        job = place.run("plain/interrupted_wait", (*arguments, "--steps", str(steps), "--pace", "0"), environment={"CROPDL_TRACE_PHASE": "1"})
         for step in range(1, steps + 1):
             end = time.monotonic() + PATIENCE
             while not os.path.exists(job.log) or open(job.log).read().count("at wait") < step:
@@ -150,7 +150,15 @@ def ended_by_a_signal_that_comes_in_a_stop():
         check_whole(Log(job.log))
 
 
+def vector_ended_by_a_signal_that_comes_in_a_stop():
+    futex_waitv = 449
+    if ctypes.CDLL(None, use_errno=True).syscall(futex_waitv, None, 0, 0, None, 0) == -1 and ctypes.get_errno() == errno.ENOSYS:
+        raise Skipped("needs Linux 5.16")
+    ended_by_a_signal_that_comes_in_a_stop("vector")
+
+
 PROMISES["hazard.wait_ends_by_a_signal_that_comes_in_a_stop"] = ended_by_a_signal_that_comes_in_a_stop
+PROMISES["hazard.wait_for_a_vector_ends_by_a_signal_that_comes_in_a_stop"] = vector_ended_by_a_signal_that_comes_in_a_stop
 
 BLOCKED = ("import ctypes, os, sys; ctypes.CDLL(None).syscall(14, 2, ctypes.byref(ctypes.c_uint64(2**64 - 1)), None, 8); "
            "os.execvp(sys.argv[1], sys.argv[1:])")  # rt_sigprocmask(SIG_SETMASK, everything)
