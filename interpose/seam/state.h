@@ -166,7 +166,7 @@ struct PersistentState {
   uint32_t membarriers;
   SharedSegments segments;  // System V shared memory that it has got
   int64_t began;  // the wall clock at its first start, ns since 1970; 0: the core does not take getrandom
-  uint32_t rare_calls_followed;  // 1: the core takes iopl, ioperm, PR_SET_TSC; 0: an older core
+  uint32_t rare_calls_followed;  // 1: the core takes iopl, ioperm, fallocate, PR_SET_TSC; 0: an older core
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

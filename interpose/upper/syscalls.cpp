@@ -156,6 +156,7 @@ long emulate_call(const SystemCall& c) {
     case __NR_rt_sigtimedwait:
     case __NR_msgrcv:
     case __NR_msgsnd:
+    case __NR_fallocate:  // in memory (hugetlbfs, tmpfs of older kernels) any signal ends it, and undoes it
       return timed_wait(c);
     case __NR_getrandom:  // the filter sends those for many bytes
       return long_random(c);

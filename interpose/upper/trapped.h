@@ -69,7 +69,7 @@ inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvf
 
 // Only by a core that says so: PersistentState::segments, PersistentState::rare_calls_followed.
 inline constexpr int kTrappedSinceSegments[] = {__NR_shmget};
-inline constexpr int kTrappedSinceRareCalls[] = {__NR_iopl, __NR_ioperm};
+inline constexpr int kTrappedSinceRareCalls[] = {__NR_iopl, __NR_ioperm, __NR_fallocate};
 
 // Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {
