@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Promises about Fortran programs, built by gfortran with the module mpi or mpi_f08 of each MPI: they are saved and restarted like C programs, under
+the MPI that they were linked with and under the other one. Without a Fortran compiler they were not built, and are skipped."""
+
+import os
+import sys
+
+from driver import BUILD, Place, Skipped, check_refused, promise_main
+from restart_promises import SHORT, survives
+
+PROMISES = {}
+
+
+def needs_fortran(mpi):
+    left_out = os.path.join(BUILD, "tests", "apps", mpi, "no_fortran")
+    if os.path.exists(left_out):
+        with open(left_out) as f:
+            raise Skipped(f"the Fortran programs were not built: {f.read().strip()}")
+
+
+def stencil(program, mpi):
+    """Equal after three kills: the last two restarts are under the other MPI, and back."""
+    needs_fortran(mpi)
+    survives(program, mpi, 4, SHORT + ("--work", "@"), chain=("same", "other", "other"))
+
+
+def scratch_unit(mpi):
+    """A unit opened with status='scratch' is a file that libgfortran has removed already."""
+    needs_fortran(mpi)
+    with Place("scratch") as place:
+        job = place.run(f"{mpi}/fortran_stencil", SHORT + ("--work", place.root, "--scratch"), mpi, 2)
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        check_refused(place, status, text, "the deleted file @/tmp/gfortrantmp<w> (deleted) (descriptor <n>) cannot be saved yet: no restart could "
+                                           "open it by its name")
+        job.finish()
+
+
+for _mpi in ("openmpi", "mpich"):
+    for _module, _program in (("mpi", "fortran_stencil"), ("mpi_f08", "fortran_stencil_f08")):
+        PROMISES[f"fortran.{_mpi}.program_that_uses_{_module}"] = lambda mpi=_mpi, program=_program: stencil(program, mpi)
+PROMISES["fortran.openmpi.scratch_unit_is_refused_by_name"] = lambda: scratch_unit("openmpi")
+
+if __name__ == "__main__":
+    sys.exit(promise_main(PROMISES, at_random=True))
