@@ -101,6 +101,11 @@ def objects_beside(mpi):
     says_done(mpi, "objects_beside", 1)
 
 
+def error_handlers(mpi):
+    """More error handlers than there are numbers for them, one after the other: each is the program's own."""
+    says_done(mpi, "many_errhandlers", 1)
+
+
 def uneven_end(mpi):
     """Nonblocking collectives that one rank alone has begun do not keep the others in MPI_Finalize."""
     says_done(mpi, "uneven_end", 3, silent_mpi=False)
@@ -196,6 +201,7 @@ for _mpi in ("openmpi", "mpich"):
     PROMISES[f"mpi.{_mpi}.sends_of_threads_that_cross_are_cut_at_once"] = lambda mpi=_mpi: crossing(mpi)
     PROMISES[f"mpi.{_mpi}.attributes_that_threads_change_at_the_same_time"] = lambda mpi=_mpi: attributes_beside(mpi)
     PROMISES[f"mpi.{_mpi}.collectives_that_one_rank_began_alone_do_not_hold_up_the_end"] = lambda mpi=_mpi: uneven_end(mpi)
+    PROMISES[f"mpi.{_mpi}.numbers_of_error_handlers_are_used_again"] = lambda mpi=_mpi: error_handlers(mpi)
     PROMISES[f"mpi.{_mpi}.objects_that_threads_make_at_the_same_time_are_their_own"] = lambda mpi=_mpi: objects_beside(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
@@ -220,4 +226,4 @@ if __name__ == "__main__":
             sys.exit(f"FAILED: {failure}")
         sys.exit(0)
     sys.exit(promise_main(PROMISES, at_random=True, quick=("mpi.openmpi.drained", "mpi.mpich.communicators_of_some"),
-                          long=[f"mpi.{name}_leave_nothing_behind" for name in LONG]))
+                          long=[f"mpi.{name}_leave_nothing_behind" for name in LONG] + ["mpi.mpich.numbers_of_error_handlers_are_used_again"]))

@@ -342,7 +342,8 @@ void set_errhandler(Vid vid, Vid handler) {
 }
 
 Vid make_errhandler(Kind kind, void (*function)(), Language language) {
-  return new_callback(kind, function, language)->vid;
+  const Callback* made = new_callback(kind, function, language);
+  return made ? made->vid : make_vid(Kind::kErrhandler, 0);
 }
 
 int last_used_code() {
@@ -380,8 +381,9 @@ int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
 template <Kind K, class F>
 int create(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!function || !errhandler) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
-  *errhandler =
-      handle_out<Kind::kErrhandler>(make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC));
+  const Vid made = make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC);
+  if (vid_index(made) == 0) return fail_mpi_call(kNoObject, seam::kErrNoMem, fn);
+  *errhandler = handle_out<Kind::kErrhandler>(made);
   return MPI_SUCCESS;
 }
 template <Kind K>

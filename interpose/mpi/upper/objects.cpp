@@ -74,7 +74,20 @@ PointerTable<Object> objects;
 PointerTable<Callback> callbacks;
 PointerTable<HandleObject> handles;
 HandleObject* free_handles = nullptr;
+// Error handlers alive, and where the search for a free number begins: numbers are used again, since they
+// end.
+uint32_t errhandlers = 0;
 uint32_t next_errhandler = seam::kFirstDynamic;
+
+// Of an error handler; the null handle's if all are in use. Under the lock.
+Vid free_errhandler_number() {
+  if (errhandlers == kUnknownIndex - seam::kFirstDynamic) return make_vid(Kind::kErrhandler, 0);
+  for (;;) {
+    const Vid vid = make_vid(Kind::kErrhandler, next_errhandler);
+    if (++next_errhandler == kUnknownIndex) next_errhandler = seam::kFirstDynamic;
+    if (!callbacks.find(vid)) return vid;
+  }
+}
 
 }  // namespace
 
@@ -160,12 +173,18 @@ Callback* new_callback(Kind kind, void (*function)(), Language language) {
   c->language = language;
   c->kind = kind;
   c->references = 1;
-  if (kind != Kind::kOp) {
+  if (kind == Kind::kOp) return c;
+  {
     Locked locked(lock);
-    c->vid = make_vid(Kind::kErrhandler, next_errhandler++);
-    callbacks.insert(c);
+    c->vid = free_errhandler_number();
+    if (vid_index(c->vid) != 0) {
+      ++errhandlers;
+      callbacks.insert(c);
+      return c;
+    }
   }
-  return c;
+  free(c);
+  return nullptr;
 }
 
 void bind_callback(Vid vid, Callback* callback) {
@@ -201,6 +220,7 @@ void free_callback(Vid vid) {
     c = callbacks.find(vid);
     if (!c || --c->references > 0) return;
     callbacks.remove(vid);
+    errhandlers -= c->kind != Kind::kOp;
   }
   free(c);
 }

@@ -97,8 +97,9 @@ struct Callback {
 static_assert(__builtin_offsetof(Callback, op_flags) == 84);
 static_assert(__builtin_offsetof(Callback, cxx_dispatch) == 120);
 
-Callback* new_callback(Kind kind, void (*function)(), Language language);  // gives it a vid of its own
-void bind_callback(Vid vid, Callback* callback);                           // ... or one the lower half gave
+// Gives an error handler a vid of its own; nullptr: there are too many.
+Callback* new_callback(Kind kind, void (*function)(), Language language);
+void bind_callback(Vid vid, Callback* callback);  // ... or one the lower half gave
 Callback* callback_of(Vid vid);
 bool copy_callback(Vid vid, Callback* copy);  // to be used while another thread may free it; false: is none
 bool hold_callback(Vid vid);                  // one reference more, for free_callback; false: is none
