@@ -291,6 +291,18 @@ static void datatypes_describe_themselves(void) {
   } x = {rank, 0.5}, y = {-1, 0};
   OK(MPI_Sendrecv(&x, 1, s, 1 - rank, 0, &y, 1, s, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
   EXPECT(y.a == 1 - rank && y.b == 0.5);
+  // More than an int counts cannot be packed. None of it is touched.
+  MPI_Datatype large;
+  int class = MPI_SUCCESS;
+  OK(MPI_Type_contiguous(1 << 20, MPI_INT, &large));
+  OK(MPI_Type_commit(&large));
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Error_class(MPI_Sendrecv_replace(&x, (1 << 10) + 1, large, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD,
+                                       MPI_STATUS_IGNORE),
+                  &class);
+  EXPECT(class == MPI_ERR_COUNT);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  OK(MPI_Type_free(&large));
   int sizes[2] = {4, 4}, subsizes[2] = {2, 2}, starts[2] = {1, 1};
   MPI_Datatype sub;
   // Another MPI's constant is none of this one's: MPI_ORDER_C is 0 in one and 56 in the other.
