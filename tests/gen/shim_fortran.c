@@ -27,6 +27,14 @@ void mpi_comm_dup_(Integer*, Integer*, Integer*), mpi_comm_free_(Integer*, Integ
 void mpi_comm_get_attr_(Integer*, Integer*, Address*, Integer*, Integer*);
 void mpi_get_processor_name_(char*, Integer*, Integer*, Integer);
 
+void mpi_send_init_(void*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_recv_init_(void*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_startall_(Integer*, Integer*, Integer*);
+void mpi_test_(Integer*, Integer*, Integer*, Integer*), mpi_request_free_(Integer*, Integer*);
+void mpi_waitall_(Integer*, Integer*, Integer*, Integer*);
+void mpi_waitany_(Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_waitsome_(Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
+
 static int broken;
 #define EXPECT(what)                                             \
   do {                                                           \
@@ -39,6 +47,43 @@ static int broken;
 static void multiply(Integer* in, Integer* inout, Integer* n, Integer* type) {
   EXPECT(*type == integer);
   for (int i = 0; i < *n; ++i) inout[i] *= in[i];
+}
+
+/* They are still there after each form of Wait and Test, which reads their number in the object. */
+static void persistent_requests_are_kept(Integer peer) {
+  Integer one = 1, two = 2, tag = 8, value = peer + 20, got = -1, error = -1, flag = 0, count = 0, index = -1;
+  Integer requests[2], made[2], status[2 * kStatusSize], indices[2];
+  mpi_recv_init_(&got, &one, &integer, &peer, &tag, &world, &requests[0], &error);
+  EXPECT(error == 0);
+  mpi_send_init_(&value, &one, &integer, &peer, &tag, &world, &requests[1], &error);
+  EXPECT(error == 0 && requests[0] != requests[1]);
+  memcpy(made, requests, sizeof made);
+  for (int form = 0; form < 5; ++form) {
+    got = -1;
+    mpi_startall_(&two, requests, &error);
+    EXPECT(error == 0);
+    if (form == 0) {
+      mpi_waitall_(&two, requests, status, &error);
+    } else if (form == 1) {
+      mpi_wait_(&requests[1], status, &error);
+      mpi_wait_(&requests[0], status, &error);
+    } else if (form == 2) {
+      for (int i = 0; i < 2; ++i) {
+        for (flag = 0; !flag;) mpi_test_(&requests[i], &flag, status, &error);
+      }
+    } else if (form == 3) {
+      for (int i = 0; i < 2; ++i) {
+        mpi_waitany_(&two, requests, &index, status, &error);
+        EXPECT(index == 1 || index == 2);
+      }
+    } else {
+      for (int done = 0; done < 2; done += count)
+        mpi_waitsome_(&two, requests, &count, indices, status, &error);
+    }
+    EXPECT(error == 0 && got == 21 - peer && memcmp(made, requests, sizeof made) == 0);
+  }
+  for (int i = 0; i < 2; ++i) mpi_request_free_(&requests[i], &error);
+  EXPECT(error == 0 && requests[0] != made[0] && requests[1] != made[1]);
 }
 
 int main(void) {
@@ -70,6 +115,7 @@ int main(void) {
   EXPECT(error == 0 && dup != world && dup != duplicate_null);
   mpi_barrier_(&dup, &error);
   EXPECT(error == 0);
+  persistent_requests_are_kept(peer);
   Integer key = kTagUb, flag = 0;
   Address tag_ub = 0;
   mpi_comm_get_attr_(&dup, &key, &tag_ub, &flag, &error);

@@ -55,10 +55,12 @@ using namespace cropdl;
 using namespace cropdl::shim;
 
 // MPICH defines all but the file's as macros that cast.
-#define FORTRAN(Name, Handle, kind)                               \
+#define TO_FORTRAN(Name, Handle, kind)                            \
   MPI_FUNCTION(MPI_Fint, Name##_c2f, Handle handle) {             \
     return to_fortran<Kind::kind>(handle_in<Kind::kind>(handle)); \
-  }                                                               \
+  }
+#define FORTRAN(Name, Handle, kind) \
+  TO_FORTRAN(Name, Handle, kind)    \
   MPI_FUNCTION(Handle, Name##_f2c, MPI_Fint number) { return from_fortran<Kind::kind>(number); }
 FORTRAN(File, MPI_File, kFile)
 #if defined(CROPDL_ABI_OPENMPI)
@@ -66,7 +68,11 @@ FORTRAN(Comm, MPI_Comm, kComm)
 FORTRAN(Type, MPI_Datatype, kDatatype)
 FORTRAN(Group, MPI_Group, kGroup)
 FORTRAN(Op, MPI_Op, kOp)
-FORTRAN(Request, MPI_Request, kRequest)
+TO_FORTRAN(Request, MPI_Request, kRequest)
+MPI_FUNCTION(MPI_Request, Request_f2c, MPI_Fint number) {
+  __atomic_store_n(&requests_are_read, true, __ATOMIC_RELAXED);
+  return from_fortran<Kind::kRequest>(number);
+}
 FORTRAN(Message, MPI_Message, kMessage)
 FORTRAN(Win, MPI_Win, kWin)
 FORTRAN(Info, MPI_Info, kInfo)

@@ -68,6 +68,10 @@ inline constexpr uint32_t kIntegerTag = 0xc000'0000;
 inline constexpr Vid kUnsetVid = ~Vid{0};  // in a handle that the lower half has not written
 
 void* object_of(Vid vid);  // the object behind a handle of such a kind (objects.cpp)
+// The same of a request; nullptr: it is none. Only where Open MPI's Fortran library is at work, which looks
+// into requests, too: for others the tag is enough (companions_openmpi.cpp).
+void* request_object(Vid vid);
+extern bool requests_are_read;
 // What the shim keeps of an object that is being freed. It is taken away before, since behind it the number
 // may be another one's that another thread has made; and put back if the object could not be freed.
 class FreedObject {
@@ -112,6 +116,11 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
     if constexpr (is_object(K)) {
       return static_cast<H>(object_of(vid));
     } else {
+      if constexpr (K == Kind::kRequest) {
+        if (__builtin_expect(__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED), 0)) {
+          if (void* object = request_object(vid)) return static_cast<H>(object);
+        }
+      }
       return reinterpret_cast<H>(kTag << 48 | vid);
     }
   } else {

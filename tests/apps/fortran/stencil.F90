@@ -1,6 +1,6 @@
 ! A stencil on a Cartesian communicator as Fortran programs write it. Compiled twice: with `use mpi`, where handles are
 ! integers, and with -DWITH_F08 and `use mpi_f08`, where they are derived types. Over a restart live: allocatable arrays of
-! modules, saved variables, a common block, handles, requests that are pending between two steps, the addresses by which
+! modules, saved variables, a common block, handles, requests, persistent ones too, that are pending between two steps, the addresses by which
 ! the library knows MPI_IN_PLACE, MPI_BOTTOM and MPI_STATUS_IGNORE, and what libgfortran has buffered for its units.
 ! Arguments: those of steplog.h; --work DIR: where its files are; --scratch: has a unit that was opened with status='scratch'.
 #ifdef WITH_F08
@@ -59,7 +59,8 @@ module grid
   implicit none
   integer, parameter :: nx = 24, ny = 16
   double precision, allocatable, asynchronous :: field(:, :)
-  double precision, allocatable :: next(:, :), largest_of_steps(:)
+  double precision, allocatable, asynchronous :: next(:, :), ring(:)
+  double precision, allocatable :: largest_of_steps(:)
 contains
   ! Calls so far: a saved variable.
   integer function calls()
@@ -106,7 +107,7 @@ program stencil
   COMMUNICATOR :: cart
   DATATYPE :: row, absolute
   OPERATION :: maximum
-  REQUEST :: requests(4)
+  REQUEST :: requests(4), persistent(2)
   STATUS_OF_ONE :: status
   integer :: rank, ranks, step, steps, error, dims(2), place(2), report, history, scratch
   integer :: west, east, south, north, most, received, i, j
@@ -159,7 +160,7 @@ program stencil
   open(newunit=history, file=trim(work) // '/history.' // trim(number), status='replace', action='readwrite', form='unformatted')
   if (has_scratch) open(newunit=scratch, status='scratch', form='unformatted')
 
-  allocate(field(0:nx + 1, 0:ny + 1), next(nx, ny))
+  allocate(field(0:nx + 1, 0:ny + 1), next(nx, ny), ring(nx))
   allocate(largest_of_steps(0))
   field = 0
   do j = 1, ny
@@ -167,10 +168,15 @@ program stencil
       field(i, j) = sin(0.1d0 * (place(1) * nx + i)) * cos(0.2d0 * (place(2) * ny + j))
     end do
   end do
+  next = field(1:nx, 1:ny)
+  call MPI_Recv_init(ring, nx, MPI_DOUBLE_PRECISION, west, 5, cart, persistent(1), error)
+  call MPI_Send_init(next, nx, MPI_DOUBLE_PRECISION, east, 5, cart, persistent(2), error)
   call exchange_rows()
 
   do step = 1, steps
     call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE, error)
+    call MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE, error)
+    call log_mix(ring, 8 * nx)
     call MPI_Sendrecv(field(1, ny), nx, MPI_DOUBLE_PRECISION, north, 1, field(1, 0), nx, MPI_DOUBLE_PRECISION, south, 1, &
                       cart, status, error)
     call expect(SOURCE_IN(status) == south, 'the source in a status')
@@ -211,6 +217,9 @@ program stencil
     call log_step()
   end do
   call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE, error)
+  call MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE, error)
+  call MPI_Request_free(persistent(1), error)
+  call MPI_Request_free(persistent(2), error)
 
   rewind(report)
   rewind(history)
@@ -233,11 +242,12 @@ program stencil
   call MPI_Finalize(error)
 
 contains
-  ! Begins to exchange the rows at both ends of the first dimension; they are not contiguous.
+  ! Begins to exchange the rows at both ends of the first dimension, which are not contiguous, and to hand a column on.
   subroutine exchange_rows()
     call MPI_Irecv(field(0, 1), 1, row, west, 3, cart, requests(1), error)
     call MPI_Irecv(field(nx + 1, 1), 1, row, east, 4, cart, requests(2), error)
     call MPI_Isend(field(nx, 1), 1, row, east, 3, cart, requests(3), error)
     call MPI_Isend(field(1, 1), 1, row, west, 4, cart, requests(4), error)
+    call MPI_Startall(2, persistent, error)
   end subroutine
 end program stencil
