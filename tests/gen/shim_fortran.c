@@ -34,6 +34,8 @@ void mpi_test_(Integer*, Integer*, Integer*, Integer*), mpi_request_free_(Intege
 void mpi_waitall_(Integer*, Integer*, Integer*, Integer*);
 void mpi_waitany_(Integer*, Integer*, Integer*, Integer*, Integer*);
 void mpi_waitsome_(Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
+void mpi_alltoallw_(void*, Integer*, Integer*, Integer*, void*, Integer*, Integer*, Integer*, Integer*,
+                    Integer*);
 
 static int broken;
 #define EXPECT(what)                                             \
@@ -86,6 +88,14 @@ static void persistent_requests_are_kept(Integer peer) {
   EXPECT(error == 0 && requests[0] != made[0] && requests[1] != made[1]);
 }
 
+/* How many datatypes there are is read in the communicator's object. */
+static void each_pair_has_its_types(Integer comm, Integer rank) {
+  Integer counts[2] = {1, 1}, places[2] = {0, sizeof(Integer)}, types[2] = {integer, integer}, error = -1;
+  Integer out[2] = {10 * rank, 10 * rank + 1}, in[2] = {-1, -1};
+  mpi_alltoallw_(out, counts, places, types, in, counts, places, types, &comm, &error);
+  EXPECT(error == 0 && in[0] == rank && in[1] == 10 + rank);
+}
+
 int main(void) {
   Integer error = -1, rank = -1, size = -1, one = 1, tag = 5, peer, got = -1, value, status[kStatusSize],
           request, op;
@@ -116,6 +126,8 @@ int main(void) {
   mpi_barrier_(&dup, &error);
   EXPECT(error == 0);
   persistent_requests_are_kept(peer);
+  each_pair_has_its_types(world, rank);
+  each_pair_has_its_types(dup, rank);
   Integer key = kTagUb, flag = 0;
   Address tag_ub = 0;
   mpi_comm_get_attr_(&dup, &key, &tag_ub, &flag, &error);

@@ -3,6 +3,10 @@
 // number reaches. UH, any thread.
 #include "interpose/mpi/upper/errors.h"
 
+#if defined(CROPDL_ABI_OPENMPI)
+extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;  // lifecycle.cpp
+#endif
+
 namespace cropdl::shim {
 namespace {
 
@@ -34,6 +38,31 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
   return handle_out<K>(make_vid(K, 0));
 }
 
+#if defined(CROPDL_ABI_OPENMPI)
+// MPI_Alltoallw and MPI_Ialltoallw of the Fortran library read in the object how many datatypes they are
+// given: the size of its group, or of the remote one. None where there is no such communicator.
+MPI_Comm with_sizes(MPI_Comm comm) {
+  char* object = reinterpret_cast<char*>(comm);
+  char *local = object + kGroupsOffset, *remote = local + kGroupSpace;
+  int* local_size = reinterpret_cast<int*>(local + kGroupSizeOffset);
+  if (__builtin_expect(__atomic_load_n(local_size, __ATOMIC_ACQUIRE) > 0, 1)) return comm;
+  const Vid vid = handle_in<Kind::kComm>(comm);
+  int size = 0, inter = 0, remote_size = 0;
+  // Without the error handler: what is no communicator is for the call itself to find.
+  if (vid_index(vid) != 0 && ompi_mpi_state == 2 &&
+      call_library<int>(seam::kFn_MPI_Comm_size, vid, &size) == seam::kSuccess &&
+      call_library<int>(seam::kFn_MPI_Comm_test_inter, vid, &inter) == seam::kSuccess && inter)
+    call_library<int>(seam::kFn_MPI_Comm_remote_size, vid, &remote_size);
+  const uint32_t flags = 1;
+  if (inter) __builtin_memcpy(object + kFlagsOffset, &flags, sizeof flags);
+  __builtin_memcpy(object + kLocalGroupOffset, &local, sizeof local);
+  __builtin_memcpy(object + kRemoteGroupOffset, &remote, sizeof remote);
+  __builtin_memcpy(remote + kGroupSizeOffset, &remote_size, sizeof remote_size);
+  __atomic_store_n(local_size, size, __ATOMIC_RELEASE);  // last: then all is there
+  return comm;
+}
+#endif
+
 }  // namespace
 
 MPI_Fint handle_to_fortran(Vid vid) {
@@ -64,7 +93,8 @@ using namespace cropdl::shim;
   MPI_FUNCTION(Handle, Name##_f2c, MPI_Fint number) { return from_fortran<Kind::kind>(number); }
 FORTRAN(File, MPI_File, kFile)
 #if defined(CROPDL_ABI_OPENMPI)
-FORTRAN(Comm, MPI_Comm, kComm)
+TO_FORTRAN(Comm, MPI_Comm, kComm)
+MPI_FUNCTION(MPI_Comm, Comm_f2c, MPI_Fint number) { return with_sizes(from_fortran<Kind::kComm>(number)); }
 FORTRAN(Type, MPI_Datatype, kDatatype)
 FORTRAN(Group, MPI_Group, kGroup)
 FORTRAN(Op, MPI_Op, kOp)

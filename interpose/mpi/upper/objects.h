@@ -68,6 +68,9 @@ struct alignas(16) HandleObject {
   char reserved[496];
 };
 inline constexpr size_t kFlagsOffset = 232;  // 1 between two groups, 0x100 cartesian, 0x200 graph
+// c_local_group and c_remote_group, and in these grp_proc_count; what they point to lies in the object, too.
+inline constexpr size_t kLocalGroupOffset = 248, kRemoteGroupOffset = 256, kGroupSizeOffset = 16;
+inline constexpr size_t kGroupsOffset = 320, kGroupSpace = 32;
 inline constexpr size_t kHashOffsetComm = 272, kHashOffsetDatatype = 208, kHashOffsetWin = 240;
 
 // The record of `vid`, made if `create`; nullptr if there is none. Stays at its address until it is dropped.
