@@ -1,7 +1,8 @@
 ! A stencil on a Cartesian communicator as Fortran programs write it. Compiled twice: with `use mpi`, where handles are
 ! integers, and with -DWITH_F08 and `use mpi_f08`, where they are derived types. Over a restart live: allocatable arrays of
-! modules, saved variables, a common block, handles, requests, persistent ones too, that are pending between two steps, the addresses by which
-! the library knows MPI_IN_PLACE, MPI_BOTTOM and MPI_STATUS_IGNORE, and what libgfortran has buffered for its units.
+! modules, saved variables, a common block, handles, requests (persistent ones, too) that are pending between two steps, the
+! addresses by which the library knows MPI_IN_PLACE, MPI_BOTTOM and MPI_STATUS_IGNORE, and what libgfortran has buffered for
+! its units.
 ! Arguments: those of steplog.h; --work DIR: where its files are; --scratch: has a unit that was opened with status='scratch'.
 #ifdef WITH_F08
 #define MPI_MODULE mpi_f08

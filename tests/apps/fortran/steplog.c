@@ -9,22 +9,12 @@ void fortran_log_open(char* words, int count, int length, int rank) {
   steplog_open(count, argv, rank);
 }
 
-int fortran_log_steps(void) {
-  return (int)steplog_steps;
-}
+int fortran_log_steps(void) { return (int)steplog_steps; }
 
-void fortran_log_mix(const void* bytes, int size) {
-  steplog_mix_bytes(bytes, (size_t)size);
-}
+void fortran_log_mix(const void* bytes, int size) { steplog_mix_bytes(bytes, (size_t)size); }
 
-void fortran_log_step(void) {
-  steplog_step();
-}
+void fortran_log_step(void) { steplog_step(); }
 
-void fortran_log_ok(void) {
-  steplog_ok();
-}
+void fortran_log_ok(void) { steplog_ok(); }
 
-void fortran_log_fail(const char* text) {
-  steplog_fail("%s", text);
-}
+void fortran_log_fail(const char* text) { steplog_fail("%s", text); }
