@@ -150,4 +150,21 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
   return {};
 }
 
+Status check_data_set(const std::string& path, int fd, int64_t size, int64_t modified) {
+  struct stat info;
+  const int failure = (fd >= 0 ? ::fstat(fd, &info) : ::stat(path.c_str(), &info)) != 0 ? errno : 0;
+  if (failure != 0 || !S_ISREG(info.st_mode))
+    return Error{
+        formatted("{}, which the program has mapped and only reads, is not saved, and {}; "
+                  "put it back and try again",
+                  path, failure == 0 ? "no file is there now" : "cannot be found: " + errno_text(failure))};
+  if (info.st_size == size && info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec == modified)
+    return {};
+  return Error{
+      formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
+                "the checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try "
+                "again (or go on with it as it is: cropdl-restart --files=keep)",
+                path, info.st_size, size)};
+}
+
 }  // namespace cropdl::restart

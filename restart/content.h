@@ -1,5 +1,6 @@
 // Contents of files that belong to a version beside the images: copies that keep holes, and a checksum that
-// does not depend on them. Lower half (LH FS base) and tools; any thread.
+// does not depend on them; and files elsewhere that have what no image has. Lower half (LH FS base) and
+// tools; any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,5 +25,10 @@ Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::strin
 // Makes the first `bytes` bytes of `to` those of `from`, writing only what differs, and cuts it there.
 // `changed`: it was different.
 Status put_back_content(int from, int to, uint64_t bytes, const std::string& name, bool* changed);
+
+// Of a data set that stayed in its file, because the program had mapped it and only reads it: whether it is
+// as it was. Its contents have no checksum; the size (bytes) and the time of change (ns since 1970) tell.
+// `fd`: the file, opened; -1: the one of that name.
+Status check_data_set(const std::string& path, int fd, int64_t size, int64_t modified);
 
 }  // namespace cropdl::restart

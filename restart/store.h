@@ -99,12 +99,19 @@ bool is_gone(const Version& version);
 // The caller's own, and nobody else may write to it: then what it refers to elsewhere may be opened.
 bool is_mine(const Version& version);
 
+// What a version has outside of the store.
+struct Outside {
+  bool left_out = false;               // it is another user's: nothing of it was opened or looked at
+  std::vector<std::string> data_sets;  // files that the program had mapped and only reads: not saved, a
+                                       // restart needs them as they were. Each once
+};
+
 // Checks every byte of a version's images, and that they are those of the manifest. Minutes for large ones.
-// Of another user's version nothing outside of the store is opened; `left_out` says so where it refers to
-// any.
-Status verify_version(const Version& version, bool* left_out = nullptr);
+// Files outside of the store are checked as a restart does: contents that an image refers to, and size and
+// time of data sets.
+Status verify_version(const Version& version, Outside* outside = nullptr);
 // Likewise of images that are no version yet. `mine`: they are the caller's own.
-Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, bool* left_out);
+Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside);
 
 // Names below the version's folder of the program's files that are saved beside that image.
 Result<std::vector<std::string>> stored_contents(const Folder& folder, const std::string& image);

@@ -251,7 +251,28 @@ bool refers_to_files(const ImageReader& image) {
                      [](const Region& region) { return !region.referenced.empty(); });
 }
 
-Status verify_image(const Folder& version, const ManifestImage& listed, bool mine, bool* left_out) {
+// Data sets that the program only reads and that stayed in their files.
+Status verify_data_sets(const nlohmann::json& metadata, bool mine, Outside* outside) {
+  const nlohmann::json memory = metadata.value("memory", nlohmann::json());
+  if (!memory.contains("regions")) return {};
+  for (const nlohmann::json& region : memory.at("regions")) {
+    if (!region.contains("file") || !region.at("file").value("left_in_file", false)) continue;
+    const nlohmann::json& file = region.at("file");
+    const std::string path = bytes_from_json(file.at("path"));
+    auto& known = outside->data_sets;
+    if (std::find(known.begin(), known.end(), path) == known.end()) known.push_back(path);
+    if (!mine)
+      outside->left_out = true;
+    else if (Status good =
+                 check_data_set(path, -1, integer_from_json<int64_t>(file.at("identity").at("size")),
+                                integer_from_json<int64_t>(file.at("identity").at("modified")));
+             !good)
+      return good;
+  }
+  return {};
+}
+
+Status verify_image(const Folder& version, const ManifestImage& listed, bool mine, Outside* outside) {
   const Result<ImageReader> image = ImageReader::open(version, listed.file);
   if (!image) return image.error();
   if (image->totals().checksum != listed.checksum)
@@ -261,9 +282,10 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
   try {
     const nlohmann::json metadata = metadata_of(*image);
     if (!mine && refers_to_files(*image))
-      *left_out = true;
+      outside->left_out = true;
     else if (Status good = verify_references(*image, metadata); !good)
       return good;
+    if (Status good = verify_data_sets(metadata, mine, outside); !good) return good;
     return verify_contents(version, metadata);
   } catch (const nlohmann::json::exception& e) {
     return Error{formatted("{}: its metadata cannot be read ({})", image->path(), e.what())};
@@ -290,24 +312,24 @@ Result<std::vector<std::string>> stored_contents(const Folder& folder, const std
   });
 }
 
-Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, bool* left_out) {
+Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside) {
   if (Status good = check_image_files(folder, manifest); !good) return good;
   for (const ManifestImage& image : manifest.images) {
     const Status good = within_memory("rank image " + folder.path_of(image.file),
-                                      [&] { return verify_image(folder, image, mine, left_out); });
+                                      [&] { return verify_image(folder, image, mine, outside); });
     if (!good) return good;
   }
   return {};
 }
 
-Status verify_version(const Version& version, bool* left_out) {
-  bool ignored = false;
-  if (left_out == nullptr) left_out = &ignored;
-  *left_out = false;
+Status verify_version(const Version& version, Outside* outside) {
+  Outside ignored;
+  if (outside == nullptr) outside = &ignored;
+  *outside = {};
   if (!version.damage.empty()) return Error{version.damage};
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
-  return verify_images(*folder, version.manifest, is_mine(version), left_out);
+  return verify_images(*folder, version.manifest, is_mine(version), outside);
 }
 
 }  // namespace cropdl::restart

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "interpose/lower/mapping_flags.h"
+#include "restart/content.h"
 
 namespace cropdl::lower {
 namespace {
@@ -117,21 +118,12 @@ bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) 
          where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
 }
 
-Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is) {
-  const auto now = identify_file(-1, file.path);
-  if (!now || !S_ISREG(now->mode))
-    return Error{
-        formatted("{}, which the program has mapped and only reads, is not saved, and {}; "
-                  "put it back and try again",
-                  file.path, now ? "no file is there now" : "cannot be found: " + now.error().message)};
-  if (looks_the_same(file.identity, *now)) return {};
+Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd) {
+  const Status same = restart::check_data_set(file.path, fd, file.identity.size, file.identity.modified);
+  if (same || !as_it_is) return same;
+  const auto now = identify_file(fd, file.path);
   const uint64_t needed = std::min(static_cast<uint64_t>(file.identity.size), file.offset + bytes);
-  if (as_it_is && static_cast<uint64_t>(now->size) >= needed) return {};
-  return Error{
-      formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
-                "the checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try "
-                "again (or go on with it as it is: cropdl-restart --files=keep)",
-                file.path, now->size, file.identity.size)};
+  return now && S_ISREG(now->mode) && static_cast<uint64_t>(now->size) >= needed ? Status() : same;
 }
 
 bool is_a_services_table(const std::string& path) {

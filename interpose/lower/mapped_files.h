@@ -36,8 +36,9 @@ MappedFile examine_file(const Mapping& mapping);
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began);
 
 // Of a file whose contents were left in it: whether it has them still. `as_it_is`: a regular file of its name
-// is enough if it is long enough, as the user wants it (FilesPolicy::kKeep). `bytes` of it are mapped.
-Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is);
+// is enough if it is long enough, as the user wants it (FilesPolicy::kKeep). `bytes` of it are mapped. `fd`:
+// the file, opened; -1: the one of its name.
+Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd = -1);
 
 // A service of the machine keeps it for all programs to read, and changes it at any time: tables of the names
 // of users and groups (sssd, nscd).

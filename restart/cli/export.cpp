@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/say.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
@@ -116,21 +117,36 @@ Result<uint64_t> bytes_by_reference(const Version& version) {
   return bytes;
 }
 
-Status check_whole(const Version& version) {
-  const Status good = restart::verify_version(version);
+Status check_whole(const Version& version, restart::Outside* outside) {
+  const Status good = restart::verify_version(version, outside);
   return good ? good : Error{formatted("version {}: {}", version.number, good.error().message)};
 }
 
+// "", or what of the version is not in the archive.
+std::string missing_line(uint64_t bytes, const std::vector<std::string>& data_sets) {
+  if (bytes == 0) return "";
+  return formatted("{} of its memory are files elsewhere, by reference{}: it can be imported where those are",
+                   amount(bytes),
+                   data_sets.empty() ? "" : formatted(" ({}, not saved)", named_files(data_sets)));
+}
+
 int to_stdout(const Version& version) {
-  if (const Status good = check_whole(version); !good) return fail(false, good.error());
+  restart::Outside outside;
+  if (const Status good = check_whole(version, &outside); !good) return fail(false, good.error());
+  const Result<uint64_t> elsewhere = bytes_by_reference(version);
+  if (!elsewhere) return fail(false, elsewhere.error());
   const Status written = write_archive(1, "standard output", Compression::kNone, version);
-  return written ? kDone : fail(false, written.error());
+  if (!written) return fail(false, written.error());
+  if (const std::string missing = missing_line(*elsewhere, outside.data_sets); !missing.empty())
+    say(formatted("cropdl: version {}: {}", version.number, missing));
+  return kDone;
 }
 
 int to_file(const Common& common, const Version& version, const std::string& output) {
   Result<NewFile> file = NewFile::create(output);
   if (!file) return fail(common.json, file.error());
-  if (const Status good = check_whole(version); !good) return fail(common.json, good.error());
+  restart::Outside outside;
+  if (const Status good = check_whole(version, &outside); !good) return fail(common.json, good.error());
   const Result<uint64_t> elsewhere = bytes_by_reference(version);
   if (!elsewhere) return fail(common.json, elsewhere.error());
   Status written = write_archive(file->fd(), output, compression_of(output), version);
@@ -139,20 +155,18 @@ int to_file(const Common& common, const Version& version, const std::string& out
   struct stat info {};
   if (::fstat(file->fd(), &info) != 0) return fail(common.json, cannot_write(output, errno));
   const restart::Manifest& manifest = version.manifest;
+  const std::string missing = missing_line(*elsewhere, outside.data_sets);
   if (common.json)
     print(nlohmann::json{{"version", version.number},
                          {"file", json_bytes(output)},
                          {"bytes", static_cast<uint64_t>(info.st_size)},
                          {"images", manifest.images.size()},
-                         {"by_reference", *elsewhere}});
+                         {"by_reference", *elsewhere},
+                         {"data_sets", json_bytes(outside.data_sets)}});
   else
-    print(formatted("{}: version {}, {} image{}, {}{}", output, version.number, manifest.images.size(),
+    print(formatted("{}: version {}, {} image{}, {}{}{}", output, version.number, manifest.images.size(),
                     manifest.images.size() == 1 ? "" : "s", amount(static_cast<uint64_t>(info.st_size)),
-                    *elsewhere == 0
-                        ? ""
-                        : formatted("; {} of its memory are files elsewhere, by reference: it can "
-                                    "be imported where those are",
-                                    amount(*elsewhere))));
+                    missing.empty() ? "" : "; ", missing));
   return kDone;
 }
 

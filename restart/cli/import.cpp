@@ -120,8 +120,8 @@ Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::s
   if (!names) return names.error();
   const Result<Folder> folder = Folder::open(draft->directory, Folder::Whose::kMine);
   if (!folder) return folder.error();
-  bool left_out = false;
-  if (Status good = restart::verify_images(*folder, from.manifest, true, &left_out); !good)
+  restart::Outside outside;
+  if (Status good = restart::verify_images(*folder, from.manifest, true, &outside); !good)
     return Error{formatted("{}: {}", file, good.error().message)};
   if (Status good = check_contents(*folder, from.manifest, *names); !good)
     return Error{formatted("{}: {}", file, good.error().message)};

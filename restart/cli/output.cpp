@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/format.h"
 #include "base/json.h"
 #include "base/say.h"
 
@@ -23,6 +24,12 @@ int fail(bool json_wanted, const Error& error, int status) {
   else
     say("cropdl: " + error.message);
   return status;
+}
+
+std::string named_files(const std::vector<std::string>& paths) {
+  const size_t more = paths.size() - 1;
+  return more == 0 ? paths.front()
+                   : formatted("{} and {} more file{}", paths.front(), more, more == 1 ? "" : "s");
 }
 
 std::string command_line(const restart::Manifest& manifest) {

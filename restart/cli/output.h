@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +32,9 @@ int fail(bool json, const Error& error, int status = kFailed);
 
 // The program and its arguments, with blanks between them.
 std::string command_line(const restart::Manifest& manifest);
+
+// "FILE and 2 more files", of at least one.
+std::string named_files(const std::vector<std::string>& paths);
 
 // The text, or null if it is empty.
 nlohmann::json text_or_null(const std::string& text);

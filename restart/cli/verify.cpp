@@ -7,26 +7,31 @@ namespace cropdl::cli {
 namespace {
 
 using nlohmann::json;
+using restart::Outside;
 using restart::StoreReader;
 using restart::Version;
 
-json verified_json(const Version& version, const Status& whole, bool left_out) {
+json verified_json(const Version& version, const Status& whole, const Outside& outside) {
   return {{"version", version.number},
           {"good", static_cast<bool>(whole)},
           {"damage", whole ? json() : json(whole.error().message)},
           {"images", version.manifest.images.size()},
           {"bytes", version.manifest.bytes()},
           {"device_memory", version.manifest.device_memory()},
-          {"left_out", left_out}};
+          {"left_out", outside.left_out},
+          {"data_sets", json_bytes(outside.data_sets)}};
 }
 
-std::string good_line(const Version& version, bool left_out) {
+std::string good_line(const Version& version, const Outside& outside) {
   const restart::Manifest& m = version.manifest;
   return formatted(
-      "version {}: good, {} image{}, {}{}{}", version.number, m.images.size(),
+      "version {}: good, {} image{}, {}{}{}{}", version.number, m.images.size(),
       m.images.size() == 1 ? "" : "s", amount(m.bytes()),
       m.devices().empty() ? "" : formatted(", {} of them device memory", amount(m.device_memory())),
-      left_out ? " (it is not yours alone: files elsewhere that it refers to were not opened)" : "");
+      outside.data_sets.empty() ? ""
+                                : formatted("; needs {}, which {} not saved", named_files(outside.data_sets),
+                                            outside.data_sets.size() == 1 ? "is" : "are"),
+      outside.left_out ? " (it is not yours alone: files elsewhere that it refers to were not opened)" : "");
 }
 
 }  // namespace
@@ -43,13 +48,13 @@ int verify(const Common& common, uint64_t number) {
   }
   for (const Version& version : store->all_versions()) {
     if (number != 0 && version.number != number) continue;
-    bool left_out = false;
-    const Status whole = restart::verify_version(version, &left_out);
+    Outside outside;
+    const Status whole = restart::verify_version(version, &outside);
     if (!whole && restart::is_gone(version)) continue;
     found = true;
-    if (common.json) all.push_back(verified_json(version, whole, left_out));
+    if (common.json) all.push_back(verified_json(version, whole, outside));
     if (whole) {
-      if (!common.json) print(good_line(version, left_out));
+      if (!common.json) print(good_line(version, outside));
       continue;
     }
     const Error damage{formatted("version {}: {}", version.number, whole.error().message)};

@@ -219,6 +219,8 @@ def alone():
         os.symlink("/etc/passwd", place.version_path(1, "link"))
         status, text, _ = place.ask([tool("cropdl"), "export", place.store, "--output", place.path("version.tar")])
         expect(status == 0 and "by reference" in text, text)
+        piped = subprocess.run([tool("cropdl"), "export", place.store, "--output", "-"], capture_output=True)
+        expect(piped.returncode == 0 and piped.stdout and b"by reference" in piped.stderr and piped.stderr.count(b"\n") == 1, f"{piped.stderr}")
         imported(place, "moved", place.path("version.tar"))
         expect(set(os.listdir(place.version_path(1))) <= {"manifest.json", "rank-0.img", "rank-0.files"}, f"{os.listdir(place.version_path(1))}")
 

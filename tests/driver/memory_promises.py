@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 
-from command_promises import refused, refused_here, without_privileges
+from command_promises import fails_in_one_line, refused, refused_here, without_privileges
 from driver import BUILD, Log, Place, Skipped, app, check_whole, expect, native, promise_main, take_checkpoint, tool
 from restart_promises import survives
 
@@ -49,7 +49,8 @@ def image_without_it(place, version):
 
 
 def data_set():
-    """What a program shares with a file and cannot write to is not saved; a file that has changed is named, and used if the user wants it."""
+    """What a program shares with a file and cannot write to is not saved; a file that is gone or has changed is named, also by `cropdl verify`,
+    and used if the user wants it."""
     with Place("data") as place:
         arguments = ["data-set", *STEPS, "--work", place.root]
         native(place, "plain/shared_mappings", arguments, "none", 1)  # makes it: what is written while the job runs is saved
@@ -62,10 +63,25 @@ def data_set():
         uses = json.loads(place.ask([tool("cropdl"), "inspect", "--json", place.store])[1])["memory"]
         name = next(use["name"] for use in uses if use["use"] == "file" and use["by_reference"] == 40 << 20)
         was = os.stat(name)
+
+        def verified(status, words=""):
+            got, text, _ = place.ask([tool("cropdl"), "verify", "--json", place.store])
+            (told,) = json.loads(text)["versions"]
+            expect(got == status and told["good"] == (status == 0) and told["data_sets"] == [name] and words in (told["damage"] or ""), f"{got}: {text}")
+
+        verified(0)
+        text = place.ask([tool("cropdl"), "verify", place.store])[1]
+        expect(f"needs {name}, which is not saved" in text, text)
+        archive = place.path("version.tar")
+        text = place.ask([tool("cropdl"), "export", place.store, "--output", archive])[1]
+        expect(f"({name}, not saved): it can be imported where those are" in text, text)
         os.rename(name, name + ".away")
+        verified(1, f"{name}, which the program has mapped and only reads, is not saved, and cannot be found")
+        fails_in_one_line(place, [tool("cropdl"), "import", place.path("elsewhere"), archive], f"{name}, which the program has mapped")
         refused_here(place, restart, f"{name}, which the program has mapped and only reads, is not saved, and cannot be found", "put it back")
         os.rename(name + ".away", name)
         os.utime(name, ns=(was.st_atime_ns, was.st_mtime_ns + 1))
+        verified(1, f"{name}, which the program has mapped and only reads, is not saved, and is not as it was")
         refused_here(place, restart, f"{name}, which the program has mapped and only reads, is not saved, and is not as it was",
                      "cropdl-restart --files=keep")
         before = Log(job.log).last_step()

@@ -120,7 +120,8 @@ inline Status add_region(ImageWriter& writer, const Region& region) {
 }
 
 // One page of memory with `seed` in an image.
-inline ManifestImage write_image(const std::string& directory, uint32_t rank, uint64_t seed = 1) {
+inline ManifestImage write_image(const std::string& directory, uint32_t rank, uint64_t seed = 1,
+                                 const std::string& metadata = "{}") {
   Memory memory(kTestAddress, kImagePage);
   fill(memory.data(), kImagePage, seed);
   Result<ImageWriter> writer = ImageWriter::create(directory + "/" + image_name(rank), seam::kSeamVersion);
@@ -129,7 +130,7 @@ inline ManifestImage write_image(const std::string& directory, uint32_t rank, ui
       *writer,
       {memory.begin(), memory.end(), PROT_READ | PROT_WRITE, "page", {{memory.begin(), memory.end()}}});
   EXPECT_TRUE(added) << added.error().message;
-  Result<ImageTotals> totals = writer->finish("{}");
+  Result<ImageTotals> totals = writer->finish(metadata);
   EXPECT_TRUE(totals) << totals.error().message;
   return {image_name(rank), totals->bytes, totals->memory, totals->checksum, "node"};
 }

@@ -2,8 +2,11 @@
 // Versions appear whole or not at all, and what was published stays.
 #include "tests/unit/store_fixture.h"
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 namespace cropdl::restart {
@@ -194,6 +197,42 @@ TEST_F(StorePublish, AnImageOfAnotherVersionIsFoundByVerifying) {
   Status whole = verify_version(*store.reader().version(2));
   ASSERT_FALSE(whole);
   EXPECT_NE(whole.error().message.find("is not the one that the manifest lists"), std::string::npos);
+}
+
+TEST_F(StorePublish, ADataSetThatAVersionNeedsIsNamedAndIsDamageWhereItIsNotAsItWas) {
+  const std::string data = path("data");
+  write(data, "0123456789");
+  struct stat info;
+  ASSERT_EQ(::stat(data.c_str(), &info), 0);
+  nlohmann::json region, metadata;
+  region["file"] = {
+      {"path", data},
+      {"left_in_file", true},
+      {"identity",
+       {{"size", info.st_size}, {"modified", info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec}}}};
+  metadata["memory"]["regions"].push_back(region);
+  Store store = open_store(path("s"));
+  const Result<Store::Draft> draft = store.begin_version();
+  ASSERT_TRUE(draft);
+  Manifest manifest = test_manifest();
+  for (uint32_t rank = 0; rank < manifest.ranks; ++rank)
+    manifest.images.push_back(write_image(draft->directory, rank, 1, metadata.dump()));
+  ASSERT_TRUE(store.publish(manifest));
+
+  Outside outside;
+  const Version version = *store.reader().version(1);
+  const Status good = verify_version(version, &outside);
+  EXPECT_TRUE(good) << good.error().message;
+  EXPECT_EQ(outside.data_sets, std::vector<std::string>{data});
+  EXPECT_FALSE(outside.left_out);
+  const auto damage = [&version] { return verify_version(version).error().message; };
+  const timespec later[] = {info.st_atim, {info.st_mtim.tv_sec + 1, info.st_mtim.tv_nsec}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, data.c_str(), later, 0), 0);
+  EXPECT_EQ(
+      damage().find(data + ", which the program has mapped and only reads, is not saved, and is not as"), 0u);
+  ASSERT_EQ(::unlink(data.c_str()), 0);
+  EXPECT_EQ(damage().find(data + ", which the program has mapped and only reads, is not saved, and cannot"),
+            0u);
 }
 
 TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
