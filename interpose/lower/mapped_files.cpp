@@ -61,17 +61,6 @@ bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const s
   return true;
 }
 
-// There is nothing at [begin, end) to compare with, or to keep.
-Remapped map_what_was_left(const MappedFile& file, uint64_t begin, uint64_t end, int prot, std::string* why) {
-  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (fd && mmap(reinterpret_cast<void*>(begin), end - begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
-                 static_cast<off_t>(file.offset)) != MAP_FAILED)
-    return Remapped::kYes;
-  *why =
-      formatted("{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(errno));
-  return Remapped::kRefused;
-}
-
 }  // namespace
 
 bool is_anonymous(const Mapping& m) {
@@ -126,6 +115,20 @@ Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is,
   return now && S_ISREG(now->mode) && static_cast<uint64_t>(now->size) >= needed ? Status() : same;
 }
 
+Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is) {
+  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  int why = errno;
+  if (fd) {
+    if (Status same = check_left_in_file(file, end - begin, as_it_is, fd.fd()); !same) return same;
+    if (mmap(reinterpret_cast<void*>(begin), end - begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
+             static_cast<off_t>(file.offset)) != MAP_FAILED)
+      return {};
+    why = errno;
+  }
+  return Error{
+      formatted("{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why))};
+}
+
 bool is_a_services_table(const std::string& path) {
   for (const char* folder : {"/var/lib/sss/mc/", "/run/nscd/", "/var/run/nscd/", "/var/cache/nscd/",
                              "/var/db/nscd/", "/var/lib/nscd/"})
@@ -135,7 +138,6 @@ bool is_a_services_table(const std::string& path) {
 
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
                         const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
-  if (file.left_in_file) return map_what_was_left(file, begin, end, prot, why);
   const FileIdentity& then = file.identity;
   if (then.inode == 0) return Remapped::kOtherFile;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);

@@ -40,17 +40,20 @@ bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began);
 // the file, opened; -1: the one of its name.
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd = -1);
 
+// Maps it over [begin, end), where anything lies. The file is opened by its name, which may lead to another
+// one since check_left_in_file(): so what was opened is checked again.
+Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
+
 // A service of the machine keeps it for all programs to read, and changes it at any time: tables of the names
 // of users and groups (sssd, nscd).
 bool is_a_services_table(const std::string& path);
 
 enum class Remapped { kYes, kOtherFile, kRefused };
 
-// Maps the file over [begin, end), where memory with the contents of the cut lies, readable and writable (of
-// a file whose contents were left in it: where anything lies).
+// Maps the file over [begin, end), where memory with the contents of the cut lies, readable and writable.
 // Pages that the program had changed become its private copies again. kOtherFile: it is not there, or not the
 // one it was; the memory stays as it is. kRefused, with *why: the same file, whose contents the program
-// shared, has been changed, or cannot be mapped although no image has its contents.
+// shared, has been changed.
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
                         const std::string& kept, const std::vector<PageRun>& guards, std::string* why);
 

@@ -539,12 +539,17 @@ void release_addresses() {
   reserved.clear();
 }
 
-Status finish_memory(const restart::ImageReader& image, const MemoryState& state, std::string* note) {
+Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
+                     std::string* note) {
   std::vector<std::string> gone;
   for (const auto& r : image.regions()) {
     if (is_a_librarys(r)) continue;
     const RegionState& s = *state.of(r.begin, r.end);
-    if (s.file) {
+    if (s.file && s.file->left_in_file) {
+      Status done = map_left_in_file(*s.file, r.begin, r.end, static_cast<int>(r.prot), as_they_are);
+      if (done) done = decorate(r, s);
+      if (!done) return done;
+    } else if (s.file) {
       std::string why;
       const Remapped how =
           map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, &why);

@@ -55,7 +55,8 @@ Status load_references(const restart::ImageReader& image, const MemoryState& sta
 void unmap_memory(const restart::ImageReader& image);
 
 // What comes when this version is the one, and its files are as they were: file mappings, guard pages, locks.
-// `note`: "" or a line for people.
-Status finish_memory(const restart::ImageReader& image, const MemoryState& state, std::string* note);
+// `as_they_are`: as load_references(). `note`: "" or a line for people.
+Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
+                     std::string* note);
 
 }  // namespace cropdl::lower

@@ -382,7 +382,8 @@ void restart_program(Process& p) {
     if (auto s = place_files(saved); !s) trouble = s.error().message;
   std::string note;
   if (trouble.empty())
-    if (auto s = finish_memory(*image, m.memory, &note); !s) trouble = s.error().message;
+    if (auto s = finish_memory(*image, m.memory, *policy == FilesPolicy::kKeep, &note); !s)
+      trouble = s.error().message;
   if (std::string line = restore_process(m); trouble.empty()) trouble = line;
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));

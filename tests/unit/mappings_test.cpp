@@ -12,11 +12,14 @@
 #include <unistd.h>
 
 #include <bitset>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <thread>
 
+#include "base/file.h"
 #include "base/readable.h"
 #include "interpose/lower/mapped_files.h"
 #include "interpose/lower/mapping_flags.h"
@@ -329,6 +332,38 @@ TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   }
   file.path = "/proc/self/exe", file.identity.inode = 0;
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
+}
+
+TEST(MappedFiles, ADataSetThatBecameAnotherFileAfterItWasCheckedIsNotMapped) {
+  char name[] = "/tmp/cropdl-data.XXXXXX";
+  const Descriptor out(mkstemp(name));
+  ASSERT_TRUE(out);
+  const std::string other = std::string(name) + ".other";
+  ASSERT_EQ(pwrite(out.fd(), "then", 4, 0), 4);
+  MappedFile file;
+  file.path = name;
+  file.shared = file.left_in_file = true;
+  file.identity = *identify_file(out.fd(), "");
+  void* const at = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const auto begin = reinterpret_cast<uint64_t>(at);
+  EXPECT_TRUE(check_left_in_file(file, kPage, false));
+  {
+    const Descriptor made(open(other.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
+    ASSERT_EQ(pwrite(made.fd(), "now!!", 5, 0), 5);
+  }
+  ASSERT_EQ(rename(other.c_str(), name), 0);
+  const Status refused = map_left_in_file(file, begin, begin + kPage, PROT_READ, false);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("is not as it was when the checkpoint was taken (5 bytes, then 4"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_FALSE(mapping_at(begin).shared);  // nothing was mapped
+  const Status kept = map_left_in_file(file, begin, begin + kPage, PROT_READ, true);
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(memcmp(at, "now!!", 5), 0);
+  unlink(name);
+  EXPECT_FALSE(map_left_in_file(file, begin, begin + kPage, PROT_READ, true));
+  munmap(at, kPage);
 }
 
 }  // namespace
