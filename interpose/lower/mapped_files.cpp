@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
+#include <tuple>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -105,6 +107,20 @@ bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) 
   return file.shared && !file.executable && file.identity.inode != 0 && bytes >= kLeftInFileFrom &&
          !is_a_services_table(file.path) && statfs(file.path.c_str(), &where) == 0 &&
          where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
+}
+
+bool make_durable(const MappedFile& file) {
+  static std::set<std::tuple<uint64_t, uint64_t, int64_t>> durable;
+  const FileIdentity& then = file.identity;
+  const std::tuple state(then.device, then.inode, then.modified);
+  if (durable.contains(state)) return true;
+  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const auto now = fd ? identify_file(fd.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
+  if (!now || std::tuple(now->device, now->inode, now->modified) != state) return false;
+  // File systems that nobody writes to (squashfs) have no fsync, and say EINVAL.
+  if (fsync(fd.fd()) != 0 && errno != EINVAL && errno != EROFS) return false;
+  durable.insert(state);
+  return true;
 }
 
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd) {

@@ -35,6 +35,11 @@ MappedFile examine_file(const Mapping& mapping);
 // files are lost as easily as programs. Nor a name that ends with the process (NFS, FUSE).
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began);
 
+// Makes contents and time of such a file durable, as an image is: what only the page cache has is lost with
+// the power, and size and time may be the same then. False: it cannot, or the name is another file's. Once
+// for each state of a file. MAIN, while the program is stopped.
+bool make_durable(const MappedFile& file);
+
 // Of a file whose contents were left in it: whether it has them still. `as_it_is`: a regular file of its name
 // is enough if it is long enough, as the user wants it (FilesPolicy::kKeep). `bytes` of it are mapped. `fd`:
 // the file, opened; -1: the one of its name.

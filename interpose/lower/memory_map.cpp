@@ -379,7 +379,7 @@ Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)
     } else {
       state.file = examine_file(m);
       if (may_be_left_in_file(*state.file, m.end - m.begin, seam::state()->began) && may_leave(*state.file) &&
-          shows(*state.file, m, readable)) {
+          shows(*state.file, m, readable) && make_durable(*state.file)) {
         state.file->left_in_file = true;
         state.guards = pages_of(m.begin, m.end).guards;
       } else {

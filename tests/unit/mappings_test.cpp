@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -332,6 +333,41 @@ TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   }
   file.path = "/proc/self/exe", file.identity.inode = 0;
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
+}
+
+// Pages of the file that no disk has yet; -1: this kernel does not tell.
+int64_t pages_to_be_written(int fd) {
+  constexpr long kCacheStat = 451;  // cachestat(2), Linux 6.5; length 0: up to the end
+  const uint64_t whole[2] = {0, 0};
+  struct {
+    uint64_t cached, dirty, being_written, evicted, recently_evicted;
+  } pages{};
+  if (syscall(kCacheStat, fd, whole, &pages, 0) != 0) return -1;
+  return static_cast<int64_t>(pages.dirty + pages.being_written);
+}
+
+TEST(MappedFiles, ADataSetThatStaysInItsFileIsDurable) {
+  char name[] = "/var/tmp/cropdl-data.XXXXXX";
+  const Descriptor out(mkstemp(name));
+  ASSERT_TRUE(out);
+  const std::string text(64 * kPage, 'x');
+  ASSERT_EQ(pwrite(out.fd(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  MappedFile file;
+  file.path = name;
+  file.shared = true;
+  file.identity = *identify_file(out.fd(), "");
+  struct statfs where {};
+  ASSERT_EQ(fstatfs(out.fd(), &where), 0);
+  const bool told = where.f_type != TMPFS_MAGIC && pages_to_be_written(out.fd()) > 0;
+  EXPECT_TRUE(make_durable(file));
+  if (told) {
+    EXPECT_EQ(pages_to_be_written(out.fd()), 0);
+  }
+  EXPECT_TRUE(make_durable(file));
+  file.identity.modified += 1;  // the name has another file, or state of it, by now
+  EXPECT_FALSE(make_durable(file));
+  unlink(name);
+  EXPECT_FALSE(make_durable(file));
 }
 
 TEST(MappedFiles, ADataSetThatBecameAnotherFileAfterItWasCheckedIsNotMapped) {
