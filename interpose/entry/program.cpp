@@ -66,23 +66,31 @@ bool may_load_mpi(const lower::ElfFile& elf) {
 
 // Whose ABI the MPI has that the program is linked with, "" if with none. libmpi.so.12 is what MPICH's own
 // builds, Intel MPI and MVAPICH call theirs (Debian: libmpich.so.12), and it has MPICH's ABI
-// (www.mpich.org/abi); Open MPI's is libmpi.so.40 since version 3.
+// (www.mpich.org/abi); Open MPI's is libmpi.so.40 since version 3. Of two, one would be the real MPI beside
+// the shim of the other.
 Result<std::string> mpi_of(const lower::ElfFile& elf, const std::string& path) {
   const auto begins = [](const std::string& name, std::initializer_list<const char*> with) {
     return std::any_of(with.begin(), with.end(), [&](const char* one) { return name.rfind(one, 0) == 0; });
   };
+  std::string found, library;
   for (const std::string& name : elf.needed) {
+    std::string abi;
     if (begins(name, {"libmpich", "libmpi.so.12", "libmpicxx.so.12", "libmpifort.so.12"}))
-      return std::string("mpich");
-    if (begins(name, {"libmpi.so.40", "libmpi_cxx.", "libmpi_mpifh.", "libmpi_usempi"}))
-      return std::string("openmpi");
-    if (begins(name, {"libmpi.so", "libmpi_"}))
+      abi = "mpich";
+    else if (begins(name, {"libmpi.so.40", "libmpi_cxx.", "libmpi_mpifh.", "libmpi_usempi"}))
+      abi = "openmpi";
+    else if (begins(name, {"libmpi.so"}) || (found.empty() && begins(name, {"libmpi_"})))
       return Error{formatted(
           "{}: is linked with {}, and CropDL knows libmpi.so.40 (Open MPI 3 and later) and libmpich.so.12 or "
           "libmpi.so.12 (MPICH and what has its ABI); link it with one of these",
           path, name)};
+    if (abi.empty() || abi == found) continue;
+    if (!found.empty())
+      return Error{formatted("{}: is linked with {} and {}, which are two MPIs; link it with one of them",
+                             path, library, name)};
+    found = abi, library = name;
   }
-  return std::string();
+  return found;
 }
 
 // The sanitizer that it was built with. Its runtime is a library, or in the program itself.

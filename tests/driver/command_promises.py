@@ -103,6 +103,15 @@ def unknown_mpi():
             expect(status != 0 and "is linked with libmpi_g.so.12, and CropDL knows libmpi.so.40" in text, f"{status}: {text}")
 
 
+@promise("refused.program_linked_with_two_mpis")
+def two_mpis():
+    with Place("two") as place:
+        for command in ([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], [tool("cropdl"), "doctor"]):
+            status, text, _ = place.ask([*command, app("named/two_mpis")])
+            expect(status != 0 and "is linked with libmpi.so.40 and libmpich.so.12, which are two MPIs; link it with one of them" in text,
+                   f"{status}: {text}")
+
+
 @promise("refused.program_not_found")
 def program_not_found():
     with Place("missing") as place:
