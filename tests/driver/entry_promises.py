@@ -13,7 +13,7 @@ import sys
 import time
 
 from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, keeper_of, launcher,
-                    logs_of, promise_main, take_checkpoint, tool)
+                    logs_of, metadata_of, promise_main, take_checkpoint, tool)
 
 PROMISES = {}
 promise = keeper_of(PROMISES)
@@ -709,6 +709,54 @@ def formatted():
     expect(len(names) > 300, f"only {len(names)} sources found")
     found = subprocess.run(["clang-format", "--dry-run", "-Werror"] + names, cwd=SOURCE, capture_output=True, text=True)
     expect(found.returncode == 0, found.stderr[:2000] + "\nrun clang-format -i on them")
+
+
+def keys_of(value, without):
+    """All keys of JSON objects in it, but below the member `without`."""
+    if isinstance(value, list):
+        return set().union(*(keys_of(one, without) for one in value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value).union(*(keys_of(one, without) for key, one in value.items() if key != without))
+
+
+@promise("documents.manifest_and_metadata_have_the_members_that_are_described")
+def described():
+    """docs/image-format.md against a version of a job whose iterations are known, and the first one after its restart."""
+    with open(os.path.join(SOURCE, "docs", "image-format.md")) as f:
+        sections = {text.partition("\n")[0].strip(): text for text in f.read().split("\n### ")}
+    rows = lambda section: re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \| (.*) \|$", sections[section].partition("\nIts member")[0], re.MULTILINE)
+    words = lambda text: set(re.findall(r"`(\w+)`", text))
+    listed = {name for names, _ in rows("manifest.json") for name in re.findall(r"`([^`]+)`", names)}
+    of_images = next(words(meaning) for names, meaning in rows("manifest.json") if names == "`images[K]`")
+    members = set().union(*(words(names) for names, _ in rows("Metadata")))
+    known = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`", sections["Metadata"]))))
+    sealed = {"format", "checksum"}  # of any of these files
+    expect(len(listed) > 15 and len(of_images) > 5 and len(members) > 25, f"{listed} {of_images} {members}")
+
+    with Place("described") as place:
+        job = place.run("openmpi/loops", ("--steps", "100000", "--pace", "8000"), "openmpi", 2)
+        job.wait_for_step(20)
+        take_checkpoint(place, job)
+        job.kill_running()
+        job = place.restart("openmpi", 2)
+        job.wait_for_step(Log(job.log).last_step() + 2)
+        take_checkpoint(place, job)
+        job.kill_running()
+        with open(place.version_path(2, "manifest.json")) as f:
+            manifest = json.load(f)
+        found = {f"{key}.{inner}" for key, value in manifest.items() if isinstance(value, dict) for inner in value}
+        found |= {key for key, value in manifest.items() if not isinstance(value, dict)} - {"images"} | {"images[K]"}
+        expect(found - sealed == listed, f"manifest.json has {sorted(found - sealed)}, docs/image-format.md {sorted(listed)}")
+        in_images = set().union(*manifest["images"]) | {"devices", "device_memory"}  # this job uses none
+        expect(in_images == of_images, f"images of a manifest have {sorted(in_images)}, docs/image-format.md {sorted(of_images)}")
+        with open(os.path.join(place.store, "store.json")) as f:
+            in_store = set(json.load(f)) - sealed
+        expect(in_store == words(sections["store.json"]), f"store.json has {sorted(in_store)}")
+        metadata = metadata_of(place.version_path(2, "rank-0.img"))
+        expect(set(metadata) == members, f"metadata has {sorted(metadata)}, docs/image-format.md {sorted(members)}")
+        unknown = keys_of(metadata, "attributes") - known - {"hex"}
+        expect(not unknown, f"metadata has {sorted(unknown)}, which docs/image-format.md does not name")
 
 
 @promise("documents.every_refusal_is_listed")
