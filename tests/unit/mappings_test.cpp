@@ -314,8 +314,8 @@ TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   file.path = "/proc/self/exe";  // on a disk, or on what the test's build lies on
   file.shared = true;
   file.identity.inode = 1;
-  file.identity.modified = 1'000'000'000;
-  constexpr int64_t kBegan = 2'000'000'000;  // of the program
+  constexpr int64_t kBegan = 12'000'000'000;  // of the program
+  file.identity.modified = 10'000'000'000;
   struct statfs where {};
   ASSERT_EQ(statfs(file.path.c_str(), &where), 0);
   const bool on_a_disk = where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
@@ -324,7 +324,11 @@ TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, 0));
   file.identity.modified = kBegan + 1;  // it may be written to again
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
-  file.identity.modified = 1'000'000'000;
+  file.identity.modified = 11'900'000'001;
+  EXPECT_EQ(may_be_left_in_file(file, 16 << 20, kBegan), on_a_disk);
+  file.identity.modified = 11'000'000'000;  // of a file system with whole seconds: it may be 12.9 s
+  EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
+  file.identity.modified = 10'000'000'000;
   file.shared = false;
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
   file.shared = true, file.path = "/dev/shm";
