@@ -52,6 +52,11 @@ bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
   return saved.size == now.size && saved.modified == now.modified;
 }
 
+bool has_name_of_deleted(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.starts_with(".nfs") || name.starts_with(".fuse_hidden");
+}
+
 json to_json(const FileIdentity& id) {
   return {{"device", id.device}, {"inode", id.inode}, {"born", id.born},    {"modified", id.modified},
           {"size", id.size},     {"mode", id.mode},   {"handle", id.handle}};

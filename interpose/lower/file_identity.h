@@ -28,6 +28,10 @@ bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
 // Size and time of the last change: nobody has written to it, as far as can be seen without reading it.
 bool looks_the_same(const FileIdentity& saved, const FileIdentity& now);
 
+// Whether it has the name under which NFS or FUSE keeps a file that was deleted while a program has it open:
+// it goes with that program.
+bool has_name_of_deleted(const std::string& path);
+
 nlohmann::json to_json(const FileIdentity& id);
 FileIdentity file_identity_from(const nlohmann::json& j);  // throws json::exception
 

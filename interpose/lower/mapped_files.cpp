@@ -103,8 +103,7 @@ bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) 
   constexpr int64_t kTick = 10'000'000, kSecond = 1'000'000'000;
   const int64_t tick = file.identity.modified % kSecond == 0 ? 2 * kSecond : kTick;
   struct statfs where {};
-  const std::string name = file.path.substr(file.path.rfind('/') + 1);
-  if (name.starts_with(".nfs") || name.starts_with(".fuse_hidden")) return false;
+  if (has_name_of_deleted(file.path)) return false;
   if (file.identity.modified < 0 || file.identity.modified > began - tick) return false;
   return file.shared && !file.executable && file.identity.inode != 0 && bytes >= kLeftInFileFrom &&
          !is_a_services_table(file.path) && statfs(file.path.c_str(), &where) == 0 &&

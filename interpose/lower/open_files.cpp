@@ -76,8 +76,10 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
   if (path[0] == '/' && stat(path.c_str(), &there) != 0 && errno != ENOENT && errno != ENOTDIR)
     return formatted("the program's file {}{} cannot be looked at by its name: {}", path, number,
                      errno_text(errno));
+  const bool may_be_hidden =
+      S_ISREG(st.st_mode) && (fs.f_type == NFS_SUPER_MAGIC || fs.f_type == FUSE_SUPER_MAGIC);
   if (path[0] != '/' || stat(path.c_str(), &there) != 0 || there.st_dev != st.st_dev ||
-      there.st_ino != st.st_ino)
+      there.st_ino != st.st_ino || (may_be_hidden && has_name_of_deleted(path)))
     return formatted("{}{}{} cannot be saved yet: no restart could open it by its name",
                      S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ", path, number);
   return "";

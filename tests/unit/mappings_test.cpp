@@ -309,6 +309,13 @@ TEST(MappedFiles, TablesOfTheMachinesServicesMayHaveChangedAndOtherSharedFilesMa
   EXPECT_EQ(with_an_empty_var_lib([] { return map_a_changed_table("/var/lib/other"); }), 2);
 }
 
+TEST(MappedFiles, NamesThatNetworkFileSystemsGiveToDeletedFilesAreKnown) {
+  EXPECT_TRUE(has_name_of_deleted("/home/me/.nfs00000000001a2b3c00000042"));
+  EXPECT_TRUE(has_name_of_deleted("/mnt/.fuse_hidden0000000100000002"));
+  EXPECT_FALSE(has_name_of_deleted("/home/.nfs/data"));
+  EXPECT_FALSE(has_name_of_deleted("/home/me/results.nfs"));
+}
+
 TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   MappedFile file;
   file.path = "/proc/self/exe";  // on a disk, or on what the test's build lies on
