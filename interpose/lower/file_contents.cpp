@@ -40,6 +40,18 @@ Status set_modified(int fd, int64_t ns) {
   return ns < 0 || futimens(fd, times) == 0 ? Status() : Status(Error{errno_text(errno)});
 }
 
+// Whether what was opened to be changed is the program's file, or has its contents: the name may lead to
+// another one since check_content() looked.
+Status check_opened(const FileContent& c, int fd) {
+  const auto now = identify_file(fd, "");
+  if (now && is_same_file(c.identity, *now)) return {};
+  if (now && now->size == c.identity.size && !c.stored.empty()) {
+    const auto sum = restart::content_checksum(fd, 0, static_cast<uint64_t>(c.identity.size), c.path);
+    if (sum && *sum == c.checksum) return {};  // another rank has made it again
+  }
+  return Error{own(c.path) + ": was replaced while the program was being restarted; try again"};
+}
+
 // Copies that are not durable yet: together they cost the file system one commit, each by itself one.
 class Copies {
  public:
@@ -211,6 +223,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     struct stat st {};
     if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     if (st.st_size == c.identity.size) return {};
+    if (Status its = check_opened(c, file.fd()); !its) return its;
     if (ftruncate(file.fd(), c.identity.size) != 0)
       return Error{formatted("{}: cannot be cut back: {}", own(c.path), errno_text(errno))};
     note(formatted(" was cut back from {} to {}", st.st_size, bytes_text(size)));
@@ -243,6 +256,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return Error{formatted("{}: cannot be written: {}", own(c.path), errno_text(errno))};
+  if (Status its = check_opened(c, file.fd()); !its) return its;
   if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
   note(" was put back");

@@ -1,0 +1,104 @@
+// links: cropdl_rank
+// What a restart does to the program's files, and to no others. Any process.
+#include "interpose/lower/file_contents.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "restart/content.h"
+
+namespace cropdl::lower {
+namespace {
+
+class FileContents : public ::testing::Test {
+ protected:
+  FileContents() {
+    std::string pattern = "/tmp/cropdl-contents.XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~FileContents() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+  std::string read(const std::string& name) const {
+    std::ifstream in(path(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  // As if check_content() had looked before somebody changed what the name leads to: with kKeep it accepts
+  // any regular file.
+  Status apply(const FileContent& content) const {
+    const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
+    if (!version) return version.error();
+    std::string done;
+    return apply_content(content, *version, FilesPolicy::kKeep, &done);
+  }
+
+  // The file `log` as it is now, saved in place if `stored` says where.
+  FileContent saved(const std::string& stored) const {
+    FileContent content;
+    content.path = path("log");
+    content.identity = *identify_file(-1, content.path);
+    content.stored = stored;
+    if (stored.empty()) return content;
+    const Descriptor file = open_high(content.path, O_RDONLY);
+    content.checksum =
+        *restart::content_checksum(file.fd(), 0, static_cast<uint64_t>(content.identity.size), content.path);
+    std::filesystem::create_directory(path("rank-0.files"));
+    std::filesystem::permissions(path("rank-0.files"), std::filesystem::perms::owner_all);
+    std::filesystem::copy_file(content.path, path(stored));
+    std::filesystem::permissions(path(stored),
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    return content;
+  }
+
+  // Another file takes the name, and the former one stays, so that its inode is not used again.
+  void replace(const std::string& text) const {
+    std::filesystem::rename(path("log"), path("former"));
+    write("log", text);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotOverwritten) {
+  write("log", "then");
+  const FileContent content = saved("rank-0.files/0");
+  write("log", "later");
+  const Status back = apply(content);
+  EXPECT_TRUE(back) << back.error().message;
+  EXPECT_EQ(read("log"), "then");
+  replace("of somebody else");
+  const Status refused = apply(content);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("log: was replaced while the program was being restarted"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(read("log"), "of somebody else");
+  write("log", "then");  // as another rank makes it again
+  EXPECT_TRUE(apply(content));
+}
+
+TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
+  write("log", "then");
+  const FileContent content = saved("");
+  write("log", "then and later");
+  const Status cut = apply(content);
+  EXPECT_TRUE(cut) << cut.error().message;
+  EXPECT_EQ(read("log"), "then");
+  replace("of somebody else");
+  EXPECT_FALSE(apply(content));
+  EXPECT_EQ(read("log"), "of somebody else");
+}
+
+}  // namespace
+}  // namespace cropdl::lower
