@@ -151,7 +151,7 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
 }
 
 Status check_data_set(const std::string& path, int fd, int64_t size, int64_t modified) {
-  struct stat info;
+  struct stat info {};
   const int failure = (fd >= 0 ? ::fstat(fd, &info) : ::stat(path.c_str(), &info)) != 0 ? errno : 0;
   if (failure != 0 || !S_ISREG(info.st_mode))
     return Error{

@@ -1,5 +1,6 @@
 // `cropdl verify`: reads every byte of the images and checks it.
 #include "base/format.h"
+#include "base/json.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
 
