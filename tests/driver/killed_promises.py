@@ -166,7 +166,8 @@ class Run:
         wait_until(lambda: not address or address not in sockets(), f"the socket {address} is left over")
         if asked:
             text = without_waiting(asked.communicate(timeout=PATIENCE)[0]).strip()
-            words = (rf"cropdl: checkpoint refused: rank {victim} is gone: its process \(pid \d+\) died( or left the job)?",
+            # The launcher ends the others, and rank 0 may hear of one of those first.
+            words = (r"cropdl: checkpoint refused: rank \d is gone: its process \(pid \d+\) died( or left the job)?",
                      rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
                      rf"cropdl: no job is running on {re.escape(self.place.store)}",  # it came too late to ask
                      rf"cropdl: checkpoint refused: rank \d+: {STARTING}",
