@@ -1,5 +1,5 @@
 /* The variables by which launchers tell a process which rank it is: of those that tell the number of ranks as
-   well, and of the others. interpose/lower/launch.cpp has the sources and the rest; the preloaded entrance
+   well, and of the others. interpose/launch/launch.cpp has the sources and the rest; the preloaded entrance
    needs no more than the names. */
 #pragma once
 

@@ -169,7 +169,7 @@ void ScheduleOptions::add_to(CLI::App& app, const char* interval_else, const cha
   });
 }
 
-void ScheduleOptions::tell(lower::Boot* boot) const {
+void ScheduleOptions::tell(launching::Boot* boot) const {
   boot->interval = interval;
   if (!max_overhead.empty()) boot->max_overhead = number(max_overhead, "%").value_or(0) / 100;
   if (!mtbf.empty()) boot->mtbf = duration(mtbf).value_or(0);
@@ -202,7 +202,7 @@ void ReportOptions::add_to(CLI::App& app) {
       ->each(choose_log_format);
 }
 
-void ReportOptions::tell(lower::Boot* boot) const {
+void ReportOptions::tell(launching::Boot* boot) const {
   boot->metrics = metrics;
   boot->quiet = quiet;
   boot->log = log_is_json() ? "json" : "text";

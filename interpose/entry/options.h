@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/lower/boot.h"
+#include "interpose/launch/boot.h"
 
 namespace cropdl::entry {
 
@@ -25,7 +25,7 @@ struct ScheduleOptions {
   std::string interval, max_overhead, mtbf, time_limit, at_sigterm, keep;
 
   void add_to(CLI::App& app, const char* interval_else, const char* keep_else);  // complete "default: "
-  void tell(lower::Boot* boot) const;
+  void tell(launching::Boot* boot) const;
   std::vector<std::string> words() const;  // to give them to another command line
 };
 
@@ -36,7 +36,7 @@ struct ReportOptions {
   bool quiet = false;
 
   void add_to(CLI::App& app);
-  void tell(lower::Boot* boot) const;
+  void tell(launching::Boot* boot) const;
   std::vector<std::string> words() const;  // to give them to another command line
 };
 

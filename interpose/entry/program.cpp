@@ -11,7 +11,7 @@
 #include <initializer_list>
 
 #include "base/format.h"
-#include "interpose/lower/elf_file.h"
+#include "interpose/launch/elf_file.h"
 
 namespace cropdl::entry {
 namespace {
@@ -52,14 +52,14 @@ bool is_debugger(const std::string& path) {
           (base(path).rfind("lldb-", 0) == 0 || base(path).rfind("valgrind.", 0) == 0));
 }
 
-bool needs(const lower::ElfFile& elf, const char* library) {
+bool needs(const launching::ElfFile& elf, const char* library) {
   for (const std::string& name : elf.needed)
     if (name.rfind(library, 0) == 0) return true;
   return false;
 }
 
 // Interpreters that may load an MPI later on.
-bool may_load_mpi(const lower::ElfFile& elf) {
+bool may_load_mpi(const launching::ElfFile& elf) {
   return elf.knows("Py_BytesMain") || needs(elf, "libpython") || needs(elf, "libR.so") ||
          needs(elf, "libjulia");
 }
@@ -68,7 +68,7 @@ bool may_load_mpi(const lower::ElfFile& elf) {
 // builds, Intel MPI and MVAPICH call theirs (Debian: libmpich.so.12), and it has MPICH's ABI
 // (www.mpich.org/abi); Open MPI's is libmpi.so.40 since version 3. Of two, one would be the real MPI beside
 // the shim of the other.
-Result<std::string> mpi_of(const lower::ElfFile& elf, const std::string& path) {
+Result<std::string> mpi_of(const launching::ElfFile& elf, const std::string& path) {
   const auto begins = [](const std::string& name, std::initializer_list<const char*> with) {
     return std::any_of(with.begin(), with.end(), [&](const char* one) { return name.rfind(one, 0) == 0; });
   };
@@ -94,7 +94,7 @@ Result<std::string> mpi_of(const lower::ElfFile& elf, const std::string& path) {
 }
 
 // The sanitizer that it was built with. Its runtime is a library, or in the program itself.
-std::string sanitizer_of(const lower::ElfFile& elf) {
+std::string sanitizer_of(const launching::ElfFile& elf) {
   if (needs(elf, "libtsan.so") || elf.knows("__tsan_init")) return "ThreadSanitizer";
   if (elf.knows("__msan_init")) return "MemorySanitizer";
   if (needs(elf, "libasan.so") || elf.knows("__asan_init")) return "AddressSanitizer";
@@ -203,7 +203,7 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
     inner->before = words;
     return inner;
   }
-  const auto elf = lower::read_elf(path);
+  const auto elf = launching::read_elf(path);
   if (!elf) return elf.error();
   if (elf->interpreter.empty())
     return Error{path +
@@ -269,11 +269,11 @@ Error become(const std::string& path, std::vector<std::string> words) {
 }
 
 // What the launcher provides wins over what the program is linked with: the shims translate.
-Error become_lower_half(const lower::Boot& boot, const std::string& launcher_flavour, const std::string& mpi,
-                        std::vector<std::string> words) {
+Error become_lower_half(const launching::Boot& boot, const std::string& launcher_flavour,
+                        const std::string& mpi, std::vector<std::string> words) {
   const std::string flavour = launcher_flavour != "none" ? launcher_flavour : mpi;
   unsetenv("LD_PRELOAD");  // the program's, not the lower half's
-  setenv(lower::kBootVariable, lower::boot_text(boot).c_str(), 1);
+  setenv(launching::kBootVariable, launching::boot_text(boot).c_str(), 1);
   Error error = become(own_directory() + "/cropdl-lower-" + flavour, std::move(words));
   if (flavour != "none") error.message += " (was CropDL built with this MPI?)";
   return error;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "interpose/lower/boot.h"
+#include "interpose/launch/boot.h"
 
 namespace cropdl::entry {
 
@@ -41,7 +41,7 @@ std::string without(const std::string& list, const std::string& file);
 Error become(const std::string& path, std::vector<std::string> words);
 
 // Replaces this process by the lower half that `boot` is for; returns why it could not.
-Error become_lower_half(const lower::Boot& boot, const std::string& launcher_flavour, const std::string& mpi,
-                        std::vector<std::string> words);
+Error become_lower_half(const launching::Boot& boot, const std::string& launcher_flavour,
+                        const std::string& mpi, std::vector<std::string> words);
 
 }  // namespace cropdl::entry

@@ -12,8 +12,8 @@
 #include "base/say.h"
 #include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
-#include "interpose/lower/boot.h"
-#include "interpose/lower/launch.h"
+#include "interpose/launch/boot.h"
+#include "interpose/launch/launch.h"
 #include "restart/store.h"
 
 namespace {
@@ -63,9 +63,9 @@ int restart_main(int argc, char** argv) {
   int status = 0;
   if (!entry::parse_options(app, argc, argv, nullptr, &status)) return status;
 
-  const auto told = lower::read_launch("cropdl-restart");
+  const auto told = launching::read_launch("cropdl-restart");
   if (!told) return fail(told.error().message);
-  const lower::Launch& launch = *told;
+  const launching::Launch& launch = *told;
   char* resolved = realpath(directory.c_str(), nullptr);
   if (resolved == nullptr) return fail_together(launch.rank, directory + ": " + errno_text(errno));
   directory = resolved;
@@ -89,7 +89,7 @@ int restart_main(int argc, char** argv) {
     return fail(entry::become(manifest.launcher, words).message);
   }
 
-  lower::Boot boot;
+  launching::Boot boot;
   boot.restart = true;
   boot.directory = directory;
   boot.version = version;

@@ -12,8 +12,8 @@
 #include "base/say.h"
 #include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
-#include "interpose/lower/boot.h"
-#include "interpose/lower/launch.h"
+#include "interpose/launch/boot.h"
+#include "interpose/launch/launch.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ int fail(const std::string& line) {
 }
 
 // Once per job, if it is known who is who.
-void say(const Result<lower::Launch>& launch, const std::string& line) {
+void say(const Result<launching::Launch>& launch, const std::string& line) {
   if (!launch || launch->rank == 0) cropdl::say("cropdl-run: " + line);
 }
 
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   const auto facts = entry::inspect_program(*path);
   if (!facts) return fail(facts.error().message);
 
-  lower::Boot boot;
+  launching::Boot boot;
   boot.directory = entry::absolute(directory);
   schedule.tell(&boot);
   reports.tell(&boot);
@@ -80,14 +80,14 @@ int main(int argc, char** argv) {
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
-  if (boot.software_gpu && lower::software_gpu_directory(boot.installation).empty())
+  if (boot.software_gpu && launching::software_gpu_directory(boot.installation).empty())
     return fail(
         "the software GPU is not installed: build CropDL where the CUDA toolkit's headers are "
         "(CROPDL_CUDA_ROOT)");
   const char* preload = getenv("LD_PRELOAD");
   if (preload != nullptr) boot.preload = preload;
 
-  const Result<lower::Launch> launch = lower::read_launch(facts->path);
+  const Result<launching::Launch> launch = launching::read_launch(facts->path);
   const std::string ours = boot.installation + "/libcropdl.so";
   if (facts->kind == entry::ProgramKind::kNative) {
     say(launch, formatted("{} runs natively and unprotected: {}", facts->path, facts->why));

@@ -1,4 +1,4 @@
-// The one table of what the filter traps and who performs it. interpose/lower/filter.cpp must trap the same
+// The one table of what the filter traps and who performs it. interpose/host/filter.cpp must trap the same
 // numbers.
 #include <asm/unistd.h>
 

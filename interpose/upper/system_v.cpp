@@ -1,5 +1,5 @@
 // System V semaphores, message queues and shared memory: named when a cut is wanted
-// (interpose/lower/process_state.cpp), so the core notes which ones the program has. UH, any thread.
+// (restart/session/process_state.cpp), so the core notes which ones the program has. UH, any thread.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"

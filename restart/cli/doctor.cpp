@@ -19,10 +19,10 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "interpose/entry/program.h"
-#include "interpose/lower/descriptors.h"
-#include "interpose/lower/machine.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
+#include "restart/files/descriptors.h"
+#include "restart/process/machine.h"
 #include "restart/store.h"
 
 namespace cropdl::cli {
@@ -85,7 +85,7 @@ std::string examine_program(const std::string& name, Findings& found) {
 // ----------------------------------------------------------------------------------------------
 
 void examine_kernel(Findings& found) {
-  if (lower::has_fsgsbase())
+  if (process::has_fsgsbase())
     found.push_back({kOk, "CPU", "FSGSBASE"});
   else
     found.push_back(
@@ -114,7 +114,7 @@ void examine_kernel(Findings& found) {
 // Hard limits: CropDL raises soft ones for itself.
 void examine_limits(Findings& found) {
   constexpr rlim_t kNoImage = 16 << 20, kSmallImages = 1 << 30;
-  constexpr rlim_t kOpenFiles = lower::kOwnDescriptors + 16;  // and a few of the program's
+  constexpr rlim_t kOpenFiles = files::kOwnDescriptors + 16;  // and a few of the program's
   rlimit sizes{}, files{};
   const bool known = ::getrlimit(RLIMIT_FSIZE, &sizes) == 0 && ::getrlimit(RLIMIT_NOFILE, &files) == 0;
   if (known && sizes.rlim_max < kSmallImages)
@@ -160,7 +160,7 @@ std::string not_usable(const std::string& directory, const std::string& program,
 
 // Bytes per second, by a file that is removed; 0, with *why: it could not be written.
 double write_speed(const std::string& directory, uint64_t bytes, std::string* why) {
-  // A soft limit on file sizes does not bind images (interpose/lower/raised_limit.h), and a hard one is an
+  // A soft limit on file sizes does not bind images (restart/process/raised_limit.h), and a hard one is an
   // error.
   ::signal(SIGXFSZ, SIG_IGN);
   if (rlimit limit{}; ::getrlimit(RLIMIT_FSIZE, &limit) == 0) {

@@ -441,7 +441,9 @@ def all_judged(keys):
     expect(good, "see above")
 
 
-PROMISES = {f"odd.{key}": lambda k=key: all_judged([k]) for key, one in ODDITIES.items() if not one.only}
+# What fails at times would pass whatever it does: those are for `--only`.
+PROMISES = {f"odd.{key}": lambda k=key: all_judged([k]) for key, one in ODDITIES.items()
+            if not one.only and not KNOWN.get(key, "").startswith("at times: ")}
 QUICK = {f"odd.{key}" for key in ("files.append_beside_plain", "kinds.pipe_with_data", "memory.guard_pages", "signals.queued_real_time_signals",
                                   "process.limits", "execution.robust_mutex", "streams.talks", "openmpi.together", "mpich.window")}
 assert QUICK <= set(PROMISES), QUICK - set(PROMISES)

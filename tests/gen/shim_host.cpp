@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "interpose/lower/libraries.h"
+#include "interpose/libraries/libraries.h"
 #include "interpose/seam/thread.h"
 
 using namespace cropdl;
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   thread.self = &thread;
   thread.lower_fs = thread.upper_fs = seam::by_kernel::fs_base();
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
-  const lower::Libraries libraries({lower::mpi_library()});
+  const libraries::Libraries libraries({libraries::mpi_library()});
   if (!libraries.format()) return 2;
   libraries.publish();
   seam::control()->park = park;

@@ -1,7 +1,7 @@
-// links: cropdl_attributes
+// links: cropdl_process
 // The table of attributes knows everything that the kernel shows of a process, or says why it is not in it;
 // and what is changed is noticed, saved and put back.
-#include "interpose/lower/attributes.h"
+#include "restart/process/attributes.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@
 #include <set>
 #include <sstream>
 
-#include "interpose/lower/clocks.h"
+#include "restart/process/clocks.h"
 
-namespace cropdl::lower {
+namespace cropdl::process {
 namespace {
 
 std::set<std::string> known() {
@@ -34,7 +34,7 @@ void expect_known(const std::string& word) {
   static const std::set<std::string> all = known();
   EXPECT_TRUE(all.count(word) != 0)
       << word << " is shown by this kernel, and the table of attributes "
-      << "(interpose/lower/attribute_table.cpp) neither has it nor says why not";
+      << "(restart/process/attribute_table.cpp) neither has it nor says why not";
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -170,4 +170,4 @@ TEST(Clocks, WhatIsBehindIsAddedAndWhatIsAheadIsNot) {
 }
 
 }  // namespace
-}  // namespace cropdl::lower
+}  // namespace cropdl::process

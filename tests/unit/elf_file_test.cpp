@@ -1,4 +1,4 @@
-// links: cropdl_boot
+// links: cropdl_launch
 // Programs on disk may be cut short or damaged: they are refused, and what is accepted can be touched.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,9 +9,9 @@
 #include <fstream>
 #include <random>
 
-#include "interpose/lower/elf_file.h"
+#include "interpose/launch/elf_file.h"
 
-namespace cropdl::lower {
+namespace cropdl::launching {
 namespace {
 
 std::string bytes_of_file(const std::string& path) {
@@ -95,4 +95,4 @@ TEST_F(ElfFiles, DamagedHeadersAreRefusedOrHarmless) {
 }
 
 }  // namespace
-}  // namespace cropdl::lower
+}  // namespace cropdl::launching

@@ -1,6 +1,6 @@
-// links: cropdl_rank
+// links: cropdl_files
 // What a restart does to the program's files, and to no others. Any process.
-#include "interpose/lower/file_contents.h"
+#include "restart/files/file_contents.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "restart/content.h"
 
-namespace cropdl::lower {
+namespace cropdl::files {
 namespace {
 
 class FileContents : public ::testing::Test {
@@ -101,4 +101,4 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
 }
 
 }  // namespace
-}  // namespace cropdl::lower
+}  // namespace cropdl::files

@@ -1,11 +1,11 @@
-// links: cropdl_boot cropdl_coord
+// links: cropdl_launch cropdl_coord
 // What the readers of our JSON files make of anything: the same, or one line; never a crash or a number cut
 // short.
 #include <random>
 
 #include "base/json.h"
 #include "coord/job_file.h"
-#include "interpose/lower/boot.h"
+#include "interpose/launch/boot.h"
 #include "tests/unit/store_fixture.h"
 
 namespace cropdl::restart {
@@ -100,15 +100,16 @@ TEST_F(JsonReaders, AJobFileIsReadOrRefused) {
 }
 
 TEST_F(JsonReaders, WhatAnEntranceTellsItsLowerHalfIsReadOrRefused) {
-  lower::Boot boot;
+  launching::Boot boot;
   boot.directory = "/caf\xe9", boot.version = 3, boot.interval = "0.5", boot.installation = "/lib";
-  const std::string good = lower::boot_text(boot);
-  const auto same = lower::parse_boot(good);
+  const std::string good = launching::boot_text(boot);
+  const auto same = launching::parse_boot(good);
   ASSERT_TRUE(same);
   EXPECT_EQ(same->directory, boot.directory);
   std::mt19937 random(3);
   for (int i = 0; i < 3000; ++i)
-    if (const auto got = lower::parse_boot(spoilt(good, random)); !got) expect_a_line(got.error().message);
+    if (const auto got = launching::parse_boot(spoilt(good, random)); !got)
+      expect_a_line(got.error().message);
 }
 
 TEST_F(JsonReaders, AScheduleGoesOnUnlessAnotherIsWanted) {
@@ -117,11 +118,11 @@ TEST_F(JsonReaders, AScheduleGoesOnUnlessAnotherIsWanted) {
   const Schedule asked, every{Kind::kEvery, 60}, automatic{Kind::kAutomatic, 0, 0.02, 7200};
   const auto wanted = [](const Schedule& former, const char* interval, double max_overhead = 0,
                          double mtbf = -1) {
-    lower::Boot boot;
+    launching::Boot boot;
     boot.interval = interval, boot.max_overhead = max_overhead, boot.mtbf = mtbf;
-    const auto read = lower::parse_boot(lower::boot_text(boot));
+    const auto read = launching::parse_boot(launching::boot_text(boot));
     EXPECT_TRUE(read);
-    return lower::wanted_schedule(*read, former);
+    return launching::wanted_schedule(*read, former);
   };
   for (const Schedule& former : {asked, every, automatic}) {
     EXPECT_EQ(wanted(former, ""), former);

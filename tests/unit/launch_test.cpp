@@ -1,4 +1,4 @@
-// links: cropdl_boot
+// links: cropdl_launch
 // The place that launchers tell a process, from environments like theirs.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <map>
 #include <string>
 
-#include "interpose/lower/launch.h"
+#include "interpose/launch/launch.h"
 
-namespace cropdl::lower {
+namespace cropdl::launching {
 namespace {
 
 using Environment = std::map<std::string, std::string>;
@@ -132,4 +132,4 @@ TEST(Launch, AKnownLauncherThatDoesNotTellThePlaceIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace cropdl::lower
+}  // namespace cropdl::launching

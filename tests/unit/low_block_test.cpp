@@ -1,6 +1,6 @@
 // links: cropdl_low_block
 // A lower half's main thread goes on with a thread block that another thread lent.
-#include "interpose/lower/low_block.h"
+#include "restart/threads/low_block.h"
 
 #include <asm/ldt.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ template <class Body>
 void in_a_child(Body body) {
   EXPECT_EXIT(
       {
-        lower::continue_on_low_block();
+        program_threads::continue_on_low_block();
         body();
         _exit(testing::Test::HasFailure() ? 1 : 0);
       },
@@ -113,7 +113,7 @@ TEST(Segments, TheGateReachesBothBlocksBySelector) {
     auto record = std::make_unique<seam::ThreadRecord>();
     record->lower_fs = seam::by_kernel::fs_base();
     record->upper_fs = 0x1234'5000;
-    lower::make_segments(record.get());
+    program_threads::make_segments(record.get());
     EXPECT_NE(record->lower_selector, 0u);
     EXPECT_NE(record->upper_selector, 0u);
     seam::use_upper_fs(record.get());
@@ -128,7 +128,7 @@ TEST(Segments, AHighBlockHasNone) {
   seam::ThreadRecord record{};
   record.lower_fs = 0x7f12'3456'7000;
   record.upper_fs = 0x4a00'0000'1000;
-  lower::make_segments(&record);
+  program_threads::make_segments(&record);
   EXPECT_EQ(record.lower_selector, 0u);
   EXPECT_EQ(record.upper_selector, 0u);
 }

@@ -1,4 +1,4 @@
-// links: cropdl_rank
+// links: cropdl_host_memory
 // What is found out about mappings, and what refuses them. Any process.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,13 +22,13 @@
 
 #include "base/file.h"
 #include "base/readable.h"
-#include "interpose/lower/mapped_files.h"
-#include "interpose/lower/mapping_flags.h"
-#include "interpose/lower/mappings.h"
-#include "interpose/lower/memory_map.h"
 #include "interpose/seam/extents.h"
+#include "restart/memory/mapped_files.h"
+#include "restart/memory/mapping_flags.h"
+#include "restart/memory/mappings.h"
+#include "restart/memory/memory_map.h"
 
-namespace cropdl::lower {
+namespace cropdl::host_memory {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -310,10 +310,10 @@ TEST(MappedFiles, TablesOfTheMachinesServicesMayHaveChangedAndOtherSharedFilesMa
 }
 
 TEST(MappedFiles, NamesThatNetworkFileSystemsGiveToDeletedFilesAreKnown) {
-  EXPECT_TRUE(has_name_of_deleted("/home/me/.nfs00000000001a2b3c00000042"));
-  EXPECT_TRUE(has_name_of_deleted("/mnt/.fuse_hidden0000000100000002"));
-  EXPECT_FALSE(has_name_of_deleted("/home/.nfs/data"));
-  EXPECT_FALSE(has_name_of_deleted("/home/me/results.nfs"));
+  EXPECT_TRUE(files::has_name_of_deleted("/home/me/.nfs00000000001a2b3c00000042"));
+  EXPECT_TRUE(files::has_name_of_deleted("/mnt/.fuse_hidden0000000100000002"));
+  EXPECT_FALSE(files::has_name_of_deleted("/home/.nfs/data"));
+  EXPECT_FALSE(files::has_name_of_deleted("/home/me/results.nfs"));
 }
 
 TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
@@ -366,7 +366,7 @@ TEST(MappedFiles, ADataSetThatStaysInItsFileIsDurable) {
   MappedFile file;
   file.path = name;
   file.shared = true;
-  file.identity = *identify_file(out.fd(), "");
+  file.identity = *files::identify_file(out.fd(), "");
   struct statfs where {};
   ASSERT_EQ(fstatfs(out.fd(), &where), 0);
   const bool told = where.f_type != TMPFS_MAGIC && pages_to_be_written(out.fd()) > 0;
@@ -390,7 +390,7 @@ TEST(MappedFiles, ADataSetThatBecameAnotherFileAfterItWasCheckedIsNotMapped) {
   MappedFile file;
   file.path = name;
   file.shared = file.left_in_file = true;
-  file.identity = *identify_file(out.fd(), "");
+  file.identity = *files::identify_file(out.fd(), "");
   void* const at = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   const auto begin = reinterpret_cast<uint64_t>(at);
   EXPECT_TRUE(check_left_in_file(file, kPage, false));
@@ -414,4 +414,4 @@ TEST(MappedFiles, ADataSetThatBecameAnotherFileAfterItWasCheckedIsNotMapped) {
 }
 
 }  // namespace
-}  // namespace cropdl::lower
+}  // namespace cropdl::host_memory

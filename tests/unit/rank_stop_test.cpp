@@ -1,4 +1,4 @@
-// links: cropdl_rank
+// links: cropdl_session
 // When a rank counts as stopped. The main thread of the test plays the agent, another thread the program's.
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,15 +11,15 @@
 
 #include <gtest/gtest.h>
 
-#include "interpose/lower/program_threads.h"
-#include "interpose/lower/rank.h"
+#include "restart/session/rank.h"
+#include "restart/threads/program_threads.h"
 
 namespace {
 
 using namespace cropdl;
 
 // A library whose resume() takes as long as the test wants.
-class SlowMpi : public lower::Library {
+class SlowMpi : public libraries::Library {
  public:
   std::atomic<bool> reposting{false}, may_end{false};
   std::string why_not_quiet;
@@ -62,22 +62,24 @@ void prepare() {
   signal(seam::kSuspendSignal, [](int) {});
 }
 
-bool try_stop(lower::Rank& rank) {
+bool try_stop(session::Rank& rank) {
   Status failure;
   const bool stopped = rank.try_stop(&failure);
   EXPECT_TRUE(failure);
   return stopped;
 }
 
-lower::Rank::Saving saving() {
+session::Rank::Saving saving() {
   return {[] { return std::string(); },
-          [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }};
+          [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
+            return coord::ImageSummary{};
+          }};
 }
 
 TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   prepare();
   SlowMpi mpi;
-  lower::Rank rank(lower::Libraries({&mpi}), saving());
+  session::Rank rank(libraries::Libraries({&mpi}), saving());
   rank.ready();
 
   std::atomic<bool> wanted{false}, ended{false};
@@ -130,13 +132,15 @@ TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
   mpi.may_end = true;
   std::atomic<bool> looking{false}, may_look{false}, ended{false};
   std::string seen = "an open thing (descriptor 7) cannot be saved yet";
-  lower::Rank rank(lower::Libraries({&mpi}),
-                   {[&] {
-                      looking = true;
-                      while (!may_look) usleep(100);
-                      return seen;
-                    },
-                    [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }});
+  session::Rank rank(libraries::Libraries({&mpi}),
+                     {[&] {
+                        looking = true;
+                        while (!may_look) usleep(100);
+                        return seen;
+                      },
+                      [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
+                        return coord::ImageSummary{};
+                      }});
   rank.ready();
   std::atomic<bool> wanted{true};
   std::thread program([&] {
@@ -175,11 +179,12 @@ TEST(Rank, WritesNothingIfALibraryCannotBeQuieted) {
   mpi.why_not_quiet = "MPI_Irecv: no";
   std::atomic<int> writes{0};
   std::atomic<bool> wanted{true}, ended{false};
-  lower::Rank rank(lower::Libraries({&mpi}), {[] { return std::string(); },
-                                              [&](const std::string&) -> Result<coord::ImageSummary> {
-                                                ++writes;
-                                                return coord::ImageSummary{};
-                                              }});
+  session::Rank rank(libraries::Libraries({&mpi}),
+                     {[] { return std::string(); },
+                      [&](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
+                        ++writes;
+                        return coord::ImageSummary{};
+                      }});
   rank.ready();
   std::thread program([&] {
     seam::state()->threads[0].tid = static_cast<int32_t>(syscall(SYS_gettid));
@@ -213,12 +218,14 @@ TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
   SlowMpi mpi;
   mpi.may_end = true;
   std::atomic<bool> looked{false}, wanted{false}, ended{false};
-  lower::Rank rank(lower::Libraries({&mpi}),
-                   {[&] {
-                      looked = true;
-                      return std::string();
-                    },
-                    [](const std::string&) -> Result<coord::ImageSummary> { return coord::ImageSummary{}; }});
+  session::Rank rank(libraries::Libraries({&mpi}),
+                     {[&] {
+                        looked = true;
+                        return std::string();
+                      },
+                      [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
+                        return coord::ImageSummary{};
+                      }});
   rank.ready();
   auto* state = seam::state();
   state->threads[0].tid = 0;
@@ -266,20 +273,20 @@ TEST(Signals, AreBlockedIfAllThreadsBlockThem) {
   auto* state = seam::state();
   state->threads[0].context = reinterpret_cast<uint64_t>(&main);
   state->threads[5].context = reinterpret_cast<uint64_t>(&other);
-  EXPECT_EQ(lower::blocked_everywhere(), kOne);
+  EXPECT_EQ(program_threads::blocked_everywhere(), kOne);
   state->threads[5].kind = seam::kOtherThread;
   state->threads[5].used = seam::kLive;
   state->threads_high = 6;
-  EXPECT_EQ(lower::blocked_everywhere(), 0u);
+  EXPECT_EQ(program_threads::blocked_everywhere(), 0u);
   state->threads[0].gone = 1;
-  EXPECT_EQ(lower::blocked_everywhere(), kOther);
+  EXPECT_EQ(program_threads::blocked_everywhere(), kOther);
   state->threads[0].gone = 0;
   state->threads[5].used = seam::kFree;
 }
 
 TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {
   SlowMpi mpi;
-  lower::Rank rank(lower::Libraries({&mpi}), saving());
+  session::Rank rank(libraries::Libraries({&mpi}), saving());
   rank.hold();   // too early: ignored
   rank.ready();  // and the program begins
   EXPECT_NE(rank.standing().refusal, "");

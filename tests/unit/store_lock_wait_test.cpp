@@ -1,14 +1,14 @@
-// links: cropdl_rank
+// links: cropdl_session
 // A store whose former job is being taken apart is waited for, one that is in use is not.
 #include <fcntl.h>
 
 #include <thread>
 
 #include "base/host.h"
-#include "interpose/lower/lock_wait.h"
+#include "restart/session/lock_wait.h"
 #include "tests/unit/store_fixture.h"
 
-namespace cropdl::lower {
+namespace cropdl::session {
 namespace {
 
 class StoreLockWait : public restart::StoreFixture {
@@ -103,4 +103,4 @@ TEST_F(StoreLockWait, AJobThatEndsWithinTheGraceIsNoRefusal) {
 }
 
 }  // namespace
-}  // namespace cropdl::lower
+}  // namespace cropdl::session

@@ -243,7 +243,7 @@ int64_t callbacks_awaited_since() {
 
 void call_host_function(void* f) { wait_for(static_cast<HostFunction*>(f), 0); }
 
-lower::Library::Table shim_calls() {
+libraries::Library::Table shim_calls() {
   static void* const entries[] = {
       reinterpret_cast<void*>(need_callback_thread), reinterpret_cast<void*>(no_callback_thread),
       reinterpret_cast<void*>(run_callbacks), reinterpret_cast<void*>(note_shim_error)};

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "interpose/lower/library.h"
+#include "interpose/libraries/library.h"
 
 namespace cropdl::cuda {
 
@@ -27,6 +27,6 @@ void end_calling_graph();
 int64_t callbacks_awaited_since();
 
 // CUDA's shims' own calls (interpose/seam/cuda_shims.h).
-lower::Library::Table shim_calls();
+libraries::Library::Table shim_calls();
 
 }  // namespace cropdl::cuda

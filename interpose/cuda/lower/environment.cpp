@@ -12,7 +12,7 @@
 
 #include "base/format.h"
 #include "base/say.h"
-#include "interpose/lower/loaded_objects.h"
+#include "interpose/host/loaded_objects.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::cuda {
@@ -29,7 +29,7 @@ void keep(std::string_view entry, Variables* variables) {
   if (wanted && at != entry.npos) variables->emplace(entry.substr(0, at), entry.substr(at + 1));
 }
 
-// As the program was started: its strings lie below that of AT_PLATFORM (interpose/lower/initial_stack.cpp).
+// As the program was started: its strings lie below that of AT_PLATFORM (interpose/host/initial_stack.cpp).
 template <class Each>
 void each_at_start(Each each) {
   const seam::ProcessView& view = seam::state()->view;
@@ -53,7 +53,7 @@ Variables at_start() {
 // As the program's getenv() finds them. Like that it relies on nobody changing them meanwhile.
 bool now(Variables* variables) {
   static uint64_t address = 0;  // in the program's C library, where it stays
-  if (address == 0) address = lower::program_symbol("environ");
+  if (address == 0) address = host::program_symbol("environ");
   if (address == 0) return false;
   for (char* const* one = *reinterpret_cast<char* const* const*>(address); one != nullptr && *one != nullptr;
        ++one)

@@ -1,6 +1,6 @@
-// CUDA's family of libraries as a library of the lower half (interpose/lower/library.h says who calls what
-// when).
-#include "interpose/lower/libraries.h"
+// CUDA's family of libraries as a library of the lower half (interpose/libraries/library.h says who calls
+// what when).
+#include "interpose/libraries/libraries.h"
 
 #include <thread>
 
@@ -52,7 +52,7 @@ Status make_all_again() {
   return nccl::restore();
 }
 
-class Runtime final : public lower::Library {
+class Runtime final : public libraries::Library {
  public:
   seam::LibraryNumber number() override { return seam::kLibraryCudart; }
   const char* implementation() override { return "cuda"; }
@@ -66,14 +66,14 @@ class Runtime final : public lower::Library {
     return all;
   }
   std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
-  void prepare(const lower::Boot& boot) override {
+  void prepare(const launching::Boot& boot) override {
     choose_real_libraries(boot);
     let_variables_move(boot.moved_variables);
     steer_driver();
     prepare_static_runtimes(boot);
   }
   bool follows_objects() override { return true; }
-  Status look_at(const lower::LoadedObject& object) override { return take_over_static_runtime(object); }
+  Status look_at(const libraries::LoadedObject& object) override { return take_over_static_runtime(object); }
 
   bool used() override { return one_abi::family != nullptr; }
   bool active() override { return used(); }
@@ -147,7 +147,7 @@ class Runtime final : public lower::Library {
 }  // namespace
 }  // namespace cropdl::cuda
 
-cropdl::lower::Library* cropdl::lower::cuda_library() {
+cropdl::libraries::Library* cropdl::libraries::cuda_library() {
   static cuda::Runtime runtime;
   return &runtime;
 }

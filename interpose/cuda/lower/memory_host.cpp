@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/lower/mappings.h"
+#include "restart/memory/mappings.h"
 
 namespace rt = cropdl::one_abi;
 using namespace cropdl;
@@ -110,13 +110,13 @@ enum class Mapped { kAll, kNothing, kInPart };
 
 // Whether the memory is there, and the driver could register it again: to write to it, if nothing else was
 // said. `all`: ascending.
-Mapped mapped(const std::vector<lower::Mapping>& all, const HostMemory& memory) {
+Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& memory) {
   const uint64_t begin = memory.begin / memory::kHostPage * memory::kHostPage,
                  end = memory::rounded_up(memory.begin + memory.size, memory::kHostPage);
   const int needed = memory.registered & CU_MEMHOSTREGISTER_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
   uint64_t open = 0, there = 0;
   auto one = std::partition_point(all.begin(), all.end(),
-                                  [&](const lower::Mapping& other) { return other.end <= begin; });
+                                  [&](const host_memory::Mapping& other) { return other.end <= begin; });
   for (; one != all.end() && one->begin < end; ++one) {
     const uint64_t bytes = std::min(one->end, end) - std::max(one->begin, begin);
     there += bytes;
@@ -130,7 +130,7 @@ template <class Visit>
 Status each_registered(DeviceMemory& its, Visit visit) {
   std::lock_guard lock(its.blocks.lock());
   if (its.host.empty()) return {};
-  const std::vector<lower::Mapping> all = lower::read_mappings();
+  const std::vector<host_memory::Mapping> all = host_memory::read_mappings();
   if (all.empty())
     return Error{
         "CUDA: whether registered memory is still mapped cannot be read (/proc/self/maps); ask again"};

@@ -33,7 +33,7 @@ struct Opened {
 
 struct All {
   std::recursive_mutex mutex;  // a library that is loaded may call back into what opens another
-  lower::Boot boot;
+  launching::Boot boot;
   std::vector<RealLibrary> before;
   std::map<std::string, Opened> by_name;
 };
@@ -94,8 +94,8 @@ std::vector<std::string> places(const char* soname) {
 }
 
 Opened open_software(const char* soname) {
-  const std::string directory = lower::software_gpu_directory(all().boot.installation);
-  const std::string path = lower::software_library(all().boot, soname);
+  const std::string directory = launching::software_gpu_directory(all().boot.installation);
+  const std::string path = launching::software_library(all().boot, soname);
   if (path.empty())
     return {nullptr, formatted("the software GPU has no {}, which the program calls", soname), false, {}};
   // Their dependencies first, by their own paths: an installed library says nothing of where they are.
@@ -133,8 +133,8 @@ Opened open_nvidias(const char* soname) {
 Opened& look_for(const char* soname) {
   const auto at = all().by_name.find(soname);
   if (at != all().by_name.end()) return at->second;
-  const lower::Boot& boot = all().boot;
-  const bool software = boot.software_gpu || !lower::software_library(boot, soname).empty();
+  const launching::Boot& boot = all().boot;
+  const bool software = boot.software_gpu || !launching::software_library(boot, soname).empty();
   Opened found = software ? open_software(soname) : open_nvidias(soname);
   if (strcmp(soname, kDriver) == 0 && memory::at_steering)
     memory::at_steering();  // before it reserves addresses
@@ -143,7 +143,7 @@ Opened& look_for(const char* soname) {
 
 }  // namespace
 
-void choose_real_libraries(const lower::Boot& boot) { all().boot = boot; }
+void choose_real_libraries(const launching::Boot& boot) { all().boot = boot; }
 
 void prefer_real_libraries(std::vector<RealLibrary> as_before) { all().before = std::move(as_before); }
 

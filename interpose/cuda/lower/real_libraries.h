@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "interpose/lower/boot.h"
+#include "interpose/launch/boot.h"
 
 namespace cropdl::cuda {
 
 // START, before anything is opened: which of the two, and where ours are.
-void choose_real_libraries(const lower::Boot& boot);
+void choose_real_libraries(const launching::Boot& boot);
 
 struct RealLibrary {
   std::string soname;   // as the shim is called: "libcudart.so.13"

@@ -17,7 +17,7 @@
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/handles/heap.h"
-#include "interpose/lower/loaded_objects.h"
+#include "interpose/host/loaded_objects.h"
 #include "interpose/seam/late_call.h"
 #include "interpose/seam/state.h"
 
@@ -50,8 +50,8 @@ const char* heap_text(const std::string& text) {
 
 template <class Function>
 bool find_in_program(Function* function, const char* name, const char* former_name) {
-  uint64_t address = lower::program_symbol(name);
-  if (address == 0) address = lower::program_symbol(former_name);
+  uint64_t address = host::program_symbol(name);
+  if (address == 0) address = host::program_symbol(former_name);
   *function = reinterpret_cast<Function>(address);
   return address != 0;
 }
@@ -145,7 +145,7 @@ seam::LateCall* make_call(const std::string& name, bool has, const seam::LateLib
   return call;
 }
 
-Status take_over(const lower::LoadedObject& object, const StaticRuntime& runtime,
+Status take_over(const libraries::LoadedObject& object, const StaticRuntime& runtime,
                  const std::vector<std::string>& known) {
   std::vector<const RuntimeFunction*> wanted;
   for (const RuntimeFunction& function : runtime.functions) {
@@ -182,7 +182,7 @@ Status take_over(const lower::LoadedObject& object, const StaticRuntime& runtime
 
 // A runtime of another version runs as it is, and so does the driver's library that it opens. It keeps its
 // device's descriptors open, which refuse a checkpoint.
-Status leave_alone(const lower::LoadedObject& object, const std::string& missing) {
+Status leave_alone(const libraries::LoadedObject& object, const std::string& missing) {
   const std::string why =
       formatted("the CUDA runtime in {} is of another version (it has no {})", object.file, missing);
   if (taking().software) return Error{why + ": build it with CUDA 13"};
@@ -194,12 +194,12 @@ Status leave_alone(const lower::LoadedObject& object, const std::string& missing
 
 }  // namespace
 
-void prepare_static_runtimes(const lower::Boot& boot) {
+void prepare_static_runtimes(const launching::Boot& boot) {
   taking().shim = boot.installation + "/libcudart.so.13";
   taking().software = boot.software_gpu;
 }
 
-Status take_over_static_runtime(const lower::LoadedObject& object) {
+Status take_over_static_runtime(const libraries::LoadedObject& object) {
   if (object.file == taking().shim || !driver_is_likely()) return {};
   const MappedFile file(object.file.c_str());
   if (file.bytes().empty()) return {};

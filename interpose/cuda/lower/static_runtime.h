@@ -4,14 +4,14 @@
 // the program that is in ld.so.
 #pragma once
 
-#include "interpose/lower/library.h"
+#include "interpose/libraries/library.h"
 
 namespace cropdl::cuda {
 
 // START: where our shims are.
-void prepare_static_runtimes(const lower::Boot& boot);
+void prepare_static_runtimes(const launching::Boot& boot);
 
 // Of an object that was just loaded. An error is a line for people: the program cannot run.
-Status take_over_static_runtime(const lower::LoadedObject& object);
+Status take_over_static_runtime(const libraries::LoadedObject& object);
 
 }  // namespace cropdl::cuda

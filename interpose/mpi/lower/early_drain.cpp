@@ -11,7 +11,7 @@
 namespace cropdl::mpi {
 namespace {
 
-// Between looks: as a stopped rank does (interpose/lower/rank.cpp).
+// Between looks: as a stopped rank does (restart/session/rank.cpp).
 constexpr std::chrono::microseconds kNap{200};
 
 // Held by the thread for each step. Who ends the drain waits for the step's end.

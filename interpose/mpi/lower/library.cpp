@@ -1,5 +1,5 @@
-// MPI as a library of the lower half (interpose/lower/library.h says who calls what when).
-#include "interpose/lower/libraries.h"
+// MPI as a library of the lower half (interpose/libraries/library.h says who calls what when).
+#include "interpose/libraries/libraries.h"
 
 #include <algorithm>
 #include <cstring>
@@ -30,7 +30,7 @@ std::string mpi_error(int code) {
   return {text, static_cast<size_t>(length)};
 }
 
-class Runtime final : public lower::Library {
+class Runtime final : public libraries::Library {
  public:
   Runtime() { fill_predefined(); }
 
@@ -289,7 +289,7 @@ class Runtime final : public lower::Library {
 }  // namespace
 }  // namespace cropdl::mpi
 
-cropdl::lower::Library* cropdl::lower::mpi_library() {
+cropdl::libraries::Library* cropdl::libraries::mpi_library() {
   static mpi::Runtime runtime;
   return &runtime;
 }

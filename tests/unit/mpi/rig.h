@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/lower/libraries.h"
+#include "interpose/libraries/libraries.h"
 #include "interpose/mpi/lower/runtime.h"
 #include "interpose/seam/state.h"
 #include "interpose/seam/thread.h"
@@ -31,8 +31,8 @@ inline constexpr Vid kByte = kVid_MPI_BYTE;
 inline constexpr size_t kHeapSize = kHeapEnd - kHeapBegin;
 inline constexpr size_t kProgramSize = 64 << 20;
 
-inline cropdl::lower::Library* const runtime = cropdl::lower::mpi_library();
-inline const cropdl::lower::Libraries libraries({runtime});
+inline cropdl::libraries::Library* const runtime = cropdl::libraries::mpi_library();
+inline const cropdl::libraries::Libraries libraries({runtime});
 inline int rank, size;
 inline MPI_Comm aside = MPI_COMM_NULL;  // the test's own communicator, unknown to the runtime
 inline ThreadRecord& thread_record = state()->threads[0];  // of the test's main thread

@@ -20,8 +20,8 @@
 #include "interpose/cuda/lower/nccl/real.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/handles/heap.h"
-#include "interpose/lower/libraries.h"
-#include "interpose/lower/loaded_objects.h"
+#include "interpose/host/loaded_objects.h"
+#include "interpose/libraries/libraries.h"
 #include "interpose/seam/state.h"
 #include "interpose/seam/thread.h"
 
@@ -51,7 +51,7 @@ ncclResult_t lower_ncclCommWindowRegister(ncclComm_t, void*, size_t, ncclWindow_
 }
 
 // There is no program of another half.
-uint64_t cropdl::lower::program_symbol(const char*) { return 0; }
+uint64_t cropdl::host::program_symbol(const char*) { return 0; }
 
 namespace {
 
@@ -88,8 +88,8 @@ void everyone() {
   while (shared->turn == turn) usleep(100);
 }
 
-lower::Library& library() { return *lower::cuda_library(); }
-lower::Libraries libraries() { return lower::Libraries({&library()}); }
+libraries::Library& library() { return *libraries::cuda_library(); }
+libraries::Libraries libraries() { return libraries::Libraries({&library()}); }
 
 void map(uintptr_t at, size_t bytes) {
   if (mmap(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE,
@@ -120,11 +120,11 @@ void begin(const char* shims) {
   auto& record = seam::state()->threads[0];
   record.self = &record;
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&record));
-  lower::Boot boot;
+  launching::Boot boot;
   boot.installation = shims;
   boot.software_gpu = true;
   boot.software_gpus = kRanks;
-  lower::set_software_devices(&boot);
+  launching::set_software_devices(&boot);
   library().prepare(boot);
 }
 
@@ -231,7 +231,7 @@ ncclResult_t exchange_in_a_group(ncclComm_t comm) {
 
 void a_held_call_leaves_and_comes_again(ncclComm_t comm) {
   const auto before = standing().counts;
-  const lower::Libraries all = libraries();
+  const libraries::Libraries all = libraries();
   all.hold();
   counting::set_targets(before);
   want(true);

@@ -1,5 +1,5 @@
 // NCCL's part of the plug-in: what the library of CUDA's family (interpose/cuda/lower/library.cpp) asks of
-// it. LH, LH FS base. AGENT, MAIN and START as in interpose/lower/library.h.
+// it. LH, LH FS base. AGENT, MAIN and START as in interpose/libraries/library.h.
 #pragma once
 
 #include <span>

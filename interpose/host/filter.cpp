@@ -1,0 +1,265 @@
+#include "interpose/host/filter.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/mman.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "interpose/seam/layout.h"
+#include "interpose/seam/state.h"
+#include "interpose/upper/trapped.h"
+
+namespace cropdl::host {
+namespace {
+
+// Little endian: the low word of a 64-bit field comes first.
+constexpr uint32_t low(size_t field) { return static_cast<uint32_t>(field); }
+constexpr uint32_t high(size_t field) { return static_cast<uint32_t>(field) + 4; }
+constexpr size_t argument(int i) { return offsetof(seccomp_data, args) + 8 * static_cast<size_t>(i); }
+
+constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam::kWindowEnd >> 32;
+// Below 4 GiB of the window lies no code but the core's, whose calls are trusted.
+static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
+              seam::kHeapBegin >> 32 == kWindowHigh + 1);
+
+enum Label {
+  kNext,
+  kAllow,
+  kTrap,
+  kAbsent,
+  kMmap,
+  kMunmap,
+  kMask,
+  kFcntl,
+  kIoctl,
+  kInput,
+  kMprotect,
+  kFutex,
+  kFutexTime,
+  kArchPrctl,
+  kPrctl,
+  kMembarrier,
+  kRandom
+};
+
+struct Instruction {
+  sock_filter code;
+  Label yes = kNext, no = kNext;
+};
+
+// Jumps go forward, to the next place that carries the label, at most 255 instructions away: what is needed
+// from far away stands in several places.
+class Program {
+ public:
+  void load(uint32_t offset) { add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)); }
+  void mask(uint32_t bits) { add(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits)); }
+  void result(uint32_t value) { add(BPF_STMT(BPF_RET | BPF_K, value)); }
+  void jump(uint16_t test, uint32_t value, Label yes, Label no = kNext) {
+    instructions_.push_back({BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 0, 0), yes, no});
+  }
+  void label(Label l) { labels_.push_back({l, instructions_.size()}); }
+  size_t size() const { return instructions_.size(); }
+  // Empty if a jump is too long.
+  std::vector<sock_filter> finish() const {
+    std::vector<sock_filter> out;
+    for (size_t i = 0; i < instructions_.size(); ++i) {
+      Instruction in = instructions_[i];
+      if (!resolve(in.yes, i, &in.code.jt) || !resolve(in.no, i, &in.code.jf)) return {};
+      out.push_back(in.code);
+    }
+    return out;
+  }
+
+ private:
+  struct Place {
+    Label label;
+    size_t at;
+  };
+  void add(sock_filter code) { instructions_.push_back({code}); }
+  bool resolve(Label label, size_t from, uint8_t* distance) const {
+    if (label == kNext) return true;
+    for (const Place& p : labels_) {
+      if (p.label != label || p.at <= from) continue;
+      if (p.at - from - 1 > 255) return false;
+      *distance = static_cast<uint8_t>(p.at - from - 1);
+      return true;
+    }
+    return false;
+  }
+  std::vector<Instruction> instructions_;
+  std::vector<Place> labels_;  // ascending
+};
+
+// Ends what came before: what is trapped or absent if the instruction pointer lies in the window, and allowed
+// else.
+void put_ends(Program& p) {
+  for (const auto& [label, value] :
+       {std::pair{kTrap, SECCOMP_RET_TRAP | seam::kTrapData}, {kAbsent, SECCOMP_RET_ERRNO | ENOSYS}}) {
+    p.label(label);
+    p.load(high(offsetof(seccomp_data, instruction_pointer)));
+    p.jump(BPF_JGT, kWindowHigh, kNext, kAllow);
+    p.jump(BPF_JGE, kWindowEndHigh, kAllow);
+    p.result(value);
+  }
+  p.label(kAllow);
+  p.result(SECCOMP_RET_ALLOW);
+}
+
+// Tests for many numbers, with the ends in reach of each.
+void test_numbers(Program& p, std::span<const int> numbers, Label found) {
+  constexpr size_t kInReach = 200;
+  for (size_t i = 0; i < numbers.size(); i += kInReach) {
+    for (const int nr : numbers.subspan(i, std::min(kInReach, numbers.size() - i)))
+      p.jump(BPF_JEQ, static_cast<uint32_t>(nr), found);
+    Program ends;
+    put_ends(ends);
+    p.jump(BPF_JA, static_cast<uint32_t>(ends.size()), kNext);
+    put_ends(p);
+  }
+}
+
+}  // namespace
+
+Status install_filter(bool restarted, bool watch_input, bool follows_munmap, bool follows_segments,
+                      bool follows_random, bool follows_rare_calls) {
+  Program p;
+  p.load(offsetof(seccomp_data, arch));
+  p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
+  p.load(offsetof(seccomp_data, nr));
+  p.jump(BPF_JGE, 0x40000000, kAbsent);  // of the x32 ABI
+  p.jump(BPF_JEQ, __NR_mmap, kMmap);
+  if (follows_munmap) p.jump(BPF_JEQ, __NR_munmap, kMunmap);
+  p.jump(BPF_JEQ, __NR_mprotect, kMprotect);
+  p.jump(BPF_JEQ, __NR_pkey_mprotect, kMprotect);
+  p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);
+  p.jump(BPF_JEQ, __NR_futex, kFutex);
+  p.jump(BPF_JEQ, __NR_arch_prctl, kArchPrctl);
+  p.jump(BPF_JEQ, __NR_prctl, kPrctl);
+  p.jump(BPF_JEQ, __NR_membarrier, kMembarrier);
+  p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
+  p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
+  if (follows_random) p.jump(BPF_JEQ, __NR_getrandom, kRandom);
+  if (follows_rare_calls)
+    for (const int nr : upper::kTrappedSinceRareCalls) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrap);
+  if (watch_input)
+    for (const int nr : upper::kReads) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kInput);
+  test_numbers(p, upper::kTrapped, kTrap);
+  if (follows_segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
+  test_numbers(p, upper::kMakesDescriptors, kTrap);
+  if (restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
+  test_numbers(p, upper::kAbsent, kAbsent);
+  p.result(SECCOMP_RET_ALLOW);
+
+  // No signal cuts short what is asked for a few bytes (man 2 getrandom).
+  p.label(kRandom);
+  p.load(low(argument(1)));
+  p.jump(BPF_JGT, 256, kTrap);
+  p.load(high(argument(1)));
+  p.jump(BPF_JEQ, 0, kAllow, kTrap);
+
+  // mmap is the kernel's alone when it is MAP_FIXED within the window and not executable (the core looks at
+  // libc's text on its way in).
+  p.label(kMmap);
+  p.load(low(argument(3)));
+  p.jump(BPF_JSET, MAP_FIXED | MAP_FIXED_NOREPLACE, kNext, kTrap);
+  p.jump(BPF_JSET, MAP_32BIT, kTrap);
+  p.load(low(argument(2)));
+  p.jump(BPF_JSET, PROT_EXEC, kTrap);
+  p.load(high(argument(0)));
+  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
+  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+
+  // So is munmap in the window and below 4 GiB, of which no note is taken.
+  p.label(kMunmap);
+  p.load(high(argument(0)));
+  p.jump(BPF_JEQ, 0, kAllow);
+  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
+  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+
+  // Code outside the window is not followed.
+  p.label(kMprotect);
+  p.load(low(argument(2)));
+  p.jump(BPF_JSET, PROT_EXEC, kNext, kAllow);
+  p.load(high(argument(0)));
+  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
+  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+
+  // Unblocking is harmless.
+  p.label(kMask);
+  p.load(low(argument(0)));
+  p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kAllow, kTrap);
+
+  // A wait with a timeout ends when a checkpoint interrupts it, any other one goes on by itself; and an
+  // absolute time may be of a clock that is not the kernel's (upper/clocks.cpp).
+  p.label(kFutex);
+  p.load(low(argument(1)));
+  p.mask(static_cast<uint32_t>(FUTEX_CMD_MASK));
+  p.jump(BPF_JEQ, FUTEX_WAIT, kFutexTime);
+  p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kFutexTime);
+  for (const uint32_t command : {FUTEX_LOCK_PI, 13 /* FUTEX_LOCK_PI2 */})
+    p.jump(BPF_JEQ, command, restarted ? kTrap : kFutexTime);
+  if (restarted)  // their words hold ids of the first run
+    for (const uint32_t command : {FUTEX_TRYLOCK_PI, FUTEX_UNLOCK_PI}) p.jump(BPF_JEQ, command, kTrap);
+  p.jump(BPF_JEQ, FUTEX_CMP_REQUEUE_PI, kTrap);
+  p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kTrap, kAllow);
+  p.label(kFutexTime);
+  p.load(low(argument(3)));
+  p.jump(BPF_JEQ, 0, kNext, kTrap);
+  p.load(high(argument(3)));
+  p.jump(BPF_JEQ, 0, kAllow, kTrap);
+
+  p.label(kPrctl);
+  p.load(low(argument(0)));
+  if (follows_rare_calls) p.jump(BPF_JEQ, 26 /* PR_SET_TSC */, kTrap);
+  p.jump(BPF_JEQ, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, kTrap, kAllow);
+
+  p.label(kMembarrier);
+  p.load(low(argument(0)));
+  p.jump(BPF_JSET, seam::kMembarrierRegistrations, kTrap, kAllow);
+
+  p.label(kArchPrctl);
+  p.load(low(argument(0)));
+  p.jump(BPF_JEQ, 0x1001 /* ARCH_SET_GS */, kTrap);
+  p.jump(BPF_JEQ, 0x1004 /* ARCH_GET_GS */, kTrap, kAllow);
+
+  p.label(kFcntl);
+  p.load(low(argument(1)));
+  p.jump(BPF_JEQ, 0 /* F_DUPFD */, kTrap);
+  p.jump(BPF_JEQ, 1030 /* F_DUPFD_CLOEXEC */, kTrap);
+  p.jump(BPF_JEQ, 1026 /* F_NOTIFY */, kTrap, kAllow);
+
+  p.label(kIoctl);
+  p.load(low(argument(1)));
+  for (const unsigned request : upper::kDescriptorIoctls) p.jump(BPF_JEQ, request, kTrap);
+  p.result(SECCOMP_RET_ALLOW);
+
+  p.label(kInput);
+  p.load(low(argument(0)));
+  p.jump(BPF_JEQ, 0, kTrap, kAllow);
+  put_ends(p);
+
+  std::vector<sock_filter> code = p.finish();
+  if (code.empty()) return Error{"the seccomp filter is too long for its jumps"};
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+    return Error{formatted(
+        "cannot install a seccomp filter: {} (containers may forbid it: allow the seccomp system call)",
+        errno_text(errno))};
+  return {};
+}
+
+}  // namespace cropdl::host

@@ -1,0 +1,25 @@
+// The program's stack, as the kernel would have built it (man 3 getauxval; x86-64 psABI, "Process
+// Initialization"). LH, START.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "interpose/launch/elf_file.h"
+
+namespace cropdl::host {
+
+struct InitialStack {
+  std::vector<std::string> arguments;    // with the program's name
+  std::vector<std::string> environment;  // without anything of ours
+  std::string program;                   // AT_EXECFN
+  launching::MappedElf image, interpreter;
+  size_t segments = 0;      // AT_PHNUM
+  uint64_t vdso = 0;        // AT_SYSINFO_EHDR
+  bool executable = false;  // PT_GNU_STACK asks for it
+};
+
+// Maps the stack in the window and returns the initial stack pointer.
+Result<uint64_t> build_stack(const InitialStack& what);
+
+}  // namespace cropdl::host

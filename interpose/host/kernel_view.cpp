@@ -1,0 +1,42 @@
+#include "interpose/host/kernel_view.h"
+
+#include <linux/prctl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/process_stat.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::host {
+
+void show_program() {
+  const auto& view = seam::state()->view;
+  if (view.auxiliary == 0) return;
+  // All bounds are set at once (man 2 prctl, PR_SET_MM_MAP); the other ones stay: fields 26 to 28 and 45 to
+  // 47, 50 and 51 of /proc/self/stat (man 5 proc).
+  const std::vector<std::string> stat = process_stat("self");
+  if (stat.size() < 52) return;
+  const auto field = [&stat](size_t n) { return strtoull(stat[n].c_str(), nullptr, 10); };
+  prctl_mm_map map{};
+  map.start_code = field(26);
+  map.end_code = field(27);
+  map.start_stack = field(28);
+  map.start_data = field(45);
+  map.end_data = field(46);
+  map.start_brk = field(47);
+  map.brk = reinterpret_cast<uint64_t>(sbrk(0));
+  map.arg_start = view.arguments;
+  map.arg_end = view.environment;
+  map.env_start = field(50);
+  map.env_end = field(51);
+  map.auxv = reinterpret_cast<__u64*>(view.auxiliary);
+  map.auxv_size = static_cast<uint32_t>(view.auxiliary_bytes);
+  map.exe_fd = static_cast<uint32_t>(-1);
+  prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0);
+}
+
+}  // namespace cropdl::host

@@ -1,0 +1,97 @@
+#include "interpose/host/layout.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "base/format.h"
+#include "restart/memory/memory_map.h"
+
+namespace cropdl::host {
+namespace {
+
+constexpr size_t kEnough = 2 << 20;  // of stack, for MPI's start and for writing an image
+constexpr int kLayouts = 8;
+constexpr int kFixedLayout = 4;  // that one is not drawn: it is free where drawn ones may hit again and again
+
+std::vector<std::string> own_arguments() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  const std::string line((std::istreambuf_iterator<char>(in)), {});
+  std::vector<std::string> words;
+  for (size_t at = 0; at < line.size(); at += words.back().size() + 1) words.emplace_back(line.c_str() + at);
+  return words;
+}
+
+void start_over(const launching::Boot& former) {
+  char exe[4096];
+  const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  if (n <= 0) return;
+  exe[n] = 0;
+  launching::Boot boot = former;
+  const auto mine = static_cast<unsigned long>(personality(0xffffffff));  // asks
+  if (boot.layout == 0) boot.personality = mine;
+  ++boot.layout;
+  setenv(launching::kBootVariable, launching::boot_text(boot).c_str(), 1);
+  if (boot.layout == kFixedLayout) personality(boot.personality | ADDR_NO_RANDOMIZE);
+  std::vector<std::string> words = own_arguments();
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(exe, arguments.data());
+  unsetenv(launching::kBootVariable);
+}
+
+}  // namespace
+
+void with_enough_stack(void (*run)(int, char**), int argc, char** argv) {
+  pthread_attr_t attributes;
+  size_t size = 0;
+  if (pthread_getattr_default_np(&attributes) == 0) {
+    if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < kEnough &&
+        pthread_attr_setstacksize(&attributes, kEnough) == 0)
+      pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+  }
+  rlimit limit{};
+  static ucontext_t context;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kEnough && getcontext(&context) == 0) {
+    void* const stack = mmap(nullptr, kEnough, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (stack != MAP_FAILED) {
+      context.uc_stack.ss_sp = stack;
+      context.uc_stack.ss_size = kEnough;
+      // Pointers may be passed like this on x86-64 (man 3 makecontext, Notes).
+      makecontext(&context, reinterpret_cast<void (*)()>(run), 2, argc, argv);
+      setcontext(&context);
+    }
+  }
+  run(argc, argv);
+  _exit(1);
+}
+
+Status settle_addresses(Process& p, const restart::Version& version) {
+  const auto folder = version.folder();
+  if (!folder) return {};  // load() says it
+  const auto image = restart::ImageReader::open(*folder, restart::image_name(p.launch.rank));
+  if (!image) return {};
+  const Status kept = host_memory::reserve_addresses(*image);
+  if (kept) return {};
+  if (p.boot.layout < kLayouts) start_over(p.boot);
+  return Error{
+      formatted("{}, in {} layouts one after the other: the program had placed memory there itself "
+                "(MAP_FIXED). Try again",
+                kept.error().message, p.boot.layout + 1)};
+}
+
+void settled_in(const launching::Boot& boot) {
+  if (boot.layout > 0) personality(boot.personality);
+}
+
+}  // namespace cropdl::host

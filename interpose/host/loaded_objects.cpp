@@ -1,0 +1,153 @@
+#include "interpose/host/loaded_objects.h"
+
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/format.h"
+#include "base/patched_code.h"
+#include "interpose/handles/heap.h"
+#include "interpose/host/process.h"
+#include "interpose/host/window.h"
+#include "interpose/seam/state.h"
+#include "restart/memory/mappings.h"
+
+namespace cropdl::host {
+namespace {
+
+struct Object {
+  const link_map* map;
+  uint64_t base;
+  const void* dynamic;
+  bool operator==(const Object&) const = default;
+};
+
+// In the persistent heap, so that a restart does not read all their files again.
+struct Seen {
+  uint64_t count, room;
+  Object objects[];
+};
+std::mutex& looking() {  // ld.so's own lock is held, but each namespace of another libc's would have its own
+  static auto& m = *new std::mutex;
+  return m;
+}
+
+std::span<const Object> seen_before() {
+  const auto* seen = reinterpret_cast<const Seen*>(seam::state()->objects_seen);
+  return seen != nullptr ? std::span(seen->objects, seen->count) : std::span<const Object>();
+}
+
+// Without room for it all is looked at once more, the next time.
+void keep_seen(const std::vector<Object>& now) {
+  uint64_t& kept = seam::state()->objects_seen;
+  auto* seen = reinterpret_cast<Seen*>(kept);
+  if (seen == nullptr || seen->room < now.size()) {
+    const size_t room = 2 * now.size();
+    auto* more = static_cast<Seen*>(handles::heap_allocate(sizeof(Seen) + room * sizeof(Object)));
+    if (more != nullptr) more->room = room;
+    kept = reinterpret_cast<uint64_t>(more);
+    handles::heap_free(seen);
+    seen = more;
+  }
+  if (seen == nullptr) return;
+  std::copy(now.begin(), now.end(), seen->objects);
+  seen->count = now.size();
+}
+
+const r_debug* program_debug() { return reinterpret_cast<const r_debug*>(seam::state()->loader_debug); }
+
+// Of all namespaces (struct r_debug_extended of glibc >= 2.35; before, of the first).
+std::vector<Object> objects_now() {
+  std::vector<Object> now;
+  for (const auto* debug = reinterpret_cast<const r_debug_extended*>(program_debug()); debug != nullptr;
+       debug = debug->base.r_version >= 2 ? debug->r_next : nullptr)
+    for (const link_map* map = debug->base.r_map; map != nullptr; map = map->l_next)
+      now.push_back({map, map->l_addr, map->l_ld});
+  return now;
+}
+
+// What is mapped at that address; ld.so's own name of an object may be that of the file that a shim stands in
+// for.
+std::string file_at(const std::vector<host_memory::Mapping>& mappings, const void* address) {
+  const auto at = reinterpret_cast<uint64_t>(address);
+  for (const host_memory::Mapping& m : mappings)
+    if (at >= m.begin && at < m.end) return m.path;
+  return "";
+}
+
+int objects_changed() {
+  std::lock_guard lock(looking());
+  const std::span<const Object> before = seen_before();
+  std::vector<Object> now = objects_now();
+  std::vector<host_memory::Mapping> mappings;
+  for (const Object& object : now) {
+    if (std::find(before.begin(), before.end(), object) != before.end()) continue;
+    if (mappings.empty()) mappings = host_memory::read_mappings();
+    const libraries::LoadedObject loaded{file_at(mappings, object.dynamic), object.base,
+                                         object.map == program_debug()->r_map};
+    if (loaded.file.empty() || loaded.file[0] != '/') continue;  // the core, as a vDSO
+    if (auto s = this_process().libraries.look_at(loaded); !s) die(s.error().message);
+  }
+  keep_seen(now);
+  return 0;
+}
+
+}  // namespace
+
+Status follow_loaded_objects(const std::string& loader, const launching::MappedElf& mapped) {
+  auto* const notification = reinterpret_cast<unsigned char*>(vdso_symbol(mapped.begin, "_dl_debug_state"));
+  const uint64_t debug = vdso_symbol(mapped.begin, "_r_debug");
+  if (notification == nullptr || debug == 0) return {};  // not glibc's, and no library that follows is for it
+  // `ret`, perhaps after endbr64, and padding.
+  bool is_empty = notification[0] == 0xc3 && has_room(notification, 1, kJumpBytes);
+  is_empty |= memcmp(notification, "\xf3\x0f\x1e\xfa\xc3", 5) == 0 && has_room(notification, 5, kJumpBytes);
+  if (!is_empty ||
+      !write_jump(notification, reinterpret_cast<void (*)()>(seam::state()->core.objects_changed)))
+    return Error{formatted("{}: not as other versions of it are: what it loads cannot be followed", loader)};
+  seam::state()->loader_debug = debug;
+  return {};
+}
+
+void* const* functions_for_core() {
+  static void* const kFunctions[] = {reinterpret_cast<void*>(objects_changed)};
+  return kFunctions;
+}
+
+uint64_t program_symbol(const char* name) {
+  if (program_debug() == nullptr) return 0;
+  // Loaded and relocated: its pointers are addresses.
+  for (const link_map* map = program_debug()->r_map; map != nullptr; map = map->l_next) {
+    const char* strings = nullptr;
+    const Elf64_Sym* symbols = nullptr;
+    const uint32_t* hash = nullptr;
+    for (const Elf64_Dyn* d = map->l_ld; d->d_tag != DT_NULL; ++d) {
+      const auto at = d->d_un.d_ptr;
+      if (d->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
+      if (d->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
+      if (d->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const uint32_t*>(at);
+    }
+    if (strings == nullptr || symbols == nullptr || hash == nullptr) continue;
+    if (reinterpret_cast<uint64_t>(hash) < map->l_addr) continue;  // the core's, which nobody relocates
+    const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
+    const uint32_t* const bucket = hash + 4 + 2 * static_cast<size_t>(bloom);
+    const uint32_t* const chain = bucket + buckets;
+    uint32_t wanted = 5381;
+    for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
+    for (uint32_t i = buckets != 0 ? bucket[wanted % buckets] : 0; i >= offset && i != 0; ++i) {
+      const uint32_t h = chain[i - offset];
+      if ((h | 1) == (wanted | 1) && symbols[i].st_shndx != SHN_UNDEF &&
+          (ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC ||
+           ELF64_ST_TYPE(symbols[i].st_info) == STT_OBJECT) &&
+          strcmp(strings + symbols[i].st_name, name) == 0)
+        return map->l_addr + symbols[i].st_value;
+      if ((h & 1) != 0) break;
+    }
+  }
+  return 0;
+}
+
+}  // namespace cropdl::host

@@ -1,0 +1,271 @@
+// A lower half's main: becomes rank K of the job, then the program's host. Started by cropdl-run and
+// cropdl-restart only.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/say.h"
+#include "interpose/host/donor.h"
+#include "interpose/host/filter.h"
+#include "interpose/host/kernel_view.h"
+#include "interpose/host/layout.h"
+#include "interpose/host/loaded_objects.h"
+#include "interpose/host/process.h"
+#include "interpose/host/window.h"
+#include "interpose/seam/control_page.h"
+#include "interpose/seam/thread.h"
+#include "restart/process/attributes.h"
+#include "restart/process/process_ids.h"
+#include "restart/session/checkpoint_session.h"
+#include "restart/session/lock_wait.h"
+#include "restart/session/process_state.h"
+#include "restart/threads/low_block.h"
+#include "restart/threads/program_threads.h"
+
+extern "C" {
+[[noreturn]] void cropdl_enter(uint64_t sp, uint64_t entry, cropdl::seam::ThreadRecord*);
+[[noreturn]] void cropdl_continue(uint64_t context, uint64_t fs, cropdl::seam::ThreadRecord*);
+}
+
+namespace cropdl::host {
+
+Process& this_process() {
+  static Process* const p = new Process;  // never destroyed: other threads use it until the end
+  return *p;
+}
+
+namespace {
+std::string rank_prefix() {
+  const launching::Launch& launch = this_process().launch;
+  return launch.ranks > 1 ? formatted("rank {}: ", launch.rank) : "";
+}
+}  // namespace
+
+void die(const std::string& line) {
+  const Process& p = this_process();
+  const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
+  say(formatted("{}: {}{}", what, rank_prefix(), line));
+  // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a
+  // signal.
+  if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
+    signal(SIGTERM, SIG_DFL);
+    raise(SIGTERM);
+  }
+  _exit(1);
+}
+
+namespace {
+
+void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
+
+[[noreturn]] void leave(seam::ThreadRecord*, int code) {
+  static std::atomic<bool> leaving{false};
+  // Another thread ends the process.
+  while (leaving.exchange(true)) pause();
+  seam::writable_control->last_version_fd = -1;  // SIGTERM kills as natively
+  if (this_process().agent) this_process().agent->stop();
+  _exit(code);
+}
+
+[[noreturn]] void stay(seam::ThreadRecord*, int) { this_process().rank->stay(); }
+
+// Everything above this frame stays alive; serve() and leave() run below it.
+__attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
+  main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
+}
+
+// From here on the core's handlers may run on this thread: GS base is its record, and its FS base is the
+// LH's.
+void ready_to_run(seam::ThreadRecord& main) {
+  Process& p = this_process();
+  main.lower_fs = seam::by_kernel::fs_base();
+  program_threads::make_segments(&main);
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&main));
+  if (auto s = install_handlers(last_version_at_sigterm(p.schedule)); !s) die(s.error().message);
+  // The mask is inherited, too: with these blocked a call that the filter traps would kill the program, and
+  // nothing could stop it. A restart leaves them blocked until the program goes on, with a mask of its own:
+  // one that is pending is the program's C library's.
+  if (!p.boot.restart)
+    upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&seam::kReservedSignals), 0, 8);
+  files::remember_our_descriptors();
+  // The core of an image from before addresses were drawn knows no munmap that is sent to it.
+  const bool follows_munmap = seam::state()->brk_first != 0;
+  const bool follows_segments = seam::state()->segments.followed != 0;
+  if (auto s = install_filter(p.boot.restart, files::input_is_a_stream(), follows_munmap, follows_segments,
+                              seam::state()->began != 0, seam::state()->rare_calls_followed != 0);
+      !s)
+    die(s.error().message);
+  session::remember_filters();
+  if (p.boot.restart) {
+    if (auto s = process::restore_last_attributes(); !s) die(s.error().message);
+    p.agent->note_phase("idle");
+  }
+  process::remember_attributes();
+}
+
+}  // namespace
+
+void fill_control_page(Process& p) {
+  auto* page = seam::writable_control;
+  p.libraries.publish();
+  page->restarted = p.boot.restart ? 1 : 0;
+  page->message_fd = error_stream();
+  page->serve = serve;
+  page->leave = leave;
+  page->stay = stay;
+  page->lend_lower_fs = lend_lower_fs;
+  page->for_core = functions_for_core();
+  page->first_lower_file = files::choose_first_descriptor();
+}
+
+void enter_program(uint64_t stack, uint64_t entry) {
+  show_program();
+  auto& main = seam::state()->threads[0];
+  seam::writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
+  mark_lower_half(main);
+  ready_to_run(main);
+  this_process().rank->ready();
+  cropdl_enter(stack, entry, &main);
+}
+
+void continue_program(const std::vector<program_threads::SavedThread>& threads) {
+  const Process& p = this_process();
+  show_program();
+  auto& main = seam::state()->threads[0];
+  seam::writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
+  mark_lower_half(main);
+  ready_to_run(main);
+  std::string note;
+  if (auto s = program_threads::make_threads(threads, &note); !s) die(s.error().message);
+  if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
+  if (auto s = process::restore_limits(); !s) die(s.error().message);
+  p.rank->ready();
+  program_threads::register_rseq(&main);
+  program_threads::go_on_with_threads();
+  if (main.gone != 0) p.rank->stay();
+  cropdl_continue(main.context, main.stopped_fs, &main);
+}
+
+Status open_versions(Process& p, const restart::StoreIdentity& identity) {
+  session::LockWait wait;
+  wait.say = [&p](const std::string& line) {
+    say(std::string(p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + line);
+  };
+  restart::StoreOptions options;
+  if (const auto keep = restart::parse_retention(p.keep)) options.keep = *keep;
+  auto store = session::open_store(p.boot.directory, identity, wait, options);
+  if (!store) return store.error();
+  libraries::Library* const mpi = p.libraries.by_number(seam::kLibraryMpi);
+  auto manifest = session::manifest_of_run(p.launch, p.program, p.arguments,
+                                           mpi != nullptr ? mpi->implementation() : "none",
+                                           mpi != nullptr ? mpi->version() : "");
+  manifest.job = identity.job;
+  p.versions = std::make_unique<session::VersionStore>(std::move(*store), std::move(manifest));
+  return {};
+}
+
+// Whether the program's output goes somewhere else than our lines: in between it a line that stays where it
+// is would be in the way.
+static bool writes_elsewhere() {
+  struct stat output = {}, lines = {};
+  if (::fstat(error_stream(), &lines) != 0) return false;
+  return ::fstat(1, &output) != 0 || output.st_rdev != lines.st_rdev;
+}
+
+Status start_agent(Process& p) {
+  // Without a launcher Open MPI would fork a daemon, which is there for MPI_Comm_spawn only, and no
+  // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
+  // laid out already.
+  if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  const bool trace = getenv("CROPDL_TRACE_PHASE") != nullptr;
+  p.checkpoint = std::make_unique<session::CheckpointSession>(
+      session::JobOfRank{p.boot, p.launch, p.program, p.arguments, p.schedule, p.keep, p.libraries});
+  p.rank = std::make_unique<session::Rank>(
+      p.libraries,
+      session::Rank::Saving{[&p] { return p.checkpoint->look(); },
+                            [&p](const std::string& directory, const boundaries::Tracker& tracker) {
+                              return p.checkpoint->save(directory, tracker);
+                            },
+                            trace},
+      p.boot.sanitizer.empty()
+          ? ""
+          : formatted("programs built with {} cannot be saved: their shadow memory spans terabytes",
+                      p.boot.sanitizer),
+      p.launch.rank, p.launch.ranks);
+  coord::AgentConfig config;
+  config.directory = p.boot.directory;
+  config.rank = p.launch.rank;
+  config.ranks = p.launch.ranks;
+  config.schedule = p.schedule;
+  config.former_cost = p.former_cost;
+  config.time_limit = launching::time_limit(p.boot, p.schedule);
+  config.metrics = p.boot.metrics;
+  config.quiet = p.boot.quiet;
+  config.progress = writes_elsewhere() && !log_is_json();
+  if (p.versions) config.job = p.versions->job();
+  // Rank 0 may have to wait for the lock, and to clear away what a killed job left, before it listens.
+  config.rendezvous_seconds = 300;
+  config.own_descriptors = true;
+  config.run_id = p.launch.run;
+  config.trace_phase = trace;
+  auto agent = coord::Agent::start(config, *p.rank, p.versions.get());
+  if (!agent) return agent.error();
+  p.agent = std::move(*agent);
+  seam::writable_control->trigger_fd = p.agent->request_descriptor();
+  seam::writable_control->last_version_fd = p.agent->terminated_descriptor();
+  return {};
+}
+
+}  // namespace cropdl::host
+
+namespace {
+
+[[noreturn]] void lower_main(int argc, char** argv) {
+  using namespace cropdl;
+  using namespace cropdl::host;
+  const std::vector<int> given = cropdl::open_descriptors();
+  cropdl::set_first_high_descriptor(files::choose_first_descriptor());
+  cropdl::keep_error_stream(files::choose_first_descriptor());
+  // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors
+  // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
+  cropdl::open_high("/", O_PATH);
+  const char* text = getenv(launching::kBootVariable);
+  Process& p = this_process();
+  auto boot = launching::parse_boot(text != nullptr ? text : "");
+  if (!boot) die(boot.error().message);
+  p.boot = *boot;
+  cropdl::choose_log_format(p.boot.log);
+  p.schedule = launching::wanted_schedule(p.boot, {cropdl::coord::Schedule::Kind::kAutomatic});
+  p.keep = p.boot.keep;
+  // Its shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
+  if (p.boot.sanitizer == "AddressSanitizer") program_threads::leave_low_memory_alone();
+  program_threads::let_go_of_rseq();  // it will be the program's
+  program_threads::continue_on_low_block();
+  settled_in(p.boot);
+  unsetenv(launching::kBootVariable);
+  files::remember_standard_streams();
+  auto launch = launching::read_launch(p.boot.program);
+  if (!launch) die(launch.error().message);
+  p.launch = std::move(*launch);
+  p.inherited = files::inherited_descriptors(given, p.launch.launched);
+  if (auto s = check_window(); !s) die(s.error().message);
+  if (auto s = map_control_page(p.boot.installation); !s) die(s.error().message);
+  if (p.boot.restart) restart_program(p);
+  p.program = p.boot.program;
+  const std::vector<std::string> arguments(argv, argv + argc);
+  if (argc > 1) p.arguments.assign(arguments.begin() + 1, arguments.end());
+  start_program(p, arguments);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { cropdl::host::with_enough_stack(lower_main, argc, argv); }

@@ -1,0 +1,224 @@
+#include "interpose/host/window.h"
+
+#include <elf.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "base/format.h"
+#include "interpose/handles/heap_step.h"
+#include "interpose/host/drawn_addresses.h"
+#include "interpose/launch/elf_file.h"
+#include "interpose/libraries/libraries.h"
+#include "interpose/seam/control_page.h"
+#include "interpose/upper/raw.h"
+#include "restart/memory/mappings.h"
+#include "restart/process/machine.h"
+
+namespace cropdl::host {
+namespace {
+
+Status map_at(uint64_t address, size_t size, int prot, const char* what) {
+  void* p = mmap(reinterpret_cast<void*>(address), size, prot,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p != reinterpret_cast<void*>(address))
+    return Error{
+        formatted("cannot map {} of the upper half at its fixed address: {}", what, errno_text(errno))};
+  return {};
+}
+
+void copy_path(char (&to)[256], const std::string& path) {
+  if (path.size() < sizeof to && access(path.c_str(), R_OK) == 0) memcpy(to, path.c_str(), path.size() + 1);
+}
+
+}  // namespace
+
+Status check_window() {
+  for (const host_memory::Mapping& m : host_memory::read_mappings()) {
+    if (m.end <= seam::kWindowBegin || m.begin >= seam::kWindowEnd) continue;
+    char line[256];
+    snprintf(line, sizeof line,
+             "the address window %" PRIxPTR "-%" PRIxPTR " is taken: %" PRIx64 "-%" PRIx64
+             " %s; start without what maps it",
+             seam::kWindowBegin, seam::kWindowEnd, m.begin, m.end,
+             m.path.empty() ? "(anonymous)" : m.path.c_str());
+    return Error{line};
+  }
+  return {};
+}
+
+uint64_t vdso_symbol(uint64_t base, const char* name) {
+  if (base == 0) return 0;
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(base);
+  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(base + header->e_phoff);
+  const Elf64_Dyn* dynamic = nullptr;
+  uint64_t bias = 0;
+  bool have_bias = false;
+  for (int i = 0; i < header->e_phnum; ++i) {
+    if (segments[i].p_type == PT_DYNAMIC)
+      dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[i].p_offset);
+    if (segments[i].p_type == PT_LOAD && !have_bias) bias = base - segments[i].p_vaddr, have_bias = true;
+  }
+  const char* strings = nullptr;
+  const Elf64_Sym* symbols = nullptr;
+  const uint32_t* hash = nullptr;
+  const uint32_t* gnu = nullptr;
+  for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
+    const uint64_t at = bias + dynamic->d_un.d_ptr;
+    if (dynamic->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
+    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
+    if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(at);
+    if (dynamic->d_tag == DT_GNU_HASH) gnu = reinterpret_cast<const uint32_t*>(at);
+  }
+  if (strings == nullptr || symbols == nullptr) return 0;
+  uint32_t count = 0;
+  if (hash != nullptr) {
+    count = hash[1];
+  } else if (gnu !=
+             nullptr) {  // newer kernels' vDSOs have only this one: the count is one past its longest chain
+    const uint32_t buckets = gnu[0], offset = gnu[1], bloom = gnu[2];
+    const uint32_t* bucket = gnu + 4 + 2 * static_cast<size_t>(bloom);
+    const uint32_t* chain = bucket + buckets;
+    for (uint32_t i = 0; i < buckets; ++i) count = std::max(count, bucket[i]);
+    if (count != 0)
+      while ((chain[count - offset] & 1) == 0) ++count;
+    ++count;
+  }
+  for (uint32_t i = 0; i < count; ++i)
+    if (symbols[i].st_shndx != SHN_UNDEF && strcmp(strings + symbols[i].st_name, name) == 0)
+      return bias + symbols[i].st_value;
+  return 0;
+}
+
+Status map_control_page(const std::string& installation) {
+  void* const writable =
+      mmap(nullptr, seam::kControlPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (writable == MAP_FAILED) return Error{"cannot map the control page: " + errno_text(errno)};
+  // Something of ours that is there already must not be replaced.
+  if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_NONE, "the control page"); !s)
+    return s;
+  // The same memory a second time (man 2 mremap: an old size of 0). Not by the C library's function, in whose
+  // place UCX puts one that forgets the address.
+  const long at = upper::raw(SYS_mremap, reinterpret_cast<long>(writable), 0, seam::kControlPageSize,
+                             MREMAP_MAYMOVE | MREMAP_FIXED, seam::kControlPage);
+  if (at != static_cast<long>(seam::kControlPage))
+    return Error{"cannot map the control page at its fixed address: " + errno_text(static_cast<int>(-at))};
+  if (mprotect(seam::control(), seam::kControlPageSize, PROT_READ) != 0)
+    return Error{"cannot protect the control page: " + errno_text(errno)};
+  auto* page = seam::writable_control = static_cast<seam::ControlPage*>(writable);
+  page->trigger_fd = -1;
+  page->message_fd = -1;
+  page->last_version_fd = -1;
+  const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
+                                "__vdso_clock_getres"};
+  for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
+  page->patch_libc = getenv("CROPDL_NO_PATCH") == nullptr;
+  page->has_fsgsbase = process::has_fsgsbase();
+  seam::StandIn* to = page->stand_ins;
+  for (const libraries::StandInFile& s : libraries::stand_ins()) {
+    if (to == page->stand_ins + seam::kMaxStandIns)
+      return Error{"more stand-ins than the control page has room for"};
+    snprintf(to->begins, sizeof to->begins, "%s", s.begins);
+    copy_path(to->file, installation + "/" + s.file);
+    ++to;
+  }
+  return {};
+}
+
+void choose_stand_ins(const launching::Boot& boot) {
+  seam::StandInRule* rule = seam::writable_control->stand_in_rules;
+  for (const libraries::StandInFile& s : libraries::stand_ins()) {
+    rule->bits = 0;
+    if (s.of == libraries::StandInFile::kDevice || s.of == libraries::StandInFile::kDeviceOfOneVersion) {
+      rule->bits |= seam::kOfDevice;
+      if (s.of == libraries::StandInFile::kDeviceOfOneVersion) rule->bits |= seam::kOneVersion;
+      if (launching::software_library(boot, s.file).empty()) rule->bits |= seam::kWhereItIs;
+    }
+    ++rule;
+  }
+}
+
+Status map_fresh_state(const std::string& installation, const std::string& exe) {
+  const auto core = launching::read_elf(installation + "/cropdl-core.so");
+  if (!core) return core.error();
+  launching::ElfFile fixed = *core;
+  fixed.header.e_type = ET_EXEC;  // a shared object for ld.so's sake, but linked for one address
+  const auto mapped = launching::map_elf(fixed, 0);
+  if (!mapped) return mapped.error();
+  if (mapped->begin != seam::kCore || mapped->end > seam::kCore + seam::kCoreSize)
+    return Error{core->path + ": not the core that this version was built with"};
+  if (auto s = map_at(seam::kState, seam::kStateSize, PROT_READ | PROT_WRITE, "the state"); !s) return s;
+  if (auto s = map_at(seam::kHeapBegin, handles::kHeapStep, PROT_READ | PROT_WRITE, "the heap"); !s) return s;
+
+  auto* state = seam::state();
+  if (auto s = map_at(seam::signal_stack(&state->threads[0]), seam::kSignalStackSize, PROT_READ | PROT_WRITE,
+                      "the signal stack");
+      !s)
+    return s;
+  state->real_pid = state->upper_pid = getpid();
+  state->segments.followed = 1;
+  state->rare_calls_followed = 1;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  state->began = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  state->brk_first = seam::kBrkBegin + drawn((seam::kBrkEnd - seam::kBrkBegin) / 2);
+  state->brk_current = state->brk_mapped = state->brk_first;
+  state->map_next = seam::kMapBegin + drawn(kProgramSpread);
+  state->low_stack_next = seam::kLowStacks + drawn((seam::kLowBegin - seam::kLowStacks) / 2);
+  if (exe.size() >= sizeof state->exe) return Error{exe + ": path too long"};
+  memcpy(state->exe, exe.c_str(), exe.size() + 1);
+  const auto symbol = [&](const char* name) { return vdso_symbol(seam::kCore, name); };
+  auto& entries = state->core;
+  entries.sigsys = symbol("cropdl_core_sigsys");
+  entries.suspend = symbol("cropdl_core_suspend");
+  entries.trampoline = symbol("cropdl_core_trampoline");
+  entries.trigger = symbol("cropdl_core_trigger");
+  entries.restorer = symbol("cropdl_core_restorer");
+  entries.park = symbol("cropdl_core_park");
+  entries.vdso = seam::kCore;
+  entries.sets_masks = 1;
+  entries.objects_changed = symbol("cropdl_core_objects_changed");
+  entries.late_call = symbol("cropdl_core_late_call");
+  entries.no_call = symbol("cropdl_core_no_call");
+  auto& main = state->threads[0];
+  main.self = &main;
+  main.used = 1;
+  main.kind = seam::kMainThread;
+  main.alternate_flags = seam::kNoAlternateStack;
+  main.tid = main.upper_tid = static_cast<int32_t>(syscall(SYS_gettid));
+  state->spawned.self = &state->spawned;
+  // Dispositions are inherited over exec: "ignored" is part of what the program sees.
+  for (int sig = 1; sig <= 64; ++sig) {
+    seam::SignalAction now{};
+    if (upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), 8) == 0 && now.handler == 1 &&
+        sig != seam::kTriggerSignal)  // cropdl-run ignores it until here
+      state->actions[sig].handler = 1;
+  }
+  return {};
+}
+
+Status install_handlers(bool last_version) {
+  auto* state = seam::state();
+  state->core.last_version = last_version ? vdso_symbol(seam::kCore, "cropdl_core_last_version") : 0;
+  const stack_t stack{reinterpret_cast<void*>(seam::signal_stack(&state->threads[0])), 0,
+                      seam::kSignalStackSize};
+  bool ok = sigaltstack(&stack, nullptr) == 0;
+  for (int sig = 1; sig <= 64; ++sig) {
+    if (sig == SIGKILL || sig == SIGSTOP) continue;
+    // The C library's own, for cancellation: the program's asks for it by itself, and the LH's keeps its.
+    if (sig == 32 && state->actions[sig].handler <= 1) continue;
+    const seam::SignalAction action = seam::kernel_action(sig, state->actions[sig], state->core);
+    ok = upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8) == 0 && ok;
+  }
+  if (!ok) return Error{std::string("cannot install signal handlers: ") + errno_text(errno)};
+  return {};
+}
+
+}  // namespace cropdl::host

@@ -1,0 +1,280 @@
+#include "restart/files/file_contents.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "restart/content.h"
+#include "restart/store.h"
+
+namespace cropdl::files {
+namespace {
+
+constexpr int64_t kMark = 32 << 20;  // bytes at the beginning and before the end: all of most logs
+
+// Of the first `size` bytes of a file that is appended to.
+Result<uint64_t> mark_of(int fd, int64_t size, const std::string& path) {
+  const auto begin = restart::content_checksum(fd, 0, std::min(size, kMark), path);
+  if (!begin) return begin.error();
+  const auto end = restart::content_checksum(fd, std::max<int64_t>(0, size - kMark), size, path);
+  if (!end) return end.error();
+  return *begin ^ (*end << 1 | *end >> 63);
+}
+
+std::string bytes_text(uint64_t n) { return formatted("{} bytes", n); }
+
+std::string own(const std::string& path) { return "the program's file " + path; }
+
+constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --files=keep)";
+
+Status set_modified(int fd, int64_t ns) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {ns / 1'000'000'000, ns % 1'000'000'000}};
+  return ns < 0 || futimens(fd, times) == 0 ? Status() : Status(Error{errno_text(errno)});
+}
+
+// Whether what was opened to be changed is the program's file, or has its contents: the name may lead to
+// another one since check_content() looked.
+Status check_opened(const FileContent& c, int fd) {
+  const auto now = identify_file(fd, "");
+  if (now && is_same_file(c.identity, *now)) return {};
+  if (now && now->size == c.identity.size && !c.stored.empty()) {
+    const auto sum = restart::content_checksum(fd, 0, static_cast<uint64_t>(c.identity.size), c.path);
+    if (sum && *sum == c.checksum) return {};  // another rank has made it again
+  }
+  return Error{own(c.path) + ": was replaced while the program was being restarted; try again"};
+}
+
+// Copies that are not durable yet: together they cost the file system one commit, each by itself one.
+class Copies {
+ public:
+  Status add(Descriptor copy, const std::string& path) {
+    open_.push_back({std::move(copy), path});
+    constexpr size_t kTogether = 32;  // descriptors, of the few that are ours
+    return open_.size() < kTogether ? Status() : sync();
+  }
+  Status sync() {
+    for (auto& [copy, path] : open_) {
+      const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
+      if (failure != 0) return Error{formatted("{}: cannot be made durable: {}", path, errno_text(failure))};
+    }
+    open_.clear();
+    return {};
+  }
+
+ private:
+  std::vector<std::pair<Descriptor, std::string>> open_;
+};
+
+}  // namespace
+
+Result<FilesPolicy> files_policy(const std::string& word) {
+  if (word.empty() || word == "truncate") return FilesPolicy::kTruncate;
+  if (word == "keep") return FilesPolicy::kKeep;
+  if (word == "fail") return FilesPolicy::kFail;
+  return Error{"--files is keep, truncate or fail, not " + word};
+}
+
+Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,
+                                               uint32_t rank, uint64_t limit) {
+  struct Writers {
+    int content;
+    int fd;
+    bool in_place;
+  };
+  std::vector<FileContent> contents;
+  std::map<std::pair<uint64_t, uint64_t>, Writers> by_inode;
+  for (OpenFile& f : files) {
+    if (f.size < 0) continue;
+    const auto key = std::pair{f.identity.device, f.identity.inode};
+    auto [it, first] = by_inode.insert({key, {static_cast<int>(contents.size()), f.fd, false}});
+    if (first) contents.push_back({f.path, f.identity, "", 0});
+    if ((f.flags & O_APPEND) == 0) it->second.in_place = true;
+    f.content = it->second.content;
+  }
+  // What it reads by another descriptor, or by another name (a hard link), is put back with that.
+  for (OpenFile& f : files)
+    if (const auto it = by_inode.find({f.identity.device, f.identity.inode});
+        it != by_inode.end() && f.identity.inode != 0)
+      f.content = it->second.content;
+  const std::string folder = restart::contents_name(rank);
+  uint64_t total = 0;
+  bool made = false;
+  Copies copies;
+  for (const auto& [key, writers] : by_inode) {
+    FileContent& c = contents[static_cast<size_t>(writers.content)];
+    const Descriptor file = open_high(formatted("/proc/thread-self/fd/{}", writers.fd), O_RDONLY | O_NOCTTY);
+    if (!file)
+      return Error{formatted("{}: cannot be read, and so not saved: {}", own(c.path), errno_text(errno))};
+    if (!writers.in_place) {
+      const auto mark = mark_of(file.fd(), c.identity.size, c.path);
+      if (!mark) return mark.error();
+      c.checksum = *mark;
+      continue;
+    }
+    struct stat st {};
+    if (fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
+    total += std::min<uint64_t>(static_cast<uint64_t>(st.st_size), static_cast<uint64_t>(st.st_blocks) * 512);
+    if (total > limit)
+      return Error{
+          formatted("{} is open for writing in place, and with it {} would have to be saved, more than {}; "
+                    "raise that (cropdl-run --save-files BYTES), or open it with O_APPEND",
+                    own(c.path), bytes_text(total), bytes_text(limit))};
+    if (!made && !create_private_directory(directory + "/" + folder))
+      return Error{formatted("{}/{}: cannot be made: {}", directory, folder, errno_text(errno))};
+    made = true;
+    c.stored = formatted("{}/{}", folder, writers.content);
+    const std::string path = directory + "/" + c.stored;
+    const auto make = [&path] { return create_private_file(path, O_RDWR); };
+    Descriptor copy = make();
+    if (!copy && errno == EMFILE) {
+      if (auto s = copies.sync(); !s) return s.error();
+      copy = make();
+    }
+    if (!copy) return Error{formatted("{}: cannot be made: {}", path, errno_text(errno))};
+    const auto size = static_cast<uint64_t>(c.identity.size);
+    const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
+    if (!checksum) return checksum.error();
+    c.checksum = *checksum;
+    if (auto s = copies.add(std::move(copy), path); !s) return s.error();
+  }
+  if (auto s = copies.sync(); !s) return s.error();
+  if (made)
+    if (auto s = sync_directory(directory + "/" + folder); !s) return s.error();
+  return contents;
+}
+
+FileVerdict check_content(const FileContent& c, const Folder& version, FilesPolicy policy) {
+  const auto size = static_cast<uint64_t>(c.identity.size);
+  if (!c.stored.empty()) {
+    const std::string path = version.path_of(c.stored);
+    const auto copy = restart::open_stored(version, c.stored);
+    if (!copy) return {FileVerdict::kDamaged, copy.error().message};
+    const auto sum = restart::content_checksum(copy->fd(), 0, size, path);
+    if (!sum) return {FileVerdict::kDamaged, sum.error().message};
+    if (*sum != c.checksum) return {FileVerdict::kDamaged, path + ": its content is damaged (checksum)"};
+  }
+  struct stat there {};
+  if (!c.stored.empty() && policy != FilesPolicy::kKeep && lstat(c.path.c_str(), &there) == 0 &&
+      S_ISLNK(there.st_mode))
+    return {FileVerdict::kRefused,
+            own(c.path) + ": is a symbolic link now, and is not written through; put the file back"};
+  if (stat(c.path.c_str(), &there) != 0) {
+    const std::string why = errno_text(errno);
+    if (c.stored.empty() || errno != ENOENT || policy != FilesPolicy::kTruncate)
+      return {FileVerdict::kMissing, formatted("{}: {}; put it back and try again", own(c.path), why)};
+    const std::string parent = c.path.substr(0, std::max<size_t>(1, c.path.rfind('/')));
+    if (access(parent.c_str(), W_OK) != 0)
+      return {FileVerdict::kMissing, formatted("{}: is gone, and cannot be made again: {}: {}", own(c.path),
+                                               parent, errno_text(errno))};
+    return {};  // it will be made again
+  }
+  if (!S_ISREG(there.st_mode))
+    return {FileVerdict::kRefused, own(c.path) + ": is not a regular file any more"};
+  if (policy == FilesPolicy::kKeep) return {};
+  const auto now = identify_file(-1, c.path);
+  if (!now) return {FileVerdict::kMissing, own(c.path) + ": " + now.error().message};
+  const bool same = is_same_file(c.identity, *now);
+  if (same && looks_the_same(c.identity, *now)) return {};
+  const Descriptor file = open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!file)
+    return {FileVerdict::kRefused, formatted("{}: cannot be read: {}", own(c.path), errno_text(errno))};
+  const bool long_enough = now->size >= c.identity.size;
+  const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
+                   : c.stored.empty() ? mark_of(file.fd(), c.identity.size, c.path)
+                                      : restart::content_checksum(file.fd(), 0, size, c.path);
+  const bool equal = sum && *sum == c.checksum;
+  if (equal && now->size == c.identity.size) return {};  // whichever file it is, it is as it was
+  if (!same)
+    return {FileVerdict::kRefused,
+            formatted("{}: is not the file of the checkpoint but another one of that name, and is left as it "
+                      "is; move it away and put the former one back{}",
+                      own(c.path), kChoices)};
+  if (policy == FilesPolicy::kFail)
+    return {FileVerdict::kRefused,
+            formatted("{}: is not as it was when the checkpoint was taken ({}, then {}), and --files=fail "
+                      "leaves it so; --files=truncate makes it as it was",
+                      own(c.path), bytes_text(now->size), bytes_text(size))};
+  if (!c.stored.empty() || equal) return {};
+  if (!long_enough)
+    return {FileVerdict::kRefused,
+            formatted("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",
+                      own(c.path), bytes_text(now->size), bytes_text(size), kChoices)};
+  return {FileVerdict::kRefused, formatted("{}: its first {} are not what they were when the checkpoint was "
+                                           "taken; put it back and try again{}",
+                                           own(c.path), bytes_text(size), kChoices)};
+}
+
+Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done) {
+  // It was looked at before the image was loaded and the MPI started: somebody may have moved it since.
+  if (const FileVerdict now = check_content(c, version, policy); now.kind != FileVerdict::kFine)
+    return Error{now.line};
+  const auto size = static_cast<uint64_t>(c.identity.size);
+  const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
+  if (c.stored.empty()) {
+    const Descriptor file = open_high(c.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    struct stat st {};
+    if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
+    if (st.st_size == c.identity.size) return {};
+    if (Status its = check_opened(c, file.fd()); !its) return its;
+    if (ftruncate(file.fd(), c.identity.size) != 0)
+      return Error{formatted("{}: cannot be cut back: {}", own(c.path), errno_text(errno))};
+    note(formatted(" was cut back from {} to {}", st.st_size, bytes_text(size)));
+    return set_modified(file.fd(), c.identity.modified);
+  }
+  const auto copy = restart::open_stored(version, c.stored);
+  if (!copy) return copy.error();
+  bool changed = false;
+  Descriptor file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  if (!file && errno == ENOENT) {
+    // Made aside and linked when it is whole; another rank may have been first.
+    const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
+    Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (!made) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(errno))};
+    Status s = restart::put_back_content(copy->fd(), made.fd(), size, own(c.path), &changed);
+    // Not the bits that give rights: the owner may be another one.
+    if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
+      s = Error{own(c.path) + ": " + errno_text(errno)};
+    if (s) s = set_modified(made.fd(), c.identity.modified);
+    if (s && fsync(made.fd()) != 0) s = Error{own(c.path) + ": " + errno_text(errno)};
+    const bool linked = s && link(aside.c_str(), c.path.c_str()) == 0;
+    const int why = errno;
+    unlink(aside.c_str());
+    if (!s) return s;
+    if (linked) {
+      note(" was made again");
+      return {};
+    }
+    if (why != EEXIST) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(why))};
+    file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  }
+  if (!file) return Error{formatted("{}: cannot be written: {}", own(c.path), errno_text(errno))};
+  if (Status its = check_opened(c, file.fd()); !its) return its;
+  if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
+  if (!changed) return {};
+  note(" was put back");
+  return set_modified(file.fd(), c.identity.modified);
+}
+
+void to_json(nlohmann::json& j, const FileContent& c) {
+  j = {{"path", json_bytes(c.path)},
+       {"identity", to_json(c.identity)},
+       {"stored", c.stored},
+       {"checksum", hex_text(c.checksum)}};
+}
+
+void from_json(const nlohmann::json& j, FileContent& c) {
+  c.path = bytes_from_json(j.at("path"));
+  c.identity = file_identity_from(j.at("identity"));
+  j.at("stored").get_to(c.stored);
+  c.checksum = hex_from_json(j.at("checksum"));
+}
+
+}  // namespace cropdl::files

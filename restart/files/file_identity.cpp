@@ -1,0 +1,84 @@
+#include "restart/files/file_identity.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+
+#include "base/hex.h"
+#include "base/json.h"
+
+namespace cropdl::files {
+
+using nlohmann::json;
+
+namespace {
+
+int64_t nanoseconds(const statx_timestamp& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; }
+
+}  // namespace
+
+Result<FileIdentity> identify_file(int fd, const std::string& path) {
+  struct statx x {};
+  const int at = fd >= 0 ? statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x)
+                         : statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &x);
+  if (at != 0) return Error{errno_text(errno)};
+  FileIdentity id;
+  id.device = makedev(x.stx_dev_major, x.stx_dev_minor);
+  id.inode = x.stx_ino;
+  if ((x.stx_mask & STATX_BTIME) != 0) id.born = nanoseconds(x.stx_btime);
+  id.modified = nanoseconds(x.stx_mtime);
+  id.size = static_cast<int64_t>(x.stx_size);
+  id.mode = x.stx_mode;
+  // struct file_handle: a count of bytes, a type, the bytes.
+  alignas(file_handle) unsigned char handle[sizeof(file_handle) + MAX_HANDLE_SZ] = {};
+  auto* head = reinterpret_cast<file_handle*>(handle);
+  head->handle_bytes = MAX_HANDLE_SZ;
+  int mount = 0;
+  if ((fd >= 0 ? name_to_handle_at(fd, "", head, &mount, AT_EMPTY_PATH)
+               : name_to_handle_at(AT_FDCWD, path.c_str(), head, &mount, AT_SYMLINK_FOLLOW)) == 0)
+    id.handle = hex_digits(handle + sizeof(file_handle), head->handle_bytes);
+  return id;
+}
+
+bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
+  if (saved.inode != now.inode) return false;
+  if (saved.born >= 0 && now.born >= 0) return saved.born == now.born;
+  return !saved.handle.empty() && saved.handle == now.handle;  // without either nothing is proven
+}
+
+bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
+  return saved.size == now.size && saved.modified == now.modified;
+}
+
+bool has_name_of_deleted(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.starts_with(".nfs") || name.starts_with(".fuse_hidden");
+}
+
+json to_json(const FileIdentity& id) {
+  return {{"device", id.device}, {"inode", id.inode}, {"born", id.born},    {"modified", id.modified},
+          {"size", id.size},     {"mode", id.mode},   {"handle", id.handle}};
+}
+
+FileIdentity file_identity_from(const json& j) {
+  FileIdentity id;
+  id.device = integer_from_json<uint64_t>(j.at("device"));
+  id.inode = integer_from_json<uint64_t>(j.at("inode"));
+  id.born = integer_from_json<int64_t>(j.at("born"));
+  id.modified = integer_from_json<int64_t>(j.at("modified"));
+  id.size = integer_from_json<int64_t>(j.at("size"));
+  id.mode = integer_from_json<uint32_t>(j.at("mode"));
+  id.handle = j.at("handle").get<std::string>();
+  return id;
+}
+
+bool is_a_services_table(const std::string& path) {
+  for (const char* folder : {"/var/lib/sss/mc/", "/run/nscd/", "/var/run/nscd/", "/var/cache/nscd/",
+                             "/var/db/nscd/", "/var/lib/nscd/"})
+    if (path.starts_with(folder)) return true;
+  return false;
+}
+
+}  // namespace cropdl::files

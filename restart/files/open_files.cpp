@@ -1,0 +1,218 @@
+#include "restart/files/open_files.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "interpose/seam/state.h"
+#include "restart/files/descriptors.h"
+
+namespace cropdl::files {
+namespace {
+
+// "a pipe", "a socket", ... as the refusal names it.
+std::string kind_of(const struct stat& st, const std::string& link) {
+  if (S_ISFIFO(st.st_mode)) return "a pipe";
+  if (S_ISSOCK(st.st_mode)) return "a socket";
+  if (link.rfind("anon_inode:", 0) == 0) {
+    std::string name = link.substr(strlen("anon_inode:"));
+    if (!name.empty() && name[0] == '[') name = name.substr(1, name.size() - 2);
+    return "an open " + name;
+  }
+  if (S_ISBLK(st.st_mode)) return "the block device " + link;
+  return link;
+}
+
+// Devices without a state of their own: null, zero, full, random, urandom (Linux, devices.txt).
+bool is_stateless_device(const struct stat& st) {
+  if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 1) return false;
+  for (const unsigned minor : {3u, 5u, 7u, 8u, 9u})
+    if (minor(st.st_rdev) == minor) return true;
+  return false;
+}
+
+// A pipe or socket from which nothing will ever come again.
+bool is_at_its_end(int fd, const struct stat& st) {
+  if (S_ISSOCK(st.st_mode)) {
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  }
+  pollfd p{fd, POLLIN, 0};
+  int left = 0;
+  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
+
+// What no restart could open again, or would open as something else; "" if there is nothing to say.
+std::string why_not(int fd, const struct stat& st, const std::string& path) {
+  const std::string number = formatted(" (descriptor {})", fd);
+  if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISCHR(st.st_mode))
+    return formatted("{}{} cannot be saved yet{}", kind_of(st, path), number, advice_on_given(fd));
+  if (S_ISCHR(st.st_mode) && !is_stateless_device(st))
+    return formatted("the device {}{} cannot be saved yet: it has a state of its own", path, number);
+  struct statfs fs {};
+  if (fstatfs(fd, &fs) == 0 && fs.f_type == 0x19800202 /* MQUEUE_MAGIC, ipc/mqueue.c */)
+    return formatted("the POSIX message queue {}{} cannot be saved yet", path, number);
+  if (fs.f_type == PROC_SUPER_MAGIC && path.rfind("/proc/", 0) == 0 && path[6] >= '0' && path[6] <= '9')
+    return formatted("{}{} cannot be saved: it is of this very process; close it before the checkpoint", path,
+                     number);
+  struct stat there {};
+  if (path.empty())
+    return formatted("the file of {} has a path that is too long to be opened again",
+                     number.substr(2, number.size() - 3));
+  if (path[0] == '/' && stat(path.c_str(), &there) != 0 && errno != ENOENT && errno != ENOTDIR)
+    return formatted("the program's file {}{} cannot be looked at by its name: {}", path, number,
+                     errno_text(errno));
+  const bool may_be_hidden =
+      S_ISREG(st.st_mode) && (fs.f_type == NFS_SUPER_MAGIC || fs.f_type == FUSE_SUPER_MAGIC);
+  if (path[0] != '/' || stat(path.c_str(), &there) != 0 || there.st_dev != st.st_dev ||
+      there.st_ino != st.st_ino || (may_be_hidden && has_name_of_deleted(path)))
+    return formatted("{}{}{} cannot be saved yet: no restart could open it by its name",
+                     S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ", path, number);
+  return "";
+}
+
+std::string unseen_ways(bool libraries) {
+  const uint32_t unseen = seam::state()->unseen;
+  if ((unseen & seam::kUnseenTooHigh) != 0)
+    return formatted("the program has used a descriptor above {}, which cannot be saved",
+                     seam::kMaxDescriptors - 1);
+  if ((unseen & seam::kUnseenSharedTable) != 0)
+    return "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed "
+           "is not known";
+  if ((unseen & seam::kUnseenOwnTable) != 0)
+    return "a thread has taken a table of descriptors of its own (unshare, clone), which cannot be saved";
+  if ((unseen & seam::kUnseenNotification) != 0)
+    return "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be "
+           "saved";
+  if ((unseen & seam::kUnseenLandlock) != 0)
+    return "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved "
+           "yet";
+  if (libraries && (unseen & seam::kUnseenIoUring) != 0)
+    return "the program has used io_uring, whose descriptors cannot be told from the MPI's or the GPU's";
+  return "";
+}
+
+// What a restart will have, unless it is given less: the program may have lowered its own.
+const rlim_t hard_limit_at_start = [] {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : RLIM_INFINITY;
+}();
+
+}  // namespace
+
+std::string interrupted_by_a_stop() {
+  const auto* state = seam::state();
+  for (int fd = 0; fd < static_cast<int>(seam::kMaxDescriptors); ++fd) {
+    if (fd % 64 == 0 && state->files[fd / 64] == 0) fd += 63;
+    if (!seam::owns_file(state, fd) || descriptor_was_given(fd)) continue;
+    if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
+    // The agent's thread has a table of its own; the names of the program's are those of the main thread.
+    char link[64];
+    const ssize_t n = readlink(formatted("/proc/self/fd/{}", fd).c_str(), link, sizeof link - 1);
+    if (n <= 0) continue;
+    link[n] = 0;
+    struct stat st {};
+    if (strncmp(link, "socket:", strlen("socket:")) == 0)
+      st.st_mode = S_IFSOCK;
+    else if (strcmp(link, "anon_inode:[io_uring]") != 0)
+      continue;
+    return why_not(fd, st, link);
+  }
+  return "";
+}
+
+Result<std::vector<OpenFile>> list_open_files(bool libraries) {
+  if (std::string line = unseen_ways(libraries); !line.empty()) return Error{line};
+  if (std::string line = unknown_descriptor(libraries); !line.empty()) return Error{line};
+  std::vector<OpenFile> files;
+  // Only the same file can be the same description.
+  std::map<std::pair<dev_t, ino_t>, std::vector<int>> by_inode;
+  auto* state = seam::state();
+  for (const int fd : open_descriptors()) {
+    if (!seam::owns_file(state, fd)) continue;
+    struct stat st {};
+    if (fstat(fd, &st) != 0) continue;
+    const std::string number = formatted(" (descriptor {})", fd);
+    OpenFile f;
+    f.fd = fd;
+    f.flags = fcntl(fd, F_GETFL);
+    f.descriptor_flags = fcntl(fd, F_GETFD);
+    const int s = fd < static_cast<int>(seam::kStreamFiles) ? state->streams[fd] - 1 : -1;
+    const StandardStream* stream = s >= 0 ? &stream_at_start(s) : nullptr;
+    if (s > 0 || (s == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
+      f.standard = s;
+    if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
+      if (!is_at_its_end(fd, st))
+        return Error{
+            formatted("the standard input is {} of which the program has read, and what was read cannot be "
+                      "had again; give it a file instead (< FILE)",
+                      kind_of(st, ""))};
+      f.ended = true;
+    }
+    const std::string link = descriptor_link(fd);
+    if (has_file_lock(fd) && (stream == nullptr || !stream->locked))
+      return Error{formatted("a file lock or lease on {}{} cannot be saved yet", link, number)};
+    if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
+      return Error{formatted("SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet",
+                             link, number)};
+    if (f.standard < 0) {
+      f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
+      f.path = link;
+      if (std::string line = why_not(fd, st, link); !line.empty()) return Error{line};
+      if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
+      if (S_ISREG(st.st_mode)) {
+        auto id = identify_file(fd, "");
+        if (!id) return Error{formatted("{}{}: {}", link, number, id.error().message)};
+        f.identity = *id;
+        if ((f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
+      }
+    }
+    files.push_back(std::move(f));
+  }
+  // A restart needs descriptors of its own above the program's.
+  if (!files.empty() && static_cast<rlim_t>(files.back().fd) + kOwnDescriptors >= hard_limit_at_start)
+    return Error{
+        formatted("the program's descriptor {} leaves no room above it for a restart below the hard limit "
+                  "(ulimit -Hn {}); use lower numbers or raise that",
+                  files.back().fd, hard_limit_at_start)};
+  return files;
+}
+
+void to_json(nlohmann::json& j, const OpenFile& f) {
+  j = {{"fd", f.fd},           {"standard", f.standard},
+       {"same_as", f.same_as}, {"path", json_bytes(f.path)},
+       {"flags", f.flags},     {"descriptor_flags", f.descriptor_flags},
+       {"offset", f.offset},   {"size", f.size},
+       {"ended", f.ended},     {"identity", to_json(f.identity)},
+       {"content", f.content}};
+}
+
+void from_json(const nlohmann::json& j, OpenFile& f) {
+  f.fd = integer_from_json<int>(j.at("fd"));
+  f.standard = integer_from_json<int>(j.at("standard"));
+  f.same_as = integer_from_json<int>(j.at("same_as"));
+  f.path = bytes_from_json(j.at("path"));
+  f.flags = integer_from_json<int>(j.at("flags"));
+  f.descriptor_flags = integer_from_json<int>(j.at("descriptor_flags"));
+  f.offset = integer_from_json<int64_t>(j.at("offset"));
+  f.size = integer_from_json<int64_t>(j.at("size"));
+  j.at("ended").get_to(f.ended);
+  f.identity = file_identity_from(j.at("identity"));
+  f.content = integer_from_json<int>(j.at("content"));
+}
+
+}  // namespace cropdl::files

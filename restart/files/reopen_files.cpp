@@ -1,0 +1,249 @@
+#include "restart/files/reopen_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/say.h"
+#include "interpose/seam/state.h"
+#include "restart/files/descriptors.h"
+#include "restart/process/raised_limit.h"
+
+namespace cropdl::files {
+namespace {
+
+Error refuse(const OpenFile& f, const std::string& why) {
+  return {formatted("the program's file {} (descriptor {}): {}", f.path, f.fd, why)};
+}
+
+std::optional<process::RaisedLimit> raised;  // of descriptors, until the program's are in place
+
+int highest_of(const std::vector<OpenFile>& files) {
+  int highest = 2;
+  for (const OpenFile& f : files) highest = std::max(highest, f.fd);
+  return highest;
+}
+
+// For the rest of this process's life: what was given to it, and is not the program's any more.
+void move_away(int fd) {
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
+  if (high >= 0) close(fd);
+}
+
+// Hydra gives each rank an open descriptor to talk to, and says its number.
+void move_launchers_connection(int fd) {
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
+  if (high < 0) return;
+  close(fd);
+  setenv("PMI_FD", std::to_string(high).c_str(), 1);
+}
+
+// The file as the program had it: flags, offset. Changes nothing.
+Result<int> open_again(const OpenFile& f) {
+  constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
+  const int fd = open(f.path.c_str(), (f.flags & ~kOnlyAtOpen) | O_CLOEXEC);
+  if (fd < 0) return refuse(f, "cannot open it again: " + errno_text(errno));
+  if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset)
+    return refuse(f, "cannot seek in it: " + errno_text(errno));
+  return fd;
+}
+
+Status put_at(int fd, const OpenFile& f) {
+  if (fd < 0) return refuse(f, errno_text(errno));
+  if (fd != f.fd) {
+    if (dup2(fd, f.fd) < 0) return refuse(f, errno_text(errno));
+    close(fd);
+  }
+  fcntl(f.fd, F_SETFD, f.descriptor_flags);
+  return {};
+}
+
+std::vector<const OpenFile*> postponed;  // their files are made again
+
+// What is not a file on a disk has no state that could be compared.
+bool is_real_file(const OpenFile& f) {
+  return S_ISREG(f.identity.mode) && !f.path.starts_with("/proc/") && !f.path.starts_with("/sys/");
+}
+
+std::string sizes(const FileIdentity& now, const FileIdentity& then) {
+  return formatted("({} bytes, then {} bytes)", now.size, then.size);
+}
+
+// The contents are looked at by one of the names that the program had opened the file by.
+FileVerdict check_other_name(const OpenFile& f, const FileContent& content, FilesPolicy policy) {
+  if (f.path == content.path) return {};
+  const auto first = identify_file(-1, content.path), now = identify_file(-1, f.path);
+  for (const auto& [name, found] : {std::pair{&content.path, &first}, {&f.path, &now}})
+    if (!*found)
+      return {FileVerdict::kMissing,
+              refuse(f, formatted("was the same file as {} when the checkpoint was taken, and {} is gone; "
+                                  "put it back (ln) and try again",
+                                  content.path, *name))
+                  .message};
+  if (policy == FilesPolicy::kKeep || (first->device == now->device && first->inode == now->inode)) return {};
+  return {FileVerdict::kRefused,
+          refuse(f, formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
+                              "another one now; put it back (ln) and try again",
+                              content.path))
+              .message};
+}
+
+FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
+  if (!is_real_file(f) || is_a_services_table(f.path) || policy == FilesPolicy::kKeep ||
+      looks_the_same(f.identity, now))
+    return {};
+  if (!is_same_file(f.identity, now))
+    return {FileVerdict::kRefused,
+            refuse(f,
+                   "is not the file of the checkpoint but another one of that name; put the former one back "
+                   "and try again (or read on in this one: cropdl-restart --files=keep)")
+                .message};
+  if (policy != FilesPolicy::kFail) return {};  // and files_left_alone() says it
+  return {FileVerdict::kRefused,
+          refuse(f, formatted("is not as it was when the checkpoint was taken {}, and --files=fail accepts "
+                              "no difference; put it back, or read on in it as it is without that option",
+                              sizes(now, f.identity)))
+              .message};
+}
+
+}  // namespace
+
+Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours) {
+  raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
+  if (highest >= first_high_descriptor()) {
+    set_first_high_descriptor(highest + 1);
+    keep_error_stream(highest + 1);
+  }
+  if (ours.fd() <= highest) ours = move_high(std::move(ours));
+  const char* connection = getenv("PMI_FD");
+  for (const int fd : inherited) {
+    if (fd < 3) continue;
+    if (connection != nullptr && atoi(connection) == fd)
+      move_launchers_connection(fd);
+    else
+      move_away(fd);
+  }
+  for (const int fd : open_descriptors())
+    if (fd > 2 && fd <= highest && is_own_descriptor(fd))
+      return Error{
+          formatted("the program has descriptors up to {}, and there is no room above them; raise the limit "
+                    "(ulimit -n)",
+                    highest)};
+  return {};
+}
+
+FileVerdict check_files(const SavedFiles& saved) {
+  for (const FileContent& c : saved.contents)
+    if (FileVerdict v = check_content(c, saved.version, saved.policy); v.kind != FileVerdict::kFine) return v;
+  for (const OpenFile& f : saved.files) {
+    if (f.standard >= 0 || f.same_as >= 0) continue;
+    if (f.content >= 0) {
+      const auto& content = saved.contents[static_cast<size_t>(f.content)];
+      if (FileVerdict v = check_other_name(f, content, saved.policy); v.kind != FileVerdict::kFine) return v;
+      continue;
+    }
+    const auto now = identify_file(-1, f.path);
+    if (!now)
+      return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
+    if (FileVerdict v = check_read_only(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
+  }
+  return {};
+}
+
+Status place_files(const SavedFiles& saved) {
+  const auto& files = saved.files;
+  // Everything temporary is numbered above all that the program has.
+  const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
+  int streams[3];
+  for (int s = 0; s < 3; ++s) {
+    streams[s] = fcntl(s, F_DUPFD_CLOEXEC, above);
+    close(s);
+  }
+  auto* state = seam::state();
+  for (auto& stream : state->streams) stream = 0;
+  postponed.clear();
+  for (const OpenFile& f : files) {
+    int fd = -1;
+    if (f.same_as >= 0) {
+      fd = fcntl(f.same_as, F_DUPFD, above);
+    } else if (f.ended) {
+      fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    } else if (f.standard >= 0) {
+      if (streams[f.standard] < 0) continue;  // the new launcher gave none
+      fd = fcntl(streams[f.standard], F_DUPFD, above);
+      if (f.standard == 0) state->input_used = 0;
+      if (f.fd < static_cast<int>(seam::kStreamFiles))
+        state->streams[f.fd] = static_cast<uint8_t>(f.standard + 1);
+    } else if (f.content >= 0 && access(f.path.c_str(), F_OK) != 0) {
+      fd = open("/dev/null", O_RDONLY | O_CLOEXEC);  // keeps the number
+      postponed.push_back(&f);
+    } else {
+      const auto opened = open_again(f);
+      if (!opened) return opened.error();
+      fd = *opened;
+    }
+    if (auto s = put_at(fd, f); !s) return s;
+  }
+  for (const int stream : streams)
+    if (stream >= 0) close(stream);
+  raised.reset();
+  set_first_high_descriptor(std::min(first_high_descriptor(), choose_first_descriptor()));
+  return {};
+}
+
+void keep_input_from_waiting(const std::vector<OpenFile>& files) {
+  for (const OpenFile& f : files)
+    if (f.standard == 0 && f.same_as < 0 && (f.flags & O_NONBLOCK) != 0)
+      fcntl(f.fd, F_SETFL, fcntl(f.fd, F_GETFL) | O_NONBLOCK);
+}
+
+Status apply_files(const SavedFiles& saved, std::string* done) {
+  if (saved.policy == FilesPolicy::kKeep) return {};
+  const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
+  for (const FileContent& c : saved.contents)
+    if (auto s = apply_content(c, saved.version, saved.policy, done); !s) return s;
+  for (const OpenFile* f : postponed) {
+    const auto opened = open_again(*f);
+    if (!opened) return opened.error();
+    if (auto s = put_at(*opened, *f); !s) return s;
+    for (const OpenFile& copy : saved.files)
+      if (copy.same_as == f->fd)
+        if (auto s = put_at(dup(f->fd), copy); !s) return s;
+  }
+  // Contents go to the name, and the program to the descriptor: nothing may have come between them.
+  for (const OpenFile& f : saved.files) {
+    if (f.content < 0 || f.same_as >= 0 || saved.policy == FilesPolicy::kKeep) continue;
+    struct stat st {
+    }, named{};
+    const std::string& name = saved.contents[static_cast<size_t>(f.content)].path;
+    if (fstat(f.fd, &st) != 0 || stat(name.c_str(), &named) != 0) return refuse(f, errno_text(errno));
+    if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
+      return refuse(f, "was replaced while the program was being restarted; try again");
+  }
+  return {};
+}
+
+std::string files_left_alone(const SavedFiles& saved) {
+  std::string text;
+  std::set<std::string> named;
+  for (const OpenFile& f : saved.files) {
+    if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f) || is_a_services_table(f.path)) continue;
+    if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it is as it was
+    const auto now = identify_file(f.fd, "");
+    if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;
+    text += formatted("{}{} is not as it was at the checkpoint{} and is used as it is",
+                      text.empty() ? "" : ", ", f.path, now ? " " + sizes(*now, f.identity) : "");
+  }
+  return text;
+}
+
+}  // namespace cropdl::files

@@ -1,0 +1,201 @@
+#include "restart/memory/mapped_files.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <tuple>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "restart/content.h"
+#include "restart/memory/mapping_flags.h"
+
+namespace cropdl::host_memory {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kAtOnce = 256 << 10;
+constexpr uint64_t kLeftInFileFrom = 16 << 20;  // bytes of a mapping
+
+bool is_device(const Mapping& m, struct stat* st) {
+  return m.inode != 0 && stat(m.path.c_str(), st) == 0 && st->st_ino == m.inode &&
+         (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode));
+}
+
+bool holds(const std::vector<PageRun>& runs, uint64_t page) {
+  for (const PageRun& r : runs)
+    if (page >= r.begin && page < r.end) return true;
+  return false;
+}
+
+// Pages of [begin, end) in memory that are not as in the file. False: the file cannot be read, or is too
+// short.
+bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const std::vector<PageRun>& guards,
+                  std::vector<uint64_t>* changed) {
+  std::vector<char> text(kAtOnce);
+  for (uint64_t a = begin; a < end;) {
+    const uint64_t bytes = std::min(end - a, kAtOnce);
+    uint64_t got = 0;
+    while (got < bytes) {
+      const ssize_t n =
+          pread(fd, text.data() + got, bytes - got, static_cast<off_t>(offset + (a - begin) + got));
+      if (n < 0) return false;
+      if (n == 0) break;
+      got += static_cast<uint64_t>(n);
+    }
+    if (got + kPage <= bytes) return false;     // not even the last page's first byte
+    memset(text.data() + got, 0, bytes - got);  // as the kernel fills up the last page
+    for (uint64_t p = 0; p < bytes; p += kPage)
+      if (!holds(guards, a + p) && memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0)
+        changed->push_back(a + p);
+    a += bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_anonymous(const Mapping& m) {
+  struct stat st {};
+  if (m.inode == 0) return true;
+  return !m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5);  // drivers/char/mem.c, mmap_zero
+}
+
+std::string file_refusal(const Mapping& m) {
+  struct stat st {};
+  const std::string name = m.path.empty() ? "anonymous memory" : m.path;
+  if (m.shared) {
+    // Only what can never become writable: the descriptor was opened for reading (mm/mmap.c clears
+    // VM_MAYWRITE).
+    const bool regular =
+        m.inode != 0 && stat(m.path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode;
+    if (m.has("mw") || (m.prot & PROT_WRITE) != 0 || !regular)
+      return formatted("the shared mapping of {} cannot be saved yet", name);
+  } else if (is_device(m, &st) && !is_anonymous(m)) {
+    return formatted("the mapping of the device {} cannot be saved", name);
+  }
+  return "";
+}
+
+MappedFile examine_file(const Mapping& m) {
+  MappedFile file;
+  file.path = m.path;
+  file.shared = m.shared;
+  file.executable = (m.prot & PROT_EXEC) != 0;
+  file.offset = m.offset;
+  if (auto now = files::identify_file(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
+    file.identity = std::move(*now);
+  return file;
+}
+
+bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) {
+  // Times of files are those of the last tick (ns), on some file systems those of the last second, or of two.
+  constexpr int64_t kTick = 10'000'000, kSecond = 1'000'000'000;
+  const int64_t tick = file.identity.modified % kSecond == 0 ? 2 * kSecond : kTick;
+  struct statfs where {};
+  if (files::has_name_of_deleted(file.path)) return false;
+  if (file.identity.modified < 0 || file.identity.modified > began - tick) return false;
+  return file.shared && !file.executable && file.identity.inode != 0 && bytes >= kLeftInFileFrom &&
+         !files::is_a_services_table(file.path) && statfs(file.path.c_str(), &where) == 0 &&
+         where.f_type != TMPFS_MAGIC && where.f_type != RAMFS_MAGIC;
+}
+
+bool make_durable(const MappedFile& file) {
+  static std::set<std::tuple<uint64_t, uint64_t, int64_t>> durable;
+  const files::FileIdentity& then = file.identity;
+  const std::tuple state(then.device, then.inode, then.modified);
+  if (durable.contains(state)) return true;
+  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const auto now =
+      fd ? files::identify_file(fd.fd(), "") : Result<files::FileIdentity>(Error{errno_text(errno)});
+  if (!now || std::tuple(now->device, now->inode, now->modified) != state) return false;
+  // File systems that nobody writes to (squashfs) have no fsync, and say EINVAL.
+  if (fsync(fd.fd()) != 0 && errno != EINVAL && errno != EROFS) return false;
+  durable.insert(state);
+  return true;
+}
+
+Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd) {
+  const Status same = restart::check_data_set(file.path, fd, file.identity.size, file.identity.modified);
+  if (same || !as_it_is) return same;
+  const auto now = files::identify_file(fd, file.path);
+  const uint64_t needed = std::min(static_cast<uint64_t>(file.identity.size), file.offset + bytes);
+  return now && S_ISREG(now->mode) && static_cast<uint64_t>(now->size) >= needed ? Status() : same;
+}
+
+Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is) {
+  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  int why = errno;
+  if (fd) {
+    if (Status same = check_left_in_file(file, end - begin, as_it_is, fd.fd()); !same) return same;
+    if (mmap(reinterpret_cast<void*>(begin), end - begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
+             static_cast<off_t>(file.offset)) != MAP_FAILED)
+      return {};
+    why = errno;
+  }
+  return Error{
+      formatted("{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why))};
+}
+
+Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
+                        const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
+  const files::FileIdentity& then = file.identity;
+  if (then.inode == 0) return Remapped::kOtherFile;
+  const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!fd) return Remapped::kOtherFile;
+  const auto now = files::identify_file(fd.fd(), "");
+  if (!now || !S_ISREG(now->mode)) return Remapped::kOtherFile;
+  const bool itself = files::is_same_file(then, *now);
+  if (!itself && !files::looks_the_same(then, *now)) return Remapped::kOtherFile;
+
+  // What was readable: up to the file's end then. Beyond it touching raises SIGBUS until the file grows.
+  const uint64_t pages = (static_cast<uint64_t>(then.size) + kPage - 1) & ~(kPage - 1);
+  const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
+  std::vector<uint64_t> changed;
+  bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
+  if (!file.shared && complete && !files::looks_the_same(then, *now)) {
+    // It may be put back as it was, by this rank or another: no page may depend on what it holds until then.
+    changed.clear();
+    for (uint64_t page = begin; page < begin + readable; page += kPage)
+      if (!holds(guards, page)) changed.push_back(page);
+  }
+  if (file.shared && complete && itself && files::is_a_services_table(file.path)) changed.clear();
+  if (file.shared && (!complete || !changed.empty())) {
+    if (!itself || files::is_a_services_table(file.path)) return Remapped::kOtherFile;
+    *why = file.path + " was changed after the checkpoint, and the program shares its contents (MAP_SHARED)";
+    return Remapped::kRefused;
+  }
+  if (!complete) return Remapped::kOtherFile;
+
+  // Writable for a moment if pages are to be put back, or if it was once: that is what the kernel counts as
+  // committed.
+  const bool write = !file.shared && (!changed.empty() || has_flag(kept, "ac"));
+  void* aside =
+      mmap(nullptr, end - begin, write ? PROT_READ | PROT_WRITE : prot,
+           file.shared ? MAP_SHARED : flags_for_mmap(kept), fd.fd(), static_cast<off_t>(file.offset));
+  if (aside == MAP_FAILED) return Remapped::kOtherFile;
+  const uint64_t at = reinterpret_cast<uint64_t>(aside);
+  for (const uint64_t page : changed)
+    memcpy(reinterpret_cast<void*>(at + (page - begin)), reinterpret_cast<void*>(page), kPage);
+  // By system call: communication libraries (UCX) put functions of their own in mremap's place, which know
+  // nothing of its last argument.
+  if ((write && mprotect(aside, end - begin, prot) != 0) ||
+      syscall(SYS_mremap, aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) !=
+          static_cast<long>(begin)) {
+    munmap(aside, end - begin);
+    return Remapped::kOtherFile;
+  }
+  return Remapped::kYes;
+}
+
+}  // namespace cropdl::host_memory

@@ -1,0 +1,160 @@
+#include "restart/memory/mapping_flags.h"
+
+#include <cpuid.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "base/format.h"
+
+namespace cropdl::host_memory {
+namespace {
+
+enum What {
+  kFollows,  // from how it is mapped, protected and used
+  kAdvice,   // saved; brought back by madvise(2)
+  kKept,     // saved; brought back in another way, which memory_map.cpp knows
+  kRefused,
+};
+
+struct Flag {
+  char name[3];
+  What what;
+  int advice;
+  const char* words;  // what a refusal calls it, or what it means
+};
+
+// Documentation/filesystems/proc.rst and show_smap_vma_flags() of fs/proc/task_mmu.c, Linux 6.18. Kernels
+// write
+// "??" for a flag that has no name, and nothing for the bits of protection keys, which have a line of their
+// own.
+constexpr Flag kFlags[] = {
+    {"rd", kFollows, 0, "readable"},
+    {"wr", kFollows, 0, "writable"},
+    {"ex", kFollows, 0, "executable"},
+    {"sh", kFollows, 0, "shared and writable: refused as a shared mapping"},
+    {"mr", kFollows, 0, "may be made readable"},
+    {"mw", kFollows, 0, "may be made writable"},
+    {"me", kFollows, 0, "may be made executable"},
+    {"ms", kFollows, 0, "shared"},
+    {"sd", kFollows, 0, "soft-dirty: who asks for it clears it first"},
+    {"ac", kKept, 0, "counts as committed memory"},
+    {"gu", kFollows, 0, "may have guard pages, which are found page by page"},
+    {"nr", kKept, 0, "MAP_NORESERVE"},
+    {"gd", kKept, 0, "MAP_GROWSDOWN"},
+    {"dp", kKept, 0, "MAP_DROPPABLE"},
+    {"lo", kKept, 0, "mlock"},
+    {"lf", kKept, 0, "mlock2 with MLOCK_ONFAULT"},
+    {"sl", kKept, 0, "mseal"},
+    {"sr", kAdvice, MADV_SEQUENTIAL, "MADV_SEQUENTIAL"},
+    {"rr", kAdvice, MADV_RANDOM, "MADV_RANDOM"},
+    {"dc", kAdvice, MADV_DONTFORK, "MADV_DONTFORK"},
+    {"wf", kAdvice, MADV_WIPEONFORK, "MADV_WIPEONFORK"},
+    {"dd", kAdvice, MADV_DONTDUMP, "MADV_DONTDUMP"},
+    {"hg", kAdvice, MADV_HUGEPAGE, "MADV_HUGEPAGE"},
+    {"nh", kAdvice, MADV_NOHUGEPAGE, "MADV_NOHUGEPAGE"},
+    {"mg", kAdvice, MADV_MERGEABLE, "MADV_MERGEABLE"},
+    {"pf", kRefused, 0, "memory of a device"},
+    {"io", kRefused, 0, "memory of a device"},
+    {"mm", kRefused, 0, "memory of a device"},
+    {"ar", kRefused, 0, "memory of a device"},
+    {"de", kRefused, 0, "memory that a driver or the kernel keeps (asynchronous I/O, perf events)"},
+    {"ht", kRefused, 0, "huge pages of hugetlbfs (MAP_HUGETLB)"},
+    {"sf", kRefused, 0, "persistent memory (MAP_SYNC)"},
+    {"um", kRefused, 0, "memory under userfaultfd"},
+    {"uw", kRefused, 0, "memory under userfaultfd"},
+    {"ui", kRefused, 0, "memory under userfaultfd"},
+    {"ss", kRefused, 0, "a shadow stack"},
+    {"bt", kRefused, 0, "guarded branch targets"},
+    {"mt", kRefused, 0, "memory with tags"},
+};
+
+const Flag* find(const char* name) {
+  for (const Flag& flag : kFlags)
+    if (memcmp(flag.name, name, 2) == 0) return &flag;
+  return nullptr;
+}
+
+template <class Visit>
+void each_flag(const std::string& flags, Visit visit) {
+  for (size_t i = 0; i + 1 < flags.size(); i += 3) visit(flags.data() + i);
+}
+
+}  // namespace
+
+std::string flags_refusal(const Mapping& m) {
+  std::string line;
+  const auto place = [&m] {
+    char text[64];
+    snprintf(text, sizeof text, " at %" PRIx64 "-%" PRIx64, m.begin, m.end);
+    return text + (m.path.empty() ? std::string() : formatted(" ({})", m.path));
+  };
+  if (m.protection_key != 0 && m.prot != PROT_EXEC)  // the kernel gives that one a key of its own accord
+    return formatted("memory with a protection key (pkey_mprotect){} cannot be saved yet", place());
+  if (m.flags.empty()) return "this kernel does not tell the flags of mappings (VmFlags of /proc/self/smaps)";
+  each_flag(m.flags, [&](const char* name) {
+    if (!line.empty()) return;
+    const Flag* flag = find(name);
+    if (flag == nullptr)
+      line =
+          formatted("memory with the unknown flag '{}' in /proc/self/smaps{} cannot be saved by this CropDL",
+                    std::string(name, 2), place());
+    else if (flag->what == kRefused)
+      line = formatted("{}{} cannot be saved yet", flag->words, place());
+  });
+  return line;
+}
+
+bool uses_protection_keys(const std::vector<Mapping>& mappings) {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kEnabled = 1 << 4;  // OSPKE, Intel SDM 2, CPUID leaf 7
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (c & kEnabled) == 0) return false;
+  int in_use = 0;
+  for (const Mapping& m : mappings)
+    if (m.prot == PROT_EXEC && m.protection_key != 0) in_use = 1;
+  constexpr int kKeys = 15;  // beside key 0
+  int mine[kKeys], free = 0;
+  while (free < kKeys && (mine[free] = pkey_alloc(0, PKEY_DISABLE_ACCESS)) > 0) ++free;
+  for (int i = 0; i < free; ++i) pkey_free(mine[i]);
+  return free + in_use < kKeys;
+}
+
+std::string flags_to_keep(const Mapping& m) {
+  std::string kept;
+  each_flag(m.flags, [&](const char* name) {
+    const Flag* flag = find(name);
+    if (flag != nullptr && (flag->what == kAdvice || flag->what == kKept)) kept += std::string(name, 2) + " ";
+  });
+  return kept;
+}
+
+int flags_for_mmap(const std::string& kept) {
+  constexpr int kDroppable = 8;  // MAP_DROPPABLE, Linux 6.11: a type beside private and shared
+  int flags = has_flag(kept, "dp") ? kDroppable : MAP_PRIVATE;
+  if (has_flag(kept, "gd")) flags |= MAP_GROWSDOWN;
+  if (has_flag(kept, "nr") && !has_flag(kept, "dp")) flags |= MAP_NORESERVE;
+  return flags;
+}
+
+Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
+  std::string trouble;
+  each_flag(kept, [&](const char* name) {
+    const Flag* flag = find(name);
+    if (flag == nullptr || flag->what != kAdvice) return;
+    if (has_flag(kept, "dp") && (flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP))
+      return;  // has it anyway
+    // The others only ask for speed, and a kernel built without them says EINVAL.
+    const bool matters =
+        flag->advice == MADV_DONTFORK || flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP;
+    if (madvise(reinterpret_cast<void*>(begin), end - begin, flag->advice) != 0 && matters)
+      trouble =
+          formatted("this kernel refuses {}, which the program uses: {}", flag->words, errno_text(errno));
+  });
+  if (!trouble.empty()) return Error{trouble};
+  return {};
+}
+
+}  // namespace cropdl::host_memory

@@ -1,0 +1,162 @@
+#include "restart/memory/mappings.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/file.h"
+
+namespace cropdl::host_memory {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+void append(std::vector<PageRun>& runs, uint64_t begin, uint64_t end) {
+  if (!runs.empty() && runs.back().end == begin)
+    runs.back().end = end;
+  else
+    runs.push_back({begin, end});
+}
+
+// include/uapi/linux/fs.h of Linux 6.7; Debian 12's headers are older.
+struct PageRegion {
+  uint64_t begin, end, categories;
+};
+struct ScanArguments {
+  uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+  uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+constexpr uint64_t kIsPresent = 1 << 3, kIsSwapped = 1 << 4;
+constexpr uint64_t kIsGuard = 1 << 8;  // Linux 6.15; older ones refuse the bit
+
+// What is neither mapped nor a guard is swapped out, or one of the kernel's marks: a guard where it cannot
+// tell (Linux 6.13), memory that the machine found broken.
+void sort_in(Pages& pages, uint64_t begin, uint64_t end, bool present, bool guard) {
+  append(guard ? pages.guards : present ? pages.present : pages.unclear, begin, end);
+}
+
+bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, Pages* pages) {
+  std::vector<PageRegion> found(4096);
+  while (begin < end) {
+    ScanArguments a{};
+    a.size = sizeof a;
+    a.start = begin;
+    a.end = end;
+    a.vec = reinterpret_cast<uint64_t>(found.data());
+    a.vec_len = found.size();
+    a.category_anyof_mask = a.return_mask = categories;
+    const int n = ioctl(fd, kPagemapScan, &a);
+    if (n < 0) return false;
+    for (int i = 0; i < n; ++i)
+      sort_in(*pages, found[i].begin, found[i].end, (found[i].categories & kIsPresent) != 0,
+              (found[i].categories & kIsGuard) != 0);
+    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE), and tells of more of
+    // them the end of the walk that filled its own array, not that of the last: what was found says more.
+    const uint64_t walked = n > 0 ? std::max(a.walk_end, found[n - 1].end) : a.walk_end;
+    if (walked <= begin) return false;
+    begin = walked;
+  }
+  return true;
+}
+
+// Documentation/admin-guide/mm/pagemap.rst. False: not even this.
+bool read_entries(int fd, uint64_t begin, uint64_t end, Pages* pages) {
+  constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kGuard = 1ull << 58;
+  std::vector<uint64_t> entries(65536);
+  for (uint64_t a = begin; a < end;) {
+    const uint64_t count = std::min<uint64_t>((end - a) / kPage, entries.size());
+    if (pread(fd, entries.data(), count * 8, static_cast<off_t>(a / kPage * 8)) !=
+        static_cast<ssize_t>(count * 8))
+      return false;
+    for (uint64_t i = 0; i < count; ++i)
+      if ((entries[i] & (kPresent | kSwapped)) != 0)
+        sort_in(*pages, a + i * kPage, a + (i + 1) * kPage, (entries[i] & kPresent) != 0,
+                (entries[i] & kPresent) == 0 && (entries[i] & kGuard) != 0);
+    a += count * kPage;
+  }
+  return true;
+}
+
+// The line that begins a mapping: "BEGIN-END rwxp OFFSET MAJOR:MINOR INODE   PATH".
+bool parse_mapping(const char* line, const char* end, Mapping* m) {
+  char* at = nullptr;
+  m->begin = strtoull(line, &at, 16);
+  if (at == line || *at != '-') return false;
+  m->end = strtoull(at + 1, &at, 16);
+  if (*at != ' ' || end - at < 6) return false;
+  m->prot = (at[1] == 'r' ? PROT_READ : 0) | (at[2] == 'w' ? PROT_WRITE : 0) | (at[3] == 'x' ? PROT_EXEC : 0);
+  m->shared = at[4] == 's';
+  m->offset = strtoull(at + 5, &at, 16);
+  strtoull(at, &at, 16);  // device
+  if (*at == ':') strtoull(at + 1, &at, 16);
+  m->inode = strtoull(at, &at, 10);
+  while (at < end && *at == ' ') ++at;
+  if (at < end) m->path.assign(static_cast<const char*>(at), end);
+  return true;
+}
+
+std::vector<Mapping> parse_mappings(const std::string& text) {
+  std::vector<Mapping> all;
+  for (const char* line = text.c_str(); *line != 0;) {
+    const char* end = strchr(line, '\n');
+    if (end == nullptr) end = line + strlen(line);
+    if (*line < 'A' || *line >= 'a') {  // an address; smaps' fields begin with a capital letter
+      Mapping m;
+      if (parse_mapping(line, end, &m)) all.push_back(std::move(m));
+    } else if (!all.empty() && strncmp(line, "ProtectionKey:", 14) == 0) {
+      all.back().protection_key = atoi(line + 14);
+    } else if (!all.empty() && strncmp(line, "VmFlags: ", 9) == 0) {
+      all.back().flags.assign(line + 9, end);
+    }
+    line = *end == 0 ? end : end + 1;
+  }
+  return all;
+}
+
+}  // namespace
+
+bool has_flag(const std::string& flags, const char* name) {
+  for (size_t i = 0; i + 1 < flags.size(); i += 3)
+    if (flags[i] == name[0] && flags[i + 1] == name[1]) return true;
+  return false;
+}
+
+std::vector<Mapping> read_mappings() { return parse_mappings(kernel_text("/proc/self/maps")); }
+
+std::vector<Mapping> read_mappings_and_flags() { return parse_mappings(kernel_text("/proc/self/smaps")); }
+
+Pages pages_of(uint64_t begin, uint64_t end) {
+  Pages pages;
+  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  for (const uint64_t categories : {kIsPresent | kIsSwapped | kIsGuard, kIsPresent | kIsSwapped}) {
+    pages = {};
+    if (fd >= 0 && scan(fd, begin, end, categories, &pages)) {
+      close(fd);
+      return pages;
+    }
+  }
+  pages = {};
+  if (fd < 0 || !read_entries(fd, begin, end, &pages)) pages = {{}, {}, {{begin, end}}};
+  if (fd >= 0) close(fd);
+  return pages;
+}
+
+bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
+  if (!memory) return false;
+  for (uint64_t a = begin; a < end;) {
+    const uint64_t readable = memory.probe(a, end);
+    if (readable > a) append(*runs, a, readable);
+    a = readable < end ? readable + kPage : end;  // that one cannot be read
+  }
+  return true;
+}
+
+}  // namespace cropdl::host_memory

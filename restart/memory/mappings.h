@@ -1,0 +1,52 @@
+// This process's memory map, and which pages of it exist. LH; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/readable.h"
+
+namespace cropdl::host_memory {
+
+// Whether `flags`, as smaps' VmFlags, has the one of two letters.
+bool has_flag(const std::string& flags, const char* name);
+
+struct Mapping {
+  uint64_t begin = 0, end = 0;
+  int prot = 0;  // PROT_*
+  bool shared = false;
+  uint64_t offset = 0;  // in the file
+  uint64_t inode = 0;   // 0: anonymous
+  std::string path;     // or a name in brackets; "" for anonymous memory
+  std::string flags;    // smaps' VmFlags, two letters each and a blank; read_mappings_and_flags() only
+  int protection_key = 0;
+
+  bool has(const char* flag) const { return has_flag(flags, flag); }
+};
+
+// From /proc/self/maps (man 5 proc).
+std::vector<Mapping> read_mappings();
+
+// From /proc/self/smaps: slower, as the kernel walks the page tables. Empty if this kernel has none.
+std::vector<Mapping> read_mappings_and_flags();
+
+struct PageRun {
+  uint64_t begin, end;
+  bool operator==(const PageRun&) const = default;
+};
+
+struct Pages {
+  std::vector<PageRun> present;  // in memory or swapped out
+  std::vector<PageRun> guards;   // MADV_GUARD_INSTALL: touching one raises SIGSEGV
+  std::vector<PageRun> unclear;  // neither in memory nor known to be readable
+};
+
+// The pages of [begin, end): PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap.
+Pages pages_of(uint64_t begin, uint64_t end);
+
+// Runs of pages in [begin, end) that can be read, found out without a signal: those beyond a file's end raise
+// SIGBUS, guard pages SIGSEGV. False if this cannot be found out here.
+bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
+
+}  // namespace cropdl::host_memory

@@ -1,0 +1,14 @@
+// On which NUMA nodes a mapping shall lie: man 2 mbind (the thread's own policy is among its attributes). LH.
+// Without NUMA, and where a sandbox forbids to ask (and so to set one), there is no policy.
+#pragma once
+
+#include "base/result.h"
+#include "restart/memory/memory_state.h"
+
+namespace cropdl::host_memory {
+
+MemoryPolicy policy_of(uint64_t address);
+
+Status set_policy(uint64_t begin, uint64_t end, const MemoryPolicy& policy);
+
+}  // namespace cropdl::host_memory

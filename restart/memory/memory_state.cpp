@@ -1,0 +1,80 @@
+#include "restart/memory/memory_state.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+
+namespace cropdl::host_memory {
+
+using nlohmann::json;
+
+namespace {
+
+json policy_json(const MemoryPolicy& p) { return {{"mode", p.mode}, {"nodes", p.nodes}}; }
+
+MemoryPolicy policy_from(const json& owner) {
+  MemoryPolicy p;
+  if (!owner.contains("policy")) return p;
+  owner.at("policy").at("mode").get_to(p.mode);
+  owner.at("policy").at("nodes").get_to(p.nodes);
+  return p;
+}
+
+json file_json(const MappedFile& f) {
+  json j{{"path", json_bytes(f.path)},
+         {"shared", f.shared},
+         {"offset", f.offset},
+         {"identity", to_json(f.identity)}};
+  if (f.left_in_file) j["left_in_file"] = true;
+  return j;
+}
+
+MappedFile file_from(const json& j) {
+  MappedFile f;
+  f.path = bytes_from_json(j.at("path"));
+  j.at("shared").get_to(f.shared);
+  f.left_in_file = j.value("left_in_file", false);
+  f.offset = integer_from_json<uint64_t>(j.at("offset"));
+  f.identity = files::file_identity_from(j.at("identity"));
+  return f;
+}
+
+}  // namespace
+
+const RegionState* MemoryState::of(uint64_t begin, uint64_t end) const {
+  const auto at = std::lower_bound(regions.begin(), regions.end(), begin,
+                                   [](const RegionState& r, uint64_t address) { return r.begin < address; });
+  return at != regions.end() && at->begin == begin && at->end == end ? &*at : nullptr;
+}
+
+json to_json(const MemoryState& state) {
+  json regions = json::array();
+  for (const RegionState& r : state.regions) {
+    json one{{"begin", r.begin}, {"end", r.end}, {"flags", r.flags}};
+    if (r.file) one["file"] = file_json(*r.file);
+    for (const PageRun& g : r.guards) one["guards"].push_back({g.begin, g.end});
+    if (r.policy.mode != 0) one["policy"] = policy_json(r.policy);
+    regions.push_back(std::move(one));
+  }
+  return {{"regions", std::move(regions)}, {"lock_future", state.lock_future}};
+}
+
+MemoryState memory_state_from(const json& j) {
+  MemoryState state;
+  state.lock_future = integer_from_json<int>(j.at("lock_future"));
+  for (const json& one : j.at("regions")) {
+    RegionState r;
+    r.begin = integer_from_json<uint64_t>(one.at("begin"));
+    r.end = integer_from_json<uint64_t>(one.at("end"));
+    one.at("flags").get_to(r.flags);
+    if (one.contains("file")) r.file = file_from(one.at("file"));
+    if (one.contains("guards"))
+      for (const json& g : one.at("guards"))
+        r.guards.push_back({g.at(0).get<uint64_t>(), g.at(1).get<uint64_t>()});
+    r.policy = policy_from(one);
+    state.regions.push_back(std::move(r));
+  }
+  return state;
+}
+
+}  // namespace cropdl::host_memory

@@ -1,0 +1,42 @@
+// What an image says of the program's mappings besides their addresses, protection and contents: part of the
+// metadata. LH.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "restart/memory/mapped_files.h"
+#include "restart/memory/mappings.h"
+
+namespace cropdl::host_memory {
+
+// man 2 set_mempolicy; mode 0 (MPOL_DEFAULT): none.
+struct MemoryPolicy {
+  int mode = 0;                 // with its flags
+  std::vector<uint64_t> nodes;  // bits
+  bool operator==(const MemoryPolicy&) const = default;
+};
+
+struct RegionState {
+  uint64_t begin = 0, end = 0;
+  std::string flags;  // flags_to_keep()
+  std::optional<MappedFile> file;
+  std::vector<PageRun> guards;
+  MemoryPolicy policy;
+};
+
+struct MemoryState {
+  std::vector<RegionState> regions;  // ascending
+  int lock_future = 0;               // MCL_FUTURE and MCL_ONFAULT (man 2 mlockall)
+
+  // Of one of the image's regions; null: it says nothing of that one.
+  const RegionState* of(uint64_t begin, uint64_t end) const;
+};
+
+nlohmann::json to_json(const MemoryState& state);
+MemoryState memory_state_from(const nlohmann::json& j);  // throws json::exception
+
+}  // namespace cropdl::host_memory

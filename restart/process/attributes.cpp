@@ -1,0 +1,175 @@
+#include "restart/process/attributes.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <set>
+
+#include "base/format.h"
+
+namespace cropdl::process {
+namespace {
+
+AttributeValues at_start;         // when the program began to run, in this process
+AttributeValues last_values;      // of the last stage of this restart
+uid_t user;                       // then
+std::set<std::string> own_names;  // the program's since a former run
+
+bool is_limit(const Attribute& a) { return a.name.rfind("RLIMIT_", 0) == 0; }
+
+// As of a limit: -1 is none.
+bool is_more(const std::string& a, const std::string& b) {
+  return strtoull(a.c_str(), nullptr, 10) > strtoull(b.c_str(), nullptr, 10);
+}
+
+Error cannot(const Attribute& a, const std::string& value, const std::string& why) {
+  return Error{formatted(
+      "the program had set its {} to {}, which cannot be put back here ({}); restart it where it may", a.name,
+      value, why)};
+}
+
+bool stands(const Attribute& a, const std::string& value) {
+  const std::string now = a.read(a.parameter);
+  if (a.exact) return now == value;
+  const auto bits = strtoull(value.c_str(), nullptr, 10);
+  return (strtoull(now.c_str(), nullptr, 10) & bits) == bits;
+}
+
+// Whether a thread has such a value from its beginning, if the thread that makes it has it (kernel/fork.c).
+bool has_new_thread(const std::string& name, const std::string& value) {
+  if (name == "parent death signal") return value == "0";
+  if (name != "scheduling policy") return true;
+  const size_t flags = value.find(' ');  // SCHED_RESET_ON_FORK among them
+  return flags == std::string::npos || value[flags + 1] == '0';
+}
+
+Status put_back(const Attribute& a, const std::string& value) {
+  if (stands(a, value)) return {};
+  errno = 0;
+  if (a.write == nullptr || !a.write(a.parameter, value))
+    return cannot(a, value, errno != 0 ? errno_text(errno) : "not possible");
+  if (!stands(a, value)) return cannot(a, value, formatted("it is {} here", a.read(a.parameter)));
+  return {};
+}
+
+}  // namespace
+
+const std::map<std::string, Attribute>& attributes_by_name() {
+  static const std::map<std::string, Attribute> all = [] {
+    std::map<std::string, Attribute> by_name;
+    for (const Attribute& a : attributes()) by_name.emplace(a.name, a);
+    return by_name;
+  }();
+  return all;
+}
+
+void remember_attributes() {
+  user = geteuid();
+  for (const Attribute& a : attributes()) at_start[a.name] = a.read(a.parameter);
+}
+
+std::string root_refusal() {
+  const Attribute& root = attributes_by_name().at("root directory");
+  const auto then = at_start.find(root.name);
+  if (then == at_start.end() || root.read(root.parameter) == then->second) return "";
+  return "the program has changed its root directory (chroot), which cannot be saved yet";
+}
+
+Result<AttributeValues> changed_attributes() {
+  // Its images would be that user's, in a store of the other's (mode 0700).
+  if (geteuid() != user)
+    return Error{
+        formatted("the program runs as user {} now and was started as user {}, whose store it may not write; "
+                  "that cannot be saved yet",
+                  geteuid(), user)};
+  AttributeValues changed;
+  for (const Attribute& a : attributes()) {
+    const std::string now = a.read(a.parameter), &then = at_start[a.name];
+    const bool own = own_names.count(a.name) != 0;
+    if (now == then && !own) continue;
+    const bool can_be_saved = (a.write != nullptr || a.stage == AttributeStage::kCredentials) &&
+                              !now.empty() && (a.savable == nullptr || a.savable(now));
+    if (!can_be_saved)
+      return Error{formatted("the program has changed its {} (from {} to {}), which cannot be saved yet",
+                             a.name, then.empty() ? "none" : then, now.empty() ? "none" : now)};
+    changed[a.name] = now;
+  }
+  return changed;
+}
+
+Status restore_attributes(const AttributeValues& saved) {
+  for (const auto& [name, value] : saved) own_names.insert(name);
+  last_values = saved;
+  for (const AttributeStage stage : {AttributeStage::kFirst, AttributeStage::kLast,
+                                     AttributeStage::kCredentials, AttributeStage::kAfterCredentials}) {
+    if (stage == AttributeStage::kCredentials) {
+      errno = 0;
+      const bool done = restore_credentials(saved);
+      const int error = errno;
+      for (const Attribute& a : attributes())
+        if (const auto found = saved.find(a.name);
+            a.stage == stage && found != saved.end() && !stands(a, found->second))
+          return cannot(
+              a, found->second,
+              !done && error != 0 ? errno_text(error) : formatted("it is {} here", a.read(a.parameter)));
+      continue;
+    }
+    for (const Attribute& a : attributes()) {
+      const auto found = saved.find(a.name);
+      if (a.stage != stage || found == saved.end()) continue;
+      // Of the last stage now only what needs a right: a limit is raised.
+      if (stage == AttributeStage::kLast && (!is_limit(a) || !is_more(found->second, a.read(a.parameter))))
+        continue;
+      if (auto s = put_back(a, found->second); !s) return s;
+    }
+  }
+  return {};
+}
+
+AttributeValues thread_attributes() {
+  AttributeValues values;
+  for (const Attribute& a : attributes())
+    if (a.of_thread) values[a.name] = a.read(a.parameter);
+  return values;
+}
+
+Result<AttributeValues> differing_attributes(const AttributeValues& mains) {
+  AttributeValues differing;
+  for (const auto& [name, mine] : thread_attributes()) {
+    const std::string& main = mains.at(name);
+    if (mine == main && has_new_thread(name, mine)) continue;
+    const Attribute& a = attributes_by_name().at(name);
+    if (a.write == nullptr || mine.empty() || (a.savable != nullptr && !a.savable(mine)))
+      return Error{formatted("has another {} than the main thread ({}, not {}), which cannot be saved yet",
+                             name, mine.empty() ? "none" : mine, main.empty() ? "none" : main)};
+    differing[name] = mine;
+  }
+  return differing;
+}
+
+std::string put_back_differing(const AttributeValues& saved) {
+  std::string line;
+  for (const auto& [name, value] : saved) {
+    const auto found = attributes_by_name().find(name);
+    if (found == attributes_by_name().end() || put_back(found->second, value)) continue;
+    line += (line.empty() ? "" : ", ") + name + " " + value;
+  }
+  return line;
+}
+
+namespace {
+Status restore_of_last_stage(bool limits) {
+  for (const Attribute& a : attributes()) {
+    const auto found = last_values.find(a.name);
+    if (a.stage != AttributeStage::kLast || found == last_values.end() || is_limit(a) != limits) continue;
+    if (auto s = put_back(a, found->second); !s) return s;
+  }
+  return {};
+}
+}  // namespace
+
+Status restore_last_attributes() { return restore_of_last_stage(false); }
+Status restore_limits() { return restore_of_last_stage(true); }
+
+}  // namespace cropdl::process

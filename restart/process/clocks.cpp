@@ -1,0 +1,103 @@
+#include "restart/process/clocks.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "interpose/seam/control_page.h"
+
+namespace cropdl::process {
+namespace {
+
+constexpr size_t kUsageWords = sizeof(rusage) / sizeof(int64_t);
+static_assert(kUsageWords == std::size(seam::ClockOffsets{}.usage[0]));
+constexpr int kUsages[] = {RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD};
+constexpr size_t kMaximum = 4;  // ru_maxrss: the only word that is no sum
+
+int64_t read(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+std::vector<int64_t> usage(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  std::vector<int64_t> words(kUsageWords);
+  memcpy(words.data(), &usage, sizeof usage);
+  return words;
+}
+
+// What the kernel says in this process.
+Clocks kernel_clocks() {
+  Clocks c{read(CLOCK_MONOTONIC),          read(CLOCK_MONOTONIC_RAW),     read(CLOCK_BOOTTIME),
+           read(CLOCK_PROCESS_CPUTIME_ID), read(CLOCK_THREAD_CPUTIME_ID), {}};
+  for (const int who : kUsages) c.usage.push_back(usage(who));
+  return c;
+}
+
+void add_usage(std::vector<int64_t>& words, const int64_t* before) {
+  for (size_t i = 0; i < kUsageWords; ++i)
+    words[i] = i == kMaximum ? std::max(words[i], before[i]) : words[i] + before[i];
+  for (const size_t time : {0, 2})  // seconds and microseconds
+    if (words[time + 1] >= 1'000'000) words[time] += 1, words[time + 1] -= 1'000'000;
+}
+
+}  // namespace
+
+std::vector<int64_t> usage_of_thread(const int64_t* before) {
+  std::vector<int64_t> words = usage(RUSAGE_THREAD);
+  add_usage(words, before);
+  return words;
+}
+
+void to_json(nlohmann::json& j, const Clocks& c) {
+  j = {{"monotonic", c.monotonic},   {"raw", c.raw},
+       {"boottime", c.boottime},     {"process_cpu", c.process_cpu},
+       {"thread_cpu", c.thread_cpu}, {"usage", c.usage}};
+}
+
+void from_json(const nlohmann::json& j, Clocks& c) {
+  j.at("monotonic").get_to(c.monotonic);
+  j.at("raw").get_to(c.raw);
+  j.at("boottime").get_to(c.boottime);
+  j.at("process_cpu").get_to(c.process_cpu);
+  j.at("thread_cpu").get_to(c.thread_cpu);
+  j.at("usage").get_to(c.usage);
+}
+
+Clocks read_clocks() {
+  Clocks c = kernel_clocks();
+  const auto& o = seam::control()->clocks;
+  c.monotonic += o.monotonic;
+  c.raw += o.raw;
+  c.boottime += o.boottime;
+  c.process_cpu += o.process_cpu;
+  c.thread_cpu += o.thread_cpu;
+  for (size_t which = 0; which < c.usage.size(); ++which) add_usage(c.usage[which], o.usage[which]);
+  return c;
+}
+
+seam::ClockOffsets clock_offsets(const Clocks& saved, const Clocks& here) {
+  const auto ahead = [](int64_t then, int64_t now) { return std::max<int64_t>(0, then - now); };
+  seam::ClockOffsets o{1,
+                       ahead(saved.monotonic, here.monotonic),
+                       ahead(saved.raw, here.raw),
+                       ahead(saved.boottime, here.boottime),
+                       saved.process_cpu,
+                       saved.thread_cpu,
+                       {}};
+  for (size_t which = 0; which < std::min(saved.usage.size(), std::size(o.usage)); ++which)
+    for (size_t i = 0; i < std::min(saved.usage[which].size(), kUsageWords); ++i)
+      o.usage[which][i] = saved.usage[which][i];
+  return o;
+}
+
+void continue_clocks(const Clocks& saved) {
+  seam::writable_control->clocks = clock_offsets(saved, kernel_clocks());
+}
+
+}  // namespace cropdl::process

@@ -1,0 +1,196 @@
+#include "restart/process/credentials.h"
+
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "base/format.h"
+
+namespace cropdl::process {
+namespace {
+
+constexpr int kMostCapabilities = 64;
+// Of the bits of man 7 capabilities: keep permitted capabilities over a change of the user ids.
+constexpr unsigned long kKeepCapabilities = 1 << SECURE_KEEP_CAPS;
+
+std::string hex(uint64_t value) {
+  char text[20];
+  snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+struct Capabilities {
+  uint64_t effective = 0, permitted = 0, inheritable = 0;
+};
+
+bool get(Capabilities& c) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (syscall(SYS_capget, &header, data) != 0) return false;
+  c = {data[0].effective | static_cast<uint64_t>(data[1].effective) << 32,
+       data[0].permitted | static_cast<uint64_t>(data[1].permitted) << 32,
+       data[0].inheritable | static_cast<uint64_t>(data[1].inheritable) << 32};
+  return true;
+}
+
+bool set(const Capabilities& c) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const auto low = [](uint64_t v) { return static_cast<uint32_t>(v); };
+  const auto high = [](uint64_t v) { return static_cast<uint32_t>(v >> 32); };
+  const __user_cap_data_struct data[2] = {{low(c.effective), low(c.permitted), low(c.inheritable)},
+                                          {high(c.effective), high(c.permitted), high(c.inheritable)}};
+  return syscall(SYS_capset, &header, data) == 0;
+}
+
+uint64_t capabilities_that(int option, unsigned long second) {
+  uint64_t all = 0;
+  for (unsigned long c = 0; c < kMostCapabilities; ++c) {
+    const int result = option == PR_CAPBSET_READ ? prctl(option, c, 0, 0, 0) : prctl(option, second, c, 0, 0);
+    if (result > 0) all |= 1ull << c;
+  }
+  return all;
+}
+uint64_t bounding() { return capabilities_that(PR_CAPBSET_READ, 0); }
+// None that is not inheritable (man 7 capabilities).
+uint64_t ambient() {
+  Capabilities c;
+  if (get(c) && c.inheritable == 0) return 0;
+  return capabilities_that(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET);
+}
+
+template <class T>
+std::vector<T> words(const std::string& text, int base = 10) {
+  std::vector<T> out;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) out.push_back(static_cast<T>(strtoull(word.c_str(), nullptr, base)));
+  return out;
+}
+
+std::string ids(long call, long file_system_call) {
+  unsigned id[3] = {};
+  if (syscall(call, &id[0], &id[1], &id[2]) != 0) return "";
+  const auto own = static_cast<unsigned>(syscall(file_system_call, -1L));  // changes nothing, says what it is
+  std::ostringstream out;
+  out << id[0] << ' ' << id[1] << ' ' << id[2] << ' ' << own;
+  return out.str();
+}
+
+bool set_ids(const std::string& value, long call, long file_system_call) {
+  const auto id = words<unsigned>(value);
+  if (id.size() != 4) return errno = EINVAL, false;
+  if (syscall(call, id[0], id[1], id[2]) != 0) return false;
+  syscall(file_system_call, id[3]);  // read back afterwards
+  return true;
+}
+
+bool raise_all() {
+  Capabilities c;
+  if (!get(c)) return false;
+  c.effective = c.permitted;
+  return set(c);
+}
+
+}  // namespace
+
+std::string read_user_ids(int) { return ids(SYS_getresuid, SYS_setfsuid); }
+std::string read_group_ids(int) { return ids(SYS_getresgid, SYS_setfsgid); }
+
+std::string read_groups(int) {
+  std::vector<gid_t> all(65536);  // NGROUPS_MAX
+  const int n = getgroups(static_cast<int>(all.size()), all.data());
+  if (n < 0) return "";
+  std::string out = std::to_string(n);
+  for (int i = 0; i < n; ++i) out += formatted(" {}", all[static_cast<size_t>(i)]);
+  return out;
+}
+
+std::string read_capabilities(int) {
+  Capabilities c;
+  return get(c) ? hex(c.effective) + " " + hex(c.permitted) + " " + hex(c.inheritable) : "";
+}
+std::string read_bounding_set(int) { return hex(bounding()); }
+std::string read_ambient_set(int) { return hex(ambient()); }
+std::string read_secure_bits(int) {
+  const int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+  return bits < 0 ? "" : hex(static_cast<uint64_t>(bits));
+}
+
+// While there are privileges they are used for what needs them; the ids go, keeping capabilities; and those
+// go last. What cannot be set here is found by reading everything back (attributes.cpp).
+bool restore_credentials(const AttributeValues& saved) {
+  const auto wanted = [&](const char* name) -> const std::string* {
+    const auto found = saved.find(name);
+    return found == saved.end() ? nullptr : &found->second;
+  };
+  const auto* groups = wanted(kGroups);
+  if (groups != nullptr && *groups != read_groups(0)) {
+    auto list = words<gid_t>(*groups);
+    if (list.empty() || syscall(SYS_setgroups, list.size() - 1, list.data() + 1) != 0) return false;
+  }
+  const auto* group_ids = wanted(kGroupIds);
+  if (group_ids != nullptr && *group_ids != read_group_ids(0) &&
+      !set_ids(*group_ids, SYS_setresgid, SYS_setfsgid))
+    return false;
+
+  const auto* user_ids = wanted(kUserIds);
+  const bool other_user = user_ids != nullptr && *user_ids != read_user_ids(0);
+  const bool other_sets = wanted(kCapabilities) != nullptr || wanted(kBoundingSet) != nullptr ||
+                          wanted(kAmbientSet) != nullptr || wanted(kSecureBits) != nullptr;
+  const int bits_before = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+  if (other_user) {
+    if (other_sets) prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+    if (!set_ids(*user_ids, SYS_setresuid, SYS_setfsuid)) return false;
+    if (other_sets && !raise_all()) return false;
+  }
+  if (const auto* value = wanted(kBoundingSet); value != nullptr && *value != read_bounding_set(0)) {
+    const uint64_t drop = bounding() & ~strtoull(value->c_str(), nullptr, 16);
+    for (unsigned long c = 0; c < kMostCapabilities; ++c)
+      if ((drop >> c & 1) != 0 && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0) return false;
+  }
+  const auto* capabilities = wanted(kCapabilities);
+  const auto* ambient_set = wanted(kAmbientSet);
+  if (ambient_set != nullptr && *ambient_set != read_ambient_set(0)) {
+    const uint64_t target = strtoull(ambient_set->c_str(), nullptr, 16);
+    Capabilities c;
+    if (!get(c)) return false;
+    c.inheritable |= target & c.permitted;  // an ambient one must be permitted and inheritable
+    if (!set(c)) return false;
+    for (unsigned long cap = 0; cap < kMostCapabilities; ++cap) {
+      const bool have = (ambient() >> cap & 1) != 0, want = (target >> cap & 1) != 0;
+      if (have != want &&
+          prctl(PR_CAP_AMBIENT, want ? PR_CAP_AMBIENT_RAISE : PR_CAP_AMBIENT_LOWER, cap, 0, 0) != 0)
+        return false;
+    }
+  }
+  const auto* secure_bits = wanted(kSecureBits);
+  if (secure_bits != nullptr && *secure_bits != read_secure_bits(0)) {
+    const unsigned long bits = strtoull(secure_bits->c_str(), nullptr, 16);
+    const auto now = static_cast<unsigned long>(prctl(PR_GET_SECUREBITS, 0, 0, 0, 0));
+    // The one bit that needs no privilege, first by its own call (man 2 prctl, PR_SET_KEEPCAPS).
+    if (((bits ^ now) & ~kKeepCapabilities) == 0) {
+      if (prctl(PR_SET_KEEPCAPS, (bits & kKeepCapabilities) != 0 ? 1 : 0, 0, 0, 0) != 0) return false;
+    } else if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) != 0) {
+      return false;
+    }
+  } else if (secure_bits == nullptr && other_user && other_sets) {
+    prctl(PR_SET_KEEPCAPS, (static_cast<unsigned long>(bits_before) & kKeepCapabilities) != 0 ? 1 : 0, 0, 0,
+          0);
+  }
+  if (capabilities != nullptr && *capabilities != read_capabilities(0)) {
+    const auto sets = words<uint64_t>(*capabilities, 16);
+    if (sets.size() != 3) return errno = EINVAL, false;
+    if (!set({sets[0], sets[1], sets[2]})) return false;
+  }
+  return true;
+}
+
+}  // namespace cropdl::process

@@ -1,0 +1,115 @@
+#include "restart/process/machine.h"
+
+#include <gnu/libc-version.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace cropdl::process {
+namespace {
+
+// Only what user code can execute; the flags of /proc/cpuinfo are mostly the kernel's business.
+constexpr const char* kUserFeatures[] = {"sse3",
+                                         "pni",
+                                         "ssse3",
+                                         "sse4_1",
+                                         "sse4_2",
+                                         "popcnt",
+                                         "aes",
+                                         "pclmulqdq",
+                                         "avx",
+                                         "f16c",
+                                         "fma",
+                                         "movbe",
+                                         "bmi1",
+                                         "bmi2",
+                                         "abm",
+                                         "avx2",
+                                         "avx_vnni",
+                                         "avx512f",
+                                         "avx512dq",
+                                         "avx512cd",
+                                         "avx512bw",
+                                         "avx512vl",
+                                         "avx512ifma",
+                                         "avx512vbmi",
+                                         "avx512_vbmi2",
+                                         "avx512_vnni",
+                                         "avx512_bitalg",
+                                         "avx512_vpopcntdq",
+                                         "avx512_bf16",
+                                         "avx512_fp16",
+                                         "avx512_vp2intersect",
+                                         "vaes",
+                                         "vpclmulqdq",
+                                         "gfni",
+                                         "sha_ni",
+                                         "adx",
+                                         "rdrand",
+                                         "rdseed",
+                                         "clwb",
+                                         "clflushopt",
+                                         "clzero",
+                                         "rdpid",
+                                         "erms",
+                                         "fsrm",
+                                         "movdiri",
+                                         "movdir64b",
+                                         "serialize",
+                                         "waitpkg",
+                                         "amx_tile",
+                                         "amx_int8",
+                                         "amx_bf16",
+                                         "rtm",
+                                         "sse4a",
+                                         "xop",
+                                         "fma4",
+                                         "tbm",
+                                         "xsavec",
+                                         "cx16",
+                                         "lahf_lm"};
+
+}  // namespace
+
+namespace {
+std::vector<std::string> read_cpu_features() {
+  std::ifstream in("/proc/cpuinfo");
+  std::vector<std::string> found;
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("flags", 0) != 0) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    for (std::string word; words >> word;)
+      if (std::find(std::begin(kUserFeatures), std::end(kUserFeatures), word) != std::end(kUserFeatures))
+        found.push_back(word);
+    break;
+  }
+  if (has_fsgsbase()) found.push_back(kFsGsBase);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+}  // namespace
+
+const std::vector<std::string>& cpu_features() {
+  static const std::vector<std::string> features = read_cpu_features();  // long to read on many cores
+  return features;
+}
+
+std::vector<std::string> missing_features(const std::vector<std::string>& needed) {
+  const auto& have = cpu_features();
+  std::vector<std::string> missing;
+  for (const auto& name : needed)
+    if (!std::binary_search(have.begin(), have.end(), name)) missing.push_back(name);
+  return missing;
+}
+
+std::string kernel_version() {
+  utsname u{};
+  uname(&u);
+  return std::string(u.release);
+}
+
+std::string glibc_version() { return gnu_get_libc_version(); }
+
+}  // namespace cropdl::process

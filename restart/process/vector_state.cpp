@@ -1,0 +1,103 @@
+#include "restart/process/vector_state.h"
+
+#include <cpuid.h>
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "interpose/seam/signal_frame.h"
+#include "interpose/seam/state.h"
+
+namespace cropdl::process {
+namespace {
+
+using seam::SavedRegisters;
+
+constexpr unsigned kFirstBeyondSse = 2;
+constexpr uint64_t kTiles = 3ull << 17;  // AMX; a thread's frames have them once it has used one
+
+SavedRegisters of_frame(const ucontext_t* context) {
+  return seam::saved_registers(context->uc_mcontext.fpregs);
+}
+
+VectorState state_of(const SavedRegisters& frame) {
+  VectorState state;
+  state.bytes = frame.bytes;
+  for (unsigned i = kFirstBeyondSse; i < 63; ++i) {
+    unsigned size = 0, offset = 0, c = 0, d = 0;
+    if ((frame.features >> i & 1) == 0 || __get_cpuid_count(13, i, &size, &offset, &c, &d) == 0) continue;
+    state.components.push_back({i, offset, size});
+  }
+  return state;
+}
+
+SavedRegisters own_frame;
+
+// The calling thread's frames: from one. The signal is ignored unless somebody handles it.
+VectorState own_state() {
+  struct sigaction action = {}, former = {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = [](int, siginfo_t*, void* context) {
+    own_frame = of_frame(static_cast<const ucontext_t*>(context));
+  };
+  sigaction(SIGURG, &action, &former);
+  sigset_t urgent, before;
+  sigemptyset(&urgent);
+  sigaddset(&urgent, SIGURG);
+  pthread_sigmask(SIG_UNBLOCK, &urgent, &before);
+  pthread_kill(pthread_self(), SIGURG);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  sigaction(SIGURG, &former, nullptr);
+  return state_of(own_frame);
+}
+
+}  // namespace
+
+Result<VectorState> vector_state_of_threads() {
+  const auto* s = seam::state();
+  SavedRegisters all;
+  bool found = false;
+  for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
+    const seam::ThreadRecord& t = s->threads[i];
+    if (t.used != seam::kLive || t.kind == seam::kSpawnedChild || t.gone != 0) continue;
+    const SavedRegisters one = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
+    if ((one.features & kTiles) != 0)
+      return Error{
+          formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.upper_tid)};
+    if (found && (one.bytes != all.bytes || one.features != all.features))
+      return Error{
+          formatted("thread {} has another set of vector registers than others, which cannot be saved yet",
+                    t.upper_tid)};
+    all = one;
+    found = true;
+  }
+  return found ? state_of(all) : VectorState();  // once: in a virtual machine CPUID takes long
+}
+
+std::string vector_state_refusal(const VectorState& saved) {
+  if (saved.bytes == 0) return "";
+  const VectorState here = own_state();
+  if (here == saved) return "";
+  return formatted(
+      "this CPU's vector registers lie otherwise in memory than on the one that the version was made on ({} "
+      "bytes, "
+      "{} there); restart it on one of that kind",
+      here.bytes, saved.bytes);
+}
+
+void to_json(nlohmann::json& j, const VectorState& v) {
+  nlohmann::json components = nlohmann::json::array();
+  for (const VectorState::Component& c : v.components) components.push_back({c.number, c.offset, c.size});
+  j = {{"bytes", v.bytes}, {"components", components}};
+}
+
+void from_json(const nlohmann::json& j, VectorState& v) {
+  v = {};
+  v.bytes = integer_from_json<uint32_t>(j.at("bytes"));
+  for (const auto& c : j.at("components"))
+    v.components.push_back({integer_from_json<uint32_t>(c.at(0)), integer_from_json<uint32_t>(c.at(1)),
+                            integer_from_json<uint32_t>(c.at(2))});
+}
+
+}  // namespace cropdl::process

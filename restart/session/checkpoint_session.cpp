@@ -1,0 +1,172 @@
+#include "restart/session/checkpoint_session.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <set>
+
+#include "interpose/boundaries/token_ring.h"
+#include "restart/image.h"
+#include "restart/manifest.h"
+#include "restart/process/attributes.h"
+#include "restart/process/machine.h"
+#include "restart/process/process_ids.h"
+#include "restart/process/raised_limit.h"
+#include "restart/threads/pending_signals.h"
+#include "restart/threads/program_threads.h"
+
+namespace cropdl::session {
+namespace {
+
+struct LookedAt {
+  std::string directory;
+  process::AttributeValues attributes;
+  std::vector<files::OpenFile> files;
+};
+
+Result<LookedAt> look_at(const libraries::Libraries& libraries) {
+  LookedAt seen;
+  char cwd[4096];
+  if (getcwd(cwd, sizeof cwd) == nullptr)
+    return Error{"the program's directory is gone: " + errno_text(errno)};
+  seen.directory = cwd;
+  auto attributes = process::changed_attributes();
+  if (!attributes) return attributes.error();
+  seen.attributes = std::move(*attributes);
+  auto files = files::list_open_files(libraries.open_descriptors());
+  if (!files) return files.error();
+  seen.files = std::move(*files);
+  return seen;
+}
+
+// A restart may have to put such a file back first.
+bool is_written(const host_memory::MappedFile& file, const std::vector<files::FileContent>& written) {
+  for (const files::FileContent& content : written)
+    if (files::is_same_file(content.identity, file.identity) ||
+        (content.identity.device == file.identity.device && content.identity.inode == file.identity.inode))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+// Whether the memory may name the file instead of being saved: one that the program runs code of, that none
+// of its descriptors can write to, and that does not come and go with CropDL's own version.
+bool CheckpointSession::stays_as_it_is(const host_memory::MappedFile& file, const std::set<std::string>& code,
+                                       const std::vector<files::FileContent>& written) const {
+  if (file.shared || file.identity.inode == 0 || code.count(file.path) == 0) return false;
+  if (file.path.starts_with(job_.boot.installation + "/")) return false;
+  return !is_written(file, written);
+}
+
+std::string CheckpointSession::look() {
+  if (const auto seen = look_at(job_.libraries); !seen) return seen.error().message;
+  auto threads = program_threads::saved_threads();
+  if (!threads) return threads.error().message;
+  threads_ = std::move(*threads);
+  if (const auto state = process::vector_state_of_threads(); !state) return state.error().message;
+  return host_memory::refusal_of_stopped_memory();
+}
+
+Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::string& directory,
+                                                                     const boundaries::Tracker& tracker) {
+  // Once more: when this rank had stopped, others still ran, wrote to files that both have open, and may have
+  // sent signals to its threads.
+  auto seen = look_at(job_.libraries);
+  if (!seen) return seen.error();
+  process::note_ids();
+  Snapshot snapshot;
+  Metadata& m = snapshot.metadata;
+  m.rank = job_.launch.rank;
+  m.ranks = job_.launch.ranks;
+  m.program = job_.program;
+  m.arguments = job_.arguments;
+  m.cwd = seen->directory;
+  char name[17] = {};
+  prctl(PR_GET_NAME, name);
+  m.name = name;
+  m.umask = umask(0);
+  umask(m.umask);
+  if (rlimit stack{}; getrlimit(RLIMIT_STACK, &stack) == 0) m.stack_limit = stack.rlim_cur;
+  m.schedule = job_.schedule;
+  m.keep = job_.keep;
+  m.iterations = tracker.place();
+  for (const boundaries::Call& c : tracker.iteration())
+    m.iteration.push_back(
+        {c.call,
+         job_.libraries.function_name(boundaries::library_of(c.call), boundaries::function_of(c.call)),
+         c.identity, c.caller});
+  for (libraries::Library* l : job_.libraries.all())
+    if (l->used())
+      for (const libraries::Library::Table& t : l->seam_tables())
+        m.libraries.push_back({t.number, t.functions, t.name, l->functions_of_this_implementation_only(),
+                               t.number == l->number() ? l->recipes() : 0});
+  m.cpu_features = process::cpu_features();
+  auto vector_state = process::vector_state_of_threads();
+  if (!vector_state) return vector_state.error();
+  m.vector_state = std::move(*vector_state);
+  // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
+  // own mask.
+  m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
+  m.threads = std::move(threads_);
+  if (Status read = program_threads::read_pending_signals(m.threads); !read) return read.error();
+  m.clocks = process::read_clocks();
+  m.attributes = std::move(seen->attributes);
+  m.files = std::move(seen->files);
+  m.save_files = job_.boot.save_files != 0 ? job_.boot.save_files : files::kSaveFilesDefault;
+  // The program's limit of file sizes is meant neither for its image nor for what a version holds of its
+  // files; it has been read.
+  const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
+  auto contents = files::save_contents(m.files, directory, job_.launch.rank, m.save_files);
+  if (!contents) return contents.error();
+  m.contents = std::move(*contents);
+  m.by_reference = job_.boot.by_reference;
+  m.software_gpu = job_.boot.software_gpu;
+  m.software_gpus = job_.boot.software_gpus;
+
+  auto memory = host_memory::examine_memory(
+      [&](const host_memory::MappedFile& file) { return !is_written(file, m.contents); });
+  if (!memory) return memory.error();
+  snapshot.memory = std::move(*memory);
+  return snapshot;
+}
+
+Result<restart::ImageTotals> CheckpointSession::persist(Snapshot& snapshot, restart::ChunkSink& sink) {
+  const std::set<std::string> code = host_memory::files_with_code(snapshot.memory.state);
+  const auto may_refer = [&](const host_memory::MappedFile& file) {
+    return snapshot.metadata.by_reference && stays_as_it_is(file, code, snapshot.metadata.contents);
+  };
+  if (Status cut = host_memory::cut_memory(snapshot.memory, may_refer, sink); !cut) return cut.error();
+  if (Status cut = job_.libraries.save_contents(sink); !cut) return cut.error();
+  snapshot.metadata.memory = std::move(snapshot.memory.state);
+  return sink.finish(metadata_text(snapshot.metadata));
+}
+
+Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory,
+                                                    const boundaries::Tracker& tracker) {
+  auto snapshot = take_snapshot(directory, tracker);
+  if (!snapshot) return snapshot.error();
+  const process::RaisedLimit file_size(RLIMIT_FSIZE,
+                                       RLIM_INFINITY);  // only now: the program's own is in the snapshot
+  coord::ImageSummary summary;
+  summary.file = restart::image_name(job_.launch.rank);
+  auto sink = restart::ImageWriter::create(
+      directory + "/" + summary.file, seam::kSeamVersion,
+      host_memory::memory_bytes(snapshot->memory) + job_.libraries.content_bytes());
+  if (!sink) return sink.error();
+  const auto totals = persist(*snapshot, *sink);
+  if (!totals) return totals.error();
+  summary.bytes = totals->bytes;
+  summary.memory = totals->memory;
+  summary.checksum = totals->checksum;
+  summary.device_memory = totals->device_memory;
+  summary.devices = job_.libraries.devices();
+  summary.iteration = snapshot->metadata.iterations.iterations;
+  return summary;
+}
+
+}  // namespace cropdl::session

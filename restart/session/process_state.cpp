@@ -1,0 +1,154 @@
+#include "restart/session/process_state.h"
+
+#include <fcntl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/process_stat.h"
+#include "interpose/seam/state.h"
+#include "restart/files/open_files.h"
+#include "restart/memory/mappings.h"
+#include "restart/memory/memory_map.h"
+#include "restart/process/attributes.h"
+
+namespace cropdl::session {
+namespace {
+
+std::string filters_at_start;
+
+// Of the main thread; "" if it is gone.
+std::string filters() {
+  const std::string status = kernel_text(formatted("/proc/self/task/{}/status", getpid()));
+  return status.find("\nState:\tZ") != std::string::npos ? "" : seccomp_in(status);
+}
+
+std::string filters_refusal() {
+  const std::string now = filters_at_start.empty() ? "" : filters();
+  if (now.empty() || now == filters_at_start) return "";
+  return formatted("the program has changed its {} (from {} to {}), which cannot be saved yet",
+                   "set of seccomp filters", filters_at_start, now);
+}
+
+std::string futexes() {
+  if (seam::state()->requeue_waits == 0) return "";
+  return "a thread waits by FUTEX_WAIT_REQUEUE_PI, which cannot be saved yet";
+}
+
+std::string children() {
+  siginfo_t info{};
+  // __WALL: children made without SIGCHLD, too (man 2 wait).
+  if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD)
+    return "";
+  return "the program has a child process that it has not waited for";
+}
+
+std::string asynchronous_io() {
+  if (seam::state()->io_contexts == 0) return "";
+  return "a context of asynchronous input and output (io_setup) cannot be saved yet";
+}
+
+std::string timers() {
+  if (seam::state()->posix_timers != 0) return "a POSIX timer (timer_create) cannot be saved yet";
+  const struct {
+    __itimer_which_t which;
+    const char* name;
+  } all[] = {{ITIMER_REAL, "ITIMER_REAL (setitimer or alarm)"},
+             {ITIMER_VIRTUAL, "ITIMER_VIRTUAL"},
+             {ITIMER_PROF, "ITIMER_PROF"}};
+  for (const auto& t : all) {
+    itimerval value{};
+    if (getitimer(t.which, &value) == 0 && (value.it_value.tv_sec != 0 || value.it_value.tv_usec != 0))
+      return formatted("the running timer {} cannot be saved yet", t.name);
+  }
+  return "";
+}
+
+std::string system_v() {
+  const auto& known = seam::state()->system_v;
+  const std::string cannot = " is the machine's and cannot be saved yet; remove it (ipcrm, ";
+  for (uint32_t i = 0; i < std::min(known.semaphores, known.kMax); ++i) {
+    semid_ds status{};
+    if (semctl(known.semaphore[i], 0, IPC_STAT, &status) == 0 || errno == EACCES)
+      return formatted("the System V semaphore set {} (semget){}IPC_RMID)", known.semaphore[i], cannot);
+  }
+  for (uint32_t i = 0; i < std::min(known.queues, known.kMax); ++i) {
+    msqid_ds status{};
+    if (msgctl(known.queue[i], IPC_STAT, &status) == 0 || errno == EACCES)
+      return formatted("the System V message queue {} (msgget){}IPC_RMID)", known.queue[i], cannot);
+  }
+  if (std::max(known.semaphores, known.queues) > known.kMax)
+    return formatted("more than {} System V semaphore sets or message queues were used", known.kMax);
+  return "";
+}
+
+// Code whose system calls the core does not see.
+std::string code() {
+  const auto* state = seam::state();
+  if (state->uses_raw_syscalls_low != 0)
+    return "the program is not position-independent and makes raw system calls of its own; build it with "
+           "-fPIE -pie";
+  if (state->foreign_calls != 0)
+    return "the program makes 32-bit system calls (int 0x80), which cannot be followed";
+  if (state->foreign_code != 0)
+    return "the program has made code of its own executable below 4 GiB or at an address of its choice, "
+           "where its system calls are not seen";
+  return "";
+}
+
+std::string processor() {
+  const uint32_t unseen = seam::state()->unseen;
+  if ((unseen & seam::kUnseenPorts) != 0)
+    return "the program has opened input and output ports (iopl, ioperm), which cannot be saved yet";
+  if ((unseen & seam::kUnseenTimeStamps) != 0)
+    return "the program has forbidden a thread the time stamp counter (PR_SET_TSC), which cannot be saved "
+           "yet";
+  return "";
+}
+
+std::string memory() {
+  const auto* state = seam::state();
+  if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
+  const auto& segments = state->segments;  // others may write into them, now and later
+  for (uint32_t i = 0; i < std::min(segments.entries, segments.kMax); ++i) {
+    shmid_ds status{};
+    if (shmctl(segments.segment[i], IPC_STAT, &status) == 0 || errno == EACCES)
+      return formatted(
+          "the System V shared memory {} (shmget) is the machine's and cannot be saved yet; "
+          "remove it (ipcrm, IPC_RMID)",
+          segments.segment[i]);
+  }
+  if (segments.entries > segments.kMax)
+    return formatted("more than {} System V shared memory segments were used", segments.kMax);
+  if (state->grows_outside != 0)
+    return "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be "
+           "saved yet";
+  if (state->extents > seam::kMaxExtents)
+    return formatted("more than {} separate mappings outside the window (MAP_FIXED)", seam::kMaxExtents);
+  return "";
+}
+
+}  // namespace
+
+void remember_filters() { filters_at_start = filters(); }
+
+std::string process_refusal() {
+  for (auto check :
+       {process::root_refusal, filters_refusal, futexes, children, asynchronous_io, timers, system_v, memory,
+        code, processor, host_memory::memory_refusal, files::interrupted_by_a_stop})
+    if (std::string line = check(); !line.empty()) return line;
+  return "";
+}
+
+}  // namespace cropdl::session

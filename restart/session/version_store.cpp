@@ -1,0 +1,54 @@
+#include "restart/session/version_store.h"
+
+#include <unistd.h>
+
+#include "base/host.h"
+#include "base/time.h"
+#include "interpose/seam/layout.h"
+#include "restart/process/machine.h"
+
+namespace cropdl::session {
+
+Result<std::string> VersionStore::begin() {
+  auto draft = store_.begin_version();
+  if (!draft) return draft.error();
+  return draft->directory;
+}
+
+Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) {
+  restart::Manifest m = manifest_;
+  m.created = utc_now();
+  m.stall_seconds = stall_seconds;
+  char cwd[4096];
+  if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
+  m.images.clear();
+  for (const auto& image : images)
+    m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name(),
+                        image.device_memory, image.devices, image.iteration});
+  auto number = store_.publish(m);
+  if (number) {
+    manifest_.parent = *number;
+    manifest_.restarted = false;
+  }
+  return number;
+}
+
+restart::Manifest manifest_of_run(const launching::Launch& launch, const std::string& program,
+                                  const std::vector<std::string>& arguments, const std::string& mpi_name,
+                                  const std::string& mpi_version) {
+  restart::Manifest m;
+  m.seam = seam::kSeamVersion;
+  m.ranks = launch.ranks;
+  m.program = program;
+  m.args = arguments;
+  m.mpi_name = mpi_name;
+  m.mpi_version = mpi_version;
+  m.launcher = launch.launcher;
+  m.launcher_options = launch.options;
+  m.glibc = process::glibc_version();
+  m.kernel = process::kernel_version();
+  m.cpu_features = process::cpu_features();
+  return m;
+}
+
+}  // namespace cropdl::session

@@ -1,0 +1,44 @@
+// Rank 0's side of publishing: the coordinator's VersionSink over the store. LH; the agent's thread and its
+// publisher's.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "coord/version_sink.h"
+#include "interpose/launch/launch.h"
+#include "restart/store.h"
+
+namespace cropdl::session {
+
+class VersionStore final : public coord::VersionSink {
+ public:
+  // `manifest` holds what is the same for every version of this run.
+  VersionStore(restart::Store store, restart::Manifest manifest)
+      : store_(std::move(store)), manifest_(std::move(manifest)), job_(manifest_.job) {}
+
+  Result<std::string> begin() override;
+  Result<uint64_t> publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) override;
+  void discard() override { store_.discard(); }
+  Status tidy() override { return store_.remove_old_versions(job_); }
+  Status set_aside() override { return store_.set_old_versions_aside(job_); }
+
+  const std::string& job() const { return job_; }
+  // The version that this run was restarted from.
+  void set_parent(uint64_t version) {
+    manifest_.parent = version;
+    manifest_.restarted = true;
+  }
+
+ private:
+  restart::Store store_;
+  restart::Manifest manifest_;
+  const std::string job_;  // manifest_.job, for tidy(), whose thread may not look at manifest_
+};
+
+// The fields that every version of this run has in common.
+restart::Manifest manifest_of_run(const launching::Launch& launch, const std::string& program,
+                                  const std::vector<std::string>& arguments, const std::string& mpi_name,
+                                  const std::string& mpi_version);
+
+}  // namespace cropdl::session

@@ -1,0 +1,148 @@
+#include "restart/threads/pending_signals.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "base/hex.h"
+#include "interpose/seam/state.h"
+#include "interpose/upper/raw.h"
+
+namespace cropdl::program_threads {
+namespace {
+
+constexpr size_t kInfoSize = 128;  // of the kernel's siginfo_t (include/uapi/asm-generic/siginfo.h)
+
+struct Taken {
+  bool process;
+  siginfo_t info;
+  bool operator==(const Taken& other) const {
+    return process == other.process && memcmp(&info, &other.info, kInfoSize) == 0;
+  }
+};
+
+bool queue(const Taken& t) {
+  const pid_t pid = getpid();
+  const auto info = reinterpret_cast<long>(&t.info);
+  // The kernel lets a process say anything of signals to itself, si_code and sender included
+  // (kernel/signal.c, do_rt_sigqueueinfo).
+  const long result =
+      t.process ? upper::raw(SYS_rt_sigqueueinfo, pid, t.info.si_signo, info)
+                : upper::raw(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), t.info.si_signo, info);
+  if (result < 0) errno = static_cast<int>(-result);
+  return result == 0;
+}
+
+// Where this user has as many signals queued as may be (RLIMIT_SIGPENDING) there may soon be room again.
+// `tries`: how often it is waited for, 1 ms each.
+void queue_surely(const Taken& t, int* tries) {
+  constexpr timespec kPause{0, 1'000'000};
+  while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
+}
+
+// The kernel gives the thread's signals before the process's, the lowest number first, those of one number in
+// the order of their queue.
+std::vector<Taken> take(uint64_t set) {
+  std::vector<Taken> all;
+  const timespec now{};
+  for (;;) {
+    const uint64_t own = pending_for_thread();
+    siginfo_t info{};
+    const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
+                                reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
+    if (sig <= 0) return all;
+    all.push_back({(own >> (sig - 1) & 1) == 0, info});
+  }
+}
+
+// kill, tgkill, sigqueue and their kin say who sent it (man 2 sigaction).
+bool has_sender(const siginfo_t& info) {
+  return info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE ||
+         info.si_code == SI_MESGQ;
+}
+
+bool parse(const std::string& text, siginfo_t* info) {
+  const auto bytes = bytes_of_hex(text);
+  if (!bytes || bytes->size() != kInfoSize) return false;
+  memcpy(info, bytes->data(), kInfoSize);
+  return true;
+}
+
+}  // namespace
+
+uint64_t pending_for_thread(int32_t tid) {
+  std::ifstream in(tid == 0 ? "/proc/thread-self/status" : formatted("/proc/self/task/{}/status", tid));
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("SigPnd:", 0) == 0) return strtoull(line.c_str() + 7, nullptr, 16);
+  return 0;
+}
+
+std::vector<PendingSignal> pending_signals(uint64_t blocked) {
+  const uint64_t set = ~seam::kReservedSignals;
+  // Only taking one shows what it carries. They are queued again at once; one that arrives in between stands
+  // in front of them then, where it does not belong, and all are put in order once more.
+  std::vector<Taken> known = take(set);
+  constexpr int kRounds = 100;  // whoever sends without end has no order to keep
+  int rounds = 0, tries = 2000;
+  for (bool again = !known.empty(); again;) {
+    for (const Taken& t : known) queue_surely(t, &tries);
+    std::vector<Taken> now = take(set);
+    again = !(now == known) && ++rounds < kRounds && tries > 0;
+    for (const Taken& t : known)  // what is new comes last
+      for (size_t i = 0; i < now.size(); ++i)
+        if (now[i] == t) {
+          now.erase(now.begin() + static_cast<long>(i));
+          break;
+        }
+    for (const Taken& n : now) {  // of a standard signal there is never more than one
+      const auto same = [&](const Taken& k) {
+        return k.process == n.process && k.info.si_signo == n.info.si_signo;
+      };
+      constexpr int kFirstRealTime = 32;
+      if (n.info.si_signo >= kFirstRealTime || std::none_of(known.begin(), known.end(), same))
+        known.push_back(n);
+    }
+  }
+  for (const Taken& t : known) queue_surely(t, &tries);
+  const auto* state = seam::state();
+  std::vector<PendingSignal> result;
+  for (Taken t : known) {
+    // With sigqueue() the sender writes its number itself: the program the one that it knows.
+    const bool own =
+        t.info.si_pid == state->real_pid || (t.info.si_code == SI_QUEUE && t.info.si_pid == state->upper_pid);
+    const bool by_itself = has_sender(t.info) && own;
+    const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
+    if (!is_blocked && has_sender(t.info) && !by_itself) continue;
+    if (by_itself) t.info.si_pid = state->upper_pid;
+    result.push_back({t.process, hex_digits(&t.info, kInfoSize)});
+  }
+  return result;
+}
+
+Status queue_again(const std::vector<PendingSignal>& signals) {
+  for (const PendingSignal& s : signals) {
+    Taken t{s.process, {}};
+    if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
+      return Error{"a pending signal of the program is not readable in the image"};
+    if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->upper_pid)
+      t.info.si_pid = getpid();
+    if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
+  }
+  return {};
+}
+
+void to_json(nlohmann::json& j, const PendingSignal& s) { j = {{"process", s.process}, {"info", s.info}}; }
+
+void from_json(const nlohmann::json& j, PendingSignal& s) {
+  j.at("process").get_to(s.process);
+  j.at("info").get_to(s.info);
+}
+
+}  // namespace cropdl::program_threads
