@@ -104,11 +104,12 @@ struct Outside {
   bool left_out = false;               // it is another user's: nothing of it was opened or looked at
   std::vector<std::string> data_sets;  // files that the program had mapped and only reads: not saved, a
                                        // restart needs them as they were. Each once
+  Status as_they_were;                 // of the first that is not, here: nothing of the version is damaged
 };
 
 // Checks every byte of a version's images, and that they are those of the manifest. Minutes for large ones.
-// Files outside of the store are checked as a restart does: contents that an image refers to, and size and
-// time of data sets.
+// Contents elsewhere that an image refers to are checked as a restart does; what is to be said of data sets
+// is in `outside`.
 Status verify_version(const Version& version, Outside* outside = nullptr);
 // Likewise of images that are no version yet. `mine`: they are the caller's own.
 Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside);

@@ -252,9 +252,9 @@ bool refers_to_files(const ImageReader& image) {
 }
 
 // Data sets that the program only reads and that stayed in their files.
-Status verify_data_sets(const nlohmann::json& metadata, bool mine, Outside* outside) {
+void look_at_data_sets(const nlohmann::json& metadata, bool mine, Outside* outside) {
   const nlohmann::json memory = metadata.value("memory", nlohmann::json());
-  if (!memory.contains("regions")) return {};
+  if (!memory.contains("regions")) return;
   for (const nlohmann::json& region : memory.at("regions")) {
     if (!region.contains("file") || !region.at("file").value("left_in_file", false)) continue;
     const nlohmann::json& file = region.at("file");
@@ -263,13 +263,11 @@ Status verify_data_sets(const nlohmann::json& metadata, bool mine, Outside* outs
     if (std::find(known.begin(), known.end(), path) == known.end()) known.push_back(path);
     if (!mine)
       outside->left_out = true;
-    else if (Status good =
-                 check_data_set(path, -1, integer_from_json<int64_t>(file.at("identity").at("size")),
-                                integer_from_json<int64_t>(file.at("identity").at("modified")));
-             !good)
-      return good;
+    else if (outside->as_they_were)
+      outside->as_they_were =
+          check_data_set(path, -1, integer_from_json<int64_t>(file.at("identity").at("size")),
+                         integer_from_json<int64_t>(file.at("identity").at("modified")));
   }
-  return {};
 }
 
 Status verify_image(const Folder& version, const ManifestImage& listed, bool mine, Outside* outside) {
@@ -285,7 +283,7 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
       outside->left_out = true;
     else if (Status good = verify_references(*image, metadata); !good)
       return good;
-    if (Status good = verify_data_sets(metadata, mine, outside); !good) return good;
+    look_at_data_sets(metadata, mine, outside);
     return verify_contents(version, metadata);
   } catch (const nlohmann::json::exception& e) {
     return Error{formatted("{}: its metadata cannot be read ({})", image->path(), e.what())};

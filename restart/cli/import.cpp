@@ -123,6 +123,7 @@ Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::s
   restart::Outside outside;
   if (Status good = restart::verify_images(*folder, from.manifest, true, &outside); !good)
     return Error{formatted("{}: {}", file, good.error().message)};
+  if (!outside.as_they_were) return Error{formatted("{}: {}", file, outside.as_they_were.error().message)};
   if (Status good = check_contents(*folder, from.manifest, *names); !good)
     return Error{formatted("{}: {}", file, good.error().message)};
   Manifest manifest = from.manifest;

@@ -50,8 +50,9 @@ int verify(const Common& common, uint64_t number) {
   for (const Version& version : store->all_versions()) {
     if (number != 0 && version.number != number) continue;
     Outside outside;
-    const Status whole = restart::verify_version(version, &outside);
+    Status whole = restart::verify_version(version, &outside);
     if (!whole && restart::is_gone(version)) continue;
+    if (whole) whole = outside.as_they_were;
     found = true;
     if (common.json) all.push_back(verified_json(version, whole, outside));
     if (whole) {

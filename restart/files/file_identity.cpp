@@ -54,7 +54,11 @@ bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
 
 bool has_name_of_deleted(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
-  return name.starts_with(".nfs") || name.starts_with(".fuse_hidden");
+  for (const std::string begin : {".nfs", ".fuse_hidden"})  // and a number: 24 digits, 16 (Linux, libfuse)
+    if (name.starts_with(begin) && name.size() >= begin.size() + 16 &&
+        name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos)
+      return true;
+  return false;
 }
 
 json to_json(const FileIdentity& id) {

@@ -159,7 +159,8 @@ class Run:
         before = self.place.versions()
         address = self.address()
         pids = self.job.ranks()
-        os.kill(by_rank(self.job)[victim], signal.SIGKILL)
+        ranks = by_rank(self.job)
+        os.kill(ranks[victim], signal.SIGKILL)
         send(pids, signal.SIGCONT)
         self.ends(victim, self.natively[victim])
         # A thread of a dying rank that is syncing its image keeps it until the disk answers, when the process looks dead already.
@@ -167,7 +168,7 @@ class Run:
         if asked:
             text = without_waiting(asked.communicate(timeout=PATIENCE)[0]).strip()
             # The launcher ends the others, and rank 0 may hear of one of those first.
-            words = (r"cropdl: checkpoint refused: rank \d is gone: its process \(pid \d+\) died( or left the job)?",
+            words = (*(rf"cropdl: checkpoint refused: rank {rank} is gone: its process \(pid {pid}\) died( or left the job)?" for rank, pid in ranks.items()),
                      rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
                      rf"cropdl: no job is running on {re.escape(self.place.store)}",  # it came too late to ask
                      rf"cropdl: checkpoint refused: rank \d+: {STARTING}",

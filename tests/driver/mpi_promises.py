@@ -173,7 +173,7 @@ def crossing(mpi, times=3):
             status, text, seconds = place.checkpoint()
             expect(status == 0 and seconds < 8, f"{status}: {text}: took {seconds:.1f} s: it was given up and tried again")
         print(f"{2 * times} versions")
-    survives("threads_cross", mpi, 2, ("--steps", "60", "--pace", "20000"), chain=("other",), latest=0.5)
+    survives("threads_cross", mpi, 2, ("--steps", "60", "--pace", "20000"), chain=("same", "other"), latest=0.5)
 
 
 def attributes_beside(mpi):

@@ -644,7 +644,7 @@ Found expect_always_cut(const Program& p, Search search = {}) {
 constexpr uint64_t X = 1, Y = 2, W = 3;
 
 // Of programs with hundreds of thousands of states: reports that are late only in the long form.
-Search many() { return {.prompt_reports = std::getenv("CROPDL_TEST_LONG") == nullptr}; }
+Search many() { return {.prompt_reports = std::getenv("CROPDL_TEST_LATE_REPORTS") == nullptr}; }
 
 // A and C share X. C has begun X; A must first receive from B, which has no collective to run to.
 Program message_before_the_collective(Op (*send)(uint64_t)) {

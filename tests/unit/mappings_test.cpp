@@ -313,6 +313,8 @@ TEST(MappedFiles, NamesThatNetworkFileSystemsGiveToDeletedFilesAreKnown) {
   EXPECT_TRUE(files::has_name_of_deleted("/home/me/.nfs00000000001a2b3c00000042"));
   EXPECT_TRUE(files::has_name_of_deleted("/mnt/.fuse_hidden0000000100000002"));
   EXPECT_FALSE(files::has_name_of_deleted("/home/.nfs/data"));
+  EXPECT_FALSE(files::has_name_of_deleted("/home/me/.nfsrc"));
+  EXPECT_FALSE(files::has_name_of_deleted("/home/me/.nfs_lockfile_of_my_own_1234"));
   EXPECT_FALSE(files::has_name_of_deleted("/home/me/results.nfs"));
 }
 

@@ -199,7 +199,7 @@ TEST_F(StorePublish, AnImageOfAnotherVersionIsFoundByVerifying) {
   EXPECT_NE(whole.error().message.find("is not the one that the manifest lists"), std::string::npos);
 }
 
-TEST_F(StorePublish, ADataSetThatAVersionNeedsIsNamedAndIsDamageWhereItIsNotAsItWas) {
+TEST_F(StorePublish, ADataSetThatAVersionNeedsIsNamedAndItIsToldWhereItIsNotAsItWas) {
   const std::string data = path("data");
   write(data, "0123456789");
   struct stat info;
@@ -225,13 +225,19 @@ TEST_F(StorePublish, ADataSetThatAVersionNeedsIsNamedAndIsDamageWhereItIsNotAsIt
   EXPECT_TRUE(good) << good.error().message;
   EXPECT_EQ(outside.data_sets, std::vector<std::string>{data});
   EXPECT_FALSE(outside.left_out);
-  const auto damage = [&version] { return verify_version(version).error().message; };
+  EXPECT_TRUE(outside.as_they_were);
+  const auto trouble = [&version] {
+    Outside now;
+    EXPECT_TRUE(verify_version(version, &now)) << "nothing of the version is damaged";
+    return now.as_they_were ? std::string() : now.as_they_were.error().message;
+  };
   const timespec later[] = {info.st_atim, {info.st_mtim.tv_sec + 1, info.st_mtim.tv_nsec}};
   ASSERT_EQ(::utimensat(AT_FDCWD, data.c_str(), later, 0), 0);
   EXPECT_EQ(
-      damage().find(data + ", which the program has mapped and only reads, is not saved, and is not as"), 0u);
+      trouble().find(data + ", which the program has mapped and only reads, is not saved, and is not as"),
+      0u);
   ASSERT_EQ(::unlink(data.c_str()), 0);
-  EXPECT_EQ(damage().find(data + ", which the program has mapped and only reads, is not saved, and cannot"),
+  EXPECT_EQ(trouble().find(data + ", which the program has mapped and only reads, is not saved, and cannot"),
             0u);
 }
 

@@ -31,7 +31,11 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
     return static_cast<typename HandleOf<K>::type>(number);
   }
 #endif
-  if (number >= 1 << 24) return handle_out<K>(static_cast<Vid>(number));
+  if (number >= 1 << 24) {
+    const Vid vid = static_cast<Vid>(number);
+    return handle_out<K>(seam::vid_kind(vid) == K ? vid
+                                                  : make_vid(K, 0));  // another kind's is no such object
+  }
   for (uint32_t i = 0; i < HandleOf<K>::count; ++i) {
     if (HandleOf<K>::fortran[i] == number) return handle_out<K>(make_vid(K, i));
   }
@@ -94,7 +98,11 @@ using namespace cropdl::shim;
 FORTRAN(File, MPI_File, kFile)
 #if defined(CROPDL_ABI_OPENMPI)
 TO_FORTRAN(Comm, MPI_Comm, kComm)
-MPI_FUNCTION(MPI_Comm, Comm_f2c, MPI_Fint number) { return with_sizes(from_fortran<Kind::kComm>(number)); }
+// The Fortran library calls it before any request is made: so a request has one handle from the beginning.
+MPI_FUNCTION(MPI_Comm, Comm_f2c, MPI_Fint number) {
+  __atomic_store_n(&requests_are_read, true, __ATOMIC_RELAXED);
+  return with_sizes(from_fortran<Kind::kComm>(number));
+}
 FORTRAN(Type, MPI_Datatype, kDatatype)
 FORTRAN(Group, MPI_Group, kGroup)
 FORTRAN(Op, MPI_Op, kOp)

@@ -25,7 +25,12 @@ static void* branch(void* argument) {
   return result;
 }
 
-static void* endless(void* argument) {  // two that do nothing else
+static void* endless(void* argument) {  // does nothing else
+  for (volatile int* over = argument; !*over;) branch((void*)5);
+  return NULL;
+}
+
+static void* with_pauses(void* argument) {
   for (volatile int* over = argument; !*over; usleep(100)) branch((void*)5);
   return NULL;
 }
@@ -37,7 +42,8 @@ int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   pthread_attr_init(&attributes);
   pthread_attr_setstack(&attributes, stack, sizeof stack);
-  for (int i = 0; i < 2; i++) STEPLOG_CHECK(pthread_create(&others[i], NULL, endless, (void*)&over) == 0);
+  for (int i = 0; i < 2; i++)
+    STEPLOG_CHECK(pthread_create(&others[i], NULL, i == 0 ? endless : with_pauses, (void*)&over) == 0);
   while (steplog_done < steplog_steps) {
     for (long i = 0; i < kAtOnce; i++)
       STEPLOG_CHECK(pthread_create(&threads[i], i == 0 ? &attributes : NULL, branch,
