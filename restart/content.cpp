@@ -150,6 +150,11 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
   return {};
 }
 
+bool has_size_and_time(const struct stat& file, uint64_t size, int64_t modified) {
+  return static_cast<uint64_t>(file.st_size) == size &&
+         file.st_mtim.tv_sec * 1'000'000'000 + file.st_mtim.tv_nsec == modified;
+}
+
 Status check_data_set(const std::string& path, int fd, int64_t size, int64_t modified) {
   struct stat info {};
   const int failure = (fd >= 0 ? ::fstat(fd, &info) : ::stat(path.c_str(), &info)) != 0 ? errno : 0;
@@ -158,8 +163,7 @@ Status check_data_set(const std::string& path, int fd, int64_t size, int64_t mod
         formatted("{}, which the program has mapped and only reads, is not saved, and {}; "
                   "put it back and try again",
                   path, failure == 0 ? "no file is there now" : "cannot be found: " + errno_text(failure))};
-  if (info.st_size == size && info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec == modified)
-    return {};
+  if (has_size_and_time(info, static_cast<uint64_t>(size), modified)) return {};
   return Error{
       formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
                 "the checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try "

@@ -3,6 +3,8 @@
 // tools; any thread.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <string>
 
@@ -25,6 +27,9 @@ Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::strin
 // Makes the first `bytes` bytes of `to` those of `from`, writing only what differs, and cuts it there.
 // `changed`: it was different.
 Status put_back_content(int from, int to, uint64_t bytes, const std::string& name, bool* changed);
+
+// Whether a file has that size (bytes) and that time of the last change (ns since 1970).
+bool has_size_and_time(const struct stat& file, uint64_t size, int64_t modified);
 
 // Of a data set that stayed in its file, because the program had mapped it and only reads it: whether it is
 // as it was. Its contents have no checksum; the size (bytes) and the time of change (ns since 1970) tell.

@@ -133,8 +133,13 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
 
 }  // namespace
 
-Status install_filter(bool restarted, bool watch_input, bool follows_munmap, bool follows_segments,
-                      bool follows_random, bool follows_rare_calls) {
+Status install_filter(bool restarted, bool watch_input) {
+  const auto* state = seam::state();
+  // The core of an image from before addresses were drawn knows no munmap that is sent to it.
+  const bool follows_munmap = state->brk_first != 0;
+  const bool follows_segments = state->segments.followed != 0;
+  const bool follows_random = state->began != 0;
+  const bool follows_rare_calls = state->rare_calls_followed != 0;
   Program p;
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80

@@ -8,9 +8,8 @@
 namespace cropdl::host {
 
 // `restarted`: ids are virtual too. `watch_input`: the standard input is one whose bytes are gone when they
-// are read. `follows_munmap`, `follows_segments`, `follows_random`, `follows_rare_calls`: the core, which may
-// be an image's, takes them. Sets no_new_privs, as an unprivileged filter must.
-Status install_filter(bool restarted, bool watch_input, bool follows_munmap, bool follows_segments,
-                      bool follows_random, bool follows_rare_calls);
+// are read. Sends the core, which may be an older image's, what its state says that it takes. Sets
+// no_new_privs, as an unprivileged filter must.
+Status install_filter(bool restarted, bool watch_input);
 
 }  // namespace cropdl::host

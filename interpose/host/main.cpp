@@ -97,13 +97,7 @@ void ready_to_run(seam::ThreadRecord& main) {
   if (!p.boot.restart)
     upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&seam::kReservedSignals), 0, 8);
   files::remember_our_descriptors();
-  // The core of an image from before addresses were drawn knows no munmap that is sent to it.
-  const bool follows_munmap = seam::state()->brk_first != 0;
-  const bool follows_segments = seam::state()->segments.followed != 0;
-  if (auto s = install_filter(p.boot.restart, files::input_is_a_stream(), follows_munmap, follows_segments,
-                              seam::state()->began != 0, seam::state()->rare_calls_followed != 0);
-      !s)
-    die(s.error().message);
+  if (auto s = install_filter(p.boot.restart, files::input_is_a_stream()); !s) die(s.error().message);
   session::remember_filters();
   if (p.boot.restart) {
     if (auto s = process::restore_last_attributes(); !s) die(s.error().message);

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "restart/content.h"
 
 namespace cropdl::cli {
 namespace {
@@ -72,8 +73,7 @@ std::string name_of(Elf* elf, uint64_t address) {
 bool is_the_same(const Descriptor& file, const MappedAs& as) {
   struct stat now;
   return ::fstat(file.fd(), &now) == 0 && S_ISREG(now.st_mode) &&
-         static_cast<uint64_t>(now.st_size) == as.size &&
-         now.st_mtim.tv_sec * 1'000'000'000 + now.st_mtim.tv_nsec == as.modified;
+         restart::has_size_and_time(now, as.size, as.modified);
 }
 
 }  // namespace

@@ -54,7 +54,8 @@ bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
 
 bool has_name_of_deleted(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
-  for (const std::string begin : {".nfs", ".fuse_hidden"})  // and a number: 24 digits, 16 (Linux, libfuse)
+  for (const std::string_view begin :
+       {".nfs", ".fuse_hidden"})  // and a number: 24 digits, 16 (Linux, libfuse)
     if (name.starts_with(begin) && name.size() >= begin.size() + 16 &&
         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos)
       return true;

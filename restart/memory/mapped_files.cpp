@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <set>
+#include <map>
 #include <tuple>
 
 #include "base/file.h"
@@ -112,19 +112,16 @@ bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) 
 
 bool make_durable(const MappedFile& file) {
   // fsync(2) tells of a failed write once: what has failed stays so.
-  static std::set<std::tuple<uint64_t, uint64_t, int64_t>> durable, failed;
+  static std::map<std::tuple<uint64_t, uint64_t, int64_t>, bool> known;
   const files::FileIdentity& then = file.identity;
   const std::tuple state(then.device, then.inode, then.modified);
-  if (durable.contains(state)) return true;
-  if (failed.contains(state)) return false;
+  if (const auto it = known.find(state); it != known.end()) return it->second;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   const auto now =
       fd ? files::identify_file(fd.fd(), "") : Result<files::FileIdentity>(Error{errno_text(errno)});
   if (!now || std::tuple(now->device, now->inode, now->modified) != state) return false;
   // File systems that nobody writes to (squashfs) have no fsync, and say EINVAL.
-  const bool done = fsync(fd.fd()) == 0 || errno == EINVAL || errno == EROFS;
-  (done ? durable : failed).insert(state);
-  return done;
+  return known[state] = fsync(fd.fd()) == 0 || errno == EINVAL || errno == EROFS;
 }
 
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd) {

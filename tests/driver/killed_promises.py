@@ -159,7 +159,7 @@ class Run:
         before = self.place.versions()
         address = self.address()
         pids = self.job.ranks()
-        ranks = by_rank(self.job)
+        ranks = {rank_of(pid): pid for pid in pids}
         os.kill(ranks[victim], signal.SIGKILL)
         send(pids, signal.SIGCONT)
         self.ends(victim, self.natively[victim])

@@ -43,6 +43,12 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
 }
 
 #if defined(CROPDL_ABI_OPENMPI)
+// Once: later calls only look, so that threads do not take the word from one another.
+void note_fortran() {
+  if (!__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED))
+    __atomic_store_n(&requests_are_read, true, __ATOMIC_RELAXED);
+}
+
 // MPI_Alltoallw and MPI_Ialltoallw of the Fortran library read in the object how many datatypes they are
 // given: the size of its group, or of the remote one. None where there is no such communicator.
 MPI_Comm with_sizes(MPI_Comm comm) {
@@ -100,7 +106,7 @@ FORTRAN(File, MPI_File, kFile)
 TO_FORTRAN(Comm, MPI_Comm, kComm)
 // The Fortran library calls it before any request is made: so a request has one handle from the beginning.
 MPI_FUNCTION(MPI_Comm, Comm_f2c, MPI_Fint number) {
-  __atomic_store_n(&requests_are_read, true, __ATOMIC_RELAXED);
+  note_fortran();
   return with_sizes(from_fortran<Kind::kComm>(number));
 }
 FORTRAN(Type, MPI_Datatype, kDatatype)
@@ -108,7 +114,7 @@ FORTRAN(Group, MPI_Group, kGroup)
 FORTRAN(Op, MPI_Op, kOp)
 TO_FORTRAN(Request, MPI_Request, kRequest)
 MPI_FUNCTION(MPI_Request, Request_f2c, MPI_Fint number) {
-  __atomic_store_n(&requests_are_read, true, __ATOMIC_RELAXED);
+  note_fortran();
   return from_fortran<Kind::kRequest>(number);
 }
 FORTRAN(Message, MPI_Message, kMessage)
