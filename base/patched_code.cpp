@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/page.h"
+
 namespace cropdl {
 
 namespace {
 
-constexpr uintptr_t kPage = 4096;
 // Around the slot's address: mov $slot, %rax; jmp *(%rax).
 constexpr unsigned char kMove[] = {0x48, 0xb8}, kJump[] = {0xff, 0x20};
 static_assert(sizeof kMove + sizeof(void*) + sizeof kJump == kPatchBytes);

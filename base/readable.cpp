@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
+#include "base/page.h"
+
 namespace cropdl {
 
-namespace {
-constexpr uint64_t kPage = 4096;
-}
+namespace {}
 
 ReadableMemory::ReadableMemory() : file_(move_high(Descriptor(::memfd_create("cropdl-copy", MFD_CLOEXEC)))) {
   if (!file_ || ::ftruncate(file_.fd(), kCopy) != 0) return;

@@ -18,8 +18,8 @@ namespace cropdl::coord {
 
 namespace {
 
-constexpr int kLookForStopped = 500;  // ms
-constexpr double kStoppedBound = 5;   // s
+constexpr int kLookAtPeer = 500;     // ms
+constexpr double kStoppedBound = 5;  // s
 
 double now_seconds() { return static_cast<double>(monotonic_us()) * 1e-6; }
 
@@ -66,7 +66,7 @@ class Call {
       }
       if (!open_) return died();
       pollfd fds[2] = {{channel_.fd(), POLLIN, 0}, {process_.fd(), POLLIN, 0}};
-      int timeout = kLookForStopped;
+      int timeout = kLookAtPeer;
       if (deadline_ < 0 && channel_.stream().peer_is_stopped()) {
         if (stopped_since_ == 0) stopped_since_ = now_seconds();
         if (now_seconds() > stopped_since_ + kStoppedBound)

@@ -12,7 +12,6 @@ namespace cropdl::static_runtime {
 
 namespace {
 
-constexpr size_t kEntryBytes = 16;  // as in object_file.cpp
 constexpr size_t kAnchorBytes = 64;
 
 struct Function {

@@ -18,7 +18,6 @@ namespace {
 // All that NVIDIA's build hides in its archive is called so; seen in CUDA 11 to 13.
 constexpr std::string_view kHiddenPrefix = "libcudart_static_";
 constexpr std::string_view kRegister = "__cudaRegisterFatBinary";
-constexpr size_t kEntryBytes = 16;  // of a function's code that are looked at
 
 bool contains(std::string_view bytes, std::string_view what) {
   return memmem(bytes.data(), bytes.size(), what.data(), what.size()) != nullptr;

@@ -11,6 +11,8 @@
 
 namespace cropdl::static_runtime {
 
+inline constexpr size_t kEntryBytes = 16;  // of a function's code that are looked at
+
 // A file mapped for reading, unmapped with its owner. Empty if it cannot be read.
 class MappedFile {
  public:

@@ -17,7 +17,7 @@ constexpr uint32_t kForgotten = 2;       // iterations without a call on a commu
 constexpr size_t kCommunicators = 4096;  // that are watched while no iteration is known
 constexpr size_t kLoops = 16;            // of which the iterations are remembered call by call
 
-uint64_t mixed(uint64_t h, uint64_t x) {
+uint64_t mixed_with(uint64_t h, uint64_t x) {
   h = (h ^ x) * 0x9e37'79b9'7f4a'7c15;
   return h ^ (h >> 29);
 }
@@ -46,8 +46,9 @@ int64_t Tracker::look(int64_t now) {
       count(identity, begun);
       continue;
     }
-    const uint64_t site = mixed(mixed(0, call), caller);
-    take({call, identity, caller}, begun, {mixed(mixed(mixed(site, what), identity), stack), site});
+    const uint64_t site = mixed_with(mixed_with(0, call), caller);
+    take({call, identity, caller}, begun,
+         {mixed_with(mixed_with(mixed_with(site, what), identity), stack), site});
   }
   if (finder_.iterations() != before) measure(now);
   if (idle)

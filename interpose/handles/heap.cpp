@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/page.h"
 #include "interpose/handles/heap_step.h"
 #include "interpose/handles/spin_lock.h"
 #include "interpose/seam/layout.h"
@@ -20,7 +21,6 @@ namespace {
 
 constexpr uint64_t kMagic = 0x70'61'65'68'6c'64'70'63;  // "cpdlheap"
 constexpr uint32_t kVersion = 1;
-constexpr size_t kPage = 4096;
 constexpr size_t kBlockHeader = 16;  // keeps user data 16-byte aligned
 constexpr unsigned kSmallest = 5;    // 32 bytes: a header and one cache-line quarter
 constexpr unsigned kClasses = 40;    // up to 2^39 bytes, more than the heap has

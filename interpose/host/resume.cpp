@@ -169,12 +169,12 @@ constexpr unsigned kSurelyEndedAll = 10;  // likewise, on a machine that is busy
 // it.
 [[noreturn]] void die_together(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) {
-    cropdl::say("cropdl-restart: " + line);
+    say("cropdl-restart: " + line);
   } else if (p.agent) {  // the ranks have agreed on it
     sleep(kLauncherEndsAll);
   } else {
     sleep(kSurelyEndedAll);
-    cropdl::say(formatted("cropdl-restart: rank {}: {}", p.launch.rank, line));
+    say(formatted("cropdl-restart: rank {}: {}", p.launch.rank, line));
   }
   _exit(1);
 }
@@ -186,7 +186,7 @@ constexpr unsigned kSurelyEndedAll = 10;  // likewise, on a machine that is busy
   if (why.starts_with("rank " + std::to_string(p.launch.rank) + ": ")) die(line);
   if (why != coord::kHubIsGone) die_together(p, line);
   sleep(kLauncherEndsAll);
-  if (p.launch.rank == 1) cropdl::say("cropdl-restart: " + line);
+  if (p.launch.rank == 1) say("cropdl-restart: " + line);
   _exit(1);
 }
 
@@ -226,8 +226,8 @@ void finish(Process& p, libraries::Library& library) {
   if (auto s = library.finish_restart(*told); !s) die("cropdl-restart: " + s.error().message);
 }
 
-void say(const Process& p, const std::string& line) {
-  if (p.launch.rank == 0) cropdl::say("cropdl-restart: " + line);
+void say_once(const Process& p, const std::string& line) {
+  if (p.launch.rank == 0) say("cropdl-restart: " + line);
 }
 
 // Versions are taken when they were before, and as many stay, unless the user says otherwise now.
@@ -359,7 +359,7 @@ void restart_program(Process& p) {
     else
       host_memory::release_addresses();
     if (verdict[0] == kRefused) die_together(p, verdict.substr(1));
-    say(p, formatted("version {} cannot be used: {}", candidate.version.number, verdict.substr(1)));
+    say_once(p, formatted("version {} cannot be used: {}", candidate.version.number, verdict.substr(1)));
   }
   if (chosen == nullptr) die_together(p, formatted("no version in {} could be loaded", p.boot.directory));
   if (p.versions) p.versions->set_parent(chosen->version.number);
@@ -412,16 +412,16 @@ void restart_program(Process& p) {
   verdict = agree(p, trouble.empty() ? kFine : kRefused + trouble);
   if (!verdict.empty()) die_together(p, verdict.substr(1));
   const std::string what_was_done = gather(p, done);
-  if (!p.boot.quiet && !what_was_done.empty()) say(p, what_was_done);
+  if (!p.boot.quiet && !what_was_done.empty()) say_once(p, what_was_done);
   for (const std::string& mine : {files::files_left_alone(saved), note})
-    if (const std::string line = gather(p, mine); !line.empty()) say(p, line);
-  if (!p.boot.quiet) say(p, formatted("continues from version {}", chosen->version.number));
+    if (const std::string line = gather(p, mine); !line.empty()) say_once(p, line);
+  if (!p.boot.quiet) say_once(p, formatted("continues from version {}", chosen->version.number));
   for (const session::SavedLibrary& saved : m.libraries) {
     const std::string here = p.libraries.table(saved.number)->name;
     if (saved.implementation != here)
-      say(p, formatted("saved under {}, continued under {}: the state is the same bit for bit, but "
-                       "floating-point reductions may now add in another order",
-                       saved.implementation, here));
+      say_once(p, formatted("saved under {}, continued under {}: the state is the same bit for bit, but "
+                            "floating-point reductions may now add in another order",
+                            saved.implementation, here));
   }
   std::vector<boundaries::Call> iteration;
   for (const session::LoopCall& c : m.iteration) iteration.push_back({c.call, c.communicator, c.caller});

@@ -11,11 +11,11 @@
 #include <cstring>
 
 #include "base/format.h"
+#include "base/page.h"
 
 namespace cropdl::launching {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLargestAlignment = 1ull << 30;  // of the largest pages
 uint64_t down(uint64_t a) { return a & ~(kPage - 1); }
 uint64_t up(uint64_t a) { return (a + kPage - 1) & ~(kPage - 1); }

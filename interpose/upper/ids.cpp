@@ -79,7 +79,7 @@ constexpr IdCall kIdCalls[] = {
     {__NR_timer_create, {kClock}, kNone},
 };
 
-const IdCall* find(long nr) {
+const IdCall* id_call_of(long nr) {
   for (const IdCall& call : kIdCalls)
     if (call.nr == nr) return &call;
   return nullptr;
@@ -249,11 +249,11 @@ long told_process(long real) {
 }
 long own_process() { return to_upper(raw(__NR_getpid), kProcess); }
 
-bool takes_ids(long nr) { return find(nr) != nullptr; }
+bool takes_ids(long nr) { return id_call_of(nr) != nullptr; }
 
 SystemCall real_ids(const SystemCall& c) {
   SystemCall call = c;
-  const IdCall* entry = seam::control()->restarted != 0 ? find(c.nr) : nullptr;
+  const IdCall* entry = seam::control()->restarted != 0 ? id_call_of(c.nr) : nullptr;
   if (entry == nullptr) return call;
   for (int i = 0; i < 3; ++i) {
     const Role role = entry->arguments[i] == kSelected ? selection(c) : entry->arguments[i];
@@ -263,7 +263,7 @@ SystemCall real_ids(const SystemCall& c) {
 }
 
 long id_call(const SystemCall& c) {
-  const IdCall* entry = find(c.nr);
+  const IdCall* entry = id_call_of(c.nr);
   switch (c.nr) {
     case __NR_wait4:
     case __NR_waitid: {  // may last. Real ids in it are of children, which no image has

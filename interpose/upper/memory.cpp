@@ -2,13 +2,14 @@
 #include <asm/unistd.h>
 #include <linux/mman.h>
 
+#include "base/page.h"
 #include "interpose/seam/extents.h"
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 namespace {
 
-constexpr uint64_t kPage = 4096, kHugePage = 2ull << 20;
+constexpr uint64_t kHugePage = 2ull << 20;
 constexpr uint64_t kHugest = 1ull << 30;  // page of hugetlbfs; its others are kHugePage
 constexpr uint64_t kGrowRoom =
     1ull << 30;  // below a mapping that grows down; the stack's limit bounds it, too

@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <linux/mman.h>
 
+#include "base/page.h"
 #include "interpose/upper/core.h"
 
 extern "C" void cropdl_core_syscall_entry();
@@ -21,7 +22,7 @@ struct Site {
 };
 
 constexpr int kSiteBytes = 7, kStubBytes = 32;
-constexpr long kPage = 4096, kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+constexpr long kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
 bool is_libc(int fd) {
   char link[40] = "/proc/self/fd/", name[512], digits[12];

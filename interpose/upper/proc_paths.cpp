@@ -153,7 +153,7 @@ __attribute__((noinline)) long proc_call(const SystemCall& c, int path) {
   return perform(call);
 }
 
-const PathCall* find(long nr) {
+const PathCall* path_call_of(long nr) {
   for (const PathCall& call : kPathCalls)
     if (call.nr == nr) return &call;
   return nullptr;
@@ -161,11 +161,11 @@ const PathCall* find(long nr) {
 
 }  // namespace
 
-bool takes_path(long nr) { return find(nr) != nullptr; }
+bool takes_path(long nr) { return path_call_of(nr) != nullptr; }
 
 long path_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
-    const int path = find(c.nr)->path;
+    const int path = path_call_of(c.nr)->path;
     if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) return proc_call(c, path);
   }
   return perform(c);

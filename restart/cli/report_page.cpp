@@ -99,8 +99,6 @@ for(const svg of document.querySelectorAll('svg')){
 
 // --- What the job is.
 
-bool readable(const Version& version) { return !version.manifest.images.empty(); }
-
 std::string row(const char* name, const std::string& html) {
   return html.empty() ? "" : formatted("<dt>{}</dt><dd>{}</dd>\n", name, html);
 }

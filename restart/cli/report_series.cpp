@@ -24,8 +24,6 @@ struct Seen {
   bool restarted = false;  // ... which went on from `parent`
 };
 
-bool readable(const Version& version) { return !version.manifest.images.empty(); }
-
 // In the order of their numbers, which is that in which they were made.
 std::vector<Seen> in_order(const std::vector<Version>& versions) {
   std::vector<Seen> seen;

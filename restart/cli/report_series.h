@@ -48,6 +48,9 @@ struct Report {
   std::vector<RestartMark> marks;
 };
 
+// The version has a manifest, from which points can be plotted; a damaged one may have none.
+inline bool readable(const restart::Version& version) { return !version.manifest.images.empty(); }
+
 // `versions` in any order.
 Report report_of(const std::vector<restart::Version>& versions);
 

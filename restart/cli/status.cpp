@@ -23,19 +23,19 @@ using restart::Manifest;
 using restart::StoreReader;
 using restart::Version;
 
-struct Seen {
+struct StoreState {
   StoreReader::LiveJob job;                 // pid 0: none runs
   std::optional<Result<JobStatus>> answer;  // of the job that runs
   size_t complete = 0, damaged = 0;
   std::optional<Version> newest;  // the newest complete one
 };
 
-Result<Seen> look(const std::string& directory) {
+Result<StoreState> look(const std::string& directory) {
   Result<StoreReader> store = StoreReader::open(directory);
   if (!store) return store.error();
   Result<StoreReader::LiveJob> job = store->live_job();
   if (!job) return job.error();
-  Seen seen;
+  StoreState seen;
   seen.job = *job;
   if (job->pid != 0) seen.answer = coord::job_status(directory);
   for (Version& version : store->all_versions()) {
@@ -47,7 +47,7 @@ Result<Seen> look(const std::string& directory) {
   return seen;
 }
 
-json job_json(const Seen& seen) {
+json job_json(const StoreState& seen) {
   if (seen.job.pid == 0) return {};
   json object{{"pid", seen.job.pid}, {"host", text_or_null(seen.job.host)}};
   const Result<JobStatus>& live = *seen.answer;
@@ -64,14 +64,14 @@ json job_json(const Seen& seen) {
   return object;
 }
 
-json status_json(const Seen& seen) {
+json status_json(const StoreState& seen) {
   return {{"job", job_json(seen)},
           {"complete", seen.complete},
           {"damaged", seen.damaged},
           {"newest", seen.newest ? version_json(*seen.newest) : json()}};
 }
 
-void add_job(std::vector<std::string>& lines, const Seen& seen) {
+void add_job(std::vector<std::string>& lines, const StoreState& seen) {
   if (seen.job.pid == 0) {
     lines.emplace_back("job:     not running");
     return;
@@ -93,7 +93,7 @@ void add_job(std::vector<std::string>& lines, const Seen& seen) {
     lines.push_back(formatted("         last checkpoint failed: {}", live->last_failure));
 }
 
-std::vector<std::string> status_lines(const Seen& seen) {
+std::vector<std::string> status_lines(const StoreState& seen) {
   std::vector<std::string> lines;
   add_job(lines, seen);
   lines.push_back(formatted("stored:  {} complete, {} damaged", seen.complete, seen.damaged));
@@ -110,7 +110,7 @@ std::vector<std::string> status_lines(const Seen& seen) {
   return lines;
 }
 
-void show(const Common& common, const Seen& seen) {
+void show(const Common& common, const StoreState& seen) {
   if (common.json)
     print(status_json(seen));
   else
@@ -119,7 +119,7 @@ void show(const Common& common, const Seen& seen) {
 
 // On a terminal the block replaces the one before it (ECMA-48: cursor to the top, erase to the line's end,
 // erase below); elsewhere an empty line stands between two.
-void show_again(const Common& common, const Seen& seen, bool first) {
+void show_again(const Common& common, const StoreState& seen, bool first) {
   if (common.json || ::isatty(STDOUT_FILENO) == 0) {
     if (!first && !common.json) print(std::string());
     show(common, seen);
@@ -148,7 +148,7 @@ void wait_while_it_runs(const std::string& directory, double seconds) {
 
 int status(const Common& common, double watch_seconds) {
   for (bool first = true;; first = false) {
-    const Result<Seen> seen = look(common.directory);
+    const Result<StoreState> seen = look(common.directory);
     if (!seen) return fail(common.json, seen.error());
     if (watch_seconds > 0)
       show_again(common, *seen, first);

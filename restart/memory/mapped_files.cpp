@@ -17,13 +17,13 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "base/page.h"
 #include "restart/content.h"
 #include "restart/memory/mapping_flags.h"
 
 namespace cropdl::host_memory {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAtOnce = 256 << 10;
 constexpr uint64_t kLeftInFileFrom = 16 << 20;  // bytes of a mapping
 

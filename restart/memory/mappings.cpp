@@ -12,11 +12,10 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/page.h"
 
 namespace cropdl::host_memory {
 namespace {
-
-constexpr uint64_t kPage = 4096;
 
 void append(std::vector<PageRun>& runs, uint64_t begin, uint64_t end) {
   if (!runs.empty() && runs.back().end == begin)

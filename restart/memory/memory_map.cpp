@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/page.h"
 #include "interpose/seam/extents.h"
 #include "restart/memory/mapping_flags.h"
 #include "restart/memory/memory_policy.h"
@@ -29,7 +30,6 @@ Error unknown_memory(int why) {
 
 constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
 constexpr long kSeal = 462;         // mseal(2), Linux 6.10
-constexpr uint64_t kPage = 4096;
 
 std::string range(uint64_t begin, uint64_t end) {
   char text[64];

@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/page.h"
 #include "interpose/one_abi/upper.h"
 
 namespace cropdl::cuda_shim {
 
-inline constexpr size_t kPage = 4096;
 inline constexpr uint64_t kMark = 0x64'65'6e'6e'69'70;  // "pinned"
 
 struct PinnedHead {

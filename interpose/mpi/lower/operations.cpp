@@ -29,7 +29,7 @@ struct Thunk {
 
 using UpperCall = void (*)(void* function, void* in, void* inout, int length, Vid datatype);
 
-void call(Thunk& t, void* in, void* inout, int length, MPI_Datatype type) {
+void call_thunk(Thunk& t, void* in, void* inout, int length, MPI_Datatype type) {
   Vid vid = t.last;
   // A freed type's address may be another one's now.
   if (!vid || t.last_real != type || datatype(vid) != type) {
@@ -43,7 +43,7 @@ void call(Thunk& t, void* in, void* inout, int length, MPI_Datatype type) {
 
 template <size_t N>
 void thunk(void* in, void* inout, int* length, MPI_Datatype* type) {
-  call(thunks[N], in, inout, *length, *type);
+  call_thunk(thunks[N], in, inout, *length, *type);
 }
 
 template <size_t... N>

@@ -25,7 +25,7 @@ struct Keyval {
 };
 
 constexpr int kFirst = 0x1000;  // above every predefined keyval of Open MPI, far from MPICH's
-SpinLock lock;
+SpinLock attributes_lock;
 Keyval* keyvals = nullptr;
 int keyvals_size = 0;
 
@@ -48,7 +48,7 @@ int numbered(int number, int numbers) { return number >= 0 && number < numbers ?
 
 int64_t* window_slot(Vid win, int i) {
   Object* o = object(win, true);
-  Locked locked(lock);
+  Locked locked(attributes_lock);
   if (!o->window_values) o->window_values = static_cast<int64_t*>(calloc(kWindowValues, sizeof(int64_t)));
   if (!o->window_values) abort();
   return &o->window_values[i];
@@ -211,7 +211,7 @@ void release_keyval(int keyval) {  // under the lock
 }
 
 bool copy_of(Object* o, int keyval, Attribute* out) {
-  Locked locked(lock);
+  Locked locked(attributes_lock);
   const Attribute* a = *find(o, keyval);
   if (a) *out = *a;
   return a != nullptr;
@@ -224,7 +224,7 @@ class Turn {
  public:
   Turn(Object* o, int keyval) : object_(o), keyval_(keyval) {
     for (;; sched_yield()) {
-      Locked locked(lock);
+      Locked locked(attributes_lock);
       Attribute* a = *find(o, keyval);
       if (!a) return;
       if (a->changing && a->changing != self_) continue;
@@ -236,7 +236,7 @@ class Turn {
     }
   }
   ~Turn() {
-    Locked locked(lock);
+    Locked locked(attributes_lock);
     Attribute* a = *find(object_, keyval_);
     if (ends_ && a && a->changing == self_) a->changing = nullptr;
   }
@@ -260,7 +260,7 @@ Put put(Object* o, int keyval, Language language, int64_t value, bool existed) {
   if (!fresh) abort();
   Put result = kPut;
   {
-    Locked locked(lock);
+    Locked locked(attributes_lock);
     if (Attribute* a = *find(o, keyval)) {
       if (!existed || (a->changing && a->changing != seam::current_thread())) {
         result = kThere;
@@ -283,7 +283,7 @@ Put put(Object* o, int keyval, Language language, int64_t value, bool existed) {
 void take_out(Object* o, int keyval) {
   Attribute* gone;
   {
-    Locked locked(lock);
+    Locked locked(attributes_lock);
     Attribute** a = find(o, keyval);
     gone = *a;
     if (!gone) return;
@@ -300,7 +300,7 @@ int* keys_of(Object* o) {
     if (!keys) abort();
     size_t n = 0;
     {
-      Locked locked(lock);
+      Locked locked(attributes_lock);
       for (const Attribute* a = o->attributes; a; a = a->next, ++n) {
         if (n + 1 < room) keys[n] = a->keyval;
       }
@@ -311,7 +311,7 @@ int* keys_of(Object* o) {
 }
 
 int newest_key(Object* o) {  // 0: there is none
-  Locked locked(lock);
+  Locked locked(attributes_lock);
   return o->attributes ? o->attributes->keyval : 0;
 }
 
@@ -329,7 +329,7 @@ int invalid_object(Vid vid) {
 
 // A copy of the keyval, since callbacks may create others and move the table.
 bool copy_of(int keyval, Keyval* out) {
-  Locked locked(lock);
+  Locked locked(attributes_lock);
   const Keyval* k = keyval_of(keyval);
   if (k) *out = *k;
   return k != nullptr;
@@ -338,7 +338,7 @@ bool copy_of(int keyval, Keyval* out) {
 }  // namespace
 
 int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Language language, int* keyval) {
-  Locked locked(lock);
+  Locked locked(attributes_lock);
   int i = 0;
   while (i < keyvals_size && keyvals[i].references > 0) ++i;
   if (i == keyvals_size) {
@@ -359,7 +359,7 @@ int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Lang
 // often as there are attributes, since each of these frees gives back a reference.
 int free_keyval(Kind kind, int* keyval) {
   {
-    Locked locked(lock);
+    Locked locked(attributes_lock);
     Keyval* k = keyval_of(*keyval);
     if (!k || k->kind != kind) return kWrongKeyval;
 #if defined(CROPDL_ABI_OPENMPI)
@@ -373,7 +373,7 @@ int free_keyval(Kind kind, int* keyval) {
 }
 
 void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)()) {
-  Locked locked(lock);
+  Locked locked(attributes_lock);
   if (Keyval* k = keyval_of(keyval)) {
     k->copy_proxy = copy;
     k->remove_proxy = remove;
@@ -411,7 +411,7 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
       return fail_mpi_call(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);
     }
     Object* o = object(vid, false);
-    Locked locked(lock);
+    Locked locked(attributes_lock);
     if (Attribute* a = o ? *find(o, keyval) : nullptr) {
       *flag = 1;
       const bool integer = a->language == Language::kFortranInt || a->language == Language::kFortranAddress;
@@ -460,7 +460,7 @@ CopiedAttributes::~CopiedAttributes() {
   while (Attribute* a = first) {
     first = a->next;
     {
-      Locked locked(lock);
+      Locked locked(attributes_lock);
       release_keyval(a->keyval);
     }
     free(a);
@@ -486,7 +486,7 @@ int copy_attributes(Vid from, CopiedAttributes* to) {
     *added = {nullptr, *key, a.language, value, nullptr};
     *end = added;
     end = &added->next;
-    Locked locked(lock);
+    Locked locked(attributes_lock);
     if (Keyval* shared = keyval_of(*key)) ++shared->references;
   }
   free(keys);
@@ -496,7 +496,7 @@ int copy_attributes(Vid from, CopiedAttributes* to) {
 void attach_attributes(Vid to, CopiedAttributes* copies) {
   if (!copies->first) return;
   Object* o = object(to, true);
-  Locked locked(lock);
+  Locked locked(attributes_lock);
   o->attributes = std::exchange(copies->first, nullptr);
 }
 

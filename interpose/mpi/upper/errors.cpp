@@ -379,7 +379,7 @@ int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 template <Kind K, class F>
-int create(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
+int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!function || !errhandler) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   const Vid made = make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC);
   if (vid_index(made) == 0) return fail_mpi_call(kNoObject, seam::kErrNoMem, fn);
@@ -413,7 +413,7 @@ using namespace cropdl::shim;
 #define ERRHANDLERS(Type, Handle, kind)                                                              \
   MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
                MPI_Errhandler* e) {                                                                  \
-    return create<Kind::kind>(function, e, seam::kFn_MPI_##Type##_create_errhandler);                \
+    return create_handler<Kind::kind>(function, e, seam::kFn_MPI_##Type##_create_errhandler);        \
   }                                                                                                  \
   MPI_FUNCTION(int, Type##_set_errhandler, Handle object, MPI_Errhandler e) {                        \
     return set<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler); \

@@ -21,7 +21,7 @@ struct Generalized {
   bool fortran;
   Generalized* next;
 };
-SpinLock lock;
+SpinLock generalized_lock;
 Generalized* all = nullptr;
 
 int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int complete) {
@@ -53,7 +53,7 @@ int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int com
     error = g->released(g->extra);
   }
   {
-    Locked locked(lock);
+    Locked locked(generalized_lock);
     Generalized** at = &all;
     while (*at && *at != g) at = &(*at)->next;
     if (*at) *at = g->next;
@@ -94,7 +94,7 @@ MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Greque
   }
   g->request = vid;
   {
-    Locked locked(lock);
+    Locked locked(generalized_lock);
     g->next = all;
     all = g;
   }
@@ -111,7 +111,7 @@ MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
 // MPICH's Fortran library says so after the call.
 extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f77(MPI_Request request) {
   const Vid vid = handle_in<Kind::kRequest>(request);
-  Locked locked(lock);
+  Locked locked(generalized_lock);
   for (Generalized* g = all; g; g = g->next) {
     if (g->request == vid) g->fortran = true;
   }

@@ -20,7 +20,7 @@ struct List {
 
 constexpr Vid kNoInfo = make_vid(Kind::kInfo, 0);
 constexpr uint32_t kCapacity = kUnknownIndex - seam::kFirstDynamic;
-SpinLock lock;
+SpinLock info_lock;
 List** lists = nullptr;  // by index - kFirstDynamic; null: free
 uint32_t lists_size = 0;
 uint32_t none_free_below = 0;
@@ -116,7 +116,7 @@ LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(
   if (vid_index(vid_) < seam::kFirstDynamic) return;
   List copy{};  // another thread may change the program's meanwhile
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     const List* list = list_of(vid_);
     vid_ = kNoInfo;
     if (!list) return;
@@ -132,14 +132,14 @@ LowerInfo::~LowerInfo() {
 }
 
 void drop_info(Vid vid) {
-  Locked locked(lock);
+  Locked locked(info_lock);
   free_list(vid);
 }
 
 MPI_Info info_from_lower(Vid lower) {
   Vid vid;
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     vid = make_list();
   }
   int n = 0;
@@ -150,7 +150,7 @@ MPI_Info info_from_lower(Vid lower) {
       int flag = 0;
       call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
       call_library<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
-      Locked locked(lock);
+      Locked locked(info_lock);
       if (flag) put(list_of(vid), key, value);
     }
   }
@@ -167,7 +167,7 @@ MPI_FUNCTION(int, Info_create, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_create, kNullInfo);
   Vid made;
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     made = make_list();
   }
   if (made == kNoInfo) return bad(seam::kFn_MPI_Info_create, seam::kErrNoMem);
@@ -177,7 +177,7 @@ MPI_FUNCTION(int, Info_create, MPI_Info* info) {
 MPI_FUNCTION(int, Info_free, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_free, kNullInfo);
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (free_list(handle_in<Kind::kInfo>(*info))) {
       *info = MPI_INFO_NULL;
       return MPI_SUCCESS;
@@ -191,7 +191,7 @@ MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
   if (!value) return bad(seam::kFn_MPI_Info_set, kNullValue);
   if (strlen(value) > MPI_MAX_INFO_VAL) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoValue);
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
       put(list, key, value);
       return MPI_SUCCESS;
@@ -204,7 +204,7 @@ MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
   if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_delete, wrong);
   int neutral = seam::kErrInfo;
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
       Entry** e = find(list, key);
       if (*e) {
@@ -224,7 +224,7 @@ MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* 
   if (valuelen < 0 || !flag) return bad(seam::kFn_MPI_Info_get, seam::kErrArg);
   if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get, vid, key, valuelen, value, flag);
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (List* list = list_of(vid)) {
       const Entry* e = *find(list, key);
       *flag = e != nullptr;
@@ -246,7 +246,7 @@ MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuel
     return r;
   }
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (List* list = list_of(vid)) {
       const Entry* e = *find(list, key);
       *flag = e != nullptr;
@@ -262,7 +262,7 @@ MPI_FUNCTION(int, Info_get_nkeys, MPI_Info info, int* nkeys) {
   if (!nkeys) return bad(seam::kFn_MPI_Info_get_nkeys, seam::kErrArg);
   if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get_nkeys, vid, nkeys);
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (List* list = list_of(vid)) {
       *nkeys = 0;
       for (const Entry* e = list->first; e; e = e->next) ++*nkeys;
@@ -278,7 +278,7 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
   if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get_nthkey, vid, n, key);
   int neutral = seam::kErrInfo;
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (List* list = list_of(vid)) {
       const Entry* e = list->first;
       while (e && n-- > 0) e = e->next;
@@ -310,7 +310,7 @@ MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
   if (is_env(vid)) return copy_environment(info, newinfo);
   int neutral = seam::kErrInfo;
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     if (list_of(vid)) {
       if (const Vid copy = copy_list(vid); copy != kNoInfo) {
         *newinfo = handle_out<Kind::kInfo>(copy);
@@ -350,7 +350,7 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   if (hints == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_set_info);
   Object* o = object(vid, true);
   {
-    Locked locked(lock);
+    Locked locked(info_lock);
     std::swap(o->hints, hints);
   }
   drop_info(hints);
@@ -364,7 +364,7 @@ MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   Vid copy = kNoInfo;
   bool has_hints = false;
   if (const Object* o = object(vid, false)) {
-    Locked locked(lock);
+    Locked locked(info_lock);
     has_hints = o->hints != 0;
     if (has_hints) copy = copy_list(o->hints);
   }

@@ -69,7 +69,7 @@ class PointerTable {
   uint32_t used_ = 0;
 };
 
-SpinLock lock;
+SpinLock objects_lock;
 PointerTable<Object> objects;
 PointerTable<Callback> callbacks;
 PointerTable<HandleObject> handles;
@@ -92,7 +92,7 @@ Vid free_errhandler_number() {
 }  // namespace
 
 Object* object(Vid vid, bool create) {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   Object* o = objects.find(vid);
   if (o || !create) return o;
   o = static_cast<Object*>(calloc(1, sizeof(Object)));
@@ -103,7 +103,7 @@ Object* object(Vid vid, bool create) {
 }
 
 FreedObject::FreedObject(Vid vid) {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   object_ = objects.find(vid);
   handle_ = handles.find(vid);
   objects.remove(vid);
@@ -111,14 +111,14 @@ FreedObject::FreedObject(Vid vid) {
 }
 
 FreedObject::~FreedObject() {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   if (object_) objects.insert(object_);
   if (handle_) handles.insert(handle_);
 }
 
 void FreedObject::drop() {
   if (HandleObject* h = handle_) {
-    Locked locked(lock);
+    Locked locked(objects_lock);
     // The memory stays readable, so that a handle used after it was freed is an error and not a crash.
     h->vid = make_vid(seam::vid_kind(h->vid), kUnknownIndex);
     h->next_free = free_handles;
@@ -152,14 +152,14 @@ void set_object_name(Vid vid, const char* name) {
   char* copy = strndup(name, MPI_MAX_OBJECT_NAME - 1);
   if (!copy) abort();
   {
-    Locked locked(lock);
+    Locked locked(objects_lock);
     std::swap(o->name, copy);
   }
   free(copy);
 }
 
 bool object_name(Vid vid, char* to, int* length) {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   const Object* o = objects.find(vid);
   if (!o || !o->name) return false;
   text_out(to, o->name, MPI_MAX_OBJECT_NAME, length);
@@ -175,7 +175,7 @@ Callback* new_callback(Kind kind, void (*function)(), Language language) {
   c->references = 1;
   if (kind == Kind::kOp) return c;
   {
-    Locked locked(lock);
+    Locked locked(objects_lock);
     c->vid = free_errhandler_number();
     if (vid_index(c->vid) != 0) {
       ++errhandlers;
@@ -188,26 +188,26 @@ Callback* new_callback(Kind kind, void (*function)(), Language language) {
 }
 
 void bind_callback(Vid vid, Callback* callback) {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   callback->vid = vid;
   callbacks.remove(vid);  // of a freed one, which another thread is about to drop
   callbacks.insert(callback);
 }
 
 Callback* callback_of(Vid vid) {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   return callbacks.find(vid);
 }
 
 bool copy_callback(Vid vid, Callback* copy) {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   const Callback* c = callbacks.find(vid);
   if (c) *copy = *c;
   return c != nullptr;
 }
 
 bool hold_callback(Vid vid) {
-  Locked locked(lock);
+  Locked locked(objects_lock);
   Callback* c = callbacks.find(vid);
   if (c) ++c->references;
   return c != nullptr;
@@ -216,7 +216,7 @@ bool hold_callback(Vid vid) {
 void free_callback(Vid vid) {
   Callback* c;
   {
-    Locked locked(lock);
+    Locked locked(objects_lock);
     c = callbacks.find(vid);
     if (!c || --c->references > 0) return;
     callbacks.remove(vid);
@@ -227,7 +227,7 @@ void free_callback(Vid vid) {
 
 void drop_callback(Callback* callback) {
   {
-    Locked locked(lock);
+    Locked locked(objects_lock);
     callbacks.remove(callback);
   }
   free(callback);
@@ -236,7 +236,7 @@ void drop_callback(Callback* callback) {
 void* object_of(Vid vid) {
   const Kind kind = seam::vid_kind(vid);
   if (kind == Kind::kOp || kind == Kind::kErrhandler) return callback_of(vid);
-  Locked locked(lock);
+  Locked locked(objects_lock);
   HandleObject* h = handles.find(vid);
   if (h) return h;
   if (free_handles) {

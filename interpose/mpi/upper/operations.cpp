@@ -37,7 +37,7 @@ void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) 
   }
 }
 
-int create(void (*function)(), Language language, int commute, MPI_Op* op, seam::Fn fn) {
+int create_operation(void (*function)(), Language language, int commute, MPI_Op* op, seam::Fn fn) {
   if (!function || !op) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   Callback* callback = new_callback(Kind::kOp, function, language);
   Vid vid = make_vid(Kind::kOp, 0);
@@ -60,12 +60,13 @@ using namespace cropdl;
 using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Op_create, MPI_User_function* function, int commute, MPI_Op* op) {
-  return create(reinterpret_cast<void (*)()>(function), Language::kC, commute, op, seam::kFn_MPI_Op_create);
+  return create_operation(reinterpret_cast<void (*)()>(function), Language::kC, commute, op,
+                          seam::kFn_MPI_Op_create);
 }
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Op_create_c, MPI_User_function_c* function, int commute, MPI_Op* op) {
-  return create(reinterpret_cast<void (*)()>(function), Language::kCxx, commute, op,
-                seam::kFn_MPI_Op_create_c);
+  return create_operation(reinterpret_cast<void (*)()>(function), Language::kCxx, commute, op,
+                          seam::kFn_MPI_Op_create_c);
 }
 #endif
 MPI_FUNCTION(int, Op_free, MPI_Op* op) {
