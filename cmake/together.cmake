@@ -1,7 +1,7 @@
 # cropdl_compile_together(FOLDER): the .cpp files of each target in FOLDER and below it are compiled several at a time, as one text
 # that includes them: their headers are read and their templates made once, which is half of the work of a whole build. (CMake's
 # own UNITY_BUILD names files by absolute paths; these are relative, so that ccache finds in one clone what another compiled.)
-# Left alone: a file with options of its own, generated ones, and targets with CROPDL_APART, whose files name things alike.
+# Left alone: a file with options or dependencies of its own, generated ones, and targets with CROPDL_APART, whose files name things alike.
 option(CROPDL_TOGETHER "Compile up to CROPDL_TOGETHER_FILES files of a target as one: a whole build takes half the time, one file more" ON)
 set(CROPDL_TOGETHER_FILES 12 CACHE STRING "How many at most")
 mark_as_advanced(CROPDL_TOGETHER_FILES)
@@ -28,7 +28,8 @@ function(cropdl_sources_together target folder)
   foreach(source IN LISTS ARGN)
     get_source_file_property(options ${source} DIRECTORY ${folder} COMPILE_OPTIONS)
     get_source_file_property(generated ${source} DIRECTORY ${folder} GENERATED)
-    if(source MATCHES "\\.cpp$" AND NOT options AND NOT generated)
+    get_source_file_property(depends ${source} DIRECTORY ${folder} OBJECT_DEPENDS)
+    if(source MATCHES "\\.cpp$" AND NOT options AND NOT generated AND NOT depends)
       list(APPEND files ${source})
     else()
       list(APPEND alone ${source})

@@ -18,7 +18,7 @@ class Agent {
   // Starts the thread, with all signals blocked in it. `rank` and `sink` must outlive it; `sink` on rank 0
   // only (else nullptr). On rank 0 the directory must exist and be locked by this job; an error means that
   // checkpoints are not possible, and leaves nothing behind. Other ranks find rank 0 in the background;
-  // `rank` must be ready to answer from now on (with a refusal in its standing, if it is not ready to be
+  // `rank` must be ready to answer from now on (with a refusal in its status, if it is not ready to be
   // checkpointed).
   static Result<std::unique_ptr<Agent>> start(AgentConfig config, LocalRank& rank, VersionSink* sink);
   ~Agent();

@@ -57,10 +57,10 @@ struct End {
 using Order = std::variant<Hold, Targets, Stop, Drain, Write, Resume, End>;
 
 // --- Reports, from a rank to the coordinator.
-struct Stands {
+struct StatusReport {
   uint64_t attempt;
   uint64_t revision;
-  Standing standing;
+  RankStatus status;
 };  // revision of the targets it applied, 0: none
 struct Sent {
   uint64_t attempt;
@@ -83,7 +83,7 @@ struct Failed {
   uint64_t attempt;
   std::string reason;
 };  // draining or writing failed
-using Report = std::variant<Stands, Sent, Drained, Written, Refused, Failed>;
+using Report = std::variant<StatusReport, Sent, Drained, Written, Refused, Failed>;
 
 // All in microseconds, except attempts.
 struct CutLimits {
@@ -179,12 +179,12 @@ class Coordinator {
 
  private:
   enum class Stage { kIdle, kJoining, kHolding, kStopping, kWriting, kPublishing, kPausing };
-  struct Seat {
+  struct RankSlot {
     bool joined = false;
     std::string gone;       // why the rank takes part no more, or ""
-    bool reported = false;  // `standing` is of this attempt
+    bool reported = false;  // `status` is of this attempt
     uint64_t revision = 0;  // of the targets under which it was taken
-    Standing standing;
+    RankStatus status;
     bool stopped = false;
     std::vector<uint64_t> sent;      // to each rank; final when stopped
     std::vector<uint64_t> expected;  // told with the last Drain
@@ -196,15 +196,15 @@ class Coordinator {
 
   void start(int64_t now, Actions* out);
   void begin_attempt(int64_t now, Actions* out);
-  void on(uint32_t rank, const Stands& m, int64_t now, Actions* out);
+  void on(uint32_t rank, const StatusReport& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Sent& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Drained& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Written& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Refused& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
   void consider_stop(int64_t now, Actions* out);
-  bool behind(const Seat& seat) const;  // short of a target, or a thread is inside a collective
-  bool held_back(const Seat& seat, uint64_t comm) const;  // of one held there: the targets let none on
+  bool behind(const RankSlot& slot) const;  // short of a target, or a thread is inside a collective
+  bool held_back(const RankSlot& slot, uint64_t comm) const;  // of one held there: the targets let none on
   std::map<uint64_t, uint64_t> held_back() const;
   void look_for_awaited(int64_t now);
   bool all_current() const;  // all reported under the current targets
@@ -222,7 +222,7 @@ class Coordinator {
   void consider_publish(int64_t now, Actions* out);
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;
-  std::string who_is_ahead_of(const Seat& seat) const;
+  std::string who_is_ahead_of(const RankSlot& slot) const;
   void predict();  // targets at the end of an iteration, if all ranks agree on one
   void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
   void end_attempt(int64_t now, Actions* out);  // Resume to all, then Discard if a version was begun
@@ -231,7 +231,7 @@ class Coordinator {
 
   CutLimits limits_;
   Stage stage_ = Stage::kIdle;
-  std::vector<Seat> seats_;
+  std::vector<RankSlot> slots_;
   uint64_t attempt_ = 0;  // never reused: late reports are told by it
   uint32_t tries_ = 0;    // attempts of this request
   uint64_t revision_ = 0;
@@ -279,7 +279,7 @@ class Participant {
   uint64_t attempt_ = 0;
   uint64_t revision_ = 0;
   uint64_t drain_revision_ = 0;
-  Standing last_standing_;
+  RankStatus last_status_;
   std::vector<PeerCount> last_sent_;
   bool sent_reported_ = false;
   int32_t end_status_ = 0;

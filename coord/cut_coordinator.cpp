@@ -11,7 +11,7 @@ namespace {
 
 std::string rank_name(uint32_t rank) { return formatted("rank {}", rank); }
 
-uint64_t begun_on(const Standing& s, uint64_t comm) {
+uint64_t begun_on(const RankStatus& s, uint64_t comm) {
   for (const CollectiveCount& c : s.counts)
     if (c.comm == comm) return c.begun;
   return 0;
@@ -37,7 +37,7 @@ const char* phase_name(Phase phase) {
   return "idle";
 }
 
-Coordinator::Coordinator(uint32_t ranks, CutLimits limits) : limits_(limits), seats_(ranks) {}
+Coordinator::Coordinator(uint32_t ranks, CutLimits limits) : limits_(limits), slots_(ranks) {}
 
 bool Coordinator::request(int64_t now, Actions* out) {
   if (busy()) return false;
@@ -57,10 +57,10 @@ void Coordinator::withdraw(const std::string& why, int64_t now, Actions* out) {
 // removal of the version before, while the program runs.
 void Coordinator::start(int64_t now, Actions* out) {
   bool all_here = true;
-  for (uint32_t r = 0; r < seats_.size(); ++r) {
-    if (!seats_[r].gone.empty())
-      return fail(formatted("checkpoint refused: {} {}", rank_name(r), seats_[r].gone), now, out);
-    all_here = all_here && seats_[r].joined;
+  for (uint32_t r = 0; r < slots_.size(); ++r) {
+    if (!slots_[r].gone.empty())
+      return fail(formatted("checkpoint refused: {} {}", rank_name(r), slots_[r].gone), now, out);
+    all_here = all_here && slots_[r].joined;
   }
   if (all_here && !discarding_) return begin_attempt(now, out);
   if (stage_ != Stage::kJoining) {
@@ -83,24 +83,24 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
   ends_.clear();
   patience_ = stop_told_ = 0;
   started_ = raised_ = last_motion_ = last_drains_ = now;
-  for (Seat& s : seats_) {
+  for (RankSlot& s : slots_) {
     s.reported = s.stopped = s.write_over = false;
     s.revision = s.drain_revision = s.drained_revision = 0;
-    s.standing = {};
-    s.sent.assign(seats_.size(), 0);
-    s.expected.assign(seats_.size(), 0);
+    s.status = {};
+    s.sent.assign(slots_.size(), 0);
+    s.expected.assign(slots_.size(), 0);
     s.image = {};
   }
   broadcast(Hold{attempt_}, out);
 }
 
 void Coordinator::joined(uint32_t rank, int64_t now, Actions* out) {
-  seats_[rank].joined = true;
+  slots_[rank].joined = true;
   if (stage_ == Stage::kJoining) start(now, out);
 }
 
 void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
-  Seat& s = seats_[rank];
+  RankSlot& s = slots_[rank];
   if (!s.gone.empty()) return;
   s.gone = why;
   const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
@@ -119,7 +119,7 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
 // Whoever is left in the middle of its image ends with that when its process goes on, and finds that it is to
 // resume; the image is void, and no other version is begun before.
 void Coordinator::stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
-  Seat& s = seats_[rank];
+  RankSlot& s = slots_[rank];
   const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
   if (!busy() || stage_ == Stage::kPublishing || !s.gone.empty()) return;
   if (stage_ != Stage::kWriting) return fail(line, now, out);
@@ -137,28 +137,28 @@ void Coordinator::receive(uint32_t rank, const Report& report, int64_t now, Acti
       report);
 }
 
-bool Coordinator::behind(const Seat& seat) const {
-  if (!seat.standing.inside.empty()) return true;
-  for (const CollectiveCount& c : seat.standing.counts) {
+bool Coordinator::behind(const RankSlot& slot) const {
+  if (!slot.status.inside.empty()) return true;
+  for (const CollectiveCount& c : slot.status.counts) {
     const auto target = targets_.find(c.comm);
     if (target != targets_.end() && c.begun < target->second) return true;
   }
   return false;
 }
 
-bool Coordinator::held_back(const Seat& seat, uint64_t comm) const {
+bool Coordinator::held_back(const RankSlot& slot, uint64_t comm) const {
   const auto target = targets_.find(comm);
-  return target == targets_.end() || begun_on(seat.standing, comm) >= target->second;
+  return target == targets_.end() || begun_on(slot.status, comm) >= target->second;
 }
 
 // Where threads are held and the targets let none on: communicator -> the largest count there.
 std::map<uint64_t, uint64_t> Coordinator::held_back() const {
   std::map<uint64_t, uint64_t> all;
-  for (const Seat& s : seats_)
-    for (const uint64_t comm : s.standing.held) {
+  for (const RankSlot& s : slots_)
+    for (const uint64_t comm : s.status.held) {
       if (!held_back(s, comm)) continue;
       uint64_t& most = all[comm];
-      most = std::max(most, begun_on(s.standing, comm));
+      most = std::max(most, begun_on(s.status, comm));
     }
   return all;
 }
@@ -166,15 +166,16 @@ std::map<uint64_t, uint64_t> Coordinator::held_back() const {
 // Who is held before a meeting that another rank is inside of is the one that it waits for.
 void Coordinator::look_for_awaited(int64_t now) {
   std::map<uint64_t, std::pair<uint32_t, bool>> inside;  // meeting -> a rank inside; whether one more is
-  for (uint32_t r = 0; r < seats_.size(); ++r)
-    for (const uint64_t comm : seats_[r].standing.inside)
-      if ((comm & kMeeting) != 0 && !inside.try_emplace(comm, r, false).second) inside[comm].second = true;
+  for (uint32_t r = 0; r < slots_.size(); ++r)
+    for (const uint64_t comm : slots_[r].status.inside)
+      if ((comm & kSubgroupCall) != 0 && !inside.try_emplace(comm, r, false).second)
+        inside[comm].second = true;
   std::map<uint64_t, int64_t> present;
-  for (uint32_t r = 0; r < seats_.size(); ++r)
-    for (const uint64_t comm : seats_[r].standing.held) {
+  for (uint32_t r = 0; r < slots_.size(); ++r)
+    for (const uint64_t comm : slots_[r].status.held) {
       const auto in = inside.find(comm);
       if (in == inside.end() || (in->second.first == r && !in->second.second)) continue;
-      if (!held_back(seats_[r], comm)) continue;
+      if (!held_back(slots_[r], comm)) continue;
       const auto before = awaited_.find(comm);
       present[comm] = before == awaited_.end() ? now : before->second;
     }
@@ -184,27 +185,29 @@ void Coordinator::look_for_awaited(int64_t now) {
 // A report under older targets proves nothing: under the present ones its rank may have begun a collective
 // since.
 bool Coordinator::all_current() const {
-  return revision_ != 0 && std::all_of(seats_.begin(), seats_.end(),
-                                       [&](const Seat& s) { return s.reported && s.revision == revision_; });
+  return revision_ != 0 && std::all_of(slots_.begin(), slots_.end(), [&](const RankSlot& s) {
+           return s.reported && s.revision == revision_;
+         });
 }
 
-void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) {
+void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kHolding) return;
-  if (!m.standing.refusal.empty())
-    return fail(formatted("checkpoint refused: {}: {}", rank_name(rank), m.standing.refusal), now, out,
-                m.standing.starting);
-  Seat& s = seats_[rank];
+  if (!m.status.refusal.empty())
+    return fail(formatted("checkpoint refused: {}: {}", rank_name(rank), m.status.refusal), now, out,
+                m.status.starting);
+  RankSlot& s = slots_[rank];
   const bool was_behind = s.reported && behind(s);
-  const bool changed = !(s.standing == m.standing);
+  const bool changed = !(s.status == m.status);
   s.reported = true;
   s.revision = m.revision;
-  s.standing = m.standing;
+  s.status = m.status;
   if (changed && (was_behind || behind(s))) last_motion_ = now;
   look_for_awaited(now);
   if (revision_ == 0) {
-    if (!std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.reported; })) return;
-    for (const Seat& seat : seats_)
-      for (const CollectiveCount& c : seat.standing.counts) {
+    if (!std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& slot) { return slot.reported; }))
+      return;
+    for (const RankSlot& slot : slots_)
+      for (const CollectiveCount& c : slot.status.counts) {
         uint64_t& target = targets_[c.comm];
         target = std::max(target, c.begun);
       }
@@ -215,7 +218,7 @@ void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) 
   }
   // Others have not come to such a count by the targets that they know.
   bool risen = false;
-  for (const CollectiveCount& c : m.standing.counts)
+  for (const CollectiveCount& c : m.status.counts)
     if (c.begun >= kAborted && targets_[c.comm] < c.begun) {
       targets_[c.comm] = c.begun;
       risen = true;
@@ -229,10 +232,10 @@ void Coordinator::on(uint32_t rank, const Stands& m, int64_t now, Actions* out) 
 // matter: the targets are then where the ranks are.
 void Coordinator::predict() {
   std::map<uint64_t, std::pair<BoundaryCount, uint64_t>> known;  // by communicator; the iteration it is for
-  std::vector<uint64_t> iteration(seats_.size());                // each rank's, in the numbers of rank 0
+  std::vector<uint64_t> iteration(slots_.size());                // each rank's, in the numbers of rank 0
   uint64_t latest = 0, longest = 0;
-  for (uint32_t r = 0; r < seats_.size(); ++r) {
-    const NextBoundary& b = seats_[r].standing.boundary;
+  for (uint32_t r = 0; r < slots_.size(); ++r) {
+    const NextBoundary& b = slots_[r].status.boundary;
     if (b.iteration == 0 || b.counts.empty()) return;
     for (const BoundaryCount& c : b.counts)
       if (c.every == 0) return;
@@ -255,8 +258,8 @@ void Coordinator::predict() {
   }
   if (static_cast<int64_t>(longest) > limits_.longest_iteration) return;
   std::map<uint64_t, uint64_t> ends;
-  for (uint32_t r = 0; r < seats_.size(); ++r)
-    for (const BoundaryCount& c : seats_[r].standing.boundary.counts) {
+  for (uint32_t r = 0; r < slots_.size(); ++r)
+    for (const BoundaryCount& c : slots_[r].status.boundary.counts) {
       const uint64_t end = c.begun + (latest - iteration[r]) * c.every;
       if (ends.try_emplace(c.comm, end).first->second != end) return;
       if (const auto begun = targets_.find(c.comm); begun == targets_.end() || begun->second > end) return;
@@ -284,7 +287,7 @@ void Coordinator::send_targets(Actions* out) {
 
 void Coordinator::consider_stop(int64_t now, Actions* out) {
   if (!all_current()) return;
-  if (std::any_of(seats_.begin(), seats_.end(), [&](const Seat& s) { return behind(s); })) return;
+  if (std::any_of(slots_.begin(), slots_.end(), [&](const RankSlot& s) { return behind(s); })) return;
   stage_ = Stage::kStopping;
   stop_told_ = last_drains_ = now;
   broadcast(Stop{attempt_}, out);
@@ -294,8 +297,8 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
 // to its end: nobody is held there while a rank is short of that.
 bool Coordinator::is_on_the_way(uint64_t comm) const {
   if (!runs_to_ends() || ends_.contains(comm)) return false;
-  for (const Seat& s : seats_)
-    for (const CollectiveCount& c : s.standing.counts)
+  for (const RankSlot& s : slots_)
+    for (const CollectiveCount& c : s.status.counts)
       if (const auto end = ends_.find(c.comm); end != ends_.end() && c.begun < end->second) return true;
   return false;
 }
@@ -340,10 +343,10 @@ void Coordinator::raise(int64_t now, Actions* out) {
 
 void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kStopping) return;
-  Seat& s = seats_[rank];
+  RankSlot& s = slots_[rank];
   std::fill(s.sent.begin(), s.sent.end(), 0);
   for (const PeerCount& p : m.sent)
-    if (p.world_rank < seats_.size()) s.sent[p.world_rank] = p.messages;
+    if (p.world_rank < slots_.size()) s.sent[p.world_rank] = p.messages;
   s.stopped = m.stopped;
   if (all_stopped() || now >= last_drains_ + limits_.interim_drain_after) {
     last_drains_ = now;
@@ -353,24 +356,24 @@ void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
 }
 
 bool Coordinator::all_stopped() const {
-  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.stopped; });
+  return std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& s) { return s.stopped; });
 }
 
 // Tells each stopped rank what has been sent to it, where that is news. Before all have stopped the counts
 // are not final, but a rank may be unable to stop until its receiver takes the message that it is sending.
 void Coordinator::send_drains(Actions* out) {
   uint64_t revision = 0;
-  for (uint32_t r = 0; r < seats_.size(); ++r) {
-    Seat& s = seats_[r];
+  for (uint32_t r = 0; r < slots_.size(); ++r) {
+    RankSlot& s = slots_[r];
     if (!s.stopped) continue;
-    std::vector<uint64_t> expected(seats_.size());
-    for (uint32_t from = 0; from < seats_.size(); ++from) expected[from] = seats_[from].sent[r];
+    std::vector<uint64_t> expected(slots_.size());
+    for (uint32_t from = 0; from < slots_.size(); ++from) expected[from] = slots_[from].sent[r];
     if (s.drain_revision != 0 && expected == s.expected) continue;
     if (revision == 0) revision = ++drain_revision_;
     s.drain_revision = revision;
     s.expected = expected;
     Drain order{attempt_, revision, {}};
-    for (uint32_t from = 0; from < seats_.size(); ++from)
+    for (uint32_t from = 0; from < slots_.size(); ++from)
       if (expected[from] != 0) order.expected.push_back({from, expected[from]});
     out->push_back(SendOrder{r, order});
   }
@@ -378,13 +381,13 @@ void Coordinator::send_drains(Actions* out) {
 
 void Coordinator::on(uint32_t rank, const Drained& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kStopping) return;
-  seats_[rank].drained_revision = m.revision;
+  slots_[rank].drained_revision = m.revision;
   consider_write(now, out);
 }
 
 void Coordinator::consider_write(int64_t, Actions* out) {
   if (version_begun_ || !all_stopped()) return;
-  for (const Seat& s : seats_)
+  for (const RankSlot& s : slots_)
     if (s.drain_revision == 0 || s.drained_revision != s.drain_revision) return;
   version_begun_ = true;
   out->push_back(BeginVersion{});
@@ -400,8 +403,8 @@ void Coordinator::version_begun(const std::string& directory, int64_t now, Actio
 
 void Coordinator::on(uint32_t rank, const Written& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kWriting) return;
-  seats_[rank].write_over = true;
-  seats_[rank].image = m.image;
+  slots_[rank].write_over = true;
+  slots_[rank].image = m.image;
   consider_publish(now, out);
 }
 
@@ -414,7 +417,7 @@ void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) 
   const std::string line = formatted("checkpoint failed: {}: {}", rank_name(rank), m.reason);
   if (stage_ == Stage::kStopping) return fail(line, now, out);
   if (stage_ != Stage::kWriting) return;
-  seats_[rank].write_over = true;
+  slots_[rank].write_over = true;
   if (failure_.empty()) failure_ = line;
   consider_publish(now, out);
 }
@@ -422,12 +425,12 @@ void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) 
 // A write that has begun is waited for even when another failed: a rank cannot go on while its memory is
 // read.
 void Coordinator::consider_publish(int64_t now, Actions* out) {
-  for (const Seat& s : seats_)
+  for (const RankSlot& s : slots_)
     if (!s.write_over && s.gone.empty()) return;
   if (!failure_.empty()) return fail(failure_, now, out);
   stage_ = Stage::kPublishing;
   Publish action;
-  for (const Seat& s : seats_) action.images.push_back(s.image);
+  for (const RankSlot& s : slots_) action.images.push_back(s.image);
   action.stall_seconds = static_cast<double>(now - stop_told_) * 1e-6;
   out->push_back(action);
 }
@@ -437,7 +440,7 @@ void Coordinator::published(uint64_t version, int64_t now, Actions* out) {
   Outcome outcome;
   outcome.published = true;
   outcome.version = version;
-  for (const Seat& s : seats_) outcome.bytes += s.image.bytes;
+  for (const RankSlot& s : slots_) outcome.bytes += s.image.bytes;
   outcome.stall_seconds = static_cast<double>(now - stop_told_) * 1e-6;
   version_begun_ = false;
   if (end_status_ == 0) end_attempt(now, out);
@@ -462,8 +465,8 @@ void Coordinator::tick(int64_t now, Actions* out) {
       return;
     case Stage::kJoining:
       if (now < started_ + limits_.join_bound) return;
-      for (uint32_t r = 0; r < seats_.size(); ++r)
-        if (!seats_[r].joined)
+      for (uint32_t r = 0; r < slots_.size(); ++r)
+        if (!slots_[r].joined)
           return fail(formatted("checkpoint refused: {} has not joined", rank_name(r)), now, out, true);
       return;
     case Stage::kPausing:
@@ -491,7 +494,7 @@ std::optional<int64_t> Coordinator::deadline() const {
     case Stage::kPublishing:
       return std::nullopt;
     case Stage::kJoining:
-      if (std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.joined; }))
+      if (std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& s) { return s.joined; }))
         return std::nullopt;  // it waits for discarded()
       return started_ + limits_.join_bound;
     case Stage::kPausing:
@@ -503,11 +506,11 @@ std::optional<int64_t> Coordinator::deadline() const {
     case Stage::kStopping: {
       if (version_begun_) return std::nullopt;
       const int64_t bound = attempt_ends();
-      for (uint32_t r = 0; r < seats_.size(); ++r) {
-        if (!seats_[r].stopped) continue;
-        bool news = seats_[r].drain_revision == 0;
-        for (uint32_t from = 0; from < seats_.size() && !news; ++from)
-          news = seats_[from].sent[r] != seats_[r].expected[from];
+      for (uint32_t r = 0; r < slots_.size(); ++r) {
+        if (!slots_[r].stopped) continue;
+        bool news = slots_[r].drain_revision == 0;
+        for (uint32_t from = 0; from < slots_.size() && !news; ++from)
+          news = slots_[from].sent[r] != slots_[r].expected[from];
         if (news) return std::min(bound, last_drains_ + limits_.interim_drain_after);
       }
       return bound;
@@ -537,38 +540,38 @@ Phase Coordinator::phase() const {
 // What stood in the way, in words that name ranks.
 std::string Coordinator::what_is_missing() const {
   if (stage_ == Stage::kStopping) {
-    for (uint32_t r = 0; r < seats_.size(); ++r)
-      if (!seats_[r].stopped)
+    for (uint32_t r = 0; r < slots_.size(); ++r)
+      if (!slots_[r].stopped)
         return rank_name(r) + " did not stop: it is inside an MPI or system call that does not end";
-    for (uint32_t r = 0; r < seats_.size(); ++r)
-      if (seats_[r].drained_revision != seats_[r].drain_revision)
+    for (uint32_t r = 0; r < slots_.size(); ++r)
+      if (slots_[r].drained_revision != slots_[r].drain_revision)
         return rank_name(r) + " has not received all messages sent to it";
   }
-  for (uint32_t r = 0; r < seats_.size(); ++r)
-    if (!seats_[r].reported) return rank_name(r) + " does not answer";
+  for (uint32_t r = 0; r < slots_.size(); ++r)
+    if (!slots_[r].reported) return rank_name(r) + " does not answer";
   uint32_t inside = 0, outside = 0;
-  while (inside < seats_.size() && seats_[inside].standing.inside.empty()) ++inside;
-  while (outside < seats_.size() && !(behind(seats_[outside]) && seats_[outside].standing.inside.empty()))
+  while (inside < slots_.size() && slots_[inside].status.inside.empty()) ++inside;
+  while (outside < slots_.size() && !(behind(slots_[outside]) && slots_[outside].status.inside.empty()))
     ++outside;
-  if (inside < seats_.size() && outside < seats_.size())
+  if (inside < slots_.size() && outside < slots_.size())
     return formatted(
         "{} is inside a collective that {} has not reached (it computes, or waits for a message)",
         rank_name(inside), rank_name(outside));
-  if (inside < seats_.size())
+  if (inside < slots_.size())
     return rank_name(inside) + " is inside a collective or synchronous send that does not end";
-  if (outside < seats_.size())
+  if (outside < slots_.size())
     return formatted("{} has not reached a collective that {} begun (it computes, or waits)",
-                     rank_name(outside), who_is_ahead_of(seats_[outside]));
+                     rank_name(outside), who_is_ahead_of(slots_[outside]));
   return "the ranks keep changing";
 }
 
 // Who has begun what that one is short of, with the verb. A target that has risen may be ahead of everyone.
-std::string Coordinator::who_is_ahead_of(const Seat& seat) const {
-  for (const CollectiveCount& c : seat.standing.counts) {
+std::string Coordinator::who_is_ahead_of(const RankSlot& slot) const {
+  for (const CollectiveCount& c : slot.status.counts) {
     const auto target = targets_.find(c.comm);
     if (target == targets_.end() || c.begun >= target->second) continue;
-    for (uint32_t r = 0; r < seats_.size(); ++r)
-      if (begun_on(seats_[r].standing, c.comm) > c.begun) return rank_name(r) + " has";
+    for (uint32_t r = 0; r < slots_.size(); ++r)
+      if (begun_on(slots_[r].status, c.comm) > c.begun) return rank_name(r) + " has";
   }
   return "others have";
 }
@@ -578,8 +581,8 @@ std::string Coordinator::waits_for() const {
     case Stage::kIdle:
       return "";
     case Stage::kJoining:
-      for (uint32_t r = 0; r < seats_.size(); ++r)
-        if (!seats_[r].joined) return rank_name(r) + " has not joined";
+      for (uint32_t r = 0; r < slots_.size(); ++r)
+        if (!slots_[r].joined) return rank_name(r) + " has not joined";
       return "the images of a checkpoint that failed are being removed";
     case Stage::kPausing:
       return missed_;
@@ -588,8 +591,8 @@ std::string Coordinator::waits_for() const {
       return what_is_missing();
     case Stage::kWriting: {
       uint32_t first = 0, writers = 0;
-      for (uint32_t r = 0; r < seats_.size(); ++r)
-        if (!seats_[r].write_over && seats_[r].gone.empty() && writers++ == 0) first = r;
+      for (uint32_t r = 0; r < slots_.size(); ++r)
+        if (!slots_[r].write_over && slots_[r].gone.empty() && writers++ == 0) first = r;
       if (writers < 2) return rank_name(first) + " is writing its image";
       return formatted("{} and {} more are writing their images", rank_name(first), writers - 1);
     }
@@ -641,8 +644,8 @@ void Coordinator::finish(Outcome outcome, Actions* out) {
 }
 
 void Coordinator::broadcast(const Order& order, Actions* out) {
-  for (uint32_t r = 0; r < seats_.size(); ++r)
-    if (seats_[r].joined && seats_[r].gone.empty()) out->push_back(SendOrder{r, order});
+  for (uint32_t r = 0; r < slots_.size(); ++r)
+    if (slots_[r].joined && slots_[r].gone.empty()) out->push_back(SendOrder{r, order});
 }
 
 }  // namespace cropdl::coord

@@ -121,10 +121,10 @@ void Participant::abandon(LocalRank& rank) {
 }
 
 void Participant::report_standing(LocalRank& rank, bool even_if_unchanged, std::vector<Report>* out) {
-  Standing s = rank.standing();
-  if (!even_if_unchanged && s == last_standing_) return;
-  last_standing_ = s;
-  out->push_back(Stands{attempt_, revision_, std::move(s)});
+  RankStatus s = rank.status();
+  if (!even_if_unchanged && s == last_status_) return;
+  last_status_ = s;
+  out->push_back(StatusReport{attempt_, revision_, std::move(s)});
 }
 
 void Participant::report_sent(LocalRank& rank, bool stopped, std::vector<Report>* out) {

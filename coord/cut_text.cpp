@@ -56,7 +56,7 @@ void describe(const Order& order, std::string* out) {
 }
 
 void describe(const Report& report, std::string* out) {
-  line_of({"Stands", "Sent", "Drained", "Written", "Refused", "Failed"}, report, out);
+  line_of({"StatusReport", "Sent", "Drained", "Written", "Refused", "Failed"}, report, out);
 }
 
 void Coordinator::describe(int64_t now, std::string* out) const {
@@ -68,9 +68,8 @@ void Coordinator::describe(int64_t now, std::string* out) const {
          uint64_t{!ends_.empty()});
   for (const auto& [comm, begun] : targets_) line(out, "", comm, begun);
   for (const auto& [comm, since] : awaited_) line(out, "a", comm, static_cast<uint64_t>(now - since));
-  for (const Seat& s : seats_) {
-    line(out, "S", uint64_t{s.joined}, uint64_t{s.gone.empty()}, uint64_t{s.reported}, s.revision,
-         s.standing);
+  for (const RankSlot& s : slots_) {
+    line(out, "S", uint64_t{s.joined}, uint64_t{s.gone.empty()}, uint64_t{s.reported}, s.revision, s.status);
     line(out, "s", uint64_t{s.stopped}, s.sent, s.expected, s.drain_revision, s.drained_revision,
          uint64_t{s.write_over});
   }
@@ -80,7 +79,7 @@ void Coordinator::describe(int64_t now, std::string* out) const {
 void Participant::describe(std::string* out) const {
   line(out, "P", static_cast<uint64_t>(stage_), attempt_, revision_, drain_revision_,
        uint64_t{sent_reported_}, end_status_);
-  line(out, "l", last_standing_, last_sent_);
+  line(out, "l", last_status_, last_sent_);
 }
 
 }  // namespace cropdl::coord

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   Result<std::unique_ptr<Listener>> listener = transport_of_hubs().listen();
   if (!listener) return listener.error();
   job.address = (*listener)->address();
-  for (uint32_t r = 0; r < config.ranks; ++r) remove_apart(config.directory, r);
+  for (uint32_t r = 0; r < config.ranks; ++r) remove_remote_rank(config.directory, r);
   end_to_outlive(config.directory);
   if (const Status s = write_job_file(config.directory, job); !s)
     return Error{"checkpoints are not possible: " + s.error().message};
@@ -198,7 +198,7 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
 }
 
 void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
-  look_for_apart(now);
+  look_for_remote_ranks(now);
   if (!last && !coordinator_.request(now, out)) {
     c.broken = !c.channel.send(message_bytes(Rejected{"a checkpoint of this job is already being taken"}));
     return;
@@ -410,7 +410,7 @@ void Hub::at_limit(int64_t now) {
 // A version that is under way becomes the last one: nothing of the program runs from its cut to its end.
 void Hub::ask_for_last_version(LastFor why, int64_t now) {
   last_for_ = why;
-  look_for_apart(now);
+  look_for_remote_ranks(now);
   Actions out;
   began_for_it_ = coordinator_.request(now, &out);
   if (began_for_it_) asked_by_client_ = false;
@@ -500,7 +500,7 @@ void Hub::learn(const Outcome& outcome, int64_t now) {
 }
 
 void Hub::request(int64_t now) {
-  look_for_apart(now);
+  look_for_remote_ranks(now);
   Actions out;
   if (!coordinator_.request(now, &out)) return;
   asked_by_client_ = false;
@@ -618,10 +618,10 @@ void Hub::finished(Outcome outcome, int64_t now) {
   }
 }
 
-void Hub::look_for_apart(int64_t now) {
+void Hub::look_for_remote_ranks(int64_t now) {
   for (uint32_t r = 1; r < config_.ranks; ++r) {
     if (joined_[r]) continue;
-    const std::string host = apart_host(config_.directory, config_.run_id, r);
+    const std::string host = remote_rank_host(config_.directory, config_.run_id, r);
     if (host.empty()) continue;
     Actions out;
     coordinator_.lost(r,
@@ -745,7 +745,7 @@ void Hub::close(int64_t now) {
   if (progress_) progress_->erase();
   metrics_.up = false;
   write_metrics(monotonic_us());
-  for (uint32_t r = 0; r < config_.ranks; ++r) remove_apart(config_.directory, r);
+  for (uint32_t r = 0; r < config_.ranks; ++r) remove_remote_rank(config_.directory, r);
   remove_job_file(config_.directory);
 }
 

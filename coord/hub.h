@@ -97,7 +97,7 @@ class Hub {
   void write_metrics(int64_t now);
   void draw_progress(int64_t now);
   double expected_cost() const;
-  void look_for_apart(int64_t now);
+  void look_for_remote_ranks(int64_t now);
   void look_for_stopped(int64_t now);
   void say_what_is_awaited(int64_t now);
   void gather(uint32_t rank, const ExchangeMine& m, int64_t now);

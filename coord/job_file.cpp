@@ -19,7 +19,7 @@ namespace cropdl::coord {
 
 namespace {
 
-std::string apart_path(const std::string& directory, uint32_t rank) {
+std::string remote_rank_path(const std::string& directory, uint32_t rank) {
   return formatted("{}/apart-{}", directory, rank);
 }
 
@@ -100,21 +100,21 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
 
 void remove_job_file(const std::string& directory) { unlink((directory + "/job").c_str()); }
 
-Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank,
-                   const std::string& host) {
-  return replace_file(apart_path(directory, rank), formatted("{}\n{}\n", run_id, host));
+Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
+                         const std::string& host) {
+  return replace_file(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
 }
 
-std::string apart_host(const std::string& directory, const std::string& run_id, uint32_t rank) {
+std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank) {
   bool missing;
-  const Result<std::string> text = read_own_file(apart_path(directory, rank), &missing);
+  const Result<std::string> text = read_own_file(remote_rank_path(directory, rank), &missing);
   if (!text || text->rfind(run_id + "\n", 0) != 0) return "";
   const std::string host = text->substr(run_id.size() + 1);
   return host.substr(0, host.find('\n'));
 }
 
-void remove_apart(const std::string& directory, uint32_t rank) {
-  unlink(apart_path(directory, rank).c_str());
+void remove_remote_rank(const std::string& directory, uint32_t rank) {
+  unlink(remote_rank_path(directory, rank).c_str());
 }
 
 bool begin_to_outlive(const std::string& directory, uint32_t rank, const std::string& host) {

@@ -30,11 +30,11 @@ Status replace_file(const std::string& path, const std::string& content);
 
 // A rank that runs on another node than rank 0 cannot join; it leaves its host's name here so that a refused
 // checkpoint can name it.
-Status leave_apart(const std::string& directory, const std::string& run_id, uint32_t rank,
-                   const std::string& host);
-std::string apart_host(const std::string& directory, const std::string& run_id,
-                       uint32_t rank);  // "": not apart
-void remove_apart(const std::string& directory, uint32_t rank);
+Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
+                         const std::string& host);
+std::string remote_rank_host(const std::string& directory, const std::string& run_id,
+                             uint32_t rank);  // "": not apart
+void remove_remote_rank(const std::string& directory, uint32_t rank);
 
 // A rank that goes on when rank 0 has ended its program: nobody is left who could take a checkpoint. The
 // first one that notices says so here, until it ends.

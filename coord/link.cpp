@@ -60,7 +60,7 @@ void Link::try_to_connect(int64_t now) {
   if (!stream) {
     if (refused && job->host != config_.host && !transport_of(job->address)->reaches_other_hosts()) {
       [[maybe_unused]] const Status s =
-          leave_apart(config_.directory, config_.run_id, config_.rank, config_.host);
+          leave_remote_rank(config_.directory, config_.run_id, config_.rank, config_.host);
       return leave(
           formatted("it runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this version; "
                     "the program runs",
@@ -87,7 +87,8 @@ std::string Link::of_another_launch(const JobFile& job, int64_t now) {
     return config_.directory + "/job is of another launch";
   if (now >= say_apart_at_) {
     say_apart_at_ = INT64_MAX;
-    [[maybe_unused]] const Status s = leave_apart(config_.directory, job.run_id, config_.rank, config_.host);
+    [[maybe_unused]] const Status s =
+        leave_remote_rank(config_.directory, job.run_id, config_.rank, config_.host);
   }
   return formatted(
       "{}/job is of a launch on {}, and this rank runs on {}; checkpoints need all ranks on one node in this "

@@ -13,7 +13,7 @@
 namespace cropdl::coord {
 
 // In the identity of a call among processes of which no communicator tells.
-inline constexpr uint64_t kMeeting = uint64_t{1} << 63;
+inline constexpr uint64_t kSubgroupCall = uint64_t{1} << 63;
 
 // A count of who has ended the communicator without the others: more than anybody begins. No cut is made
 // before they have, too.
@@ -50,7 +50,7 @@ struct NextBoundary {
 // Where the rank's threads are with regard to collectives. One consistent look: after hold() a rank that is
 // at its targets, and no thread of which is inside, stays so. A new communicator is listed (with 0) before
 // the collective that makes it ends.
-struct Standing {
+struct RankStatus {
   std::vector<CollectiveCount> counts;  // every communicator the rank is, or lately was, a member of
   std::vector<uint64_t> inside;         // communicators of the collectives that its threads are inside of
   std::vector<uint64_t> held;           // ... and of those that they wait to begin
@@ -58,7 +58,7 @@ struct Standing {
   std::string refusal;    // why no checkpoint can be taken now (one line, names call or state), or ""
   bool starting = false;  // the program does not run yet: `refusal` will pass by itself
   NextBoundary boundary;  // of the main loop
-  bool operator==(const Standing&) const = default;
+  bool operator==(const RankStatus&) const = default;
 };
 
 struct PeerCount {
@@ -90,7 +90,7 @@ class LocalRank {
   // (no target known for a communicator: before any collective on it).
   virtual void hold() = 0;
   virtual void set_targets(const std::vector<CollectiveCount>& targets) = 0;
-  virtual Standing standing() = 0;
+  virtual RankStatus status() = 0;
 
   // --- Stop. Called again and again (every 100 us or so) until true: every thread of the program is
   // outside the LH, its context complete; what refuses a checkpoint has been looked for, and the main thread

@@ -154,7 +154,7 @@ bool begin_held(Record* r) {
   return true;
 }
 
-bool begin_held_meeting(uint64_t identity) {
+bool begin_held_subgroup_call(uint64_t identity) {
   while (!meeting_allowed(identity)) {
     if (!keep_waiting(identity)) return false;
     stand_inside(identity);
@@ -190,7 +190,7 @@ void set_targets(std::span<const coord::CollectiveCount> wanted) {
   told = true;
   each_thread([&](const seam::ThreadRecord& t) {
     if (const uint64_t identity = t.held;
-        (identity & kMeeting) != 0 && target_in(targets, identity) > target_in(before, identity))
+        (identity & kSubgroupCall) != 0 && target_in(targets, identity) > target_in(before, identity))
       let_in[&t] = identity;
   });
 }
@@ -219,7 +219,7 @@ bool contains(const std::vector<uint64_t>& all, uint64_t one) {
 // A count beyond its target is an announcement about to be taken back: that call will not begin. A thread
 // announces what it is inside of or has just been held at. (Of calls that begin together it says inside of
 // several, and the look proves nothing until it has taken them back.) Under hold_lock.
-void take_back(coord::Standing& s) {
+void take_back(coord::RankStatus& s) {
   for (coord::CollectiveCount& c : s.counts) {
     if (!contains(s.inside, c.comm) && !contains(s.held, c.comm)) continue;
     const uint64_t target = target_in(targets, c.comm);
@@ -231,23 +231,23 @@ void take_back(coord::Standing& s) {
 }
 
 // Short of its target is a rank of which a thread has been let in.
-void add_meetings(coord::Standing& s) {
+void add_subgroup_calls(coord::RankStatus& s) {
   std::unordered_map<uint64_t, uint64_t> at;
   for (const auto* all : {&s.inside, &s.held})
     for (const uint64_t identity : *all)
-      if ((identity & kMeeting) != 0) at[identity] = target_in(targets, identity);
+      if ((identity & kSubgroupCall) != 0) at[identity] = target_in(targets, identity);
   for (const auto& [thread, identity] : let_in) at[identity] = target_in(targets, identity) - 1;
   for (const auto& [identity, begun] : at) s.counts.push_back({identity, begun});
 }
 
 // Under hold_lock.
-void add_threads(coord::Standing& s) {
+void add_threads(coord::RankStatus& s) {
   each_thread([&](const seam::ThreadRecord& t) {
     const uint64_t inside = t.inside, held = t.held;
     if (held != 0 && !contains(s.held, held)) s.held.push_back(held);
     // A thread that is held before a meeting only looks whether it may begin: when it does, it is not held
     // any more. (A collective is counted by then, and the look is told by that: take_back.)
-    if (inside == 0 || ((inside & kMeeting) != 0 && held != 0)) return;
+    if (inside == 0 || ((inside & kSubgroupCall) != 0 && held != 0)) return;
     if (!contains(s.inside, inside)) s.inside.push_back(inside);
   });
   for (const auto& [thread, identities] : held_together)
@@ -260,24 +260,24 @@ void add_threads(coord::Standing& s) {
 // Counts before the threads: a call that begins in between is then seen as short of its target, not as
 // nowhere. And again after them: a call that makes a communicator may have ended in between, and the rank
 // would seem to be short of nothing while another member has begun a call on the new one.
-void fill(const Source& source, coord::Standing& standing) {
+void fill(const Source& source, coord::RankStatus& status) {
   constexpr int kLooks = 4;
   bool same = false;
   for (int i = 0; i < kLooks && !same; ++i) {
-    standing.counts = counts_of(source);
-    standing.inside.clear();
-    standing.held.clear();
-    const std::vector<coord::CollectiveCount> before = standing.counts;
+    status.counts = counts_of(source);
+    status.inside.clear();
+    status.held.clear();
+    const std::vector<coord::CollectiveCount> before = status.counts;
     {
       handles::SpinGuard guard(hold_lock);
-      add_threads(standing);
-      add_meetings(standing);
-      take_back(standing);
+      add_threads(status);
+      add_subgroup_calls(status);
+      take_back(status);
     }
     same = counts_of(source) == before;
   }
   // It changes all the time: no cut is made by this report.
-  if (!same && standing.inside.empty()) standing.inside.push_back(several_of(seam::kLibraryMpi));
+  if (!same && status.inside.empty()) status.inside.push_back(several_of(seam::kLibraryMpi));
 }
 
 }  // namespace cropdl::counting

@@ -33,8 +33,8 @@ void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
 
-// What has begun, and what threads are inside of, or held before; takes the place of what `standing` says of
+// What has begun, and what threads are inside of, or held before; takes the place of what `status` says of
 // that.
-void fill(const Source& source, coord::Standing& standing);
+void fill(const Source& source, coord::RankStatus& status);
 
 }  // namespace cropdl::counting

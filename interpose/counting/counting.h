@@ -70,12 +70,12 @@ bool begin_held(Record* r);
 
 // For a call that communicates among processes of which no record tells. `identity`: any number below 2^63
 // that the others are likely to come to as well. Waits and is ended as the others.
-using coord::kMeeting;
-bool begin_held_meeting(uint64_t identity);
+using coord::kSubgroupCall;
+bool begin_held_subgroup_call(uint64_t identity);
 inline bool begin_meeting(uint64_t identity) {
-  stand_inside(kMeeting | identity);
+  stand_inside(kSubgroupCall | identity);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  return !held_back() || begin_held_meeting(kMeeting | identity);
+  return !held_back() || begin_held_subgroup_call(kSubgroupCall | identity);
 }
 
 // Calls that begin together, or not at all: `times` on each record, no record twice.

@@ -14,12 +14,12 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
-#include "interpose/host/donor.h"
+#include "interpose/host/address_reservation.h"
 #include "interpose/host/filter.h"
-#include "interpose/host/kernel_view.h"
-#include "interpose/host/layout.h"
 #include "interpose/host/loaded_objects.h"
+#include "interpose/host/proc_cmdline_override.h"
 #include "interpose/host/process.h"
+#include "interpose/host/tls_block_pool.h"
 #include "interpose/host/window.h"
 #include "interpose/seam/control_page.h"
 #include "interpose/seam/thread.h"
@@ -28,8 +28,8 @@
 #include "restart/session/checkpoint_session.h"
 #include "restart/session/lock_wait.h"
 #include "restart/session/process_state.h"
-#include "restart/threads/low_block.h"
 #include "restart/threads/program_threads.h"
+#include "restart/threads/tls_block.h"
 
 extern "C" {
 [[noreturn]] void cropdl_enter(uint64_t sp, uint64_t entry, cropdl::seam::ThreadRecord*);
@@ -243,7 +243,7 @@ namespace {
   // Its shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
   if (p.boot.sanitizer == "AddressSanitizer") program_threads::leave_low_memory_alone();
   program_threads::let_go_of_rseq();  // it will be the program's
-  program_threads::continue_on_low_block();
+  program_threads::continue_on_low_tls_block();
   settled_in(p.boot);
   unsetenv(launching::kBootVariable);
   files::remember_standard_streams();

@@ -14,9 +14,9 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "coord/link.h"
-#include "interpose/host/donor.h"
-#include "interpose/host/layout.h"
+#include "interpose/host/address_reservation.h"
 #include "interpose/host/process.h"
+#include "interpose/host/tls_block_pool.h"
 #include "interpose/host/window.h"
 #include "interpose/upper/raw.h"
 #include "restart/files/reopen_files.h"
@@ -331,7 +331,7 @@ void restart_program(Process& p) {
   }
   fill_control_page(p);
   p.former_cost = known.stall_seconds;
-  if (auto s = start_donors(); !s) die(s.error().message);
+  if (auto s = start_tls_block_pool(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
   p.agent->note_phase("restarting");
   // The job that was killed may have ended only now, and have published a version meanwhile. Where rank 0

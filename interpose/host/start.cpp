@@ -8,11 +8,11 @@
 #include "base/format.h"
 #include "base/random.h"
 #include "base/say.h"
-#include "interpose/host/donor.h"
 #include "interpose/host/drawn_addresses.h"
 #include "interpose/host/initial_stack.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/host/process.h"
+#include "interpose/host/tls_block_pool.h"
 #include "interpose/host/window.h"
 #include "interpose/launch/elf_file.h"
 
@@ -128,7 +128,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   launching::set_software_devices(&p.boot);
   p.libraries.prepare(p.boot);
 
-  if (auto s = start_donors(); !s) die(s.error().message);
+  if (auto s = start_tls_block_pool(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
   const std::string name = p.program.substr(p.program.rfind('/') + 1);
   prctl(PR_SET_NAME, name.c_str());

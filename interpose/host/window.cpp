@@ -162,7 +162,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
                       "the signal stack");
       !s)
     return s;
-  state->real_pid = state->upper_pid = getpid();
+  state->kernel_pid = state->virtual_pid = getpid();
   state->segments.followed = 1;
   state->rare_calls_followed = 1;
   timespec now{};
@@ -192,7 +192,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   main.used = 1;
   main.kind = seam::kMainThread;
   main.alternate_flags = seam::kNoAlternateStack;
-  main.tid = main.upper_tid = static_cast<int32_t>(syscall(SYS_gettid));
+  main.tid = main.virtual_tid = static_cast<int32_t>(syscall(SYS_gettid));
   state->spawned.self = &state->spawned;
   // Dispositions are inherited over exec: "ignored" is part of what the program sees.
   for (int sig = 1; sig <= 64; ++sig) {

@@ -67,9 +67,9 @@ void Libraries::publish() const {
   }
 }
 
-void Libraries::fill_standing(coord::Standing& standing) const {
-  counting::fill(*this, standing);
-  for (Library* l : all_) l->fill_standing(standing);
+void Libraries::fill_status(coord::RankStatus& status) const {
+  counting::fill(*this, status);
+  for (Library* l : all_) l->fill_status(status);
 }
 
 void Libraries::add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t)) const {

@@ -40,7 +40,7 @@ class Libraries final : public counting::Source {
 
   // AGENT. A hold and its targets are one for all (counting/agreement.h).
   void hold() const { counting::hold(*this); }
-  void fill_standing(coord::Standing& standing) const;
+  void fill_status(coord::RankStatus& status) const;
   void add_counts(std::vector<coord::CollectiveCount>& counts,
                   uint64_t (*target)(uint64_t identity)) const override;
   std::vector<coord::PeerCount> sent() const;

@@ -91,7 +91,7 @@ class Library {
   virtual void add_counts(std::vector<coord::CollectiveCount>& counts,
                           uint64_t (*target)(uint64_t identity)) = 0;
   // Adds its messages to what shows progress; its refusal, if there is none yet.
-  virtual void fill_standing(coord::Standing& standing) = 0;
+  virtual void fill_status(coord::RankStatus& status) = 0;
   // Point-to-point messages ever sent, per world rank. One library at most counts any.
   virtual std::vector<coord::PeerCount> sent() = 0;
 

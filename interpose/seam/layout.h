@@ -53,13 +53,13 @@ constexpr bool in_window(uintptr_t a) { return a >= kWindowBegin && a < kWindowE
 // One per UH thread, in PersistentState. GS base of the thread points at it as long as the thread lives
 // (glibc and the x86-64 psABI leave GS to the system; checked before every checkpoint).
 struct ThreadRecord {
-  ThreadRecord* self;  // for `mov %gs:0, reg`
-  uint64_t upper_fs;   // FS base of the thread in the UH; true when it is in the LH or stopped
-  uint64_t lower_fs;   // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
-  uint64_t lower_sp;   // stack of the LH: serve() and stay() run on main's, leave() on that of who calls it
-  int32_t used;        // ThreadUse
-  int32_t tid;         // kernel's id in this run
-  int32_t upper_tid;   // the id the UH was told when the thread began
+  ThreadRecord* self;   // for `mov %gs:0, reg`
+  uint64_t upper_fs;    // FS base of the thread in the UH; true when it is in the LH or stopped
+  uint64_t lower_fs;    // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
+  uint64_t lower_sp;    // stack of the LH: serve() and stay() run on main's, leave() on that of who calls it
+  int32_t used;         // ThreadUse
+  int32_t tid;          // kernel's id in this run
+  int32_t virtual_tid;  // the id the UH was told when the thread began
   volatile int32_t
       pinned;  // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
   uint32_t lower_selector;  // of the segment whose base is lower_fs in this run; 0: there is none
@@ -116,7 +116,8 @@ struct ThreadRecord {
   uint64_t rewound;    // instruction of the call that a signal of ours interrupted, and the kernel will make
                        // anew; 0: none, or a handler of the program has come since (core only)
   uint64_t wait_mask;  // the mask of that call (masked_wait)
-  uint64_t untold;  // information on a signal that was waited for, whose sender is to be told; 0 (core only)
+  uint64_t sender_untranslated;  // information on a signal that was waited for, whose sender is to be told; 0
+                                 // (core only)
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };

@@ -7,11 +7,11 @@
 namespace cropdl::seam {
 
 // `upper_*`: what the program was told in its first run; `real_*`: what that is in this one. The process's
-// own pair is PersistentState::upper_pid and real_pid. Zero: not known (the first run, and older images).
+// own pair is PersistentState::virtual_pid and kernel_pid. Zero: not known (the first run, and older images).
 struct ProcessIds {
-  int32_t upper_parent, real_parent;
-  int32_t upper_group, real_group;
-  int32_t upper_session, real_session;
+  int32_t virtual_parent, kernel_parent;
+  int32_t virtual_group, kernel_group;
+  int32_t virtual_session, kernel_session;
   int32_t reserved[2];
 };
 

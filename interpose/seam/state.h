@@ -118,8 +118,8 @@ struct PersistentState {
   uint32_t reserved0;
   uint32_t forked;  // this is a child of fork(): no LH behind it, exits raw
   CoreEntries core;
-  int32_t upper_pid;  // the pid the program was told at its start
-  int32_t real_pid;   // this run's
+  int32_t virtual_pid;  // the pid the program was told at its start
+  int32_t kernel_pid;   // this run's
   uint64_t brk_current, brk_mapped;
   uint64_t map_next;               // where the search for address space goes on
   uint64_t text_begin, text_end;   // of ld.so, to recognise its opens

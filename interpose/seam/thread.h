@@ -63,7 +63,7 @@ inline uint64_t gs_base() {
 }
 
 // The calling UH thread's record, which begins with its own address. Not for threads of the LH, whose GS base
-// is 0 (quiet_threads.cpp).
+// is 0 (signal_mask_overrides.cpp).
 inline ThreadRecord* current_thread() {
   ThreadRecord* t;
   __asm__ volatile("mov %%gs:0, %0" : "=r"(t));

@@ -35,10 +35,10 @@ int64_t work_offset(long clock) {
   if (clock == kThreadClock) return before(*seam::current_thread(), false);
   const int id = static_cast<int>(clock);
   if (id >= 0 || (id & 3) == 3) return 0;
-  const long process = real_process(~(id >> 3));
+  const long process = to_kernel_pid(~(id >> 3));
   const bool user = (id & 3) == 1;
   if ((id & 4) == 0) {
-    if (process != 0 && process != seam::state()->real_pid) return 0;
+    if (process != 0 && process != seam::state()->kernel_pid) return 0;
     return user ? o.usage[0][0] * kSecond + o.usage[0][1] * 1000 : o.process_cpu;
   }
   if (process == 0) return before(*seam::current_thread(), user);
@@ -54,7 +54,7 @@ int64_t offset(long clock) {
 }
 
 long read_clock(const SystemCall& c) {
-  const long result = raw(c.nr, real_ids(c).a[0], c.a[1]);
+  const long result = raw(c.nr, with_kernel_ids(c).a[0], c.a[1]);
   if (result == 0) add_nanoseconds(reinterpret_cast<TimeSpec*>(c.a[1]), offset(static_cast<int>(c.a[0])));
   return result;
 }
@@ -118,7 +118,7 @@ long sleep_until(const SystemCall& c) {
   TimeSpec until;
   {  // the kernel judges clock, time and pointer: a wait for a time that is over
     const Undisturbed undisturbed;
-    const SystemCall call = real_ids(c);
+    const SystemCall call = with_kernel_ids(c);
     if (!copy_in(&until, c.a[2])) return pass_on(call);
     TimeSpec past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
     const long judged = raw(c.nr, call.a[0], 1, reinterpret_cast<long>(&past), 0);
@@ -134,7 +134,7 @@ long sleep_until(const SystemCall& c) {
     if (seconds < 0 || (seconds == 0 && until.nanoseconds <= now.nanoseconds)) return 0;
     TimeSpec left{seconds, 0};
     add_nanoseconds(&left, until.nanoseconds - now.nanoseconds);
-    const long result = raw(c.nr, real_ids(c).a[0], 0, reinterpret_cast<long>(&left), 0);
+    const long result = raw(c.nr, with_kernel_ids(c).a[0], 0, reinterpret_cast<long>(&left), 0);
     if (result == kInterrupted && (is_child() || t->handlers != handlers)) return result;
     if (result != 0 && result != kInterrupted) return result;
   }

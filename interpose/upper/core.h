@@ -110,13 +110,13 @@ bool is_child();    // that, or a child of fork, which has its own copy: neither
 bool takes_ids(long nr);
 long id_call(const SystemCall& call);       // one of those
 long create_timer(const SystemCall& call);  // the same of the thread that is to be told
-SystemCall real_ids(
+SystemCall with_kernel_ids(
     const SystemCall& call);              // with what the kernel calls the processes that the program names
 void tell_sender(siginfo_t* info);        // of a signal, as the program knows it
 void tell_waited(seam::ThreadRecord* t);  // likewise, of one that it has waited for; all signals are blocked
-long real_process(long upper);
-long told_process(long real);  // the number by which the program knows it
-long own_process();            // what the program's getpid() says
+long to_kernel_pid(long upper);
+long to_virtual_pid(long real);  // the number by which the program knows it
+long own_process();              // what the program's getpid() says
 
 // Clocks (clocks.cpp)
 bool takes_clock(long nr);

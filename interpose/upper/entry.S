@@ -173,7 +173,7 @@ cropdl_descriptor_noted:
 	ret
 
 /* long cropdl_sigwait(set, info, timeout, size): rt_sigtimedwait, and a note of whose sender is still to be told
-   (ThreadRecord::untold). Who interrupts between the return from the kernel and the note tells it (tell_waited). */
+   (ThreadRecord::sender_untranslated). Who interrupts between the return from the kernel and the note tells it (tell_waited). */
 	.globl cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
 	.type cropdl_sigwait, @function
 	.hidden cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
@@ -184,7 +184,7 @@ cropdl_sigwait:
 cropdl_sigwait_made:                    /* from here to the end rax is the result, rsi the information or 0 */
 	test %rax, %rax
 	jle cropdl_sigwait_noted
-	mov %rsi, %gs:THREAD_UNTOLD
+	mov %rsi, %gs:THREAD_SENDER_UNTRANSLATED
 cropdl_sigwait_noted:
 	ret
 

@@ -76,7 +76,7 @@ bool names_own_exe(const char* path) {
   long pid = 0;
   const char* p = path + 6;
   for (; *p >= '0' && *p <= '9'; ++p) pid = pid * 10 + (*p - '0');
-  return equal(p, "/exe") && pid == seam::state()->upper_pid && seam::state()->forked == 0;
+  return equal(p, "/exe") && pid == seam::state()->virtual_pid && seam::state()->forked == 0;
 }
 
 // Whether `name` is `begins`, or that and more numbers: libcudart.so.13.0.96, but not libcudart.so.130.

@@ -19,7 +19,7 @@ bool is_thread(uint32_t upper) {
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
     const auto& t = s->threads[i];
     const bool ended = t.used != seam::kLive || (i == 0 && t.gone != 0);
-    if (!ended && static_cast<uint32_t>(t.upper_tid) == upper) return true;
+    if (!ended && static_cast<uint32_t>(t.virtual_tid) == upper) return true;
   }
   return false;
 }
@@ -30,7 +30,7 @@ bool replace(uint32_t* word, uint32_t& seen, uint32_t by) {
 
 // The lock, at once or when the word is such that a wait is due (then what the word is).
 long take(uint32_t* word, bool waited, uint32_t* due) {
-  const auto own = static_cast<uint32_t>(seam::current_thread()->upper_tid);
+  const auto own = static_cast<uint32_t>(seam::current_thread()->virtual_tid);
   for (uint32_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);;) {
     const uint32_t owner = seen & kOwner;
     if (owner == own) return kDeadlock;
@@ -84,7 +84,7 @@ long lock(const SystemCall& c) {
 long unlock(const SystemCall& c) {
   auto* word = reinterpret_cast<uint32_t*>(c.a[0]);
   if ((__atomic_load_n(word, __ATOMIC_SEQ_CST) & kOwner) !=
-      static_cast<uint32_t>(seam::current_thread()->upper_tid))
+      static_cast<uint32_t>(seam::current_thread()->virtual_tid))
     return kNotPermitted;
   __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
   raw(__NR_futex, c.a[0], FUTEX_WAKE | (c.a[1] & FUTEX_PRIVATE_FLAG), 1);
@@ -168,7 +168,7 @@ long owned_futex(const SystemCall& c) {
 
 void release_held_futexes(seam::ThreadRecord* t) {
   constexpr int kLimit = 2048;  // ROBUST_LIST_LIMIT
-  const auto own = static_cast<uint32_t>(t->upper_tid);
+  const auto own = static_cast<uint32_t>(t->virtual_tid);
   Head head;
   if (t->robust_list == 0 || !copy_in(&head, static_cast<long>(t->robust_list))) return;
   const uint64_t pending = head.pending & ~1ull;

@@ -160,7 +160,7 @@ void end_sigwait(seam::ThreadRecord* t, greg_t* g) {
   const auto made = reinterpret_cast<uint64_t>(cropdl_sigwait_made);
   const auto noted = reinterpret_cast<uint64_t>(cropdl_sigwait_noted);
   if (static_cast<uint64_t>(g[REG_RIP]) - made < noted - made) {
-    t->untold = g[REG_RAX] > 0 ? static_cast<uint64_t>(g[REG_RSI]) : 0;
+    t->sender_untranslated = g[REG_RAX] > 0 ? static_cast<uint64_t>(g[REG_RSI]) : 0;
     g[REG_RIP] = static_cast<greg_t>(noted);
   }
   tell_waited(t);
@@ -408,7 +408,7 @@ namespace {
 bool is_own(const siginfo_t* info) {
   const int code = info->si_code;
   if (code != SI_USER && code != SI_QUEUE && code != SI_TKILL) return true;
-  return info->si_pid == raw(__NR_getpid) || (code == SI_QUEUE && info->si_pid == seam::state()->upper_pid);
+  return info->si_pid == raw(__NR_getpid) || (code == SI_QUEUE && info->si_pid == seam::state()->virtual_pid);
 }
 }  // namespace
 }  // namespace cropdl::upper
@@ -491,7 +491,7 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   for (int attempt = 0; attempt < kAttempts && is_wanted(); ++attempt) {
     if (attempt > 0) upper::raw(__NR_sched_yield);
     const upper::Undisturbed undisturbed;
-    upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->real_pid, t->tid, seam::kSuspendSignal,
+    upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->kernel_pid, t->tid, seam::kSuspendSignal,
                reinterpret_cast<long>(&info));
   }
 }

@@ -94,21 +94,22 @@ struct Pair {
 template <class Visit>
 bool any_pair(Role role, Visit visit) {
   const auto* s = seam::state();
-  const Pair self{s->upper_pid, s->real_pid}, parent{s->ids.upper_parent, s->ids.real_parent},
-      group{s->ids.upper_group, s->ids.real_group}, session{s->ids.upper_session, s->ids.real_session};
+  const Pair self{s->virtual_pid, s->kernel_pid}, parent{s->ids.virtual_parent, s->ids.kernel_parent},
+      group{s->ids.virtual_group, s->ids.kernel_group},
+      session{s->ids.virtual_session, s->ids.kernel_session};
   auto known = [&](const Pair& p) { return p.upper != 0 && p.real != 0 && visit(p); };
   if (role == kGroup && (known(group) || known(session))) return true;
   if (role == kSession && (known(session) || known(group))) return true;
   if (known(self) || known(parent)) return true;
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
     const auto& record = s->threads[i];
-    if (record.used != 0 && record.kind != seam::kSpawnedChild && known({record.upper_tid, record.tid}))
+    if (record.used != 0 && record.kind != seam::kSpawnedChild && known({record.virtual_tid, record.tid}))
       return true;
   }
   return known(group) || known(session);
 }
 
-long to_real(long upper, Role role) {
+long to_kernel(long upper, Role role) {
   long real = upper;
   const bool known = any_pair(role, [&](const Pair& p) {
     if (p.upper != upper) return false;
@@ -118,7 +119,7 @@ long to_real(long upper, Role role) {
   return !known && upper >= seam::kForeignId ? upper - seam::kForeignId : real;
 }
 
-long to_upper(long real, Role role) {
+long to_virtual(long real, Role role) {
   long upper = real;
   if (any_pair(role, [&](const Pair& p) {
         if (p.real != real) return false;
@@ -147,28 +148,28 @@ Role selection(const SystemCall& c) {
 
 // Bits of a CPU clock's id (include/linux/posix-timers_types.h): the complement of the process above three
 // bits that say which clock; 3 in the lowest two is a device's clock.
-long real_clock(long clock) {
+long kernel_clock(long clock) {
   const int id = static_cast<int>(clock);
   if (id >= 0 || (id & 3) == 3) return clock;
   const long process = ~(id >> 3);
   if (process == 0) return clock;
-  long real = to_real(process, kProcess);
+  long real = to_kernel(process, kProcess);
   // The caller's own as 0: such a clock may be waited for over a restart.
   const bool of_thread = (id & 4) != 0;
-  if (!is_child() && real == (of_thread ? seam::current_thread()->tid : seam::state()->real_pid)) real = 0;
+  if (!is_child() && real == (of_thread ? seam::current_thread()->tid : seam::state()->kernel_pid)) real = 0;
   return static_cast<int>(~static_cast<unsigned>(real) << 3 | (id & 7));
 }
 
-long real_argument(long value, Role role) {
+long kernel_argument(long value, Role role) {
   const int id = static_cast<int>(value);
   switch (role) {
     case kProcess:
     case kGroup:
-      return id > 0 ? to_real(id, role) : value;
+      return id > 0 ? to_kernel(id, role) : value;
     case kTarget:
-      return id > 0 ? to_real(id, kProcess) : id < -1 ? -to_real(-static_cast<long>(id), kGroup) : value;
+      return id > 0 ? to_kernel(id, kProcess) : id < -1 ? -to_kernel(-static_cast<long>(id), kGroup) : value;
     case kClock:
-      return real_clock(value);
+      return kernel_clock(value);
     default:
       return value;
   }
@@ -185,7 +186,7 @@ long capability_call(const SystemCall& c) {
   CapabilityHeader header;
   if (!copy_in(&header, c.a[0])) return pass_on(c);
   CapabilityHeader own = header;
-  own.process = static_cast<int32_t>(real_argument(own.process, kProcess));
+  own.process = static_cast<int32_t>(kernel_argument(own.process, kProcess));
   const long result = raw(c.nr, reinterpret_cast<long>(&own), c.a[1]);
   return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
 }
@@ -194,7 +195,7 @@ long capability_call(const SystemCall& c) {
 void tell_child(long info) {
   if (info == 0) return;
   auto* child = reinterpret_cast<int32_t*>(info + 16);
-  if (*child > 0) *child = static_cast<int32_t>(to_upper(*child, kProcess));
+  if (*child > 0) *child = static_cast<int32_t>(to_virtual(*child, kProcess));
 }
 
 // The process's own group and session, which setpgid and setsid have changed.
@@ -202,13 +203,13 @@ void note_group() {
   if (is_child()) return;
   auto* s = seam::state();
   const long group = raw(__NR_getpgid, 0), session = raw(__NR_getsid, 0);
-  if (group != s->ids.real_group) {
-    s->ids.upper_group = static_cast<int32_t>(to_upper(group, kProcess));
-    s->ids.real_group = static_cast<int32_t>(group);
+  if (group != s->ids.kernel_group) {
+    s->ids.virtual_group = static_cast<int32_t>(to_virtual(group, kProcess));
+    s->ids.kernel_group = static_cast<int32_t>(group);
   }
-  if (session != s->ids.real_session) {
-    s->ids.upper_session = static_cast<int32_t>(to_upper(session, kProcess));
-    s->ids.real_session = static_cast<int32_t>(session);
+  if (session != s->ids.kernel_session) {
+    s->ids.virtual_session = static_cast<int32_t>(to_virtual(session, kProcess));
+    s->ids.kernel_session = static_cast<int32_t>(session);
   }
 }
 
@@ -217,20 +218,20 @@ void note_group() {
 void tell_sender(siginfo_t* info) {
   if (seam::control()->restarted == 0) return;
   // What comes with sigqueue() the sender wrote itself: the program, with the number that it knows.
-  if (info->si_code == SI_QUEUE && info->si_pid == seam::state()->upper_pid) return;
+  if (info->si_code == SI_QUEUE && info->si_pid == seam::state()->virtual_pid) return;
   // Those that say who sent it, and a child's end (man 2 sigaction).
   const bool sent = info->si_code <= 0 && info->si_code != SI_TIMER && info->si_code != SI_ASYNCIO;
   if ((sent || info->si_signo == SIGCHLD) && info->si_pid > 0)
-    info->si_pid = static_cast<pid_t>(to_upper(info->si_pid, kProcess));
+    info->si_pid = static_cast<pid_t>(to_virtual(info->si_pid, kProcess));
 }
 
 void tell_waited(seam::ThreadRecord* t) {
-  if (t->untold != 0) tell_sender(reinterpret_cast<siginfo_t*>(t->untold));
-  t->untold = 0;
+  if (t->sender_untranslated != 0) tell_sender(reinterpret_cast<siginfo_t*>(t->sender_untranslated));
+  t->sender_untranslated = 0;
 }
 
 long create_timer(const SystemCall& call) {
-  SystemCall c = real_ids(call);
+  SystemCall c = with_kernel_ids(call);
   struct {  // man 7 sigevent
     uint64_t value;
     int32_t signal, notify, thread, rest[11];
@@ -238,26 +239,26 @@ long create_timer(const SystemCall& call) {
   constexpr int kThread = 4;  // SIGEV_THREAD_ID
   if (seam::control()->restarted == 0 || c.a[1] == 0 || !copy_in(&event, c.a[1])) return pass_on(c);
   if ((event.notify & kThread) != 0)
-    event.thread = static_cast<int32_t>(real_argument(event.thread, kProcess));
+    event.thread = static_cast<int32_t>(kernel_argument(event.thread, kProcess));
   c.a[1] = reinterpret_cast<long>(&event);
   return pass_on(c);
 }
 
-long real_process(long upper) { return to_real(upper, kProcess); }
-long told_process(long real) {
-  return seam::control()->restarted != 0 && real > 0 ? to_upper(real, kProcess) : real;
+long to_kernel_pid(long upper) { return to_kernel(upper, kProcess); }
+long to_virtual_pid(long real) {
+  return seam::control()->restarted != 0 && real > 0 ? to_virtual(real, kProcess) : real;
 }
-long own_process() { return to_upper(raw(__NR_getpid), kProcess); }
+long own_process() { return to_virtual(raw(__NR_getpid), kProcess); }
 
 bool takes_ids(long nr) { return id_call_of(nr) != nullptr; }
 
-SystemCall real_ids(const SystemCall& c) {
+SystemCall with_kernel_ids(const SystemCall& c) {
   SystemCall call = c;
   const IdCall* entry = seam::control()->restarted != 0 ? id_call_of(c.nr) : nullptr;
   if (entry == nullptr) return call;
   for (int i = 0; i < 3; ++i) {
     const Role role = entry->arguments[i] == kSelected ? selection(c) : entry->arguments[i];
-    call.a[i] = real_argument(c.a[i], role);
+    call.a[i] = kernel_argument(c.a[i], role);
   }
   return call;
 }
@@ -267,19 +268,19 @@ long id_call(const SystemCall& c) {
   switch (c.nr) {
     case __NR_wait4:
     case __NR_waitid: {  // may last. Real ids in it are of children, which no image has
-      const SystemCall call = real_ids(c);
+      const SystemCall call = with_kernel_ids(c);
       const long result = pass_on(call);
       if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
-      return c.nr == __NR_wait4 && result > 0 ? to_upper(result, kProcess) : result;
+      return c.nr == __NR_wait4 && result > 0 ? to_virtual(result, kProcess) : result;
     }
     default:
       break;
   }
   if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
-  const SystemCall call = real_ids(c);
+  const SystemCall call = with_kernel_ids(c);
   const long result = pass_on(call);
   if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
-  return entry->result != kNone && result > 0 ? to_upper(result, entry->result) : result;
+  return entry->result != kNone && result > 0 ? to_virtual(result, entry->result) : result;
 }
 
 }  // namespace cropdl::upper

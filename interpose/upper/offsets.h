@@ -3,7 +3,7 @@
 #define THREAD_CLONE_RECORD 112
 #define THREAD_VDSO_FRAME 136
 #define THREAD_CLONE_MASK 144
-#define THREAD_UNTOLD 512
+#define THREAD_SENDER_UNTRANSLATED 512
 /* PersistentState::files and how many bits it has; likewise. */
 #define STATE_FILES 0x400000207af0
 #define STATE_MAX_FILES 1048576

@@ -70,10 +70,10 @@ const char* real_path(const char* path, char (&out)[kLongest]) {
   while (*p == '/') ++p;
   long value;
   if (const char* end = number(p, &value); end != nullptr) {
-    if (!is_child() && value == seam::state()->upper_pid)
+    if (!is_child() && value == seam::state()->virtual_pid)
       w.text("self");
     else
-      w.number(real_process(value));
+      w.number(to_kernel_pid(value));
     p = end;
   } else if (starts_with(p, "self/")) {
     w.text("self");
@@ -84,7 +84,7 @@ const char* real_path(const char* path, char (&out)[kLongest]) {
   if (starts_with(p, "/task/")) {
     if (const char* end = number(p + 6, &value); end != nullptr) {
       w.text("/task/");
-      w.number(real_process(value));
+      w.number(to_kernel_pid(value));
       p = end;
     }
   }
@@ -102,7 +102,7 @@ long own_number_call(const SystemCall& c, int path) {
   w.number(own_process());
   if (thread) {
     w.text("/task/");
-    w.number(is_child() ? own_process() : seam::current_thread()->upper_tid);
+    w.number(is_child() ? own_process() : seam::current_thread()->virtual_tid);
   }
   // What is wrong with the path or the buffer is the kernel's to say.
   const int size = static_cast<int>(c.a[path + 2]);

@@ -161,7 +161,7 @@ long emulate_call(const SystemCall& c) {
     case __NR_getrandom:  // the filter sends those for many bytes
       return long_random(c);
     case __NR_clock_nanosleep:
-      return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(real_ids(c));
+      return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(with_kernel_ids(c));
     case __NR_futex:
       if (futex_requeues(c.a[1])) return requeue_call(c);
       return seam::control()->restarted != 0 && !is_child() && futex_has_owner(c.a[1]) ? owned_futex(c)
@@ -174,7 +174,7 @@ long emulate_call(const SystemCall& c) {
     case __NR_set_tid_address:
       if (!is_child()) seam::current_thread()->clear_tid = c.a[0];
       return seam::control()->restarted != 0 && !is_child()
-                 ? (raw(c.nr, c.a[0]), seam::current_thread()->upper_tid)
+                 ? (raw(c.nr, c.a[0]), seam::current_thread()->virtual_tid)
                  : raw(c.nr, c.a[0]);
 
     case __NR_io_setup:
@@ -219,7 +219,7 @@ long emulate_call(const SystemCall& c) {
     }
     case __NR_pidfd_open:
     case __NR_perf_event_open:
-      return descriptor_call(real_ids(c));
+      return descriptor_call(with_kernel_ids(c));
 
     default:
       if (takes_path(c.nr)) return path_call(c);

@@ -9,7 +9,7 @@ static_assert(offsetof(cropdl::seam::ThreadRecord, clone_return) == THREAD_CLONE
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_record) == THREAD_CLONE_RECORD);
 static_assert(offsetof(cropdl::seam::ThreadRecord, clone_mask) == THREAD_CLONE_MASK);
 static_assert(offsetof(cropdl::seam::ThreadRecord, vdso_frame) == THREAD_VDSO_FRAME);
-static_assert(offsetof(cropdl::seam::ThreadRecord, untold) == THREAD_UNTOLD);
+static_assert(offsetof(cropdl::seam::ThreadRecord, sender_untranslated) == THREAD_SENDER_UNTRANSLATED);
 static_assert(cropdl::seam::kState + offsetof(cropdl::seam::PersistentState, files) == STATE_FILES);
 static_assert(cropdl::seam::kMaxDescriptors == STATE_MAX_FILES);
 static_assert(cropdl::seam::kControlPage + offsetof(cropdl::seam::ControlPage, has_fsgsbase) ==
@@ -35,7 +35,7 @@ void use_signal_stack(const seam::ThreadRecord* t) {
 // end of a child made by clone(CLONE_VM) nobody hears otherwise.
 bool is_over(bool spawned, int32_t tid, int32_t use) {
   if (spawned) return tid != 0 && raw(__NR_tgkill, tid, tid, 0) == kNoSuchProcess;
-  return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->real_pid, tid, 0) == kNoSuchProcess;
+  return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->kernel_pid, tid, 0) == kNoSuchProcess;
 }
 
 bool claim(seam::ThreadRecord& record, int32_t use) {
@@ -84,8 +84,8 @@ seam::ThreadRecord* new_record() {
     record->pinned = 0;
     record->handlers = 0;
     record->masked_wait = 0;
-    record->untold = 0;
-    record->tid = record->upper_tid = 0;
+    record->sender_untranslated = 0;
+    record->tid = record->virtual_tid = 0;
     record->inside = 0;
     record->held = 0;
     record->sending = 0;
@@ -177,7 +177,7 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
     record = &seam::state()->spawned;
     record->self = record;
     record->kind = seam::kSpawnedChild;
-    record->masked_wait = record->untold = 0;
+    record->masked_wait = record->sender_untranslated = 0;
     record->vdso_frame = 0;
     record->alternate_sp = parent->alternate_sp;
     record->alternate_size = parent->alternate_size;
@@ -307,7 +307,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   if (call->rax > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
   if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
-    const auto told = static_cast<int32_t>(upper::told_process(call->rax));
+    const auto told = static_cast<int32_t>(upper::to_virtual_pid(call->rax));
     if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0)
       upper::tell_parent(call->rdx, flags, static_cast<int32_t>(call->rax), told);
     call->rax = told;
@@ -322,7 +322,7 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
   auto* t = seam::current_thread();
   auto* s = seam::state();
   const auto id = static_cast<int32_t>(upper::raw(__NR_gettid));
-  const auto told = static_cast<int32_t>(upper::told_process(id));
+  const auto told = static_cast<int32_t>(upper::to_virtual_pid(id));
   if (told != id && (t->clone_flags & CLONE_CHILD_SETTID) != 0)
     upper::copy_out(static_cast<long>(t->clone_child_tid), told);
   // glibc's threads read their own number there, and may run before the parent has come back.
@@ -333,7 +333,7 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
       t->tid == 0) {  // new_record's; the kernel gave it no stack
     upper::use_signal_stack(t);
     if ((t->clone_flags & CLONE_CHILD_CLEARTID) != 0) t->clear_tid = t->clone_child_tid;
-    t->upper_tid = told;
+    t->virtual_tid = told;
     __atomic_store_n(&t->tid, id, __ATOMIC_SEQ_CST);
   } else if (t->kind != seam::kSpawnedChild) {
     s->forked = 1;  // fork: this memory is the child's own

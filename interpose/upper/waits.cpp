@@ -156,7 +156,7 @@ long timed_wait(const SystemCall& c) {
                             ? cropdl_sigwait(call.a[0], call.a[1], call.a[2], call.a[3])
                             : pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) {
-      if (t->untold != 0) {
+      if (t->sender_untranslated != 0) {
         const Undisturbed alone;
         tell_waited(t);
       }

@@ -18,17 +18,17 @@ void note(int32_t now, int32_t& upper, int32_t& real) {
 
 void note_ids() {
   auto& ids = seam::state()->ids;
-  note(getppid(), ids.upper_parent, ids.real_parent);
-  note(getpgrp(), ids.upper_group, ids.real_group);
-  note(getsid(0), ids.upper_session, ids.real_session);
+  note(getppid(), ids.virtual_parent, ids.kernel_parent);
+  note(getpgrp(), ids.virtual_group, ids.kernel_group);
+  note(getsid(0), ids.virtual_session, ids.kernel_session);
 }
 
 void take_place_of_ids() {
   auto* state = seam::state();
-  state->real_pid = getpid();
-  state->ids.real_parent = getppid();
-  state->ids.real_group = getpgrp();
-  state->ids.real_session = getsid(0);
+  state->kernel_pid = getpid();
+  state->ids.kernel_parent = getppid();
+  state->ids.kernel_group = getpgrp();
+  state->ids.kernel_session = getsid(0);
 }
 
 }  // namespace cropdl::process

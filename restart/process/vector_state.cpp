@@ -64,11 +64,11 @@ Result<VectorState> vector_state_of_threads() {
     const SavedRegisters one = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
     if ((one.features & kTiles) != 0)
       return Error{
-          formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.upper_tid)};
+          formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.virtual_tid)};
     if (found && (one.bytes != all.bytes || one.features != all.features))
       return Error{
           formatted("thread {} has another set of vector registers than others, which cannot be saved yet",
-                    t.upper_tid)};
+                    t.virtual_tid)};
     all = one;
     found = true;
   }

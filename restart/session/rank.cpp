@@ -39,7 +39,7 @@ void set_default(int signal) {
 
 }  // namespace
 
-// While ranks agree on a cut, standing() looks; behind begin_write() the main thread does.
+// While ranks agree on a cut, status() looks; behind begin_write() the main thread does.
 int64_t Rank::observe(int64_t now) {
   constexpr int64_t kPause = 100'000;
   return holding_ || !has_tracker() ? now + kPause : tracker_.look(now);
@@ -54,8 +54,7 @@ bool Rank::has_tracker() {
 }
 
 void Rank::hold() {
-  if (!ready_)
-    return;  // and standing() refuses this attempt, even if the program begins to run in its course
+  if (!ready_) return;  // and status() refuses this attempt, even if the program begins to run in its course
   process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
   holding_ = true;
   set_attention(seam::kAttentionHold);
@@ -66,14 +65,14 @@ void Rank::set_targets(const std::vector<coord::CollectiveCount>& targets) {
   if (holding_) counting::set_targets(targets);
 }
 
-coord::Standing Rank::standing() {
-  coord::Standing s;
+coord::RankStatus Rank::status() {
+  coord::RankStatus s;
   if (!holding_) {
     s.starting = true;
     s.refusal = "the program is only just being started or restarted; ask again";
     return s;
   }
-  libraries_.fill_standing(s);
+  libraries_.fill_status(s);
   tracker_.look(monotonic_us());  // behind the counts: what they say is noted, or about to be
   s.boundary = tracker_.next_boundary();
   if (s.refusal.empty()) s.refusal = process_refusal_;

@@ -56,7 +56,7 @@ class Rank final : public coord::LocalRank {
   }
   void hold() override;
   void set_targets(const std::vector<coord::CollectiveCount>& targets) override;
-  coord::Standing standing() override;
+  coord::RankStatus status() override;
   bool try_stop(Status* failure) override;
   std::string refusal_when_stopped() override;
   std::vector<coord::PeerCount> sent() override;

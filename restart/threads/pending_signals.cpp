@@ -115,12 +115,12 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   std::vector<PendingSignal> result;
   for (Taken t : known) {
     // With sigqueue() the sender writes its number itself: the program the one that it knows.
-    const bool own =
-        t.info.si_pid == state->real_pid || (t.info.si_code == SI_QUEUE && t.info.si_pid == state->upper_pid);
+    const bool own = t.info.si_pid == state->kernel_pid ||
+                     (t.info.si_code == SI_QUEUE && t.info.si_pid == state->virtual_pid);
     const bool by_itself = has_sender(t.info) && own;
     const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
     if (!is_blocked && has_sender(t.info) && !by_itself) continue;
-    if (by_itself) t.info.si_pid = state->upper_pid;
+    if (by_itself) t.info.si_pid = state->virtual_pid;
     result.push_back({t.process, hex_digits(&t.info, kInfoSize)});
   }
   return result;
@@ -131,7 +131,7 @@ Status queue_again(const std::vector<PendingSignal>& signals) {
     Taken t{s.process, {}};
     if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
       return Error{"a pending signal of the program is not readable in the image"};
-    if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->upper_pid)
+    if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->virtual_pid)
       t.info.si_pid = getpid();
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }

@@ -26,7 +26,7 @@
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
 #include "restart/process/clocks.h"
-#include "restart/threads/low_block.h"
+#include "restart/threads/tls_block.h"
 
 extern "C" {
 long cropdl_clone_thread(uint64_t flags, uint64_t stack, int32_t* tid, void (*)(cropdl::seam::ThreadRecord*),
@@ -68,7 +68,7 @@ bool queue_suspend_signal(pid_t tid) {
 }
 
 std::string name_of(const ThreadRecord& t, const std::string& comm) {
-  return formatted("thread {} ({})", t.upper_tid, comm);
+  return formatted("thread {} ({})", t.virtual_tid, comm);
 }
 
 // --- Work of the LH on a thread of the program that is parked, or has just been made: what the kernel tells

@@ -564,8 +564,8 @@ TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
             "no checkpoints: rank 1: it runs on node-b and rank 0 on node-a; checkpoints need all ranks on "
             "one node in "
             "this version; the program runs");
-  EXPECT_EQ(apart_host(dir_.path, "run-1", 1), "node-b");
-  EXPECT_EQ(apart_host(dir_.path, "run-2", 1), "");
+  EXPECT_EQ(remote_rank_host(dir_.path, "run-1", 1), "node-b");
+  EXPECT_EQ(remote_rank_host(dir_.path, "run-2", 1), "");
 }
 
 TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAlsoWhereItsLaunchHasAnotherName) {

@@ -40,9 +40,9 @@ class RunningRank : public LocalRank {
       if (c.comm == kWorld) target_ = c.begun;
     changed_.notify_all();
   }
-  Standing standing() override {
+  RankStatus status() override {
     const std::lock_guard lock(mutex_);
-    Standing s;
+    RankStatus s;
     s.counts = {{kWorld, begun_}};
     s.inside.assign(inside_, kWorld);
     s.held.assign(held_, kWorld);

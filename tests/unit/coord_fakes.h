@@ -23,7 +23,7 @@ class FakeRank : public LocalRank {
     const std::lock_guard lock(mutex);
     targets = t;
   }
-  Standing standing() override {
+  RankStatus status() override {
     const std::lock_guard lock(mutex);
     return stands;
   }
@@ -70,7 +70,7 @@ class FakeRank : public LocalRank {
   std::atomic<bool> unstoppable{false}, slow_write{false};
   std::atomic<uint64_t> memory{0};
   std::mutex mutex;  // guards what follows
-  Standing stands;
+  RankStatus stands;
   std::string stopped_refusal, stop_failure, drain_failure, write_failure, directory;
   std::vector<CollectiveCount> targets;
   std::vector<PeerCount> sends, expected;

@@ -58,16 +58,16 @@ class Counting : public ::testing::Test {
     counting::release();
     seam::control()->attention = 0;
   }
-  coord::Standing standing() {
-    coord::Standing s;
+  coord::RankStatus status() {
+    coord::RankStatus s;
     counting::fill(source, s);
     return s;
   }
-  coord::Standing once_held() {
-    coord::Standing s = standing();
+  coord::RankStatus once_held() {
+    coord::RankStatus s = status();
     for (int i = 0; i < 2000 && s.held.empty(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      s = standing();
+      s = status();
     }
     return s;
   }
@@ -79,7 +79,7 @@ class Counting : public ::testing::Test {
 
 TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
   counting::hold(source);
-  const auto before = standing().counts;
+  const auto before = status().counts;
   std::atomic<bool> began{false};
   std::thread agent([&] {
     const auto held = once_held();
@@ -89,7 +89,7 @@ TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
     set_targets({{a.identity, 7}, {b.identity, 7}});  // enough for the one
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_FALSE(began);
-    EXPECT_EQ(standing().counts, before);
+    EXPECT_EQ(status().counts, before);
     set_targets({{a.identity, 6}, {b.identity, 8}});  // one of the two calls on the one
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_FALSE(began);
@@ -101,12 +101,12 @@ TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
   agent.join();
   EXPECT_EQ(a.begun, 7u);
   EXPECT_EQ(b.begun, 8u);
-  EXPECT_EQ(standing().inside.size(), 1u);
-  EXPECT_TRUE(standing().held.empty());
+  EXPECT_EQ(status().inside.size(), 1u);
+  EXPECT_TRUE(status().held.empty());
   EXPECT_GT(source.driven, 0);
   EXPECT_EQ(source.held_in, kLibrary);
   counting::end();
-  EXPECT_TRUE(standing().inside.empty());
+  EXPECT_TRUE(status().inside.empty());
 }
 
 TEST_F(Counting, WhoIsWantedLeavesAHeldGroupAsIfItHadNotCome) {
@@ -117,8 +117,8 @@ TEST_F(Counting, WhoIsWantedLeavesAHeldGroupAsIfItHadNotCome) {
   EXPECT_FALSE(counting::begin_parts(parts, kLibrary));
   EXPECT_EQ(a.begun, 5u);
   EXPECT_EQ(b.begun, 7u);
-  EXPECT_TRUE(standing().held.empty());
-  EXPECT_TRUE(standing().inside.empty());
+  EXPECT_TRUE(status().held.empty());
+  EXPECT_TRUE(status().inside.empty());
   EXPECT_FALSE(counting::begin_unheld(&b, false));
   EXPECT_FALSE(counting::begin_held(&b));
   EXPECT_EQ(b.begun, 7u);
@@ -142,9 +142,9 @@ TEST_F(Counting, AReleaseLetsAHeldGroupGo) {
 TEST_F(Counting, ARecordOnWhichNothingHasBegunIsNamedOnceItHasATarget) {
   source.on_demand = {&pair};
   counting::hold(source);
-  EXPECT_EQ(standing().counts.size(), 2u);
+  EXPECT_EQ(status().counts.size(), 2u);
   set_targets({{a.identity, 5}, {b.identity, 7}, {pair.identity, 1}});
-  const auto counts = standing().counts;
+  const auto counts = status().counts;
   EXPECT_NE(std::find(counts.begin(), counts.end(), coord::CollectiveCount{pair.identity, 0}), counts.end());
   EXPECT_TRUE(counting::begin_unheld(&pair, true) || counting::begin_held(&pair));
   counting::end();
@@ -158,17 +158,17 @@ TEST_F(Counting, NoLookTakesAGroupThatIsTakenBackForBegun) {
   std::thread agent([&] {
     for (int i = 0; i < 300; ++i) {
       counting::hold(source);
-      const auto targets = standing().counts;
+      const auto targets = status().counts;
       set_targets(targets);
-      coord::Standing s;
+      coord::RankStatus s;
       for (int look = 0; look < 1000 && (look == 0 || !s.inside.empty() || s.counts != targets); ++look)
-        s = standing();
+        s = status();
       if (s.inside.empty() && s.counts == targets) {
         ++cuts;
         std::this_thread::sleep_for(std::chrono::microseconds(200));
         // It may be about to take back an announcement that it has just made, but not for long.
-        auto later = standing();
-        for (int look = 0; look < 1000 && !later.inside.empty(); ++look) later = standing();
+        auto later = status();
+        for (int look = 0; look < 1000 && !later.inside.empty(); ++look) later = status();
         if (later.counts != s.counts || !later.inside.empty()) ++torn;
       }
       counting::release();

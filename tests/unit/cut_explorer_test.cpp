@@ -20,7 +20,7 @@ namespace cropdl::coord {
 namespace {
 
 struct Op {
-  enum Kind { kCollective, kRooted, kMake, kMeeting, kFree, kEager, kRendezvous, kRecv, kCompute } kind;
+  enum Kind { kCollective, kRooted, kMake, kSubgroupCall, kFree, kEager, kRendezvous, kRecv, kCompute } kind;
   uint64_t arg = 0;   // communicator, or peer
   uint32_t root = 0;  // of a rooted collective: the root leaves without waiting for the others
 };
@@ -32,7 +32,7 @@ Op make(uint64_t comm, uint32_t made) { return {Op::kMake, comm, made}; }
 Op leave(uint64_t comm) { return {Op::kFree, comm}; }
 // A call among processes that no communicator names: it is listed only while a thread is inside or held
 // there.
-Op meet(uint64_t identity) { return {Op::kMeeting, identity}; }
+Op meet(uint64_t identity) { return {Op::kSubgroupCall, identity}; }
 Op eager(uint64_t to) { return {Op::kEager, to}; }
 Op rendezvous(uint64_t to) { return {Op::kRendezvous, to}; }
 Op recv(uint64_t from) { return {Op::kRecv, from}; }
@@ -141,12 +141,12 @@ struct World {
     const auto c = program->comms.find(comm);
     return c != program->comms.end() && std::find(c->second.begin(), c->second.end(), r) != c->second.end();
   }
-  bool collective(const Op& o) const { return o.kind <= Op::kMeeting; }
+  bool collective(const Op& o) const { return o.kind <= Op::kSubgroupCall; }
   bool meeting(uint64_t comm) const {
     for (uint32_t r = 0; r < ranks.size(); ++r)
       for (uint32_t t = 0; t < kThreads; ++t)
         for (const Op& o : script(r, t))
-          if (o.kind == Op::kMeeting && o.arg == comm) return true;
+          if (o.kind == Op::kSubgroupCall && o.arg == comm) return true;
     return false;
   }
   bool may_begin(uint32_t r, uint32_t t, uint64_t comm) const {
@@ -220,7 +220,7 @@ struct World {
       case Op::kCollective:
       case Op::kRooted:
       case Op::kMake:
-      case Op::kMeeting:
+      case Op::kSubgroupCall:
         if (!thread.in_call) {
           if (!may_begin(r, t, o->arg)) return false;
           ++m.begun[o->arg];
@@ -281,15 +281,16 @@ class Seen : public LocalRank {
     m_.told = true;
     const auto before = m_.targets;
     m_.targets = {};
-    for (const CollectiveCount& t : targets) m_.targets[t.comm & ~kMeeting] = static_cast<uint8_t>(t.begun);
+    for (const CollectiveCount& t : targets)
+      m_.targets[t.comm & ~kSubgroupCall] = static_cast<uint8_t>(t.begun);
     for (uint32_t t = 0; t < kThreads; ++t) {
       const Op* o = w_->op(r_, t);
-      if (o == nullptr || o->kind != Op::kMeeting || m_.threads[t].in_call) continue;
+      if (o == nullptr || o->kind != Op::kSubgroupCall || m_.threads[t].in_call) continue;
       if (m_.targets[o->arg] > before[o->arg]) m_.threads[t].let_in = true;
     }
   }
-  Standing standing() override {
-    Standing s;
+  RankStatus status() override {
+    RankStatus s;
     for (size_t c = 1; c < kComms; ++c)
       if (w_->member(r_, c) && m_.made[c] && !m_.forgotten[c] && !w_->meeting(c))
         s.counts.push_back({c, m_.begun[c]});
@@ -304,10 +305,10 @@ class Seen : public LocalRank {
       const Op* o = w_->op(r_, t);
       if (o == nullptr || !w_->collective(*o)) continue;
       const bool inside = m_.threads[t].in_call, held = !inside && !w_->may_begin(r_, t, o->arg);
-      const uint64_t identity = o->arg | (o->kind == Op::kMeeting ? kMeeting : 0);
+      const uint64_t identity = o->arg | (o->kind == Op::kSubgroupCall ? kSubgroupCall : 0);
       if (inside) s.inside.push_back(identity);
       if (held) s.held.push_back(identity);
-      if (o->kind != Op::kMeeting) continue;
+      if (o->kind != Op::kSubgroupCall) continue;
       const uint64_t target = m_.targets[o->arg];
       uint64_t at = m_.threads[t].let_in ? target - 1 : target;
       if (w_->faults.count_meetings) {

@@ -390,7 +390,7 @@ TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
 }
 
 TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInSoonAndAlone) {
-  constexpr uint64_t kMet = kMeeting | 5;
+  constexpr uint64_t kMet = kSubgroupCall | 5;
   ranks_[0].stands.counts = {{kMet, 0}};
   ranks_[0].stands.inside = {kMet};
   request();
@@ -416,7 +416,7 @@ TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInSoonAndAlone) {
 }
 
 TEST_F(CutProtocol, ARankIsNotAwaitedByItself) {
-  constexpr uint64_t kMet = kMeeting | 5;
+  constexpr uint64_t kMet = kSubgroupCall | 5;
   ranks_[1].stands.counts = {{kMet, 0}};
   ranks_[1].stands.inside = ranks_[1].stands.held = {kMet};
   request();
@@ -424,7 +424,7 @@ TEST_F(CutProtocol, ARankIsNotAwaitedByItself) {
 }
 
 TEST_F(CutProtocol, WhoIsAwaitedOnlyForAMomentIsNot) {
-  constexpr uint64_t kMet = kMeeting | 5;
+  constexpr uint64_t kMet = kSubgroupCall | 5;
   for (FakeRank& r : ranks_) r.stands.counts = {{kMet, 0}};
   ranks_[0].stands.inside = {kMet};
   ranks_[1].stands.held = {kMet};
@@ -539,13 +539,13 @@ TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
   coordinator_.joined(0, now_, &out);
   coordinator_.joined(1, now_, &out);
   coordinator_.request(now_, &out);
-  const Stands zero{1, 0, {{{kX, 1}}, {}, {}, 0, "", false, {}}};
+  const StatusReport zero{1, 0, {{{kX, 1}}, {}, {}, 0, "", false, {}}};
   coordinator_.receive(0, zero, now_, &out);
   coordinator_.receive(1, zero, now_, &out);
-  coordinator_.receive(0, Stands{1, 1, zero.standing}, now_, &out);
+  coordinator_.receive(0, StatusReport{1, 1, zero.status}, now_, &out);
   coordinator_.receive(1, zero, now_, &out);
   EXPECT_EQ(coordinator_.phase(), Phase::kHolding);
-  coordinator_.receive(1, Stands{1, 1, zero.standing}, now_, &out);
+  coordinator_.receive(1, StatusReport{1, 1, zero.status}, now_, &out);
   EXPECT_EQ(coordinator_.phase(), Phase::kStopping);
 }
 

@@ -22,7 +22,7 @@ namespace cropdl::coord {
 namespace {
 
 std::vector<Message> one_of_each() {
-  Standing s{{{1, 2}, {~0ull, 4}}, {1, 5}, {2}, 3, "why", false, {7, 50'000, {{1, 4, 2}}}};
+  RankStatus s{{{1, 2}, {~0ull, 4}}, {1, 5}, {2}, 3, "why", false, {7, 50'000, {{1, 4, 2}}}};
   Outcome o;
   o.published = true;
   o.version = 9;
@@ -53,7 +53,7 @@ std::vector<Message> one_of_each() {
           Order{Write{1, "/dir"}},
           Order{Resume{1}},
           Order{End{1, 75}},
-          Report{Stands{1, 2, s}},
+          Report{StatusReport{1, 2, s}},
           Report{Sent{1, true, {{2, 3}}}},
           Report{Drained{1, 2}},
           Report{Written{1, image}},
@@ -69,10 +69,10 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<Done>(), 1u);
   EXPECT_EQ(fields::count<Targets>(), 3u);
   EXPECT_EQ(fields::count<Sent>(), 3u);
-  EXPECT_EQ(fields::count<Stands>(), 3u);
+  EXPECT_EQ(fields::count<StatusReport>(), 3u);
   EXPECT_EQ(fields::count<Hello>(), 4u);
   EXPECT_EQ(fields::count<ImageSummary>(), 7u);
-  EXPECT_EQ(fields::count<Standing>(), 7u);
+  EXPECT_EQ(fields::count<RankStatus>(), 7u);
   EXPECT_EQ(fields::count<Outcome>(), 8u);
 }
 

@@ -33,7 +33,7 @@ class SlowMpi : public libraries::Library {
   bool active() override { return true; }
   std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
   void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) override {}
-  void fill_standing(coord::Standing&) override {}
+  void fill_status(coord::RankStatus&) override {}
   std::vector<coord::PeerCount> sent() override { return {}; }
   std::string refusal() override { return ""; }
   void progress() override {}
@@ -289,7 +289,7 @@ TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {
   session::Rank rank(libraries::Libraries({&mpi}), saving());
   rank.hold();   // too early: ignored
   rank.ready();  // and the program begins
-  EXPECT_NE(rank.standing().refusal, "");
+  EXPECT_NE(rank.status().refusal, "");
   EXPECT_FALSE(try_stop(rank));
   rank.resume();
 }

@@ -97,17 +97,17 @@ Memory& Device::memory() {
   return *memory_;
 }
 
-engine::Processors& Device::processors() {
+engine::WorkerPool& Device::worker_pool() {
   std::call_once(processors_made_, [this] {
     const auto& settings = settings::settings();
     Capability per = capability();
     engine::Multiprocessor each{static_cast<uint32_t>(per.threads), static_cast<uint32_t>(per.blocks),
                                 static_cast<uint32_t>(per.shared),
                                 static_cast<uint32_t>(per.shared_reserved)};
-    processors_ =
-        std::make_unique<engine::Processors>(settings.multiprocessors, settings.cores, physical, each);
+    worker_pool_ =
+        std::make_unique<engine::WorkerPool>(settings.multiprocessors, settings.cores, physical, each);
   });
-  return *processors_;
+  return *worker_pool_;
 }
 
 CUuuid Device::uuid() const { return uuid_of(physical); }

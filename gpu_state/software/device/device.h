@@ -21,8 +21,8 @@ class Device {
   Device(int ordinal, int physical);
   ~Device();
   const int ordinal, physical;
-  Memory& memory();                  // made on first use
-  engine::Processors& processors();  // made on first use
+  Memory& memory();                   // made on first use
+  engine::WorkerPool& worker_pool();  // made on first use
   // Attribute of that number as CU_DEVICE_ATTRIBUTE_…; CUDA_ERROR_INVALID_VALUE for one that there is not.
   CUresult attribute(int* value, CUdevice_attribute which) const;
   CUuuid uuid() const;
@@ -32,7 +32,7 @@ class Device {
  private:
   std::once_flag memory_made_, processors_made_;
   std::unique_ptr<Memory> memory_;
-  std::unique_ptr<engine::Processors> processors_;
+  std::unique_ptr<engine::WorkerPool> worker_pool_;
   CUcontext primary_ = nullptr;
 };
 

@@ -28,7 +28,8 @@ uint64_t next(uint64_t* state) {  // xorshift64*
 
 }  // namespace
 
-Heap::Heap(Places& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment, uint64_t seed)
+Heap::Heap(AddressAllocator& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment,
+           uint64_t seed)
     : places_(places),
       budget_(budget),
       kind_(kind),

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "gpu_state/software/device/address_allocator.h"
 #include "gpu_state/software/device/allocation.h"
 #include "gpu_state/software/device/area.h"
-#include "gpu_state/software/device/places.h"
 
 namespace cropdl::device {
 
@@ -48,7 +48,8 @@ class Heap {
  public:
   // Alignment: a power of two from 256 to 4096. `seed`: of where pieces lie, or kLowest, as that of `places`.
   // Everything is referred to for as long as the heap lives.
-  Heap(Places& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment, uint64_t seed);
+  Heap(AddressAllocator& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment,
+       uint64_t seed);
   ~Heap();
   Heap(const Heap&) = delete;
 
@@ -87,7 +88,7 @@ class Heap {
   Size& size_for(uint64_t bytes);
   Allocation* made(uint64_t begin, uint64_t size) const;
 
-  Places& places_;
+  AddressAllocator& places_;
   Budget& budget_;
   const MemoryKind kind_;
   const int device_;

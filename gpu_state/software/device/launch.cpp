@@ -123,7 +123,7 @@ CUresult check_shape(CUcontext context, const KernelWork& work, uint32_t max_dyn
       error != CUDA_SUCCESS)
     return error;
   int resident =
-      context->device->processors().resident(*work.kernel, static_cast<uint32_t>(threads), work.shared);
+      context->device->worker_pool().resident(*work.kernel, static_cast<uint32_t>(threads), work.shared);
   return blocks > static_cast<uint64_t>(resident) * static_cast<uint64_t>(processors)
              ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
              : CUDA_SUCCESS;

@@ -9,7 +9,7 @@ struct Memory::Body {
   explicit Body(int ordinal);
   const int ordinal;
   Bounded budget;
-  Places places, module_places;
+  AddressAllocator places, module_places;
   Heap device, modules;
   Bounded kernel_budget;  // of kernels' malloc, by the bytes asked for
   Heap kernel_heap;

@@ -33,7 +33,7 @@ struct MemoryState {
   std::mutex lock;
   uint64_t last_id = 0;
   std::array<Memory*, 16> memories{};  // by ordinal; null: not made (yet)
-  Places common, common_of_modules;
+  AddressAllocator common, common_of_modules;
   Bounded pinned_budget, managed_budget;
   Heap pinned, managed, managed_of_modules;
   std::map<uint64_t, Allocation> registered;  // by its end; large managed memory, too

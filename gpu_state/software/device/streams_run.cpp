@@ -39,7 +39,7 @@ CUresult run_kernel(const KernelWork& work, CUcontext context) {
   launch.memory = &context->device->memory().view();
   launch.local_limit = context->limits[CU_LIMIT_STACK_SIZE].load();
   launch.print = [context](std::string_view text) { print(context, text); };
-  engine::Outcome outcome = context->device->processors().run(launch);
+  engine::Outcome outcome = context->device->worker_pool().run(launch);
   if (outcome.error != CUDA_SUCCESS) break_context(context, outcome.error, outcome.text);
   return outcome.error;
 }

@@ -31,8 +31,8 @@ CUresult enter_with_code(CUfunction handle, Entered* entered) {
 }
 
 int resident(const Entered& entered, int threads, size_t dynamic_shared) {
-  return entered.context->device->processors().resident(*entered.code, static_cast<uint32_t>(threads),
-                                                        static_cast<uint32_t>(dynamic_shared));
+  return entered.context->device->worker_pool().resident(*entered.code, static_cast<uint32_t>(threads),
+                                                         static_cast<uint32_t>(dynamic_shared));
 }
 
 // Blocks of that shape per multiprocessor; 0 where not one of them can be launched.

@@ -88,11 +88,11 @@ struct Multiprocessor {
 // begin in the order of their numbers, those that have begun are interleaved (with a seed, at random). A grid
 // of one block that comes when there is no other begins on its caller's thread, which is one more than
 // `cores`.
-class Processors {
+class WorkerPool {
  public:
-  Processors(int multiprocessors, int cores, uint64_t who, const Multiprocessor& each = {});
-  ~Processors();
-  Processors(const Processors&) = delete;
+  WorkerPool(int multiprocessors, int cores, uint64_t who, const Multiprocessor& each = {});
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
   // Runs a grid to its end. Blocks the calling thread (a stream's worker), which is not one of the
   // processors.
   Outcome run(const Launch& launch);

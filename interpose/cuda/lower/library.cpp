@@ -96,9 +96,9 @@ class Runtime final : public libraries::Library {
   void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t)) override {
     nccl::add_counts(counts, target);
   }
-  void fill_standing(coord::Standing& standing) override {
-    nccl::add_inside(standing);
-    if (standing.refusal.empty()) standing.refusal = running_refusal();
+  void fill_status(coord::RankStatus& status) override {
+    nccl::add_inside(status);
+    if (status.refusal.empty()) status.refusal = running_refusal();
   }
   std::vector<coord::PeerCount> sent() override { return {}; }
 

@@ -300,7 +300,7 @@ int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
   return r;
 }
 
-// Neither counted nor held: a member may do so much later than the others (freed.cpp).
+// Neither counted nor held: a member may do so much later than the others (deferred_comm_free.cpp).
 int lower_MPI_Comm_free(Vid* comm) {
   const int code = free_comm(*comm);
   if (code != MPI_SUCCESS) return error_out(code);

@@ -103,11 +103,10 @@ class Runtime final : public libraries::Library {
   void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*)(uint64_t)) override {
     if (state) mpi::add_counts(counts);  // else a restart has not come to the MPI yet
   }
-  void fill_standing(coord::Standing& standing) override {
+  void fill_status(coord::RankStatus& status) override {
     if (!state) return;
-    for (int r = 0; r < counters(); ++r)
-      standing.progress += count(state->sent, r) + count(state->received, r);
-    if (standing.refusal.empty()) standing.refusal = refusal();
+    for (int r = 0; r < counters(); ++r) status.progress += count(state->sent, r) + count(state->received, r);
+    if (status.refusal.empty()) status.refusal = refusal();
   }
 
   std::vector<coord::PeerCount> sent() override {

@@ -29,7 +29,7 @@ inline constexpr uint32_t kStateVersion = 2;
 inline constexpr uint64_t kWorldGid =
     1;  // others are (world rank of the leader + 1) << 32 | serial, so never 1
 
-// A communicator, or one that was freed and whose count the agreement still needs (freed.cpp).
+// A communicator, or one that was freed and whose count the agreement still needs (deferred_comm_free.cpp).
 struct CommRecord {
   uint64_t gid;            // equal on all members and over restarts; 0: not ours to re-make
   counting::Record count;  // of its collectives, by its gid; not counted: one member, or not saved
@@ -210,7 +210,7 @@ void unlist_record(CommRecord* c);
 // World ranks of a group; false if one is not in MPI_COMM_WORLD.
 bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 
-// --- freed.cpp
+// --- deferred_comm_free.cpp
 // MPI_Comm_free, never blocking; the handle is the caller's to forget. Returns a code of the MPI.
 int free_comm(Vid comm);
 // Lets go of the freed communicators that all members have freed. One that a member still has stays listed,
@@ -318,7 +318,7 @@ seam::Status empty_status();
 // A request that is not complete uses the operation, which therefore stays when the program frees it.
 void let_go_of_op(Vid op);
 
-// --- drained.cpp
+// --- message_drain.cpp
 // The first drained message that matches (ranks and tags of the seam): its status, or itself, taken out of
 // the queue.
 bool probe_drained(Vid comm, int source, int tag, seam::Status* status);

@@ -103,7 +103,7 @@ class Rig {
   }
 
   MemoryView view;
-  Processors processors;
+  WorkerPool processors;
   std::unique_ptr<Code> code;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;

@@ -235,7 +235,7 @@ TEST(Engine, AMultiprocessorHoldsWhatItIsSaidToHold) {
   EXPECT_EQ(rig.processors.resident(**kernel, 1024, 0), 2);
   EXPECT_EQ(rig.processors.resident(**kernel, 32, 0), 32);
   EXPECT_EQ(rig.processors.resident(**kernel, 32, 60 << 10), 3);
-  Processors turing(1, 1, 1, {1024, 16, 64 << 10, 0});
+  WorkerPool turing(1, 1, 1, {1024, 16, 64 << 10, 0});
   EXPECT_EQ(turing.resident(**kernel, 1024, 0), 1);
   EXPECT_EQ(turing.resident(**kernel, 32, 0), 16);
   EXPECT_EQ(turing.resident(**kernel, 32, 28 << 10), 2);

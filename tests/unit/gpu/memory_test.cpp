@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include "gpu_state/software/device/address_allocator.h"
 #include "gpu_state/software/device/area.h"
 #include "gpu_state/software/device/memory_state.h"
-#include "gpu_state/software/device/places.h"
 
 namespace cropdl::device {
 namespace {
@@ -399,9 +399,9 @@ TEST(HostMemory, IsAskedForWithoutHarm) {
   EXPECT_FALSE(host_allows(at, kSize, false));
 }
 
-TEST(Places, NeverHandOutAPageTwice) {
+TEST(AddressAllocator, NeverHandOutAPageTwice) {
   constexpr uint64_t kBegin = uint64_t{1} << 40, kPages = 4096;
-  Places places({kBegin, kBegin + kPages * kPage}, 5);
+  AddressAllocator places({kBegin, kBegin + kPages * kPage}, 5);
   std::mt19937 random(3);
   std::map<uint64_t, uint64_t> taken;
   std::vector<bool> used(kPages);

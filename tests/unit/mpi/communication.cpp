@@ -49,24 +49,24 @@ int receive(int from, int tag, Status* status = nullptr, Vid comm = kWorld) {
   return value;
 }
 
-cropdl::coord::Standing standing_once_held() {
-  cropdl::coord::Standing s;
+cropdl::coord::RankStatus standing_once_held() {
+  cropdl::coord::RankStatus s;
   for (int i = 0; i < 2000 && s.held.empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     s = {};
-    libraries.fill_standing(s);
+    libraries.fill_status(s);
   }
   return s;
 }
 
 // Once the barriers of the freed ones are over.
 void expect_counts_of(size_t communicators) {
-  cropdl::coord::Standing s;
+  cropdl::coord::RankStatus s;
   for (int i = 0; i < 2000; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     runtime->drain_step();
     s = {};
-    libraries.fill_standing(s);
+    libraries.fill_status(s);
     if (s.counts.size() == communicators) break;
   }
   EXPECT_EQ(s.counts.size(), communicators);
@@ -852,16 +852,16 @@ TEST_F(Communication, OverlappingCommunicatorsKeepTheirMessagesApart) {
 }
 
 TEST_F(Communication, CommunicatorsMadeAndFreedWithoutEndLeaveNoCounts) {
-  cropdl::coord::Standing before, after;
+  cropdl::coord::RankStatus before, after;
   cut();
-  libraries.fill_standing(before);
+  libraries.fill_status(before);
   for (int i = 0; i < 50; ++i) {
     Vid c = 0;
     EXPECT_EQ(lower_MPI_Comm_split(kWorld, 0, -rank, &c), kSuccess);
     EXPECT_EQ(lower_MPI_Barrier(c), kSuccess);
     EXPECT_EQ(lower_MPI_Comm_free(&c), kSuccess);
   }
-  libraries.fill_standing(after);
+  libraries.fill_status(after);
   EXPECT_LE(after.counts.size(),
             before.counts.size() + 8);  // the last ones: the other may not have come that far
   cut();
@@ -871,8 +871,8 @@ TEST_F(Communication, CommunicatorsMadeAndFreedWithoutEndLeaveNoCounts) {
 TEST_F(Communication, AFreedCommunicatorIsCountedUntilAllMembersHaveFreedIt) {
   Vid late = 0, other = 0;
   cut();
-  cropdl::coord::Standing before, between;
-  libraries.fill_standing(before);
+  cropdl::coord::RankStatus before, between;
+  libraries.fill_status(before);
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &late), kSuccess);
   if (rank == 0) {
     EXPECT_EQ(lower_MPI_Comm_free(&late), kSuccess);  // does not wait for the other
@@ -884,7 +884,7 @@ TEST_F(Communication, AFreedCommunicatorIsCountedUntilAllMembersHaveFreedIt) {
   everyone();
   for (int cuts = 0; cuts < 2; ++cuts) {  // which do not wait for it
     between = {};
-    libraries.fill_standing(between);
+    libraries.fill_status(between);
     EXPECT_GT(between.counts.size(),
               before.counts.size());  // without `late`, nobody would know that rank 1 is short
     cut();
@@ -1015,13 +1015,13 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     const Vid self = kVid_MPI_COMM_SELF;
     EXPECT_EQ(lower_MPI_Intercomm_create(self, 0, kWorld, 0, 5, &inter), kAgain);
     want(false);
-    cropdl::coord::Standing s;
-    libraries.fill_standing(s);
+    cropdl::coord::RankStatus s;
+    libraries.fill_status(s);
     EXPECT_TRUE(s.held.empty());  // outside the LH
     EXPECT_TRUE(s.inside.empty());
     std::vector<cropdl::coord::CollectiveCount> target;
     std::thread agent([&] {  // another is inside: the coordinator lets the held one through
-      const cropdl::coord::Standing now = standing_once_held();
+      const cropdl::coord::RankStatus now = standing_once_held();
       ASSERT_EQ(now.held.size(), 1u);
       EXPECT_TRUE(now.inside.empty());
       target.push_back({now.held[0], 1});
@@ -1031,7 +1031,7 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     agent.join();
     // Once: who comes again is held, at the target, which is not told anew by another's raise.
     std::thread later([&] {
-      const cropdl::coord::Standing now = standing_once_held();
+      const cropdl::coord::RankStatus now = standing_once_held();
       ASSERT_EQ(now.held.size(), 1u);
       EXPECT_EQ(now.held[0], target[0].comm);
       EXPECT_TRUE(std::find(now.counts.begin(), now.counts.end(), target[0]) != now.counts.end());
@@ -1054,16 +1054,16 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
 }
 
 TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
-  cropdl::coord::Standing standing;
+  cropdl::coord::RankStatus status;
   libraries.hold();
-  libraries.fill_standing(standing);
-  const auto counts = standing.counts;
+  libraries.fill_status(status);
+  const auto counts = status.counts;
   std::atomic<bool> passed{false};
   uint64_t world = 0;
   for (const auto& c : counts) world = c.comm == 1 ? c.begun : world;
   ASSERT_GT(world, 0u);
   std::thread agent([&] {
-    const cropdl::coord::Standing s = standing_once_held();
+    const cropdl::coord::RankStatus s = standing_once_held();
     EXPECT_EQ(s.held, std::vector<uint64_t>{1});
     EXPECT_TRUE(s.inside.empty());
     EXPECT_EQ(s.counts, counts);
@@ -1081,9 +1081,9 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   want(true);
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kAgain);
   want(false);
-  standing = {};
-  libraries.fill_standing(standing);
-  for (const auto& c : standing.counts) {
+  status = {};
+  libraries.fill_status(status);
+  for (const auto& c : status.counts) {
     if (c.comm == 1) {
       EXPECT_EQ(c.begun, world + 1);
     }
@@ -1111,29 +1111,29 @@ TEST_F(Communication, EachThreadStandsWhereItIsItself) {
   });
   wait_for(1);
   EXPECT_TRUE(cropdl::mpi::begin_collective(kWorld, cropdl::seam::kFn_MPI_Barrier));
-  cropdl::coord::Standing both, one, none;
-  libraries.fill_standing(both);
+  cropdl::coord::RankStatus both, one, none;
+  libraries.fill_status(both);
   ASSERT_EQ(both.inside.size(), 2u);
   EXPECT_EQ(both.inside[0], 1u);
   cropdl::mpi::end_collective();
-  libraries.fill_standing(one);
+  libraries.fill_status(one);
   EXPECT_EQ(one.inside, std::vector<uint64_t>{both.inside[1]});
   stage = 2;
   wait_for(3);
-  libraries.fill_standing(none);
+  libraries.fill_status(none);
   EXPECT_TRUE(none.inside.empty());
   other.join();
 }
 
 TEST_F(Communication, ProgressChangesWithEveryMessage) {
-  cropdl::coord::Standing a, b;
-  libraries.fill_standing(a);
+  cropdl::coord::RankStatus a, b;
+  libraries.fill_status(a);
   if (rank == 0) {
     send(1, 1, 1);
   } else {
     receive(0, 1);
   }
-  libraries.fill_standing(b);
+  libraries.fill_status(b);
   EXPECT_NE(a.progress, b.progress);
 }
 
@@ -1177,8 +1177,8 @@ TEST_F(Communication, WithoutAPlaceForItsRequestNothingBegins) {
   const auto sent = runtime->sent();
   int value = 41, into = -1;
   char room[256];
-  cropdl::coord::Standing before, after;
-  runtime->fill_standing(before);
+  cropdl::coord::RankStatus before, after;
+  runtime->fill_status(before);
   ASSERT_EQ(lower_MPI_Buffer_attach(room, sizeof room), kSuccess);
   {
     const AllRequestsTaken taken;
@@ -1209,7 +1209,7 @@ TEST_F(Communication, WithoutAPlaceForItsRequestNothingBegins) {
   EXPECT_EQ(lower_MPI_Iprobe(kAnySource, kAnyTag, kWorld, &flag, nullptr), kSuccess);
   EXPECT_EQ(flag, 0);
   EXPECT_EQ(runtime->sent(), sent);
-  runtime->fill_standing(after);
+  runtime->fill_status(after);
   EXPECT_EQ(after.counts, before.counts);
   EXPECT_TRUE(after.inside.empty());
   EXPECT_EQ(runtime->refusal(), "");

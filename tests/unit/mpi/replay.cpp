@@ -170,10 +170,10 @@ void use() {
   Vid fresh = 0;
   EXPECT_EQ(lower_MPI_Comm_dup(p.dup, &fresh), kSuccess);
   EXPECT_EQ(sum_on(fresh, 1), size);
-  cropdl::coord::Standing standing;
-  libraries.fill_standing(standing);
-  for (size_t i = 0; i < standing.counts.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) EXPECT_NE(standing.counts[i].comm, standing.counts[j].comm);
+  cropdl::coord::RankStatus status;
+  libraries.fill_status(status);
+  for (size_t i = 0; i < status.counts.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(status.counts[i].comm, status.counts[j].comm);
   }
   EXPECT_EQ(lower_MPI_Comm_free(&fresh), kSuccess);
   double now = lower_MPI_Wtime();

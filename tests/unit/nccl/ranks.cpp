@@ -180,15 +180,15 @@ float reduced(ncclComm_t comm, float value, ncclRedOp_t op = ncclSum) {
   return get(kept().values + 1);
 }
 
-coord::Standing standing() {
-  coord::Standing s;
-  libraries().fill_standing(s);
+coord::RankStatus status() {
+  coord::RankStatus s;
+  libraries().fill_status(s);
   return s;
 }
 
 // Whether both ranks say the same of the same communicators.
 bool counts_are_equal() {
-  const auto mine = standing().counts;
+  const auto mine = status().counts;
   shared->words[rank][0] = mine.size();
   for (size_t i = 0; i < mine.size(); ++i) {
     shared->words[rank][1 + 2 * i] = mine[i].comm;
@@ -230,7 +230,7 @@ ncclResult_t exchange_in_a_group(ncclComm_t comm) {
 }
 
 void a_held_call_leaves_and_comes_again(ncclComm_t comm) {
-  const auto before = standing().counts;
+  const auto before = status().counts;
   const libraries::Libraries all = libraries();
   all.hold();
   counting::set_targets(before);
@@ -242,8 +242,8 @@ void a_held_call_leaves_and_comes_again(ncclComm_t comm) {
   EXPECT(lower_ncclCommAbort(comm) == kAgain);
   EXPECT(exchange_in_a_group(comm) == kAgain);
   EXPECT(lower_ncclGroupEnd() == kAgain);
-  EXPECT(standing().counts == before);
-  EXPECT(standing().inside.empty() && standing().held.empty());
+  EXPECT(status().counts == before);
+  EXPECT(status().inside.empty() && status().held.empty());
   want(false);
   counting::release();
   FINE(lower_ncclGroupEnd());
@@ -252,7 +252,7 @@ void a_held_call_leaves_and_comes_again(ncclComm_t comm) {
 
 // What NCCL refuses it refuses: nothing is made, nothing is counted, and nobody is waited for.
 void what_is_wrong_is_refused() {
-  const auto before = standing().counts;
+  const auto before = status().counts;
   ncclUniqueId id{};
   FINE(lower_ncclGetUniqueId(&id));
   EXPECT(lower_ncclCommInitRank(nullptr, 1, id, 0) == ncclInvalidArgument);
@@ -262,7 +262,7 @@ void what_is_wrong_is_refused() {
   ncclComm_t none = nullptr;
   EXPECT(lower_ncclCommInitRankConfig(&none, 1, id, 0, &garbage) == ncclInvalidArgument);
   EXPECT(lower_ncclCommSplit(kept().world, 0, 0, &none, &garbage) == ncclInvalidArgument);
-  EXPECT(standing().counts == before && standing().inside.empty());
+  EXPECT(status().counts == before && status().inside.empty());
 }
 
 // In a group the handle is there after the call; the communicator comes with the group's end.
@@ -273,7 +273,7 @@ ncclComm_t in_a_group(int number) {
   {
     ncclComm_t mine = nullptr;  // gone before the end
     FINE(lower_ncclCommInitRank(&mine, kRanks, shared->ids[number], rank));
-    EXPECT(mine != nullptr && standing().inside.empty());
+    EXPECT(mine != nullptr && status().inside.empty());
     return mine;
   }
 }
@@ -304,20 +304,20 @@ void first_run() {
   kept().world = communicator(0);
   EXPECT(reduced(kept().world, static_cast<float>(rank + 1)) == 3);
   EXPECT(counts_are_equal());
-  EXPECT(standing().counts.size() == 1 && standing().counts[0].begun == 1);
-  EXPECT(standing().counts[0].comm >> 56 == seam::kLibraryNccl);
+  EXPECT(status().counts.size() == 1 && status().counts[0].begun == 1);
+  EXPECT(status().counts[0].comm >> 56 == seam::kLibraryNccl);
 
   FINE(lower_ncclCommSplit(kept().world, 7, -rank, &kept().turned, nullptr));
   EXPECT(rank_in(kept().turned) == 1 - rank);
   ncclComm_t none = kept().world;
   FINE(lower_ncclCommSplit(kept().world, NCCL_SPLIT_NOCOLOR, 0, &none, nullptr));
   EXPECT(none == nullptr);
-  EXPECT(counts_are_equal() && standing().counts.size() == 2);
+  EXPECT(counts_are_equal() && status().counts.size() == 2);
 
   set(kept().values, static_cast<float>(10 + rank));
   FINE(exchange_in_a_group(kept().turned));
   EXPECT(get(kept().values + 1) == 21 && get(kept().values + 2) == static_cast<float>(11 - rank));
-  EXPECT(counts_are_equal() && standing().counts.size() == 4);
+  EXPECT(counts_are_equal() && status().counts.size() == 4);
 
   a_held_call_leaves_and_comes_again(kept().turned);
   EXPECT(counts_are_equal());
@@ -348,13 +348,13 @@ void first_run() {
   EXPECT(counts_are_equal());
   // Of an aborted one no number of calls is enough, and whoever has ended it is short of nothing.
   const ncclComm_t aborted = communicator(2);
-  const auto listed = standing().counts.size();
+  const auto listed = status().counts.size();
   everyone();
   if (rank == 0) FINE(lower_ncclCommAbort(aborted));
   everyone();
   EXPECT(!counts_are_equal());
   if (rank == 1) FINE(lower_ncclCommDestroy(aborted));
-  EXPECT(standing().counts.size() == listed);
+  EXPECT(status().counts.size() == listed);
 
   what_is_wrong_is_refused();
   EXPECT(library().quiesce());
@@ -370,19 +370,19 @@ void first_run() {
   };
   if (rank == 0) {  // alone, so that it cannot be made yet
     EXPECT(begin() == ncclInProgress);
-    EXPECT(standing().inside.size() == 1);
+    EXPECT(status().inside.size() == 1);
   }
   everyone();
   if (rank == 1) EXPECT(cuda::nccl::went_on(begin()));
   ncclResult_t now = ncclInProgress;
   while (now == ncclInProgress) FINE(lower_ncclCommGetAsyncError(kept().finalized, &now));
-  EXPECT(standing().inside.empty());
+  EXPECT(status().inside.empty());
   // A split of it is in progress from the first, whether or not NCCL has a handle.
   ncclComm_t half = nullptr;
   EXPECT(cuda::nccl::went_on(lower_ncclCommSplit(kept().finalized, 0, rank, &half, nullptr)) && half);
   for (now = ncclInProgress; now == ncclInProgress;) FINE(lower_ncclCommGetAsyncError(half, &now));
   EXPECT(now == ncclSuccess);
-  EXPECT(standing().inside.empty());
+  EXPECT(status().inside.empty());
   FINE(lower_ncclCommDestroy(half));
   EXPECT(library().quiesce());
   everyone();
@@ -405,7 +405,7 @@ void first_run() {
   EXPECT(library().drain_trouble().empty());
   EXPECT(library().refusal().empty());
   EXPECT(library().quiesce());
-  EXPECT(counts_are_equal() && standing().counts.size() == 5);  // two, a pair's two ways, the finalized one
+  EXPECT(counts_are_equal() && status().counts.size() == 5);  // two, a pair's two ways, the finalized one
   save();
 }
 
@@ -421,7 +421,7 @@ void second_run() {
   EXPECT(!refused &&
          refused.error().message.find("of the 2 members of an NCCL communicator 1") != std::string::npos);
   EXPECT(library().finish_restart(told));
-  EXPECT(counts_are_equal() && standing().counts.size() == 5);
+  EXPECT(counts_are_equal() && status().counts.size() == 5);
 
   {
     one_abi::Call begins;  // as the thread does with its first call: its device is current again
@@ -462,9 +462,9 @@ void second_run() {
   for (ncclComm_t comm : {later, kept().finalized, kept().turned, kept().world})
     FINE(lower_ncclCommDestroy(comm));
   EXPECT(counts_are_equal());
-  EXPECT(standing().counts.size() == 4);
+  EXPECT(status().counts.size() == 4);
   EXPECT(library().quiesce());
-  EXPECT(standing().counts.empty());
+  EXPECT(status().counts.empty());
 }
 
 bool run(const char* shims, void (*what)()) {

@@ -52,14 +52,14 @@ void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(
       [](const auto& a, const auto& b) { return a.comm != b.comm ? a.comm < b.comm : a.begun > b.begun; });
 }
 
-void add_inside(coord::Standing& standing) {
+void add_inside(coord::RankStatus& status) {
   if (!__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return;
   handles::SpinGuard guard(lock);
   each_communicator([&](const Communicator* c) {
-    const uint64_t meeting = coord::kMeeting | c->identity;
+    const uint64_t meeting = coord::kSubgroupCall | c->identity;
     if (c->stage == kMaking &&
-        std::find(standing.inside.begin(), standing.inside.end(), meeting) == standing.inside.end())
-      standing.inside.push_back(meeting);
+        std::find(status.inside.begin(), status.inside.end(), meeting) == status.inside.end())
+      status.inside.push_back(meeting);
   });
 }
 

@@ -14,7 +14,7 @@ namespace cropdl::cuda::nccl {
 // AGENT.
 void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t identity));
 // A communicator that does not block is being made: nobody knows whether the others have begun.
-void add_inside(coord::Standing& standing);
+void add_inside(coord::RankStatus& status);
 
 // MAIN, while the rank is stopped. What communicators that do not block still have to do is done by NCCL
 // itself, once all ranks have begun it; true: there is nothing left.

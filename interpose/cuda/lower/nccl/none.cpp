@@ -5,7 +5,7 @@
 namespace cropdl::cuda::nccl {
 
 void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) {}
-void add_inside(coord::Standing&) {}
+void add_inside(coord::RankStatus&) {}
 bool settled() { return true; }
 std::string trouble() { return ""; }
 void quiesce() {}

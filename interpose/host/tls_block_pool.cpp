@@ -1,4 +1,4 @@
-#include "interpose/host/donor.h"
+#include "interpose/host/tls_block_pool.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 #include "interpose/host/process.h"
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
-#include "restart/threads/low_block.h"
+#include "restart/threads/tls_block.h"
 
 namespace cropdl::host {
 namespace {
@@ -33,7 +33,7 @@ int32_t*& number_in_block(const seam::ThreadRecord* thread) {
   return numbers[thread - seam::state()->threads];
 }
 
-void* donor(void* record) {
+void* lender(void* record) {
   auto* thread = static_cast<seam::ThreadRecord*>(record);
   number_in_block(thread) = program_threads::lend_block_to(thread->tid);
   thread->lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 1024) & ~15ull;
@@ -49,7 +49,7 @@ void* broker(void*) {
       wait_on(&wanted, 0);
       continue;
     }
-    if (const int error = program_threads::start_lender(donor, record);
+    if (const int error = program_threads::start_lender(lender, record);
         error != 0)  // the program's thread cannot go on
       die("cannot start a thread of the lower half: " + errno_text(error));
     __atomic_store_n(&wanted, nullptr, __ATOMIC_SEQ_CST);
@@ -59,7 +59,7 @@ void* broker(void*) {
 
 }  // namespace
 
-Status start_donors() {
+Status start_tls_block_pool() {
   if (const int error = program_threads::start_thread(broker, nullptr); error != 0)
     return Error{formatted(
         "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
@@ -69,7 +69,7 @@ Status start_donors() {
 
 namespace {
 
-__attribute__((optimize("no-stack-protector"))) void wait_for_donor(seam::ThreadRecord* thread) {
+__attribute__((optimize("no-stack-protector"))) void wait_for_tls_block(seam::ThreadRecord* thread) {
   for (;;) {
     seam::ThreadRecord* expected = nullptr;
     if (__atomic_compare_exchange_n(&wanted, &expected, thread, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -84,7 +84,7 @@ __attribute__((optimize("no-stack-protector"))) void wait_for_donor(seam::Thread
 
 __attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
   if (thread->lower_fs == 0)
-    wait_for_donor(thread);
+    wait_for_tls_block(thread);
   else if (int32_t* number = number_in_block(thread); number != nullptr)
     *number = thread->tid;
   program_threads::make_segments(thread);

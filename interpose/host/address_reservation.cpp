@@ -1,4 +1,4 @@
-#include "interpose/host/layout.h"
+#include "interpose/host/address_reservation.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -51,7 +51,7 @@ struct Room {
 
 }  // namespace
 
-struct Processors::Body {
+struct WorkerPool::Body {
   int multiprocessors;
   uint64_t who;
   Multiprocessor each;
@@ -90,7 +90,7 @@ struct Processors::Body {
 };
 
 // For one more block of the job, besides all those that the earlier grids have or will have.
-bool Processors::Body::room(const Job& job) const {
+bool WorkerPool::Body::room(const Job& job) const {
   Room used;
   bool earlier = true;
   for (const Job* one : jobs) {
@@ -103,7 +103,7 @@ bool Processors::Body::room(const Job& job) const {
 }
 
 // What to run next, behind the mutex. False: there is nothing.
-bool Processors::Body::take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back) {
+bool WorkerPool::Body::take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back) {
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (turn >= jobs.size()) turn = 0;
     Job* one = jobs[turn++];
@@ -129,7 +129,7 @@ bool Processors::Body::take(Job** job, Block** block, bool* fresh, uint32_t proc
 }
 
 // Of the blocks that no thread has: whether none of them would do anything but wait.
-bool Processors::Body::others_only_wait() const {
+bool WorkerPool::Body::others_only_wait() const {
   for (const Job* one : jobs) {
     for (const Block* block : one->aside)
       if (block->spins <= kSpins) return false;
@@ -140,7 +140,7 @@ bool Processors::Body::others_only_wait() const {
 }
 
 // As many threads as can have work, if the system gives them; with the mutex held.
-void Processors::Body::employ() {
+void WorkerPool::Body::employ() {
   uint64_t most = 0;
   for (const Job* one : jobs) most += one->grid.blocks - one->done;
   for (uint32_t number = 0; number < processors.size() && there < most; ++number) {
@@ -158,7 +158,7 @@ void Processors::Body::employ() {
 
 // One slice of a block, and what follows from how it ended: the job may be over then. Whether the block goes
 // on.
-bool Processors::Body::go_on(std::unique_lock<std::mutex>& lock, Job* job, Block* block, bool fresh) {
+bool WorkerPool::Body::go_on(std::unique_lock<std::mutex>& lock, Job* job, Block* block, bool fresh) {
   lock.unlock();
   if (fresh) block->begin(&job->grid, block->number, who, block->processor);
   SliceEnd end = block->run(block->random ? int64_t{1} << (6 + block->chooser.pick(12)) : kSlice);
@@ -193,7 +193,7 @@ bool Processors::Body::go_on(std::unique_lock<std::mutex>& lock, Job* job, Block
 
 // A processor's thread: until there is nothing to do for a while. With `until`, another thread, for as long
 // as that job is there.
-void Processors::Body::serve(std::unique_lock<std::mutex>& lock, uint32_t processor, const Job* until) {
+void WorkerPool::Body::serve(std::unique_lock<std::mutex>& lock, uint32_t processor, const Job* until) {
   Job* job = nullptr;
   bool stands_back = false;
   for (;;) {
@@ -218,7 +218,7 @@ void Processors::Body::serve(std::unique_lock<std::mutex>& lock, uint32_t proces
   }
 }
 
-Processors::Processors(int multiprocessors, int cores, uint64_t who, const Multiprocessor& each)
+WorkerPool::WorkerPool(int multiprocessors, int cores, uint64_t who, const Multiprocessor& each)
     : body_(std::make_unique<Body>()) {
   body_->multiprocessors = std::max(multiprocessors, 1);
   body_->each = each;
@@ -230,7 +230,7 @@ Processors::Processors(int multiprocessors, int cores, uint64_t who, const Multi
   body_->chooser = settings::Chooser(who ^ 0x50726f63u);
 }
 
-Processors::~Processors() {
+WorkerPool::~WorkerPool() {
   {
     std::lock_guard lock(body_->mutex);
     body_->ending = true;
@@ -240,7 +240,7 @@ Processors::~Processors() {
     if (thread) pthread_join(*thread, nullptr);
 }
 
-int Processors::resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
+int WorkerPool::resident(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
   if (!threads || threads > kernel.facts.max_threads) return 0;
   const Multiprocessor& each = body_->each;
   uint64_t shared = kernel.facts.static_shared + dynamic_shared + each.reserved;
@@ -249,7 +249,7 @@ int Processors::resident(const Kernel& kernel, uint32_t threads, uint32_t dynami
       std::min<uint64_t>({each.threads / round_up(threads, kLanes), by_shared, each.blocks}));
 }
 
-Outcome Processors::run(const Launch& launch) {
+Outcome WorkerPool::run(const Launch& launch) {
   static std::atomic<uint64_t> numbers{0};
   const Kernel& kernel = *launch.kernel;
   Job job;

@@ -1,4 +1,4 @@
-#include "interpose/host/kernel_view.h"
+#include "interpose/host/proc_cmdline_override.h"
 
 #include <linux/prctl.h>
 #include <sys/prctl.h>

@@ -46,6 +46,6 @@ void leave_low_memory_alone();
 
 // The main thread goes on with a block below 4 GiB; the one that ld.so gave it stays unused. LH, while there
 // is no other thread.
-void continue_on_low_block();
+void continue_on_low_tls_block();
 
 }  // namespace cropdl::program_threads

@@ -1,4 +1,4 @@
-#include "restart/threads/low_block.h"
+#include "restart/threads/tls_block.h"
 
 #include <asm/ldt.h>
 #include <pthread.h>
@@ -86,9 +86,9 @@ __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint
 }  // namespace
 
 int start_thread(void* (*run)(void*), void* argument, void* stack, size_t size) {
-  // Not by the C library, which opens signal 33, the suspend signal (quiet_threads.cpp puts that right, but
-  // not in every program that this is linked with): who calls may be stopped by one, whose frame the next
-  // would overwrite.
+  // Not by the C library, which opens signal 33, the suspend signal (signal_mask_overrides.cpp puts that
+  // right, but not in every program that this is linked with): who calls may be stopped by one, whose frame
+  // the next would overwrite.
   const uint64_t all = ~0ull;
   uint64_t old = 0;
   pthread_t thread;
@@ -141,7 +141,7 @@ void make_segments(seam::ThreadRecord* thread) {
 
 void leave_low_memory_alone() { no_low_memory = true; }
 
-void continue_on_low_block() {
+void continue_on_low_tls_block() {
   if (no_low_memory) return;
   Borrowed borrowed;
   borrowed.borrower = static_cast<int32_t>(syscall(SYS_gettid));

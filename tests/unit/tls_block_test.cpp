@@ -1,6 +1,6 @@
-// links: cropdl_low_block
+// links: cropdl_tls_block
 // A lower half's main thread goes on with a thread block that another thread lent.
-#include "restart/threads/low_block.h"
+#include "restart/threads/tls_block.h"
 
 #include <asm/ldt.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ template <class Body>
 void in_a_child(Body body) {
   EXPECT_EXIT(
       {
-        program_threads::continue_on_low_block();
+        program_threads::continue_on_low_tls_block();
         body();
         _exit(testing::Test::HasFailure() ? 1 : 0);
       },

@@ -1,4 +1,4 @@
-#include "gpu_state/software/device/places.h"
+#include "gpu_state/software/device/address_allocator.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 
 namespace cropdl::device {
 
-Places::Places(engine::MemoryView::Range range, uint64_t seed)
+AddressAllocator::AddressAllocator(engine::MemoryView::Range range, uint64_t seed)
     : range_begin_(range.begin), state_(seed | 1), lowest_(seed == kLowest) {
   holes_[range.begin] = range.end;
   const uint64_t pages = (range.end - range.begin) / kPage;
@@ -18,14 +18,14 @@ Places::Places(engine::MemoryView::Range range, uint64_t seed)
   }
 }
 
-uint64_t Places::random() {  // xorshift64*
+uint64_t AddressAllocator::random() {  // xorshift64*
   state_ ^= state_ >> 12;
   state_ ^= state_ << 25;
   state_ ^= state_ >> 27;
   return (state_ * 0x2545f4914f6cdd1du) >> 33;
 }
 
-uint64_t Places::carve(std::map<uint64_t, uint64_t>::iterator hole, uint64_t from, uint64_t bytes) {
+uint64_t AddressAllocator::carve(std::map<uint64_t, uint64_t>::iterator hole, uint64_t from, uint64_t bytes) {
   const uint64_t begin = hole->first, end = hole->second;
   holes_.erase(hole);
   if (begin < from) holes_[begin] = from;
@@ -33,7 +33,7 @@ uint64_t Places::carve(std::map<uint64_t, uint64_t>::iterator hole, uint64_t fro
   return from;
 }
 
-uint64_t Places::take(uint64_t pages) {
+uint64_t AddressAllocator::take(uint64_t pages) {
   const uint64_t bytes = pages * kPage;
   uint64_t& cursor = cursors_[random() % cursors_.size()];
   const uint64_t gap = (1 + random() % 4) * kPage;
@@ -53,7 +53,7 @@ uint64_t Places::take(uint64_t pages) {
   return 0;
 }
 
-void Places::give(uint64_t begin, uint64_t pages) {
+void AddressAllocator::give(uint64_t begin, uint64_t pages) {
   uint64_t end = begin + pages * kPage;
   auto next = holes_.lower_bound(begin);
   if (next != holes_.begin())

@@ -16,9 +16,9 @@ namespace cropdl::device {
 // A seed scatters.
 inline constexpr uint64_t kLowest = 0;
 
-class Places {
+class AddressAllocator {
  public:
-  Places(engine::MemoryView::Range range, uint64_t seed);
+  AddressAllocator(engine::MemoryView::Range range, uint64_t seed);
   uint64_t take(uint64_t pages);  // address; 0: there is no room
   void give(uint64_t begin, uint64_t pages);
 

@@ -7,8 +7,8 @@
 
 namespace cropdl::host {
 
-// Starts the thread that makes donors. LH, START.
-Status start_donors();
+// Starts the thread that makes those threads. LH, START.
+Status start_tls_block_pool();
 
 // ControlPage::lend_lower_fs. Runs on the UH thread with its UH FS base: uses no libc, no TLS; waits on a
 // futex.
