@@ -194,7 +194,7 @@ def main():
     tier = {"quick": ["-L", "^quick$"], "plain": ["-LE", "^long$"], "long": []}[own.tier]
     try:
         # Each test says how many of these it keeps busy: most wait most of the time, and take one; the ranks of an MPI poll.
-        status, results = run_ctest(own.build, ["-j", str(8 * os.cpu_count()), *tier, *options], environment)
+        status, results = run_ctest(own.build, ["-j", str(6 * os.cpu_count()), *tier, *options], environment)
         if not results:
             return status
         failed = [one for one in results if not one.passed and not one.skipped]

@@ -1,0 +1,39 @@
+// The versions of a store that a restart may take, and their trial: an image is loaded into the program's
+// addresses, and unloaded again if it turns out to be damaged. LH, MAIN, START of a restart.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interpose/host/process.h"
+#include "restart/files/file_contents.h"
+#include "restart/image.h"
+#include "restart/session/metadata.h"
+#include "restart/store.h"
+
+namespace cropdl::host {
+
+// A version, and what this rank's image of it says.
+struct Candidate {
+  restart::Version version;
+  session::Metadata metadata;
+  std::string damage;  // or why there is no metadata
+};
+
+// In the order of `versions`; only the one that the user asked for, if any. Reads each image's metadata and
+// closes the image again: the descriptors' numbers are still to be arranged.
+std::vector<Candidate> read_candidates(const Process& p, std::vector<restart::Version> versions);
+
+// The highest descriptor that the program has in any of the versions, at least 2.
+int highest_descriptor(const std::vector<Candidate>& candidates);
+
+// Checks that this process can continue the candidate, and loads its memory. Returns a verdict
+// (restart_ranks.h). `loaded` is the open image afterwards, if its memory was mapped.
+std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
+                           std::unique_ptr<restart::ImageReader>* loaded);
+
+// "" or which library has more, or fewer, recipes than when the image was written.
+std::string lost_recipes(const Process& p, const session::Metadata& m);
+
+}  // namespace cropdl::host

@@ -1,0 +1,89 @@
+#include "interpose/host/restart_ranks.h"
+
+#include <unistd.h>
+
+#include "base/format.h"
+#include "base/say.h"
+#include "coord/link.h"
+
+namespace cropdl::host {
+namespace {
+
+constexpr unsigned kLauncherEndsAll =
+    3;  // seconds within which a launcher ends all ranks after one has ended
+constexpr unsigned kSurelyEndedAll = 10;  // likewise, on a busy machine
+
+// A rank has died, or did not come. Rank 0 says so. If rank 0 itself is lost, it or its launcher has said
+// why; rank 1 speaks only if nobody has ended it.
+[[noreturn]] void die_of_loss(const Process& p, const std::string& why) {
+  const std::string line = "the ranks of this restart did not find each other: " + why;
+  if (why.starts_with("rank " + std::to_string(p.launch.rank) + ": ")) die(line);
+  if (why != coord::kHubIsGone) die_together(p, line);
+  sleep(kLauncherEndsAll);
+  if (p.launch.rank == 1) say("cropdl-restart: " + line);
+  _exit(1);
+}
+
+// `mine` of every rank.
+std::vector<std::string> exchange(Process& p, const std::string& mine) {
+  auto all = p.agent->exchange(mine);
+  if (!all) die_of_loss(p, all.error().message);
+  return std::move(*all);
+}
+
+}  // namespace
+
+void die_together(const Process& p, const std::string& line) {
+  if (p.launch.rank == 0) {
+    say("cropdl-restart: " + line);
+  } else if (p.agent) {  // the ranks have agreed on it
+    sleep(kLauncherEndsAll);
+  } else {
+    sleep(kSurelyEndedAll);
+    say(formatted("cropdl-restart: rank {}: {}", p.launch.rank, line));
+  }
+  _exit(1);
+}
+
+std::string agree(Process& p, const std::string& mine) {
+  const std::vector<std::string> all = exchange(p, mine);
+  for (size_t r = 0; r < all.size(); ++r)
+    if (!all[r].starts_with(kFine))
+      return formatted("{}rank {}: {}", all[r].substr(0, 1), r, all[r].substr(1));
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all.front())
+      return kRefused + formatted(
+                            "{} changed while the ranks read it (rank 0 is {}, rank {} is {}); start "
+                            "the restart again",
+                            p.boot.directory, all.front(), r, all[r]);
+  return "";
+}
+
+void agree_or_die(Process& p, const Status& step) {
+  const std::string verdict = agree(p, step ? kFine : kRefused + step.error().message);
+  if (!verdict.empty()) die_together(p, verdict.substr(1));
+}
+
+std::string gather(Process& p, const std::string& mine) {
+  const std::vector<std::string> all = exchange(p, mine);
+  std::string line;
+  for (size_t r = 0; r < all.size(); ++r)
+    if (!all[r].empty())
+      line += (line.empty() ? "" : "; ") + (all.size() > 1 ? formatted("rank {}: ", r) : "") + all[r];
+  return line;
+}
+
+void finish_library(Process& p, libraries::Library& library) {
+  const std::string mine = library.told_at_restart();
+  if (!mine.empty()) p.agent->note_phase("joining");
+  const std::vector<std::string> all = exchange(p, mine);
+  // die(), not die_together(): another rank may be inside of a call that waits for this one, and nothing ends
+  // its wait.
+  if (auto s = library.finish_restart(all); !s) die("cropdl-restart: " + s.error().message);
+}
+
+void say_once(const Process& p, const std::string& line) {
+  if (p.launch.rank == 0) say("cropdl-restart: " + line);
+}
+
+}  // namespace cropdl::host

@@ -1,0 +1,38 @@
+// The ranks of a restart agree on each step, and end together when one of them cannot take it. LH, MAIN,
+// START of a restart.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "interpose/host/process.h"
+
+namespace cropdl::host {
+
+// What a rank says of a version. The first letter of a verdict that is not kFine is its kind.
+inline constexpr const char* kFine = "fine";
+inline constexpr char kDamaged = 'D';  // an older version may do
+inline constexpr char kRefused = 'R';  // no version can be restarted here
+
+// Ends this process with a line that every rank has found by itself. Rank 0 prints it; the others wait until
+// the launcher ends them, because it ends rank 0, and with it the line, as soon as another rank exits. A rank
+// that nobody has ended was the only one with its reason, and prints it, too.
+[[noreturn]] void die_together(const Process& p, const std::string& line);
+
+// The verdicts of all ranks: "" if all are kFine with the same text, else the first other one. Ends the
+// process when a rank is lost.
+std::string agree(Process& p, const std::string& mine);
+
+// Returns when the step has succeeded on all ranks; ends all of them with the first failure otherwise.
+void agree_or_die(Process& p, const Status& step);
+
+// What the ranks have to say, as one line with their numbers; "" if none says anything.
+std::string gather(Process& p, const std::string& mine);
+
+// The last step of a library's restart, with what the libraries of all ranks have to tell.
+void finish_library(Process& p, libraries::Library& library);
+
+// Prints the line on rank 0.
+void say_once(const Process& p, const std::string& line);
+
+}  // namespace cropdl::host

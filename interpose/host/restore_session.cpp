@@ -1,0 +1,239 @@
+// A restart: the program continues from the newest version that every rank can load. One RestoreSession is
+// the way from the store to the program's first instruction; RestoreSession::run() tells it from top to
+// bottom. LH, MAIN.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "interpose/host/address_reservation.h"
+#include "interpose/host/process.h"
+#include "interpose/host/restart_candidates.h"
+#include "interpose/host/restart_ranks.h"
+#include "interpose/host/tls_block_pool.h"
+#include "interpose/host/window.h"
+#include "restart/files/reopen_files.h"
+#include "restart/memory/memory_map.h"
+#include "restart/session/restore_process.h"
+
+namespace cropdl::host {
+namespace {
+
+class RestoreSession {
+ public:
+  explicit RestoreSession(Process& p) : p_(p), reader_(open_store(p)), policy_(files_policy(p)) {}
+  [[noreturn]] void run();
+
+ private:
+  static restart::StoreReader open_store(const Process& p);
+  static files::FilesPolicy files_policy(const Process& p);
+
+  void read_versions();
+  void reserve_addresses_and_descriptors();
+  void open_versions_for_writing();
+  void read_versions_again();
+  void load_newest_version();
+  void prepare_libraries();
+  Status place_files_memory_and_process();
+  Status restart_libraries();
+  Status change_files();
+  void report();
+  void resume_iterations();
+
+  bool keeps_files() const { return policy_ == files::FilesPolicy::kKeep; }
+  const session::Metadata& metadata() const { return chosen_->metadata; }
+  files::SavedFiles saved_files() const { return {metadata().files, metadata().contents, *folder_, policy_}; }
+
+  Process& p_;
+  restart::StoreReader reader_;
+  const files::FilesPolicy policy_;
+  std::vector<Candidate> candidates_;         // newest first
+  const restart::Version* newest_ = nullptr;  // the newest whole one of the first reading
+  restart::Manifest known_;                   // of the newest whole version: what all versions have in common
+  int highest_ = 2;                           // descriptor of the program in any candidate
+  const Candidate* chosen_ = nullptr;         // one of candidates_, from load_newest_version() on
+  std::optional<Folder> folder_;              // its directory
+  std::unique_ptr<restart::ImageReader> image_;  // this rank's, until its contents are loaded
+  std::string memory_note_, files_note_;         // for people: what was left, or changed
+};
+
+void RestoreSession::run() {
+  read_versions();
+  reserve_addresses_and_descriptors();
+  open_versions_for_writing();
+  fill_control_page(p_);
+  if (auto s = start_tls_block_pool(); !s) die(s.error().message);
+  if (auto s = start_agent(p_); !s) die(s.error().message);
+  p_.agent->note_phase("restarting");
+  read_versions_again();
+  load_newest_version();
+  prepare_libraries();
+  agree_or_die(p_, place_files_memory_and_process());
+  agree_or_die(p_, restart_libraries());
+  for (libraries::Library* library : p_.libraries.all()) finish_library(p_, *library);
+  // From here on this process has no more rights than the program had.
+  agree_or_die(p_, process::restore_attributes(metadata().attributes));
+  // Files are changed last, when all ranks and the MPI are there.
+  agree_or_die(p_, change_files());
+  report();
+  resume_iterations();
+  continue_program(metadata().threads);
+}
+
+// cropdl-restart has checked the owner of the store, but this open may find another one under its name.
+restart::StoreReader RestoreSession::open_store(const Process& p) {
+  auto reader = restart::StoreReader::open(p.boot.directory, Folder::Whose::kMine);
+  if (!reader) die_together(p, reader.error().message);
+  return std::move(*reader);
+}
+
+files::FilesPolicy RestoreSession::files_policy(const Process& p) {
+  const auto policy = files::files_policy(p.boot.files);
+  if (!policy) die_together(p, policy.error().message);
+  return *policy;
+}
+
+void RestoreSession::read_versions() {
+  candidates_ = read_candidates(p_, reader_.all_versions());
+  if (candidates_.empty())
+    die_together(
+        p_, p_.boot.directory + (p_.boot.version == 0 ? ": holds no version to restart from"
+                                                      : formatted(": has no version {}", p_.boot.version)));
+  const auto newest = std::find_if(candidates_.begin(), candidates_.end(), [](const Candidate& c) {
+    return c.version.damage.empty() || c.version.not_mine;
+  });
+  if (newest != candidates_.end() && newest->version.not_mine)
+    die_together(p_,
+                 formatted("version {} cannot be used: {}", newest->version.number, newest->version.damage));
+  if (newest == candidates_.end())
+    die_together(p_, formatted("{}: no version is whole: {}", p_.boot.directory, candidates_.front().damage));
+  known_ = newest->version.manifest;
+  if (known_.ranks != p_.launch.ranks)
+    die_together(p_, formatted("the versions in {} have {} ranks, but {} were started; use mpirun -n {}",
+                               p_.boot.directory, known_.ranks, p_.launch.ranks, known_.ranks));
+  p_.program = known_.program;
+  p_.arguments = known_.args;
+  newest_ = &newest->version;
+}
+
+void RestoreSession::reserve_addresses_and_descriptors() {
+  // Starts this process over by exec if its own memory lies on an address of the program.
+  if (auto s = settle_addresses(p_, *newest_); !s) die(s.error().message);
+  std::vector<int> given = p_.inherited.programs;
+  given.insert(given.end(), p_.inherited.launchers.begin(), p_.inherited.launchers.end());
+  highest_ = highest_descriptor(candidates_);
+  if (auto s = files::make_room_for(highest_, given, reader_.descriptor()); !s) die(s.error().message);
+}
+
+// The schedule and the retention are those of the killed job, unless the user says otherwise now.
+void RestoreSession::open_versions_for_writing() {
+  const auto whole = std::find_if(candidates_.begin(), candidates_.end(),
+                                  [](const Candidate& c) { return c.damage.empty(); });
+  const bool is_known = whole != candidates_.end();
+  p_.schedule = launching::wanted_schedule(p_.boot, is_known ? whole->metadata.schedule : coord::Schedule());
+  if (p_.keep.empty() && is_known) p_.keep = whole->metadata.keep;
+  p_.former_cost = known_.stall_seconds;
+  if (p_.launch.rank != 0) return;
+  const restart::StoreIdentity identity{known_.job, known_.program, known_.args, known_.ranks};
+  if (auto s = open_versions(p_, identity); !s) die(s.error().message);
+}
+
+// The killed job may have ended only now, and have published a version meanwhile. Rank 0 agrees with the
+// store's lock in its hands: nobody else writes there any more, and all ranks read the same.
+void RestoreSession::read_versions_again() {
+  agree_or_die(p_, {});
+  candidates_ = read_candidates(p_, reader_.all_versions());
+  Status fits;
+  if (highest_descriptor(candidates_) > highest_)
+    fits = Error{p_.boot.directory +
+                 ": the killed job took another version while it ended, with more files open; start the "
+                 "restart again"};
+  agree_or_die(p_, fits);
+}
+
+void RestoreSession::load_newest_version() {
+  for (const Candidate& candidate : candidates_) {
+    const std::string verdict = agree(p_, load_candidate(p_, candidate, policy_, &image_));
+    if (verdict.empty()) {
+      chosen_ = &candidate;
+      break;
+    }
+    if (image_)
+      host_memory::unmap_memory(*image_), image_.reset();
+    else
+      host_memory::release_addresses();
+    if (verdict[0] == kRefused) die_together(p_, verdict.substr(1));
+    say_once(p_, formatted("version {} cannot be used: {}", candidate.version.number, verdict.substr(1)));
+  }
+  if (chosen_ == nullptr) die_together(p_, formatted("no version in {} could be loaded", p_.boot.directory));
+  if (p_.versions) p_.versions->set_parent(chosen_->version.number);
+  auto folder = chosen_->version.folder();
+  if (!folder) die(folder.error().message);
+  folder_ = std::move(*folder);
+}
+
+void RestoreSession::prepare_libraries() {
+  const session::Metadata& m = metadata();
+  if (p_.boot.save_files == 0) p_.boot.save_files = m.save_files;
+  p_.boot.by_reference = m.by_reference;
+  p_.boot.software_gpu = m.software_gpu;
+  p_.boot.software_gpus = m.software_gpus;
+  choose_stand_ins(p_.boot);
+  launching::set_software_devices(&p_.boot);
+  p_.libraries.prepare(p_.boot);
+}
+
+// All that can be made without the libraries, and without a change that anybody else sees.
+Status RestoreSession::place_files_memory_and_process() {
+  const session::Metadata& m = metadata();
+  if (m.software_gpu && launching::software_gpu_directory(p_.boot.installation).empty())
+    return Error{"the job ran on the software GPU, and here it is not installed"};
+  if (chdir(m.cwd.c_str()) != 0) return Error{formatted("the program's directory {} is gone", m.cwd)};
+  if (auto s = files::place_files(saved_files()); !s) return s;
+  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), &memory_note_); !s) return s;
+  return session::restore_process(m);
+}
+
+Status RestoreSession::restart_libraries() {
+  if (auto s = p_.libraries.restart(); !s) return s;
+  if (const std::string line = lost_recipes(p_, metadata()); !line.empty()) return Error{line};
+  if (auto s = p_.libraries.load_contents(*image_); !s) return s;
+  image_.reset();  // the version will be removed some day, and an open file would keep its space on the disk
+  return {};
+}
+
+Status RestoreSession::change_files() {
+  const Status changed = files::apply_files(saved_files(), &files_note_);
+  files::keep_input_from_waiting(metadata().files);
+  folder_->descriptor().close(), reader_.descriptor().close();  // for the reason of image_
+  return changed;
+}
+
+// Once for all ranks: what was changed, what was left as it is now, and from where the program continues.
+void RestoreSession::report() {
+  const std::string changed = gather(p_, files_note_);
+  if (!p_.boot.quiet && !changed.empty()) say_once(p_, changed);
+  for (const std::string& mine : {files::files_left_alone(saved_files()), memory_note_})
+    if (const std::string line = gather(p_, mine); !line.empty()) say_once(p_, line);
+  if (!p_.boot.quiet) say_once(p_, formatted("continues from version {}", chosen_->version.number));
+  for (const session::SavedLibrary& saved : metadata().libraries) {
+    const std::string here = p_.libraries.table(saved.number)->name;
+    if (saved.implementation != here)
+      say_once(p_, formatted("saved under {}, continued under {}: the state is the same bit for bit, but "
+                             "floating-point reductions may now add in another order",
+                             saved.implementation, here));
+  }
+}
+
+void RestoreSession::resume_iterations() {
+  std::vector<boundaries::Call> iteration;
+  for (const session::LoopCall& c : metadata().iteration)
+    iteration.push_back({c.call, c.communicator, c.caller});
+  p_.rank->tracker().resume(metadata().iterations, std::move(iteration));
+}
+
+}  // namespace
+
+void restart_program(Process& p) { RestoreSession(p).run(); }
+
+}  // namespace cropdl::host
