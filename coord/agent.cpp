@@ -1,5 +1,5 @@
-// See agent.h. The thread's loop: wait for a wake-up, a message or a deadline; pass messages between the hub
-// (its own or rank 0's) and the participant; poll the participant while an attempt is under way.
+// See agent.h. The thread's loop: wait for a wake-up, message or deadline; pass messages between the hub (its
+// own or rank 0's) and the participant; poll the participant during an attempt.
 #include "coord/agent.h"
 
 #include <pthread.h>
@@ -34,8 +34,7 @@ namespace {
 
 void signal_event(const Descriptor& event) {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n =
-      write(event.fd(), &one, sizeof one);  // fails only when already signalled 2^64 times
+  [[maybe_unused]] const ssize_t n = write(event.fd(), &one, sizeof one);  // fails only at the maximum count
 }
 
 bool take_event(const Descriptor& event) {
@@ -43,8 +42,8 @@ bool take_event(const Descriptor& event) {
   return read(event.fd(), &count, sizeof count) == sizeof count;
 }
 
-// As ppoll(2), which refuses more descriptors than RLIMIT_NOFILE: pselect6(2) only asks that the table has
-// them. With sets of any size, unlike the C library's.
+// For ppoll(2), which refuses more descriptors than RLIMIT_NOFILE; pselect6(2) only requires that the table
+// holds them. Sets of any size, unlike the C library's.
 long wait_by_select(std::vector<pollfd>* fds, timespec* timeout) {
   constexpr size_t kWord = 64;
   int end = 0;
@@ -88,7 +87,7 @@ class Agent::Loop {
     } else {
       link_.emplace(config_, monotonic_us());
     }
-    // The thread must never run a handler of the program's, nor swallow a signal that is meant for it.
+    // The thread must neither run the program's handlers nor consume its signals.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -101,7 +100,7 @@ class Agent::Loop {
           errno_text(error.code().value()))};
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!started && hub_) hub_->close(monotonic_us());  // nobody will answer there
+    if (!started && hub_) hub_->close(monotonic_us());  // nothing would answer at its address
     return started;
   }
 
@@ -122,7 +121,8 @@ class Agent::Loop {
     exchanged_.reset();
     signal_event(wake_);
     const auto over = [&] { return exchanged_.has_value() || !alone_.empty(); };
-    arrived_.wait(lock, over);  // the hub ends it; a rank that loses the hub, or does not find it, is alone
+    // The hub answers each exchange. A rank that loses or does not find the hub sets alone_.
+    arrived_.wait(lock, over);
     if (!exchanged_ && alone_ == kHubIsGone) return Error{alone_};
     if (!exchanged_) return Error{formatted("rank {}: {}", config_.rank, alone_)};
     if (!exchanged_->failure.empty()) return Error{exchanged_->failure};
@@ -142,13 +142,12 @@ class Agent::Loop {
   }
 
  private:
-  // The numbers of descriptors are the program's to count on: `close(1); open("log")` must get 1, whatever
-  // this thread opens meanwhile. So it works on a table of its own, without the program's descriptors (which
-  // it would keep open). Where a sandbox forbids that, it shares the table and holds low numbers for moments
-  // only.
+  // The program relies on descriptor numbers: `close(1); open("log")` must return 1, whatever this thread
+  // opens meanwhile. So this thread has its own table, without the program's descriptors, which it would keep
+  // open. If a sandbox forbids that, it shares the table and holds low numbers only for moments.
   void leave_the_programs_descriptors() {
     if (!config_.own_descriptors || wake_.fd() < first_high_descriptor()) return;
-    // 2 stays, for reports.
+    // 2 stays open, for reports.
     leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); });
   }
 
@@ -166,7 +165,7 @@ class Agent::Loop {
       const int64_t now = monotonic_us();
       take_event(wake_);
       if (stop_) break;
-      look_at_sigterm(rank_.take_sigterm(), now);  // before an order lets the program go on
+      look_at_sigterm(rank_.take_sigterm(), now);  // before an order resumes the program
       if (hub_) {
         hub_->handle(fds, kOwnEvents, now);
         if (take_event(requested_)) hub_->signalled(now);
@@ -175,11 +174,11 @@ class Agent::Loop {
         in.clear();
         link_->handle(fds, kOwnEvents, &in);
         for (const Message& m : in) on_message(m);
-        if (ends()) break;  // rank 0 may be gone, which is no reason to go on
+        if (ends()) break;  // rank 0 may be gone; end all the same
         link_->tick(now);
         notice_alone(now);
       }
-      look_at_sigterm(take_event(terminated_), now);  // behind the news that this rank has joined
+      look_at_sigterm(take_event(terminated_), now);  // after any message that this rank has joined
       if (now >= next_look_) {
         next_look_ = rank_.observe(now);
         if (hub_) hub_->note(rank_.iterations());
@@ -189,7 +188,7 @@ class Agent::Loop {
       if (participant_.poll_period() != 0 && now >= next_poll_) {
         next_poll_ = now + participant_.poll_period();
         poll_participant();
-        serve_own_hub(now);  // an order that comes of it is looked after at once: it sets next_poll_
+        serve_own_hub(now);  // handle a resulting order now: it sets next_poll_
       }
       if (hub_) hub_->tell();
     }
@@ -208,9 +207,9 @@ class Agent::Loop {
 
   bool ends() const { return participant_.end_status() != 0 || dies_; }
 
-  // The first one asks for a last version, also while the program is stopped. What comes within a moment
-  // behind it is the same one by another way (`timeout` and a launcher each send it to a process and to its
-  // group). Then one kills at once, whatever the program's threads block.
+  // The first SIGTERM requests a last version, even if the program is stopped. Those within kSameSigterm are
+  // the same one: `timeout` and a launcher each send it to a process and to its group. A later one kills
+  // immediately, even if the program's threads block it.
   void look_at_sigterm(bool got, int64_t now) {
     if (got && deadly_from_ == 0) {
       deadly_from_ = now + kSameSigterm;
@@ -251,10 +250,10 @@ class Agent::Loop {
     if (ready < 0 && errno == EINVAL) ready = wait_by_select(fds, bound);
     if (ready >= 0) return;
     for (pollfd& f : *fds) f.revents = 0;
-    if (errno != EINTR) usleep(10'000);  // the kernel is short of memory
+    if (errno != EINTR) usleep(10'000);  // the kernel is out of memory
   }
 
-  // Everything the own hub has for this rank, and what that brings forth.
+  // Handles all messages of the rank's own hub, including those that its reports cause.
   void serve_own_hub(int64_t now) {
     if (!hub_) return;
     for (;;) {
@@ -268,13 +267,13 @@ class Agent::Loop {
   void on_message(const Message& message) {
     if (const auto* order = std::get_if<Order>(&message)) {
       participant_.receive(rank_, *order, &reports_);
-      next_poll_ = 0;  // an order changes what there is to see
+      next_poll_ = 0;  // an order changes what poll() sees
       send_reports();
     } else if (std::holds_alternative<Die>(message)) {
       dies_ = true;
     } else if (const auto* all = std::get_if<ExchangeAll>(&message)) {
       const std::lock_guard lock(mutex_);
-      if (all->round != round_) return;  // its caller has given up
+      if (all->round != round_) return;  // of an exchange whose caller has given up
       exchanged_ = *all;
       arrived_.notify_all();
     }
@@ -289,7 +288,7 @@ class Agent::Loop {
     }
   }
 
-  // Rank 0's reports are taken by serve_own_hub(), one level up: the hub is not re-entered.
+  // Rank 0's caller, serve_own_hub(), takes the reports: the hub must not be re-entered.
   void send_reports() {
     if (hub_) return;
     for (const Report& r : std::exchange(reports_, {})) link_->send(r);
@@ -326,7 +325,7 @@ class Agent::Loop {
     }
     participant_.abandon(rank_);
     if (deadly_from_ != 0) dies_ = true;
-    // Rank 0 that is gone is no news at first: the launcher says so, or the program is ending.
+    // Not reported yet: the launcher reports the loss of rank 0, or the program is ending.
     if (alone_ == kHubIsGone)
       outlives_at_ = now + static_cast<int64_t>(config_.outlives_seconds * 1e6);
     else
@@ -342,18 +341,20 @@ class Agent::Loop {
   Participant participant_;
   std::vector<Report> reports_;
   int64_t next_poll_ = 0;
-  int64_t next_look_ = 0;  // at the rank's program
+  int64_t next_look_ = 0;  // next call of LocalRank::observe()
   Descriptor wake_ = make_event();
   Descriptor requested_ = make_event();
   Descriptor terminated_ = make_event();
-  int64_t deadly_from_ = 0;  // the program got SIGTERM, and waits for a last version; another one kills then
-  bool dies_ = false;        // and will die of it
-  int64_t outlives_at_ = INT64_MAX;  // when to say that the program goes on without rank 0
-  bool outlives_ = false;            // and this rank has said it
+  // From when on a SIGTERM kills the process. 0: no first one yet. INT64_MAX: already unblocked.
+  int64_t deadly_from_ = 0;
+  bool dies_ = false;  // the process will die of SIGTERM
+  // When to report that the program continues without rank 0.
+  int64_t outlives_at_ = INT64_MAX;
+  bool outlives_ = false;  // this rank has reported it
   std::atomic<bool> stop_{false};
   std::thread thread_;
 
-  std::mutex mutex_;  // guards what follows; taken by exchange() and the agent's thread only
+  std::mutex mutex_;  // guards the members below; exchange() and agent's thread
   std::condition_variable arrived_;
   uint64_t round_ = 0;
   std::optional<ExchangeMine> to_exchange_;

@@ -1,6 +1,6 @@
-// The control plane's thread in each rank's process. It sleeps in poll() until there is something to do,
-// makes no MPI call and takes no lock on the program's path. Rank 0's also serves the hub, and starts threads
-// that publish versions and remove others (publisher.h). Lower half, LH FS base.
+// The agent: the control plane's thread in each rank's process. Sleeps in poll(); makes no MPI call and takes
+// no lock on the program's path. Rank 0's also serves the hub and starts the threads that publish and remove
+// versions (publisher.h). Lower half, LH FS base.
 #pragma once
 
 #include <memory>
@@ -15,39 +15,38 @@ namespace cropdl::coord {
 
 class Agent {
  public:
-  // Starts the thread, with all signals blocked in it. `rank` and `sink` must outlive it; `sink` on rank 0
-  // only (else nullptr). On rank 0 the directory must exist and be locked by this job; an error means that
-  // checkpoints are not possible, and leaves nothing behind. Other ranks find rank 0 in the background;
-  // `rank` must be ready to answer from now on (with a refusal in its status, if it is not ready to be
-  // checkpointed).
+  // Starts the thread, all signals blocked. `rank` and `sink` must outlive the agent; `sink` is rank 0's only
+  // (else nullptr). Rank 0's directory must exist and be locked by this job. On an error checkpoints are not
+  // possible, and nothing is left behind. Other ranks search for rank 0 in the background. `rank` may be
+  // called from now on; until it can be checkpointed, its status has a refusal.
   static Result<std::unique_ptr<Agent>> start(AgentConfig config, LocalRank& rank, VersionSink* sink);
   ~Agent();
 
-  // Asks for a checkpoint. Async-signal-safe. On ranks other than 0 it does nothing: launchers forward a
-  // signal to all ranks, and one request is meant. While one is being served it does nothing either.
+  // Requests a checkpoint. Async-signal-safe. No effect while a request is being served, and on ranks other
+  // than 0: launchers forward a signal to all ranks and mean one request.
   void request() noexcept;
 
-  // An eventfd whose write is the same as request(): for a signal handler that must not call into libc. -1 on
-  // ranks other than 0. Valid until stop().
+  // An eventfd; a write equals request(), for a signal handler that must not call libc. -1 on ranks other
+  // than 0. Valid until stop().
   int request_descriptor() const noexcept;
 
-  // An eventfd on every rank, whose write says that the program got SIGTERM and that nothing else comes of
-  // it: the agent asks for a last version and ends the process behind it, or by the signal. Half a second
-  // later the agent's thread takes SIGTERM, since the program's may be stopped. Valid until stop().
+  // An eventfd on every rank; a write reports that the program got SIGTERM, with no other effect so far. The
+  // agent requests a last version; the process ends after it, or dies of the signal. Half a second later the
+  // agent's thread unblocks SIGTERM, because the program may be stopped. Valid until stop().
   int terminated_descriptor() const noexcept;
 
-  // All-gather of small strings over all ranks, indexed by rank; before and without MPI. Called the same
-  // number of times on every rank, by one thread at a time, not by the agent's. Blocks for as long as all
-  // ranks live; one that has not joined within AgentConfig::rendezvous_seconds, or dies, ends it. Its error
-  // is the same on all ranks, or begins with the number of the one that it is told to.
+  // All-gathers small strings, indexed by rank; before and without MPI. Called equally often on every rank,
+  // one thread at a time, not the agent's. Blocks while all ranks live. Fails if a rank dies or has not
+  // joined within AgentConfig::rendezvous_seconds, with the same error on all ranks, or one that begins with
+  // the caller's rank.
   Result<std::vector<std::string>> exchange(const std::string& mine);
 
-  // Writes DIR/phase (rank 0 with trace_phase; else does nothing): for phases that the agreement does not
-  // know, such as "restarting". Any thread.
+  // Writes DIR/phase (rank 0, with trace_phase): phases outside of the agreement, such as "restarting". Any
+  // thread.
   void note_phase(const std::string& phase);
 
-  // The program ends: leaves an attempt under way, says good-bye, ends the thread. A version that is just
-  // being published is completed. Idempotent; also done by the destructor.
+  // Call at the program's end. Leaves an attempt in progress, says Bye, joins the thread. Completes a version
+  // that is being published. Idempotent; also called by the destructor.
   void stop();
 
  private:

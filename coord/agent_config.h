@@ -1,4 +1,4 @@
-// What an agent has to know about its rank and its job.
+// An agent's configuration: its rank and its job.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,31 @@
 namespace cropdl::coord {
 
 struct AgentConfig {
-  std::string directory;  // the store's; the same for all ranks
+  std::string directory;  // of the store; the same for all ranks
   uint32_t rank = 0;
   uint32_t ranks = 1;
-  std::string run_id;  // equal on all ranks of one launch, and on no others: the launcher's job id
-  std::string host;    // empty: gethostname(2)
-  Schedule schedule;   // rank 0's counts
-  double shortest_interval = kShortestInterval;  // seconds; of an automatic schedule
-  double former_cost = 0;  // seconds that the version which is restarted from took; 0: unknown
-  // Seconds from now until others end the job; 0: not known. Rank 0's counts.
+  std::string run_id;  // the launcher's job id: equal on all ranks of one launch, different between launches
+  std::string host;    // if empty, gethostname(2)
+  Schedule schedule;   // only rank 0's value is used
+  double shortest_interval = kShortestInterval;  // seconds; for an automatic schedule
+  double former_cost = 0;                        // seconds that the restarted version took; 0: unknown
+  // Seconds from now until the job's time limit; 0: unknown. Only rank 0's value is used.
   double time_limit = 0;
-  bool progress = false;  // rank 0 keeps a line on its standard error, if that is a terminal (progress.h)
-  bool quiet = false;     // what is decided, and no fault, is not told
-  std::string metrics;    // file that rank 0 writes metrics to (metrics.h), "": none; `job` is a label there
+  // Rank 0 draws a progress line on its standard error if that is a terminal (progress.h).
+  bool progress = false;
+  bool quiet = false;   // suppress lines about decisions; faults are still reported
+  std::string metrics;  // file for rank 0's metrics (metrics.h), "": none; `job` is a label in it
   std::string job;
-  double rendezvous_seconds =
-      60;                        // how long a rank looks for rank 0, and an exchange waits for ranks to join
-  double outlives_seconds = 10;  // a rank that goes on for so long behind rank 0 says so
-  double say_seconds = 60;       // an exchange that takes longer says whom it waits for, again and again
+  // How long a rank searches for rank 0, and how long an exchange waits for ranks to join.
+  double rendezvous_seconds = 60;
+  // A rank that still runs this long after rank 0 ended reports it.
+  double outlives_seconds = 10;
+  double say_seconds = 60;  // an exchange reports at this interval whom it waits for
   CutLimits limits;
-  bool own_descriptors =
-      false;                 // the thread works on a descriptor table of its own: one agent per process then
-  bool trace_phase = false;  // keep DIR/phase, for tests that aim at a phase
-  std::function<void(const std::string&)> report;  // lines for people, by the agent's thread; empty: stderr
+  // The agent's thread unshares its descriptor table; allows one agent per process only.
+  bool own_descriptors = false;
+  bool trace_phase = false;                        // maintain DIR/phase, for tests that wait for a phase
+  std::function<void(const std::string&)> report;  // prints a line for people; agent's thread; empty: stderr
 };
 
 }  // namespace cropdl::coord

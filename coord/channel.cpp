@@ -1,4 +1,4 @@
-// See channel.h. A frame is a length (32 bits, the machine's byte order) and a body.
+// See channel.h. A frame is a 32-bit length in the machine's byte order, then the body.
 #include "coord/channel.h"
 
 #include <cerrno>
@@ -8,8 +8,8 @@ namespace cropdl::coord {
 
 namespace {
 
-constexpr uint32_t kLongest =
-    64u << 20;  // a frame of more is nonsense: messages grow with ranks, not with data
+// A longer frame is invalid: messages grow with the number of ranks, not with data.
+constexpr uint32_t kLongest = 64u << 20;
 
 }  // namespace
 
@@ -38,7 +38,8 @@ bool Channel::flush() {
 bool Channel::receive(std::vector<std::string>* messages) {
   bool open = true;
   char buffer[16384];
-  while (in_.size() < sizeof(uint32_t) + kLongest) {  // then there is a whole frame, and the rest can wait
+  // At this size a frame is complete, and the rest can wait.
+  while (in_.size() < sizeof(uint32_t) + kLongest) {
     const ssize_t n = stream_->read(buffer, sizeof buffer);
     if (n > 0) {
       in_.append(buffer, static_cast<size_t>(n));

@@ -1,5 +1,5 @@
-// Framed messages between the processes of a job (and the cropdl command) over a stream of any transport.
-// Nonblocking. Lower half (LH FS base) and tools; any one thread.
+// Framed messages over any transport's stream, between a job's processes and the cropdl command. Nonblocking.
+// Lower half (LH FS base) and tools; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class Channel {
   int fd() const { return stream_->fd(); }
   const Stream& stream() const { return *stream_; }
   bool wants_write() const { return !out_.empty(); }
-  // Queues a message and sends what the stream takes. False: the connection is broken.
+  // Queues a message and sends as much as the stream accepts. False: the connection is broken.
   bool send(const std::string& message);
   bool flush();
-  // Appends the complete messages that have arrived. False: the other end has closed or sent nonsense.
+  // Appends all complete messages received. False: the peer closed the stream or sent an invalid frame.
   bool receive(std::vector<std::string>* messages);
 
  private:

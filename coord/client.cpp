@@ -23,7 +23,7 @@ constexpr double kStoppedBound = 5;  // s
 
 double now_seconds() { return static_cast<double>(monotonic_us()) * 1e-6; }
 
-// One conversation with a job's hub.
+// A connection to a job's hub.
 class Call {
  public:
   static Result<Call> open(const std::string& directory, double answer_within_seconds) {
@@ -44,7 +44,7 @@ class Call {
                                directory, host_name(), job->host)};
       if (refused) return nobody(directory);
       if (now_seconds() >= deadline) return stream.error();
-      usleep(10'000);  // its queue of callers is full
+      usleep(10'000);  // the hub's backlog is full
     }
   }
 
@@ -85,7 +85,7 @@ class Call {
         timeout = static_cast<int>(left * 1000) + 1;
       }
       if (poll(fds, 2, timeout) < 0 && errno != EINTR) return Error{"cannot wait: " + errno_text(errno)};
-      // A child of a dead rank may hold its socket open; the process is what counts.
+      // A child of a dead rank may hold its socket open; the end of the process decides.
       const bool ended = fds[1].revents != 0;
       open_ = channel_.receive(&arrived_) && !ended;
     }
@@ -131,8 +131,8 @@ class Call {
 
   std::string directory_;
   JobFile job_;
-  double deadline_;           // < 0: none
-  double stopped_since_ = 0;  // the job's process was seen stopped since; 0: it was not
+  double deadline_;           // < 0: no limit
+  double stopped_since_ = 0;  // process seen stopped since then; 0: not stopped
   Channel channel_;
   Descriptor process_;
   std::vector<std::string> arrived_;

@@ -1,4 +1,4 @@
-// What the cropdl command asks of a running job. Tools only; blocks; any thread.
+// Requests of the cropdl command to a running job. Tools only; blocks; any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct CheckpointReply {
   double stall_seconds;
 };
 
-// Asks the job that runs on `directory` for a checkpoint and returns when the version is durable. If the job
-// is dead, does not answer or is already checkpointing, the error comes within `answer_within_seconds` (a
-// dead job's at once); once the job has accepted, there is no limit: it bounds its attempts itself, and its
-// end is noticed. `waiting` is called, again and again, with a line that says what a request that takes long
-// waits for. `last`: the job ends behind the version (docs/end.md).
+// Requests a checkpoint of the job on `directory`; returns when the version is durable. If the job is dead,
+// silent or already checkpointing, fails within `answer_within_seconds` (immediately for a dead job). Once
+// the job has accepted there is no limit: it bounds its own attempts, and its end is noticed. `waiting` is
+// called repeatedly with a line on what a long request waits for. `last`: the job ends after the version
+// (docs/end.md).
 Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds,
                                            bool last,
                                            const std::function<void(const std::string&)>& waiting = {});
@@ -29,12 +29,12 @@ struct JobStatus {
   std::string host;
   std::string started;  // ISO 8601, UTC
   uint32_t ranks;
-  uint32_t joined;  // ranks that a checkpoint could include now
+  uint32_t joined;  // ranks that can be checkpointed now
   std::string phase;
-  uint64_t last_version;     // published by this run, 0: none
-  std::string last_failure;  // line of the last checkpoint that failed, or ""
-  uint64_t iteration;        // complete ones of rank 0, 0: none are known
-  uint64_t iteration_us;     // 0: not known
+  uint64_t last_version;     // by this run, 0: none
+  std::string last_failure;  // line of the last failed checkpoint, or ""
+  uint64_t iteration;        // completed iterations of rank 0, 0: unknown
+  uint64_t iteration_us;     // 0: unknown
 };
 Result<JobStatus> job_status(const std::string& directory, double answer_within_seconds = 4);
 

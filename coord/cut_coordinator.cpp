@@ -49,12 +49,12 @@ bool Coordinator::request(int64_t now, Actions* out) {
 }
 
 void Coordinator::withdraw(const std::string& why, int64_t now, Actions* out) {
-  if (!busy() || version_begun_) return;  // from then on it is as good as written
+  if (!busy() || version_begun_) return;  // the version is about to be written
   fail("checkpoint given up: " + why, now, out);
 }
 
-// Ranks that ended can be in no checkpoint; ranks that are still starting are waited for, and so is the
-// removal of the version before, while the program runs.
+// A rank that has ended refuses the request. It waits, the program running, for starting ranks and for the
+// removal of a discarded version.
 void Coordinator::start(int64_t now, Actions* out) {
   bool all_here = true;
   for (uint32_t r = 0; r < slots_.size(); ++r) {
@@ -106,7 +106,7 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
   const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
   switch (stage_) {
     case Stage::kIdle:
-    case Stage::kPublishing:  // every image is complete already
+    case Stage::kPublishing:  // all images are complete
       return;
     case Stage::kWriting:
       if (failure_.empty()) failure_ = line;
@@ -116,8 +116,8 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
   }
 }
 
-// Whoever is left in the middle of its image ends with that when its process goes on, and finds that it is to
-// resume; the image is void, and no other version is begun before.
+// A rank stopped mid-write finishes the discarded image when its process continues, then handles the queued
+// Resume. No other version begins before.
 void Coordinator::stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
   RankSlot& s = slots_[rank];
   const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
@@ -151,7 +151,7 @@ bool Coordinator::held_back(const RankSlot& slot, uint64_t comm) const {
   return target == targets_.end() || begun_on(slot.status, comm) >= target->second;
 }
 
-// Where threads are held and the targets let none on: communicator -> the largest count there.
+// Communicators on which threads are held that the targets do not admit -> the largest count there.
 std::map<uint64_t, uint64_t> Coordinator::held_back() const {
   std::map<uint64_t, uint64_t> all;
   for (const RankSlot& s : slots_)
@@ -163,9 +163,10 @@ std::map<uint64_t, uint64_t> Coordinator::held_back() const {
   return all;
 }
 
-// Who is held before a meeting that another rank is inside of is the one that it waits for.
+// A rank held before a subgroup call that another rank is inside of is the rank that the call waits for.
 void Coordinator::look_for_awaited(int64_t now) {
-  std::map<uint64_t, std::pair<uint32_t, bool>> inside;  // meeting -> a rank inside; whether one more is
+  // Subgroup call -> a rank inside; whether a second rank is inside.
+  std::map<uint64_t, std::pair<uint32_t, bool>> inside;
   for (uint32_t r = 0; r < slots_.size(); ++r)
     for (const uint64_t comm : slots_[r].status.inside)
       if ((comm & kSubgroupCall) != 0 && !inside.try_emplace(comm, r, false).second)
@@ -182,8 +183,7 @@ void Coordinator::look_for_awaited(int64_t now) {
   awaited_ = std::move(present);
 }
 
-// A report under older targets proves nothing: under the present ones its rank may have begun a collective
-// since.
+// A report under older targets proves nothing: the rank may have begun a collective since.
 bool Coordinator::all_current() const {
   return revision_ != 0 && std::all_of(slots_.begin(), slots_.end(), [&](const RankSlot& s) {
            return s.reported && s.revision == revision_;
@@ -211,12 +211,12 @@ void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions*
         uint64_t& target = targets_[c.comm];
         target = std::max(target, c.begun);
       }
-    // Whoever ends the job gives it little time.
+    // A last version has little time, so do not wait for the end of an iteration.
     if (tries_ == 1 && end_status_ == 0) predict();
     raised_ = last_motion_ = now;
     return send_targets(out);
   }
-  // Others have not come to such a count by the targets that they know.
+  // A count of kAborted exceeds all targets that the other ranks know.
   bool risen = false;
   for (const CollectiveCount& c : m.status.counts)
     if (c.begun >= kAborted && targets_[c.comm] < c.begun) {
@@ -227,12 +227,13 @@ void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions*
   consider_stop(now, out);
 }
 
-// The ranks may be in different iterations, and count them from different ones: they are compared by what
-// they have begun on the communicators that they share. The latest is taken. What contradicts it ends the
-// matter: the targets are then where the ranks are.
+// Ranks may be in different iterations and number them differently, so they are compared by their counts on
+// shared communicators. The latest iteration wins. A contradiction ends the prediction: targets stay at the
+// current counts.
 void Coordinator::predict() {
-  std::map<uint64_t, std::pair<BoundaryCount, uint64_t>> known;  // by communicator; the iteration it is for
-  std::vector<uint64_t> iteration(slots_.size());                // each rank's, in the numbers of rank 0
+  // Communicator -> a rank's count, and the iteration of that count.
+  std::map<uint64_t, std::pair<BoundaryCount, uint64_t>> known;
+  std::vector<uint64_t> iteration(slots_.size());  // per rank, in rank 0's numbering
   uint64_t latest = 0, longest = 0;
   for (uint32_t r = 0; r < slots_.size(); ++r) {
     const NextBoundary& b = slots_[r].status.boundary;
@@ -271,8 +272,8 @@ void Coordinator::predict() {
 
 int64_t Coordinator::patience() const { return end_status_ == 0 ? patience_ : 0; }
 
-// An iteration that does not end as it should (the loop is over) is not waited for as long as a rank that has
-// not reached what others have begun: the next attempt takes the ranks where they are.
+// A predicted end that does not come (the loop is over) gets less time than a rank short of a collective that
+// others have begun: the next attempt takes the ranks where they are.
 int64_t Coordinator::attempt_ends() const {
   const bool waits = runs_to_ends() && stage_ == Stage::kHolding;
   return started_ + patience() + (waits ? limits_.prediction_bound : limits_.attempt_bound);
@@ -293,8 +294,8 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
   broadcast(Stop{attempt_}, out);
 }
 
-// What an iteration does on communicators that it makes itself, or that seldom take part in it, is on the way
-// to its end: nobody is held there while a rank is short of that.
+// Collectives on communicators that the iteration creates itself, or that seldom take part in it, precede its
+// end: no rank is held there while any rank is short of the end.
 bool Coordinator::is_on_the_way(uint64_t comm) const {
   if (!runs_to_ends() || ends_.contains(comm)) return false;
   for (const RankSlot& s : slots_)
@@ -320,10 +321,9 @@ std::optional<int64_t> Coordinator::ordinary_raise_at() const {
   return patience() + std::min(last_motion_ + limits_.raise_after, raised_ + limits_.raise_anyway_after);
 }
 
-// By one only: a thread is about to begin that collective, so its other members will reach it too. A larger
-// step could ask for a collective that the program never makes. Where ranks are awaited in meetings, only
-// those go on, and it leaves the time of the others' raise as it is: such calls may follow one another for
-// ever.
+// By one only: a thread is about to begin that collective, so its other members will reach it too; the
+// program may never make a later one. Awaited subgroup calls are raised alone and do not delay the others'
+// raise, because such calls may follow one another forever.
 void Coordinator::raise(int64_t now, Actions* out) {
   const auto ordinary = ordinary_raise_at();
   const bool all = ordinary && now >= *ordinary;
@@ -359,8 +359,8 @@ bool Coordinator::all_stopped() const {
   return std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& s) { return s.stopped; });
 }
 
-// Tells each stopped rank what has been sent to it, where that is news. Before all have stopped the counts
-// are not final, but a rank may be unable to stop until its receiver takes the message that it is sending.
+// Sends each stopped rank its expected messages, if changed. Counts are final only when all ranks have
+// stopped, but a rank may be unable to stop until its receiver takes the message that it is sending.
 void Coordinator::send_drains(Actions* out) {
   uint64_t revision = 0;
   for (uint32_t r = 0; r < slots_.size(); ++r) {
@@ -394,7 +394,7 @@ void Coordinator::consider_write(int64_t, Actions* out) {
 }
 
 void Coordinator::version_begun(const std::string& directory, int64_t now, Actions* out) {
-  // The attempt may have ended while the directory was made; end_attempt() has then asked for its removal.
+  // The attempt may have ended while the directory was made; end_attempt() has requested its removal.
   if (stage_ != Stage::kStopping || !version_begun_) return;
   stage_ = Stage::kWriting;
   broadcast(Write{attempt_, directory}, out);
@@ -409,7 +409,7 @@ void Coordinator::on(uint32_t rank, const Written& m, int64_t now, Actions* out)
 }
 
 void Coordinator::on(uint32_t rank, const Refused& m, int64_t now, Actions* out) {
-  if (stage_ != Stage::kStopping) return;  // another rank's refusal came before: that was the outcome
+  if (stage_ != Stage::kStopping) return;  // another rank's refusal has ended the attempt
   fail(formatted("checkpoint refused: {}: {}", rank_name(rank), m.reason), now, out);
 }
 
@@ -422,8 +422,7 @@ void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) 
   consider_publish(now, out);
 }
 
-// A write that has begun is waited for even when another failed: a rank cannot go on while its memory is
-// read.
+// Waits for every write, even if another failed: a rank cannot resume while its memory is being read.
 void Coordinator::consider_publish(int64_t now, Actions* out) {
   for (const RankSlot& s : slots_)
     if (!s.write_over && s.gone.empty()) return;
@@ -477,7 +476,7 @@ void Coordinator::tick(int64_t now, Actions* out) {
       if (const auto at = raise_at(); at && now >= *at) raise(now, out);
       return;
     case Stage::kStopping:
-      if (version_begun_) return;  // the directory is being made: the write is as good as begun
+      if (version_begun_) return;  // the directory is being made: no way back
       if (now >= attempt_ends()) return give_up_attempt(now, out);
       if (now >= last_drains_ + limits_.interim_drain_after) {
         last_drains_ = now;
@@ -495,7 +494,7 @@ std::optional<int64_t> Coordinator::deadline() const {
       return std::nullopt;
     case Stage::kJoining:
       if (std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& s) { return s.joined; }))
-        return std::nullopt;  // it waits for discarded()
+        return std::nullopt;  // waits for discarded()
       return started_ + limits_.join_bound;
     case Stage::kPausing:
       return started_ + limits_.retry_pause;
@@ -537,7 +536,7 @@ Phase Coordinator::phase() const {
   return Phase::kIdle;
 }
 
-// What stood in the way, in words that name ranks.
+// What kept the attempt from completing, in words that name ranks.
 std::string Coordinator::what_is_missing() const {
   if (stage_ == Stage::kStopping) {
     for (uint32_t r = 0; r < slots_.size(); ++r)
@@ -565,7 +564,8 @@ std::string Coordinator::what_is_missing() const {
   return "the ranks keep changing";
 }
 
-// Who has begun what that one is short of, with the verb. A target that has risen may be ahead of everyone.
+// Names a rank that has begun what `slot` is short of, with a verb. A raised target may be ahead of all
+// ranks.
 std::string Coordinator::who_is_ahead_of(const RankSlot& slot) const {
   for (const CollectiveCount& c : slot.status.counts) {
     const auto target = targets_.find(c.comm);
@@ -625,7 +625,7 @@ void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool 
 }
 
 void Coordinator::end_attempt(int64_t now, Actions* out) {
-  // Ranks that run to the end of their iteration lose nothing by it.
+  // Running to the end of an iteration costs the ranks nothing.
   const bool ran = runs_to_ends();
   held_ += now - (!ran ? started_ : stop_told_ != 0 ? stop_told_ : now);
   broadcast(Resume{attempt_}, out);

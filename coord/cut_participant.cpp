@@ -1,5 +1,5 @@
-// One rank's side of the agreement. See cut.h. Pure but for the LocalRank it drives; each rank's agent
-// thread.
+// The participant's side of the agreement. See cut.h. Pure except for the LocalRank that it drives; each
+// rank's agent thread.
 #include "coord/cut.h"
 
 namespace cropdl::coord {
@@ -20,7 +20,7 @@ void Participant::receive(LocalRank& rank, const Order& order, std::vector<Repor
   }
   if (const auto* m = std::get_if<End>(&order)) {
     if (m->attempt != attempt_ || stage_ == Stage::kIdle) return;
-    stage_ = Stage::kIdle;  // and the rank is not resumed
+    stage_ = Stage::kIdle;  // the rank is not resumed
     end_status_ = m->status;
     return;
   }
@@ -95,8 +95,8 @@ void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
   }
 }
 
-// Holding: a collective takes microseconds to milliseconds, and the program runs on meanwhile. Stopping and
-// draining: the program waits for it.
+// Holding: a collective takes microseconds to milliseconds, and the program runs meanwhile. Stopping and
+// draining: the program is waiting.
 int64_t Participant::poll_period() const {
   switch (stage_) {
     case Stage::kIdle:

@@ -1,4 +1,4 @@
-// Readable and unambiguous text of the agreement's messages and states: traces, and the explorer's state
+// Readable, unambiguous text of the agreement's messages and states, for traces and the explorer's state
 // table. Pure.
 #include <charconv>
 #include <type_traits>
@@ -42,7 +42,7 @@ void line(std::string* out, const A&... a) {
   *out += ';';
 }
 
-// Which of the alternatives, and its members (base/fields.h).
+// The alternative's name and its members (base/fields.h).
 template <class V, size_t N>
 void line_of(const char* const (&names)[N], const V& message, std::string* out) {
   static_assert(N == std::variant_size_v<V>);

@@ -18,25 +18,26 @@ namespace cropdl::coord {
 
 namespace {
 
-// When the interval falls into a start or restart: a restart may take minutes, and its end is the moment.
+// A request during a start or restart, which may take minutes, is retried this often, so that it succeeds
+// soon after the end.
 constexpr int64_t kTooEarlyPause = 500'000;  // us
-// Where no version is known its cost is guessed by the memory of all ranks: they write to one file
-// system, and a plain disk or a shared file system takes some 500 MB/s. What is faster is measured soon; what
-// is slower goes over the bound with the first version, and the next one waits until that is made up for.
+// Without a known version, the cost is estimated from the memory of all ranks, which write to one file
+// system: a plain disk or a shared one takes about 500 MB/s. A faster one is measured soon. A slower one
+// exceeds the bound with the first version, and the next waits until that is made up for.
 constexpr double kAssumedSpeed = 500e6;  // bytes/s
-constexpr double kAssumedFixed = 0.05;   // s; the agreement, and the store's directories and fsyncs
+constexpr double kAssumedFixed = 0.05;   // s; the agreement, the store's directories and fsyncs
 
-constexpr int64_t kAskAgain = 1'000'000;  // us; for a last version that was refused
+constexpr int64_t kAskAgain = 1'000'000;  // us; after a refused last version
 
-constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus looks every 15 s to 60 s
+constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus scrapes every 15 s to 60 s
 constexpr int64_t kDrawEvery = 1'000'000;      // us
 constexpr int64_t kLookForStopped = 500'000;   // us
-constexpr int64_t kAcceptAgain = 200'000;      // us; while there is no descriptor for who wants to connect
-constexpr int64_t kHelloWithin = 5'000'000;    // us; a connection that says nothing is no rank and no command
+constexpr int64_t kAcceptAgain = 200'000;      // us; after a lack of descriptors
+constexpr int64_t kHelloWithin = 5'000'000;    // us; then a silent connection is dropped
 
 double in_seconds(int64_t us) { return static_cast<double>(us) * 1e-6; }
 int64_t in_us(double seconds) {
-  constexpr double kFar = 1e12;  // a bound of nearly nothing
+  constexpr double kFar = 1e12;  // for a max_overhead of nearly 0
   return static_cast<int64_t>(std::ceil((seconds < kFar ? seconds : kFar) * 1e6));
 }
 
@@ -106,8 +107,8 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()>
 }
 
 void Hub::add_to_poll(std::vector<pollfd>* fds) {
-  fds->push_back(
-      {accept_again_ == 0 ? listener_->fd() : -1, POLLIN, 0});  // poll(2) ignores negative descriptors
+  // poll(2) ignores negative descriptors.
+  fds->push_back({accept_again_ == 0 ? listener_->fd() : -1, POLLIN, 0});
   fds->push_back({publisher_.fd(), POLLIN, 0});
   for (const Connection& c : connections_) {
     fds->push_back({c.channel.fd(), static_cast<short>(POLLIN | (c.channel.wants_write() ? POLLOUT : 0)), 0});
@@ -116,8 +117,7 @@ void Hub::add_to_poll(std::vector<pollfd>* fds) {
 }
 
 void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
-  // In the order of add_to_poll(). Connections are only added (at the end) and marked broken until all are
-  // served.
+  // In the order of add_to_poll(). During this loop connections are only appended or marked broken.
   size_t at = first + 2;
   for (Connection& c : connections_) {
     if (at + 1 >= fds.size()) break;
@@ -145,7 +145,7 @@ void Hub::accept_all(int64_t now) {
     if (no_room) accept_again_ = now + kAcceptAgain;
     if (!stream) return;
     const PeerProcess peer = stream->peer();
-    if (peer.other_user && !peer.administrator) continue;  // root may ask for anyone's checkpoint
+    if (peer.other_user && !peer.administrator) continue;  // root may checkpoint any user's job
     Connection& c = connections_.emplace_back(std::move(stream));
     c.pid = peer.pid;
     c.since = now;
@@ -206,7 +206,7 @@ void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
   c.broken = !c.channel.send(message_bytes(Accepted{}));
   c.waits = true;
   if (last && last_for_ == LastFor::kNothing) ask_for_last_version(LastFor::kCommand, now);
-  if (last && !coordinator_.busy()) return;  // it was refused at once
+  if (last && !coordinator_.busy()) return;  // it was refused immediately
   asked_by_client_ = true;
   asked_at_ = now;
   say_at_ = now + config_.limits.say_after;
@@ -242,7 +242,7 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
 }
 
 void Hub::drop_broken(int64_t now) {
-  for (bool again = true; again;) {  // dropping one may break a write to another
+  for (bool again = true; again;) {  // dropping a connection may break a write to another
     again = false;
     for (auto c = connections_.begin(); c != connections_.end(); ++c) {
       if (!c->broken) continue;
@@ -334,19 +334,20 @@ std::optional<int64_t> Hub::deadline() const {
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
-    // Checkpoints that take longer than the interval are not queued up.
+    // Intervals that pass during a checkpoint do not queue requests.
     next_interval_ = now + in_us(config_.schedule.seconds);
     return request(now);
   }
-  // The program may have grown since it was looked at last.
+  // The program may have grown since the last estimate.
   if (!policy_->measured()) policy_->expect(expected_cost());
   next_interval_ = in_us(policy_->due());
   if (now < next_interval_) return;
-  next_interval_ = 0;  // finished() sets the next one, also if somebody else has asked for this one
+  // finished() sets the next one, even if this request is refused because a version is in progress.
+  next_interval_ = 0;
   request(now);
 }
 
-// Of the first version.
+// The first version's cost.
 double Hub::expected_cost() const {
   if (config_.former_cost > 0) return config_.former_cost;
   return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / kAssumedSpeed;
@@ -385,7 +386,7 @@ void Hub::look_after_last_version(int64_t now) {
     at_limit(now);
 }
 
-// The moment moves, since programs grow: it is looked at again when half of the time until then has passed.
+// Programs grow, so the moment moves: check again at half of the remaining time.
 void Hub::at_limit(int64_t now) {
   constexpr int64_t kNear = 1'000'000;  // us
   if (now < limit_) {
@@ -395,7 +396,7 @@ void Hub::at_limit(int64_t now) {
     return;
   }
   limit_ = 0;
-  if (last_for_ == LastFor::kCommand) return;  // it goes on, and the job ends behind it
+  if (last_for_ == LastFor::kCommand) return;  // it continues; the job ends after it
   const bool is_under_way = last_for_ != LastFor::kNothing;
   if (is_under_way) why_no_last_ = coordinator_.waits_for();
   say(formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));
@@ -404,10 +405,10 @@ void Hub::at_limit(int64_t now) {
   Actions out;
   coordinator_.withdraw("the time limit has passed", now, &out);
   carry_out(std::move(out), now);
-  last_for_ = LastFor::kNothing;  // images that are being written become an ordinary version
+  last_for_ = LastFor::kNothing;  // images in progress become an ordinary version
 }
 
-// A version that is under way becomes the last one: nothing of the program runs from its cut to its end.
+// A version in progress becomes the last: the program does not run between its cut and its end.
 void Hub::ask_for_last_version(LastFor why, int64_t now) {
   last_for_ = why;
   look_for_remote_ranks(now);
@@ -421,7 +422,7 @@ void Hub::ask_for_last_version(LastFor why, int64_t now) {
 void Hub::got_sigterm(uint32_t rank, int64_t now) {
   terminated_[rank] = true;
   limit_ = next_end_ = 0;
-  if (!someone_lost_.empty()) {  // its launcher ends the others
+  if (!someone_lost_.empty()) {  // the launcher ends the other ranks
     if (!std::exchange(told_of_loss_, true))
       config_.report(
           formatted("no last version was taken at SIGTERM: {}; the job dies of it", someone_lost_));
@@ -435,7 +436,7 @@ bool Hub::is_terminated() const {
   return std::find(terminated_.begin(), terminated_.end(), true) != terminated_.end();
 }
 
-// The others stay as they are: what becomes of them is their launcher's business, as natively.
+// The launcher decides on the other ranks, as natively.
 void Hub::let_die() {
   for (uint32_t r = 0; r < config_.ranks; ++r)
     if (terminated_[r]) to_rank(r, Die{});
@@ -448,8 +449,8 @@ const char* Hub::occasion(LastFor why) {
                                       : "by `cropdl checkpoint --last`";
 }
 
-// The ranks are told to end when this has returned: behind that their launcher may give rank 0 little time.
-// Of old versions only the names go: whoever ends the job may not wait for gigabytes to be removed.
+// The ranks get End after this returns; then the launcher may give rank 0 little time. So old versions are
+// only renamed: the ender of the job may not wait until gigabytes are removed.
 void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
   const LastFor why = std::exchange(last_for_, LastFor::kNothing);
   if (outcome.published) {
@@ -460,7 +461,7 @@ void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
         formatted("version {} was taken {}; the job ends with status {}, and cropdl-restart {} continues it",
                   outcome.version, occasion(why), kTryAgainLater, config_.directory));
   }
-  if (why == LastFor::kCommand) {  // who asked has heard why
+  if (why == LastFor::kCommand) {  // the client has received the reason
     coordinator_.end_with(0);
     why_no_last_ = outcome.line;
     if (limit_ != 0) next_end_ = now;
@@ -468,21 +469,21 @@ void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
   }
   if (why == LastFor::kSigterm) {
     if (!began_for_it_) {
-      next_end_ = now;  // what ended the other one may be no reason for a new one to fail
+      next_end_ = now;  // the cause of that failure may not apply to a new request
       return;
     }
     config_.report(formatted("no last version was taken at SIGTERM: {}; the job dies of it", outcome.line));
     return let_die();
   }
   if (limit_ == 0) return;
-  // What refuses may pass. Once too little time is left the next look says why there is none.
+  // A refusal may pass. With too little time left, the next check reports why there is no version.
   why_no_last_ = outcome.line;
   const bool again = now + kAskAgain + in_us(predicted_cost()) < limit_;
   next_end_ = again ? now + kAskAgain : now;
   if (!again) limit_ = now;
 }
 
-// Every version counts for the automatic interval, whoever asked for it.
+// Every version counts for the automatic interval, regardless of its requester.
 void Hub::learn(const Outcome& outcome, int64_t now) {
   int64_t earliest = 0;
   if (outcome.too_early)
@@ -533,7 +534,7 @@ void Hub::to_rank(uint32_t rank, const Message& message) {
 
 void Hub::carry_out(Actions actions, int64_t now) {
   for (size_t i = 0; i < actions.size(); ++i) {
-    const Action a = actions[i];  // a copy: what follows appends
+    const Action a = actions[i];  // a copy: the calls below append to `actions`
     if (const auto* send = std::get_if<SendOrder>(&a)) {
       to_rank(send->rank, send->order);
     } else if (std::holds_alternative<BeginVersion>(a)) {
@@ -569,7 +570,7 @@ void Hub::take_from_publisher(int64_t now, Actions* out) {
   }
 }
 
-// Once: it may fail behind each version.
+// Reports the same error once: tidying may fail after each version.
 void Hub::tell_what_stays(const Status& tidied) {
   if (tidied || tidied.error().message == last_untidy_) return;
   last_untidy_ = tidied.error().message;
@@ -577,7 +578,7 @@ void Hub::tell_what_stays(const Status& tidied) {
 }
 
 void Hub::finished(Outcome outcome, int64_t now) {
-  // Who has not come by now will not.
+  // A rank that has not joined by now never will.
   const bool all_joined = std::find(joined_.begin(), joined_.end(), false) == joined_.end();
   if (!all_joined && now >= began_ + in_us(config_.rendezvous_seconds)) outcome.too_early = false;
   again_at_ = outcome.too_early && asked_by_signal_ ? now + kTooEarlyPause : 0;
@@ -601,14 +602,14 @@ void Hub::finished(Outcome outcome, int64_t now) {
   } else if (!outcome.too_early) {
     ++metrics_.failures;
   }
-  if (!outcome.too_early) next_metrics_ = now + 1;  // later than the orders to go on
+  if (!outcome.too_early) next_metrics_ = now + 1;  // after the Resume orders
   for (Connection& c : connections_)
     if (c.waits) {
       c.waits = false;
       c.broken = !c.channel.send(message_bytes(Done{outcome}));
     }
   if (last_for_ != LastFor::kNothing) return last_version_is_over(outcome, now);
-  if (!asked_by_client_ && outcome.too_early) {  // nobody asked at this moment: it comes when they are ready
+  if (!asked_by_client_ && outcome.too_early) {  // not a client's request: retry when the ranks are ready
     if (next_interval_ != 0) next_interval_ = std::min(next_interval_, now + kTooEarlyPause);
     return;
   }
@@ -633,7 +634,7 @@ void Hub::look_for_remote_ranks(int64_t now) {
   }
 }
 
-// The attempt has bounds of its own, but not while images are written, which may take as long as they need.
+// An attempt has its own bounds, except while images are written, which may take any time.
 void Hub::look_for_stopped(int64_t now) {
   if (!coordinator_.busy()) {
     next_look_ = 0;
@@ -692,8 +693,8 @@ void Hub::fail_exchanges(const std::string& why) {
     for (const auto& [rank, text] : gathering.texts) to_rank(rank, ExchangeAll{round, {}, why});
 }
 
-// A rank that has joined is waited for as long as it lives, since only it knows how much it has to load; now
-// and then people are told. One that has not joined may never come.
+// Waits for a joined rank as long as it lives, since only it knows how much it has to load, and reports that
+// from time to time. A rank that has not joined may never come.
 void Hub::look_after_exchanges(int64_t now) {
   char text[120];
   for (auto& [round, gathering] : exchanges_) {
@@ -720,24 +721,23 @@ void Hub::look_after_exchanges(int64_t now) {
 void Hub::trace_phase() {
   if (!config_.trace_phase || traced_ == coordinator_.phase()) return;
   traced_ = coordinator_.phase();
-  // Tracing is for tests: a full disk must not end a checkpoint that would work without it.
+  // Tracing is for tests; a full disk must not fail the checkpoint.
   [[maybe_unused]] const Status s =
       replace_file(config_.directory + "/phase", std::string(phase_name(traced_)) + "\n");
 }
 
 void Hub::close(int64_t now) {
   Actions out;
-  coordinator_.lost(0, "has ended its program", now, &out);  // first: no request that waits begins now
+  coordinator_.lost(0, "has ended its program", now, &out);  // first: no waiting request may begin now
   closes_ = !asked_by_signal_;
   carry_out(std::exchange(out, {}), now);
   closes_ = false;
   publisher_.wait();
   take_from_publisher(now, &out);
-  // Images that others are still writing cannot become a version without rank 0; their writers end on their
-  // own.
+  // Without rank 0, images in progress cannot become a version; their writers end by themselves.
   if (coordinator_.busy() && coordinator_.phase() == Phase::kWriting) out.push_back(Discard{});
   carry_out(std::move(out), now);
-  // Else the process's end would leave the half of a version for the next start.
+  // Otherwise the process's end would leave a partial version for the next start.
   publisher_.wait();
   publisher_.wait_for_tidy();
   connections_.clear();

@@ -1,6 +1,5 @@
-// Rank 0's end of the control plane: accepts the ranks and the cropdl command, drives the coordinator, runs
-// the exchange and the interval. Owned and called by rank 0's agent thread only (LH FS base). Times:
-// CLOCK_MONOTONIC, us.
+// Rank 0's side of the control plane: accepts ranks and the cropdl command, drives the coordinator, runs
+// exchanges and the interval. For rank 0's agent thread only (LH FS base). Times: CLOCK_MONOTONIC, us.
 #pragma once
 
 #include <poll.h>
@@ -28,25 +27,25 @@ namespace cropdl::coord {
 
 class Hub {
  public:
-  // Listens, and publishes DIR/job. `memory`: LocalRank::memory_bytes() of rank 0.
+  // Starts listening and writes DIR/job. `memory`: LocalRank::memory_bytes() of rank 0.
   static Result<std::unique_ptr<Hub>> open(const AgentConfig& config, VersionSink* sink,
                                            std::function<uint64_t()> memory, int64_t now);
 
   void add_to_poll(std::vector<pollfd>* fds);
-  // `fds` as add_to_poll() extended it, from index `first` on.
+  // `fds` as extended by add_to_poll(), from index `first` on.
   void handle(const std::vector<pollfd>& fds, size_t first, int64_t now);
   void tick(int64_t now);
   std::optional<int64_t> deadline() const;
 
-  void signalled(int64_t now);                   // asks for a version, once all ranks are there
-  void got_sigterm(uint32_t rank, int64_t now);  // its program, which waits for a last version
+  void signalled(int64_t now);                   // requests a version when all ranks have joined
+  void got_sigterm(uint32_t rank, int64_t now);  // `rank`'s program got SIGTERM and waits for a last version
   void from_own_rank(const Message& message, int64_t now);
-  void note(const Iterations& iterations) { iterations_ = iterations; }  // of the own rank
-  // What there is to tell people, which may wait for a terminal: once the own rank has its orders.
+  void note(const Iterations& iterations) { iterations_ = iterations; }  // of rank 0
+  // Prints queued lines for people; may block on a terminal, so only after rank 0 has its orders.
   void tell();
   std::vector<Message> take_for_own_rank() { return std::exchange(for_own_rank_, {}); }
 
-  // The program of rank 0 ends.
+  // Call when the program of rank 0 ends.
   void close(int64_t now);
 
  private:
@@ -57,10 +56,10 @@ class Hub {
     int pid = 0;
     bool known = false;       // said Hello
     uint32_t rank = kNoRank;  // kNoRank: a cropdl command
-    bool waits = false;       // for Done
+    bool waits = false;       // waits for Done
     bool broken = false;
     std::string why_broken;     // completes "rank R ..."
-    int64_t stopped_since = 0;  // its process was seen stopped since; 0: it was not
+    int64_t stopped_since = 0;  // process seen stopped since then; 0: not stopped
     int64_t since = 0;
   };
 
@@ -76,7 +75,7 @@ class Hub {
   void carry_out(Actions actions, int64_t now);
   void take_from_publisher(int64_t now, Actions* out);
   void tell_what_stays(const Status& tidied);
-  void request(int64_t now);  // on nobody's behalf: a signal or the interval
+  void request(int64_t now);  // for a signal or the interval
   void say(std::string line) { lines_.push_back(std::move(line)); }
   uint32_t alive() const;
   void finished(Outcome outcome, int64_t now);
@@ -111,52 +110,52 @@ class Hub {
   JobFile job_;
   Coordinator coordinator_;
   Publisher publisher_;
-  int64_t accept_again_ = 0;  // 0: the listener is looked at; else not before
+  int64_t accept_again_ = 0;  // 0: the listener is polled; else not before this time
   std::list<Connection> connections_;
-  std::vector<Connection*> ranks_;  // by rank; own and not joined ones: nullptr
+  std::vector<Connection*> ranks_;  // by rank; nullptr: rank 0 and ranks without a connection
   std::vector<bool> joined_;
   std::vector<Message> for_own_rank_;
   struct Gathering {
     std::map<uint32_t, std::string> texts;  // by rank
-    int64_t give_up_at = 0;                 // on ranks that have not joined
-    int64_t say_at = 0;                     // whom it waits for
+    int64_t give_up_at = 0;                 // time limit for ranks that have not joined
+    int64_t say_at = 0;                     // when to report the missing ranks
     int64_t began = 0;
   };
   std::map<uint64_t, Gathering> exchanges_;  // by round
-  std::string someone_lost_;                 // a rank that cannot take part in exchanges any more, or ""
+  std::string someone_lost_;                 // names a rank lost to exchanges for good, or ""
   std::function<uint64_t()> memory_;
-  int64_t began_;                         // this run
-  std::optional<IntervalPolicy> policy_;  // of an automatic schedule
-  double told_interval_ = 0;              // by the policy, that people were told last
-  int64_t next_interval_ = 0;             // 0: none, or one is being taken
-  double last_cost_ = 0;                  // of the last version of this run, seconds; 0: there is none
+  int64_t began_;                         // start of this run
+  std::optional<IntervalPolicy> policy_;  // for an automatic schedule
+  double told_interval_ = 0;              // the policy's interval that was last reported
+  int64_t next_interval_ = 0;             // 0: none, or a version is being taken
+  double last_cost_ = 0;                  // seconds, of this run's last version; 0: none
   // The job's last version.
-  int64_t limit_ = 0;     // others end the job then; 0: not known, or nothing is to be done about it
-  int64_t next_end_ = 0;  // when to look at that again; 0: never
-  LastFor last_for_ = LastFor::kNothing;  // the version under way is to be the last one
-  bool began_for_it_ = false;             // and was not under way for another reason before
-  std::vector<bool> terminated_;          // by rank: its program got SIGTERM
-  std::string why_no_last_;               // could be taken so far
-  int64_t next_look_ = 0;  // for ranks that have been stopped, while a checkpoint is being taken; 0: none is
+  int64_t limit_ = 0;                     // time limit of the job; 0: unknown, or to be ignored
+  int64_t next_end_ = 0;                  // when to check the limit again; 0: never
+  LastFor last_for_ = LastFor::kNothing;  // why the version in progress is the last
+  bool began_for_it_ = false;             // the request was started for that reason
+  std::vector<bool> terminated_;          // by rank: the program got SIGTERM
+  std::string why_no_last_;               // why no last version has been taken yet
+  int64_t next_look_ = 0;                 // next check for stopped ranks, during a checkpoint; 0: none
   bool asked_by_client_ = false;
-  int64_t asked_at_ = 0;  // by it
-  int64_t say_at_ = 0;    // what is waited for, to it
+  int64_t asked_at_ = 0;  // time of the client's request
+  int64_t say_at_ = 0;    // when to report to the client what is waited for
   bool asked_by_signal_ = false;
-  int64_t again_at_ = 0;            // for a signal that came too early; 0: none did
-  bool told_of_loss_ = false;       // why there is no last version at SIGTERM
-  bool closes_ = false;             // the program ends: what nobody asked for may fail without a word
+  int64_t again_at_ = 0;            // when to retry a signal's request that came too early; 0: never
+  bool told_of_loss_ = false;       // reported why SIGTERM produced no last version
+  bool closes_ = false;             // the program ends: requests not made by a user fail silently
   std::vector<std::string> lines_;  // for tell()
   Iterations iterations_;
   uint64_t last_version_ = 0;
   std::optional<ProgressLine> progress_;
   int64_t next_draw_ = 0;
-  uint64_t memory_written_ = 0;  // of all ranks, in the version under way, bytes
+  uint64_t memory_written_ = 0;  // bytes, of all ranks, in the version in progress
   std::optional<MetricsFile> metrics_file_;
-  Metrics metrics_;  // what finished() knows; bring_metrics_up_to_date() adds the rest
+  Metrics metrics_;  // set by finished(); bring_metrics_up_to_date() adds the rest
   int64_t next_metrics_ = 0;
   std::string last_line_;
-  std::string last_untidy_;    // what of old versions could not be removed, as people were told
-  std::string last_reported_;  // by report(): the same line is not repeated at every interval
+  std::string last_untidy_;    // last reported error of removing old versions
+  std::string last_reported_;  // last line passed to report(), so that no interval repeats it
   Phase traced_ = Phase::kIdle;
 };
 

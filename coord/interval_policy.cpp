@@ -40,8 +40,8 @@ void IntervalPolicy::failed(double when, double cost) {
   ++failures_;
 }
 
-// The median of the last three: one outlier changes nothing, and a lasting change is followed at its second
-// version. Of two the larger, since the bound is a promise.
+// The median of the last three: ignores one outlier, follows a lasting change after two versions. Of two the
+// larger, since the bound is a promise.
 double IntervalPolicy::predicted_cost() const {
   const auto [a, b, c] = costs_;
   switch (measured_) {

@@ -1,13 +1,12 @@
-// When the next version is due under `--interval auto`. Pure: no I/O, no clock, no thread. All times and
-// costs are in seconds; moments count from any fixed one, the same for all calls. Rank 0's agent thread.
+// When the next version is due under `--interval auto`. Pure: no I/O, clock or thread. Times and costs in
+// seconds; moments from any fixed origin. Rank 0's agent thread.
 //
 // A version is due when all of these allow it (docs/interval.md):
-//   - the bound: all costs so far and the predicted cost of the next version are at most max_overhead of the
-//     time since the start, and the next version begins at least cost / max_overhead after the last one
-//     began;
+//   - the bound: all costs so far plus the predicted cost are at most max_overhead of the time since the
+//     start, and versions begin at least cost / max_overhead apart;
 //   - the optimum for the mean time between failures, if that is known;
 //   - the shortest interval;
-//   - the pause after attempts that failed, which doubles with each.
+//   - the pause after failed attempts, which doubles with each.
 #pragma once
 
 #include <array>
@@ -17,38 +16,37 @@
 
 namespace cropdl::coord {
 
-// Seconds. What a version costs besides the time that it holds the program (the file system's work after it,
-// cold caches) is not measured, and passes within seconds; and nobody gains from losing less than 10 s of
-// work, since a restart takes about as long.
+// Seconds. Unmeasured costs of a version (later file system work, cold caches) pass within seconds. Saving
+// less than 10 s of work gains nothing: a restart takes about as long.
 inline constexpr double kShortestInterval = 10;
 
-// Seconds. A program that refuses may hold what it refuses for for a short time only, so it is asked again;
-// once an hour is often enough for one that will never be saved.
+// Seconds. A refusal may be brief, so ask again; once an hour is enough for a program that can never be
+// saved.
 inline constexpr double kLongestBackoff = 3600;
 
 class IntervalPolicy {
  public:
   struct Settings {
-    double max_overhead = kMaxOverhead;  // a fraction; from 1 on there is no bound
+    double max_overhead = kMaxOverhead;  // a fraction; no bound if >= 1
     double mtbf = 0;                     // 0: unknown
     double shortest = kShortestInterval;
   };
 
-  // `expected_cost`: of the first version, as long as none has been measured.
+  // `expected_cost`: the first version's, until a cost has been measured.
   IntervalPolicy(Settings settings, double start, double expected_cost);
 
-  // Another expectation. Does nothing once a version has been measured.
+  // Changes the expected cost. Does nothing once a cost has been measured.
   void expect(double cost);
-  // `cost`: for how long the program could not go on; `when`: the moment at which it went on.
+  // `cost`: how long the program was held; `when`: when it resumed.
   void taken(double when, double cost);
-  void failed(double when, double cost);  // or refused
+  void failed(double when, double cost);  // failed or refused
 
   bool measured() const { return measured_ > 0; }
   double predicted_cost() const;
-  // From one version's beginning to the next one's, if costs stay as predicted and nothing fails.
+  // From one version's beginning to the next's, if costs stay as predicted and nothing fails.
   double interval() const;
   double due() const;
-  // One line for people: the interval and what decides it, or the pause after attempts that failed.
+  // One line for people: the interval and what determines it, or the pause after failed attempts.
   std::string reason() const;
 
  private:
@@ -62,18 +60,18 @@ class IntervalPolicy {
   Settings settings_;
   double start_;
   double expected_cost_;
-  std::array<double, 3> costs_{};  // the last ones, a ring
-  int measured_ = 0;               // how many of them, ever
-  double spent_ = 0;               // all costs, also of attempts that failed
-  double last_begin_;              // of the last version; at first the start
+  std::array<double, 3> costs_{};  // of the last versions; a ring
+  int measured_ = 0;               // number of costs measured in total
+  double spent_ = 0;               // all costs, including failed attempts
+  double last_begin_;              // of the last version; initially the start
   double last_end_;                // of the last version or attempt
-  int failures_ = 0;               // attempts since the last version
+  int failures_ = 0;               // failed attempts since the last version
 };
 
-// Daly's estimate of the optimum time between the end of one version and the beginning of the next, if one
-// costs `cost` and failures come every `mtbf` on average (J. T. Daly, "A higher order estimate of the optimum
-// checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006), 303-312). Young's
-// sqrt(2 cost mtbf) is its first term (J. W. Young, Communications of the ACM 17 (1974), 530-531).
+// Daly's estimate of the optimum time from the end of a version to the beginning of the next, for a version
+// of `cost` and a failure every `mtbf` on average (J. T. Daly, "A higher order estimate of the optimum
+// checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006), 303-312). Its first
+// term is Young's sqrt(2 cost mtbf) (J. W. Young, Communications of the ACM 17 (1974), 530-531).
 double optimum_interval(double cost, double mtbf);
 
 }  // namespace cropdl::coord

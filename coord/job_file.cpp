@@ -27,15 +27,15 @@ std::string outlives_path(const std::string& directory) { return directory + "/g
 
 Result<std::string> read_own_file(const std::string& path, bool* missing) {
   *missing = false;
-  Descriptor fd(
-      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // a FIFO must not hang us
+  // O_NONBLOCK: do not block on a FIFO.
+  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) {
     *missing = errno == ENOENT || errno == ENOTDIR;
     return Error{path + ": " + errno_text(errno)};
   }
   struct stat st;
   if (fstat(fd.fd(), &st) != 0 || !S_ISREG(st.st_mode)) return Error{path + ": not a regular file"};
-  // Its address and token are trusted; another user's file could lead anywhere. Root may look at anyone's.
+  // Address and token are trusted, so another user's file is refused. Root may read any user's.
   if (st.st_uid != geteuid() && geteuid() != 0) return Error{path + ": belongs to another user"};
   std::string text;
   char buffer[4096];
@@ -49,8 +49,8 @@ Result<std::string> read_own_file(const std::string& path, bool* missing) {
 }  // namespace
 
 Status replace_file(const std::string& path, const std::string& content) {
-  const std::string fresh = path + ".new";  // each of these files has one writer
-  unlink(fresh.c_str());                    // what a killed run left, whatever it is
+  const std::string fresh = path + ".new";  // each file has one writer
+  unlink(fresh.c_str());                    // left by a killed run; of any type
   Descriptor fd = create_private_file(fresh, O_WRONLY);
   if (!fd) return Error{formatted("{}: cannot be written: {}", fresh, errno_text(errno))};
   const ssize_t n = write(fd.fd(), content.data(), content.size());
@@ -121,7 +121,8 @@ bool begin_to_outlive(const std::string& directory, uint32_t rank, const std::st
   const Descriptor file = create_private_file(outlives_path(directory), O_WRONLY);
   if (!file) return false;
   const std::string text = formatted("{} {} {}\n", rank, getpid(), host);
-  [[maybe_unused]] const ssize_t n = write(file.fd(), text.data(), text.size());  // only a command misses it
+  // An error only deprives a command of this text.
+  [[maybe_unused]] const ssize_t n = write(file.fd(), text.data(), text.size());
   return true;
 }
 

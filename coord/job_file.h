@@ -1,6 +1,5 @@
-// DIR/job: how ranks and the cropdl command find the job that is running on a directory. JSON, mode 0600,
-// appears by rename. It outlives a killed job: whoever reads it must then find nobody at its address. Any
-// thread; tools too.
+// DIR/job, by which ranks and the cropdl command find the job running on a directory. JSON, mode 0600,
+// appears by rename. Outlives a killed job; then nothing listens at its address. Any thread; tools too.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ namespace cropdl::coord {
 
 struct JobFile {
   std::string address;  // of rank 0's hub (coord/transport.h)
-  std::string token;    // whoever can read this file may take part
+  std::string token;    // a process that can read it may join
   std::string run_id;   // of this launch
   int pid = 0;          // of rank 0
   std::string host;     // of rank 0
@@ -21,27 +20,26 @@ struct JobFile {
 };
 
 Status write_job_file(const std::string& directory, const JobFile& job);
-// `*missing`: there is none, nobody has run here.
+// `*missing`: no file; no job has run here.
 Result<JobFile> read_job_file(const std::string& directory, bool* missing);
 void remove_job_file(const std::string& directory);
 
-// Writes a file that appears complete or not at all (no fsync: it describes a running job only), mode 0600.
+// Writes a file atomically, mode 0600. No fsync: the file describes a running job only.
 Status replace_file(const std::string& path, const std::string& content);
 
-// A rank that runs on another node than rank 0 cannot join; it leaves its host's name here so that a refused
-// checkpoint can name it.
+// A rank on another node than rank 0 cannot join. It leaves its host's name here for the line of a refused
+// checkpoint.
 Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
                          const std::string& host);
-std::string remote_rank_host(const std::string& directory, const std::string& run_id,
-                             uint32_t rank);  // "": not apart
+// "": the rank is not on another node.
+std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank);
 void remove_remote_rank(const std::string& directory, uint32_t rank);
 
-// A rank that goes on when rank 0 has ended its program: nobody is left who could take a checkpoint. The
-// first one that notices says so here, until it ends.
-bool begin_to_outlive(const std::string& directory, uint32_t rank,
-                      const std::string& host);     // it is that one
-void end_to_outlive(const std::string& directory);  // also what a killed one left
-// "rank R (pid N) goes on without it", or "": none is known, and alive on this host.
+// The first rank that notices that it outlives rank 0 (no checkpoints are possible then) records itself here
+// until it ends.
+bool begin_to_outlive(const std::string& directory, uint32_t rank, const std::string& host);
+void end_to_outlive(const std::string& directory);  // also removes a killed rank's record
+// "rank R (pid N) goes on without it", or "": no such rank is known to be alive on this host.
 std::string outlives(const std::string& directory, const std::string& host);
 
 }  // namespace cropdl::coord

@@ -1,21 +1,19 @@
-// When the job's last version is asked for, if others end the job at a known moment (a batch system's time
-// limit). Pure: no I/O, no clock. Times are in seconds, moments count from any fixed one. Rank 0's agent
-// thread.
+// When to request the last version of a job with a time limit (of a batch system). Pure: no I/O, no clock.
+// Times in seconds; moments from any fixed origin. Rank 0's agent thread.
 #pragma once
 
 namespace cropdl::coord {
 
-// The exit status of a job that ends behind its last version: EX_TEMPFAIL of sysexits.h, "try again later".
+// Exit status of a job that ends after its last version: EX_TEMPFAIL of sysexits.h, "try again later".
 inline constexpr int kTryAgainLater = 75;
 
-// What is not measured of a version and of the end behind it: ranks that come late, a file system that is
-// slower than before, old versions that are removed, the launcher. A hundredth of the run, since a
-// run of hours on many nodes has more of all that; at least a second, at most a minute.
+// Allowance for unmeasured costs: late ranks, a slower file system, removal of old versions, the launcher. A
+// hundredth of the run, because long runs on many nodes have more of these; 1 s to 60 s.
 double last_version_margin(double run);
 
-// The moment: a version that costs twice as much as predicted (`cost`) is published a margin before `limit`.
-// `iteration`: how long an iteration of the program takes, 0: not known. Room for a version that is under way
-// by then, whose ranks run to its end first.
+// When to request it: a version of twice the predicted `cost` is published a margin before `limit`, even if
+// it first waits for a version in progress to run to the end of an iteration. `iteration`: its length, 0:
+// unknown.
 double last_version_at(double start, double limit, double cost, double iteration);
 
 }  // namespace cropdl::coord

@@ -9,8 +9,8 @@ namespace cropdl::coord {
 
 namespace {
 
-constexpr int64_t kSayApartAfter = 10'000'000;  // us; a former job's file is replaced sooner, as a rule
-constexpr int64_t kLongestPause = 200'000;      // us between looks at DIR/job: the disk may be a network's
+constexpr int64_t kSayApartAfter = 10'000'000;  // us; an earlier job's file is usually replaced sooner
+constexpr int64_t kLongestPause = 200'000;      // us between reads of DIR/job, which may be on a network disk
 
 }  // namespace
 
@@ -79,9 +79,9 @@ void Link::try_to_connect(int64_t now) {
   send(hello);
 }
 
-// Some launches have another name on each node (Hydra's, by its proxies), and rank 0's file looks like a
-// former job's. It is left a word for the case that it is this launch's: a rank 0 of that name counts it, no
-// other does.
+// Some launches have a run_id per node (Hydra's, from its proxies), so rank 0's file looks like an earlier
+// job's. In case it is this launch's, the rank records its host under that run_id; only a rank 0 with that
+// run_id reads it.
 std::string Link::of_another_launch(const JobFile& job, int64_t now) {
   if (job.host == config_.host || job.ranks != config_.ranks)
     return config_.directory + "/job is of another launch";

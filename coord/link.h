@@ -1,6 +1,5 @@
-// A rank's end of the control plane, on every rank but 0: finds the hub through DIR/job, joins it, and
-// notices when it is gone. Owned and called by the rank's agent thread only (LH FS base). Times:
-// CLOCK_MONOTONIC, us.
+// A rank's side of the control plane, on all ranks but 0: finds the hub by DIR/job, joins it, notices its
+// loss. For the rank's agent thread only (LH FS base). Times: CLOCK_MONOTONIC, us.
 #pragma once
 
 #include <poll.h>
@@ -17,21 +16,21 @@
 
 namespace cropdl::coord {
 
-inline constexpr char kHubIsGone[] = "rank 0 is gone";  // what all other ranks then know
+inline constexpr char kHubIsGone[] = "rank 0 is gone";  // reported by all other ranks
 
 class Link {
  public:
   Link(const AgentConfig& config, int64_t now);
 
   void add_to_poll(std::vector<pollfd>* fds) const;
-  // Messages from the hub are appended to `in`.
+  // Appends messages from the hub to `in`.
   void handle(const std::vector<pollfd>& fds, size_t first, std::vector<Message>* in);
   void tick(int64_t now);
   std::optional<int64_t> deadline() const;
   void send(const Message& message);
 
   bool joined() const { return state_ == State::kJoined; }
-  // Why this rank is without a hub for good, or "".
+  // Why this rank has no hub and will get none, or "".
   const std::string& alone() const { return alone_; }
 
  private:
@@ -47,7 +46,8 @@ class Link {
   Descriptor hub_process_;
   int64_t give_up_at_;
   int64_t next_try_;
-  int64_t say_apart_at_;  // that DIR/job may be this launch's, on another node; INT64_MAX: said
+  // When to record that this rank may be on another node than the launch's rank 0; INT64_MAX: done.
+  int64_t say_apart_at_;
   int64_t pause_ = 2'000;
   std::string because_ = "no file DIR/job of this launch";
   std::string alone_;

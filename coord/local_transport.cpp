@@ -1,4 +1,4 @@
-// Stream sockets in the abstract namespace (unix(7)): within one host, or one network namespace of it.
+// Stream sockets in the abstract namespace (unix(7)): within one host, or one network namespace of a host.
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -24,11 +24,11 @@ socklen_t address_of(const std::string& name, sockaddr_un* address) {
   *address = {};
   address->sun_family = AF_UNIX;
   const size_t n = std::min(name.size(), sizeof address->sun_path - 1);
-  std::memcpy(address->sun_path + 1, name.data(), n);  // a leading zero byte: unix(7), abstract
+  std::memcpy(address->sun_path + 1, name.data(), n);  // abstract: a leading zero byte, unix(7)
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
 }
 
-// The state stands behind the name, which may hold anything (man 5 proc_pid_stat).
+// The state follows the name, which may contain any character (man 5 proc_pid_stat).
 bool is_stopped(int pid) {
   const std::string stat = kernel_text(formatted("/proc/{}/stat", pid));
   const size_t name_ends = stat.rfind(')');
@@ -40,13 +40,13 @@ class LocalStream final : public Stream {
  public:
   explicit LocalStream(Descriptor socket) : socket_(std::move(socket)) {}
   int fd() const override { return socket_.fd(); }
-  // MSG_NOSIGNAL: a rank that died must not kill this one by SIGPIPE.
+  // MSG_NOSIGNAL: writing to a dead rank must not kill this one by SIGPIPE.
   ssize_t write(const char* from, size_t bytes) override {
     return ::send(socket_.fd(), from, bytes, MSG_NOSIGNAL);
   }
   ssize_t read(char* to, size_t bytes) override { return ::recv(socket_.fd(), to, bytes, 0); }
 
-  // As the kernel saw the process when it connected or listened.
+  // The kernel recorded the process when it connected or listened.
   PeerProcess peer() const override {
     ucred c{};
     socklen_t n = sizeof c;
@@ -55,7 +55,7 @@ class LocalStream final : public Stream {
   }
   Descriptor watch() const override {
     const int pid = peer().pid;
-    if (pid <= 0) return {};  // of another pid namespace
+    if (pid <= 0) return {};  // in another pid namespace
     return move_high(Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
   }
   bool peer_is_stopped() const override {

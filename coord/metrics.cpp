@@ -16,8 +16,8 @@ namespace cropdl::coord {
 
 namespace {
 
-// Of a label's value: backslash and quotation mark; a line's end is one of the control characters that
-// shown() has written otherwise.
+// Escapes backslash and quotation mark in a label's value. shown() has already replaced control characters,
+// newlines included.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : shown(text)) {
@@ -54,7 +54,7 @@ std::string number(uint64_t value) { return std::to_string(value); }
 
 int write_text(const std::string& path, const std::string& text) {
   constexpr mode_t kForAll = 0644;
-  ::unlink(path.c_str());  // a killed job's, or what somebody else has put there
+  ::unlink(path.c_str());  // left by a killed job, or anything else there
   Descriptor file = open_high(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kForAll);
   if (!file) return errno;
   iovec piece{const_cast<char*>(text.data()), text.size()};

@@ -14,7 +14,7 @@ namespace cropdl::coord {
 
 namespace {
 
-constexpr const char* kErase = "\r\x1b[K";  // ECMA-48: to the line's beginning, erase to its end
+constexpr const char* kErase = "\r\x1b[K";  // ECMA-48: go to the line's beginning, erase to its end
 
 }  // namespace
 
@@ -38,12 +38,12 @@ std::string progress_text(const Metrics& m, int64_t now, size_t width) {
 
 ProgressLine::ProgressLine(int stream) {
   if (stream < 0 || isatty(stream) == 0) return;
-  // Of its own, so that it alone does not block.
+  // Opens its own file description, so that O_NONBLOCK affects no other user of the terminal.
   terminal_ = move_high(Descriptor(
       ::open(formatted("/proc/self/fd/{}", stream).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)));
 }
 
-// Whether any of it is there now: the rest of a line that did not fit is drawn a second later.
+// True if any of it was written; the rest of a partial line is drawn a second later.
 bool ProgressLine::write(const std::string& text) const {
   return ::write(terminal_.fd(), text.data(), text.size()) > 0;
 }

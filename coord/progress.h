@@ -1,5 +1,5 @@
-// What a job is at, in one line that stays where it is, for a person at a terminal. progress_text() is pure;
-// the line is rank 0's agent thread's (LH FS base).
+// A job's progress, as one line redrawn in place on a terminal. progress_text() is pure; rank 0's agent
+// thread (LH FS base) draws the line.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,22 @@
 
 namespace cropdl::coord {
 
-// At most `width` columns; `now`: seconds since 1970. "": there is nothing to say yet.
+// At most `width` columns. `now`: seconds since 1970. "": nothing to report yet.
 std::string progress_text(const Metrics& metrics, int64_t now, size_t width);
 
-// Drawn at the beginning of the terminal's line, without a line's end; what else is written there, whoever
-// writes it is to erase it before, or it is written over. Never blocks: what the terminal does not take at
-// once is not drawn.
+// Draws at the line's beginning, without a newline. Erase before writing anything else there, or it is
+// overwritten. Never blocks: output that the terminal does not accept immediately is dropped.
 class ProgressLine {
  public:
-  // `stream`: a descriptor of the terminal, whose open file description stays as it is. Something else than a
-  // terminal: nothing is ever drawn.
+  // `stream`: a terminal's descriptor; its open file description is not changed. If it is not a terminal,
+  // nothing is drawn.
   explicit ProgressLine(int stream);
   ~ProgressLine() { erase(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool can_draw() const { return static_cast<bool>(terminal_); }
-  // Only while this process is in the terminal's foreground.
+  // Draws only while this process is in the terminal's foreground.
   void draw(const Metrics& metrics, int64_t now);
   void erase();
 

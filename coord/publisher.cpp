@@ -27,7 +27,7 @@ void Publisher::run(const std::function<Ended()>& work) {
   wait();
   try {
     thread_ = std::thread([this, work] { note(work()); });
-  } catch (const std::system_error&) {  // no more threads for this user: here and now, then
+  } catch (const std::system_error&) {  // no thread available for this user: run it on this one
     note(work());
   }
 }
@@ -63,7 +63,7 @@ void Publisher::tidy(VersionSink* sink) {
       tidying_ = false;
       note(std::move(tidied));
     });
-  } catch (const std::system_error&) {  // no more threads for this user: the next version tidies
+  } catch (const std::system_error&) {  // no thread available for this user: the next version tidies
     tidying_ = false;
   }
 }

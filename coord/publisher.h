@@ -1,6 +1,5 @@
-// Runs VersionSink::publish(), discard() and tidy() in threads of their own, so that the agent answers while
-// the disk works. Used by rank 0's agent thread (LH FS base); the thread inherits its signal mask: all
-// blocked.
+// Runs VersionSink::publish(), discard() and tidy() in threads, so that the agent answers while the disk
+// works. For rank 0's agent thread (LH FS base); its threads inherit the mask: all signals blocked.
 #pragma once
 
 #include <atomic>
@@ -27,24 +26,24 @@ class Publisher {
   struct Tidied {
     Status status;
   };
-  // publish() with its result, discard(), or tidy() with its.
+  // The results of publish(), discard() and tidy().
   using Ended = std::variant<Result<uint64_t>, Discarded, Tidied>;
 
-  int fd() const { return done_.fd(); }  // readable when an end can be taken
-  // One at a time: either waits for the other.
+  int fd() const { return done_.fd(); }  // readable when take() has a result
+  // One runs at a time: each call waits for the one before.
   void publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds);
   void discard(VersionSink* sink);
-  std::optional<Ended> take();  // in the order in which they came; empty: none is left
-  void wait();                  // until neither runs; their end can be taken then
+  std::optional<Ended> take();  // in order of completion; empty: none left
+  void wait();                  // until neither runs; take() then has the result
 
-  void tidy(VersionSink* sink);  // unless one is under way: the next version's will do its work
+  void tidy(VersionSink* sink);  // no effect while one runs; the next version's tidy() does its work
   void wait_for_tidy();
 
  private:
   void run(const std::function<Ended()>& work);
   void note(Ended ended);
 
-  Descriptor done_;  // counts what is in ended_
+  Descriptor done_;  // counts the elements of ended_
   std::thread thread_;
   std::thread tidier_;
   std::atomic<bool> tidying_{false};

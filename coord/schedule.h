@@ -1,27 +1,26 @@
-// When versions are taken that nobody asks for: what the user said (cropdl-run --interval), as agents are
-// configured with it and images keep it.
+// When versions are taken without a request: the user's choice (cropdl-run --interval). Part of the agents'
+// configuration and of images.
 #pragma once
 
 #include <string_view>
 
 namespace cropdl::coord {
 
-// One percent: a loss that nobody notices beside the noise of a cluster, and a version that costs 0.1 s is
-// then taken every 10 s.
+// One percent: within the noise of a cluster; a version that costs 0.1 s is then taken every 10 s.
 inline constexpr double kMaxOverhead = 0.01;
 
-// What SIGTERM does where the program leaves it at its default.
+// The effect of SIGTERM if the program leaves it at its default.
 enum class AtSigterm {
-  kByInterval,  // nobody said: a last version, unless versions are taken only when asked for
-  kVersion,     // a last version is taken, and the job ends
-  kDie          // as natively
+  kByInterval,  // not specified: a last version, if the schedule is not kWhenAsked
+  kVersion,     // take a last version and end the job
+  kDie          // die, as natively
 };
 
 struct Schedule {
   enum class Kind { kWhenAsked, kEvery, kAutomatic };
   Kind kind = Kind::kWhenAsked;
   double seconds = 0;                  // kEvery: between versions
-  double max_overhead = kMaxOverhead;  // kAutomatic: of the job's time, a fraction
+  double max_overhead = kMaxOverhead;  // kAutomatic: fraction of the job's time
   double mtbf = 0;                     // kAutomatic: mean time between failures, seconds; 0: unknown
   AtSigterm at_sigterm = AtSigterm::kByInterval;
   bool operator==(const Schedule&) const = default;
@@ -32,7 +31,7 @@ inline bool last_version_at_sigterm(const Schedule& s) {
   return s.at_sigterm == AtSigterm::kVersion;
 }
 
-// As --at-sigterm has it; "": nobody said.
+// The value of --at-sigterm; "": not specified.
 inline const char* name_of(AtSigterm a) {
   return a == AtSigterm::kVersion ? "version" : a == AtSigterm::kDie ? "die" : "";
 }

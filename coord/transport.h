@@ -1,7 +1,7 @@
-// What lies below a Channel: byte streams between the processes of a job, and who is at their other ends.
-// Today one kind, local sockets; another is one more file and a row in transport.cpp. Hub, Link and the
-// cropdl command know only this. Streams are nonblocking, their descriptors close-on-exec and high
-// (base/file.h). Lower half (LH FS base) and tools; any one thread.
+// The layer below Channel: byte streams between a job's processes, and the identity of the peers. So far
+// local sockets; another kind is one file and a row in transport.cpp. Hub, Link and the cropdl command use
+// only this. Streams are nonblocking, their descriptors close-on-exec and high (base/file.h). Lower half (LH
+// FS base) and tools; one thread at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -15,11 +15,10 @@
 
 namespace cropdl::coord {
 
-// The process at the other end, as the transport can vouch for it: who knows the job's token is a question
-// for later.
+// The peer process, as far as the transport can identify it. The job's token is checked later.
 struct PeerProcess {
-  int pid = 0;              // 0: not known, or not on this host
-  bool other_user = false;  // for certain
+  int pid = 0;              // 0: unknown, or on another host
+  bool other_user = false;  // true only if certain
   bool administrator = false;
 };
 
@@ -27,14 +26,14 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual int fd() const = 0;  // for poll(2)
-  // As write(2) and read(2) on a nonblocking socket; writing to an end that is gone raises no signal.
+  // As write(2) and read(2) on a nonblocking socket. Writing to a closed stream raises no signal.
   virtual ssize_t write(const char* from, size_t bytes) = 0;
   virtual ssize_t read(char* to, size_t bytes) = 0;
   virtual PeerProcess peer() const = 0;
-  // Becomes readable when the process at the other end has ended, also while a child of it holds the stream.
-  // Empty where that cannot be told: then the stream's own end must do.
+  // Becomes readable when the peer process has ended, even if its child still holds the stream. Empty if
+  // unknown: then rely on the end of the stream.
   virtual Descriptor watch() const = 0;
-  // That process has been stopped, by a signal or a debugger. False where that cannot be told.
+  // The peer process has been stopped, by a signal or a debugger. False if unknown.
   virtual bool peer_is_stopped() const = 0;
 };
 
@@ -42,28 +41,28 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual int fd() const = 0;                      // for poll(2)
-  virtual const std::string& address() const = 0;  // for connect(): KIND:WHERE
-  // Null: nobody is waiting, or somebody is (`*no_room`: fd() stays readable) and this process or the machine
-  // has no descriptor or memory left for that.
+  virtual const std::string& address() const = 0;  // for connect(), as KIND:WHERE
+  // Null: no connection is waiting; or one is (`*no_room`: fd() stays readable), but this process or the
+  // machine lacks a descriptor or memory.
   virtual std::unique_ptr<Stream> accept(bool* no_room) = 0;
 };
 
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual const char* kind() const = 0;  // an address begins with it and a colon
+  virtual const char* kind() const = 0;  // the prefix of its addresses, before the colon
   virtual bool reaches_other_hosts() const = 0;
-  virtual Result<std::unique_ptr<Listener>> listen() const = 0;  // at a new address of its choice
-  // `*refused`: nobody listens there.
+  virtual Result<std::unique_ptr<Listener>> listen() const = 0;  // at a new address that it chooses
+  // `*refused`: nothing listens there.
   virtual Result<std::unique_ptr<Stream>> connect(const std::string& address, bool* refused) const = 0;
 };
 
 const Transport& local_transport();
-// By which a hub can be reached: rank 0 listens there.
+// The transport on which hubs listen.
 const Transport& transport_of_hubs();
-// The one whose address that is; null: no kind that this CropDL knows.
+// The transport of this address; null: this CropDL does not know its kind.
 const Transport* transport_of(const std::string& address);
-// By the transport whose address that is.
+// Connects by the address's transport.
 Result<std::unique_ptr<Stream>> connect_to(const std::string& address, bool* refused);
 
 }  // namespace cropdl::coord

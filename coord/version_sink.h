@@ -1,6 +1,6 @@
-// Where the versions of a job go: the store, seen from the coordinator on rank 0. Called by the agent's
-// thread and, for publish() and discard(), by a thread of its own (a slow disk must not keep the agent from
-// answering); never two at a time, but for tidy().
+// The store as rank 0's coordinator uses it. The agent's thread calls it, except publish() and discard(),
+// which have their own: a slow disk must not keep the agent from answering. One call at a time, except
+// tidy().
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace cropdl::coord {
 class VersionSink {
  public:
   virtual ~VersionSink() = default;
-  // A fresh directory that every rank writes its image into; not yet visible as a version.
+  // Creates a directory for all ranks' images, not yet visible as a version.
   virtual Result<std::string> begin() = 0;
-  // Makes it visible, durably. `images` by rank. Returns the version's number. After an error discard()
-  // follows.
+  // Makes the version visible, durably. `images` is indexed by rank. Returns the version's number. After an
+  // error the caller calls discard().
   virtual Result<uint64_t> publish(const std::vector<ImageSummary>& images, double stall_seconds) = 0;
-  // Removes what was begun. The ranks go on meanwhile.
+  // Removes the version that was begun. The ranks run meanwhile.
   virtual void discard() = 0;
-  // Removes the versions that nobody wants any more, once the ranks go on: freeing gigabytes takes time. By a
-  // thread of its own; the functions above may be called meanwhile. An error says what stays.
+  // Removes obsolete versions while the ranks run: freeing gigabytes takes time. In its own thread,
+  // concurrently with the functions above. An error says what is left.
   virtual Status tidy() { return {}; }
-  // Takes their names only, at once: the next run removes them. Also while tidy() runs.
+  // Only renames obsolete versions, quickly; the next run removes them. May run concurrently with tidy().
   virtual Status set_aside() { return {}; }
 };
 

@@ -1,5 +1,5 @@
-// See wire.h. A message's bytes are its members in the order of their declaration (base/fields.h): a member
-// that is added, taken away or moved changes kWireVersion.
+// See wire.h. A message's bytes are its members in order of declaration (base/fields.h). Adding, removing or
+// moving a member requires a new kWireVersion.
 #include "coord/wire.h"
 
 #include <cstring>
@@ -52,7 +52,7 @@ class Unpacker {
   void operator()(bool& v) {
     uint8_t b = 0;
     (*this)(b);
-    if (b > 1) ok_ = false;  // a bool that holds anything else is undefined behaviour
+    if (b > 1) ok_ = false;  // any other value in a bool is undefined behaviour
     v = b == 1;
   }
   template <class T>
@@ -69,7 +69,7 @@ class Unpacker {
   void operator()(std::vector<T>& v) {
     uint64_t n = 0;
     (*this)(n);
-    // Element by element: a false count ends at the last byte, before it can ask for memory.
+    // Read element by element: a wrong count stops at the last byte, before it allocates memory.
     for (uint64_t i = 0; i < n && ok_; ++i) {
       v.emplace_back();
       (*this)(v.back());

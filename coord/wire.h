@@ -1,5 +1,5 @@
-// What travels over the control plane's channels, and its bytes: fixed-width integers and counted strings in
-// the machine's byte order (both ends are on one machine), the kind of message first. Pure; any thread.
+// Messages on the control plane's channels, and their bytes: kind, then fixed-width integers and counted
+// strings in the machine's byte order (both ends are on one machine). Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace cropdl::coord {
 
-inline constexpr uint32_t kWireVersion = 9;  // changes whenever a message does; both ends must have the same
+inline constexpr uint32_t kWireVersion = 9;  // changes with any message; both ends must agree
 
-// First message of every connection; the answer is Welcome or Rejected. Its layout never changes.
+// First message of each connection; answered by Welcome or Rejected. Its layout never changes.
 struct Hello {
   uint32_t wire_version = kWireVersion;
   std::string token;
   std::string run_id;
-  uint32_t rank = 0;  // kNoRank: the cropdl command
+  uint32_t rank = 0;  // kNoRank: a cropdl command
 };
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 struct Welcome {};
@@ -27,7 +27,7 @@ struct Rejected {
   std::string reason;
 };
 
-struct Bye {};  // the rank's program has ended in good order
+struct Bye {};  // the rank's program has ended normally
 struct ExchangeMine {
   uint64_t round;
   std::string text;
@@ -38,16 +38,16 @@ struct ExchangeAll {
   std::string failure;
 };
 
-struct Terminated {};  // the rank's program got SIGTERM, and waits for a last version,
-struct Die {};         // ... of which nothing will come: it dies of it
+struct Terminated {};  // the rank's program got SIGTERM and waits for a last version
+struct Die {};         // no last version will be taken: the rank dies of SIGTERM
 
 struct AskCheckpoint {
-  bool last = false;  // the job ends behind it
+  bool last = false;  // the job ends after the version
 };
 struct AskStatus {};
-struct Accepted {};  // the request is being served; Done follows
-struct Waiting {     // any number of times before it
-  std::string line;  // what for, for people
+struct Accepted {};  // the request is being served; Waiting and Done follow
+struct Waiting {     // any number of times before Done
+  std::string line;  // what the request waits for, for people
 };
 struct Done {
   Outcome outcome;
@@ -56,10 +56,10 @@ struct StatusIs {
   std::string phase;
   uint32_t ranks = 0;
   uint32_t joined = 0;
-  uint64_t last_version = 0;  // 0: none by this run yet
-  std::string last_line;      // of the last request that failed, or ""
-  uint64_t iteration = 0;     // complete ones of rank 0, 0: none are known,
-  uint64_t iteration_us = 0;  // and how long one takes
+  uint64_t last_version = 0;  // by this run; 0: none
+  std::string last_line;      // of the last failed request, or ""
+  uint64_t iteration = 0;     // completed iterations of rank 0, 0: unknown
+  uint64_t iteration_us = 0;  // length of an iteration, 0: unknown
 };
 
 using Message = std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint,

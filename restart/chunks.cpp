@@ -30,7 +30,7 @@ Status cut_region(const Region& region, PageSource& source, PageSource* original
     chunk.looked_at = 0;
     memory.clear(), file.clear();
     if (Status read = source.read(runs, &memory); !read) return read;
-    // What cannot be read there any more is not the same.
+    // A page that cannot be read from `original` any more counts as different.
     const bool comparable = original != nullptr && original->read(runs, &file);
     for (size_t i = 0; i < runs.size(); ++i) {
       char* at = static_cast<char*>(memory[i].iov_base);

@@ -21,11 +21,11 @@ namespace {
 
 constexpr uint64_t kBlock = 64 << 10;
 
-// Where the next data at or after `at` begins (a hole is zeros); `end` if there is none.
+// Returns the offset of the next data at or after `at` (a hole is zeros), or `end` if there is none.
 uint64_t next_data(int fd, uint64_t at, uint64_t end) {
   const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
   if (data >= 0) return std::min(static_cast<uint64_t>(data), end);
-  return errno == ENXIO ? end : at;  // not every file system knows its holes
+  return errno == ENXIO ? end : at;  // not every file system reports holes
 }
 
 bool is_zero(const std::vector<char>& block, size_t n) {
@@ -90,7 +90,8 @@ Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::strin
   std::vector<uint64_t> sums;
   bool by_reference = true;
   struct stat info;
-  // By reference only the whole of it can be had; it is stopped meanwhile, but others may write to it.
+  // Only a whole file can be cloned. The program is stopped meanwhile, but other processes may write to the
+  // file.
   if (::fstat(from, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes ||
       ::ioctl(to, FICLONE, from) != 0) {
     by_reference = false;
@@ -121,7 +122,7 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
   const uint64_t has = static_cast<uint64_t>(info.st_size);
   std::vector<char> wanted(kBlock), there(kBlock);
   for (uint64_t at = 0; at < bytes; at += kBlock) {
-    // What is a hole in both needs no look.
+    // Skip what is a hole in both files.
     const uint64_t data =
         std::min(next_data(from, at, bytes), has > at ? next_data(to, at, std::min(has, bytes)) : bytes);
     if (at < data / kBlock * kBlock) at = data / kBlock * kBlock;
@@ -130,13 +131,13 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
     if (const int failure = read_block(from, wanted, n, at); failure != 0)
       return cannot(name, "cannot be read", failure);
     const size_t had = has > at ? std::min<uint64_t>(n, has - at) : 0;
-    std::fill(there.begin(), there.end(), '\0');  // beyond its end it will be a hole
+    std::fill(there.begin(), there.end(), '\0');  // beyond its end `to` reads as zeros
     if (had > 0)
       if (const int failure = read_block(to, there, had, at); failure != 0)
         return cannot(name, "cannot be read", failure);
     if (std::memcmp(wanted.data(), there.data(), n) == 0) continue;
     *changed = true;
-    // A hole, where there can be one, as it was.
+    // Restore a hole as a hole, if the file system can.
     if (is_zero(wanted, n) && ::fallocate(to, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                           static_cast<off_t>(at), static_cast<off_t>(n)) == 0)
       continue;

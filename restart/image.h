@@ -1,9 +1,9 @@
 // A rank's image: the memory of one upper half and its metadata, in one file. docs/image-format.md describes
-// every byte. Every byte is covered by a checksum, so that damage is refused and located, never loaded. Runs
-// in the lower half (LH FS base) or in tools; an object is used by one thread at a time. Nothing here throws.
+// every byte. Every byte is covered by a checksum, so damage is located and refused, never loaded. Lower half
+// (LH FS base) and tools; one thread at a time per object. Nothing here throws.
 //
-// Only pages that are present and not zero are stored, or named as those of a file; they go from memory to
-// the file and back without a copy.
+// Only pages that are present and not zero are stored, or referenced in a file. Neither writer nor reader
+// copies stored pages.
 #pragma once
 
 #include <sys/uio.h>
@@ -24,18 +24,18 @@ inline constexpr uint32_t kImageFormat = 2;
 
 class ImageWriter final : public ChunkSink {
  public:
-  // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) only serves the message
-  // when the disk is full. An image that is not finished goes with its version: to free its
-  // gigabytes here would keep the program stopped meanwhile.
+  // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) is for the message at a
+  // full disk. An unfinished image is removed with its version, not here: freeing gigabytes would keep the
+  // program stopped.
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
                                     uint64_t expected_memory = 0);
   ImageWriter(ImageWriter&&) = default;
   ImageWriter& operator=(ImageWriter&&) = delete;
 
-  // After an error: give up. That regions do not overlap is found out by finish().
+  // After an error, stop using the writer. finish() detects overlapping regions.
   Status begin_region(const Region& region) override;
   Status put(const Chunk& chunk) override;
-  // Index, metadata and trailer, fsync, close.
+  // Writes index, metadata and trailer, then fsync and close.
   Result<ImageTotals> finish(const std::string& metadata) override;
 
  private:
@@ -53,19 +53,19 @@ class ImageWriter final : public ChunkSink {
   std::vector<iovec> pieces_;  // of the chunk being written
   uint64_t header_checksum_ = 0;
   uint64_t offset_ = 0;  // the next byte to write
-  uint64_t memory_ = 0;  // stored so far
+  uint64_t memory_ = 0;  // bytes stored so far
   uint64_t device_memory_ = 0;
-  uint64_t considered_ = 0;  // present so far, zero pages included
-  uint64_t present_ = 0;     // of the regions added so far
+  uint64_t considered_ = 0;  // bytes examined so far, including zero pages
+  uint64_t present_ = 0;     // bytes present in the regions added so far
   uint64_t expected_ = 0;
-  uint64_t flushed_ = 0;  // write-back was begun up to here
+  uint64_t flushed_ = 0;  // write-back started up to here
   std::vector<Entry> entries_;
 };
 
 class ImageReader {
  public:
-  // Checks everything but the data: kind of file, versions, trailer, index and metadata. Another format or a
-  // seam above `newest_seam` is refused; older seams are read.
+  // Checks all but the data: file type, versions, trailer, index and metadata. Refuses another format and a
+  // seam newer than `newest_seam`; reads older seams.
   static Result<ImageReader> open(const std::string& path, uint32_t newest_seam = seam::kSeamVersion);
   static Result<ImageReader> open(const Folder& version, const std::string& name,
                                   uint32_t newest_seam = seam::kSeamVersion);
@@ -76,15 +76,15 @@ class ImageReader {
   const std::vector<Region>& regions() const { return regions_; }
   const ImageTotals& totals() const { return totals_; }
 
-  // Reads region i to its own addresses, where fresh zero memory must be mapped read-write, and checks it.
-  // Pages that are not stored are not touched.
+  // Reads region i to its own addresses, mapped read-write as fresh zero memory, and checks it. Does not
+  // touch pages that are not stored.
   Status load_region(size_t i) const;
-  // Likewise, but to wherever `target` says.
+  // The same, but into `target`.
   Status load_region(size_t i, PageTarget& target) const;
-  // Likewise those that are a file's; refused by the file's name if it is not what it was.
+  // The same for the pages referenced in a file. Refuses, naming the file, if the file has changed.
   Status load_referenced(size_t i, PageSource& original) const;
 
-  // Checks the data too, without loading it: of all regions, or of one.
+  // Checks the data without loading it: of all regions, or of one.
   Status verify() const;
   Status verify_region(size_t i) const;
   Status verify_referenced(size_t i, PageSource& original) const;

@@ -1,5 +1,5 @@
-// The fixed structures of an image file, as docs/image-format.md describes them; shared by its reader and
-// writer alone. Little-endian, as CropDL runs on x86-64 only.
+// The fixed structures of an image file (docs/image-format.md), private to reader and writer. Little-endian:
+// CropDL runs on x86-64 only.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace cropdl::restart {
 inline constexpr char kImageMagic[8] = {'C', 'R', 'O', 'P', 'D', 'L', 'I', 'M'};
 inline constexpr char kTrailerMagic[8] = {'C', 'R', 'O', 'P', 'D', 'L', 'E', 'N'};
 
-// One page, so that the data behind it stays page-aligned in the file. Its size and the places of magic,
-// format and checksum are the same in every format.
+// One page, so that the data after it is page-aligned. Its size and the positions of magic, format and
+// checksum are the same in every format.
 struct ImageHeader {
   char magic[8];
   uint32_t format;
@@ -23,8 +23,8 @@ struct ImageHeader {
 };
 static_assert(sizeof(ImageHeader) == 4096);
 
-// Followed by name (zero-padded to 8), extents of stored pages, of referenced pages, checksums of the chunks
-// with stored pages, of those with referenced ones.
+// Followed by name (zero-padded to 8), extents of stored pages and of referenced pages, checksums of chunks
+// with stored pages and of those with referenced pages.
 struct IndexEntry {
   uint64_t begin;
   uint64_t end;
@@ -51,8 +51,8 @@ struct ImageTrailer {
 };
 static_assert(sizeof(ImageTrailer) == 80);
 
-// Longer ones are not written, and not read. Of the index: what each stored page may take, and room for the
-// rest.
+// Limits for writing and reading. For the index: the most that stored pages may take (24 bytes each), plus
+// room for the rest.
 inline constexpr uint64_t kMetadataLimit = 256 << 20;
 constexpr uint64_t index_limit(uint64_t data_bytes) { return (256 << 20) + data_bytes / 4096 * 24; }
 

@@ -1,5 +1,5 @@
-// The reading half of restart/image.h. Trusts nothing it reads: every count is checked against the bytes that
-// are there before anything is allocated for it.
+// The reader of restart/image.h. Trusts no input: every count is checked against the existing bytes before
+// memory is allocated for it.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ namespace cropdl::restart {
 
 namespace {
 
-constexpr uint64_t kChunkLimit = 64 << 20;  // of any format: bounds the buffer verify() needs
+constexpr uint64_t kChunkLimit = 64 << 20;  // for all formats; bounds verify()'s buffer
 constexpr RegionKind kKnownKinds[] = {RegionKind::kHostMemory, RegionKind::kDeviceMemory,
                                       RegionKind::kDeviceVariables};
 
@@ -30,7 +30,7 @@ std::string address(uint64_t value) {
   return text;
 }
 
-// Takes fields off the front of a byte range, never beyond its end.
+// Takes fields from the front of a byte range, never beyond its end.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : left_(bytes) {}
@@ -83,9 +83,9 @@ bool well_formed(const Region& region) {
          !overlap(region.present, region.referenced);
 }
 
-// How often each_chunk() calls, for ascending extents.
+// Number of visits by each_chunk() for ascending extents.
 uint64_t chunks_of(const std::vector<Extent>& extents, uint64_t chunk_bytes) {
-  uint64_t count = 0, next = 0;  // the first block that is not counted yet
+  uint64_t count = 0, next = 0;  // `next`: the first block not counted yet
   for (const Extent& extent : extents) {
     const uint64_t first = std::max(extent.begin / chunk_bytes, next);
     next = (extent.end - 1) / chunk_bytes + 1;
@@ -94,9 +94,8 @@ uint64_t chunks_of(const std::vector<Extent>& extents, uint64_t chunk_bytes) {
   return count;
 }
 
-// Page faults are most of the cost of loading, so the pages of a chunk are made by one call; advice only.
-// (Huge pages made by MADV_COLLAPSE were tried: 512 MB then load in 0.1 s or in 1 s, whatever the kernel has
-// lying about.)
+// Page faults are most of the cost of loading, so one call populates a chunk's pages; advice only. (Huge
+// pages by MADV_COLLAPSE were tried: 512 MB then took 0.1 s or 1 s, depending on the kernel's free memory.)
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 constexpr uint64_t kWorthPopulating = 64 << 10;
 
@@ -128,8 +127,8 @@ Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* 
 
 Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
   const std::string what = "rank image " + path;
-  Descriptor file =
-      open_high(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);  // a FIFO of that name must not hang us
+  // O_NONBLOCK: do not block on a FIFO.
+  Descriptor file = open_high(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!file && errno == ELOOP) return Error{what + ": is a symbolic link"};
   if (!file) return Error{formatted("{}: cannot be opened: {}", what, errno_text(errno))};
   if (!is_regular(file)) return Error{what + ": is not a regular file"};
@@ -199,7 +198,7 @@ Status ImageReader::read_trailer() {
       trailer.checksum != checksum(&trailer, offsetof(ImageTrailer, checksum)))
     return refusal(formatted("truncated, or damaged in the trailer ({})", offsets(begin, totals_.bytes)));
 
-  // The parts must follow each other and fill the file. No sum can overflow: each term is checked first.
+  // The parts must be adjacent and fill the file. No sum overflows: each term is checked first.
   bool fits = trailer.file_bytes == totals_.bytes && trailer.header_checksum == header_checksum_ &&
               trailer.index_offset >= sizeof(ImageHeader) && trailer.index_offset <= begin &&
               trailer.index_bytes <= begin - trailer.index_offset &&
@@ -222,8 +221,8 @@ Status ImageReader::read_trailer() {
   return {};
 }
 
-// What memory is asked for is on the disk: whoever wrote the file says how long it is, and need not have
-// written so much. No block of an index or of metadata is all zero.
+// Before memory is allocated for index and metadata: are they on the disk? The file states their sizes, and
+// its writer may not have written that much. No block of them is all zero.
 Status ImageReader::check_bounds(uint64_t metadata_bytes) const {
   const auto holes = [this](uint64_t begin, uint64_t end) {
     const off_t hole = ::lseek(file_.fd(), static_cast<off_t>(begin), SEEK_HOLE);
@@ -301,7 +300,7 @@ Status ImageReader::check_regions() const {
   return {};
 }
 
-// Reads and checks one chunk, of which the first page has the address `memory`.
+// Reads and checks one chunk whose first page has the address `memory`.
 Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                                const std::vector<iovec>& pieces) const {
   uint64_t bytes = 0;
@@ -358,7 +357,7 @@ Status ImageReader::verify() const {
 }
 
 Status ImageReader::verify_region(size_t i) const {
-  std::vector<char> buffer;  // of at most kChunkLimit
+  std::vector<char> buffer;  // at most kChunkLimit bytes
   uint64_t offset = placements_[i].offset;
   size_t chunk = 0;
   const auto verify = [&](std::span<const Extent> runs) -> Status {

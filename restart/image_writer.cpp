@@ -1,4 +1,4 @@
-// The writing half of restart/image.h.
+// The writer of restart/image.h.
 #include <fcntl.h>
 #include <unistd.h>
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace cropdl::restart {
 
 namespace {
 
-// Write-back of the disk is begun this often, so that the final fsync finds little left to do.
+// Start write-back this often, so that the final fsync has little left to do.
 constexpr uint64_t kFlushStep = 32 << 20;
 
 Status check_region(const Region& region) {
@@ -48,7 +48,7 @@ void append_bytes(std::string& to, const void* from, size_t bytes) {
 Error ImageWriter::failure(int error_number) const {
   std::string line = formatted("rank image {}: {}", path_, errno_text(error_number));
   if (error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG) {
-    // What is still to come, less the share of zero pages seen so far.
+    // Memory still to be written, less the share of zero pages so far.
     double left = static_cast<double>(std::max(expected_, present_) -
                                       std::min(considered_, std::max(expected_, present_)));
     double share = considered_ > 0 ? static_cast<double>(memory_) / static_cast<double>(considered_) : 1.0;
@@ -84,7 +84,7 @@ Status ImageWriter::append(std::vector<iovec>& pieces) {
   if (int error = write_all(file_.fd(), pieces, offset_); error != 0) return failure(error);
   offset_ += bytes;
   pieces.clear();
-  if (offset_ - flushed_ >= kFlushStep) {  // a hint: fsync reports what goes wrong
+  if (offset_ - flushed_ >= kFlushStep) {  // a hint: fsync reports errors
     ::sync_file_range(file_.fd(), static_cast<off_t>(flushed_), static_cast<off_t>(offset_ - flushed_),
                       SYNC_FILE_RANGE_WRITE);
     flushed_ = offset_;

@@ -22,13 +22,13 @@ int lock_bytes(int fd, off_t first, off_t bytes, short type) {
 }
 
 int LockHolder::lock(const Descriptor& file, off_t first) {
-  // The thread must take no signal that is meant for the program.
+  // The thread must consume no signal meant for the program.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     thread_ = std::thread([this, fd = file.fd(), first] { hold(fd, first); });
-  } catch (const std::system_error&) {  // no more threads for this user
+  } catch (const std::system_error&) {  // no thread available for this user
     failure_ = lock_bytes(file.fd(), first, 0);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -44,8 +44,8 @@ void LockHolder::hold(int fd, off_t first) {
   failure_ = failure;
   changed_.notify_all();
   changed_.wait(guard, [this] { return ends_; });
-  // Who joins a thread may be woken before the kernel has let go of its descriptors. Not by closing: the
-  // table may be everybody's.
+  // Unlock: join() may return before the kernel has closed the thread's descriptors. Do not close: the table
+  // may be shared with the process.
   if (failure == 0) lock_bytes(fd, first, 0, F_UNLCK);
 }
 

@@ -17,9 +17,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uint32_t kRankLimit = 1 << 20;  // more is damage
+constexpr uint32_t kRankLimit = 1 << 20;  // a larger number is damage
 
-// A line if the manifest cannot describe a version.
+// Returns why the manifest cannot describe a version, or "".
 std::string contradiction(const Manifest& manifest) {
   if (manifest.ranks == 0 || manifest.ranks > kRankLimit) return "impossible number of ranks";
   if (manifest.images.size() != manifest.ranks)

@@ -1,4 +1,4 @@
-// Where a region's pages can be read. See restart/chunks.h.
+// Sources of a region's pages. See restart/chunks.h.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@
 
 namespace cropdl::restart {
 
-// Memory at its own addresses in this process, which must be readable.
+// This process's memory at its own addresses, which must be readable.
 class LivePages final : public PageSource {
  public:
   Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
 
  private:
   struct alignas(kImagePage) Block {
-    char bytes[kImageChunk];  // stay in the L2 cache from the copying to the writing
+    char bytes[kImageChunk];  // stays in the L2 cache from copying to writing
   };
   std::unique_ptr<Block> copy_;
 };
 
-// The same, which may become unreadable at any time (a file's pages).
+// The same for memory that may become unreadable at any time (a file's pages).
 class FragilePages final : public PageSource {
  public:
   explicit FragilePages(std::string name) : name_(std::move(name)) {}
@@ -35,12 +35,12 @@ class FragilePages final : public PageSource {
   ReadableMemory memory_;
 };
 
-// A regular file that is, or was, mapped at addresses: byte `offset` of it at `begin`. Beyond its last byte a
-// page is filled up with zeros, as the kernel does; further pages cannot be read.
+// A regular file that is or was mapped with its byte `offset` at `begin`. Its last page is filled up with
+// zeros, as by the kernel; later pages cannot be read.
 class FilePages final : public PageSource {
  public:
   FilePages(const std::string& path, uint64_t begin, uint64_t offset);
-  int fd() const { return file_.fd(); }  // -1: it cannot be opened, as read() says
+  int fd() const { return file_.fd(); }  // -1: cannot be opened; read() returns the error
   Status read(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
 
  private:

@@ -10,10 +10,10 @@ namespace {
 
 constexpr int64_t kHour = 3600, kDay = 24 * kHour;
 
-// The newest version, by number, of each of the last `count` periods.
+// Adds to `kept` the newest version, by number, of each of the last `count` periods.
 void keep_newest_of_each(const std::vector<DatedVersion>& versions, int64_t latest, int64_t period,
                          uint64_t count, std::set<uint64_t>& kept) {
-  std::map<uint64_t, uint64_t> newest;  // by how many periods ago
+  std::map<uint64_t, uint64_t> newest;  // periods ago -> version
   for (const DatedVersion& version : versions) {
     if (!version.created || *version.created > latest) continue;
     const auto ago = static_cast<uint64_t>(latest / period - *version.created / period);
@@ -53,7 +53,7 @@ std::optional<Retention> parse_retention(const std::string& text) {
       value = value * 10 + static_cast<uint64_t>(text[at] - '0');
     return at > begin && value > 0;
   };
-  const auto count_of = [&](char unit, uint64_t& value) {  // none, or a right one
+  const auto count_of = [&](char unit, uint64_t& value) {  // true: absent, or valid
     const size_t end = std::min(text.find(',', at + 1), text.size());
     if (at == text.size() || text[end - 1] != unit) return true;
     return text[at++] == ',' && number(value) && at == end - 1 && ++at == end;
@@ -73,7 +73,7 @@ std::optional<int64_t> seconds_of(const std::string& time) {
   parts.tm_year -= 1900;
   parts.tm_mon -= 1;
   const time_t seconds = ::timegm(&parts);
-  // It normalises what is no date.
+  // timegm() normalises an invalid date; refuse it.
   if (seconds < 0 || parts.tm_mon + 1 != read.tm_mon || parts.tm_mday != read.tm_mday ||
       parts.tm_hour != read.tm_hour || parts.tm_min != read.tm_min || parts.tm_sec != read.tm_sec)
     return std::nullopt;

@@ -1,4 +1,4 @@
-// Which versions stay when a job (--keep) or `cropdl prune` removes others. Pure; any thread.
+// Decides which versions to keep when a job (--keep) or `cropdl prune` removes others. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 namespace cropdl::restart {
 
 struct Retention {
-  uint64_t keep = 0;    // the newest so many
-  uint64_t hourly = 0;  // the newest of each of the last so many hours
-  uint64_t daily = 0;   // the newest of each of the last so many days
+  uint64_t keep = 0;    // the newest N
+  uint64_t hourly = 0;  // the newest of each of the last N hours
+  uint64_t daily = 0;   // the newest of each of the last N days
 };
 
 struct DatedVersion {
   uint64_t number = 0;
-  std::optional<int64_t> created;  // seconds since 1970; empty: not known
+  std::optional<int64_t> created;  // seconds since 1970; empty: unknown
 };
 
-// Numbers of those that stay. The newest always does. Hours and days are those of UTC, counted back from that
-// of the newest version, so that a store which nobody writes to loses nothing by waiting. A version whose
-// time is not known, or is later (a clock was set back), stays if hours or days are asked for.
+// Numbers of the versions to keep; always the newest. Hours and days are UTC, counted back from the newest
+// version's: an unused store loses nothing over time. With hours or days, a version whose time is unknown or
+// later than the newest's (a clock was set back) is kept.
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention);
 
-// Of "3", "3,24h", "3,7d", "3,24h,7d" (the newest 3, those of 24 hours, those of 7 days), as --keep has it.
-// Empty: it is nothing of the kind.
+// Parses --keep: "3", "3,24h", "3,7d", "3,24h,7d" (the newest 3, 24 hourly ones, 7 daily ones). Empty:
+// invalid.
 std::optional<Retention> parse_retention(const std::string& text);
 
-// Of "2026-11-22T04:36:23Z", as manifests have it.
+// Parses a manifest's time, "2026-11-22T04:36:23Z".
 std::optional<int64_t> seconds_of(const std::string& time);
 
 }  // namespace cropdl::restart

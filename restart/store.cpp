@@ -1,4 +1,4 @@
-// The writing half of restart/store.h.
+// The writer of restart/store.h.
 #include "restart/store.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t kStoreFormat = 1;
 
-// Stores this process has locked, by process (a forked child inherits the set, not the locks), device and
+// Stores that this process has locked: pid (a forked child inherits the set, but not the locks), device and
 // inode.
 struct LockedStore {
   pid_t pid;
@@ -60,7 +60,7 @@ bool same_job(const StoreIdentity& identity, const std::string& program, const s
   return identity.program == program && identity.args == args && identity.ranks == ranks;
 }
 
-// At `path`, which is there.
+// Reads the existing file `path`.
 Result<StoreIdentity> read_identity(const std::string& directory, const std::string& path) {
   const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
   if (!folder) return Error{"store " + folder.error().message};
@@ -141,7 +141,7 @@ Store::Store(Store&& other) noexcept
 
 Store::~Store() {
   discard();
-  // A forked child has no thread to end.
+  // A forked child does not have the thread.
   if (lock_holder_ && !lock_holder_->is_of_this_process()) static_cast<void>(lock_holder_.release());
   if (!lock_) return;
   if (Result<LockedStore> key = key_of(directory()); key) {
@@ -166,14 +166,15 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   if (Status good = check_directory(directory, &is_store); !good) return good.error();
 
   Store store(StoreReader(directory), std::move(options));
-  // Checked before the lock is taken, so that a store of another job stays untouched, and again (and written
-  // where it is missing) under the lock.
+  // Check before the lock, so that another job's store stays untouched, and again under it; a missing
+  // identity is written then.
   if (::access((directory + "/" + kIdentityFile).c_str(), F_OK) == 0)
     if (Status good = store.check_or_write_identity(identity); !good) return good.error();
   if (Status locked = store.take_lock(in_use); !locked) return locked.error();
   if (Status good = store.check_or_write_identity(identity); !good) return good.error();
-  ::chmod(directory.c_str(), 0700);  // one that was there, empty: images hold all of a program's memory
-  // On a file system without modes no restart would accept it: better said now than after a week.
+  // The directory may have existed, empty; images hold all of a program's memory.
+  ::chmod(directory.c_str(), 0700);
+  // On a file system without modes no restart would accept the store: refuse now rather than after a week.
   if (Result<Folder> mine = Folder::open(directory, Folder::Whose::kMine); !mine)
     return Error{"store " + mine.error().message};
   store.remove_leftovers();
@@ -199,11 +200,11 @@ Status Store::take_lock(bool* in_use) {
   if (!file)
     return Error{formatted("store {}: its lock cannot be opened: {}", directory(), errno_text(errno))};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
-  ::fchmod(file.fd(), 0600);  // a new one has what the program's umask left
-  // POSIX locks, since the others (flock, open file description locks) pass to forked children: a killed
-  // rank's surviving child would keep the store from being restarted. Two, which both have to be free: the
-  // first byte's lasts until the process has ended as a whole, GPU memory included, but the program can lose
-  // it; the holder's cannot be lost, but may end a moment earlier.
+  ::fchmod(file.fd(), 0600);  // a new file has the mode that the program's umask left
+  // POSIX locks, because the others (flock, open file description locks) pass to forked children: a killed
+  // rank's child would keep the store from being restarted. Both of two must be free. The first byte's lasts
+  // until the whole process has ended, GPU memory included, but the program can drop it; the holder's cannot
+  // be dropped, but may end a moment earlier.
   auto holder = std::make_unique<LockHolder>();
   int failure = lock_bytes(file.fd(), 0, 1);
   if (failure == 0) failure = holder->lock(file, 1);
@@ -236,7 +237,7 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
       return of_another_job(directory(), there->program, there->args, there->ranks);
     return {};
   }
-  // Lost, or never written: what versions there are must be of this job.
+  // The file is lost or was never written: all existing versions must belong to this job.
   for (const Version& version : reader_.all_versions()) {
     const Manifest& manifest = version.manifest;
     if (!manifest.program.empty() && !same_job(identity, manifest.program, manifest.args, manifest.ranks))
@@ -269,12 +270,12 @@ void Store::remove_leftovers() {
   if (!names) return;
   for (const std::string& name : *names) {
     if (name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) != 0) continue;
-    std::error_code ignored;  // what cannot be removed now is in nobody's way, and is tried again next time
+    std::error_code ignored;  // harmless; the next start tries again
     std::filesystem::remove_all(directory() + "/" + name, ignored);
   }
 }
 
-constexpr int kMostDrafts = 100;  // of one number
+constexpr int kMostDrafts = 100;  // per version number
 
 Result<Store::Draft> Store::begin_version() {
   discard();
@@ -285,7 +286,7 @@ Result<Store::Draft> Store::begin_version() {
   Draft draft{newest + 1, ""};
   draft.directory =
       formatted("{}/{}{}-{}", directory(), kTemporaryPrefix, version_name(draft.number), ::getpid());
-  // A draft of that name may be there of which not all could be removed: a rank was still writing there.
+  // A draft of that name may remain that could not be removed completely: a rank was still writing there.
   const std::string first = draft.directory;
   bool made = create_private_directory(draft.directory);
   for (int again = 1; !made && errno == EEXIST && again <= kMostDrafts; ++again) {
@@ -321,7 +322,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
     return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
   phase("renamed");
   if (Status synced = sync_directory(directory()); !synced) {
-    // Visible but perhaps not durable: taken back, since the caller will say that it failed.
+    // Visible but perhaps not durable: revert, since the caller reports a failure.
     if (::rename(published.c_str(), draft_.directory.c_str()) != 0) draft_ = {};
     return give_up(synced.error().message);
   }
@@ -357,16 +358,16 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
   Status good;
   std::vector<std::string> renamed;
   for (const uint64_t number : numbers) {
-    // Renamed first: a version that is half removed must never be taken for one.
+    // Rename first: a partly removed version must never be used.
     const std::string name = version_name(number);
     const std::string to = formatted("{}/{}{}{}", directory(), kTemporaryPrefix, name, kRemovedSuffix);
     if (::rename((directory() + "/" + name).c_str(), to.c_str()) == 0)
       renamed.push_back(to);
-    else if (errno != ENOENT && good)  // by another thread, meanwhile
+    else if (errno != ENOENT && good)  // ENOENT: another thread has renamed it
       good = Error{formatted("version {} cannot be removed: {}", number, errno_text(errno))};
   }
   if (renamed.empty()) return good;
-  // And durably so: after a crash the old name could be back, without what was removed.
+  // Make the renames durable: after a crash the old name could return, with parts missing.
   if (Status synced = sync_directory(directory()); !synced) return synced;
   aside->insert(aside->end(), renamed.begin(), renamed.end());
   return good;
@@ -401,7 +402,7 @@ Status remove_all_of(const std::vector<std::string>& directories) {
 
 void Store::discard() {
   if (draft_.directory.empty()) return;
-  std::error_code ignored;  // else it is removed as a leftover at the next start
+  std::error_code ignored;  // the next start removes the rest
   std::filesystem::remove_all(draft_.directory, ignored);
   draft_ = {};
 }

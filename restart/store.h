@@ -1,10 +1,10 @@
-// The store: the directory that holds a job's versions. Lower half of rank 0 (LH FS base) and tools; an
-// object is used by one thread at a time. Nothing here throws.
+// The store: the directory that holds a job's versions. Lower half of rank 0 (LH FS base) and tools; one
+// thread at a time per object. Nothing here throws.
 //
-//   DIR/store.json               which job's store this is
-//   DIR/lock                     locked by the one live job
+//   DIR/store.json               the job that the store belongs to
+//   DIR/lock                     locked by the running job
 //   DIR/vNNNNNN/                 a complete version: manifest.json, rank-K.img; appears by rename only
-//   DIR/tmp-vNNNNNN-PID/         a version being written, or removed; a leftover when its writer died
+//   DIR/tmp-vNNNNNN-PID/         a version being written or removed; left behind if its writer died
 //
 // Directories are 0700 and files 0600: an image holds all of a program's memory.
 #pragma once
@@ -24,9 +24,9 @@
 
 namespace cropdl::restart {
 
-// A store belongs to one program with one argument list on one number of ranks.
+// A store belongs to one program with one argument list and one number of ranks.
 struct StoreIdentity {
-  std::string job;  // recorded when the store is created; not compared (a repeated run has a new one)
+  std::string job;  // recorded at creation; not compared (a repeated run has a new one)
   std::string program;
   std::vector<std::string> args;
   uint32_t ranks = 0;
@@ -36,103 +36,106 @@ struct Version {
   uint64_t number = 0;
   std::string directory;
   Manifest manifest;
-  std::string damage;     // "": complete. Else why it cannot be used, one line
-  bool not_mine = false;  // `damage` says so; then no older version is taken in its place
+  std::string damage;     // "": complete; else one line: why it cannot be used
+  bool not_mine = false;  // `damage` says so; then no older version replaces it
 
-  std::shared_ptr<const Folder> store;  // in which it was found
+  std::shared_ptr<const Folder> store;  // the store that it was found in
   Result<Folder> folder() const;
 };
 
 inline constexpr char kManifestFile[] = "manifest.json";
-std::string contents_name(uint32_t rank);  // "rank-3.files", a folder: the program's files, if any are saved
+// "rank-3.files": folder of the program's saved files, if there are any.
+std::string contents_name(uint32_t rank);
 std::string version_name(uint64_t version);  // "v000003"
 
-// Looks only; needs no lock, writes nothing.
+// Read-only access; needs no lock, writes nothing.
 class StoreReader {
  public:
-  // Refuses what is not a readable CropDL store. Anybody's may be looked at; a restart, which runs what is in
-  // it, asks for one's own, that nobody else may write to.
+  // Refuses what is no readable CropDL store. Any user's may be read; a restart runs what is in it, so it
+  // requires the caller's own, which no other user can write to.
   static Result<StoreReader> open(const std::string& directory,
                                   Folder::Whose whose = Folder::Whose::kAnybodys);
 
   const std::string& directory() const { return directory_; }
-  Descriptor& descriptor() { return folder_->descriptor(); }  // of a reader that was opened
+  Descriptor& descriptor() { return folder_->descriptor(); }  // only after open()
 
-  // Newest first. Checks manifests and the images' existence and size, not their contents. What its job
-  // removes meanwhile is left out.
+  // Newest first. Checks manifests, and images' existence and size, not their contents. Omits versions
+  // removed meanwhile.
   std::vector<Version> all_versions() const;
-  std::vector<Version> versions() const;  // the complete ones
+  std::vector<Version> versions() const;  // complete versions only
 
-  // That version, or the newest complete one for 0; an error if there is none.
+  // Version `number`, or the newest complete one for 0; an error if there is none.
   Result<Version> version(uint64_t number) const;
 
   struct LiveJob {
-    long pid = 0;  // 0: nobody holds the lock
+    long pid = 0;  // 0: the lock is free
     std::string host;
   };
   Result<LiveJob> live_job() const;
 
  private:
-  friend class Store;  // which opens stores that are still empty
+  friend class Store;  // Store opens empty stores, too
   explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
   Result<std::shared_ptr<Folder>> folder() const;
 
   std::string directory_;
   Folder::Whose whose_ = Folder::Whose::kAnybodys;
-  std::shared_ptr<Folder>
-      folder_;  // null: of a Store, whose job may outlive the directory; opened for each look
+  // Null: a Store's reader; its job may outlive the directory, so it is opened at each access.
+  std::shared_ptr<Folder> folder_;
 };
 
-// Whether the directory, which is there, is the caller's store or can become it. Looks only.
+// Checks that the existing directory is the caller's store or can become one. Read-only.
 Status check_directory(const std::string& directory, bool* is_store);
 
-// Whether the file that says whose the store is can be read; a store may lack it.
+// Checks that store.json is readable, if it exists; a store may lack it.
 Status check_identity(const std::string& directory);
 
-// Why the store is not the caller's: it has that job.
+// The error for a store that belongs to another job, the one described by the arguments.
 Error of_another_job(const std::string& directory, const std::string& program,
                      const std::vector<std::string>& args, uint32_t ranks);
 
-// It was there when it was listed: its job may remove old ones at any time.
+// Returns whether the version was removed since it was listed: its job may remove old versions at any time.
 bool is_gone(const Version& version);
 
-// The caller's own, and nobody else may write to it: then what it refers to elsewhere may be opened.
+// Returns whether the version is the caller's own and no other user can write to it; then outside files that
+// it refers to may be opened.
 bool is_mine(const Version& version);
 
-// What a version has outside of the store.
+// What a version needs from outside of the store.
 struct Outside {
-  bool left_out = false;               // it is another user's: nothing of it was opened or looked at
-  std::vector<std::string> data_sets;  // files that the program had mapped and only reads: not saved, a
-                                       // restart needs them as they were. Each once
-  Status as_they_were;                 // of the first that is not, here: nothing of the version is damaged
+  bool left_out = false;  // another user's version: no outside file was examined
+  // Files that the program had mapped and only reads, without repeats: not saved, needed unchanged at a
+  // restart.
+  std::vector<std::string> data_sets;
+  // Of the first that has changed; the version itself is not damaged.
+  Status as_they_were;
 };
 
-// Checks every byte of a version's images, and that they are those of the manifest. Minutes for large ones.
-// Contents elsewhere that an image refers to are checked as a restart does; what is to be said of data sets
-// is in `outside`.
+// Checks every byte of a version's images, and that they are the manifest's. Minutes for large ones. Outside
+// contents that an image refers to are checked as at a restart; results on data sets are in `outside`.
 Status verify_version(const Version& version, Outside* outside = nullptr);
-// Likewise of images that are no version yet. `mine`: they are the caller's own.
+// The same for images that are no version yet. `mine`: the images are the caller's own.
 Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside);
 
-// Names below the version's folder of the program's files that are saved beside that image.
+// Names, below the version's folder, of the program's files saved beside this image.
 Result<std::vector<std::string>> stored_contents(const Folder& folder, const std::string& image);
 
 struct StoreOptions {
-  Retention keep{4, 0, 0};  // of this job's complete versions. Those of other jobs are never removed
-  // Called within publish(), for tests that kill or look: "manifest" (written), "synced" (all durable, not
+  Retention keep{4, 0, 0};  // for this job's complete versions; never applied to other jobs' versions
+  // Called within publish(), for tests that kill or inspect: "manifest" (written), "synced" (all durable, not
   // yet visible), "renamed", "published" (durable).
   std::function<void(const char* phase)> on_phase;
 };
 
 class Store {
  public:
-  // Opens or creates the store, takes the lock (held until the object or the process ends, whatever the
-  // program opens and closes; not inherited by children) and removes the leftovers of killed writers.
-  // Refuses, having changed nothing: a directory with other things in it, one of another user or job, one in
-  // use (then `*in_use` says so), one that cannot be written.
+  // Opens or creates the store, takes the lock and removes killed writers' leftovers. The lock lasts until
+  // the object or the process ends, whatever the program opens and closes; children do not inherit it.
+  // Refuses, changing nothing, a directory with other contents, of another user or job, in use (sets
+  // `*in_use`), or not writable.
   static Result<Store> open_or_create(const std::string& directory, const StoreIdentity& identity,
                                       StoreOptions options = {}, bool* in_use = nullptr);
-  // Opens one's own store, whatever job's, and takes its lock, to remove versions. Changes nothing else.
+  // Opens the caller's own store, of any job, and takes its lock to remove versions. Changes nothing else.
   static Result<Store> open_existing(const std::string& directory, bool* in_use = nullptr);
   Store(Store&& other) noexcept;
   Store& operator=(Store&&) = delete;
@@ -143,36 +146,36 @@ class Store {
 
   struct Draft {
     uint64_t number = 0;
-    std::string directory;  // the ranks write their images here
+    std::string directory;  // where the ranks write their images
   };
-  // One draft at a time. Its number is above those of all versions there are.
+  // One draft at a time. Its number is larger than that of any version.
   Result<Draft> begin_version();
 
-  // Makes the draft the newest version: its images must be complete and synced. Sets manifest.version,
-  // returns it. When it fails older versions are as before, and the draft is there until discard():
-  // the ranks go on first.
+  // Makes the draft the newest version; its images must be complete and synced. Sets and returns
+  // manifest.version. On failure older versions are unchanged, and the draft stays until discard(): the ranks
+  // resume first.
   Result<uint64_t> publish(Manifest manifest);
 
-  // Removes complete versions of that job that StoreOptions::keep does not name. To be called after
-  // publish(), once the ranks go on: freeing gigabytes takes time. May run beside all others, in another
-  // thread. An error says which stays, and why.
+  // Removes this job's complete versions, except those that StoreOptions::keep names. Call after publish(),
+  // once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with all other
+  // functions. An error says which version stays, and why.
   Status remove_old_versions(const std::string& job);
-  // Takes their names only, so that they are no versions any more: a moment. The store's next job removes
-  // them.
+  // Only renames them: quick, and they are no versions any more. The store's next job removes them.
   Status set_old_versions_aside(const std::string& job);
 
   // Removes the draft, if there is one.
   void discard();
 
-  // Of a store that was made by open_or_create() and has no version: any other job's may be made there.
+  // Undoes open_or_create() for a store without versions: another job may then use the directory.
   void disown();
 
-  // Renames these versions, durably, so that none is taken for one any more, and adds their directories to
-  // `aside`, for remove_all_of(). That frees gigabytes and takes time, and needs no lock. An error says of
-  // the first that stays why it does; the others are set aside all the same.
+  // old_versions(): versions that StoreOptions::keep does not name. set_aside() durably renames versions, so
+  // that they are no versions any more, and adds their directories to `aside` for remove_all_of(), which
+  // takes time (gigabytes) and needs no lock. Its error is that of the first that stays; the others are
+  // renamed.
   std::vector<uint64_t> old_versions(const std::string& job) const;
   Status set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside);
-  // Likewise what killed writers left.
+  // The same for leftovers of killed writers.
   std::vector<std::string> set_leftovers_aside();
 
  private:
@@ -187,11 +190,11 @@ class Store {
   StoreOptions options_;
   Descriptor lock_;
   std::unique_ptr<LockHolder> lock_holder_;
-  Draft draft_;  // directory "": none
+  Draft draft_;  // directory "": no draft
   bool wrote_identity_ = false;
 };
 
-// What cannot be removed now is removed at the store's next start; an error says so of the first.
+// Removes directories. The store's next start removes what is left; the first error is returned.
 Status remove_all_of(const std::vector<std::string>& directories);
 
 }  // namespace cropdl::restart

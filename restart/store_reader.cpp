@@ -1,4 +1,4 @@
-// The looking half of restart/store.h, and the lock's reading side.
+// The reader of restart/store.h, and the reading side of the lock.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ Status check_image_file(const Folder& folder, const ManifestImage& image) {
                          size < image.bytes ? "truncated" : "too long", size, image.bytes)};
 }
 
-// "" or why the version cannot be used.
+// Returns why the version cannot be used, or "".
 std::string read_manifest(Version& version) {
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error().message;
@@ -74,7 +74,7 @@ std::string read_manifest(Version& version) {
   return good ? "" : good.error().message;
 }
 
-constexpr int kVersionDepth = 2;  // its images, and what lies beside them in folders
+constexpr int kVersionDepth = 2;  // its images, and the folders beside them
 
 Version read_version(const std::shared_ptr<const Folder>& store, const std::string& name,
                      Folder::Whose whose) {
@@ -134,7 +134,7 @@ bool is_mine(const Version& version) {
 }
 
 std::vector<Version> StoreReader::all_versions() const {
-  constexpr int kMostLooks = 100;  // all that was listed may be gone by the time that it is read
+  constexpr int kMostLooks = 100;  // all listed versions may be removed before they are read
   std::vector<Version> versions;
   for (int looks = 0; looks < kMostLooks; ++looks) {
     versions.clear();
@@ -190,7 +190,7 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   if (::fcntl(file.fd(), F_GETLK, &lock) != 0)
     return Error{formatted("{}: cannot be examined: {}", path, errno_text(errno))};
   if (lock.l_type == F_UNLCK) return LiveJob{};
-  // Whom the lock's owner says it is: the kernel's answer has no host, and means nothing across hosts.
+  // As the lock's owner wrote it: the kernel's answer has no host, and its pid is meaningless across hosts.
   char host[256] = "";
   Result<std::string> text = read_small_file(file, path, 4096);
   if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2)
@@ -202,14 +202,14 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
 
 namespace {
 
-// What its code says of an image besides memory; throws what reading JSON throws.
+// An image's metadata. Throws what reading JSON throws.
 nlohmann::json metadata_of(const ImageReader& image) {
   nlohmann::json metadata = json_from_text(image.metadata());
   if (!metadata.is_object()) throw_wrong_json_type("an object");
   return metadata;
 }
 
-// Contents of the program's files, which lie beside the image and are named in its metadata.
+// Checks the program's saved files, which are beside the image and named in its metadata.
 Status verify_contents(const Folder& version, const nlohmann::json& metadata) {
   if (!metadata.contains("contents")) return {};
   for (const nlohmann::json& content : metadata.at("contents")) {
@@ -226,7 +226,7 @@ Status verify_contents(const Folder& version, const nlohmann::json& metadata) {
   return {};
 }
 
-// What the image has by reference, of the files that its metadata names.
+// Checks the pages that the image has by reference, in the files that its metadata names.
 Status verify_references(const ImageReader& image, const nlohmann::json& metadata) {
   const nlohmann::json memory = metadata.value("memory", nlohmann::json());
   for (size_t i = 0; i < image.regions().size(); ++i) {
@@ -251,7 +251,7 @@ bool refers_to_files(const ImageReader& image) {
                      [](const Region& region) { return !region.referenced.empty(); });
 }
 
-// Data sets that the program only reads and that stayed in their files.
+// Checks data sets: files that the program only reads and that were not saved.
 void look_at_data_sets(const nlohmann::json& metadata, bool mine, Outside* outside) {
   const nlohmann::json memory = metadata.value("memory", nlohmann::json());
   if (!memory.contains("regions")) return;

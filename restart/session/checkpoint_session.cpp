@@ -43,7 +43,7 @@ Result<LookedAt> look_at(const libraries::Libraries& libraries) {
   return seen;
 }
 
-// A restart may have to put such a file back first.
+// True if the version saves this file's contents: a restart may have to restore them first.
 bool is_written(const host_memory::MappedFile& file, const std::vector<files::FileContent>& written) {
   for (const files::FileContent& content : written)
     if (files::is_same_file(content.identity, file.identity) ||
@@ -54,8 +54,8 @@ bool is_written(const host_memory::MappedFile& file, const std::vector<files::Fi
 
 }  // namespace
 
-// Whether the memory may name the file instead of being saved: one that the program runs code of, that none
-// of its descriptors can write to, and that does not come and go with CropDL's own version.
+// Whether memory may reference the file instead of being saved: the program executes its code, no descriptor
+// of the program can write to it, and it is not part of CropDL's installation.
 bool CheckpointSession::stays_as_it_is(const host_memory::MappedFile& file, const std::set<std::string>& code,
                                        const std::vector<files::FileContent>& written) const {
   if (file.shared || file.identity.inode == 0 || code.count(file.path) == 0) return false;
@@ -74,7 +74,7 @@ std::string CheckpointSession::look() {
 
 Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::string& directory,
                                                                      const boundaries::Tracker& tracker) {
-  // Once more: when this rank had stopped, others still ran, wrote to files that both have open, and may have
+  // Look again: after this rank had stopped, others still ran, and may have written to shared open files and
   // sent signals to its threads.
   auto seen = look_at(job_.libraries);
   if (!seen) return seen.error();
@@ -109,8 +109,8 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   auto vector_state = process::vector_state_of_threads();
   if (!vector_state) return vector_state.error();
   m.vector_state = std::move(*vector_state);
-  // Everything is blocked while the program is stopped: in the frame that it will be continued from is its
-  // own mask.
+  // All signals are blocked while the program is stopped; the program's own mask is in the frame that it
+  // resumes from.
   m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
   m.threads = std::move(threads_);
   if (Status read = program_threads::read_pending_signals(m.threads); !read) return read.error();
@@ -118,8 +118,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.attributes = std::move(seen->attributes);
   m.files = std::move(seen->files);
   m.save_files = job_.boot.save_files != 0 ? job_.boot.save_files : files::kSaveFilesDefault;
-  // The program's limit of file sizes is meant neither for its image nor for what a version holds of its
-  // files; it has been read.
+  // The program's file size limit, recorded by now, must not apply to its image and saved files.
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   auto contents = files::save_contents(m.files, directory, job_.launch.rank, m.save_files);
   if (!contents) return contents.error();
@@ -150,8 +149,8 @@ Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory
                                                     const boundaries::Tracker& tracker) {
   auto snapshot = take_snapshot(directory, tracker);
   if (!snapshot) return snapshot.error();
-  const process::RaisedLimit file_size(RLIMIT_FSIZE,
-                                       RLIM_INFINITY);  // only now: the program's own is in the snapshot
+  // After the snapshot, which has the program's limit.
+  const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   coord::ImageSummary summary;
   summary.file = restart::image_name(job_.launch.rank);
   auto sink = restart::ImageWriter::create(

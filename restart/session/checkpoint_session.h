@@ -1,5 +1,5 @@
-// One checkpoint of this rank, from the first look at the stopped program to its image: what the program
-// consists of, from all who know a part of it. LH FS base, MAIN while the program is stopped.
+// One checkpoint of this rank, from the look at the stopped program to its image; collects the program's
+// state from all modules. LH FS base, MAIN while the program is stopped.
 #pragma once
 
 #include <set>
@@ -18,7 +18,7 @@
 
 namespace cropdl::session {
 
-// What an image says of the job; the host's own, which outlive the session.
+// What an image records of the job. References to the host's objects, which outlive the session.
 struct JobOfRank {
   const launching::Boot& boot;
   const launching::Launch& launch;
@@ -29,34 +29,35 @@ struct JobOfRank {
   const libraries::Libraries& libraries;
 };
 
-// Serves one attempt after the other: each begins with look().
+// Serves attempts in sequence; each begins with look().
 class CheckpointSession {
  public:
   explicit CheckpointSession(JobOfRank job) : job_(job) {}
 
-  // What has to stand still to be told: attributes, descriptors, flags of memory. "" or one line naming what
-  // stands in the way of a checkpoint. Before anything is drained or written, so that a refusal costs the job
-  // next to nothing.
+  // Examines what must stand still: attributes, descriptors, flags of memory. Returns why the checkpoint is
+  // refused (one line), or "". Before anything is drained or written, so that a refusal costs the job almost
+  // nothing.
   std::string look();
 
-  // The stages of this rank's part of a version one after the other (docs/saving.md), to an image in the
-  // directory. `tracker`: where the program is in its iterations.
+  // Runs this rank's stages of a version (docs/saving.md), into an image in `directory`. `tracker`: where the
+  // program is in its iterations.
   Result<coord::ImageSummary> save(const std::string& directory, const boundaries::Tracker& tracker);
 
  private:
   struct Snapshot {
-    Metadata metadata;                  // all but the memory's state
-    host_memory::ProgramMemory memory;  // where it is, and what else to know of it; persist() reads its bytes
+    Metadata metadata;  // all but the state of the memory
+    // The memory's addresses and attributes; persist() reads its bytes.
+    host_memory::ProgramMemory memory;
   };
-  // What has to be noted, and copied, while nothing runs: all ranks have stopped. `directory`: the version's.
+  // Records and copies what must be taken while all ranks are stopped. `directory`: the version's.
   Result<Snapshot> take_snapshot(const std::string& directory, const boundaries::Tracker& tracker);
-  // Reads the memory where the snapshot says it is, and makes all of it durable in `sink`.
+  // Reads the memory listed in the snapshot and makes everything durable in `sink`.
   Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sink);
   bool stays_as_it_is(const host_memory::MappedFile& file, const std::set<std::string>& code,
                       const std::vector<files::FileContent>& written) const;
 
   const JobOfRank job_;
-  // Of this stop, since nothing but a signal comes to a thread that is parked; most of what a look costs.
+  // From look(), of whose cost they are most; still valid, because a parked thread receives only signals.
   std::vector<program_threads::SavedThread> threads_;
 };
 

@@ -14,8 +14,7 @@
 namespace cropdl::session {
 namespace {
 
-// Field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h), field 3 is Z or X for what is left
-// afterwards.
+// Field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h). Field 3 is Z or X after the end.
 bool stat_says_ending(const std::string& pid) {
   constexpr unsigned long kExiting = 0x4, kSignaled = 0x400;
   const std::vector<std::string> stat = process_stat(pid);
@@ -25,7 +24,7 @@ bool stat_says_ending(const std::string& pid) {
          (strtoul(stat[9].c_str(), nullptr, 10) & (kExiting | kSignaled)) != 0;
 }
 
-// SIGKILL has been sent, and is taken as soon as the thread leaves the kernel (SigPnd, ShdPnd: man 5 proc).
+// SIGKILL is pending; it takes effect when the thread leaves the kernel (SigPnd, ShdPnd: man 5 proc).
 bool killed(const std::string& status) {
   for (const char* field : {"SigPnd:", "ShdPnd:"}) {
     const size_t at = status.find(field);
@@ -55,7 +54,7 @@ Result<restart::Store> open_store(const std::string& directory, const restart::S
     if (!reader) return store;
     const auto job = reader->live_job();
     if (!job) return store;
-    if (job->pid == 0 && waited() < wait.ending_seconds) continue;  // it has ended meanwhile
+    if (job->pid == 0 && waited() < wait.ending_seconds) continue;  // the job has ended meanwhile
     const bool ending = job->host == host_name() && is_ending(job->pid);
     if (waited() > (ending ? wait.ending_seconds : wait.grace_seconds)) {
       if (!ending) return store;

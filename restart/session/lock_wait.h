@@ -1,4 +1,4 @@
-// Taking a store over from a job that is being taken apart. LH of rank 0, START.
+// Takes a store over from a job that is ending. LH of rank 0, START.
 #pragma once
 
 #include <functional>
@@ -8,16 +8,16 @@
 
 namespace cropdl::session {
 
-// How long a lock may be somebody else's.
+// How long another process may hold the lock.
 struct LockWait {
-  double grace_seconds = 2;  // a launcher that dies takes its ranks with it a little later
-  double ending_seconds =
-      60;  // the kernel frees a process's memory, gigabytes of it, before it drops the lock
+  double grace_seconds = 2;  // after its launcher dies, a job's ranks end a little later
+  // The kernel frees a process's memory, perhaps gigabytes, before it drops the lock.
+  double ending_seconds = 60;
   double say_after_seconds = 1;
-  std::function<void(const std::string&)> say;  // one line for people, when it takes long
+  std::function<void(const std::string&)> say;  // prints one line for people during a long wait
 };
 
-// Store::open_or_create, but waits for a former job that is being taken apart.
+// As Store::open_or_create, but waits for an earlier job that is ending.
 Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity,
                                   const LockWait& wait, const restart::StoreOptions& options = {});
 

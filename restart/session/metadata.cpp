@@ -63,7 +63,7 @@ json automatic_of(const coord::Schedule& s) {
   return {{"max_overhead", s.max_overhead}, {"mtbf", s.mtbf}};
 }
 
-// Images of before there were automatic intervals have a number alone.
+// Images older than automatic intervals have only a number.
 coord::Schedule schedule_from(const json& metadata) {
   coord::Schedule s;
   s.at_sigterm = coord::at_sigterm_of(metadata.value("at_sigterm", ""));
@@ -142,7 +142,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
                              l.at("only_functions").get<std::vector<std::string>>(), l.value("recipes", 0u)});
     j.at("cpu_features").get_to(m.cpu_features);
     if (j.contains("vector_state")) j.at("vector_state").get_to(m.vector_state);
-    // Older versions ran with it only, and used it.
+    // Older CropDL versions required and used FSGSBASE.
     if (!j.value("knows_fsgsbase", false)) m.cpu_features.push_back(process::kFsGsBase);
     j.at("pending_signals").get_to(m.pending_signals);
     m.memory = host_memory::memory_state_from(j.at("memory"));
@@ -153,7 +153,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
         return Error{where + ": its metadata names a content that is not there"};
     m.save_files = integer_from_json<uint64_t>(j.at("save_files"));
     j.at("by_reference").get_to(m.by_reference);
-    m.software_gpu = j.value("software_gpu", false);  // images of before CUDA programs were saved have none
+    m.software_gpu = j.value("software_gpu", false);  // absent in images from before CUDA support
     if (j.contains("software_gpus")) m.software_gpus = integer_from_json<int>(j.at("software_gpus"));
     j.at("clocks").get_to(m.clocks);
     j.at("attributes").get_to(m.attributes);
@@ -161,7 +161,7 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     return m;
   } catch (const json::exception& e) {
     return Error{formatted("{}: its metadata lacks a field ({})", where, e.what())};
-  } catch (const std::exception& e) {  // no memory
+  } catch (const std::exception& e) {  // out of memory
     return Error{formatted("{}: its metadata cannot be read ({})", where, e.what())};
   }
 }

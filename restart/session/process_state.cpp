@@ -28,7 +28,7 @@ namespace {
 
 std::string filters_at_start;
 
-// Of the main thread; "" if it is gone.
+// The main thread's filters; "": it has ended.
 std::string filters() {
   const std::string status = kernel_text(formatted("/proc/self/task/{}/status", getpid()));
   return status.find("\nState:\tZ") != std::string::npos ? "" : seccomp_in(status);
@@ -48,7 +48,7 @@ std::string futexes() {
 
 std::string children() {
   siginfo_t info{};
-  // __WALL: children made without SIGCHLD, too (man 2 wait).
+  // __WALL: include children created without SIGCHLD (man 2 wait).
   if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD)
     return "";
   return "the program has a child process that it has not waited for";
@@ -120,7 +120,7 @@ std::string processor() {
 std::string memory() {
   const auto* state = seam::state();
   if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
-  const auto& segments = state->segments;  // others may write into them, now and later
+  const auto& segments = state->segments;  // other processes may write to them at any time
   for (uint32_t i = 0; i < std::min(segments.entries, segments.kMax); ++i) {
     shmid_ds status{};
     if (shmctl(segments.segment[i], IPC_STAT, &status) == 0 || errno == EACCES)

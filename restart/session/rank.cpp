@@ -22,16 +22,16 @@
 namespace cropdl::session {
 namespace {
 
-// A stopped rank looks after its libraries' messages this often: other ranks' rendezvous may need it.
+// A stopped rank progresses its libraries' messages this often: other ranks' rendezvous may need it.
 constexpr std::chrono::microseconds kNap{200};
-constexpr std::chrono::seconds kLongestEnd{10};  // of announce_end()
+constexpr std::chrono::seconds kLongestEnd{10};  // time limit for announce_end()
 
 void set_attention(uint32_t bits) {
   __atomic_fetch_or(&seam::writable_control->attention, bits, __ATOMIC_SEQ_CST);
 }
 void clear_attention() { __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
 
-// In the kernel, whatever the core or the program has made of it.
+// Sets the kernel's disposition, whatever the core or the program has installed.
 void set_default(int signal) {
   const seam::SignalAction standard{};
   upper::raw(SYS_rt_sigaction, signal, reinterpret_cast<long>(&standard), 0, 8);
@@ -39,14 +39,14 @@ void set_default(int signal) {
 
 }  // namespace
 
-// While ranks agree on a cut, status() looks; behind begin_write() the main thread does.
+// During an agreement status() looks; after begin_write() the main thread does.
 int64_t Rank::observe(int64_t now) {
   constexpr int64_t kPause = 100'000;
   return holding_ || !has_tracker() ? now + kPause : tracker_.look(now);
 }
 
-// The main thread has it before the program runs, and while it writes an image, also one that is not wanted
-// any more.
+// The main thread uses the tracker before the program runs and while it writes an image, even a discarded
+// one.
 bool Rank::has_tracker() {
   if (!ready_) return false;
   const std::lock_guard lock(mutex_);
@@ -54,7 +54,8 @@ bool Rank::has_tracker() {
 }
 
 void Rank::hold() {
-  if (!ready_) return;  // and status() refuses this attempt, even if the program begins to run in its course
+  // status() refuses this attempt, even if the program starts during it.
+  if (!ready_) return;
   process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
   holding_ = true;
   set_attention(seam::kAttentionHold);
@@ -73,14 +74,15 @@ coord::RankStatus Rank::status() {
     return s;
   }
   libraries_.fill_status(s);
-  tracker_.look(monotonic_us());  // behind the counts: what they say is noted, or about to be
+  // After the counts: the collectives that they include are recorded, or are about to be.
+  tracker_.look(monotonic_us());
   s.boundary = tracker_.next_boundary();
   if (s.refusal.empty()) s.refusal = process_refusal_;
   if (s.refusal.empty()) s.refusal = place_refusal();
   return s;
 }
 
-// With a launcher that the MPI cannot talk to, every rank is an MPI job of its own.
+// If the MPI cannot talk to the launcher, each rank is an MPI job of its own.
 std::string Rank::place_refusal() const {
   const auto place = libraries_.place();
   if (ranks_ == 0 || !place) return "";
@@ -96,11 +98,12 @@ bool Rank::try_stop(Status* failure) {
   if (!holding_) return false;
   bool first, main_parked;
   {
-    const std::lock_guard lock(mutex_);  // the main thread may be about to end a former stop
+    const std::lock_guard lock(mutex_);  // the main thread may be about to end the previous stop
     first = !stop_;
     if (first) program_threads::begin_thread_stop();
     stop_ = true;
-    main_parked = here_ || gone_;  // and stays: only now can it make no thread that the look below misses
+    // It stays there now, so it can create no thread that stop_threads() below would miss.
+    main_parked = here_ || gone_;
   }
   if (first) {
     stop_asked_ = monotonic_us();
@@ -135,9 +138,9 @@ void Rank::trace_stop() {
   say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_, monotonic_us() - stop_asked_));
 }
 
-// Under mutex_. What a thread does after a send that was seen behind order_all_threads() is to park: so
-// nothing of the program receives, or makes or frees what messages are sent on, until the stop is over.
-// Returns why it does not succeed, or "".
+// Under mutex_. A thread seen inside a send after order_all_threads() parks next. So until the stop is over,
+// nothing of the program receives, or creates or frees what messages are sent on. Returns why it fails, or
+// "".
 std::string Rank::drain_early() {
   if (draining_early_) return libraries_.early_drain_trouble();
   if (others_stopped_ || !libraries_.drains_early() || !program_threads::threads_only_send(here_)) return "";
@@ -166,7 +169,7 @@ void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
 
 bool Rank::drained(Status* failure) {
   {
-    const std::lock_guard lock(mutex_);  // before it runs, what is in its way is a former attempt's
+    const std::lock_guard lock(mutex_);  // until this drain runs, drain_trouble() is an earlier attempt's
     if (drain_ != Drain::kRunning && drain_ != Drain::kDone) return false;
   }
   if (std::string why = libraries_.drain_trouble(); !why.empty()) *failure = Error{why};
@@ -175,7 +178,7 @@ bool Rank::drained(Status* failure) {
 }
 
 void Rank::begin_write(const std::string& directory) {
-  tracker_.look(monotonic_us());  // the last one: from here on it is the main thread's
+  tracker_.look(monotonic_us());  // the last look: from now on the tracker is the main thread's
   const std::lock_guard lock(mutex_);
   directory_ = directory;
   written_ = false;
@@ -191,15 +194,15 @@ bool Rank::written(Status* failure, coord::ImageSummary* summary) {
   return true;
 }
 
-// What is resident, the lower half's share included, and what the libraries hold in devices.
+// Resident memory, including the lower half's, plus the libraries' memory on devices.
 uint64_t Rank::memory_bytes() {
   unsigned long long size = 0, resident = 0;  // pages: proc(5)
   if (sscanf(kernel_text("/proc/self/statm").c_str(), "%llu %llu", &size, &resident) != 2) resident = 0;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + libraries_.memory_in_use();
 }
 
-// One that came when no thread could take it any more waits for the process. Who reads what waits there for
-// an image (pending_signals) may have it just now: the next look finds it.
+// A SIGTERM that came when no thread could take it is pending for the process. The reader of pending signals
+// for an image (pending_signals) may hold it just now; the next call finds it.
 bool Rank::take_sigterm() {
   constexpr uint64_t kOnly = 1ull << (SIGTERM - 1);
   {
@@ -231,7 +234,7 @@ void Rank::resume() {
     const std::lock_guard lock(mutex_);
     early = std::exchange(draining_early_, false);
   }
-  if (early) libraries_.end_early_drain();  // before any thread goes on
+  if (early) libraries_.end_early_drain();  // before any thread resumes
   counting::release();
   holding_ = false;
   clear_attention();
@@ -240,8 +243,8 @@ void Rank::resume() {
     stop_ = false;
     others_stopped_ = false;
     serving_ = false;
-    // While the main thread serves, it may be looking at the others, writing their memory, or be about to
-    // post what they have begun before: it lets them go when it is done.
+    // While serving, the main thread may be examining the other threads, writing their memory, or about to
+    // post their pending receives. It releases them when done.
     if (here_)
       wake_.notify_one();
     else
@@ -249,20 +252,21 @@ void Rank::resume() {
   }
 }
 
-// By a system call alone: what the program has in its buffers is in the image, and a restart writes it.
+// By system call only: the program's unwritten buffers are in the image, and a restart writes them.
 void Rank::leave(int status) {
-  const uint64_t only = 1ull << (SIGTERM - 1);  // from now on nothing is lost, and it would change the status
+  // Block SIGTERM: it would change the exit status, and nothing can be lost any more.
+  const uint64_t only = 1ull << (SIGTERM - 1);
   upper::raw(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<long>(&only), 0, 8);
   {
     const std::lock_guard lock(mutex_);
-    end_status_ = status;  // the main thread does it: it has the connection to the launcher
+    end_status_ = status;  // the main thread exits: it has the connection to the launcher
     wake_.notify_one();
   }
   std::this_thread::sleep_for(kLongestEnd);
   _exit(status);
 }
 
-// By the signal's default, whatever the core or the program has made of it meanwhile.
+// Dies by the signal's default action, whatever the core or the program has installed.
 void Rank::die(int signal) {
   const uint64_t only = 1ull << (signal - 1);
   set_default(signal);
@@ -282,26 +286,24 @@ void Rank::stay() {
   }
 }
 
-// The order is the agent's; this only does what is asked, and keeps the libraries moving between. `serving_`
-// is true exactly while nothing of the program can run: resume() ends it at once, and a new stop that comes
-// before this thread has noticed finds it here again only after the receives of the former cut have been
-// posted.
+// Executes the agent's orders and progresses the libraries in between. `serving_` is true exactly while
+// nothing of the program can run: resume() clears it immediately, and a new stop that this thread has not
+// noticed finds it here again only after the previous cut's receives have been posted.
 void Rank::serve() {
   program_threads::forget_suspend_signals();
   std::unique_lock lock(mutex_);
   here_ = true;
   while (stop_) {
-    // Nothing is looked at, and the MPI not called, before all threads have stopped: it may be one of them
-    // that is inside.
+    // Do not examine state or call the MPI before all threads have stopped: one of them may be inside.
     wake_.wait(lock, [this] { return others_stopped_ || !stop_; });
     if (!stop_) break;
-    draining_early_ = false;  // and will not be begun again in this stop
+    draining_early_ = false;  // not started again in this stop
     lock.unlock();
     libraries_.end_early_drain();
     std::string refusal = saving_.look();
     lock.lock();
     stopped_refusal_ = std::move(refusal);
-    if (!stop_) break;  // the attempt was given up meanwhile
+    if (!stop_) break;  // the attempt has ended meanwhile
     serving_ = true;
     drain_ = Drain::kNone;
     directory_.clear();
@@ -313,7 +315,8 @@ void Rank::serve() {
       if (drain_ == Drain::kAsked || drain_ == Drain::kRunning) drain_some(lock);
       if (serving_ && !directory_.empty()) write(lock);
       if (!serving_) break;
-      if (!quiet_) {  // also when all is here: what another rank waits for may lie in a queue on this side
+      // Also after this rank's drain: a message that another rank waits for may be in a queue on this side.
+      if (!quiet_) {
         lock.unlock();
         libraries_.progress();
         lock.lock();
@@ -345,8 +348,8 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const bool done = libraries_.drain_step();
   lock.lock();
-  if (drain_ == Drain::kBeginning) drain_ = Drain::kRunning;     // what a step cures is no trouble
-  if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: once more
+  if (drain_ == Drain::kBeginning) drain_ = Drain::kRunning;  // trouble that one step resolves does not count
+  if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: drain again
 }
 
 void Rank::write(std::unique_lock<std::mutex>& lock) {
@@ -357,7 +360,7 @@ void Rank::write(std::unique_lock<std::mutex>& lock) {
   const auto saved =
       pending ? saving_.write(directory, tracker_) : Result<coord::ImageSummary>(pending.error());
   if (!saved) {
-    // A file size limit raised SIGXFSZ, blocked here: it was about our file, not about one of the program's.
+    // A file size limit on the image raised SIGXFSZ, blocked here: not the program's signal, so consume it.
     sigset_t limit;
     sigemptyset(&limit);
     sigaddset(&limit, SIGXFSZ);

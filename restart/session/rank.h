@@ -1,5 +1,5 @@
-// This rank as the control plane sees it: what the agent's thread asks for, the program's main thread does
-// while it is parked in serve(). One object per process.
+// This rank as the control plane sees it: the agent's thread requests, the program's main thread, parked in
+// serve(), executes. One object per process.
 #pragma once
 
 #include <atomic>
@@ -19,14 +19,14 @@ namespace cropdl::session {
 
 class Rank final : public coord::LocalRank {
  public:
-  // Both called by the main thread while the program is stopped (checkpoint_session.h).
+  // The main thread calls both while the program is stopped (checkpoint_session.h).
   struct Saving {
-    std::function<std::string()> look;  // "" or why the checkpoint is refused
+    std::function<std::string()> look;  // why the checkpoint is refused, or ""
     std::function<Result<coord::ImageSummary>(const std::string& directory, const boundaries::Tracker&)>
         write;
-    bool trace = false;  // says how long it took to stop
+    bool trace = false;  // report how long the stop took
   };
-  // `rank` of `ranks`: as the launcher said; 0 ranks: nobody did.
+  // `rank`, `ranks`: from the launcher; 0 ranks: no launcher.
   Rank(libraries::Libraries libraries, Saving saving, std::string refusal = "", uint32_t rank = 0,
        uint32_t ranks = 0)
       : libraries_(std::move(libraries)),
@@ -35,17 +35,17 @@ class Rank final : public coord::LocalRank {
         rank_(rank),
         ranks_(ranks) {}
 
-  // MAIN. Runs on the LH stack, called by the core's suspend handler; returns when the program may go on.
+  // MAIN. On the LH stack, called by the core's suspend handler; returns when the program may resume.
   void serve();
 
-  // MAIN, likewise, once the program's main thread has ended: serves for ever.
+  // MAIN, on the LH stack, after the program's main thread has ended: serves forever.
   [[noreturn]] void stay();
 
-  // MAIN, once, just before the program runs: handlers and filter are in place. Until then a checkpoint is
+  // MAIN, once, just before the program runs: handlers and filter are installed. Until then checkpoints are
   // refused.
   void ready() { ready_.store(true); }
 
-  // START, before there is an agent; and MAIN, while it writes an image.
+  // START, before the agent exists; and MAIN, while it writes an image.
   boundaries::Tracker& tracker() { return tracker_; }
 
   // AGENT.
@@ -81,35 +81,35 @@ class Rank final : public coord::LocalRank {
   void write(std::unique_lock<std::mutex>& lock);
 
   const libraries::Libraries libraries_;
-  boundaries::Tracker tracker_;   // agent's; others' only while it waits for them
-  coord::Iterations iterations_;  // agent only: as of when the tracker was its own last
+  boundaries::Tracker tracker_;   // the agent's; used by others only while it waits for them
+  coord::Iterations iterations_;  // agent only: from the agent's last use of the tracker
   const Saving saving_;
   const std::string refusal_;  // why this program can never be saved, or ""
   const uint32_t rank_, ranks_;
 
   std::atomic<bool> ready_{false};
-  std::string process_refusal_;  // agent only: of the attempt under way
+  std::string process_refusal_;  // agent only: of the current attempt
   bool holding_ = false;         // agent only
   int64_t stop_asked_ = 0;       // agent only: us, monotonic
   bool stop_traced_ = false;
 
   std::mutex mutex_;              // guards everything below
-  std::condition_variable wake_;  // the main thread waits on it while it serves
+  std::condition_variable wake_;  // the main thread waits on it in serve()
   bool stop_ = false;             // the agent wants the main thread in serve()
-  bool here_ = false;             // the main thread is in serve(),
-  bool serving_ = false;          // and has looked at everything
-  bool gone_ = false;             // the program's main thread has ended: its kernel thread is in stay()
+  bool here_ = false;             // the main thread is in serve()
+  bool serving_ = false;          // ... and has finished Saving::look
+  bool gone_ = false;             // the program's main thread has ended; its kernel thread is in stay()
   bool others_stopped_ = false;   // all other threads of the program have stopped
-  bool draining_early_ = false;   // messages are taken before all have stopped
-  std::string stopped_refusal_;   // what it saw before it served
+  bool draining_early_ = false;   // messages are drained before all threads have stopped
+  std::string stopped_refusal_;   // refusal from Saving::look
   Drain drain_ = Drain::kNone;
   std::vector<coord::PeerCount> expected_;
-  bool quiet_ = false;     // nothing of the program is pending in a library
-  std::string directory_;  // to write to, "" nothing asked
+  bool quiet_ = false;     // libraries quiesced: the program has nothing pending in one
+  std::string directory_;  // where to write; "": no write requested
   bool written_ = false;
   Status write_status_;
   coord::ImageSummary summary_;
-  std::optional<int> end_status_;  // the process is to end with it
+  std::optional<int> end_status_;  // exit status with which the process must end
 };
 
 }  // namespace cropdl::session

@@ -1,5 +1,5 @@
-// Rank 0's side of publishing: the coordinator's VersionSink over the store. LH; the agent's thread and its
-// publisher's.
+// Rank 0's side of publishing: implements the coordinator's VersionSink with the store. LH; the agent's and
+// its publisher's threads.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace cropdl::session {
 
 class VersionStore final : public coord::VersionSink {
  public:
-  // `manifest` holds what is the same for every version of this run.
+  // `manifest`: the fields that are the same for all versions of this run.
   VersionStore(restart::Store store, restart::Manifest manifest)
       : store_(std::move(store)), manifest_(std::move(manifest)), job_(manifest_.job) {}
 
@@ -24,7 +24,7 @@ class VersionStore final : public coord::VersionSink {
   Status set_aside() override { return store_.set_old_versions_aside(job_); }
 
   const std::string& job() const { return job_; }
-  // The version that this run was restarted from.
+  // Sets the version that this run was restarted from.
   void set_parent(uint64_t version) {
     manifest_.parent = version;
     manifest_.restarted = true;
@@ -33,10 +33,10 @@ class VersionStore final : public coord::VersionSink {
  private:
   restart::Store store_;
   restart::Manifest manifest_;
-  const std::string job_;  // manifest_.job, for tidy(), whose thread may not look at manifest_
+  const std::string job_;  // manifest_.job; a copy, as tidy()'s thread must not read manifest_
 };
 
-// The fields that every version of this run has in common.
+// The manifest fields that are the same for all versions of this run.
 restart::Manifest manifest_of_run(const launching::Launch& launch, const std::string& program,
                                   const std::vector<std::string>& arguments, const std::string& mpi_name,
                                   const std::string& mpi_version);
