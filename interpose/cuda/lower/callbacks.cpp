@@ -1,8 +1,8 @@
-// See callbacks.h. While host functions are under way the program's thread does not stop: no cut falls inside
-// one, and the device could not become idle. When a stop is wanted none is enqueued any more, nor a graph
-// with some launched, so it comes to an end: when all have run, or when the devices are idle or have failed,
-// since CUDA calls none behind a failure ("not called in the event of an error"), and how many a graph calls
-// nobody knows. LH; who: at each function.
+// See callbacks.h. The callback thread does not stop while host functions are pending: no cut may fall inside
+// one, and the devices would not become idle. During a stop none is enqueued, and no graph with host nodes is
+// launched. So the thread stops soon: when all have run, or when the devices are idle or have failed. The
+// latter because CUDA calls none after a failure ("not called in the event of an error"), and a graph's
+// number of calls is unknown. LH; threads as stated at each function.
 #include "interpose/cuda/lower/callbacks.h"
 
 #include <chrono>
@@ -31,15 +31,15 @@ struct HostFunction {
   void (*function)(void*);                          // cudaHostFn_t, CUhostFn; or:
   void (*callback)(void* stream, int, void* data);  // cudaStreamCallback_t, CUstreamCallback
   void* data;
-  void* stream;  // as the program knows it
+  void* stream;  // the program's handle
   bool of_graph;
 };
 
 namespace {
 
-// Asks whether the thread is wanted so often: the stop itself comes without a wake.
+// Poll interval of the callback thread: a stop request does not wake it.
 constexpr std::chrono::milliseconds kLook{20}, kLookHeld{1};
-// What is under way behind work that goes on for so long is left to the drain, and with it to its line.
+// After this long, pending calls are left to the drain, which then refuses with its line.
 constexpr int64_t kLongestStay = kLongestWait - 1'000'000;
 
 struct Due {
@@ -51,11 +51,13 @@ struct Calls {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Due*> due;
-  std::unordered_set<const HostFunction*> under_way;  // given to the library and not done, but a graph's
-  uint64_t giving = 0;                                // calls that give some to the library
-  bool graphs_call = false;  // a graph with host nodes was launched, and the devices not seen idle since
-  int64_t stays_since = 0;   // the program's thread, though a stop is wanted; 0: it does not
-  IdleWatch watch;           // its
+  // Given to the library and not yet run; without graphs' host functions.
+  std::unordered_set<const HostFunction*> under_way;
+  // Calls in progress that give host functions to the library.
+  uint64_t giving = 0;
+  bool graphs_call = false;  // since the devices were last seen idle
+  int64_t stays_since = 0;   // since when the callback thread delays a stop; 0: it does not
+  IdleWatch watch;           // of the callback thread
 };
 Calls& calls() {
   static auto& all = *new Calls;
@@ -64,7 +66,7 @@ Calls& calls() {
 
 bool stop_wanted() { return (seam::control()->attention & seam::kAttentionStop) != 0; }
 
-// A thread of the library.
+// Blocks until the callback thread has run the function. A thread of the library.
 void wait_for(HostFunction* what, int status) {
   Calls& c = calls();
   Due due{what, status, false};
@@ -92,11 +94,11 @@ bool captures(CUstream stream, bool own) {
   return r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// None is given while the program is to stop, unless the thread itself cannot, being inside of a host
-// function. Under the lock.
+// False while the program is to stop, unless the thread is inside a host function and so cannot stop. Under
+// the lock.
 bool may_give() { return !stop_wanted() || seam::current_thread()->pinned != 1; }
 
-// Gives the library a host function: `give` calls its function with it. A thread of the program.
+// Gives the library a host function; `give` calls the library with it. A thread of the program.
 template <class Give>
 auto enqueue(HostFunction function, Give give) -> decltype(give(nullptr)) {
   Calls& c = calls();
@@ -118,8 +120,8 @@ auto enqueue(HostFunction function, Give give) -> decltype(give(nullptr)) {
   return r;
 }
 
-// A host function by itself, or one that becomes a graph's while the stream is captured. `own`: 0 is the
-// thread's own default stream. `give`: as below, with what is called and its data.
+// Enqueues a host function, or adds a node while the stream is captured. `own`: stream 0 is the thread's own
+// default stream. `give`: as in enqueue(), with the function and its data.
 template <class Stream, class Give>
 auto launch(void (*function)(void*), void* data, Stream real, bool own, Give give)
     -> decltype(give(nullptr, nullptr)) {
@@ -136,7 +138,7 @@ HostFunction callback_of(Callback callback, void* data, Stream stream) {
   return {nullptr, reinterpret_cast<void (*)(void*, int, void*)>(callback), data, stream, false};
 }
 
-// Whether the program's thread may stop. `lock`: of `c`, not held while a library is called.
+// Whether the callback thread may stop. `lock`: of `c`; released while a library is called.
 bool may_leave(Calls& c, std::unique_lock<std::mutex>& lock) {
   if (!stop_wanted()) {
     c.stays_since = 0;
@@ -156,7 +158,7 @@ bool may_leave(Calls& c, std::unique_lock<std::mutex>& lock) {
   lock.lock();
   if (!c.due.empty()) return false;
   if (result == CUDA_ERROR_NOT_READY) return monotonic_us() - c.stays_since > kLongestStay;
-  c.under_way.clear();  // who is left is not called any more; and if so, it is not waited for
+  c.under_way.clear();  // no call is expected; a late one is not waited for
   c.graphs_call = false;
   return true;
 }
@@ -165,7 +167,7 @@ void set_callback_thread(uint32_t state) {
   const handles::SpinGuard guard(rt::family_lock);
   if (Kept* k = kept()) k->callback_thread = state;
 }
-// The program's thread for host functions; it is pinned while it is here.
+// The callback thread's loop. The thread is pinned while inside.
 int run_callbacks() {
   Calls& c = calls();
   set_callback_thread(Kept::kThere);

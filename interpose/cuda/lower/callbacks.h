@@ -1,7 +1,7 @@
-// Host functions of the program, which the library calls when what was launched before is done: on a thread
-// of the library's own, where no code of the program can run. So the library calls a function of ours there,
-// which waits until the program's thread for them (interpose/cuda/upper/callbacks.h) has run the program's.
-// LH.
+// Host functions of the program (cudaLaunchHostFunc, stream callbacks, host nodes of graphs). The library
+// calls them after earlier work has ended, on a thread of its own, where code of the program cannot run. So
+// the library gets call_host_function(), which blocks until the program's callback thread
+// (interpose/cuda/upper/callbacks.h) has run the program's function. LH.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace cropdl::cuda {
 
-// What the library is given in the place of the program's function, with its data.
+// Passed to the library in place of the program's function and data.
 struct HostFunction;
-// A graph's: may be called any number of times, and lives as long as the process.
+// A host function of a graph: may be called any number of times, and stays valid as long as the process.
 HostFunction* host_function(void (*function)(void*), void* data);
-void forget_host_function(HostFunction* host_function);  // that is called no more
-void call_host_function(void* host_function);            // on any thread of the library
+void forget_host_function(HostFunction* host_function);  // once no call can follow
+void call_host_function(void* host_function);            // any thread of the library
 
-// Around a launch of a graph that may have host nodes, by a thread of the program. False: the program is to
-// stop first, and the thread must leave the LH and call again.
+// Enclose the launch of a graph that may have host nodes. Threads of the program. begin_calling_graph()
+// returns false if the program is to stop first: leave the LH and call again.
 bool begin_calling_graph();
 void end_calling_graph();
 
-// MAIN, while the program is stopped: since when its thread for host functions has kept it from that; else
-// now (monotonic_us).
+// Since when (monotonic_us) the callback thread has delayed the stop; now, if it does not. MAIN, while the
+// program is stopped.
 int64_t callbacks_awaited_since();
 
-// CUDA's shims' own calls (interpose/seam/cuda_shims.h).
+// The calls that CUDA's shims make themselves (interpose/seam/cuda_shims.h).
 libraries::Library::Table shim_calls();
 
 }  // namespace cropdl::cuda

@@ -15,24 +15,24 @@ namespace {
 
 constexpr uint32_t kFatBinary = 0xba55ed50, kWrapper = 0x466243b1;
 
-// Header of a fat binary, and of each of its entries.
+// Headers of a fat binary and of each of its entries.
 struct Container {
   uint32_t magic;
-  uint16_t version, header;  // header: its size
-  uint64_t size;             // of what follows
+  uint16_t version, header;  // header: size of this header
+  uint64_t size;             // of what follows the header
 };
 struct Entry {
   uint16_t kind, version;
-  uint32_t header;      // its size
-  uint64_t payload;     // its size, padded
-  uint32_t compressed;  // its size
+  uint32_t header;      // size of this header
+  uint64_t payload;     // padded size
+  uint32_t compressed;  // compressed size
   uint32_t options;
   uint32_t unknown;
   uint32_t architecture;
   uint32_t name, name_size;
   uint64_t flags;
   uint64_t reserved;
-  uint64_t size;  // when it is decompressed
+  uint64_t size;  // uncompressed size
 };
 static_assert(sizeof(Container) == 16 && sizeof(Entry) == 0x40);
 constexpr uint16_t kText = 1, kMachineCode = 2;
@@ -42,7 +42,7 @@ constexpr uint64_t kLargest = uint64_t{1} << 32;
 struct Wrapper {  // fatbinary_section.h
   uint32_t magic, version;
   const void* data;
-  const void* const* parts;  // version 2: of separate compilation, ended by null; `data` is what came of them
+  const void* const* parts;  // version 2 (separate compilation): ends with null; `data` is the linked result
 };
 
 template <class T>
@@ -87,7 +87,7 @@ bool decompress_lz4(std::string_view block, std::string* into) {
     memcpy(into->data() + done, block.data() + from, literals);
     from += literals;
     done += literals;
-    if (from == block.size()) break;  // the last has no match
+    if (from == block.size()) break;  // the last sequence has no match
     if (block.size() - from < 2) return false;
     const size_t back =
         static_cast<uint8_t>(block[from]) | static_cast<size_t>(static_cast<uint8_t>(block[from + 1])) << 8;
@@ -95,18 +95,19 @@ bool decompress_lz4(std::string_view block, std::string* into) {
     if (!lengthen(block, &from, &match)) return false;
     match += 4;
     if (back == 0 || back > done || match > into->size() - done) return false;
-    for (size_t i = 0; i < match; ++i, ++done) (*into)[done] = (*into)[done - back];  // they may overlap
+    // The ranges may overlap.
+    for (size_t i = 0; i < match; ++i, ++done) (*into)[done] = (*into)[done - back];
   }
   return done == into->size();
 }
 
-// --- What code says.
+// --- Facts of code.
 void take_text(std::string_view text, CodeFacts* facts) {
   facts->read = read_text(text, facts);
   facts->broken = !facts->read;
 }
 
-// What a kernel has for itself begins anew with each.
+// Shared and local memory, which begins anew with each kernel.
 bool is_of_kernels(std::string_view section) {
   return section.starts_with(".nv.shared") || section.starts_with(".nv.local");
 }
@@ -163,8 +164,8 @@ void read_entry(const Entry& entry, std::string_view payload, CodeFacts* facts) 
     read_elf(code, facts);
 }
 
-// The entry that a device takes: machine code of its own major number, else the newest text that is not newer
-// than the device.
+// Reads the entry that a device uses: machine code of the device's major version, else the newest text that
+// is not newer than the device.
 void read_fat_binary(std::span<const char> code, int architecture, bool text_only, CodeFacts* facts) {
   const auto h = at<Container>(code.data());
   size_t from = h.header;

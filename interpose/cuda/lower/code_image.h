@@ -1,7 +1,6 @@
-// Device code as a program hands it over: PTX, a cubin, or a fat binary of both for several architectures.
-// How long it is, and what in it matters to a checkpoint. Any thread, LH FS base; reads only what it is
-// given. Sources: ELF; of fat binaries, whose format NVIDIA does not document, dumps of what nvcc 13.0
-// writes.
+// Device code as a program passes it: PTX, a cubin, or a fat binary of both for several architectures. Finds
+// its length and the facts that a checkpoint needs. Any thread, LH FS base; reads only its arguments.
+// Sources: ELF; for fat binaries, whose format NVIDIA does not document, dumps of nvcc 13.0's output.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +10,21 @@
 
 namespace cropdl::cuda {
 
-// The bytes that begin at `image`: up to PTX's zero, else by its headers. A wrapper (nvcc's
-// __fatBinC_Wrapper_t) is what it points at. Empty: none of these, or several parts.
+// The code that begins at `image`. PTX ends at its zero byte, the other formats tell their size in headers. A
+// wrapper (nvcc's __fatBinC_Wrapper_t) is resolved to its target. Empty: unknown format, or a wrapper with
+// several parts.
 std::span<const char> code_at(const void* image);
 
 struct CodeFacts {
-  std::set<std::string> variables;  // in global and constant memory, as the code names them
-  bool allocates = false;           // kernels call malloc: what they get lies in the device's own heap
-  bool read = false;                // false: it is of a kind that is not known, or does not parse
-  bool broken = false;              // it does not parse: what was found is not all
+  std::set<std::string> variables;  // in global and constant memory, by their names in the code
+  bool allocates = false;           // kernels call malloc, whose blocks are in the device's own heap
+  bool read = false;                // false: unknown format, or it does not parse
+  bool broken = false;              // it does not parse: the facts are incomplete
 };
-// Of the part that a device of that architecture (10 * major + minor) runs; `text_only`: that runs only PTX.
+// The facts of the part that a device of this architecture (10 * major + minor) runs. `text_only`: the device
+// runs only PTX.
 CodeFacts facts_of(std::span<const char> code, int architecture, bool text_only);
-// The same of an image whose bytes are where it says, with all the parts of a wrapper.
+// The same for an image at its original address, with all parts of a wrapper.
 CodeFacts facts_at(const void* image, int architecture, bool text_only);
 
 }  // namespace cropdl::cuda

@@ -1,5 +1,5 @@
-// See code_order.h. Sources: CUDA Programming Guide 13.0, "Lazy Loading" (code is loaded for a context when
-// it is first used there); crt/host_runtime.h.
+// See code_order.h. Sources: CUDA Programming Guide 13.0, "Lazy Loading" (code is loaded for a context at its
+// first use there); crt/host_runtime.h.
 #include "interpose/cuda/lower/code_order.h"
 
 #include <atomic>
@@ -22,32 +22,32 @@ namespace cudart = cropdl::seam::cudart;
 namespace cropdl::cuda {
 namespace {
 
-constexpr uint64_t kFirstUse = 0x6669'7273'7475'7365;  // what is kept; any number that no other is
+constexpr uint64_t kFirstUse = 0x6669'7273'7475'7365;  // kind of state: any number that no other has
 
 struct Symbol {
-  uint64_t code;  // the fat binary's word
+  uint64_t code;  // handle of the fat binary
   bool variable;
 };
 
-// Held while code comes to devices: that may take long, and wait for kernels.
+// Held while code is loaded on devices, which may take long and wait for kernels.
 std::mutex& order() {
   static auto& m = *new std::mutex;
   return m;
 }
-// What is known of code. Never held over a call of a library.
+// What is known of code. Never held during a call of a library.
 struct Known {
   std::mutex mutex;
   std::unordered_map<uint64_t, Symbol> symbols;
   uint64_t symbols_of = 0;            // the newest object or record at that time
-  std::unordered_set<uint64_t> used;  // all of rt::used_code, and what was displaced there
+  std::unordered_set<uint64_t> used;  // all of rt::used_code, and entries displaced there
   uint64_t times_forgotten = 0;
 };
 Known& known() {
   static auto& its = *new Known;
   return its;
 }
-std::atomic<uint64_t> devices_with_code{0};  // a bit for each that has all code; changed under order()
-bool starting = false;  // code is brought to the devices that the image says, and to no other
+std::atomic<uint64_t> devices_with_code{0};  // one bit per device that has all code; changed under order()
+bool starting = false;                       // code is loaded only on the devices that the image names
 
 void forget_uses() {
   const std::lock_guard lock(known().mutex);
@@ -60,14 +60,14 @@ uint64_t times_forgotten() {
   const std::lock_guard lock(known().mutex);
   return known().times_forgotten;
 }
-// `at`: times_forgotten() before it came to all devices that are used.
+// `at`: times_forgotten() before the code was loaded on all used devices.
 void note_use(uint64_t word, uint64_t at) {
   const std::lock_guard lock(known().mutex);
   if (at != known().times_forgotten) return;
   known().used.insert(word);
   __atomic_store_n(&rt::used_code_at(word), word, __ATOMIC_RELAXED);
 }
-// Another one has taken its place in rt::used_code.
+// Whether the code was in rt::used_code, and another one replaced it there.
 bool was_displaced(uint64_t word) {
   const std::lock_guard lock(known().mutex);
   if (!known().used.contains(word)) return false;
@@ -75,12 +75,13 @@ bool was_displaced(uint64_t word) {
   return true;
 }
 
-// As the recipes of its registration say. Under its lock.
+// Reads the recipes of the registrations. Under known().mutex.
 void know_symbols() {
   known().symbols.clear();
   const handles::SpinGuard guard(rt::family_lock);
   known().symbols_of = rt::tables->newest();
-  each_registered_symbol([](const RegisteredSymbol& one) {  // the first counts, as in the runtime
+  // The first registration counts, as in the runtime.
+  each_registered_symbol([](const RegisteredSymbol& one) {
     known().symbols.try_emplace(reinterpret_cast<uint64_t>(one.host), Symbol{one.code, one.variable});
   });
 }
@@ -96,7 +97,8 @@ std::optional<Symbol> symbol_of(uint64_t address) {
   return found == known().symbols.end() ? std::nullopt : std::optional(found->second);
 }
 
-// The code has nothing for that device, or is not good: so it was when it was first used.
+// The error says that the code has nothing for the device, or is invalid. It was the same at the code's first
+// use.
 bool is_of_code(int64_t error) {
   switch (error) {
     case cudaErrorInvalidSymbol:
@@ -120,7 +122,7 @@ cudaError_t bring_symbol(uint64_t address, bool variable) {
   cudaFunction_t function = nullptr;
   const cudaError_t r = variable ? CROPDL_CUDART(cudaGetSymbolAddress)(&there, at)
                                  : CROPDL_CUDART(cudaGetFuncBySymbol)(&function, at);
-  if (r != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();  // the program's call tells
+  if (r != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();  // the program's own call reports the error
   return r;
 }
 
@@ -151,7 +153,7 @@ CUresult bring(CUlibrary library) {
   return CROPDL_DRIVER(cuLibraryGetModule)(&module, library);
 }
 
-// When each device began, in the order of all objects, in the persistent heap; null: none was noted.
+// When each device began, in the order of all objects; in the persistent heap. Null: none recorded.
 uint64_t* beginnings() { return reinterpret_cast<uint64_t*>(rt::family->members[rt::kMemberCode]); }
 void note_beginning(uint64_t devices) {
   const handles::SpinGuard guard(rt::family_lock);
@@ -161,7 +163,7 @@ void note_beginning(uint64_t devices) {
     if ((devices >> d & 1) != 0) beginnings()[d] = rt::tables->next_serial();
 }
 
-// What came before, and is there, comes to the devices that were not used then, in the same order.
+// Loads all earlier, still existing code on the devices that have come into use since, in the same order.
 void bring_to_new_devices() {
   const uint64_t now = devices_for_code(), added = now & ~devices_with_code;
   if (!added || !rt::tables) {
@@ -208,7 +210,7 @@ void keep_first_use(uint64_t code, uint64_t symbol, bool variable) {
   rt::keep_first(code, kCudart, cudart::kFn___cudaInitModule, kFirstUse, key, recipe);
 }
 
-// The runtime would begin on the current device, in the call that follows.
+// Starts the runtime on the current device, as the following call would.
 void begin_on_current_device() {
   if (starting) return;
   const int device = rt::current_device();
@@ -276,7 +278,7 @@ void device_code_is_gone(int device) {
   const std::lock_guard lock(order());
   devices_with_code &= ~(uint64_t{1} << device);
   forget_uses();
-  for (const rt::Lingering& one : rt::lingering())  // what comes now does not lie behind it
+  for (const rt::Lingering& one : rt::lingering())  // code loaded from now on is not placed after it
     if (handles::kind_of(one.handle) == kind::cudaModule &&
         rt::device_of(*rt::tables->slot(one.handle)) == device)
       rt::stop_lingering(one.handle);

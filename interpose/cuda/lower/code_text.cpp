@@ -16,7 +16,7 @@ enum class Kind { kEnd, kWord, kNumber, kDotted, kString, kSign, kBad };
 struct Token {
   Kind kind = Kind::kEnd;
   std::string_view text;
-  bool glued = false;  // to the word before it, as the parts of an instruction are
+  bool glued = false;  // directly after a word, like the parts of an instruction
   bool is(std::string_view what) const {
     return text == what && (kind == Kind::kSign || kind == Kind::kDotted);
   }
@@ -41,7 +41,7 @@ class Lexer {
  private:
   char at(size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
 
-  // False: a comment that does not end.
+  // False: an unterminated comment.
   bool skip_space() {
     for (;;) {
       while (isspace(static_cast<unsigned char>(at(from_)))) ++from_;
@@ -104,20 +104,20 @@ class Reader {
     if (token.kind == Kind::kWord && token.text == "malloc") facts_->allocates = true;
     return token;
   }
-  // Up to its closing sign, of what has just been opened.
+  // Skips to the closing sign of the bracket just opened.
   bool skip_rest(bool of_function) {
     int depth = 1;
     while (depth > 0) {
       const Token token = take();
       if (token.kind == Kind::kEnd || token.kind == Kind::kBad) return false;
-      // Of a variable in a function nobody could ask by its name.
+      // A variable inside a function cannot be looked up by name.
       if (of_function && !token.glued && (token.is(".global") || token.is(".const"))) return false;
       if (token.is("{") || token.is("(") || token.is("[")) ++depth;
       if (token.is("}") || token.is(")") || token.is("]")) --depth;
     }
     return true;
   }
-  // Up to one of the signs, outside of braces; it stays.
+  // Skips to one of the signs outside brackets, and leaves it.
   bool skip_to(std::string_view signs) {
     for (;;) {
       const Token& next = lexer_.peek();
@@ -129,7 +129,7 @@ class Reader {
     }
   }
 
-  // What ends where the next one begins.
+  // A directive without a terminator: ends where the next one begins.
   bool short_directive() {
     while (lexer_.peek().kind == Kind::kWord || lexer_.peek().kind == Kind::kNumber ||
            lexer_.peek().kind == Kind::kString || lexer_.peek().is(",") || lexer_.peek().is("+"))
@@ -164,7 +164,7 @@ class Reader {
     return declaration();
   }
 
-  // Of functions, or of variables: `.visible .global .attribute(.managed) .align 4 .b8 a[16] = {...}, b<2>;`
+  // A function, or variables: `.visible .global .attribute(.managed) .align 4 .b8 a[16] = {...}, b<2>;`
   bool declaration() {
     bool is_variable = false, is_memory = false, is_extern = false;
     while (lexer_.peek().kind == Kind::kDotted) {
@@ -175,7 +175,7 @@ class Reader {
       if (word.is(".global") || word.is(".const") || word.is(".shared") || word.is(".shared::cta") ||
           word.is(".local") || word.is(".param") || word.is(".reg") || word.is(".tex"))
         is_variable = true;
-      // Names of textures and the like, which are no memory.
+      // Names of textures and the like, which are not memory.
       if (word.is(".texref") || word.is(".samplerref") || word.is(".surfref")) is_memory = false;
       if (word.is(".align") && take().kind != Kind::kNumber) return false;
       if ((lexer_.accept("(") || lexer_.accept("[")) && !skip_rest(false)) return false;
@@ -203,7 +203,7 @@ class Reader {
     }
     return skip_to(",;");
   }
-  // Texts of the compiler's, which nothing changes, begin with a dollar.
+  // The compiler's constant texts begin with a dollar sign.
   void add(std::string name, bool wanted) {
     if (wanted && name[0] != '$') facts_->variables.insert(std::move(name));
   }

@@ -1,5 +1,5 @@
-// Code that is unloaded. What came to the devices after it lies behind it, so it stays in the order
-// (code_order.h) as long as any of that is there. LH, LH FS base, any thread.
+// Unloaded code. Code loaded after it on the devices is placed behind it, so it stays in the order
+// (code_order.h) as long as such code exists. LH, LH FS base, any thread.
 #include <algorithm>
 #include <vector>
 
@@ -23,12 +23,12 @@ namespace driver = cropdl::seam::driver;
 namespace cropdl::cuda {
 namespace {
 
-// Beyond so many it is looked whether anything with variables needs them; beyond the others it is too much to
-// keep.
+// With more than kFew unloaded pieces of code, keeps only those that code with variables needs; with more
+// than kMost of these, refuses checkpoints.
 constexpr size_t kFew = 64, kMost = 2000;
-constexpr size_t kMostBytes = 64 << 20;  // of one that the program registered
+constexpr size_t kMostBytes = 64 << 20;  // largest copy of registered code
 
-// When the code came that is there now.
+// When each of these codes was loaded, in the order of all objects.
 std::vector<uint64_t> times_of(const std::vector<uint64_t>& code) {
   std::vector<uint64_t> all;
   for (uint64_t word : code) {
@@ -45,8 +45,8 @@ std::vector<uint64_t> living_code() {
   return all;
 }
 
-// Forgets what nothing came after, from the youngest on: an older one may be needed for a younger one's
-// place.
+// Forgets unloaded code that nothing was loaded after. Goes from the youngest on: an older one may be needed
+// for a younger one's place.
 size_t prune(bool with_variables) {
   std::vector<rt::Lingering> all = rt::lingering();
   std::vector<uint64_t> came = times_of(with_variables ? code_with_variables() : living_code());
@@ -84,7 +84,7 @@ R unload(H handle, uint32_t its_kind, const rt::RealLibrary& library, uint32_t f
   return r;
 }
 
-// A copy of registered code, in the place of what is going.
+// Keeps a copy of registered code that is being unregistered.
 void stay_instead(uint64_t code) {
   const handles::Slot* slot = rt::slot_of(code);
   const uint64_t came = first_use_of(code);
@@ -140,7 +140,7 @@ cudaError_t lower_cudaLibraryUnload(cudaLibrary_t library) {
                 CROPDL_CUDART(cudaLibraryUnload));
 }
 
-// By the destructors of a library that is closed, and of the program.
+// Called by the destructors of a library that is closed, and of the program.
 int lower___cudaUnregisterFatBinary(void** code) {
   rt::Call call;
   const CodeOrder in_order;

@@ -26,12 +26,12 @@ namespace driver = cropdl::seam::driver;
 namespace cropdl::cuda {
 namespace {
 
-// What is set; any numbers that no others are.
+// Kinds of state: any numbers that no others have.
 constexpr uint64_t kContextStack = 0x91c0'7e35'aa4d'168b, kPrimaryFlags = 0x4e0d'93b1'57f2'a86c,
                    kDevice = 0x2b7f'0d64'c81e'5a93;
 
-// One reference of this run on a device's primary context stands for all of the program's, which the library
-// does not count from run to run.
+// One reference of this run to a device's primary context stands for all references of the program. The
+// library's own count does not survive a restart.
 std::mutex& retaining() {
   static auto& m = *new std::mutex;
   return m;
@@ -48,7 +48,7 @@ CUresult hold(int device, CUcontext* context) {
   return r;
 }
 
-// The handle of the device's primary context, which may have ended since, and have been made again.
+// The handle of the device's primary context, even if the context has ended and was made again since.
 uint64_t word_of_primary(int device) {
   for (const uint64_t word : rt::living(kind::cudaContext)) {
     const handles::Slot& slot = *rt::slot_of(word);
@@ -70,14 +70,14 @@ uint64_t primary_word(CUcontext real, int device) {
                         &recipe);
 }
 
-// What was made in a context of the device is gone; code that is registered, or loaded for all contexts, is
-// loaded again by the library itself.
+// Drops everything made in a context of the device. Registered code, and code loaded for all contexts, stays:
+// the library loads it again itself.
 void device_was_reset(int device) {
   for (const uint64_t word : rt::living(kind::ncclComm))
     if (rt::device_of(*rt::slot_of(word)) == device)
       rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
                        "the device was reset while NCCL communicators of it were there");
-  end_captures_of(device);  // before their streams' handles are gone
+  end_captures_of(device);  // before the handles of their streams are gone
   rt::forget_device(device);
   device_code_is_gone(device);
   forget_memory_of(device);
@@ -91,7 +91,7 @@ std::vector<CUcontext> take_stack() {
   return all;
 }
 
-// The thread's contexts, as they are now: it may have some of the runtime's among them.
+// Records the thread's context stack as it is now; it may contain contexts that the runtime set.
 void keep_stack() {
   const std::vector<CUcontext> all = take_stack();
   for (CUcontext c : all) CROPDL_DRIVER(cuCtxPushCurrent_v2)(c);
@@ -108,7 +108,7 @@ void keep_device(int device) {
   rt::keep_state(rt::kOfThread, kCudart, cudart::kFn_cudaSetDevice, kDevice, rt::Key(), recipe);
 }
 
-// The device of the calling thread has been reset, with its context: it has none, behind what it has chosen.
+// Records that the calling thread, whose device was reset, has no context; after its choice of a device.
 void keep_empty_stack() {
   CUcontext context = nullptr;
   if (CROPDL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context) return;
@@ -174,8 +174,8 @@ CUresult reset(CUdevice device) {
   return r;
 }
 
-// The runtime's device flags and the flags of the primary context are the same thing, whoever sets them. They
-// are the device's, and outlive its context.
+// The runtime's device flags and the flags of the primary context are the same, whichever API sets them. They
+// belong to the device and outlive its context.
 void keep_flags(int device) {
   unsigned flags = 0;
   int active = 0;
@@ -184,12 +184,12 @@ void keep_flags(int device) {
   key.value<int32_t>(device);
   rt::RecipeWriter recipe;
   recipe.value<int32_t>(device);
-  recipe.value<uint32_t>(flags & ~static_cast<unsigned>(CU_CTX_MAP_HOST));  // always so
+  recipe.value<uint32_t>(flags & ~static_cast<unsigned>(CU_CTX_MAP_HOST));  // always set
   rt::keep_state(rt::kOfLibrary, kDriver, driver::kFn_cuDevicePrimaryCtxSetFlags_v2, kPrimaryFlags, key,
                  recipe);
 }
 
-// A thread that has called nothing yet asks for it.
+// Asks on a new thread, which has made no call yet.
 int device_of_a_new_thread() {
   int device = 0;
   std::thread([&] {
@@ -242,7 +242,7 @@ void forget_thread(bool chooses) {
     return;
   const int usual = device_of_a_new_thread();
   if (usual == device) return;
-  CROPDL_CUDART(cudaSetDevice)(usual);  // which makes its context current
+  CROPDL_CUDART(cudaSetDevice)(usual);  // makes the device's context current
   take_stack();
 }
 
@@ -253,7 +253,7 @@ bool note_context_of_thread() {
     return false;
   if (!opened(kCudart) || CROPDL_CUDART(cudaGetDevice)(&device) != cudaSuccess || !has_number(device))
     return true;
-  rt::undo_state(rt::kOfThread, kContextStack, rt::Key());  // it was empty
+  rt::undo_state(rt::kOfThread, kContextStack, rt::Key());  // the stack was recorded as empty
   keep_device(device);
   return true;
 }
@@ -287,7 +287,7 @@ int64_t again_cuDevicePrimaryCtxRetain(rt::Again& from) {
   const Kept* k = kept();
   const bool used = has_number(device) && (devices_of_image() >> device & 1) != 0;
   const bool wanted = k && has_number(device) && k->retained[device] > 0;
-  if (!used && !wanted) return 0;  // it had ended; the program retains it once more before it uses it
+  if (!used && !wanted) return 0;  // the context had ended; the program retains it again before it uses it
   CUcontext context = primary_context(device);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   from.made(rt::word_of(context));
@@ -338,19 +338,21 @@ CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) {
   rt::Call call;
   return reset(device);
 }
-// The usual first call of a thread: the device that one begins with would get a context for nothing.
+// Often a thread's first call. rt::Call(true) avoids making a context on the device that a new thread begins
+// with.
 cudaError_t lower_cudaSetDevice(int device) {
   rt::Call call(true);
   const cudaError_t r = CROPDL_CUDART(cudaSetDevice)(device);
   if (r != cudaSuccess) {
-    if (call.is_first()) rt::begin_thread(false);  // its device stays what it was, also before a restart
+    if (call.is_first()) rt::begin_thread(false);  // it keeps its device, even one from before a restart
     return r;
   }
   keep_device(device);
   rt::device_is_chosen();
   return r;
 }
-// Of a device that has been reset since a thread has no context, and none is made for one that has it anyway.
+// A thread has no context of a device that was reset since. If that device is already the thread's, do not
+// choose it again, which would make a context.
 int64_t again_cudaSetDevice(rt::Again& from) {
   const auto device = from.value<int32_t>();
   int usual = -1;

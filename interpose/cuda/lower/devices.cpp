@@ -1,4 +1,3 @@
-// See devices.h.
 #include "interpose/cuda/lower/devices.h"
 
 #include <atomic>
@@ -71,22 +70,21 @@ DeviceFacts facts_of(int device) {
 
 Facts* kept_facts() { return reinterpret_cast<Facts*>(one_abi::family->members[one_abi::kMemberDevices]); }
 
-// Waits for all that a device has to do, on a thread of its own: what was begun may wait for the host, and
-// nothing may be enqueued to find out, which other streams would have to wait for. Never ends; one wait at a
-// time.
+// Waits for all work of a device, on a thread of its own. Pending work may wait for the host, and an enqueued
+// probe would make other streams wait. The thread never ends; one wait at a time.
 class Waiter {
  public:
   explicit Waiter(int device) : device_(device) {
     std::thread([this] { run(); }).detach();
   }
-  // For all that was enqueued before the call. A number above 0.
+  // Asks for all work enqueued before the call. Returns a number above 0.
   uint64_t ask() {
     const std::lock_guard lock(mutex_);
     ++asked_;
     wake_.notify_one();
     return asked_;
   }
-  // Whether that is done, and how it ended.
+  // Whether that work is done, and with which result.
   bool done(uint64_t asked, CUresult* result) {
     const std::lock_guard lock(mutex_);
     *result = result_;
@@ -94,12 +92,12 @@ class Waiter {
   }
 
  private:
-  // An attempt that was given up meanwhile, or is about to be refused, asks no more.
+  // False if the attempt was given up meanwhile, or is about to be refused.
   static bool is_wanted() {
     return (seam::control()->attention & seam::kAttentionStop) != 0 && !captures_under_way();
   }
   void run() {
-    auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // captures that others begin meanwhile go on
+    auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // does not disturb captures that others begin meanwhile
     CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -124,7 +122,7 @@ class Waiter {
   CUresult result_ = CUDA_SUCCESS;
 };
 
-// For good.
+// Made once per device; exists as long as the process.
 Waiter& waiter(int device) {
   static auto& mutex = *new std::mutex;
   static Waiter* all[kMostDevices];
@@ -322,7 +320,7 @@ Status open_libraries() {
   }
   prefer_real_libraries(before);
   for (const RealLibrary& l : before) {
-    // Without a driver a program that has not begun one goes on.
+    // A program that has not initialised the driver continues without one.
     if (std::string why = why_not_real(l.soname.c_str());
         !why.empty() && (kept_facts() || l.soname != "libcuda.so.1"))
       return Error{"cannot restart: " + why};
@@ -348,7 +346,7 @@ std::string other_devices() { return other; }
 
 namespace {
 
-// An event that was recorded into a graph stands for nothing that could be asked for.
+// Brings an event into the state of one recorded into a graph: nothing can be asked of it.
 CUresult record_in_a_capture(CUevent event) {
   CUstream stream = nullptr;
   CUgraph graph = nullptr;

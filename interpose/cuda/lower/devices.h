@@ -1,5 +1,5 @@
-// The devices that the program uses, as a cut and a restart see them. LH; the main thread while the program
-// is stopped (MAIN) or not yet there (START), LH FS base.
+// The devices that the program uses, as a cut and a restart see them. LH, LH FS base; the main thread while
+// the program is stopped (MAIN) or before it runs (START).
 #pragma once
 
 #include <string>
@@ -12,49 +12,52 @@ namespace cropdl::cuda {
 
 constexpr int kMostDevices = one_abi::kMaxDevices;
 
-// Whether devices have come to the end of all that they were given before begin(). Only looks, never waits
-// inside a library: a kernel may wait for the host. Any thread, one at a time.
+// Tells whether devices have finished all work submitted before begin(). Polls and never blocks inside a
+// library, since a kernel may wait for the host. Any thread, one at a time.
 class IdleWatch {
  public:
   void begin();
-  // CUDA_SUCCESS; CUDA_ERROR_NOT_READY: not yet; else how a kernel or copy has failed.
+  // CUDA_SUCCESS; CUDA_ERROR_NOT_READY: not finished; else the error of a failed kernel or copy.
   int look();
 
  private:
-  uint64_t asked_[kMostDevices] = {};  // 0: nothing more to wait for
+  uint64_t asked_[kMostDevices] = {};  // 0: nothing to wait for
 };
 
-// The program stands still while devices are awaited, so no longer than it would bear; kernels that wait for
-// the host never end. Well below the bound of an attempt (coord/cut.h), which would only try again.
-inline constexpr int64_t kLongestWait = 5'000'000;  // us
+// In us. The program is stopped while devices drain, and kernels that wait for the host never end, so the
+// wait is bounded. Well below the bound of an attempt (coord/cut.h), which would only try again.
+inline constexpr int64_t kLongestWait = 5'000'000;
 
-// "", or that the device is waited for too long by a thread that is to stop, which has been asked to since
-// then (monotonic_us). AGENT.
+// "", or the refusal if a thread that should stop has been inside a device call for too long. `since`: when
+// it was asked to stop (monotonic_us). AGENT.
 std::string awaited_device(int64_t since);
 
-// --- At a cut. MAIN. Everything that was launched is done before anything is read.
-// `since`: the program has been waited for since then (monotonic_us).
+// --- At a cut. MAIN. All launched work ends before any memory is read. `since`: when the wait for the
+// program began (monotonic_us).
 void begin_drain_of_devices(int64_t since);
-bool devices_idle();  // after that; often. The first call begins to look: by then nothing more is launched
-// "" or why the devices will never be idle: a kernel failed, and with it its context. AGENT or MAIN.
+// Poll after begin_drain_of_devices(). The first call begins the wait; nothing more is launched by then.
+bool devices_idle();
+// "", or why the devices will never be idle: a kernel failed, and with it its context. AGENT or MAIN.
 std::string idle_trouble();
 
-// --- What a restart compares. MAIN, once the devices are idle: kept with the family's state.
+// --- What a restart compares; kept with the family's state. MAIN, once the devices are idle.
 void note_devices();
 void note_libraries();
-std::string noted_devices();  // that the program uses, for people: "2 x NVIDIA H100 (compute capability 9.0)"
-// START: the files that were called, or those here of their names; one line that names a missing one.
+std::string noted_devices();  // in use, for people: "2 x NVIDIA H100 (compute capability 9.0)"
+// START: opens the files used before, or files of the same names; the error is a line that names a missing
+// one.
 Status open_libraries();
-// START: that this process has what the image needs; one line that names what is missing.
+// START: checks that this process has what the image needs; the error is one line that names what is missing.
 Status compare_devices();
-uint64_t devices_of_image();  // those that the program used, a bit for each
-// "" or a line for people: continued on another model of the same architecture.
+uint64_t devices_of_image();  // the devices that the program used, one bit each
+// "", or a line for people: the program continues on another model of the same architecture, or with another
+// version of a library.
 std::string other_devices();
 
-// START: what stands for work of before is done work: events that were recorded are recorded once.
+// START: records the program's recorded events once more, so that waits for them end.
 Status record_events();
 
-// With the device's primary context current, the thread's own as it was afterwards.
+// Makes the device's primary context current; the destructor restores the thread's own.
 class OnDevice {
  public:
   explicit OnDevice(int device);
@@ -67,8 +70,8 @@ class OnDevice {
   bool retained_ = false, fine_ = false;
 };
 
-int device_count();            // 0: none, or no driver
-bool device_used(int device);  // its primary context is alive
+int device_count();            // 0: no device, or no driver
+bool device_used(int device);  // its primary context is active
 std::vector<int> used_devices();
 
 }  // namespace cropdl::cuda

@@ -29,7 +29,8 @@ void keep(std::string_view entry, Variables* variables) {
   if (wanted && at != entry.npos) variables->emplace(entry.substr(0, at), entry.substr(at + 1));
 }
 
-// As the program was started: its strings lie below that of AT_PLATFORM (interpose/host/initial_stack.cpp).
+// Visits the environment with which the program was started: its strings are below that of AT_PLATFORM
+// (interpose/host/initial_stack.cpp).
 template <class Each>
 void each_at_start(Each each) {
   const seam::ProcessView& view = seam::state()->view;
@@ -50,9 +51,10 @@ Variables at_start() {
   return variables;
 }
 
-// As the program's getenv() finds them. Like that it relies on nobody changing them meanwhile.
+// The variables as the program's getenv() finds them. Like getenv(), this assumes that no thread changes them
+// meanwhile.
 bool now(Variables* variables) {
-  static uint64_t address = 0;  // in the program's C library, where it stays
+  static uint64_t address = 0;  // in the program's C library, which stays
   if (address == 0) address = host::program_symbol("environ");
   if (address == 0) return false;
   for (char* const* one = *reinterpret_cast<char* const* const*>(address); one != nullptr && *one != nullptr;
@@ -70,7 +72,7 @@ std::string& kept_visible() {
 struct Known {
   std::mutex mutex;
   bool read = false;
-  Variables variables;  // of the program, when they were last looked at
+  Variables variables;  // the program's, when last read
 };
 Known& known() {
   static Known* its = new Known;
@@ -96,8 +98,8 @@ void take() {
   known().variables = std::move(variables);
 }
 
-// The launcher sets some anew for every process, and the same as before says nothing: what the program had
-// made of them holds. Another value than at the first start is the user's, or the machine's, and counts.
+// The launcher sets some variables anew for every process. A value equal to the first start's says nothing:
+// the program's own holds. Another value comes from the user or the machine, and counts.
 void restore() {
   std::lock_guard lock(known().mutex);
   const Variables start = at_start();
@@ -110,7 +112,7 @@ void restore() {
   for (const auto& [name, value] : all) {
     const std::string *wanted = find(program, name), *given = find(here, name);
     if (given && !same(given, find(start, name))) {
-      // Which devices there are is compared, each by itself.
+      // The devices are compared one by one elsewhere.
       if (!same(given, wanted) && name != kVisible)
         say(formatted("cropdl-restart: {}={} counts, which the program had {}", name, *given,
                       wanted ? "as " + *wanted : std::string("not set")));

@@ -1,5 +1,5 @@
-// The program's environment, as far as NVIDIA's libraries read it: they are in the LH, and a program may set
-// CUDA_VISIBLE_DEVICES or NCCL_… itself, after its start and before it calls them. LH, LH FS base.
+// The program's environment variables that NVIDIA's libraries read. The libraries are in the LH, and a
+// program may set CUDA_VISIBLE_DEVICES or NCCL_… after its start and before its first call. LH, LH FS base.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace cropdl::cuda {
 
-// START of a restart: the program's variables hold again, those that it was started with and what it has
-// made of them, unless the restart's environment has another value than the first start's had.
+// START of a restart: sets the program's variables again, as inherited and changed by it. A variable whose
+// value in the restart differs from that at the first start keeps the restart's.
 void restore_program_environment();
-// CUDA_VISIBLE_DEVICES, if a restart has it from the program; else "".
+// CUDA_VISIBLE_DEVICES, if a restart took it from the program; else "".
 std::string visible_devices_of_program();
 
-// The folders of LD_LIBRARY_PATH that the program's ld.so knows: those of the first run.
+// The folders of LD_LIBRARY_PATH that the program's ld.so uses: those of the first run.
 std::vector<std::string> program_search_path();
 
-// From a call of the program: what it has set or unset since the last time.
+// Called from calls of the program: copies what it has set or unset since the last call.
 void take_program_environment();
 
 }  // namespace cropdl::cuda

@@ -1,5 +1,5 @@
-// A thread's last error of the runtime, which outlives the runtime that it came from: it is noted when a call
-// fails (one_abi::note_error), by hand or generated. LH, LH FS base, any thread.
+// A thread's last error of the runtime. It is recorded when a call fails (one_abi::note_error), in
+// hand-written and generated code, and so survives the runtime. LH, LH FS base, any thread.
 #include "interpose/cuda/lower/real.h"
 
 namespace rt = cropdl::one_abi;
@@ -7,8 +7,8 @@ namespace rt = cropdl::one_abi;
 namespace cropdl::cuda {
 namespace {
 
-// The device is lost to this process: every call from now on says so, and so does the runtime when it is
-// asked for the last error. Its other errors may be of calls that the program did not make.
+// Whether the device is lost to this process: then every call returns the error, and so does the runtime's
+// last error. Other last errors of the runtime may come from calls that the program did not make.
 bool stays(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalAddress:
@@ -28,7 +28,7 @@ bool stays(cudaError_t error) {
   }
 }
 
-// The runtime is not begun for the sake of an error that it cannot have.
+// Does not start the runtime to ask for an error that it cannot have.
 cudaError_t last(bool forget) {
   const auto noted = static_cast<cudaError_t>(rt::noted_error(forget));
   if (!cropdl::cuda::opened(cropdl::cuda::kCudart)) return noted;

@@ -1,4 +1,4 @@
-// See events.h. An event's owner[2] is its age at the cut, in ms and 1 more: 0 stands for none.
+// See events.h. An event's owner[2] is its age at the cut in ms, plus 1; 0: none.
 #include "interpose/gen/driver/undeclared.h"
 //
 #include "interpose/cuda/lower/events.h"
@@ -32,7 +32,7 @@ bool of_before(const handles::Slot* slot) {
 }
 CUevent real_event(const handles::Slot& slot) { return reinterpret_cast<CUevent>(slot.owner[0]); }
 
-// An event that is recorded now, on an idle device.
+// An event recorded now, on an idle device.
 class Now {
  public:
   explicit Now(int device) : on_(device) {
@@ -53,13 +53,14 @@ class Now {
   bool fine_ = false;
 };
 
-// What a cut has changed, for the image; this run goes on with it as it was.
+// Values that a cut has changed for the image. This run continues with the old ones.
 std::vector<std::pair<handles::Slot*, uint64_t>>& of_this_run() {
   static auto& its = *new std::vector<std::pair<handles::Slot*, uint64_t>>;
   return its;
 }
 
-// The library's times have 24 bits: exact between events that are near, so from each to the next.
+// The library's times have 24 bits, exact only between events close in time, so ages are summed from each
+// event to the next.
 void note_times_of(int device, const std::vector<handles::Slot*>& events) {
   const Now now(device);
   if (!now.fine()) return;
@@ -69,7 +70,7 @@ void note_times_of(int device, const std::vector<handles::Slot*>& events) {
     float ms = 0;
     double age = 0;
     if (of_before(slot)) {
-      // A restart records them one after the other, and they stand for its beginning alike.
+      // A restart records events one after another; all of them stand for its beginning.
       if (since_restart < 0 &&
           CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS)
         since_restart = ms;
@@ -92,14 +93,14 @@ void note_times_of(int device, const std::vector<handles::Slot*>& events) {
   }
 }
 
-// `r`: of the call with the real events.
+// `r`: result of the call with the real events.
 template <class R>
 R correct(R r, uint64_t from, uint64_t to, float* ms) {
   if (static_cast<int>(r) != 0 || !ms) return r;
   const handles::Slot *a = rt::slot_of(from), *b = rt::slot_of(to);
   const double since_a = of_before(a) ? age_of(*a) : 0, since_b = of_before(b) ? age_of(*b) : 0;
   if (of_before(a) && of_before(b))
-    *ms = static_cast<float>(since_a - since_b);  // a restart records them one after the other
+    *ms = static_cast<float>(since_a - since_b);  // a restart recorded both, one after the other
   else
     *ms = static_cast<float>(*ms + since_a - since_b);
   return r;
@@ -108,7 +109,7 @@ R correct(R r, uint64_t from, uint64_t to, float* ms) {
 }  // namespace
 
 namespace {
-// That a graph's node has recorded an event nobody tells; the event does, if it keeps times.
+// No call reports that a graph's node has recorded an event. The event itself shows it, if it keeps times.
 void mark_recorded_by_graphs() {
   std::vector<std::vector<uint64_t>> of(rt::kMaxDevices);
   for (uint64_t word : rt::living(kind::cudaEvent)) {

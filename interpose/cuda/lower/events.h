@@ -1,14 +1,14 @@
-// When events were recorded, over a restart. A restart records those that were recorded once more, so that
-// waits for them end; the time between two of them stays what it was. LH.
+// Recording times of events across a restart. A restart records the recorded events again, so that waits for
+// them end; the time between two of them stays the same. LH.
 #pragma once
 
 namespace cropdl::cuda {
 
-// At a cut, the devices being idle: how long ago each was recorded, kept with it. MAIN.
+// At a cut, with idle devices: stores each event's age with it. MAIN.
 void note_event_times();
-// It is saved, or given up. MAIN.
+// After the image is written or given up. MAIN.
 void resume_event_times();
-// They were recorded again. START.
+// After the events were recorded again. START.
 void begin_event_times();
 
 }  // namespace cropdl::cuda

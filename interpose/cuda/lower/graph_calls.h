@@ -1,7 +1,7 @@
-// Calls about graphs and captures that the runtime and the driver have alike: their handles are the same
-// types, and both name success 0. `Api` is one of them: its Result, Status, Id and Edge, and its functions
-// info() and end() of a capture, for real handles; kOwn: in the versions whose zero stream is the calling
-// thread's. LH, LH FS base, threads of the program.
+// Functions about graphs and captures that the runtime and the driver share: the handle types are the same,
+// and success is 0 in both. `Api` is one of the two: Result, Status, Id, Edge, and info() and end() of a
+// capture, with real handles. kOwn: the variants in which stream 0 is the calling thread's own default
+// stream. LH, LH FS base, threads of the program.
 #pragma once
 
 #include "interpose/cuda/lower/graphs.h"
@@ -60,8 +60,8 @@ auto clone_graph(Maker m, CUgraph* out, CUgraph original, Clone* clone) {
   return r;
 }
 
-// From within `destroy` the driver may give the real handle to another thread: what is kept by it is taken
-// away before the call.
+// During `destroy`, the driver may give the real handle to another thread, so everything kept by it is
+// removed first.
 template <class H, class Destroy>
 auto end_object(uint64_t word, H real, Destroy* destroy) {
   one_abi::hide_word(word);

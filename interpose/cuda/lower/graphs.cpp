@@ -1,4 +1,3 @@
-// See graphs.h.
 #include "interpose/cuda/lower/graphs.h"
 
 #include <atomic>
@@ -17,29 +16,29 @@ namespace rt = cropdl::one_abi;
 namespace cropdl::cuda {
 namespace {
 
-std::mutex mutex;  // of what follows
+std::mutex mutex;  // of the variables below
 
-// By what the library was given.
+// By the data that the library got.
 std::unordered_map<void*, HostNode>& host_nodes() {
   static auto& all = *new std::unordered_map<void*, HostNode>;
   return all;
 }
 
-std::atomic<bool> any_host_node{false};  // was ever given
-thread_local bool launch_calls;          // the launch under way may call host functions
+std::atomic<bool> any_host_node{false};  // any was ever given to the library
+thread_local bool launch_calls;          // the current launch may call host functions
 
 struct Capture {
   uint64_t word;   // refuses checkpoints
-  uint64_t graph;  // the real one
+  uint64_t graph;  // real handle
 };
-using Origin = std::pair<uint64_t, const void*>;  // stream and, where it is the thread's own, the thread
+using Origin = std::pair<uint64_t, const void*>;  // stream, and for a thread's own default stream the thread
 using Captures = std::map<Origin, Capture>;
 Captures& captures() {
   static auto& all = *new Captures;
   return all;
 }
 
-std::atomic<size_t> under_way{0};  // of them
+std::atomic<size_t> under_way{0};  // number of captures
 
 Origin origin(uint64_t stream, bool own) {
   static thread_local char here;
@@ -47,7 +46,7 @@ Origin origin(uint64_t stream, bool own) {
   return {threads ? 2 : stream, threads ? &here : nullptr};
 }
 
-// `made`: the graph is the program's now. Under the lock.
+// `made`: the graph now belongs to the program. Under the lock.
 Captures::iterator drop_capture(Captures::iterator found, bool made) {
   const Capture capture = found->second;
   const auto next = captures().erase(found);
@@ -68,9 +67,9 @@ uint64_t word_of_executable(uint64_t word) {
 }
 
 void host_node(HostNode& node) {
-  if (!node.function) return;  // the library's to judge
+  if (!node.function) return;  // the library checks it
   const std::lock_guard guard(mutex);
-  // A program that captures in each of its steps gives the same ones again and again.
+  // A program that captures in each step gives the same functions again and again.
   static auto& given = *new std::map<std::pair<void (*)(void*), void*>, HostFunction*>;
   HostFunction*& mine = given[{node.function, node.data}];
   if (!mine) {
@@ -128,7 +127,7 @@ void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m) {
   const std::lock_guard guard(mutex);
   const uint64_t word = rt::made_word(++count, rt::kind::cudaCapture, m.library, m.function, nullptr);
   rt::ends_with(word, stream);
-  // A stream's device may be another one than the current.
+  // The stream's device may differ from the current one.
   if (const handles::Slot* its = rt::slot_of(stream); its && rt::slot_of(word))
     rt::slot_of(word)->next = its->next;
   captures()[origin(stream, own)] = {word, graph};

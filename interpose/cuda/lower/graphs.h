@@ -1,7 +1,7 @@
-// What the runtime's and the driver's functions about graphs share. Graphs, executable graphs and user
-// objects have no recipes: each refuses checkpoints as long as it lives, and a capture as long as it is under
-// way. A node belongs to its graph. What is a handle in a structure or an array is translated both ways. LH,
-// LH FS base, threads of the program, if nothing else is said.
+// Shared by the runtime's and the driver's functions about graphs. Graphs, executable graphs and user objects
+// have no recipes: each refuses checkpoints while it exists, and a capture while it is under way. A node
+// belongs to its graph. Handles in structures and arrays are translated in both directions. LH, LH FS base,
+// threads of the program, unless stated otherwise.
 #pragma once
 
 #include <cstddef>
@@ -12,40 +12,39 @@
 
 namespace cropdl::cuda {
 
-// The function that a new handle is named after.
+// The function after which a new handle is named.
 struct Maker {
   const one_abi::RealLibrary& library;
   uint32_t function;
 };
 
-// --- Handles that come out.
-// ----------------------------------------------------------------------------------
+// --- Handles returned to the program.
 
-// Of an object that may be known; null stays null.
+// The handle of an object that may already have one; null stays null.
 template <class H>
 H known(H real, uint32_t kind, Maker m) {
   return one_abi::handle_of<H>(
       one_abi::known_word(one_abi::word_of(real), kind, m.library, m.function, nullptr));
 }
-// Of one that the call has made, whatever had its real handle before.
+// The handle of an object that this call made. Replaces an older handle of the same real value.
 template <class H>
 H new_handle(H real, uint32_t kind, Maker m) {
   return one_abi::handle_of<H>(
       one_abi::made_word(one_abi::word_of(real), kind, m.library, m.function, nullptr));
 }
-// That of an object which is nobody's to make: the real one, where the program has none.
+// The handle of an object that has no maker here; the real one, if the program has no handle for it.
 template <class H>
 H known_or_real(H real, uint32_t kind) {
   const uint64_t word = real ? one_abi::virtual_of(one_abi::word_of(real), kind) : 0;
   return word ? one_abi::handle_of<H>(word) : real;
 }
-// A kernel's handle, in the place of a function as well.
+// The same for a function; a kernel's handle may stand in place of a function.
 template <class F>
 F function_or_kernel(F real) {
   const F function = known_or_real(real, one_abi::kind::cudaFunction);
   return function != real ? function : known_or_real(real, one_abi::kind::cudaKernel);
 }
-// A node of a graph (a virtual handle).
+// A node of a graph. `graph`: virtual handle.
 template <class N>
 N node_of(uint64_t graph, N real, Maker m) {
   const N node = known(real, one_abi::kind::cudaGraphNode, m);
@@ -58,31 +57,31 @@ void nodes_of(uint64_t graph, N* nodes, const size_t* count, Maker m) {
 }
 inline uint64_t graph_of(uint64_t node) { return one_abi::parent_of(node); }
 
-// An executable graph. Kernels read the handle of one that they launch, so the program has the real one.
+// An executable graph. Kernels read the handle of a graph that they launch, so the program gets the real one.
 template <class E>
 E executable(E real, bool kernels_launch_it, Maker m) {
   const E its = new_handle(real, one_abi::kind::cudaGraphExec, m);
   return kernels_launch_it ? real : its;
 }
-// Its virtual handle, of either kind.
+// The virtual handle of an executable graph, from its virtual or real handle.
 uint64_t word_of_executable(uint64_t word);
 
-// --- Functions of the program's that threads of the library call.
-// ----------------------------------------------
+// --- Functions of the program that threads of the library call.
 
-// In the place of a host node's function and its data (callbacks.h).
+// A host node's function and data. host_node() replaces the program's by ours (callbacks.h),
+// program_host_node() restores them.
 struct HostNode {
   void (*function)(void*);
   void* data;
 };
 void host_node(HostNode& node);
-// Around a launch of an executable graph (the real one). False: it is held, and the thread must leave the LH
-// and call again.
+// Enclose the launch of an executable graph (real handle). False: the launch is held; leave the LH and call
+// again.
 bool begin_launch(cudaGraphExec_t executable);
 void end_launch(cudaGraphExec_t executable, bool launched);
-void program_host_node(HostNode& node);  // what the program gave
+void program_host_node(HostNode& node);
 
-// In the place of a user object's destructor: it refuses until that has run.
+// Replaces a user object's destructor. The user object refuses checkpoints until the destructor has run.
 struct Destructor;
 Destructor* destructor(void (*function)(void*), void* data);
 void call_destructor(void* destructor);  // any thread
@@ -90,20 +89,19 @@ void destructor_is_of(Destructor* destructor, uint64_t object);
 void drop(Destructor* destructor);
 
 // --- Captures.
-// -------------------------------------------------------------------------------------------------
 
-// Whether the program has ever begun one: most never do, and no stream is looked at.
+// Whether the program has ever begun a capture. Most programs never do, and then no stream is queried.
 extern bool captures_expected;
-// Of a stream as the program names it; `own`: its zero is the calling thread's. `graph`: the real one that
-// is being made; null: the program's own.
+// `stream`: as the program names it; `own`: its 0 is the calling thread's default stream. `graph`: the real
+// graph being made; null: a graph that the program already has.
 void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m);
-// No more. `made`: its graph is the program's now; else that is gone.
+// `made`: the graph now belongs to the program; else the graph is gone.
 void capture_ended(uint64_t stream, bool own, bool made);
-void end_captures_of(int device);  // which is reset: those of its streams are over, and made no graph
+void end_captures_of(int device);  // the device is reset: captures of its streams end without a graph
 bool captures_under_way();         // in any stream of the process
 
-// Arrays that the library owns, as the program sees them: until the thread's next call of this, or, of a
-// conditional node, as long as the process lives.
+// Arrays that the program gets as the library's. lent_array(): valid until the thread's next call of it.
+// kept_array(): for conditional nodes, valid as long as the process.
 void** lent_array(size_t n);
 void** kept_array(size_t n);
 

@@ -20,8 +20,7 @@ void* kernel(void* f) {
   return rt::handle_of<void*>(rt::real_word(rt::word_of(f)));
 }
 
-// --- Structures. `real_of` for the library, `theirs_of` for the program.
-// -----------------------------------------
+// --- Structures. `real_of`: for the library; `theirs_of`: for the program.
 
 cudaKernelNodeParams real_of(cudaKernelNodeParams p) {
   p.func = kernel(p.func);
@@ -77,7 +76,6 @@ void to_real(cudaGraphNodeParams& p) {
 }
 
 // --- Captures.
-// -------------------------------------------------------------------------------------------------
 
 struct Runtime {
   using Result = cudaError_t;
@@ -102,7 +100,6 @@ struct Runtime {
 extern "C" {
 
 // --- Graphs.
-// ---------------------------------------------------------------------------------------------------
 
 cudaError_t lower_cudaGraphClone(cudaGraph_t* out, cudaGraph_t original) {
   return clone_graph(MAKER(cudaGraphClone), out, original, CROPDL_CUDART(cudaGraphClone));
@@ -169,8 +166,7 @@ cudaError_t lower_cudaGraphLaunch_ptsz(cudaGraphExec_t what, cudaStream_t on) {
   return launch(what, on, CROPDL_CUDART_PTSZ(cudaGraphLaunch));
 }
 
-// --- Nodes are added.
-// -------------------------------------------------------------------------------------------
+// --- Adding nodes.
 
 cudaError_t lower_cudaGraphAddKernelNode(Node* out, cudaGraph_t to, const Node* dependencies, size_t n,
                                          const cudaKernelNodeParams* params) {
@@ -244,8 +240,7 @@ cudaError_t lower_cudaGraphAddNode(Node* out, cudaGraph_t to, const Node* depend
   return r;
 }
 
-// --- Nodes are asked and changed.
-// -------------------------------------------------------------------------------
+// --- Querying and changing nodes.
 
 cudaError_t lower_cudaGraphKernelNodeGetParams(Node of, cudaKernelNodeParams* params) {
   rt::Call call;
@@ -329,8 +324,7 @@ cudaError_t lower_cudaGraphExecNodeSetParams(cudaGraphExec_t in, Node of, cudaGr
   return CROPDL_CUDART(cudaGraphExecNodeSetParams)(exec(in), node(of), params ? &p : nullptr);
 }
 
-// --- What a graph consists of.
-// -----------------------------------------------------------------------------------
+// --- Contents of a graph.
 
 cudaError_t lower_cudaGraphGetNodes(cudaGraph_t of, Node* nodes, size_t* n) {
   rt::Call call;
@@ -367,7 +361,6 @@ cudaError_t lower_cudaGraphNodeGetDependentNodes(Node of, Node* nodes, cudaGraph
 }
 
 // --- User objects.
-// ---------------------------------------------------------------------------------------------
 
 cudaError_t lower_cudaUserObjectCreate(cudaUserObject_t* out, void* data, cudaHostFn_t destroy,
                                        unsigned count, unsigned flags) {
@@ -387,7 +380,6 @@ cudaError_t lower_cudaUserObjectCreate(cudaUserObject_t* out, void* data, cudaHo
   return r;
 }
 // --- Captures.
-// -------------------------------------------------------------------------------------------------
 
 cudaError_t lower_cudaStreamBeginCapture(cudaStream_t on, cudaStreamCaptureMode mode) {
   return begin_capture<Runtime, false>(MAKER(cudaStreamBeginCapture), on, true, [&](auto s) {

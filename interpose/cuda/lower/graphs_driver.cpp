@@ -22,10 +22,9 @@ void edges_of(CUgraph of, Node* from, Node* to, const size_t* n, Maker m) {
   nodes_of(rt::word_of(of), to, n, m);
 }
 
-// --- Structures. `real_of` for the library, `theirs_of` for the program.
-// -----------------------------------------
+// --- Structures. `real_of`: for the library; `theirs_of`: for the program.
 
-// A kernel may stand where a function does. Of any version.
+// A kernel may stand in place of a function. For all versions of the structure.
 template <class P>
 P real_kernel(P p) {
   p.func = rt::real(p.func, kind::cudaFunction);
@@ -142,7 +141,6 @@ CUresult instantiate_with_log(Maker m, CUgraphExec* out, CUgraph of, Node* wrong
 }
 
 // --- Captures.
-// -------------------------------------------------------------------------------------------------
 
 struct DriverCalls {
   using Result = CUresult;
@@ -167,7 +165,6 @@ struct DriverCalls {
 extern "C" {
 
 // --- Graphs.
-// ---------------------------------------------------------------------------------------------------
 
 CUresult lower_cuGraphClone(CUgraph* out, CUgraph original) {
   return clone_graph(MAKER(cuGraphClone), out, original, CROPDL_DRIVER(cuGraphClone));
@@ -242,8 +239,7 @@ CUresult lower_cuGraphLaunch_ptsz(CUgraphExec what, CUstream on) {
   return launch(what, on, CROPDL_DRIVER(cuGraphLaunch_ptsz));
 }
 
-// --- Nodes are added.
-// -------------------------------------------------------------------------------------------
+// --- Adding nodes.
 
 CUresult lower_cuGraphAddKernelNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
                                     const CUDA_KERNEL_NODE_PARAMS_v1* params) {
@@ -318,8 +314,7 @@ CUresult lower_cuGraphAddNode_v2(Node* out, CUgraph to, const Node* dependencies
                  });
 }
 
-// --- Nodes are asked and changed.
-// -------------------------------------------------------------------------------
+// --- Querying and changing nodes.
 
 CUresult lower_cuGraphKernelNodeGetParams(Node of, CUDA_KERNEL_NODE_PARAMS_v1* params) {
   rt::Call call;
@@ -436,8 +431,7 @@ CUresult lower_cuGraphExecNodeSetParams(CUgraphExec in, Node of, CUgraphNodePara
   return CROPDL_DRIVER(cuGraphExecNodeSetParams)(exec(in), node(of), params ? &p : nullptr);
 }
 
-// --- What a graph consists of.
-// -----------------------------------------------------------------------------------
+// --- Contents of a graph.
 
 CUresult lower_cuGraphGetNodes(CUgraph of, Node* nodes, size_t* n) {
   rt::Call call;
@@ -490,7 +484,6 @@ CUresult lower_cuGraphNodeGetDependentNodes_v2(Node of, Node* nodes, CUgraphEdge
 }
 
 // --- User objects.
-// ---------------------------------------------------------------------------------------------
 
 CUresult lower_cuUserObjectCreate(CUuserObject* out, void* data, CUhostFn destroy, unsigned count,
                                   unsigned flags) {
@@ -510,7 +503,6 @@ CUresult lower_cuUserObjectCreate(CUuserObject* out, void* data, CUhostFn destro
   return r;
 }
 // --- Captures.
-// -------------------------------------------------------------------------------------------------
 
 CUresult lower_cuStreamBeginCapture(CUstream on) {
   return begin_capture<DriverCalls, false>(MAKER(cuStreamBeginCapture), on, true,

@@ -1,5 +1,5 @@
-// What the runtime's and driver's by-hand functions keep in the persistent heap. Images hold it: append-only.
-// LH, any thread, under one_abi::family_lock.
+// State of the hand-written functions of the runtime and the driver, in the persistent heap. Part of images:
+// append-only. LH, any thread, under one_abi::family_lock.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@ namespace cropdl::cuda {
 
 struct Kept {
   enum : uint32_t { kThere = 1, kBeingMade = 2 };
-  uint32_t callback_thread;  // the program's, for host functions (callbacks.h); 0: there is none
+  uint32_t callback_thread;  // the program's callback thread (callbacks.h); 0: none
   uint32_t reserved;
-  // Numbers of streams and contexts (names.h): those of this run begin behind those of the former ones.
+  // Ids of streams and contexts (names.h). This run's ids begin above those of earlier runs.
   uint64_t numbers_before, largest_number;
   struct {
-    uint64_t legacy;  // its number
-    uint64_t own;     // list of what each thread's has
+    uint64_t legacy;  // id of the legacy default stream
+    uint64_t own;     // list of ids of the threads' own default streams
   } default_streams[one_abi::kMaxDevices];
   // Contexts (contexts.h).
-  int32_t retained[one_abi::kMaxDevices];  // by the program, of each device's primary one
+  int32_t retained[one_abi::kMaxDevices];  // the program's references to each primary context
 };
 
-// Null: the heap is full, or the family has nothing yet. Made zero-filled when it is first wanted.
+// Made zero-filled at the first use. Null: the heap is full, or the family has no state yet.
 Kept* kept();
 
 }  // namespace cropdl::cuda

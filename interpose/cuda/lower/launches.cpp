@@ -1,4 +1,4 @@
-// Launches with attributes, in which there are handles: of the stream, and of events that the launch records.
+// Launches with attributes. Attributes contain handles: of the stream, and of events that the launch records.
 // LH, LH FS base, any thread.
 #include <vector>
 
@@ -13,14 +13,14 @@ namespace kind = rt::kind;
 namespace cropdl::cuda {
 namespace {
 
-// A node of a graph that kernels update: the launch writes its handle, which kernels read.
+// A graph node that kernels update: the launch writes its handle, which kernels read.
 bool is_updatable(const CUlaunchAttribute& a) {
   return a.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE &&
          a.value.deviceUpdatableKernelNode.deviceUpdatable;
 }
 
-// The runtime's structures are the driver's under other names (driver_types.h: "cudaLaunchAttribute"), but
-// for the configuration itself.
+// The runtime's structures are the driver's under other names (driver_types.h: "cudaLaunchAttribute"), except
+// the configuration itself.
 static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(cudaLaunchAttributeProgrammaticEvent ==
               static_cast<int>(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT));
@@ -60,7 +60,7 @@ class Attributes {
 
 constexpr char kUpdatable[] = "kernels read the handle of a node that they update";
 
-// `call`: of the real function, with the configuration in its own handles.
+// `call`: calls the real function with a configuration that has real handles.
 template <class Call>
 cudaError_t with_config(const char* name, const cudaLaunchConfig_t* config, Call call) {
   if (!config) return call(nullptr);

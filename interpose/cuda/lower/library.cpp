@@ -1,5 +1,5 @@
-// CUDA's family of libraries as a library of the lower half (interpose/libraries/library.h says who calls
-// what when).
+// CUDA's family as a library of the lower half. interpose/libraries/library.h states when each function is
+// called.
 #include "interpose/libraries/libraries.h"
 
 #include <thread>
@@ -24,11 +24,11 @@
 namespace cropdl::cuda {
 namespace {
 
-// What can be told while the program runs.
+// Refusals that can be found while the program runs.
 std::string running_refusal() { return one_abi::family_refusal(libraries()); }
 
-// What it leaves behind in the thread that the libraries see (a device, contexts, errors) goes with that
-// thread: the main thread of the program is to them one that has called nothing yet.
+// Runs on a new thread, and discards what the libraries keep for that thread (a device, contexts, errors). To
+// the libraries, the program's main thread then has made no call yet.
 template <class F>
 Status on_a_thread_of_its_own(F run) {
   Status status;
@@ -78,7 +78,7 @@ class Runtime final : public libraries::Library {
   bool used() override { return one_abi::family != nullptr; }
   bool active() override { return used(); }
   uint32_t recipes() override { return one_abi::recipe_count(); }
-  Status format() override { return {}; }  // with the first object
+  Status format() override { return {}; }  // made with the first object
   Status restart() override {
     if (auto s = one_abi::restore_family(libraries()); !s || !used()) return s;
     return on_a_thread_of_its_own(make_all_again);
@@ -116,7 +116,7 @@ class Runtime final : public libraries::Library {
   void begin_drain(std::span<const coord::PeerCount>) override {
     begin_drain_of_devices(callbacks_awaited_since());
   }
-  // Devices are looked at once NCCL's own threads launch nothing more.
+  // Devices are polled once NCCL's own threads launch nothing more.
   bool drain_step() override { return nccl::settled() && devices_idle(); }
   std::string drain_trouble() override {
     const std::string line = nccl::trouble();

@@ -1,6 +1,6 @@
-// The driver's linker: works, and refuses checkpoints as long as a link is under way (its handle has no
-// recipe). What comes out of it is the driver's memory, and a module that is loaded from that is saved with
-// its code. Source: CUDA Driver API 13.0, "Module Management". LH, LH FS base, any thread.
+// The driver's linker. A link under way refuses checkpoints, since its handle has no recipe. The linked code
+// is in the driver's memory; a module loaded from it is saved with its code. Source: CUDA Driver API 13.0,
+// "Module Management". LH, LH FS base, any thread.
 #include "interpose/gen/driver/undeclared.h"
 //
 #include "interpose/cuda/lower/real.h"

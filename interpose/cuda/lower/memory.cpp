@@ -20,11 +20,12 @@ std::mutex& beginning() {
   return m;
 }
 std::atomic<DeviceMemory*> made{nullptr};
-std::atomic<uint64_t> begun{0};  // bit per device where the runtime has begun
-// Each device's primary context, from when wait_for_device() has come across it until the device is reset.
+std::atomic<uint64_t> begun{0};  // one bit per device where the runtime has started
+// Each device's primary context, from the time when wait_for_device() first sees it until the device is
+// reset.
 std::atomic<CUcontext> seen_primary[memory::kDevices];
 bool variables_may_move = false;
-Status noted;  // of what settle_memory() could not do
+Status noted;  // the error of settle_memory()
 
 memory::Driver real_driver() {
   memory::Driver driver;
@@ -34,7 +35,7 @@ memory::Driver real_driver() {
   return driver;
 }
 
-CUcontext kept[memory::kDevices];  // that this file has retained, until let_contexts_go()
+CUcontext kept[memory::kDevices];  // retained by this file, until let_contexts_go()
 
 MemoryState* state_in_heap() {
   return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
@@ -136,7 +137,7 @@ CUresult wait_for_device(int device) {
   const DeviceMemory* its = known_device_memory();
   if (!its) return CUDA_SUCCESS;
   CUcontext current = nullptr;
-  // Nearly always, and all that cudaFree then costs: the calling thread's context is the only one to wait
+  // The usual case, and the whole cost of cudaFree then: the calling thread's context is the only one to wait
   // for.
   if (device >= 0 && device < memory::kDevices && !captures_under_way() &&
       CROPDL_DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
@@ -165,7 +166,7 @@ CUresult wait_for_device(int device) {
 
 namespace {
 
-// What cuMemAlloc and cuMemFree say, in the calling thread's context.
+// The answer of cuMemAlloc and cuMemFree in the calling thread's context.
 CUresult verdict_on_allocations() {
   CUdeviceptr smallest = 0;
   CUresult error = CROPDL_DRIVER(cuMemAlloc_v2)(&smallest, 1);
@@ -176,13 +177,13 @@ CUresult verdict_on_allocations() {
 }  // namespace
 
 CUresult verdict_of_driver(int device) {
-  static std::atomic<uint64_t> fine_after[memory::kDevices];  // so many errors
+  static std::atomic<uint64_t> fine_after[memory::kDevices];  // no failure after this many errors
   if (captures_under_way()) return verdict_on_allocations();
   const uint64_t errors = one_abi::errors_noted.load(std::memory_order_relaxed);
   std::atomic<uint64_t>& fine = fine_after[device >= 0 && device < memory::kDevices ? device : 0];
   if (errors == fine.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
-  // Errors that stay are told by every call. It must be one that waits for nothing: a kernel may wait for
-  // what the program does next.
+  // Every call returns a lasting error, so use a call that does not wait: a kernel may wait for what the
+  // program does next.
   const CUresult error = CROPDL_DRIVER(cuStreamQuery)(CU_STREAM_LEGACY);
   if (error != CUDA_SUCCESS && error != CUDA_ERROR_NOT_READY) return error;
   fine.store(errors, std::memory_order_relaxed);
@@ -205,10 +206,10 @@ CUresult free_block(CUdeviceptr address) {
   };
   const memory::Block* block = find();
   if (!block && memory::is_placed(address, 1)) return CUDA_ERROR_INVALID_VALUE;
-  if (!block) return CROPDL_DRIVER(cuMemFree_v2)(address);  // a graph's, or nobody's
+  if (!block) return CROPDL_DRIVER(cuMemFree_v2)(address);  // a graph's block, or invalid
   const uint64_t id = block->id;
   const bool managed = block->kind == memory::BlockKind::kManaged;
-  // Nobody waits under the lock: others allocate meanwhile.
+  // Wait without the lock: other threads allocate meanwhile.
   if (const CUresult error = wait_for_device(managed ? -1 : block->device)) return error;
   std::lock_guard lock(its->blocks.lock());
   memory::Block* still = its->blocks.at(address);
@@ -236,7 +237,7 @@ void forget_memory_of(int device) {
   its->arena.trim(device);
   for (int other = 0; other < memory::kDevices; ++other)
     if (its->state.device->enabled[other] >> device & 1) its->arena.allow_peer(other, device, false);
-  // What cudaHostAlloc made stays the program's memory, as if it had been malloc's: the shim mapped it.
+  // Memory made by cudaHostAlloc stays the program's like malloc's, since the shim mapped it.
   std::erase_if(its->host, [&](const auto& one) {
     const bool its_own = one.second->device == device;
     if (!its_own) return false;
@@ -252,7 +253,7 @@ void forget_memory_of(int device) {
 void settle_memory() {
   noted = {};
   DeviceMemory* its = known_device_memory();
-  if (!its && one_abi::family && !used_devices().empty()) {  // variables are all that there is, maybe
+  if (!its && one_abi::family && !used_devices().empty()) {  // there may be variables only
     its = device_memory();
     const auto variables = its ? std::vector<memory::Variable>() : registered_variables();
     if (!variables)
@@ -273,7 +274,8 @@ void settle_memory() {
 uint64_t memory_in_use() {
   const DeviceMemory* its = known_device_memory();
   if (!its) return 0;
-  // Who writes an image, or waits for the device, has it for long: the number is then the last one.
+  // A thread that writes an image, or waits for the device, holds the lock for long; then return the last
+  // value.
   static std::atomic<uint64_t> last{0};
   std::unique_lock lock(its->blocks.lock(), std::try_to_lock);
   if (!lock.owns_lock()) return last;
@@ -309,7 +311,7 @@ Status take_addresses() {
   auto* its = new DeviceMemory(*state);
   if (Status taken = its->arena.reserve(std::min(device_count(), memory::kDevices)); !taken) return taken;
   made.store(its, std::memory_order_release);
-  // Whoever made it may only come to its context again later.
+  // Holds the contexts: the thread that made the memory may reach its context only later.
   if (Status there = its->managed.restore(hold_primary); !there) return there;
   if (Status there = its->own.reserve_again(); !there) return there;
   return its->arena.restore();

@@ -1,7 +1,6 @@
-// Arrays, whose memory is the driver's to lay out: they are real ones, and as long as one is alive
-// checkpoints are refused by the name of the function that made it. And copies whose structures name arrays
-// or contexts. Sources: CUDA Runtime API and Driver API 13.0, "Memory Management". LH, LH FS base, a thread
-// of the program.
+// Arrays. The driver lays out their memory, so they are real, and each refuses checkpoints while it exists,
+// by its maker's name. Also copies whose structures name arrays or contexts. Sources: CUDA Runtime API and
+// Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
 #include <vector>
 
 #include "interpose/cuda/lower/memory.h"
@@ -32,7 +31,7 @@ CUresult ended(CUresult error, uint64_t word) {
 
 cudaError_t as_is(cudaError_t error) { return of_runtime(static_cast<CUresult>(error)); }
 
-// The structure with real handles. Null is the library's to judge.
+// The structure with real handles. Null is passed on: the library checks it.
 template <class Copy>
 class WithRealArrays {
  public:
@@ -134,7 +133,7 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
   return ended(CROPDL_DRIVER(cuMipmappedArrayDestroy)(rt::real(array, kMipmapped)), rt::word_of(array));
 }
 
-// --- Copies: once with the structure, once more with a stream.
+// --- Copies: by structure alone, and with a stream.
 #define CROPDL_RUNTIME_COPY(NAME, STRUCTURE)                                  \
   cudaError_t lower_##NAME(const STRUCTURE* copy) {                           \
     rt::Call call;                                                            \
@@ -156,7 +155,7 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
     return CROPDL_DRIVER(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real(stream)); \
   }
 
-// Twins for each thread's default stream, which the toolkit's headers declare only where they are asked for.
+// Variants for each thread's own default stream, which the toolkit's headers declare only on request.
 cudaError_t cudaMemcpy3D_ptds(const cudaMemcpy3DParms*);
 cudaError_t cudaMemcpy3DAsync_ptsz(const cudaMemcpy3DParms*, cudaStream_t);
 cudaError_t cudaMemcpy3DPeer_ptds(const cudaMemcpy3DPeerParms*);

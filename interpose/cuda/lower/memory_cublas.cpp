@@ -1,5 +1,5 @@
-// cublasAlloc and cublasFree, of cuBLAS's interface before handles: memory is the arena's. LH, LH FS base, a
-// thread of the program.
+// cublasAlloc and cublasFree of cuBLAS's interface without handles. The memory comes from the arena. LH, LH
+// FS base, a thread of the program.
 #if __has_include(<cublas.h>)
 #include <cublas.h>
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
-// Which pool is current at a place: four functions set it, and the last call of any of them counts. Source:
-// CUDA Driver API 13.0, cuMemSetMemPool (of pinned memory on a device it is cuDeviceSetMemPool). LH, LH FS
-// base, a thread of the program.
+// The current pool of a location. Four functions set it, and the last call of any of them counts. Source:
+// CUDA Driver API 13.0, cuMemSetMemPool (the same as cuDeviceSetMemPool for pinned memory on a device). LH,
+// LH FS base, a thread of the program.
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
 
@@ -11,13 +11,13 @@ namespace driver = cropdl::seam::driver;
 
 namespace {
 
-constexpr uint64_t kCurrentPool = 0x6d70'6375'7272;  // what is set; any number that no other state's is
+constexpr uint64_t kCurrentPool = 0x6d70'6375'7272;  // kind of state: any number that no other has
 
 static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE} &&
               int{cudaMemLocationTypeHostNuma} == int{CU_MEM_LOCATION_TYPE_HOST_NUMA} &&
               int{cudaMemAllocationTypePinned} == int{CU_MEM_ALLOCATION_TYPE_PINNED});
 
-// The call has succeeded. With the pool the library takes it back, whichever function has set it.
+// After a successful call. When the pool ends, the library resets the location, whichever function set it.
 template <class Pool>
 void keep(int location, int id, int type, Pool pool, const rt::RealLibrary& library, uint32_t function,
           const rt::RecipeWriter& recipe) {

@@ -1,5 +1,5 @@
-// cudaMalloc, cuMemAlloc and what frees their memory: blocks of the arena. Sources: CUDA Runtime API and
-// Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
+// cudaMalloc, cuMemAlloc and the functions that free their memory: blocks of the arena. Sources: CUDA Runtime
+// API and Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
 #include "interpose/cuda/lower/memory.h"
 
 namespace rt = cropdl::one_abi;
@@ -28,7 +28,7 @@ CUresult free(int device, CUdeviceptr address) {
   return error ? error : free_block(address);
 }
 
-// What the driver's own rows begin at on all devices (CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT).
+// The driver's row alignment on all devices (CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT).
 constexpr size_t kPitch = 512;
 
 CUresult allocate_rows(int device, size_t width, size_t rows, CUdeviceptr* address, size_t* pitch) {
@@ -41,7 +41,7 @@ CUresult allocate_rows(int device, size_t width, size_t rows, CUdeviceptr* addre
   return error;
 }
 
-// Of the runtime: nothing is asked for, and nothing is given.
+// The runtime accepts a size of 0 and returns null.
 CUresult runtime_rows(void** p, size_t* pitch, size_t width, size_t rows) {
   int device = 0;
   if (!p || !pitch) return CUDA_ERROR_INVALID_VALUE;
@@ -55,7 +55,7 @@ CUresult runtime_rows(void** p, size_t* pitch, size_t width, size_t rows) {
   return error;
 }
 
-// What the arena has taken and no block has is free memory to the program; so is what its streams have freed.
+// To the program, unused memory of the arena is free memory, and so is memory that its streams have freed.
 template <class Ask>
 CUresult info(int device, size_t* free, Ask ask) {
   DeviceMemory* its = known_device_memory();

@@ -1,7 +1,7 @@
-// Memory of the host that devices reach: registered with the driver below, be it the program's own or what
-// the shim made for it (interpose/cuda/upper/pinned.h); all of it lies in the window and is saved with the
-// program's memory. A restart registers it again. Sources: CUDA Runtime API and Driver API 13.0, "Memory
-// Management". LH, LH FS base, a thread of the program.
+// Host memory that devices access: the program's own, or mapped by the shim (interpose/cuda/upper/pinned.h),
+// and registered with the real driver. All of it is in the window and saved with the program's memory. A
+// restart registers it again. Sources: CUDA Runtime API and Driver API 13.0, "Memory Management". LH, LH FS
+// base, a thread of the program.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ CUresult enroll(int device, void* p, size_t size, unsigned flags, unsigned regis
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto begin = reinterpret_cast<uint64_t>(p);
   {
-    // As the driver has it as long as nobody unregisters what is unmapped.
+    // The driver keeps a registration until it is unregistered, even if the memory is unmapped;
+    // gone == 2 stands for that.
     std::lock_guard lock(its->blocks.lock());
     const auto next = its->host.lower_bound(begin);
     const HostMemory* before = its->host_around(begin);
@@ -52,7 +53,7 @@ CUresult enroll(int device, void* p, size_t size, unsigned flags, unsigned regis
   return CUDA_SUCCESS;
 }
 
-// CUDA_ERROR_…: it does not begin there, or is not of that kind.
+// `unknown`: the error if no registration of that kind begins there.
 CUresult strike_off(void* p, bool made, CUresult unknown) {
   DeviceMemory* its = known_device_memory();
   if (!its) return unknown;
@@ -67,12 +68,12 @@ CUresult strike_off(void* p, bool made, CUresult unknown) {
     if (!one) return unknown;
     device = one->device;
   }
-  // Nobody waits under the lock: others allocate meanwhile.
+  // Wait without the lock: other threads allocate meanwhile.
   if (const CUresult error = wait_for_device(-1)) return error;
   const OnDevice on(device);
   std::lock_guard lock(its->blocks.lock());
   HostMemory* still = find();
-  if (!still) return unknown;  // two threads did it
+  if (!still) return unknown;  // two threads unregistered it
   if (still->gone != 2)
     if (const CUresult error = CROPDL_DRIVER(cuMemHostUnregister)(p)) return error;
   its->host.erase(still->begin);
@@ -81,10 +82,10 @@ CUresult strike_off(void* p, bool made, CUresult unknown) {
   return CUDA_SUCCESS;
 }
 
-// `made` memory is open to all contexts, as unified addressing has it for what cuMemHostAlloc makes.
+// Memory that the shim made is open to all contexts, as unified addressing requires for cuMemHostAlloc.
 constexpr unsigned kMade = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 
-// The shim has put the memory's address there.
+// The shim has stored the memory's address in *p.
 CUresult make(int device, void** p, size_t size, unsigned flags) {
   constexpr unsigned kKnown =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
@@ -108,8 +109,8 @@ namespace {
 
 enum class Mapped { kAll, kNothing, kInPart };
 
-// Whether the memory is there, and the driver could register it again: to write to it, if nothing else was
-// said. `all`: ascending.
+// How much of the memory is mapped such that the driver could register it again: writable, unless registered
+// read-only. `all`: ascending.
 Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& memory) {
   const uint64_t begin = memory.begin / memory::kHostPage * memory::kHostPage,
                  end = memory::rounded_up(memory.begin + memory.size, memory::kHostPage);
@@ -125,7 +126,8 @@ Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& me
   return open == end - begin ? Mapped::kAll : there == 0 ? Mapped::kNothing : Mapped::kInPart;
 }
 
-// Calls visit(record, how much of it is mapped) for what this run has registered. The error: nobody knows.
+// Calls visit(record, how much of it is mapped) for each registration of this run. The error: the mappings
+// cannot be read.
 template <class Visit>
 Status each_registered(DeviceMemory& its, Visit visit) {
   std::lock_guard lock(its.blocks.lock());

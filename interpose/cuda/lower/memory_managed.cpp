@@ -1,6 +1,5 @@
-// Managed memory, what the program advises about it, and where it has it prefetched to. Sources: CUDA Runtime
-// API and Driver API 13.0, "Memory Management", "Unified Addressing". LH, LH FS base, a thread of the
-// program.
+// Managed memory, with the program's advice and prefetches. Sources: CUDA Runtime API and Driver API 13.0,
+// "Memory Management", "Unified Addressing". LH, LH FS base, a thread of the program.
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/one_abi/kinds.h"
@@ -36,7 +35,7 @@ CUmemLocation location(cudaMemLocation from) {
   to.id = from.id;
   return to;
 }
-// As it was before CUDA 12.2: a device's number.
+// The form before CUDA 12.2: a device's number.
 CUmemLocation location(CUdevice device) {
   CUmemLocation to{};
   to.type = device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
@@ -44,8 +43,8 @@ CUmemLocation location(CUdevice device) {
   return to;
 }
 
-// A managed variable of the program's, or memory that the host's pages back, is the driver's to judge: what
-// is advised about those is kept nowhere.
+// The managed block around the address. Managed variables, and memory backed by the host's pages, have none:
+// the driver handles them, and their advice is not kept.
 std::optional<Block> block_around(CUdeviceptr address) {
   const DeviceMemory* its = known_device_memory();
   if (!its) return std::nullopt;
@@ -71,8 +70,8 @@ CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p);
 CUstream own(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
 CUstream real(CUstream stream) { return rt::real(stream, rt::kind::cudaStream); }
 
-// The driver's batch as it is; what it prefetched is noted. `where` and `which`: as cuMemPrefetchBatchAsync
-// has them.
+// Passes the batch to the driver unchanged and records the prefetches. `where`, `which`: as in
+// cuMemPrefetchBatchAsync.
 template <class Call>
 CUresult prefetch_batch(Call call, const CUdeviceptr* addresses, const size_t* sizes, size_t n,
                         const CUmemLocation* where, const size_t* which, size_t places) {
@@ -105,9 +104,9 @@ CUresult driver_prefetch_batch(Batch* batch, CUdeviceptr* addresses, size_t* siz
                         addresses, sizes, n, where, which, places);
 }
 
-// The streams of managed memory constrain devices that cannot share it with the host at any time; to others
-// they say what the program promises, and nothing is kept. A block is a part of what the driver knows, which
-// is why it is not told.
+// Stream attachment restricts devices that cannot share managed memory with the host at any time. On other
+// devices it is only a promise of the program, and not kept. The driver is not told, since a block is only a
+// part of its allocation.
 bool all_share_with_the_host() {
   for (int device = 0; device < device_count(); ++device) {
     int shares = 0;

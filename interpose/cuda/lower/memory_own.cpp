@@ -1,7 +1,7 @@
-// Addresses that the program reserves, physical memory that it makes, and its mappings of one onto the other
-// (gpu_state/memory/own.h). Memory that other processes may have, and the host's, cannot be made again: it
-// refuses checkpoints as long as it has a handle or is mapped. Source: CUDA Driver API 13.0, "Virtual Memory
-// Management". LH, LH FS base, a thread of the program.
+// Address ranges, physical memory and mappings that the program makes itself (gpu_state/memory/own.h). Memory
+// shared with other processes, and the host's, cannot be made again: it refuses checkpoints while it has a
+// handle or is mapped. Source: CUDA Driver API 13.0, "Virtual Memory Management". LH, LH FS base, a thread of
+// the program.
 #include <cstring>
 
 #include "interpose/cuda/lower/memory.h"
@@ -79,7 +79,8 @@ CUresult lower_cuMemRelease(Handle handle) {
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(its->blocks.lock());
-  // One use of the driver's handle stands for all of the program's, so that a restart need not know of them.
+  // One reference to the driver's handle stands for all of the program's, so a restart needs no count of
+  // them.
   const OwnPhysical* physical = its->own.known(handle);
   if (!physical || physical->references == 1)
     if (const CUresult error = CROPDL_DRIVER(cuMemRelease)(real(handle))) return error;
@@ -87,14 +88,14 @@ CUresult lower_cuMemRelease(Handle handle) {
   return CUDA_SUCCESS;
 }
 
-// One more reference to the handle of what is mapped there, or a handle again.
+// Adds a reference to the handle of the memory mapped there, or makes a handle again.
 CUresult lower_cuMemRetainAllocationHandle(Handle* handle, void* address) {
   rt::Call call;
   DeviceMemory* its = device_memory();
   if (!its || !handle) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(its->blocks.lock());
   OwnPhysical* physical = its->own.mapped_at(reinterpret_cast<CUdeviceptr>(address));
-  if (!physical) return CUDA_ERROR_INVALID_VALUE;  // the arena's: none of the program's
+  if (!physical) return CUDA_ERROR_INVALID_VALUE;  // the arena's, not made by the program
   if (!physical->word) {
     Handle made = 0;
     if (const CUresult error = CROPDL_DRIVER(cuMemRetainAllocationHandle)(&made, address)) return error;

@@ -1,6 +1,6 @@
-// Access to peers' memory: the driver opens what it allocates itself, the arena's chunks are opened here.
-// Both hold again after a restart: the calls are made again, and chunks are mapped as they were. Source: CUDA
-// Driver API 13.0, "Peer Context Memory Access". LH, LH FS base, a thread of the program.
+// Access to peers' memory. The driver opens its own allocations, this file the arena's chunks. After a
+// restart both are open again: the calls are repeated, and chunks are mapped as before. Source: CUDA Driver
+// API 13.0, "Peer Context Memory Access". LH, LH FS base, a thread of the program.
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/one_abi/kinds.h"
@@ -12,11 +12,11 @@ using namespace cropdl::cuda;
 
 namespace {
 
-// What a later call for the same peer takes back: any number that is no other state's.
+// Kind of state, by which a later call for the same peer replaces it: any number that no other has.
 constexpr uint64_t kPeerAccess = 0x7065'6572;
 
-// Opens the arena's memory of `peer` to `device`, and has the driver do so for its own. What it says counts;
-// if one of both fails neither is open that was not.
+// Opens the arena's memory of `peer` to `device`, and the driver's by `enable`, whose error has precedence.
+// If either fails, nothing stays open that was closed before.
 template <class Enable, class Disable>
 CUresult open(int peer, int device, Enable enable, Disable disable) {
   DeviceMemory* its = device_memory();
@@ -102,7 +102,7 @@ CUresult lower_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   rt::RecipeWriter recipe;
   recipe.handle(rt::word_of(peer));
   recipe.value(flags);
-  rt::Key key;  // as the runtime's: either may take back what the other has set
+  rt::Key key;  // the same as the runtime's: either may undo the other
   key.value(its_device);
   rt::keep_state(rt::kOfCurrent, kDriver, driver::kFn_cuCtxEnablePeerAccess, kPeerAccess, key, recipe);
   return CUDA_SUCCESS;

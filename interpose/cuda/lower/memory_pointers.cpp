@@ -1,6 +1,6 @@
-// What is known of an address: the program's allocation is a part of a mapping of the arena's, so where it
-// begins, its size, its number and its pool are told from its block; the rest the driver tells of the
-// mapping. Source: CUDA Driver API 13.0, "Unified Addressing". LH, LH FS base, a thread of the program.
+// Attributes of an address. The program's allocation is a part of a mapping of the arena, so its begin, size,
+// id and pool come from its block; the driver answers the rest. Source: CUDA Driver API 13.0, "Unified
+// Addressing". LH, LH FS base, a thread of the program.
 #include <cstring>
 #include <optional>
 
@@ -23,7 +23,8 @@ std::optional<Block> block_around(CUdeviceptr address) {
   return found && !found->freed ? std::optional(*found) : std::nullopt;
 }
 
-// In the arena or a managed region, between blocks: what the driver has there is none of the program's.
+// Whether the address is in the arena or a managed region. Outside blocks, what the driver has there is not
+// the program's.
 bool is_ours(CUdeviceptr address) {
   using namespace cropdl::memory;
   return known_device_memory() && address >= kManagedBegin && address < kArenaBegin + kDevices * kArenaSlice;
@@ -45,7 +46,7 @@ CUmemoryPool pool_of(const Block& block) {
   return rt::handle_of<CUmemoryPool>(known);
 }
 
-// What the block itself says; false: ask the driver.
+// Answers from the block itself; false: ask the driver.
 bool from_block(void* data, CUpointer_attribute which, const Block& block) {
   switch (which) {
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -68,7 +69,8 @@ bool from_block(void* data, CUpointer_attribute which, const Block& block) {
   }
 }
 
-// The driver's own handle as the program knows it; one that it never got stays as it is: of no use to it.
+// Replaces a real context by the program's handle. A context unknown to the program stays real, which is of
+// no use to it.
 void name_context(void* data) {
   CUcontext real = nullptr;
   memcpy(&real, data, sizeof real);
@@ -80,7 +82,7 @@ bool is_number(CUpointer_attribute which) {
   return which == CU_POINTER_ATTRIBUTE_BUFFER_ID || which == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
 }
 
-// The driver's own number would be another one after a restart, and may be a block's.
+// Replaces the driver's own id, which would differ after a restart and may equal a block's.
 void name_memory(void* data, CUdeviceptr address) {
   DeviceMemory* its = known_device_memory();
   if (!its) return;
@@ -100,7 +102,7 @@ CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   if (data && block && from_block(data, which, *block)) return CUDA_SUCCESS;
   if (!block && is_ours(address)) return CUDA_ERROR_INVALID_VALUE;
   if (block && which == CU_POINTER_ATTRIBUTE_CONTEXT && block->kind != BlockKind::kManaged && data) {
-    // Memory that is mapped belongs to no context, what cudaMalloc makes to the device's.
+    // Mapped memory belongs to no context; cudaMalloc's belongs to the device's.
     CUcontext current = nullptr;
     if (const CUresult error = CROPDL_DRIVER(cuCtxGetCurrent)(&current)) return error;
     give(data, current);
@@ -145,7 +147,7 @@ CUresult lower_cuPointerGetAttribute(void* data, CUpointer_attribute which, CUde
 CUresult lower_cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data,
                                       CUdeviceptr address) {
   rt::Call call;
-  // What it answers for pointers that are nobody's, and its checks, are the driver's.
+  // The driver checks the arguments, and answers for addresses that have no allocation.
   const CUdeviceptr asked = !block_around(address) && is_ours(address) ? 0 : address;
   if (const CUresult error = CROPDL_DRIVER(cuPointerGetAttributes)(n, which, data, asked)) return error;
   const auto block = block_around(address);
@@ -171,18 +173,18 @@ CUresult lower_cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdevice
   return CUDA_SUCCESS;
 }
 
-// The arena's memory is mapped, of which drivers keep no such attribute: the device's context synchronizes
-// all of its own, from then on. The flag is kept with the context's others.
+// Drivers keep no such attribute for mapped memory, such as the arena's. Instead, the device's context
+// synchronizes all of its memory from then on. The flag is kept with the context's others.
 static CUresult synchronize_all(int device) {
   unsigned flags = 0;
   int active = 0;
   if (const CUresult error = CROPDL_DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active)) return error;
   if (flags & CU_CTX_SYNC_MEMOPS) return CUDA_SUCCESS;
-  flags &= ~static_cast<unsigned>(CU_CTX_MAP_HOST);  // always so
+  flags &= ~static_cast<unsigned>(CU_CTX_MAP_HOST);  // always set
   return lower_cuDevicePrimaryCtxSetFlags_v2(device, flags | CU_CTX_SYNC_MEMOPS);
 }
 
-// What it sets is memory's own, and goes with it.
+// Sets an attribute of the memory, which ends with it.
 CUresult lower_cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUdeviceptr address) {
   rt::Call call;
   DeviceMemory* its = device_memory();
@@ -209,7 +211,7 @@ CUresult lower_cuPointerSetAttribute(const void* value, CUpointer_attribute whic
   return CUDA_SUCCESS;
 }
 
-// Between blocks the driver knows of a mapping: none of the program's memory.
+// Between blocks the driver knows a mapping that is not memory of the program.
 cudaError_t lower_cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
   rt::Call call;
   const auto address = reinterpret_cast<CUdeviceptr>(p);

@@ -1,7 +1,7 @@
-// Stream-ordered memory and pools: blocks of the arena. A pool of the driver's is real, made again by its
-// recipe, and has its attributes; but no memory ever comes from it, so what pools count is asked here. Within
-// a captured stream memory is the graph's, which no image has. Sources: CUDA Runtime API and Driver API 13.0,
-// "Stream Ordered Memory Allocator". LH, LH FS base, a thread of the program.
+// Stream-ordered memory and pools: blocks of the arena. A pool in the driver is real, made again by its
+// recipe, and has its attributes, but provides no memory, so its usage counters come from here. Memory in a
+// captured stream belongs to the graph, which no image contains. Sources: CUDA Runtime API and Driver API
+// 13.0, "Stream Ordered Memory Allocator". LH, LH FS base, a thread of the program.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -18,7 +18,7 @@ using cropdl::memory::Pool;
 
 namespace {
 
-// The default pools, by device: the same ones as long as the process lives. The driver has begun.
+// The default pools by device, fixed as long as the process lives. The driver must be initialised.
 const std::vector<CUmemoryPool>& default_pools() {
   static const auto& all = *[] {
     auto* found = new std::vector<CUmemoryPool>(static_cast<size_t>(device_count()));
@@ -30,8 +30,8 @@ const std::vector<CUmemoryPool>& default_pools() {
   return all;
 }
 
-// What the arena's side of a pool is known by, over restarts: a default one by its device, others by the
-// program's handle; 0: it is no pool.
+// The key of the arena's side of a pool, stable over restarts: for a default pool its device, for others the
+// program's handle. 0: not a pool.
 uint64_t key_of(CUmemoryPool real, int* device) {
   const auto& usual = default_pools();
   const auto found = real ? std::find(usual.begin(), usual.end(), real) : usual.end();
@@ -50,8 +50,8 @@ constexpr char kOfAGraph[] = "memory is allocated by a graph";
 constexpr char kNotOfADevice[] =
     "memory comes from a pool of the host's, of managed memory or of another process";
 
-// The arena's side of a pool: each of a device's memory has one, the default ones from their first use.
-// nullptr: the driver's own memory comes from it.
+// The arena's side of a pool. Each pool of device memory has one, default pools from their first use.
+// nullptr: the driver provides the pool's memory itself.
 Pool* arenas_side(DeviceMemory& its, CUmemoryPool real) {
   int device = -1;
   const uint64_t key = key_of(real, &device);
@@ -60,7 +60,7 @@ Pool* arenas_side(DeviceMemory& its, CUmemoryPool real) {
   pool = its.pools.pool(key, device);
   cuuint64_t keep = 0;
   if (pool && !CROPDL_DRIVER(cuMemPoolGetAttribute)(real, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep))
-    pool->keep = keep;  // later ones are set here (set_attribute)
+    pool->keep = keep;  // later changes: set_attribute()
   return pool;
 }
 Pool* arenas_side(CUmemoryPool pool) {
@@ -127,7 +127,7 @@ cudaError_t runtime_free(void* p, CUstream stream) {
   return of_runtime(free(reinterpret_cast<CUdeviceptr>(p), stream));
 }
 
-// Handed over as it is: the program's structure has no handle in it.
+// Passed on unchanged: the program's structure contains no handle.
 CUresult create(CUmemoryPool* pool, const CUmemPoolProps* properties, const rt::RealLibrary& library,
                 uint32_t function) {
   if (!pool || !properties) return CUDA_ERROR_INVALID_VALUE;
@@ -135,7 +135,7 @@ CUresult create(CUmemoryPool* pool, const CUmemPoolProps* properties, const rt::
   if (const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, properties)) return error;
   rt::RecipeWriter recipe;
   recipe.array(properties, 1);
-  // With other processes: not saved.
+  // Shared with other processes: not saved.
   const bool shared = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
   const uint64_t word =
       rt::made_word(rt::word_of(made), rt::kind::cudaMemPool, library, function, shared ? nullptr : &recipe);
@@ -195,7 +195,7 @@ CUresult trim(CUmemoryPool pool, size_t keep) {
   return CUDA_SUCCESS;
 }
 
-// Of high-water marks only the arena's own are looked at, and they can only be set back.
+// High-water marks are the arena's own, and can only be reset.
 void set_back(CUmemoryPool pool, CUmemPool_attribute attribute) {
   Pool* known = arenas_side(pool);
   if (!known) return;
@@ -209,7 +209,7 @@ CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
   return static_cast<CUmemPool_attribute>(attribute);
 }
 
-// What a setter of the same attribute replaces: any number that is no other state's of a pool.
+// Kinds of state, by which a setter replaces an earlier one: any numbers that no other state of a pool has.
 constexpr uint64_t kAttribute = 0x6d70'6174'7472, kAccess = 0x6d70'6163'6373;
 
 CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value,
@@ -238,7 +238,7 @@ int64_t set_attribute_again(rt::Again& from) {
   return CROPDL_DRIVER(cuMemPoolSetAttribute)(pool, attribute, const_cast<char*>(from.array<char>()));
 }
 
-// What of the peers' bits the pool is open to, when these accesses have been given.
+// Updates `peers`, the devices to which the pool is open (one bit each), by these accesses.
 uint32_t opened_to(uint32_t peers, const CUmemAccessDesc* access, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     const auto& [type, id] = access[i].location;
@@ -249,7 +249,7 @@ uint32_t opened_to(uint32_t peers, const CUmemAccessDesc* access, size_t n) {
   return peers;
 }
 
-// The arena's memory is opened by the arena, before the driver has opened its own: what it says counts.
+// The arena opens its memory before the driver opens the pool's. The driver's error has precedence.
 CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n,
                     const rt::RealLibrary& library, uint32_t function) {
   DeviceMemory* its = device_memory();

@@ -1,6 +1,6 @@
-// Variables of devices: the driver places them, so they are saved by their names. Those of the program's own
-// code are all known by what it registered, others by reading the code (variables.h), and what the program
-// asked for. An address that it was told must be the same after a restart: it may be anywhere by then.
+// Device variables. The driver places them, so they are saved by name. Those of the program's own code are
+// known from its registrations, others from the code (variables.h) and from the program's queries. An address
+// that the program has got must be the same after a restart: the program may have stored it anywhere.
 // Sources: CUDA Runtime API 13.0, "Memory Management"; Driver API 13.0, "Module Management", "Library
 // Management"; crt/host_runtime.h. LH, LH FS base; a thread of the program, MAIN or START.
 #include <algorithm>
@@ -30,14 +30,14 @@ using namespace cropdl::cuda;
 namespace {
 
 struct Registered {
-  const void* symbol;  // the host's variable
+  const void* symbol;  // the host variable
   std::string name;
 };
 
-// A managed variable lies where the driver puts it; the program's own code has its address in a slot, which
-// the runtime fills when the code is loaded.
+// The driver places a managed variable. The program's own code has its address in a slot, which the runtime
+// fills when it loads the code.
 struct RegisteredManaged {
-  uint64_t code;  // its handle
+  uint64_t code;  // handle
   void** slot;
   std::string name;
   size_t size;
@@ -67,7 +67,7 @@ std::vector<RegisteredManaged> registered_managed() {
   return all;
 }
 
-// Its code has been loaded, and it has a place.
+// Whether its code has been loaded and the variable has an address.
 bool has_place(const RegisteredManaged& one) {
   unsigned managed = 0;
   return *one.slot &&
@@ -76,7 +76,7 @@ bool has_place(const RegisteredManaged& one) {
          managed != 0;
 }
 
-// What the program's code registered, as its recipes say.
+// Variables that the program's code registered, from the recipes.
 std::vector<Registered> registered() {
   std::vector<Registered> all;
   if (!rt::tables) return all;
@@ -87,22 +87,23 @@ std::vector<Registered> registered() {
   return all;
 }
 
-// The same in every run: the host's variable is the program's, and so is what it is called.
+// The same in every run: the host variable's address and the name belong to the program.
 std::string name_of(const Registered& one) {
   return formatted("{} ({:#x})", one.name, reinterpret_cast<uint64_t>(one.symbol));
 }
 
-// To the runtime, too, the device is that of the context that is current (OnDevice).
+// For the runtime, too, the device is that of the current context (OnDevice).
 cudaError_t address_of(const void* symbol, CUdeviceptr* address, size_t* size) {
   void* at = nullptr;
   cudaError_t error = CROPDL_CUDART(cudaGetSymbolAddress)(&at, symbol);
   if (error == cudaSuccess) error = CROPDL_CUDART(cudaGetSymbolSize)(size, symbol);
-  if (error != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();  // the thread's is the program's
+  // The thread's last error belongs to the program.
+  if (error != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();
   *address = reinterpret_cast<CUdeviceptr>(at);
   return error;
 }
 
-// --- Of modules and libraries that the program loaded: noted when it asks.
+// --- Variables of modules and libraries that the program loaded: recorded when it asks for them.
 const char* text_at(uint64_t address) { return reinterpret_cast<const char*>(address); }
 
 using ManagedBySlot = std::map<uint64_t, RegisteredManaged>;
@@ -148,7 +149,7 @@ std::string name_of(const TakenVariable& one) {
   return formatted("{} ({:#x})", one.name ? text_at(one.name) : "a variable", one.symbol);
 }
 
-// False: there is no room for it.
+// False: no memory for the record.
 bool note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUdeviceptr address,
                 int device) {
   DeviceMemory* its = device_memory();
@@ -156,7 +157,7 @@ bool note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUd
   std::lock_guard lock(its->blocks.lock());
   bool known = false;
   its->state.variables.each([&](TakenVariable* one) {
-    // A managed variable is one for all devices, and stays that one's by which it was first found.
+    // A managed variable is one for all devices, and is recorded for the device on which it was first found.
     if (one->kind != kind || one->symbol != symbol ||
         (one->device != device && kind != TakenVariable::kManaged) ||
         (name && strcmp(text_at(one->name), name) != 0))
@@ -177,7 +178,7 @@ bool note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUd
   return true;
 }
 
-// That the program has got.
+// Records that the program has got this address.
 void note_told(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUdeviceptr address) {
   int device = 0;
   if (CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS &&
@@ -199,7 +200,7 @@ CUresult taken(CUresult error, CUdeviceptr* address, uint64_t of, TakenVariable:
   return error;
 }
 
-// The host's variables that this code has registered, and the slots of its managed ones.
+// The host variables that this code has registered, and the slots of its managed variables.
 std::set<uint64_t> symbols_of(uint64_t code) {
   std::set<uint64_t> all;
   for (const RegisteredManaged& one : registered_managed())
@@ -265,7 +266,7 @@ Result<std::vector<memory::Variable>> cropdl::cuda::registered_variables() {
   Status trouble;
   if (its)
     its->state.variables.each([&](TakenVariable* one) {
-      if (one->kind == TakenVariable::kSymbol) return;  // registered, too
+      if (one->kind == TakenVariable::kSymbol) return;  // also in registered()
       if (!is_alive(*one)) return drop(its->state, one);
       memory::Variable found{name_of(*one), 0, 0, one->device};
       if (const CUresult error = find_taken(*one, managed, &found.address, &found.size))
@@ -284,8 +285,8 @@ Result<std::vector<memory::Variable>> cropdl::cuda::registered_variables() {
   return all;
 }
 
-// Variables lie in what the driver reserved first. Where that could not be placed they lie elsewhere after a
-// restart, which suffices only where nobody keeps an address.
+// Variables are in the driver's first reservation. If that could not be placed, their addresses differ after
+// a restart, which works only if the program keeps none of them.
 Status cropdl::cuda::addresses_may_come_again(const std::vector<memory::Variable>& variables) {
   if (variables.empty() || memory::first_reservation_is_placed()) return {};
   Status kept;
@@ -308,7 +309,7 @@ Status cropdl::cuda::addresses_may_come_again(const std::vector<memory::Variable
   return kept;
 }
 
-// All that may be asked for, by name and device; a restart asks once for each.
+// All variables that may be asked for, by name and device, as a restart looks up each of them once.
 cropdl::cuda::VariablesHere::VariablesHere() {
   for (const Registered& one : registered()) symbols_.emplace(name_of(one), one.symbol);
   if (auto all = variables_of_code())

@@ -1,7 +1,7 @@
-// Modules and libraries of kernels that the program loads itself: the recipe has a copy of the code, as it
-// was at the load, and the options that are values. (Buffers for the compiler's messages are filled by the
-// load that the program makes.) Source: CUDA Driver API 13.0, "Module Management", "Library Management",
-// "CUjit_option". LH, LH FS base, any thread.
+// Modules and libraries of kernels that the program loads itself. The recipe has a copy of the code at the
+// load, and the options that are plain values. (The program's own load fills buffers for the compiler's
+// messages.) Source: CUDA Driver API 13.0, "Module Management", "Library Management", "CUjit_option". LH, LH
+// FS base, any thread.
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -25,7 +25,7 @@ namespace {
 struct Options {
   std::vector<int32_t> names;
   std::vector<void*> values;
-  bool values_only = true;  // else there is one that points at what a restart does not have
+  bool values_only = true;  // false: an option points at what a restart does not have
 };
 
 Options jit_options(const void* names, void* const* values, unsigned n) {
@@ -56,8 +56,8 @@ Options jit_options(const void* names, void* const* values, unsigned n) {
   return o;
 }
 
-// Tables of the program come back at their addresses; that it keeps the code itself is of no use, since the
-// code is the recipe's.
+// Tables of the program keep their addresses. CU_LIBRARY_BINARY_IS_PRESERVED is dropped, since a restart
+// loads the recipe's copy.
 Options library_options(const void* names, void* const* values, unsigned n) {
   Options o;
   const auto* all = static_cast<const int32_t*>(names);
@@ -87,8 +87,8 @@ struct ReadOptions {
   void** of() const { return n ? const_cast<void**>(values) : nullptr; }
 };
 
-// The handle of what was loaded from that code. Without a recipe if the code's end is not known, or options
-// point elsewhere: checkpoints are refused as long as it lives.
+// The handle of a module or library loaded from that code. If the code's end is unknown or options point
+// elsewhere, it has no recipe, and refuses checkpoints while it exists.
 uint64_t loaded(uint64_t real, uint32_t kind, const rt::RealLibrary& library, uint32_t function,
                 const void* image, const Options& jit, const Options& its) {
   const std::span<const char> code = code_at(image);
@@ -100,7 +100,7 @@ uint64_t loaded(uint64_t real, uint32_t kind, const rt::RealLibrary& library, ui
   return rt::made_word(real, kind, library, function, &recipe);
 }
 
-// `real`: by reference, since the call that makes it is an argument, too.
+// `real`: by reference, since the call that sets it is an argument, too.
 CUresult module_loaded(CUresult r, const CUmodule& real, CUmodule* module, uint32_t function,
                        const void* image, const Options& jit) {
   if (r == CUDA_SUCCESS)
@@ -109,8 +109,8 @@ CUresult module_loaded(CUresult r, const CUmodule& real, CUmodule* module, uint3
   return r;
 }
 
-// A file is read here, so that the recipe has what was loaded. False: the library's own function is to say
-// what is wrong with it.
+// Reads the file here, so that the recipe has what is loaded. False: the library's own function reports the
+// error.
 bool read_file(const char* name, std::string* contents) {
   if (!name) return false;
   std::ifstream file(name, std::ios::binary);
@@ -118,7 +118,7 @@ bool read_file(const char* name, std::string* contents) {
   return file && !contents->empty();
 }
 
-// What was loaded although the file could not be read here has no recipe.
+// Code that the library loaded although the file could not be read here has no recipe.
 template <class R>
 R unread(R r, const rt::RealLibrary& library, uint32_t function) {
   if (static_cast<int>(r) == 0)
@@ -136,7 +136,7 @@ int64_t load_module_again(rt::Again& from) {
   return r;
 }
 
-// --- An array is filled with handles of kernels, each of which is found again by its name.
+// --- Arrays filled with handles of kernels, each found again by its name.
 template <class H>
 H named(H real, uint64_t of, uint32_t its_kind, uint32_t function, const char* name) {
   rt::RecipeWriter recipe;
@@ -337,7 +337,7 @@ CUresult lower_cuModuleEnumerateFunctions(CUfunction* functions, unsigned n, CUm
   return r;
 }
 
-// What comes back is of the program's own table (CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE).
+// The result is from the program's own table (CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE).
 CUresult lower_cuLibraryGetUnifiedFunction(void** function, CUlibrary library, const char* symbol) {
   rt::Call call;
   return CROPDL_DRIVER(cuLibraryGetUnifiedFunction)(function, rt::real(library, kind::cudaLibrary), symbol);

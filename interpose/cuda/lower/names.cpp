@@ -17,10 +17,11 @@ uint64_t number(uint64_t* kept_number, uint64_t real) {
   return *kept_number;
 }
 
-// Each thread's own default stream is another one. In the heap; as many as threads had one at a time.
+// The id of a thread's own default stream, which differs per thread. In the heap; as many as there were
+// threads at one time.
 struct OwnNumber {
   uint64_t next;
-  uint64_t thread, generation;  // its record, and which of those that had the record
+  uint64_t thread, generation;  // the thread's record, and the record's use count
   uint64_t number;
 };
 

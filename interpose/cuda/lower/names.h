@@ -1,5 +1,5 @@
-// Numbers by which the library tells streams and contexts apart, and which the program may keep: an object's
-// stays what it was, and no other ever gets it. What the library counts begins anew in every run. LH, any
+// Ids of streams and contexts (cudaStreamGetId, cuCtxGetId), which the program may keep. An object's id stays
+// the same across restarts and is never reused, although the library counts anew in every run. LH, any
 // thread.
 #pragma once
 
@@ -7,11 +7,12 @@
 
 namespace cropdl::cuda {
 
-// What the program is told of the object (a virtual handle), whose number is `real` in this run.
+// The id that the program gets for an object. `word`: virtual handle; `real`: the library's id in this run.
 uint64_t number_of(uint64_t word, uint64_t real);
-// Of a device's default streams, which have no handle of their own: 0 the legacy one, 1 a thread's own.
+// The same for a device's default streams, which have no handle. `which`: 0 the legacy one, 1 the thread's
+// own.
 uint64_t number_of_default_stream(int device, int which, uint64_t real);
-// START, before anything asks.
+// START, before any id is asked for.
 void begin_numbers();
 
 }  // namespace cropdl::cuda

@@ -1,5 +1,5 @@
-// cuOccupancyMaxPotentialBlockSize: the driver asks a function of the program how much shared memory a block
-// of each size takes, on the thread that calls. LH, LH FS base, any thread.
+// cuOccupancyMaxPotentialBlockSize: the driver calls a function of the program, on the calling thread, for
+// the shared memory that a block of each size needs. LH, LH FS base, any thread.
 #include "interpose/gen/driver/undeclared.h"
 //
 #include "interpose/cuda/lower/real.h"
@@ -12,7 +12,7 @@ namespace kind = rt::kind;
 namespace cropdl::cuda {
 namespace {
 
-// The driver's function has no room for data of ours.
+// The driver's callback has no data argument.
 thread_local CUoccupancyB2DSize asked = nullptr;
 
 size_t ask(int block) { return seam::call_upper(asked, block); }

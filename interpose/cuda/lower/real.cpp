@@ -1,4 +1,4 @@
-// See real.h: libraries are opened, and functions found, when the program first calls them.
+// See real.h: opens libraries and finds functions when the program first calls them.
 #include "interpose/cuda/lower/real.h"
 
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 namespace cropdl::cuda {
 namespace {
 
-// dlopen and what it runs may call functions of another of the libraries.
+// Recursive: dlopen may run code that calls another of the libraries.
 std::recursive_mutex& opening() {
   static auto& m = *new std::recursive_mutex;
   return m;
@@ -44,7 +44,7 @@ bool has_context() {
   return CROPDL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context;
 }
 
-// Through the runtime where the program uses it, so that it knows: the primary context is current either way.
+// Uses the runtime if the program does, so that the runtime knows. The primary context is current either way.
 bool make(int device) {
   if (device < 0) return true;
   if (current() == device && has_context()) return true;
@@ -94,10 +94,9 @@ void* cropdl::one_abi::find_function(const RealLibrary& library, uint32_t functi
   cuda::Opened& its = cuda::all_opened[library.number];
   if (!its.tried) {
     its.tried = true;
-    // What kernels print comes by the lower half's standard output, which nobody flushes at the program's
-    // end.
+    // Kernels print to the lower half's standard output, which is not flushed when the program ends.
     setvbuf(stdout, nullptr, _IONBF, 0);
-    void* file = cuda::open_real(library.soname);  // says what is wrong
+    void* file = cuda::open_real(library.soname);  // prints the reason on failure
     __atomic_store_n(&its.file, file, __ATOMIC_RELEASE);
   }
   void* found = its.file ? dlsym(its.file, library.names[function]) : nullptr;

@@ -1,4 +1,4 @@
-// The real libraries of the family in this process, and how code by hand calls them. LH, LH FS base.
+// The family's real libraries in this process, and how hand-written code calls them. LH, LH FS base.
 #pragma once
 
 #include <cuda.h>
@@ -19,14 +19,15 @@ namespace cropdl::cuda {
 inline constexpr const one_abi::RealLibrary& kCudart = cropdl_cudart_lower_table_library;
 inline constexpr const one_abi::RealLibrary& kDriver = cropdl_driver_lower_table_library;
 
-// By seam::LibraryNumber; null: this build has no such library.
+// By seam::LibraryNumber; null: this build does not have the library.
 const one_abi::RealLibrary* const* libraries();
 
-// Whether a library's file was opened in this process: before that, nothing of it has any state.
+// Whether the library's file was opened in this process. Before that, it has no state.
 bool opened(const one_abi::RealLibrary& library);
 
-// Whether the program has begun the driver (cuInit, by whatever call). Only then is a device looked for: that
-// begins it, and it reads CUDA_VISIBLE_DEVICES then, which the program may not have set yet. Any thread.
+// Whether the program has initialised the driver (cuInit, by any call). Before that, no device may be looked
+// for: it would initialise the driver, which then reads CUDA_VISIBLE_DEVICES, and the program may not have
+// set that yet. Any thread.
 bool driver_begun();
 
 }  // namespace cropdl::cuda
@@ -34,7 +35,7 @@ bool driver_begun();
 // The real function of that name: CROPDL_CUDART(cudaMalloc)(&p, n).
 #define CROPDL_CUDART(name) \
   (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name))
-// Its twin with the thread's own default stream.
+// Its variant for the thread's own default stream.
 #define CROPDL_CUDART_PTSZ(name)                                       \
   (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::kCudart, \
                                                 cropdl::seam::cudart::kFn_##name##_ptsz))

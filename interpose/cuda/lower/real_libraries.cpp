@@ -21,7 +21,7 @@ namespace cropdl::cuda {
 namespace {
 
 constexpr const char* kDriver = "libcuda.so.1";
-// What the software device's BLAS libraries share; they find it by its name among what is loaded.
+// Shared by the software device's BLAS libraries, which find it by its name among the loaded libraries.
 constexpr const char* kSoftwareProducts = "libcropdl-software-gpu-products.so";
 
 struct Opened {
@@ -32,13 +32,13 @@ struct Opened {
 };
 
 struct All {
-  std::recursive_mutex mutex;  // a library that is loaded may call back into what opens another
+  std::recursive_mutex mutex;  // loading a library may call code that opens another
   launching::Boot boot;
   std::vector<RealLibrary> before;
   std::map<std::string, Opened> by_name;
 };
 All& all() {
-  static All* its = new All;  // never taken down: programs call their libraries while they exit
+  static All* its = new All;  // never destroyed: programs call their libraries during exit
   return *its;
 }
 
@@ -60,7 +60,7 @@ std::string version_of(const std::string& path) {
   return at == std::string::npos ? "" : name.substr(at + 4);
 }
 
-// Ours, which the search of ld.so finds where LD_LIBRARY_PATH has the folder of our libraries.
+// Our shim, which ld.so's search finds if LD_LIBRARY_PATH has the folder of our libraries.
 bool is_shim(const std::string& path) {
   return directory_of(real_path(path)) == real_path(all().boot.installation);
 }
@@ -72,7 +72,7 @@ Opened opened(void* handle, const char* soname, bool software) {
   return {handle, "", false, {soname, path, version_of(path), software}};
 }
 
-// Where the program's ld.so found it, as the core noted (interpose/upper/files.cpp).
+// The file that the program's ld.so found, as recorded by the core (interpose/upper/files.cpp).
 std::string found_by_program(const char* soname) {
   const auto* control = seam::control();
   for (unsigned i = 0; i < seam::kMaxStandIns && control->stand_ins[i].begins[0] != 0; ++i) {
@@ -98,7 +98,7 @@ Opened open_software(const char* soname) {
   const std::string path = launching::software_library(all().boot, soname);
   if (path.empty())
     return {nullptr, formatted("the software GPU has no {}, which the program calls", soname), false, {}};
-  // Their dependencies first, by their own paths: an installed library says nothing of where they are.
+  // Loads dependencies first, by their own paths: an installed library does not tell where they are.
   if (strcmp(soname, kDriver) != 0 && open_real(kDriver) == nullptr)
     return {nullptr, why_not_real(kDriver), false, {}};
   if (strncmp(soname, "libcublas", 9) == 0) load(directory + "/" + kSoftwareProducts);
@@ -137,7 +137,7 @@ Opened& look_for(const char* soname) {
   const bool software = boot.software_gpu || !launching::software_library(boot, soname).empty();
   Opened found = software ? open_software(soname) : open_nvidias(soname);
   if (strcmp(soname, kDriver) == 0 && memory::at_steering)
-    memory::at_steering();  // before it reserves addresses
+    memory::at_steering();  // before the driver reserves addresses
   return all().by_name.insert_or_assign(soname, std::move(found)).first->second;
 }
 

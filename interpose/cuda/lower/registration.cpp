@@ -1,5 +1,5 @@
-// Device code that is embedded in the program: registered by constructors, before main, and again before
-// anything else at a restart. What it points at is the program's memory. LH, LH FS base, any thread.
+// Device code embedded in the program. Constructors register it before main, a restart before anything else.
+// It points into the program's memory. LH, LH FS base, any thread.
 #include "interpose/cuda/lower/real.h"
 #include "interpose/gen/cudart/undeclared.h"
 #include "interpose/one_abi/kinds.h"

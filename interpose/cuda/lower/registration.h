@@ -1,5 +1,5 @@
-// What the program's own code has registered, as the recipes of its registration say. LH, LH FS base, any
-// thread, under one_abi::family_lock.
+// Kernels and variables that the program's own code has registered, read from the recipes of the
+// registrations. LH, LH FS base, any thread, under one_abi::family_lock.
 #pragma once
 
 #include "interpose/cuda/lower/real.h"
@@ -9,8 +9,8 @@
 namespace cropdl::cuda {
 
 struct RegisteredSymbol {
-  uint64_t code;     // the word of its fat binary
-  const void* host;  // a kernel's stub, or the host's variable
+  uint64_t code;     // handle of its fat binary
+  const void* host;  // a kernel's stub, or the host variable
   const char* name;  // in the code; may be null
   bool variable;
 };

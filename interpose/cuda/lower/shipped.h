@@ -1,4 +1,4 @@
-// Which libraries of the family this build has. LH.
+// The family's libraries in this build. LH.
 #pragma once
 
 #include <span>

@@ -30,13 +30,13 @@ using static_runtime::StaticRuntime;
 
 constexpr int64_t kNotSupported = 801;  // cudaErrorNotSupported
 
-// Of this process: ld.so's lock is held by who comes here, and START is alone.
+// Of this process. No lock: callers hold ld.so's lock, and START runs alone.
 struct Taking {
   std::string shim;
   bool software = false;
   const seam::LateLibrary* library = nullptr;  // in the heap
   std::map<std::string, seam::LateCall*, std::less<>>
-      calls;  // likewise: one for all objects that have the function
+      calls;  // in the heap: one for all objects that have the function
 };
 Taking& taking() {
   static Taking* its = new Taking;
@@ -60,7 +60,7 @@ Result<const seam::LateLibrary*> shim_of_program() {
   if (taking().library != nullptr) return taking().library;
   auto* library = static_cast<seam::LateLibrary*>(handles::heap_allocate(sizeof(seam::LateLibrary)));
   if (library == nullptr) return Error{"no memory is left for what CropDL keeps"};
-  // Before glibc 2.34 only libdl has dlopen, which nobody need have loaded.
+  // Before glibc 2.34 only libdl has dlopen, and it need not be loaded.
   if (!find_in_program(&library->open, "dlopen", "__libc_dlopen_mode") ||
       !find_in_program(&library->find, "dlsym", "__libc_dlsym"))
     return Error{
@@ -73,8 +73,8 @@ Result<const seam::LateLibrary*> shim_of_program() {
   return library;
 }
 
-// A cheap question: whether ld.so's search might find a driver. Where there is none a program's runtime says
-// so by itself, and programs without CUDA have no business with one.
+// A cheap check: might ld.so's search find a driver? Without one, a program's runtime reports the error
+// itself, and programs without CUDA need none.
 bool find_likely_driver() {
   for (const std::string& folder : program_search_path())
     if (access((folder + "/libcuda.so.1").c_str(), R_OK) == 0) return true;
@@ -85,7 +85,7 @@ bool find_likely_driver() {
 }
 
 bool driver_is_likely() {
-  static const bool is = find_likely_driver();  // of this process: its environment and the system's files
+  static const bool is = find_likely_driver();  // of this process: its environment, the system's files
   return taking().software || is || !real_libraries().empty();
 }
 
@@ -96,8 +96,8 @@ std::vector<std::string> functions_of_shim() {
   return names;
 }
 
-// A runtime without symbols, by the code of a toolkit's, if there is one here of its version. As it was:
-// stripped.
+// Finds a runtime without symbols by the code of a toolkit's of the same version, if one is here. Otherwise
+// returns kStripped.
 StaticRuntime find_by_code(std::string_view file) {
   const std::vector<std::string> known = functions_of_shim();
   std::set<std::string> seen;
@@ -112,7 +112,7 @@ StaticRuntime find_by_code(std::string_view file) {
   return stripped;
 }
 
-// An entry as the file has it, or as an image that was taken over before has it.
+// The entry is as in the file, or already patched in an image.
 enum class Entry { kOriginal, kTaken, kOther };
 Entry look_at_entry(const unsigned char* entry, std::string_view original) {
   if (!original.empty() && memcmp(entry, original.data(), original.size()) == 0) return Entry::kOriginal;
@@ -121,7 +121,7 @@ Entry look_at_entry(const unsigned char* entry, std::string_view original) {
   return at >= seam::kHeapBegin && at < seam::kHeapEnd ? Entry::kTaken : Entry::kOther;
 }
 
-// `has`: the shim has such a function.
+// `has`: the shim has the function.
 seam::LateCall* make_call(const std::string& name, bool has, const seam::LateLibrary* library,
                           const std::string& file) {
   auto* call = static_cast<seam::LateCall*>(handles::heap_allocate(sizeof(seam::LateCall)));
@@ -131,7 +131,7 @@ seam::LateCall* make_call(const std::string& name, bool has, const seam::LateLib
   call->name = heap_text(name);
   call->library = library;
   if (!has && name[0] == '_') {
-    // What the compiler calls by itself has no way to say that it failed: the first call ends the program.
+    // Functions that the compiler calls itself cannot report failure: the first call ends the program.
     call->line =
         heap_text(formatted("cropdl: this CropDL has no {}, which the code for CUDA in {} needs: link it "
                             "with nvcc -cudart shared\n",
@@ -180,8 +180,8 @@ Status take_over(const libraries::LoadedObject& object, const StaticRuntime& run
   return {};
 }
 
-// A runtime of another version runs as it is, and so does the driver's library that it opens. It keeps its
-// device's descriptors open, which refuse a checkpoint.
+// A runtime of another version runs unchanged, with the driver's library that it opens. It keeps its device's
+// descriptors open, which refuse a checkpoint.
 Status leave_alone(const libraries::LoadedObject& object, const std::string& missing) {
   const std::string why =
       formatted("the CUDA runtime in {} is of another version (it has no {})", object.file, missing);
@@ -224,7 +224,7 @@ Status take_over_static_runtime(const libraries::LoadedObject& object) {
           "-cudart shared",
           object.file);
       if (object.program) return Error{why};
-      // A library may never be called. If it is, its runtime does not get what it wants of the driver.
+      // A library may never be called. If it is, its runtime does not get what it needs from the driver.
       say("cropdl: " + why);
       return {};
     }

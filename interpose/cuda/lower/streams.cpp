@@ -1,6 +1,5 @@
-// Streams: attributes, numbers, contexts. An attribute is kept by its value, with the stream; of a stream
-// that has no handle of its own (0, 1, 2), with the device or the thread whose it is. LH, LH FS base, any
-// thread.
+// Attributes, ids and contexts of streams. An attribute is kept by value with its stream; for streams without
+// a handle (0, 1, 2), with their device or thread. LH, LH FS base, any thread.
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -21,7 +20,7 @@ namespace driver = cropdl::seam::driver;
 namespace cropdl::cuda {
 namespace {
 
-constexpr uint64_t kStreamAttribute = 0x3f5a'61b7'0c2d'94e1;  // what is set; any number that no other is
+constexpr uint64_t kStreamAttribute = 0x3f5a'61b7'0c2d'94e1;  // kind of state: any number that no other has
 
 static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUstreamAttrValue));
 
@@ -29,17 +28,17 @@ bool own_default(uint64_t word, bool own) {
   return word == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) || (own && word == 0);
 }
 
-// Those that were ever set, and the one that a stream is made with: a copy can change no other.
+// Attributes that were ever set, and the one that a stream is made with: a copy can change no others.
 std::atomic<uint64_t> ever_set{uint64_t{1} << CU_STREAM_ATTRIBUTE_PRIORITY};
 void was_set(int32_t attribute) {
   if (attribute >= 0 && attribute < 64) ever_set |= uint64_t{1} << attribute;
 }
 
-// `own`: 0 is the thread's own default stream.
+// `own`: stream 0 is the thread's own default stream.
 void keep_attribute(uint64_t stream, bool own, int32_t attribute, const void* value) {
   was_set(attribute);
   const bool of_thread = own_default(stream, own);
-  const int32_t device = of_thread ? rt::current_device() : -1;  // each has one
+  const int32_t device = of_thread ? rt::current_device() : -1;  // a thread has one per device
   rt::Key key;
   key.value(attribute);
   key.value(stream);
@@ -53,8 +52,8 @@ void keep_attribute(uint64_t stream, bool own, int32_t attribute, const void* va
   rt::keep_state(of, kDriver, driver::kFn_cuStreamSetAttribute, kStreamAttribute, key, recipe);
 }
 
-// The thread's own default stream is that of the thread of the lower half, which serves another one of the
-// program's next: what it had before the program's first change, on each device.
+// The values of the thread's own default stream, on each device, before the program's first change. The
+// stream belongs to the lower half's thread, which serves other threads of the program later.
 struct OwnBefore {
   int device;
   CUstreamAttrID attribute;
@@ -90,7 +89,7 @@ std::vector<Value> values_of(CUstream real, bool own) {
   return all;
 }
 
-// `copy`: the real call. Kept is what it changed.
+// `copy`: the real call. Keeps the attributes that it changed.
 template <class Copy>
 auto copy_attributes(uint64_t to, bool own, Copy copy) -> decltype(copy()) {
   const auto real = rt::handle_of<CUstream>(rt::real_word(to));
@@ -225,7 +224,7 @@ CUresult lower_cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
   if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
   return r;
 }
-// A green context was made by the program, and has a handle.
+// The program made the green context, so it has a handle.
 static CUgreenCtx known_green(CUgreenCtx real) {
   return rt::handle_of<CUgreenCtx>(real ? rt::virtual_of(rt::word_of(real), kind::cudaGreenContext)
                                         : uint64_t{0});

@@ -1,6 +1,6 @@
-// Textures and surfaces. Kernels read their numbers, so the program has the library's own; each is known
-// without a recipe, and refuses checkpoints as long as it lives. Source: CUDA Runtime API 13.0, "Texture
-// Object Management", "Surface Object Management". LH, LH FS base, any thread.
+// Textures and surfaces. Kernels read their numbers, so the program gets the library's own. They have no
+// recipe, and refuse checkpoints while they exist. Source: CUDA Runtime API 13.0, "Texture Object
+// Management", "Surface Object Management". LH, LH FS base, any thread.
 #include "interpose/gen/driver/undeclared.h"
 //
 #include "interpose/cuda/lower/real.h"
@@ -29,7 +29,7 @@ CUDA_RESOURCE_DESC real_of(const CUDA_RESOURCE_DESC& program) {
   return d;
 }
 
-// Of the program's objects: what it gave.
+// Replaces real handles of the program's objects by its own.
 template <class H>
 void make_virtual(H* handle, uint32_t its_kind) {
   if (const uint64_t known = rt::virtual_of(rt::word_of(*handle), its_kind))
@@ -49,7 +49,7 @@ void make_virtual(CUDA_RESOURCE_DESC* d) {
 void made(uint64_t number, uint32_t its_kind, const rt::RealLibrary& library, uint32_t function) {
   rt::made_word(number, its_kind, library, function, nullptr);
 }
-// The record is looked up before: as soon as the driver has ended it, another thread's may have its number.
+// Looks the record up first: once the driver has ended the object, another thread's may get its number.
 template <class End>
 auto end(uint64_t number, uint32_t its_kind, End driver_ends) {
   const uint64_t word = rt::virtual_of(number, its_kind);

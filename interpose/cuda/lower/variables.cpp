@@ -27,13 +27,13 @@ std::string unreadable(const std::string& whose) {
   return formatted("{}: the variables of its code cannot be read (it is neither PTX nor a cubin)", whose);
 }
 
-// One thing that was loaded or registered.
+// A module, library or registered fat binary.
 struct Code {
   uint64_t word, real, serial;
   uint32_t kind;
   std::string function;                   // that loaded it
   int device;                             // of a module's context
-  std::span<const char> bytes;            // the recipe's copy; of registered code none:
+  std::span<const char> bytes;            // the recipe's copy; registered code has instead:
   const void* image = nullptr;            // in the program
   std::vector<const void*> kernels = {};  // its stubs in the program
   std::set<std::string> registered = {};  // names of variables
@@ -57,7 +57,7 @@ std::string name_of(uint32_t maker) {
   return library ? library->names[maker & 0xffff] : "";
 }
 
-// Without their recipes' copies nothing is known of them, and they refuse by themselves.
+// All code with a recipe. Code without a copy in its recipe is unknown here, and refuses checkpoints itself.
 std::vector<Code> all_code() {
   std::vector<Code> all;
   if (!rt::tables) return all;
@@ -107,7 +107,7 @@ bool is_software() {
   return false;
 }
 
-// Read once in a run: a large program's code takes a while.
+// Read once a run: the code of a large program takes a while.
 const CodeFacts& facts(const Code& code, int architecture) {
   static auto& known = *new std::map<std::pair<uint64_t, int>, CodeFacts>;
   const auto [at, is_new] = known.try_emplace({code.serial, architecture});
@@ -117,8 +117,7 @@ const CodeFacts& facts(const Code& code, int architecture) {
   return at->second;
 }
 
-// What of the code is to be asked for a variable on the current device, whose number is `device`; null: the
-// code is not there.
+// The module to query for a variable. `device`: the current one. Null: the code is not on it.
 Result<CUmodule> module_of(const Code& code, int device) {
   CUmodule module = nullptr;
   if (code.kind == kind::cudaModule)
@@ -156,7 +155,7 @@ Status add_variables(const Code& code, int device, std::vector<CodeVariable>* al
                            ? CROPDL_DRIVER(cuLibraryGetGlobal)(
                                  &address, &size, reinterpret_cast<CUlibrary>(code.real), name.c_str())
                            : CROPDL_DRIVER(cuModuleGetGlobal_v2)(&address, &size, *module, name.c_str());
-    if (r == CUDA_ERROR_NOT_FOUND) continue;  // no kernel uses it: it was left out in translation
+    if (r == CUDA_ERROR_NOT_FOUND) continue;  // no kernel uses it: the translation dropped it
     if (r != CUDA_SUCCESS) return variable_lost(name, device, r);
     if (size != 0)
       all->push_back({formatted("{} ({} #{})", name,
@@ -224,7 +223,7 @@ std::string code_refusal() {
   if (devices.empty()) return "";
   for (const Code& code : all_code()) {
     const bool registered = code.image != nullptr;
-    // Of what is registered there may be none for a device, and what never came to one keeps nothing there.
+    // Registered code may have nothing for a device, and has no state on devices where it was never loaded.
     bool read = registered && first_use_of(code.word) == 0;
     for (int device : devices) {
       if (code.kind == kind::cudaModule && code.device != device) continue;

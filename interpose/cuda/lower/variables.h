@@ -1,7 +1,7 @@
-// Device variables that no registration tells of: those of modules and libraries that the program loaded, and
-// statics within kernels of its own code. Their names are read from the code, so all are saved, whether or
-// not the program ever asked for one. LH, LH FS base; the main thread while the program is stopped (MAIN) or
-// not yet there (START).
+// Device variables that no registration names: those of modules and libraries that the program loaded, and
+// static variables inside kernels of its own code. Their names are read from the code, so all are saved, even
+// if the program never asked for one. LH, LH FS base; the main thread while the program is stopped (MAIN) or
+// before it runs (START).
 #pragma once
 
 #include <cuda.h>
@@ -21,22 +21,22 @@ struct CodeVariable {
   size_t size;
   int device;
 };
-// MAIN at a cut; START when all code is there again: the same names, with this run's addresses. The error
-// names one that cannot be found.
+// MAIN at a cut; START once all code is loaded again: the same names, with this run's addresses. The error
+// names a variable that cannot be found.
 Result<std::vector<CodeVariable>> variables_of_code();
 
 Error variable_lost(const std::string& name, int device, CUresult why);
 Error context_ended(int device);
 
-// What the runtime says where it has no code for the device, or none that the device can run: no kernel of
-// such code has ever run.
+// The runtime's errors for code that has nothing for the device, or nothing that the device can run. No
+// kernel of such code has ever run.
 bool means_no_code(cudaError_t error);
 
-// The modules, libraries and registered code that have any, as words. Reads all of it, once in a run.
+// Handles of the modules, libraries and registered code that have variables. Reads each code once a run.
 std::vector<uint64_t> code_with_variables();
 
-// Why what the code keeps on the device cannot be saved, or "". While the program is stopped: the code of its
-// own is read where it lies.
+// "", or why the code's state on the device cannot be saved. While the program is stopped: reads registered
+// code in the program's memory.
 std::string code_refusal();
 
 }  // namespace cropdl::cuda

@@ -1,5 +1,5 @@
-// See callbacks.h. The thread takes no signals of the program's, and has a stack as any thread of the
-// program's has: what it runs is the program's.
+// See callbacks.h. The callback thread blocks all signals, and has the program's default stack size, since it
+// runs code of the program.
 #include "interpose/cuda/upper/callbacks.h"
 
 #include <pthread.h>
@@ -10,7 +10,8 @@ namespace cropdl::cuda_shim {
 namespace {
 
 int call(seam::CudaShimCall what) {
-  if (seam::state()->forked != 0) return 0;  // the child has no lower half; the call that follows says so
+  // A forked child has no lower half; the call that follows says so.
+  if (seam::state()->forked != 0) return 0;
   return seam::call_lower<int>(&seam::control()->libraries[seam::kLibraryCudaShims].table, what);
 }
 
@@ -18,7 +19,7 @@ void* run(void*) {
   for (;;) call(seam::kRunCallbacks);
 }
 
-bool has_thread;  // as far as this shim has seen
+bool has_thread;  // cached per shim: the thread exists
 
 }  // namespace
 

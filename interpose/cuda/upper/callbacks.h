@@ -1,5 +1,6 @@
-// The program's thread for its host functions: one for the process, made by the shim that first hands one to
-// the library. UH, any thread, UH FS base; of libc: pthread_create, pthread_sigmask.
+// The program's callback thread, which runs its host functions. One per process, made by the shim that first
+// passes a host function to the library. UH, any thread, UH FS base; from libc: pthread_create,
+// pthread_sigmask.
 #pragma once
 
 #include "interpose/one_abi/upper.h"
@@ -7,11 +8,11 @@
 
 namespace cropdl::cuda_shim {
 
-// False: there is none, and none can be made.
+// Makes the thread if there is none. False: it cannot be made.
 __attribute__((visibility("hidden"))) bool need_callback_thread();
 
-// A call that gives the library a host function, again as long as the program is to stop first. `no_thread`:
-// what it returns without the thread.
+// Passes a host function to the library; repeats while the program is to stop first. `no_thread`: the result
+// without a thread.
 template <class R, class... A>
 R call_with_callback(R no_thread, unsigned function, A... arguments) {
   if (one_abi::in_host_function()) return static_cast<R>(one_abi::kNotPermitted);

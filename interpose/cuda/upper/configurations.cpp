@@ -1,6 +1,6 @@
-// What `kernel<<<grid, block, shared, stream>>>(...)` is made of: nvcc's code pushes the configuration,
-// evaluates the arguments, which may be launches too, and pops it. Never crosses. UH, any thread, UH FS base.
-// Source: crt/host_runtime.h and the code that nvcc makes.
+// The launch syntax `kernel<<<grid, block, shared, stream>>>(...)`: nvcc's code pushes the configuration,
+// evaluates the arguments, which may contain launches, and pops it. Makes no call into the LH. UH, any
+// thread, UH FS base. Source: crt/host_runtime.h and nvcc's generated code.
 #include <cuda_runtime_api.h>
 
 #include "interpose/gen/cudart/undeclared.h"
@@ -12,7 +12,7 @@ struct Configuration {
   size_t shared;
   void* stream;
 };
-// As deep as launches are arguments of launches: NVIDIA's runtime has a bound of its own.
+// Depth of launches within arguments of launches. NVIDIA's runtime has a limit of its own.
 constexpr unsigned kDeepest = 64;
 struct Configurations {
   unsigned count;

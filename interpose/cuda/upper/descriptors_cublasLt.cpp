@@ -1,11 +1,11 @@
-// cuBLASLt's descriptors are plain data, which the program may copy and have anywhere: they are the
-// program's own memory. UH, any thread, UH FS base; of libc: calloc, free.
+// cuBLASLt's descriptors are plain data, which the program may copy and place anywhere, so they are in the
+// program's own memory. UH, any thread, UH FS base; from libc: calloc, free.
 #include <cublasLt.h>
 #include <stdlib.h>
 
 namespace {
 
-// `init`: the library's, of a descriptor that has memory.
+// `init`: the library's function that initialises a descriptor in given memory.
 template <class D, class Init>
 cublasStatus_t made(D** out, Init init) {
   if (!out) return CUBLAS_STATUS_INVALID_VALUE;

@@ -1,6 +1,6 @@
-// The driver's functions by name, from the runtime: those of the driver's shim, which a program that is
-// linked with the runtime alone has not loaded yet. UH, any thread, UH FS base; of libc: dlopen, dlsym.
-// Source: cuda_runtime_api.h, "Driver Entry Point Access".
+// The runtime's lookup of driver functions by name. They come from the driver's shim, which a program linked
+// only with the runtime has not loaded yet. UH, any thread, UH FS base; from libc: dlopen, dlsym. Source:
+// cuda_runtime_api.h, "Driver Entry Point Access".
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -24,11 +24,11 @@ GetProcAddress driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
   function = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  found = function;  // whichever thread comes first, it is the same
+  found = function;  // the same value from any thread
   return function;
 }
 
-// A CUresult that a runtime's function returns has the number of the cudaError_t.
+// A CUresult cast to cudaError_t keeps its number.
 static_assert(int{CUDA_ERROR_INVALID_VALUE} == 1 && int{cudaErrorInvalidValue} == 1);
 static_assert(int{CUDA_ERROR_NOT_SUPPORTED} == int{cudaErrorNotSupported});
 static_assert(int{cudaEnableLegacyStream} == int{CU_GET_PROC_ADDRESS_LEGACY_STREAM} &&
@@ -37,7 +37,7 @@ static_assert(int{cudaDriverEntryPointSymbolNotFound} == int{CU_GET_PROC_ADDRESS
               int{cudaDriverEntryPointVersionNotSufficent} ==
                   int{CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT});
 
-// `usual`: the streams of whoever says cudaEnableDefault.
+// `usual`: the default stream that cudaEnableDefault selects.
 cudaError_t find(const char* name, void** function, unsigned version, unsigned long long flags,
                  cudaDriverEntryPointQueryResult* status, unsigned long long usual) {
   const GetProcAddress get = driver();
@@ -79,7 +79,7 @@ cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** funct
   return find(name, function, version, flags, status, kPerThread);
 }
 
-// As NVIDIA's 13.0 does: its code is these two instructions.
+// Like NVIDIA's 13.0, whose code is the same two instructions.
 cudaError_t __cudaGetProcAddress(const char*, void**, int, unsigned long long) { return cudaSuccess; }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
-// Errors that a shim of the runtime finds itself: each is the thread's last one, as if the library had found
-// it. UH, any thread, UH FS base.
+// Errors that the runtime's shim finds itself. Each becomes the thread's last error, as if the library had
+// found it. UH, any thread, UH FS base.
 #pragma once
 
 #include <driver_types.h>

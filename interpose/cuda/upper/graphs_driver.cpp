@@ -1,5 +1,5 @@
-// The driver's functions by which functions of the program's get into graphs: the thread that runs them
-// (callbacks.h) is made first. UH, any thread, UH FS base.
+// The driver's functions that put functions of the program into graphs. They make the callback thread
+// (callbacks.h) first. UH, any thread, UH FS base.
 #include "interpose/gen/driver/undeclared.h"
 //
 

@@ -1,4 +1,4 @@
-// Calls by which functions of the program's get into graphs. UH, any thread, UH FS base.
+// Calls that put functions of the program into graphs. UH, any thread, UH FS base.
 #pragma once
 
 #include "interpose/cuda/upper/callbacks.h"

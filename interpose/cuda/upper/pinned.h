@@ -1,6 +1,6 @@
-// Pinned memory is the program's: it is mapped here, in the window, and registered below, so that it is saved
-// with the rest and a restart registers it again. A page before it says how much there is, the same for both
-// shims: what one made the other may free. UH, any thread, UH FS base; of libc: mmap, munmap.
+// Pinned memory belongs to the program: the shim maps it in the window and the LH registers it. So it is
+// saved with the other memory, and a restart registers it again. The page before it holds its size, for both
+// shims alike, since one may free what the other made. UH, any thread, UH FS base; from libc: mmap, munmap.
 #pragma once
 
 #include <cuda.h>
@@ -18,7 +18,7 @@ inline constexpr uint64_t kMark = 0x64'65'6e'6e'69'70;  // "pinned"
 
 struct PinnedHead {
   uint64_t mark;
-  size_t mapped;  // this page included
+  size_t mapped;  // including this page
 };
 
 inline PinnedHead* head_of(void* p) { return reinterpret_cast<PinnedHead*>(static_cast<char*>(p) - kPage); }
@@ -32,13 +32,13 @@ inline void* map_pinned(size_t size) {
   return static_cast<char*>(at) + kPage;
 }
 
-// Nobody else has it any more.
+// The driver no longer uses the memory.
 inline void unmap_pinned(void* p) {
   PinnedHead* head = head_of(p);
   if (head->mark == kMark) munmap(head, head->mapped);
 }
 
-// Maps, and lets `enroll` have it registered, which fails with an error that is not 0.
+// Maps memory and calls `enroll` to register it. `enroll` returns 0 or an error.
 template <class Enroll>
 int make_pinned(void** p, size_t size, Enroll enroll) {
   if (one_abi::in_host_function()) return one_abi::kNotPermitted;

@@ -1,4 +1,4 @@
-// Pinned memory of the runtime's functions (pinned.h). UH, any thread, UH FS base.
+// The runtime's functions for pinned memory (pinned.h). UH, any thread, UH FS base.
 #include "interpose/cuda/upper/pinned.h"
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// Pinned memory of the driver's functions (pinned.h). UH, any thread, UH FS base.
+// The driver's functions for pinned memory (pinned.h). UH, any thread, UH FS base.
 #include "interpose/cuda/upper/pinned.h"
 
 #include "driver_functions.h"

@@ -1,7 +1,7 @@
-// The driver's functions by name: programs and NVIDIA's runtime ask for them here instead of linking them.
-// The addresses are this shim's, in the version and for the default stream that are asked for. What the real
-// driver does not have, an older one, is not found here either. UH, any thread, UH FS base; also before
-// cuInit. Source: cuda.h, "Driver Entry Point Access"; the table is cudaTypedefs.h's
+// cuGetProcAddress: programs and NVIDIA's runtime look up the driver's functions here by name instead of
+// linking them. Returns this shim's functions, in the requested version and for the requested default stream.
+// A function that an older real driver lacks is not found here either. UH, any thread, UH FS base; also
+// before cuInit. Source: cuda.h, "Driver Entry Point Access"; the table is made from cudaTypedefs.h
 // (interpose/gen/driver/procedures.py).
 #include "interpose/gen/driver/undeclared.h"
 
@@ -13,12 +13,12 @@ namespace {
 
 struct Procedure {
   const char* name;  // without _v2, _ptsz
-  int introduced;    // CUDA version: 11020
-  bool per_thread;   // its default stream is the thread's own
+  int introduced;    // in this CUDA version: 11020
+  bool per_thread;   // uses the thread's own default stream
   void* function;
 };
 
-// Sorted by name, then those of the legacy stream, then by version.
+// Sorted by name, then legacy stream first, then by version.
 const Procedure procedures[] = {
 #include "procedures_driver.inc"
 };
@@ -55,7 +55,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, c
     known = true;
     if (one->introduced > version) continue;
     if (one->per_thread && flags != CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) continue;
-    best = one->function;  // the newest, and one per thread before any other
+    best = one->function;  // the newest; a per-thread one wins over any other
   }
   *function = best;
   if (status != nullptr)

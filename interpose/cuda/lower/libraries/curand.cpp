@@ -1,6 +1,6 @@
-// cuRAND: a generator's place in its sequence is told by no function, and no offset stands for it: what has
-// been drawn and set is kept, and a restart does all of it again, into memory that nobody sees. Loops become
-// one entry with a number of times. LH, LH FS base, threads of the program; START.
+// cuRAND. No function returns a generator's position in its sequence, and no offset can represent it. So
+// draws and settings are recorded, and a restart repeats them, into memory whose contents do not matter.
+// Loops become one entry with a count. LH, LH FS base, threads of the program; START.
 #include <curand.h>
 
 #include <algorithm>
@@ -33,44 +33,44 @@ namespace {
 const rt::RealLibrary& kCurand = cropdl_curand_lower_table_library;
 #define CROPDL_CURAND(name) (rt::function_of<decltype(name)>(kCurand, seam::kFn_##name))
 
-// --- What is kept: in the persistent heap, append-only.
-// ------------------------------------------------------------
+// --- The history, in the persistent heap: append-only.
 
 struct Step {
   uint32_t function;
   uint32_t method;
-  uint64_t n;  // numbers, or what a setter was given
+  uint64_t n;  // count of numbers, or a setter's value
   double a, b;
   bool operator==(const Step& other) const { return memcmp(this, &other, sizeof *this) == 0; }
 };
 static_assert(sizeof(Step) == 32);
 
-// A step, so many times after each other.
+// A step repeated `times` times.
 struct Run {
   Step step;
   uint64_t times;
   bool operator==(const Run& other) const { return step == other.step && times == other.times; }
 };
 
-// Some runs, so many times.
+// Some runs, repeated `times` times.
 struct Loop {
   uint64_t times;
   uint32_t first, length;  // in the history's runs
 };
 
-// All runs in their order, each in one loop but the last, which goes on.
+// All runs in their order. Each is in one loop, except the last, which may still grow.
 struct History {
   uint64_t runs, loops;  // addresses
   uint32_t run_count, run_room;
   uint32_t loop_count, loop_room;
-  uint64_t stream;  // that was set (the program's handle)
+  uint64_t stream;  // set by the program (its handle)
   uint64_t reserved[3];
   Run* run() { return reinterpret_cast<Run*>(runs); }
   Loop* loop() { return reinterpret_cast<Loop*>(loops); }
 };
-constexpr uint32_t kLongestLoop = 256;                                       // runs
-constexpr uint32_t kMostRuns = 1u << 20;                                     // of a history
-constexpr uint64_t kHistory = 0x6375'7261'6e64, kStream = 0x7374'7265'616d;  // what is set, for keep_state
+constexpr uint32_t kLongestLoop = 256;    // in runs
+constexpr uint32_t kMostRuns = 1u << 20;  // per history
+// kinds of state, for keep_state()
+constexpr uint64_t kHistory = 0x6375'7261'6e64, kStream = 0x7374'7265'616d;
 
 std::mutex mutex;
 
@@ -88,13 +88,13 @@ T* one_more(uint64_t& at, uint32_t count, uint32_t& room) {
   return reinterpret_cast<T*>(at) + count;
 }
 
-// The last runs have been there before: one more time of a loop, or two of a new one. A loop that is no
-// longer among the last stays what it is.
+// If the last runs repeat the runs before them, counts one more pass of a loop, or makes a new loop of two. A
+// loop that is no longer at the end stays unchanged.
 void fold(History& h) {
   const auto same = [&](uint32_t a, uint32_t b, uint32_t n) {
     return std::equal(h.run() + a, h.run() + a + n, h.run() + b);
   };
-  uint32_t single = 0;  // loops at the end that are of one run and one time
+  uint32_t single = 0;  // loops at the end with one run and one pass
   while (single < h.loop_count && single < 2 * kLongestLoop && h.loop()[h.loop_count - 1 - single].times == 1)
     ++single;
   if (const uint32_t before = h.loop_count - single; before && h.loop()[before - 1].length == single) {
@@ -121,7 +121,7 @@ bool append(History& h, const Step& step) {
     return true;
   }
   if (h.run_count == kMostRuns) return false;
-  if (h.run_count) {  // the run before is one of a loop now
+  if (h.run_count) {  // the previous run becomes part of a loop
     Loop* l = one_more<Loop>(h.loops, h.loop_count, h.loop_room);
     if (!l) return false;
     *l = {1, h.run_count - 1, 1};
@@ -140,7 +140,7 @@ bool is_setter(uint32_t f) {
          f == seam::kFn_curandSetGeneratorOrdering || f == seam::kFn_curandSetQuasiRandomGeneratorDimensions;
 }
 
-// An offset begins anew: of the steps before, what was set last counts.
+// An offset starts anew. Of the earlier steps, keeps only the last value of each setter.
 void forget_draws(History& h) {
   Step last[4];
   uint32_t count = 0;
@@ -157,7 +157,7 @@ void forget_draws(History& h) {
 
 handles::Slot* slot_of(curandGenerator_t g) { return rt::slot_of(rt::word_of(g)); }
 
-// Null: no room.
+// Null: no memory.
 History* history_of(handles::Slot* slot, curandGenerator_t generator) {
   auto* h = reinterpret_cast<History*>(slot->owner[2]);
   if (h || !(h = static_cast<History*>(handles::heap_allocate(sizeof(History))))) return h;
@@ -170,7 +170,7 @@ History* history_of(handles::Slot* slot, curandGenerator_t generator) {
   return h;
 }
 
-// The generator has done it.
+// Records a step that the generator has done.
 void note(curandGenerator_t generator, uint32_t function, Step step) {
   handles::Slot* slot = slot_of(generator);
   if (!slot) return;
@@ -186,8 +186,8 @@ void note(curandGenerator_t generator, uint32_t function, Step step) {
 
 curandGenerator_t real(curandGenerator_t g) { return rt::real(g, kind::curandGenerator); }
 
-// Whether the generator's stream is captured: what is drawn then is drawn by each launch of a graph, and
-// nobody knows how often.
+// Whether the generator's stream is being captured. Each launch of the graph then draws, an unknown number of
+// times.
 bool is_captured(curandGenerator_t g) {
   const handles::Slot* slot = captures_expected ? slot_of(g) : nullptr;
   const auto* h = slot ? reinterpret_cast<const History*>(slot->owner[2]) : nullptr;
@@ -196,11 +196,11 @@ bool is_captured(curandGenerator_t g) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error =
       CROPDL_CUDART(cudaStreamIsCapturing)(rt::handle_of<cudaStream_t>(rt::real_word(h->stream)), &status);
-  if (error != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();  // not the program's
+  if (error != cudaSuccess) CROPDL_CUDART(cudaGetLastError)();  // not the program's error
   return status != cudaStreamCaptureStatusNone;
 }
 
-// A draw, which `draw` does.
+// A draw, done by `draw`.
 template <class Draw>
 curandStatus_t drawn(curandGenerator_t g, uint32_t function, Step step, Draw draw) {
   const bool captured = is_captured(g);
@@ -218,7 +218,6 @@ curandStatus_t done(curandStatus_t r, curandGenerator_t g, uint32_t function, St
 }
 
 // --- A restart.
-// --------------------------------------------------------------------------------------------------
 
 size_t bytes_of(const Step& s) {
   switch (s.function) {
@@ -274,8 +273,9 @@ curandStatus_t do_again(curandGenerator_t g, const Step& s, void* to) {
   }
 }
 
-// Memory that a device's or the host's generator may write. On a device it is a block of the program's, whose
-// contents are loaded later, if one is large enough: what the program drew into may be more than is free.
+// Memory that a device's or the host's generator may write. For a device generator, first choice is a large
+// enough block of the program, whose contents are loaded later: the program may have drawn into more memory
+// than is free.
 class Room {
  public:
   Room(size_t bytes, int device, bool on_host) : fine_(bytes == 0) {
@@ -289,7 +289,7 @@ class Room {
                cudaSuccess) {
       free_ = [](void* at) { CROPDL_CUDART(cudaFree)(at); };
     } else if (rt::function_of<cudaError_t(void**, size_t)>(kCudart, cudart::kFn_cudaMallocHost)(
-                   &at_, bytes) == cudaSuccess) {  // as the program's was, maybe
+                   &at_, bytes) == cudaSuccess) {  // the program's may have been, too
       free_ = [](void* at) { CROPDL_CUDART(cudaFreeHost)(at); };
     } else {
       at_ = nullptr;
@@ -321,12 +321,12 @@ class Room {
   bool fine_;
 };
 
-// Tables of the library's, as copies in the persistent heap: their addresses are the program's.
+// The library's tables, copied to the persistent heap, since the program keeps their addresses.
 struct Tables {
   uint64_t of[8];
 };
 enum Table : uint32_t { kVectors32, kVectors64 = 2, kConstants32 = 4, kConstants64 };
-// As many dimensions as the library has (curand.h: "20,000 dimensions").
+// Dimensions of the library (curand.h: "20,000 dimensions").
 constexpr size_t kDimensions = 20000;
 
 const void* kept(uint32_t which, const void* from, size_t bytes, uint32_t function) {
@@ -373,7 +373,7 @@ curandStatus_t lower_curandDestroyGenerator(curandGenerator_t g) {
   return r;
 }
 
-// The whole history, in the place of one draw.
+// Repeats the whole history in place of one draw.
 int64_t again_curandGenerate(rt::Again& from) {
   const auto g = rt::handle_of<curandGenerator_t>(from.handle());
   auto& h = *reinterpret_cast<History*>(from.value<uint64_t>());
@@ -395,7 +395,7 @@ int64_t again_curandGenerate(rt::Again& from) {
   }
   const auto r = h.run_count ? runs(h.run_count - 1, 1) : CURAND_STATUS_SUCCESS;
   if (r == CURAND_STATUS_SUCCESS && h.run_count && !on_host &&
-      CROPDL_CUDART(cudaDeviceSynchronize)() != cudaSuccess)  // the draws are over
+      CROPDL_CUDART(cudaDeviceSynchronize)() != cudaSuccess)  // waits for the draws
     return CURAND_STATUS_LAUNCH_FAILURE;
   return r;
 }
@@ -410,7 +410,7 @@ SETTER(curandSetGeneratorOffset, unsigned long long)
 SETTER(curandSetGeneratorOrdering, curandOrdering_t)
 SETTER(curandSetQuasiRandomGeneratorDimensions, unsigned)
 
-// Where it draws is told by is_captured().
+// is_captured() uses the stream.
 curandStatus_t lower_curandSetStream(curandGenerator_t g, cudaStream_t stream) {
   rt::Call call;
   rt::RecipeWriter recipe;

@@ -1,5 +1,5 @@
-// NCCL's calls that move data: counted and held; and those that make, end or change communicators, as far as
-// they hand their arguments on to groups.cpp. LH, LH FS base, threads of the program.
+// NCCL calls that move data: counted and held. Calls that make, end or change communicators: passed to
+// groups.cpp. LH, LH FS base, threads of the program.
 #include <cstring>
 
 #include "interpose/boundaries/token_ring.h"
@@ -11,8 +11,8 @@
 namespace cropdl::cuda::nccl {
 namespace {
 
-// Alone, on a record: what nearly every call is. `launch` is the library's function; `call`, the same in the
-// form that a group keeps, is not made before it is needed.
+// The fast path: outside a group, on a stream that is not captured. `launch` calls the library; `call` makes
+// the form that a group keeps, only if needed.
 template <bool sends, bool receives, class C, class F>
 inline ncclResult_t communicate(ncclComm_t comm, cudaStream_t stream, int peer, C call, F launch) {
   one_abi::Call begins;
@@ -23,7 +23,7 @@ inline ncclResult_t communicate(ncclComm_t comm, cudaStream_t stream, int peer, 
   const ncclComm_t real_comm = *real_place(m);
   const cudaStream_t real_stream = one_abi::real(stream, one_abi::kind::cudaStream);
   if (__builtin_expect(!r || !r->identity, 0)) return launch(real_comm, real_stream);
-  // Two threads do not make calls for one communicator at the same time (nccl.h).
+  // Two threads never call on one communicator at the same time (nccl.h).
   if (!counting::begin_unheld(r, false) && !counting::begin_held(r)) return kAgain;
   const Call c = call();
   boundaries::note(boundaries::call_of(seam::kLibraryNccl, c.function),
@@ -76,7 +76,7 @@ namespace fn = cropdl::seam::nccl;
 
 extern "C" {
 
-// The library's function is called with the real communicator and stream.
+// `launch` gets the real communicator and stream; the operation is translated here.
 #define CROPDL_REAL_OP one_abi::real(op, one_abi::kind::ncclRedOp)
 
 ncclResult_t lower_ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,

@@ -1,4 +1,3 @@
-// See captured.h.
 #include "interpose/cuda/lower/nccl/captured.h"
 
 #include <algorithm>
@@ -15,7 +14,7 @@ namespace cropdl::cuda::nccl {
 namespace {
 
 std::mutex mutex;
-std::unordered_map<const void*, Parts>& captured() {  // of graphs and executables
+std::unordered_map<const void*, Parts>& captured() {  // by graph or executable
   static auto& map = *new std::unordered_map<const void*, Parts>;
   return map;
 }
@@ -44,7 +43,7 @@ cudaGraph_t graph_capturing(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   if (CROPDL_CUDART(cudaStreamGetCaptureInfo)(one_abi::real(stream, one_abi::kind::cudaStream), &status,
                                               nullptr, &graph, nullptr, nullptr, nullptr) != cudaSuccess) {
-    CROPDL_CUDART(cudaGetLastError)();  // not the program's
+    CROPDL_CUDART(cudaGetLastError)();  // not the program's error
     return nullptr;
   }
   return status == cudaStreamCaptureStatusActive ? graph : nullptr;

@@ -1,5 +1,5 @@
-// Communicators: their handles and records, and ids. What calls they are made by is in groups.cpp. LH, LH FS
-// base, threads of the program.
+// Handles and records of communicators, and ids. The calls that make communicators are in groups.cpp. LH, LH
+// FS base, threads of the program.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -17,20 +17,20 @@ namespace {
 struct KnownId {
   ncclUniqueId told, real;
 };
-std::vector<KnownId>& real_ids() {  // of this run, for those that the program got in former ones
+std::vector<KnownId>& real_ids() {  // this run's ids for ids that the program got in earlier runs
   static auto& all = *new std::vector<KnownId>;
   return all;
 }
 
-// One that was finalized there, and not destroyed: NCCL has none here.
+// True: finalized in an earlier run and not destroyed. NCCL has no such communicator in this run.
 bool of_former_run(const Communicator* c) { return c && c->stage == kFinalized && !*real_place(c); }
 
-// What is not kept would be missing after a restart, or at a cut.
+// What is not recorded would be missing after a restart, or at a cut.
 void note_full(uint32_t function) { one_abi::mark_unsaved(kNccl, function, "the persistent heap is full"); }
 
 bool same(const ncclUniqueId& a, const ncclUniqueId& b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-// A restart gets a new one for each, with a socket and a thread of NCCL's.
+// A restart gets a new id for each, with a socket and a thread of NCCL.
 constexpr size_t kMostGiven = 2000;
 
 void add_given(const ncclUniqueId& id) {
@@ -139,7 +139,7 @@ Communicator* new_communicator(uint64_t identity, uint32_t function, int device)
   if (!need_state()) return nullptr;
   auto* c = static_cast<Communicator*>(handles::heap_allocate(sizeof(Communicator)));
   if (!c) return nullptr;
-  const one_abi::RecipeWriter recipe;  // only says that there is one: all members make it together
+  const one_abi::RecipeWriter recipe;  // empty: marks that there is a recipe; all members make it together
   {
     handles::SpinGuard guard(one_abi::family_lock);
     const handles::Handle h =
@@ -169,7 +169,7 @@ void drop_communicator(Communicator* c) {
 }
 
 void end_communicator(Communicator* c, uint64_t last_count) {
-  // Listed as ended before it is no more listed as alive: the agent must see one of them.
+  // Listed as ended before it leaves the list of communicators: the agent must see one of them.
   bool is_full = false;
   if (c->count.identity) {
     handles::SpinGuard guard(lock);
@@ -266,7 +266,7 @@ ncclResult_t lower_ncclGetUniqueId(ncclUniqueId* id) {
   return r;
 }
 
-// All members are this process's: nobody else takes part.
+// All members belong to this process; no other rank takes part.
 ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices) {
   one_abi::Call begins;
   if (!comms || n < 1 || !need_state()) return CROPDL_NCCL(ncclCommInitAll)(comms, n, devices);
@@ -278,7 +278,7 @@ ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices)
   }
   for (int i = 0; i < n; ++i) {
     Communicator* const c = new_communicator(identity_from(random), seam::nccl::kFn_ncclCommInitAll,
-                                             devices ? devices[i] : i);  // whichever is current
+                                             devices ? devices[i] : i);  // regardless of the current device
     if (!c) {
       one_abi::mark_unsaved(kNccl, seam::nccl::kFn_ncclCommInitAll, "the persistent heap is full");
       comms[i] = real[static_cast<size_t>(i)];
@@ -296,7 +296,7 @@ ncclResult_t lower_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   one_abi::Call begins;
   const Communicator* const asked = communicator(comm);
   if (asked && asked->stage == kMaking && !*real_place(asked) &&
-      error) {  // a split, of which NCCL has nothing
+      error) {  // a split that NCCL has not made yet
     *error = ncclInProgress;
     return ncclSuccess;
   }
@@ -307,7 +307,7 @@ ncclResult_t lower_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const ncclResult_t r =
       CROPDL_NCCL(ncclCommGetAsyncError)(one_abi::real(comm, one_abi::kind::ncclComm), error);
   if (r != ncclSuccess || !error || *error == ncclInProgress || !state) return r;
-  std::vector<Communicator*> making;  // of a split the parent tells it, too
+  std::vector<Communicator*> making;  // a split's parent also reports for it
   {
     handles::SpinGuard guard(lock);
     each_communicator([&](Communicator* c) {
@@ -335,7 +335,8 @@ CROPDL_TOLD(ncclCommCuDevice, device)
 CROPDL_TOLD(ncclCommUserRank, rank)
 #undef CROPDL_TOLD
 
-// Where its maker's call stands in the order of objects: all are made together, later (restart.cpp).
+// Nothing to do at the maker's place in the order of objects: all communicators are made together, later
+// (restart.cpp).
 #define CROPDL_LATER(name) \
   int64_t again_##name(one_abi::Again&) { return 0; }
 CROPDL_LATER(ncclCommInitRank)

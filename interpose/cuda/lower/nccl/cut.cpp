@@ -1,4 +1,4 @@
-// See library.h: what a cut wants of NCCL.
+// See library.h: NCCL's part of a cut.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<const char*> found_trouble{nullptr};
 
-// Messages of which neither this rank nor the other has begun one are not named.
+// Messages that neither side has begun are left out.
 void add_pairs(const Communicator* c, std::vector<coord::CollectiveCount>& counts,
                uint64_t (*target)(uint64_t identity)) {
   const auto* pairs = reinterpret_cast<const counting::Record*>(__atomic_load_n(&c->pairs, __ATOMIC_ACQUIRE));
@@ -41,7 +41,7 @@ void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(
     if (c->count.identity) counts.push_back({c->count.identity, c->count.begun});
     if (c->size > 1) add_pairs(c, counts, target);
   });
-  // Whoever has ended a communicator is short of nothing there.
+  // A rank that has ended a communicator lags behind in none of its collectives.
   for (uint64_t at = state->ended; at; at = reinterpret_cast<const Ended*>(at)->next) {
     const auto& e = *reinterpret_cast<const Ended*>(at);
     for (const counting::Record& r : std::span(e.counts, e.used))

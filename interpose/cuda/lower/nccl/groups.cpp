@@ -1,4 +1,3 @@
-// See groups.h.
 #include "interpose/cuda/lower/nccl/groups.h"
 
 #include <algorithm>
@@ -13,11 +12,11 @@ namespace {
 
 namespace fn = seam::nccl;
 
-// In the heap; a thread's record names it.
+// In the heap; the thread's record points to it.
 struct Group {
   uint64_t depth;
   uint64_t first, last;  // list of Calls
-  int64_t result;        // of a call that was refused at once, or of those that have begun already
+  int64_t result;        // of a call refused immediately, or of calls that have already run
 };
 
 void drop(Call* c) {
@@ -31,7 +30,7 @@ void close_group(Group* g) {
   for (uint64_t at = g->first; at;) {
     auto* c = reinterpret_cast<Call*>(at);
     at = c->next;
-    if (c->making && c->making->made && c->making->made->stage == kPlanned)  // nothing has come of it
+    if (c->making && c->making->made && c->making->made->stage == kPlanned)  // NCCL never made it
       drop_communicator(c->making->made);
     drop(c);
   }
@@ -48,7 +47,7 @@ bool shrinks(const Call& c) { return c.function == fn::kFn_ncclCommShrink; }
 bool aborts(const Call& c) { return c.function == fn::kFn_ncclCommAbort; }
 bool ends(const Call& c) { return c.function == fn::kFn_ncclCommDestroy || aborts(c); }
 
-// Destroys what was finalized: that was its end, as far as others have to come to it too.
+// Whether the call destroys a finalized communicator: finalizing was the step that its peers must reach too.
 bool only_destroys(const Call& c, std::span<Call* const> before) {
   if (c.function != fn::kFn_ncclCommDestroy) return false;
   const Communicator* const m = communicator(c.comm);
@@ -57,7 +56,7 @@ bool only_destroys(const Call& c, std::span<Call* const> before) {
          });
 }
 
-// Of the communicator that a call makes: what all members know.
+// The identity of the communicator that a call makes, from what all members know.
 uint64_t identity_of_made(const Call& c) {
   const Making& m = *c.making;
   if (joins(c)) return identity_from(hash_of(m.id, m.ids));
@@ -73,7 +72,7 @@ uint64_t identity_of_made(const Call& c) {
   return identity_from(hash);
 }
 
-// What the call is counted on; null: on nothing.
+// The record that counts the call; null: not counted.
 counting::Record* record_of(const Call& c) {
   Communicator* const m = communicator(c.comm);
   counting::Record* r = nullptr;
@@ -94,7 +93,7 @@ counting::Record* record_of(const Call& c) {
   return r && r->identity ? r : nullptr;
 }
 
-// What is launched now, each record once; what is captured goes into `captured`.
+// Calls launched now, each record once; captured ones go to `captured`.
 struct Beginning {
   std::vector<counting::Part> parts;
   std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
@@ -124,13 +123,13 @@ struct Beginning {
   }
 };
 
-// What a call that has gone well leaves.
+// After success: updates state and the program's variables.
 void finish(const Call& c) {
   Communicator* const m = communicator(c.comm);
   if (Making* const making = c.making) {
     if (joins(c)) joined_with(making->id, making->ids);
     if (making->made) settle(making->made);
-    if (c.in_group && joins(c)) return;  // the program has it
+    if (c.in_group && joins(c)) return;  // the program already has it
     *making->into = making->made ? one_abi::handle_of<ncclComm_t>(making->made->word) : nullptr;
   } else if (ends(c) && m) {
     end_communicator(m, aborts(c) ? kAborted : m->count.begun);
@@ -139,7 +138,7 @@ void finish(const Call& c) {
   }
 }
 
-// By a communicator that is made: all its members have joined.
+// Whether an existing communicator has this identity. All members of that one have joined.
 bool is_taken(uint64_t identity) {
   bool taken = false;
   handles::SpinGuard guard(lock);
@@ -183,7 +182,7 @@ bool prepare(const Call& c) {
   return !makes || making->made;
 }
 
-// With what must be announced announced.
+// Runs the calls. They have been announced, if they must be.
 ncclResult_t execute(std::span<Call* const> calls, bool grouped) {
   ncclResult_t result = ncclSuccess;
   bool makes = false;
@@ -216,7 +215,7 @@ ncclResult_t execute(std::span<Call* const> calls, bool grouped) {
   return result;
 }
 
-// Those who come together by an id, or leave others behind: no communicator's count tells of them.
+// Joins by an id, and shrinks, which leave members out: no communicator's count covers them.
 ncclResult_t run_meeting(std::span<Call* const> calls, bool grouped) {
   if (!counting::begin_meeting(identity_of_made(*calls.front()))) return kAgain;
   const ncclResult_t r = execute(calls, grouped);
@@ -248,7 +247,7 @@ ncclResult_t run(std::vector<Call*>& calls, bool grouped, Group* group) {
   if (!meet.empty()) {
     first = run_meeting(meet, grouped);
     if (first == kAgain || !went_on(first) || rest.empty()) return first;
-    if (group) {  // done, should the rest be called again
+    if (group) {  // done, even if the rest must be called again
       group->result = first;
       group->first = group->last = 0;
       for (Call* c : rest) {
@@ -264,7 +263,7 @@ ncclResult_t run(std::vector<Call*>& calls, bool grouped, Group* group) {
   return then == ncclSuccess ? first : then;
 }
 
-// What NCCL would refuse in the call itself; it spoils the group.
+// Whether NCCL would refuse the call itself, which makes its group fail.
 bool is_wrong(const Call& c) {
   if (c.making && (!c.making->into || c.making->strange)) return true;
   if (joins(c)) return c.making->ranks < 1 || c.making->rank < 0 || c.making->rank >= c.making->ranks;
@@ -291,7 +290,8 @@ Making* new_making(ncclComm_t* into, const ncclConfig_t* config) {
     return m;
   }
   m->has_config = 1;
-  memcpy(&m->config, config, std::min(config->size, sizeof m->config));  // of an older header: less
+  // An older header's structure is shorter.
+  memcpy(&m->config, config, std::min(config->size, sizeof m->config));
   if (config->size > sizeof m->config)
     one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommInitRankConfig,
                           "the program's ncclConfig_t is of a newer NCCL than this build knows");
@@ -314,7 +314,7 @@ void give_back(Making* m) {
 }
 
 ncclResult_t perform(const Call& c) {
-  // One that is ended is no handle: not even an address that NCCL may look at.
+  // The handle of an ended communicator is no address that NCCL may read.
   const bool is_gone = one_abi::is_virtual(one_abi::word_of(c.comm)) && !communicator(c.comm);
   const ncclComm_t comm = is_gone ? nullptr : one_abi::real(c.comm, one_abi::kind::ncclComm);
   const cudaStream_t stream = one_abi::real(c.stream, one_abi::kind::cudaStream);
@@ -322,7 +322,7 @@ ncclResult_t perform(const Call& c) {
   Making* const m = c.making;
   ncclConfig_t* config = nullptr;
   if (m) config = m->has_config ? &m->config : const_cast<ncclConfig_t*>(m->strange);
-  // NCCL may write there later, so it is the program's if there is no handle (of who has no color).
+  // NCCL may write there later; without a handle (a split without a color) it is the program's variable.
   ncclComm_t* const into = !m ? nullptr : m->made ? real_place(m->made) : m->into;
   if (c.device >= 0 && one_abi::current_device() != c.device) one_abi::make_current(c.device);
   switch (c.function) {
@@ -379,7 +379,7 @@ ncclResult_t perform(const Call& c) {
 
 ncclResult_t submit(const Call& call) {
   if (Group* const g = group_of_thread()) {
-    if (is_wrong(call)) {  // the library's own words
+    if (is_wrong(call)) {  // NCCL gives the error
       const ncclResult_t r = perform(call);
       give_back(call.making);
       if (r != ncclSuccess) g->result = r;
@@ -389,7 +389,7 @@ ncclResult_t submit(const Call& call) {
     if (!room) return ncclSystemError;
     auto* const kept = new (room) Call(call);
     kept->in_group = 1;
-    if (joins(*kept)) {  // NCCL writes it in the call as well
+    if (joins(*kept)) {  // NCCL, too, writes the handle during the call
       if (!prepare(*kept)) {
         drop(kept);
         return ncclSystemError;
@@ -436,7 +436,7 @@ ncclResult_t lower_ncclGroupStart() {
 ncclResult_t lower_ncclGroupEnd() {
   one_abi::Call begins;
   Group* const g = group_of_thread();
-  if (!g) return CROPDL_NCCL(ncclGroupEnd)();  // its own words
+  if (!g) return CROPDL_NCCL(ncclGroupEnd)();  // NCCL gives the error
   if (g->depth > 1) {
     --g->depth;
     return ncclSuccess;

@@ -1,6 +1,6 @@
-// Calls of NCCL's that have to begin together. Between ncclGroupStart and ncclGroupEnd they are kept, in the
-// persistent heap: NCCL hears of them when the group ends and all of them may begin, so that a thread may be
-// saved within a group. LH, LH FS base, threads of the program.
+// NCCL calls that must begin together. Calls between ncclGroupStart and ncclGroupEnd are kept in the
+// persistent heap and go to NCCL when the group ends and all may begin, so a thread can be saved inside a
+// group. LH, LH FS base, threads of the program.
 #pragma once
 
 #include "interpose/cuda/lower/nccl/state.h"
@@ -8,10 +8,10 @@
 
 namespace cropdl::cuda::nccl {
 
-// Of a call that makes a communicator. Its texts and arrays are the call's own.
+// Arguments of a call that makes a communicator. Owns its texts and arrays.
 struct Making {
   ncclComm_t* into;
-  int ranks, rank;  // by an id
+  int ranks, rank;  // of ncclCommInitRank*
   int ids;
   ncclUniqueId* id;
   int color, key;  // of a split
@@ -19,8 +19,8 @@ struct Making {
   int* excluded;  // of a shrink
   uint32_t has_config;
   ncclConfig_t config;
-  Communicator* made;           // while it is under way; null also of who has no color
-  const ncclConfig_t* strange;  // the program's, of no header of NCCL's: the library's to refuse
+  Communicator* made;           // during the call; null also for a split without a color
+  const ncclConfig_t* strange;  // the program's config with an unknown magic, which the library must refuse
 };
 
 inline uint64_t open_group() {
@@ -29,13 +29,13 @@ inline uint64_t open_group() {
   return group;
 }
 
-// In a group: kept. Alone: done, or kAgain.
+// Inside a group: keeps the call. Alone: runs it, or returns kAgain.
 ncclResult_t submit(const Call& call);
-// Copies what the call needs; null: the heap is full.
+// Copies the arguments; null: the heap is full.
 Making* new_making(ncclComm_t* into, const ncclConfig_t* config);
 void give_back(Making* making);
 
-// The library is told; alone, or within a group of its own. One result, of a communicator-making call through
+// Passes the call to the library, alone or inside a real group. The new communicator's real handle goes to
 // making->made.
 ncclResult_t perform(const Call& call);
 

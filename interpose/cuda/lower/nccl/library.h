@@ -1,5 +1,5 @@
-// NCCL's part of the plug-in: what the library of CUDA's family (interpose/cuda/lower/library.cpp) asks of
-// it. LH, LH FS base. AGENT, MAIN and START as in interpose/libraries/library.h.
+// NCCL's part of the plug-in, called by the library of CUDA's family (interpose/cuda/lower/library.cpp). LH,
+// LH FS base. AGENT, MAIN and START as in interpose/libraries/library.h.
 #pragma once
 
 #include <span>
@@ -13,16 +13,17 @@ namespace cropdl::cuda::nccl {
 
 // AGENT.
 void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t identity));
-// A communicator that does not block is being made: nobody knows whether the others have begun.
+// Adds non-blocking communicators that are being made: this rank cannot know whether their peers have begun.
 void add_inside(coord::RankStatus& status);
 
-// MAIN, while the rank is stopped. What communicators that do not block still have to do is done by NCCL
-// itself, once all ranks have begun it; true: there is nothing left.
+// MAIN, while the rank is stopped. Once all ranks have begun the pending work of non-blocking communicators,
+// NCCL finishes it itself. True: none is left.
 bool settled();
-std::string trouble();  // AGENT or MAIN. Why that can not be, or ""
-void quiesce();         // all members' counts are equal: those of communicators that are ended are not needed
+std::string trouble();  // why settled() can never be true, or ""; AGENT or MAIN
+void quiesce();         // all members' counts are equal: drops the counts of ended communicators
 
-// START. After the family's objects are there, and again when it is known what every rank has told.
+// START. restore() after the family's objects are made; make_communicators_again() with the lines of all
+// ranks.
 Status restore();
 std::string told_at_restart();
 Status make_communicators_again(std::span<const std::string> told);

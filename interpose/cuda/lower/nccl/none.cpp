@@ -1,4 +1,4 @@
-// In the place of NCCL's part (library.h) where this build has no NCCL.
+// Replaces NCCL's part (library.h) in builds without NCCL.
 #include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/cuda/lower/nccl/library.h"
 

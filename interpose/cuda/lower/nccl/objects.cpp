@@ -1,5 +1,5 @@
-// What belongs to a communicator: user-defined operations, registered buffers; memory that NCCL gives; its
-// last error. LH, LH FS base, threads of the program.
+// Objects of a communicator: user-defined operations and registered buffers. Also NCCL's memory, and its last
+// error. LH, LH FS base, threads of the program.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -70,7 +70,7 @@ void bind(uint64_t word, ncclRedOp_t real) {
 
 ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op) {
   Communicator* const c = communicator(comm);
-  // With one that was finalized in a former run its operations are gone.
+  // The operations of a communicator that was finalized in an earlier run are gone with it.
   const ncclResult_t r = c && !*real_place(c)
                              ? ncclSuccess
                              : CROPDL_NCCL(ncclRedOpDestroy)(one_abi::real(op, one_abi::kind::ncclRedOp),
@@ -180,7 +180,7 @@ ncclResult_t lower_ncclCommDeregister(ncclComm_t comm, void* handle) {
   return r;
 }
 
-// What was registered cannot be saved, so its handle is no virtual one.
+// A window cannot be saved, so its handle is not virtual.
 ncclResult_t lower_ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window,
                                           int flags) {
   one_abi::Call begins;
@@ -193,20 +193,20 @@ ncclResult_t lower_ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t 
                  .root = flags});
 }
 
-// Memory is the arena's.
+// The memory comes from the arena.
 cudaError_t lower_cudaMalloc(void** pointer, size_t bytes);
 cudaError_t lower_cudaFree(void* pointer);
 
 ncclResult_t lower_ncclMemAlloc(void** pointer, size_t bytes) {
-  if (!pointer || !bytes) return CROPDL_NCCL(ncclMemAlloc)(pointer, bytes);  // its own words
+  if (!pointer || !bytes) return CROPDL_NCCL(ncclMemAlloc)(pointer, bytes);  // NCCL gives the error
   return lower_cudaMalloc(pointer, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 ncclResult_t lower_ncclMemFree(void* pointer) {
   return lower_cudaFree(pointer) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-// The line of a former run, as long as this one has none. Where it lies stays, and it is overwritten, as
-// NCCL's is.
+// Returns the line of an earlier run until this run has one. The buffer stays in place and is overwritten,
+// like NCCL's.
 const char* lower_ncclGetLastError(ncclComm_t comm) {
   one_abi::Call begins;
   const char* const now = CROPDL_NCCL(ncclGetLastError)(one_abi::real(comm, one_abi::kind::ncclComm));

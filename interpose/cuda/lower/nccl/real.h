@@ -1,4 +1,4 @@
-// The real NCCL, and how code by hand calls it. LH, LH FS base.
+// The real NCCL, and how hand-written code calls it. LH, LH FS base.
 #pragma once
 
 #include <nccl.h>
@@ -15,7 +15,7 @@ namespace cropdl::cuda::nccl {
 inline constexpr const one_abi::RealLibrary& kNccl = cropdl_nccl_lower_table_library;
 inline constexpr auto kAgain = static_cast<ncclResult_t>(one_abi::kCallAgain);
 
-// A call that has been begun: a communicator that does not block goes on behind it.
+// The call has begun. A non-blocking communicator continues it in the background.
 inline bool went_on(ncclResult_t r) { return r == ncclSuccess || r == ncclInProgress; }
 
 }  // namespace cropdl::cuda::nccl

@@ -1,5 +1,5 @@
-// Communicators are made again: all ranks in one order, that of their identities, so that of those that wait
-// for one another nobody waits for a later one. Ids are new; the rank 0 of each communicator tells its. See
+// Makes communicators again. All ranks do so in the order of the identities, so no rank waits for a later
+// communicator while others wait for it. Ids are new; rank 0 of each communicator sends its id. See
 // library.h. START.
 #include <algorithm>
 #include <charconv>
@@ -15,7 +15,7 @@
 namespace cropdl::cuda::nccl {
 namespace {
 
-constexpr char kNew = 'C', kGiven = 'G', kMember = 'M', kTrouble = 'T';  // what a line begins with
+constexpr char kNew = 'C', kGiven = 'G', kMember = 'M', kTrouble = 'T';  // first character of a line
 
 bool from_hex(std::string_view text, void* to, size_t bytes) {
   const auto found = bytes_of_hex(std::string(text));
@@ -32,7 +32,7 @@ std::string failed(const char* function, ncclResult_t code) {
   return formatted("{} fails when it is made again: {}", function, CROPDL_NCCL(ncclGetErrorString)(code));
 }
 
-// Of one that is finalized others may be destroyed already.
+// Skips finalized communicators: other members may have destroyed theirs already.
 template <class F>
 void each_made(F look) {
   each_communicator([&](Communicator* c) {
@@ -40,7 +40,7 @@ void each_made(F look) {
   });
 }
 
-// Ids with which somebody has joined: nobody else will.
+// Drops ids with which some rank has joined: no other rank will.
 void drop_joined_ids(const std::map<uint64_t, int>& members) {
   std::vector<ncclUniqueId> joined;
   for (uint64_t at = state ? state->given_ids : 0; at; at = reinterpret_cast<GivenId*>(at)->next) {
@@ -57,7 +57,7 @@ bool wait_until_made(Communicator* c) {
   return now == ncclSuccess;
 }
 
-// Members of one communicator that this process has: one, if it has one device.
+// `members`: those of one communicator in this process; one, unless the process uses several devices.
 Status make_again(std::span<Communicator* const> members, const ncclUniqueId& id) {
   const bool together = members.size() > 1;
   if (together) CROPDL_NCCL(ncclGroupStart)();
@@ -139,7 +139,7 @@ Status make_communicators_again(std::span<const std::string> told) {
       if (line[0] == kGiven && from_hex(what, &former, sizeof former)) add_real_id(former, id);
     }
   }
-  // Who is left would wait for the others for ever.
+  // The remaining members would wait forever for the missing ones.
   for (const auto& [identity, there] : members)
     if (there != sizes[identity])
       return Error{formatted("cannot restart: of the {} members of an NCCL communicator {} still have it",

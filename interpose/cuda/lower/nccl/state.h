@@ -1,7 +1,6 @@
-// What the lower half keeps of NCCL: communicators with what was counted on them, and the calls of threads
-// that are between ncclGroupStart and ncclGroupEnd. It lies in the persistent heap (images hold it:
-// append-only), and is written by threads of the program, under `lock` where a list changes shape; the agent
-// reads the counts. LH.
+// The lower half's NCCL state: communicators with their counts, and the form of the calls kept in open
+// groups. It is in the persistent heap (part of images: append-only). Threads of the program write it, under
+// `lock` when they change a list; the agent reads the counts. LH.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +16,24 @@ namespace cropdl::cuda::nccl {
 inline constexpr uint32_t kStateVersion = 1;
 
 enum Stage : uint32_t {
-  kMaking,     // the program has been told that it is in progress, and has not yet seen it end
-  kReady,      //
-  kFinalized,  // ncclCommFinalize was called: what is left is to destroy it, and after a restart NCCL has
-               // none
-  kPlanned,    // in a group that has not ended: the program has its handle, and NCCL has not heard of it
+  kMaking,  // the program has got ncclInProgress and has not seen the call end
+  kReady,
+  // After ncclCommFinalize: only destroying is left; after a restart NCCL has no such communicator.
+  kFinalized,
+  kPlanned,  // in an open group: the program has its handle, NCCL does not know it yet
 };
 
-// A user-defined operation; made again behind its communicator.
+// A user-defined operation; made again after its communicator.
 struct Operation {
   uint64_t next;
   uint64_t word;  // virtual handle
   ncclDataType_t type;
   ncclScalarResidence_t residence;
-  void* scalar;       // on the device, where it stays
+  void* scalar;       // on the device, at a fixed address
   char immediate[8];  // on the host
 };
 
-// A buffer that was registered; the program's handle is its address, which stays.
+// A registered buffer. Its address in the heap is the program's handle, and stays.
 struct Registration {
   uint64_t next;
   void* buffer;
@@ -43,24 +42,24 @@ struct Registration {
 };
 
 struct Communicator {
-  counting::Record count;    // of its collectives; not counted: one member
-  uint64_t identity;         // all members agree on it without a message
-  uint64_t next;             // list of all that are alive
-  uint64_t word;             // virtual handle
-  int32_t rank, size;        // -1: not known before it is made (of a split)
-  int32_t device;            //
+  counting::Record count;  // of its collectives; not counted with one member
+  uint64_t identity;       // the same on all members, agreed without messages
+  uint64_t next;           // list of all that exist
+  uint64_t word;           // virtual handle
+  int32_t rank, size;      // -1: unknown until it is made (a split)
+  int32_t device;
   uint32_t stage;            // Stage
-  uint32_t splits, shrinks;  // communicators made of it, of which their identity tells
-  uint64_t pairs;  // address of counting::Record[2 * size]: sent to each rank, received from it; 0: none
+  uint32_t splits, shrinks;  // made from it so far; part of their identities
+  uint64_t pairs;  // address of counting::Record[2 * size]: sent to and received from each rank; 0: none
   uint64_t operations, registrations;  // lists
   uint32_t has_config, reserved;
   ncclConfig_t config;  // its texts are blocks of the heap
-  uint64_t parent;      // virtual handle of the one that it is a split of
+  uint64_t parent;      // virtual handle of the communicator that it was split from
   uint64_t more[7];
 };
 
-// Those that this rank has ended and others perhaps not: their counts tell, until a cut has shown them equal.
-// With the heap's own words 64 KiB, of which it gives all but a page back when they are forgotten.
+// Communicators that this rank has ended and others perhaps not. Their counts are reported until a cut has
+// shown them equal. 64 KiB with the heap's own words; when freed, the heap returns all but a page of it.
 struct Ended {
   static constexpr size_t kMost = ((64 << 10) - 32) / sizeof(counting::Record);
   uint64_t next;
@@ -68,7 +67,7 @@ struct Ended {
   counting::Record counts[kMost];
 };
 
-// An id that was given out, and with which this rank has not joined.
+// An id given to the program, with which this rank has not joined.
 struct GivenId {
   uint64_t next;
   ncclUniqueId id;
@@ -76,10 +75,10 @@ struct GivenId {
 
 struct State {
   uint32_t version;
-  uint32_t config_bytes;  // sizeof(ncclConfig_t), which lies within structures here; 0: not noted
+  uint32_t config_bytes;  // sizeof(ncclConfig_t), which is embedded in structures here; 0: not recorded
   uint64_t communicators, ended, given_ids;  // lists
-  char last_error[1024];                     // of former runs (ncclGetLastError)
-  uint64_t aborted;                          // list: Communicators, until the next cut
+  char last_error[1024];                     // of earlier runs (ncclGetLastError)
+  uint64_t aborted;                          // list of Communicators, until the next cut
   uint64_t more[31];
 };
 
@@ -88,7 +87,7 @@ extern handles::SpinLock lock;
 
 State* need_state();  // null: the persistent heap is full
 
-// Of a virtual handle; null: none that is alive.
+// The communicator of a virtual handle; null: none exists.
 inline Communicator* communicator(ncclComm_t handle) {
   const uint64_t word = one_abi::word_of(handle);
   if (!one_abi::is_virtual(word) || __builtin_expect(!one_abi::tables, 0)) return nullptr;
@@ -98,7 +97,7 @@ inline Communicator* communicator(ncclComm_t handle) {
              ? reinterpret_cast<Communicator*>(slot->owner[2])
              : nullptr;
 }
-// Where the real handle is; NCCL writes it there itself, maybe later.
+// The location of the real handle. NCCL writes it there itself, possibly later.
 inline ncclComm_t* real_place(const Communicator* c) {
   return reinterpret_cast<ncclComm_t*>(
       &one_abi::tables->slot(static_cast<handles::Handle>(c->word))->owner[0]);
@@ -118,50 +117,50 @@ constexpr uint64_t mixed(uint64_t a, uint64_t b) {
   uint64_t x = (a ^ b * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
   return (x ^ x >> 32) * 0xd6e8feb86659fd93u;
 }
-constexpr uint64_t identity_from(uint64_t hash) {  // never several_of
+constexpr uint64_t identity_from(uint64_t hash) {  // never equal to several_of()
   return static_cast<uint64_t>(seam::kLibraryNccl) << 56 | hash >> 9;
 }
 uint64_t hash_of(const ncclUniqueId* ids, int n);
-// Of what `from` sends to `to`, by their ranks.
+// The identity of messages from rank `from` to rank `to`.
 inline uint64_t pair_identity(const Communicator* c, int from, int to) {
   return identity_from(
       mixed(mixed(c->identity, 0x70616972), static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to)));
 }
-// What is counted with a message to or from `peer`; null: nothing.
+// The record that counts messages to or from `peer`; null: not counted.
 counting::Record* pair_record(Communicator* c, int peer, bool sends);
 
 // --- communicators.cpp
-// A new handle without a real one, listed, of that device; null: no room.
+// A new, listed communicator of that device, without a real handle; null: no memory.
 Communicator* new_communicator(uint64_t identity, uint32_t function, int device);
-void drop_communicator(Communicator* c);  // it came to nothing
+void drop_communicator(Communicator* c);  // making it failed
 using coord::kAborted;
-// Of one that was aborted (last_count: kAborted) the memory stays until forget_aborted(): that another thread
-// is inside of a call on it is what an abort is for.
+// An aborted communicator (last_count: kAborted) keeps its memory until forget_aborted(): another thread may
+// be inside a call on it, which is what an abort is for.
 void end_communicator(Communicator* c, uint64_t last_count);
-void forget_aborted();           // no thread is inside of any call
-char* copied(const char* text);  // in the heap; null for null, or without room
+void forget_aborted();           // no thread is inside any call
+char* copied(const char* text);  // in the heap; null for null, or without memory
 void keep_config(Communicator* c, const ncclConfig_t* config);
-// It is made: rank, size and device are what the library says; or its making has failed, as the library says
-// to whoever asks. False: not yet.
+// Completes a communicator that NCCL has made: takes rank, size and device from the library. Also true if
+// making it failed, which the library reports itself. False: not yet.
 bool settle(Communicator* c);
-// The real id for one that the program holds: another one after a restart.
+// The real id for one that the program has; after a restart another one.
 ncclUniqueId real_id(const ncclUniqueId& told);
 void add_real_id(const ncclUniqueId& told, const ncclUniqueId& real);
 void joined_with(const ncclUniqueId* ids, int n);
 
 // --- objects.cpp
-ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op);  // of virtual handles
-// The objects of a communicator that was made again. 0, or the library's error with the function's name.
+ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op);  // virtual handles
+// Makes the objects of a communicator again. Returns 0, or the library's error and the function's name.
 ncclResult_t make_objects_again(Communicator* c, const char** function);
-void drop_objects(Communicator* c);  // they end with it
+void drop_objects(Communicator* c);  // they end with their communicator
 
-// --- A call that begins at the end of its group, or at once.
-inline constexpr auto kNoType = static_cast<ncclDataType_t>(-1);  // of calls that move no data
+// --- A call that begins at the end of its group, or immediately.
+inline constexpr auto kNoType = static_cast<ncclDataType_t>(-1);  // for calls that move no data
 struct Making;                                                    // groups.h
 struct Call {
   uint64_t next = 0;
   uint32_t function = 0;
-  int32_t device = -1;  // current at the call; -1: does not matter
+  int32_t device = -1;  // current at the call; -1: irrelevant
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   const void* send = nullptr;
