@@ -5,7 +5,7 @@ started (every one carries this run's mark in its environment)."""
 import ctypes
 import fcntl
 import functools
-import hashlib
+import gc
 import json
 import os
 import random
@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
+
+gc.disable()  # a test is over before garbage matters
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("CROPDL_BUILD", os.path.join(SOURCE, "build"))
@@ -151,7 +152,7 @@ class Job:
         pace = [i + 1 for i, word in enumerate(command) if word == "--pace"]
         self.command = command = [str(int(word) * self.slower) if i in pace else word for i, word in enumerate(command)]
         self.log = log
-        self.mark = "CROPDL_TEST_MARK=" + uuid.uuid4().hex
+        self.mark = "CROPDL_TEST_MARK=" + os.urandom(16).hex()
         name, value = self.mark.split("=")
         environ = dict(os.environ, **(environment or {}))
         environ[name] = value
@@ -539,6 +540,7 @@ def native(place, program, arguments=(), mpi="none", ranks=1, environment=None, 
     kept = os.environ.get("CROPDL_TEST_REFERENCES")
     if kept is None or any(place.root in text for text in (*arguments, *(environment or {}).values())):
         return native_run(place, log, program, arguments, mpi, ranks, environment, through)
+    import hashlib  # seldom needed, and slow to import
     key = hashlib.sha256(repr((app(program), arguments, mpi, ranks, through, sorted((environment or {}).items()))).encode()).hexdigest()
     name = os.path.join(kept, key[:24])
     with open(name + ".lock", "w") as lock:
