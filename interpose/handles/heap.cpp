@@ -1,8 +1,7 @@
 // See heap.h. LH only, any thread.
 //
-// Blocks come in powers of two from 32 bytes on, cut from the top of the heap; each class has a free list.
-// From a page on they are page-aligned: a freed one is found again by the next of its class, and only address
-// space, which is plentiful, is lost to the rounding.
+// Block sizes are powers of two from 32 bytes on, cut from the heap's top; one free list per size. Blocks of
+// a page or more are page-aligned. Rounding wastes only address space.
 #include "interpose/handles/heap.h"
 
 #include <sys/mman.h>
@@ -29,17 +28,17 @@ struct Header {
   uint64_t magic;
   uint32_t version;
   SpinLock lock;
-  uint64_t top;             // first address never given out
-  uint64_t blocks;          //
+  uint64_t top;  // first address never given out
+  uint64_t blocks;
   uint64_t free[kClasses];  // by log2 of the block's size: first free block, linked through their first word
   uint64_t roots[kLibraries][kRoots];
-  uint64_t mapped;  // first address without memory; 0: kHeapEnd, as in images of earlier versions
+  uint64_t mapped;  // first address without memory; 0: kHeapEnd, as in older images
 };
 static_assert(sizeof(Header) <= kPage);
 
 struct Block {
   uint64_t size_class;  // log2 of the size, header included
-  uint64_t in_use;      // kInUse, else 0: a double free is ignored rather than spread
+  uint64_t in_use;      // kInUse, else 0: a double free is ignored
   uint64_t next;        // while free
 };
 constexpr uint64_t kInUse = 0x6573'7520'6e69'2021;
@@ -53,13 +52,14 @@ unsigned class_of(size_t bytes) {
   return c;
 }
 
-// Memory up to `end`.
+// Maps memory up to `end`.
 bool map_up_to(Header* h, uint64_t end) {
   if (h->mapped == 0 || end <= h->mapped) return true;
   const uint64_t wanted = std::min<uint64_t>((end + kHeapStep - 1) & ~(kHeapStep - 1), seam::kHeapEnd);
   const void* at = mmap(reinterpret_cast<void*>(h->mapped), wanted - h->mapped, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (at == MAP_FAILED && errno != EEXIST) return false;  // EEXIST: who made the heap mapped more of it
+  // EEXIST: the loader or the restorer has already mapped this range.
+  if (at == MAP_FAILED && errno != EEXIST) return false;
   h->mapped = wanted;
   return true;
 }
@@ -111,7 +111,7 @@ void* heap_allocate(size_t bytes) {
     ++h->blocks;
   }
   char* user = reinterpret_cast<char*>(block) + kBlockHeader;
-  // Fresh memory is zero, and a recycled large block kept only its first page.
+  // Fresh memory is zero; a recycled large block kept only its first page.
   if (recycled) memset(user, 0, (size < kPage ? size : kPage) - kBlockHeader);
   block->size_class = c;
   block->in_use = kInUse;

@@ -1,11 +1,10 @@
-// The persistent heap: memory in the upper half's window whose contents images save and whose code lies in
-// the lower half. Handle tables, recipes, counters and drained messages live in it. Its mapping (from
-// kHeapBegin, private, anonymous, without reserve) is begun by the loader, or made by the restorer, and grows
-// (heap_step.h): addresses are stable, so raw addresses of blocks may be stored in blocks; addresses of the
-// LH may not.
+// The persistent heap, in the upper half's window: handle tables, recipes, counters, drained messages. Images
+// save its contents; its code is in the lower half. The loader maps its beginning, or the restorer maps what
+// the image holds (from kHeapBegin, private, anonymous, without reserve); then it grows (heap_step.h). Blocks
+// may store addresses of blocks, which are stable, but not addresses of the LH.
 //
-// LH only, LH FS base, any thread (one spin lock, held for a few instructions; small blocks make no system
-// call).
+// LH only, LH FS base, any thread. One spin lock, held for a few instructions. Small blocks make no system
+// call.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +12,25 @@
 
 namespace cropdl::handles {
 
-// A library of the lower half (by its number, which is for ever) has two root objects in the heap: one of its
-// own, and its handle tables. Append-only: images hold these numbers.
+// Each library of the lower half, by its permanent number, has two root objects in the heap: its state and
+// its handle tables. Append-only: images hold these numbers.
 inline constexpr unsigned kLibraries = 16;
 enum Root : unsigned { kRootState, kRootTables, kRoots };
 
-void heap_format();        // a fresh heap in zero-filled memory
-const char* heap_check();  // after a restore, before anything else: nullptr, or why this heap can not be used
+void heap_format();  // makes an empty heap in zero-filled memory
+// Call first after a restore. Returns nullptr, or why this heap cannot be used.
+const char* heap_check();
 
-// Zero-filled, 16-byte aligned; never fails except when 60 GiB, or what ulimit -v allows, are used up (then
-// nullptr). Blocks above 2 KiB are whole pages; freeing one gives its pages back to the kernel.
+// Returns zero-filled memory, 16-byte aligned. Returns nullptr only when 60 GiB, or the limit of ulimit -v,
+// are used up. Blocks above 2 KiB are whole pages; freeing one returns all but its first page to the kernel.
 void* heap_allocate(size_t bytes);
 void heap_free(void* block);  // nullptr is allowed
 
-// Address space that is never freed (tables that grow in place). Only touched pages exist.
+// Returns address space that is never freed (tables that grow in place). Only touched pages use memory.
 void* heap_reserve(size_t bytes);
 
 uint64_t heap_root(unsigned library, Root root);  // address of the root object, 0: none yet
 void heap_set_root(unsigned library, Root root, void* object);
-uint64_t heap_blocks();  // allocated and not freed
+uint64_t heap_blocks();  // number of blocks allocated and not freed
 
 }  // namespace cropdl::handles

@@ -1,5 +1,5 @@
-// The persistent heap's memory is mapped in steps: the first by the loader, more as the heap grows. Not all
-// at once, since ulimit -v counts what is mapped, and strict overcommit what is writable.
+// The loader maps the heap's first step, the heap the others as it grows: ulimit -v counts mapped memory, and
+// strict overcommit counts writable memory.
 #pragma once
 
 #include <cstddef>

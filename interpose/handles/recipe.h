@@ -1,5 +1,5 @@
-// A recipe as the arguments of the call that made the object, in the order of its parameters: what generated
-// code (interpose/gen) writes when the call has succeeded, and reads to make it again. LH, any thread.
+// A recipe: the arguments of the call that made an object, in order. Generated code (interpose/gen) writes it
+// after the call has succeeded, and reads it to repeat the call. LH, any thread.
 #pragma once
 
 #include <cstring>
@@ -12,8 +12,7 @@ namespace cropdl::handles {
 
 inline constexpr size_t kRecipeAlignment = 8;
 
-// Items that lie in the object itself as long as they are few: setters are called often, and have a few
-// arguments.
+// Stores the first kFew items without an allocation: setters are called often and have few arguments.
 template <class T, size_t kFew>
 class FewOrMany {
  public:
@@ -48,7 +47,7 @@ class RecipeWriter {
     static_assert(std::is_trivially_copyable_v<T>);
     append(&v, sizeof v);
   }
-  // nullptr stays nullptr; its length is not looked at then.
+  // nullptr stays nullptr; its length is ignored.
   template <class T>
   void array(const T* from, int64_t n) {
     value<int64_t>(from ? n : -1);
@@ -75,7 +74,7 @@ class RecipeWriter {
   FewOrMany<char, 192> payload_;
 };
 
-// Reads in the order of writing. What it returns lies in the recipe.
+// Reads in the order of writing. Returned pointers point into the recipe.
 class RecipeReader {
  public:
   explicit RecipeReader(const Recipe& recipe)

@@ -1,5 +1,5 @@
-// A lock for a few instructions, in plain memory: it may lie in the persistent heap (0 is "free", and no cut
-// is taken while a thread is inside the LH). LH only, any thread.
+// A lock for a few instructions, in plain memory. It may be in the persistent heap: 0 is "free", and no cut
+// is taken while a thread is inside the LH. LH only, any thread.
 #pragma once
 
 #include <sched.h>
@@ -13,7 +13,7 @@ class SpinLock {
   void lock() {
     for (unsigned tries = 0; __atomic_exchange_n(&word_, 1u, __ATOMIC_ACQUIRE) != 0; ++tries) {
       if (tries % 64 == 63)
-        sched_yield();  // the holder may have lost its core: there can be more ranks than cores
+        sched_yield();  // the holder may not be running: there can be more ranks than cores
       __builtin_ia32_pause();
     }
   }
@@ -25,7 +25,7 @@ class SpinLock {
   uint32_t word_ = 0;
 };
 
-// Locks only if `wanted`: single-threaded programs pay a test.
+// Locks only if `wanted`, so that single-threaded programs pay only a test.
 class SpinGuard {
  public:
   explicit SpinGuard(SpinLock& lock, bool wanted = true) : lock_(wanted ? &lock : nullptr) {

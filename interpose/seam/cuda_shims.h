@@ -1,21 +1,21 @@
-// What CUDA's shims call in the lower half besides the functions of their libraries: the table of
-// kLibraryCudaShims. Images hold the indices: append-only.
+// The table of kLibraryCudaShims: functions of the lower half that CUDA's shims call besides those of their
+// libraries. Append-only: images hold the indices.
 #pragma once
 
 namespace cropdl::seam {
 
-// Of the process's thread for host functions: it is there, or the caller is to make it; another caller is
-// making it, so that this one asks again; there can be none.
+// State of the process's thread for host functions: it exists; the caller must make it; another caller is
+// making it, so ask again; it cannot exist.
 enum NeedCallbackThread : int { kThreadThere, kMakeThread, kAwaitThread, kNoThread };
 
 enum CudaShimCall : unsigned {
-  // int (): NeedCallbackThread.
+  // int (): returns a NeedCallbackThread.
   kNeedCallbackThread,
-  // int (): it could not make it.
+  // int (): reports that the caller could not make the thread.
   kNoCallbackThread,
-  // int (): that thread's: runs host functions, until the thread is wanted elsewhere.
+  // int (): called by that thread: runs host functions until the thread is needed elsewhere.
   kRunCallbacks,
-  // int (int): the calling thread's last error of the runtime, which the shim found itself.
+  // int (int): sets the calling thread's last error of the runtime, for an error that the shim found itself.
   kNoteError,
   kCudaShimCalls
 };

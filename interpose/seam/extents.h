@@ -1,14 +1,14 @@
-// Where the program has memory of its own outside the window (MAP_FIXED): the table PersistentState::outside.
-// The core changes it together with the memory. The LH drops from it what is not mapped, while the program is
-// stopped: what the kernel gives to the LH later would be taken for the program's. Freestanding; either half.
+// The table PersistentState::outside: the program's memory outside the window (MAP_FIXED). The core changes
+// it together with the memory. While the program is stopped, the LH drops entries that are not mapped: the
+// kernel may later give their addresses to the LH. Freestanding; either half.
 #pragma once
 
 #include "interpose/seam/state.h"
 
 namespace cropdl::seam {
 
-// The table, for one thread at a time. A thread of the program has all signals blocked meanwhile: no handler
-// and no checkpoint finds the table taken. `wait()` lets another thread go on.
+// Locks the table. A thread of the program blocks all signals while it holds the lock, so no handler and no
+// checkpoint finds the table locked. `wait()` lets another thread run.
 class Extents {
  public:
   template <class Wait>
@@ -19,14 +19,15 @@ class Extents {
   Extents(const Extents&) = delete;
   Extents& operator=(const Extents&) = delete;
 
-  // More than the table holds have been there at once: what has no entry is not known any more.
+  // The table once overflowed: extents without an entry are unknown.
   bool incomplete() const { return s_->extents > kMaxExtents; }
   uint32_t size() const { return incomplete() ? kMaxExtents : s_->extents; }
-  // Empty where end is 0.
+  // An entry is empty if its end is 0.
   OutsideExtent operator[](uint32_t i) const { return s_->outside[i]; }
 
   void add(uint64_t begin, uint64_t end) {
-    for (uint32_t i = 0; i < size(); ++i) {  // those that it touches become one with it
+    // Merges with every entry that it touches.
+    for (uint32_t i = 0; i < size(); ++i) {
       OutsideExtent& e = s_->outside[i];
       if (e.end == 0 || e.end < begin || end < e.begin) continue;
       if (e.begin < begin) begin = e.begin;

@@ -1,5 +1,4 @@
-// What the halves know of a generalized request: the shim's record of it, of which the lower half reads the
-// first word only.
+// The shim's record of a generalized request. The lower half reads its first word only.
 #pragma once
 
 #include "interpose/seam/mpi_abi.h"
@@ -9,7 +8,7 @@ namespace cropdl::seam {
 enum GeneralizedCall : int { kQueryGeneralized, kFreeGeneralized, kCancelGeneralized };
 
 struct GeneralizedCallbacks {
-  // In the upper half: calls the program's function. Its error code is the program's.
+  // In the upper half: calls the program's function. Returns the program's error code.
   int (*call)(GeneralizedCallbacks* of, int what, Status* status, int complete);
 };
 

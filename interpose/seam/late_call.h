@@ -1,26 +1,27 @@
-// A function of the program that has been taken over (base/patched_code.h): its code jumps to a function of a
-// shim that the first call finds. Made by the LH in the persistent heap, used by the core on any UH thread,
-// UH FS base; saved in images.
+// A patched function of the program (base/patched_code.h): its code jumps to a function of a shim, which the
+// first call looks up. The LH makes the record in the persistent heap; the core uses it on any UH thread, UH
+// FS base. Saved in images.
 #pragma once
 
 #include <cstdint>
 
 namespace cropdl::seam {
 
-// A shim, and the program's own functions by which it is found. All of it is the UH's memory.
+// A shim's file, and the program's own dlopen and dlsym that find its functions. All of it is the UH's
+// memory.
 struct LateLibrary {
   void* (*open)(const char* path, int flags);          // dlopen
   void* (*find)(void* library, const char* function);  // dlsym
   const char* path;
-  const char* cannot;  // a line for people
+  const char* cannot;  // message for users if the shim cannot be opened
 };
 
 struct LateCall {
-  void* volatile target;  // where calls go; first cropdl_core_late_call, which finds it
+  void* volatile target;  // destination of calls; at first cropdl_core_late_call, which looks it up
   const char* name;
   const LateLibrary* library;
-  // The library has no such function: a line for people. The first call ends the program; or, if the target
-  // is cropdl_core_no_call, calls return this, and the line is said once.
+  // Message for users if the library has no such function. Then the first call ends the program; or, if the
+  // target is cropdl_core_no_call, calls return `result` and the message is printed once.
   const char* line;
   int64_t result;
 };

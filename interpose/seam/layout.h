@@ -1,6 +1,6 @@
-// The upper half's window and what lies at fixed addresses in it. Both halves include this header, and images
-// outlive the code that wrote them: within a seam version every structure here is append-only, and what an
-// image of an older one holds elsewhere refuses its restart (kOldestSeam).
+// Layout of the window: fixed addresses, ThreadRecord and ControlPage. Both halves include this header, and
+// images outlive the code that wrote them. Within a seam version every structure here is append-only. A
+// change of layout needs a new kSeamVersion; images older than kOldestSeam are refused.
 //
 // Ownership is the address: everything in the window belongs to the upper half (UH) and is saved, except the
 // control page. Everything outside belongs to the lower half (LH) and is made afresh at every start.
@@ -13,126 +13,135 @@
 
 namespace cropdl::seam {
 
-inline constexpr uint32_t kSeamVersion = 8;  // recorded in images; a newer one is refused
-inline constexpr uint32_t kOldestSeam =
-    5;  // and so is an older one: ControlPage and handle tables were laid out otherwise
+inline constexpr uint32_t kSeamVersion = 8;  // recorded in images; a newer image is refused
+// Older images are refused: ControlPage and handle tables had another layout.
+inline constexpr uint32_t kOldestSeam = 5;
 
-// What the filter says of calls that it traps (SECCOMP_RET_DATA): a filter of the program's own says
-// something else.
+// SECCOMP_RET_DATA of calls that CropDL's filter traps. It distinguishes them from calls that a filter of the
+// program traps.
 inline constexpr int kTrapData = 0x4352;
 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
 inline constexpr uintptr_t kWindowEnd = 0x5000'0000'0000;
 
-inline constexpr uintptr_t kControlPage = kWindowBegin;        // volatile: rewritten by each LH, never saved
-inline constexpr size_t kControlPageSize = 0x10000;            //
-inline constexpr uintptr_t kCore = kWindowBegin + 0x10'0000;   // UH core text; its system calls are trusted
-inline constexpr size_t kCoreSize = 0x10'0000;                 //
+inline constexpr uintptr_t kControlPage = kWindowBegin;  // volatile: rewritten by each LH, never saved
+inline constexpr size_t kControlPageSize = 0x10000;
+inline constexpr uintptr_t kCore = kWindowBegin + 0x10'0000;  // core text; its system calls are trusted
+inline constexpr size_t kCoreSize = 0x10'0000;
 inline constexpr uintptr_t kState = kWindowBegin + 0x20'0000;  // PersistentState
-inline constexpr size_t kStateSize = 0xe0'0000;                //
+inline constexpr size_t kStateSize = 0xe0'0000;
 // The stacks on which the kernel starts the core's signal handlers, one per ThreadRecord: the program's own
-// may be small.
-inline constexpr uintptr_t kSignalStacks = kWindowBegin + 0x4000'0000;  // only those in use are mapped
+// stacks may be too small.
+inline constexpr uintptr_t kSignalStacks = kWindowBegin + 0x4000'0000;  // only stacks in use are mapped
 inline constexpr size_t kSignalStackSize = 0x1'0000;  // a frame needs 3.4 KiB with AVX-512, 11 KiB with AMX
-inline constexpr uintptr_t kHeapBegin =
-    kWindowBegin + 0x1'0000'0000;  // handle tables, recipes, drained messages
-inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;   //
+// Handle tables, recipes, drained messages.
+inline constexpr uintptr_t kHeapBegin = kWindowBegin + 0x1'0000'0000;
+inline constexpr uintptr_t kHeapEnd = kWindowBegin + 0x10'0000'0000;
 inline constexpr uintptr_t kBrkBegin = kWindowBegin + 0x10'0000'0000;  // the emulated brk area
-inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x30'0000'0000;    //
+inline constexpr uintptr_t kBrkEnd = kWindowBegin + 0x30'0000'0000;
 inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;  // everything the UH maps
-inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;  // a guard of 4 GiB below the window's end
+// A guard of 4 GiB lies between here and the window's end.
+inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;
 
-// The LH's own below 4 GiB, where everything else is the UH's: thread blocks (docs/architecture.md, "Entering
-// and leaving"). Above what position-dependent programs and MAP_32BIT reach (2 GiB).
+// The only range below 4 GiB that belongs to the LH. It holds the LH's thread blocks (docs/architecture.md,
+// "Entering and leaving"). It lies above 2 GiB, the limit of position-dependent programs and MAP_32BIT.
 inline constexpr uintptr_t kLowBegin = 0xfc00'0000, kLowEnd = 0x1'0000'0000;
-// Up to there, stacks of the program's threads, with their blocks.
+// From here up to kLowBegin lie stacks of the program's threads, with their thread blocks.
 inline constexpr uintptr_t kLowStacks = 0x8000'0000;
 
 constexpr bool in_window(uintptr_t a) { return a >= kWindowBegin && a < kWindowEnd; }
 
-// One per UH thread, in PersistentState. GS base of the thread points at it as long as the thread lives
-// (glibc and the x86-64 psABI leave GS to the system; checked before every checkpoint).
+// One per UH thread, in PersistentState. GS base of the thread points at its record for the thread's whole
+// life (glibc and the x86-64 psABI leave GS to the system; every checkpoint checks it first).
 struct ThreadRecord {
-  ThreadRecord* self;   // for `mov %gs:0, reg`
-  uint64_t upper_fs;    // FS base of the thread in the UH; true when it is in the LH or stopped
-  uint64_t lower_fs;    // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
-  uint64_t lower_sp;    // stack of the LH: serve() and stay() run on main's, leave() on that of who calls it
+  ThreadRecord* self;  // for `mov %gs:0, reg`
+  uint64_t upper_fs;   // FS base of the thread in the UH; valid while the thread is in the LH or stopped
+  uint64_t lower_fs;   // FS base lent by the LH; 0: none yet. "In the LH" means FS base == lower_fs
+  // Stack of the LH. serve() and stay() run on the main thread's, leave() on the calling thread's.
+  uint64_t lower_sp;
   int32_t used;         // ThreadUse
   int32_t tid;          // kernel's id in this run
-  int32_t virtual_tid;  // the id the UH was told when the thread began
-  volatile int32_t
-      pinned;  // > 0: holds addresses of this run's LH (in registers, or in frames below): not to be saved
-  uint32_t lower_selector;  // of the segment whose base is lower_fs in this run; 0: there is none
-  uint32_t upper_selector;  // likewise upper_fs
+  int32_t virtual_tid;  // the id that the program knows
+  // > 0: the thread holds addresses of this run's LH (in registers, or in frames below) and must not be
+  // saved.
+  volatile int32_t pinned;
+  uint32_t lower_selector;  // of the segment whose base is lower_fs in this run; 0: none
+  uint32_t upper_selector;  // the same for upper_fs
   uint64_t context;         // address of the ucontext on the UH stack that rt_sigreturn resumes
-  uint64_t clear_tid;       // set_tid_address
-  uint64_t robust_list;     // set_robust_list
-  uint64_t robust_size;     //
-  uint32_t pending[2];      // requests of an interrupted blocking call, continued when it is called again
-  uint32_t failed[2];  // communicator (Vid) and error class of the first request that the call found failed
-  uint64_t clone_return;       // where the clone() under way continues (core only)
-  ThreadRecord* clone_record;  // and the record of the thread it makes
-  int32_t clone_flags;         // of the clone() that is under way, or that made the thread (core only)
-  int32_t shares_files;        // a spawned child with CLONE_FILES: its descriptors are its parent's
-  uint32_t handlers;           // program's signal handlers that ran on this thread
+  uint64_t clear_tid;       // argument of set_tid_address
+  uint64_t robust_list;     // arguments of set_robust_list
+  uint64_t robust_size;
+  uint32_t pending[2];  // requests of an interrupted blocking call; the repeated call continues them
+  uint32_t failed[2];   // communicator (Vid) and error class of the first failed request that the call found
+  uint64_t clone_return;       // where the current clone() continues (core only)
+  ThreadRecord* clone_record;  // record of the thread that clone() makes
+  int32_t clone_flags;         // of the current clone(), or of the clone() that made the thread (core only)
+  int32_t shares_files;        // 1: a spawned child with CLONE_FILES; it shares its parent's descriptors
+  uint32_t handlers;           // number of the program's signal handlers that ran on this thread
   uint32_t kind;               // ThreadKind
-  uint64_t vdso_frame;         // stack pointer in a call of the proxy vDSO; 0: in none
-  uint64_t clone_mask;         // signals that the program blocks while clone() is under way (core only)
+  uint64_t vdso_frame;         // stack pointer of the current call of the proxy vDSO; 0: none
+  uint64_t clone_mask;         // signals that the program blocks during clone() (core only)
   uint64_t alternate_sp;       // sigaltstack as the program set it; the kernel has the core's
-  uint64_t alternate_size;     //
-  uint64_t alternate_flags;    // SS_DISABLE: none
-  uint64_t moved_mask;         // to be set on the frame of a handler that was moved (core only)
-  uint64_t has_moved;          //
-  uint64_t clone_child_tid;    // where that tells the child its number (core only)
-  // Stopping (docs/threads.md). Numbers of stops are of this run.
-  uint64_t stopped_fs;       // FS base with `context`
-  volatile uint32_t asked;   // LH: the stop for which the suspend signal was sent; the core: 0, send it again
+  uint64_t alternate_size;
+  uint64_t alternate_flags;  // SS_DISABLE: none
+  uint64_t moved_mask;       // mask to set on the moved frame of a handler (core only)
+  uint64_t has_moved;        // 1: moved_mask is to be set
+  uint64_t clone_child_tid;  // where clone() writes the child's id for the child (core only)
+  // Stopping (docs/threads.md). Numbers of stops belong to this run.
+  uint64_t stopped_fs;  // FS base that belongs to `context`
+  // LH: the stop for which it sent the suspend signal. The core sets 0: send it again.
+  volatile uint32_t asked;
   volatile uint32_t parked;  // the core: the stop for which the thread waits, changing nothing
-  volatile uint32_t wake;    // futex on which it waits; counts what it is woken for
+  volatile uint32_t wake;    // futex on which the parked thread waits; a counter of wake-ups
   uint32_t gone;             // main thread: has ended (pthread_exit); its kernel thread stays with the LH
-  void (*volatile task)(ThreadRecord*);  // LH: to be run by the thread while it is parked; 0: none, or done
+  // LH: a function that the parked thread runs; 0: none, or done.
+  void (*volatile task)(ThreadRecord*);
   uint64_t task_argument;
-  int64_t cpu_before;        // CPU time of former runs, ns; other threads only
-  int64_t usage_before[18];  // and struct rusage of them (man 2 getrusage)
-  uint64_t rseq;             // man 2 rseq: the registered area, 0: none
+  int64_t cpu_before;        // CPU time of former runs, ns; not used for the main thread
+  int64_t usage_before[18];  // their struct rusage (man 2 getrusage)
+  uint64_t rseq;             // man 2 rseq: the registered area; 0: none
   uint32_t rseq_length, rseq_signature;
-  // In the LH (interpose/counting): identity of the communicator whose collective the thread is inside of,
-  // and of that whose next collective it waits to begin. 0: none, always so outside the LH.
+  // In the LH (interpose/counting): identity of the communicator whose collective the thread is inside, and
+  // of the communicator whose next collective it waits to begin. 0: none; always 0 outside the LH.
   volatile uint64_t inside, held;
-  uint64_t masked_wait;  // where the temporary mask of the program's wait under way lies (pselect6: its
-                         // pair); 0: it waits under none (core only)
-  // MPI in the LH: 1 inside a blocking send from which the thread returns to the program, where it parks.
-  // Only where several threads may call MPI; 0 outside the LH.
+  // Address of the temporary signal mask of the program's current wait (pselect6: of its pair); 0: the wait
+  // has none (core only).
+  uint64_t masked_wait;
+  // MPI in the LH: 1 inside a blocking send that returns to the program if the thread must park. Used only if
+  // several threads may call MPI; 0 outside the LH.
   volatile uint64_t sending;
-  uint64_t left;              // when it began to end, CLOCK_BOOTTIME of its run, ns
-  uint64_t clone_parent_tid;  // where clone() tells the parent the thread's number (core only)
-  uint64_t nccl_group;  // LH: address of the calls between ncclGroupStart and ncclGroupEnd; 0: in no group
-  uint64_t
-      in_host_function;  // 1: it runs a function that the program gave to CUDA, which may call nothing there
-  uint64_t generation;   // no other thread that ever had the record has it; the main thread's is 0
-  // LH: 1 inside a call of a device's library, which may wait for the device. 0 outside the LH.
+  uint64_t left;              // time when it began to end, CLOCK_BOOTTIME of its run, ns
+  uint64_t clone_parent_tid;  // where clone() writes the child's id for the parent (core only)
+  // LH: address of the calls between ncclGroupStart and ncclGroupEnd; 0: in no group.
+  uint64_t nccl_group;
+  // 1: runs a function that the program gave to CUDA; such a function must not call CUDA.
+  uint64_t in_host_function;
+  uint64_t generation;  // unique among all threads that ever had this record; the main thread's is 0
+  // LH: 1 inside a call of a device library, which may wait for the device. 0 outside the LH.
   volatile uint64_t in_device_call;
-  uint64_t caller;     // where the program called the collective that it called last (interpose/boundaries)
-  uint64_t rewound;    // instruction of the call that a signal of ours interrupted, and the kernel will make
-                       // anew; 0: none, or a handler of the program has come since (core only)
-  uint64_t wait_mask;  // the mask of that call (masked_wait)
-  uint64_t sender_untranslated;  // information on a signal that was waited for, whose sender is to be told; 0
-                                 // (core only)
+  uint64_t caller;  // where the program called its last collective (interpose/boundaries)
+  // Instruction of the call that a signal of CropDL interrupted and that the kernel restarts; 0: none, or a
+  // handler of the program has run since (core only).
+  uint64_t rewound;
+  uint64_t wait_mask;  // copy of the mask of the wait in masked_wait
+  // siginfo of a signal from a wait whose si_pid is not yet translated to the virtual pid; 0: none (core
+  // only).
+  uint64_t sender_untranslated;
 };
-enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has let go of the thread
+enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has released the thread
 enum ThreadKind : uint32_t { kMainThread, kOtherThread, kSpawnedChild };
 inline constexpr uint64_t kNoAlternateStack = 2;  // SS_DISABLE
 
 // Bits of ControlPage::attention.
-inline constexpr uint32_t kAttentionHold = 1;  // collectives ask whether they may begin; nothing else cares
-inline constexpr uint32_t kAttentionStop =
-    2;  // blocking calls leave the LH with kAgain, and the thread parks
+inline constexpr uint32_t kAttentionHold = 1;  // collectives ask before they begin; other calls ignore it
+// Blocking calls leave the LH with kAgain, and the thread parks.
+inline constexpr uint32_t kAttentionStop = 2;
 
-// Libraries of the LH that the UH calls through tables. Append-only: images hold shims that call them by this
-// number, and the persistent heap has their roots under it.
+// Libraries of the LH that the UH calls through tables. Append-only: shims in images call by these numbers,
+// and the persistent heap keeps its roots under them.
 enum LibraryNumber : uint32_t {
   kLibraryMpi,
-  kLibraryCudart,  // with those that follow, CUDA's family: one plug-in of the LH, one space of handles
+  kLibraryCudart,  // this and the following: CUDA's family; one plug-in of the LH, one space of handles
   kLibraryCudaDriver,
   kLibraryNccl,
   kLibraryCublas,
@@ -142,7 +151,7 @@ enum LibraryNumber : uint32_t {
   kLibraryCusparse,
   kLibraryCusolver,
   kLibraryCudnn,
-  kLibraryCudaShims,  // not one of NVIDIA's: cuda_shims.h
+  kLibraryCudaShims,  // not an NVIDIA library: cuda_shims.h
   kMaxLibraries = 16
 };
 
@@ -155,47 +164,51 @@ struct LowerLibrary {
 // int () functions of the LH that the core calls through the gate.
 enum ForCore : unsigned { kObjectsChanged };
 
-// What ld.so opens instead of a file whose name begins so.
+// ld.so opens `file` instead of a file whose name begins with `begins`.
 struct StandIn {
   char begins[64];
-  char file[256];  // empty: it is not installed, and nothing is changed
+  char file[256];  // empty: not installed, and ld.so opens the original
 };
 inline constexpr unsigned kMaxStandIns = 32;
 
-// When it does. A core that knows no rules follows none.
+// The conditions of a StandIn. A core that knows no rules applies none.
 struct StandInRule {
   uint32_t bits;
 };
 inline constexpr uint32_t kOfDevice = 1;   // not beside libraries of another version of the device's software
-inline constexpr uint32_t kWhereItIs = 2;  // only if a file of that name is there
-inline constexpr uint32_t kOneVersion = 4;  // `begins` ends with the version, and other versions are others
+inline constexpr uint32_t kWhereItIs = 2;  // only if a file of that name exists
+// `begins` ends with the version; another version is a different library.
+inline constexpr uint32_t kOneVersion = 4;
 
-// Functions and flags of the LH of this run. The UH reads it at every call and keeps nothing of it.
+// Functions and flags of the LH of this run. The UH reads them at every call and keeps no copy.
 struct ControlPage {
   uint32_t reserved0;
   volatile uint32_t attention;            // kAttention bits
   LowerLibrary libraries[kMaxLibraries];  // by LibraryNumber
   uint32_t restarted;                     // this process continues an image: ids are translated
-  void (*park)();                         // core: stop here if the LH wants it; any UH thread, UH FS base
-  void (*lend_lower_fs)(
-      ThreadRecord*);            // LH: makes lower_fs (if 0) and both selectors true; UH FS base, UH stack
+  void (*park)();                         // core: stops here if the LH wants it; any UH thread, UH FS base
+  // LH: sets lower_fs (if 0) and both selectors; UH FS base, UH stack.
+  void (*lend_lower_fs)(ThreadRecord*);
   void (*serve)(ThreadRecord*);  // LH: runs on lower_sp with lower_fs while the main thread is parked
-  void (*leave)(ThreadRecord*, int);  // LH: the process's exit_group; on lower_sp with lower_fs; no return
-  uint64_t vdso[5];                   // real vDSO: clock_gettime gettimeofday time getcpu clock_getres, or 0
-  int32_t trigger_fd;                 // eventfd that asks the agent for a checkpoint (SIGUSR1), or -1
-  int32_t patch_libc;                 // 0: steer placement calls by seccomp alone
-  StandIn stand_ins[kMaxStandIns];    // until the first empty one
-  int32_t message_fd;                 // for lines to people, or -1
-  int32_t last_version_fd;            // eventfd that tells the agent of a SIGTERM, or -1
+  // LH: exit_group of the process; on lower_sp with lower_fs; does not return.
+  void (*leave)(ThreadRecord*, int);
+  uint64_t vdso[5];    // real vDSO: clock_gettime gettimeofday time getcpu clock_getres; 0: missing
+  int32_t trigger_fd;  // eventfd that asks the agent for a checkpoint (SIGUSR1), or -1
+  int32_t patch_libc;  // 0: redirect placement calls by seccomp alone
+  StandIn stand_ins[kMaxStandIns];  // ends at the first empty entry
+  int32_t message_fd;               // for messages to users, or -1
+  int32_t last_version_fd;          // eventfd that reports a SIGTERM to the agent, or -1
   uint64_t reserved[63];
   ClockOffsets clocks;
-  int32_t first_lower_file;    // the LH's own descriptors are numbered from here on
-  volatile uint32_t stop;      // number of the stop under way, or of the last one; threads park under it
-  volatile uint32_t released;  // the last one that is over
-  void (*stay)(ThreadRecord*, int);  // LH: the main thread has ended; on lower_sp with lower_fs; no return
+  int32_t first_lower_file;    // the LH's own descriptors have numbers from here on
+  volatile uint32_t stop;      // number of the current or last stop; threads park under it
+  volatile uint32_t released;  // number of the last stop that is over
+  // LH: called when the main thread has ended; on lower_sp with lower_fs; does not return.
+  void (*stay)(ThreadRecord*, int);
   StandInRule stand_in_rules[kMaxStandIns];  // of stand_ins, by position
   void* const* volatile for_core;            // functions of the LH that the core calls, by ForCore
-  uint32_t has_fsgsbase;  // programs may read and write FS and GS bases by themselves; else the kernel does
+  // 1: programs may read and write FS and GS bases by instructions; 0: only by arch_prctl.
+  uint32_t has_fsgsbase;
 };
 static_assert(sizeof(ControlPage) <= kControlPageSize);
 

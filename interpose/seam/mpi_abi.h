@@ -1,6 +1,5 @@
-// The seam's own MPI ABI: what crosses between a shim (which speaks the program's mpi.h) and a lower half
-// (which speaks the mpi.h of the MPI underneath). Neither mpi.h is visible here. Append-only: images hold
-// shim code.
+// The seam's own MPI ABI, between a shim (which uses the program's mpi.h) and a lower half (which uses the
+// mpi.h of the real MPI). Neither mpi.h is visible here. Append-only: images hold shim code.
 //
 // Signature of a function in the seam, derived mechanically from its C prototype:
 //   a handle (MPI_Comm, MPI_Datatype, ...)      -> Vid
@@ -9,15 +8,15 @@
 //   MPI_Aint, MPI_Count, MPI_Offset (pointers)  -> int64_t (int64_t*)
 //   a function pointer                          -> void*
 //   everything else                             -> as it is
-// The result is an error class of this header (kSuccess, ...), or kAgain. double results stay double.
+// Returns an error class of this header (kSuccess, ...), or kAgain. double results stay double.
 #pragma once
 
 #include <cstdint>
 
 namespace cropdl::seam {
 
-// kind << 24 | index. Index 0 is the kind's null handle, then come the predefined ones in the order of
-// interpose/gen/mpi/predefined.txt, and from kFirstDynamic on those that the program made.
+// kind << 24 | index. Index 0 is the kind's null handle. The predefined handles follow in the order of
+// interpose/gen/mpi/predefined.txt. Handles that the program made begin at kFirstDynamic.
 using Vid = uint32_t;
 enum class Kind : uint32_t {
   kNone,
@@ -37,7 +36,7 @@ inline constexpr uint32_t kKinds = 12;
 inline constexpr uint32_t kFirstDynamic = 4096;
 constexpr Vid make_vid(Kind k, uint32_t index) { return static_cast<uint32_t>(k) << 24 | index; }
 constexpr uint32_t vid_index(Vid v) { return v & 0xff'ffff; }
-inline constexpr uint32_t kUnknownIndex = 0xf'ffff;  // no object has it; the MPI underneath rejects it
+inline constexpr uint32_t kUnknownIndex = 0xf'ffff;  // no object has this index; the real MPI rejects it
 constexpr Kind vid_kind(Vid v) { return static_cast<Kind>(v >> 24); }
 
 struct Status {
@@ -45,32 +44,32 @@ struct Status {
   int64_t bytes;
 };
 
-// Integer constants that may stand where a rank, tag, colour or count is expected.
+// Integer constants that are valid in place of a rank, tag, colour or count.
 inline constexpr int kAnySource = -1000001;
 inline constexpr int kAnyTag = -1000002;
 inline constexpr int kProcNull = -1000003;
 inline constexpr int kRoot = -1000004;
 inline constexpr int kUndefined = -1000005;
-// Returned by a blocking function that left the LH because a checkpoint wants the thread. The shim calls it
-// again with the same arguments; what had been begun is continued (ThreadRecord::pending).
+// Returned by a blocking function that left the LH because a checkpoint needs the thread. The shim repeats
+// the call with the same arguments; the LH continues requests that were begun (ThreadRecord::pending).
 inline constexpr int kAgain = -1000006;
 
-// Pointers with a meaning. MPI_BOTTOM is 0 in every MPI; these cross as these values.
+// Pointers with a special meaning, as the seam encodes them. MPI_BOTTOM is 0 in every MPI.
 inline void* in_place() { return reinterpret_cast<void*>(1); }        // MPI_IN_PLACE
 inline int* unweighted() { return reinterpret_cast<int*>(2); }        // MPI_UNWEIGHTED
 inline int* weights_empty() { return reinterpret_cast<int*>(3); }     // MPI_WEIGHTS_EMPTY
 inline void* all_variables() { return reinterpret_cast<void*>(-1); }  // MPI_T_PVAR_ALL_HANDLES
 
-// MPI_Op_create's `commute`, beside its truth: the shim keeps its part of the operation until `upper_call` is
-// called with this length and no data. That may be after MPI_Op_free, when a request that uses the operation
-// completes.
+// Or-ed to the truth value of MPI_Op_create's `commute`: the shim keeps its part of the operation until the
+// LH calls `upper_call` with length kOperationIsGone and no data. That call may come after MPI_Op_free, when
+// a request that uses the operation completes.
 inline constexpr int kOperationIsToldOfItsEnd = 1 << 30;
 inline constexpr int kOperationIsGone = -1;
 
 enum ThreadLevel : int { kThreadSingle, kThreadFunneled, kThreadSerialized, kThreadMultiple };
 enum Comparison : int { kIdent, kCongruent, kSimilar, kUnequal };
 
-// Error classes of the MPI standard, in the order of this seam.
+// Error classes of the MPI standard, in the seam's order.
 enum ErrorClass : int {
   kSuccess,
   kErrBuffer,

@@ -1,13 +1,13 @@
-// What the halves tell each other of the process besides memory and threads: ids that the program was told,
-// and what its clocks were at.
+// State of the process besides memory and threads that both halves use: ids and clocks.
 #pragma once
 
 #include <cstdint>
 
 namespace cropdl::seam {
 
-// `upper_*`: what the program was told in its first run; `real_*`: what that is in this one. The process's
-// own pair is PersistentState::virtual_pid and kernel_pid. Zero: not known (the first run, and older images).
+// `virtual_*`: the ids that the program got in its first run; `kernel_*`: their values in this run. The
+// process's own pair is PersistentState::virtual_pid and kernel_pid. 0: not known (the first run, and older
+// images).
 struct ProcessIds {
   int32_t virtual_parent, kernel_parent;
   int32_t virtual_group, kernel_group;
@@ -15,27 +15,26 @@ struct ProcessIds {
   int32_t reserved[2];
 };
 
-// System V semaphore sets and message queues that the program has named to the kernel: they are the
-// machine's, not the process's, and no image has their contents. Written by the core, looked at when a cut is
-// wanted.
+// System V semaphore sets and message queues that the program has used. They belong to the machine, and no
+// image has their contents. The core writes the list; a cut reads it.
 struct SystemVObjects {
   static constexpr uint32_t kMax = 63;
-  uint32_t semaphores, queues;  // entries; more than kMax: they are not all known
+  uint32_t semaphores, queues;  // number of entries; more than kMax: some are not listed
   int32_t semaphore[kMax], queue[kMax];
 };
 struct SharedSegments {
   static constexpr uint32_t kMax = SystemVObjects::kMax;
-  uint32_t followed;  // 1: the core notes them; an image may have an older one
-  uint32_t entries;   // more than kMax: they are not all known
+  uint32_t followed;  // 1: the core lists them; 0: the core of an older image
+  uint32_t entries;   // more than kMax: some are not listed
   int32_t segment[kMax];
 };
 
-// No kernel gives ids from here on (PID_MAX_LIMIT, include/linux/threads.h). A process of this run whose id
-// is one that the program knows for something of its first run is told with this much added.
+// The kernel gives no ids from here on (PID_MAX_LIMIT, include/linux/threads.h). It is added to the id of a
+// process of this run if the program knows that id from its first run.
 inline constexpr int kForeignId = 1 << 22;
 
-// In the control page of a process that continues an image: what is added to the kernel's clocks, so that
-// none that only goes forward goes back: zero, if this machine's is ahead anyway. CPU time is that of all
+// In the control page of a process that continues an image: offsets of the kernel's clocks, so that clocks
+// that only go forward do not go back. 0 if this machine's clock is ahead anyway. CPU time is that of all
 // former runs.
 struct ClockOffsets {
   int64_t shifted;                   // 0: the first run, nothing is added
@@ -44,11 +43,11 @@ struct ClockOffsets {
   int64_t usage[3][18];              // struct rusage (man 2 getrusage): process, children, main thread
 };
 
-// Where the program's arguments, environment and auxiliary vector lie in its stack: what /proc shows of it
-// (not the environment).
+// Where the program's arguments, environment and auxiliary vector lie on its stack: /proc shows arguments and
+// auxiliary vector, not the environment.
 struct ProcessView {
   uint64_t arguments, environment;  // strings, one after the other
-  uint64_t reserved;                //
+  uint64_t reserved;
   uint64_t auxiliary, auxiliary_bytes;
 };
 

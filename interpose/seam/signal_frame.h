@@ -1,5 +1,5 @@
-// What the kernel says of the floating point and vector registers in a frame of a signal. Either half, any
-// thread; no libc.
+// Reads what the kernel recorded about the floating point and vector registers in a signal frame. Either
+// half, any thread; no libc.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 namespace cropdl::seam {
 
 // struct _fpx_sw_bytes (arch/x86/include/uapi/asm/sigcontext.h), in the reserved bytes of the FXSAVE area.
+// The defaults are those of a plain FXSAVE area.
 struct SavedRegisters {
-  uint32_t magic = 0, extended_bytes = 512;  // with what stands behind them; a plain FXSAVE area's
-  uint64_t features = 0;                     // as XCR0 has them
-  uint32_t bytes = 512;                      // of the XSAVE area
+  uint32_t magic = 0, extended_bytes = 512;  // including the bytes behind the XSAVE area
+  uint64_t features = 0;                     // as in XCR0
+  uint32_t bytes = 512;                      // size of the XSAVE area
 };
 
-// `registers`: uc_mcontext.fpregs, may be null.
+// `registers`: uc_mcontext.fpregs; may be null.
 inline SavedRegisters saved_registers(const void* registers) {
   constexpr uint64_t kPlace = 464;
   constexpr uint32_t kMagic = 0x46505853;

@@ -1,6 +1,6 @@
-// Clocks that only go forward do so over a restart, too: on another boot or machine the offsets of the
-// control page are added to what the kernel says, and taken from the absolute times that the program waits
-// for. CPU time and usage go on from those of the former runs. The fast way is in vdso.cpp. UH, any thread.
+// Clocks that only go forward, over a restart. On another boot or machine the offsets of the control page are
+// added to the kernel's times, and subtracted from absolute times to wait for. CPU time and usage continue
+// from the former runs. The fast path is in vdso.cpp. UH, any thread.
 #include "interpose/upper/clocks.h"
 
 #include "interpose/upper/core.h"
@@ -8,7 +8,7 @@
 namespace cropdl::upper {
 namespace {
 
-// man 2 getrusage: two struct timeval, then counters, of which the third word from the times is a maximum.
+// man 2 getrusage: two struct timeval, then counters. The third word after the times is a maximum.
 struct Usage {
   int64_t user[2], system[2], counters[14];
 };
@@ -18,7 +18,7 @@ void add_times(int64_t (&time)[2], const int64_t* more) {
   if (time[1] >= 1000000) ++time[0], time[1] -= 1000000;
 }
 
-// CPU time of a thread in former runs, all of it or the user's part.
+// Returns the CPU time of a thread in former runs, all of it or the user part.
 int64_t before(const seam::ThreadRecord& t, bool user) {
   const auto& o = seam::control()->clocks;
   const bool main = t.kind == seam::kMainThread;
@@ -27,7 +27,7 @@ int64_t before(const seam::ThreadRecord& t, bool user) {
   return usage[0] * kSecond + usage[1] * 1000;
 }
 
-// What a clock of work is ahead of the kernel's: of this process, or of one of its threads.
+// Returns the offset of a CPU time clock of this process or of one of its threads.
 int64_t work_offset(long clock) {
   const auto& o = seam::control()->clocks;
   if (is_child()) return 0;
@@ -59,7 +59,7 @@ long read_clock(const SystemCall& c) {
   return result;
 }
 
-// Of former runs, for whom getrusage(2) is asked.
+// Returns the usage of former runs for `who` of getrusage(2).
 const int64_t* former_usage(int who) {
   constexpr int kSelf = 0, kChildren = -1;
   const auto& usage = seam::control()->clocks.usage;
@@ -111,12 +111,13 @@ bool is_own_clock(long clock) {
   return id != kWall && id != kWallAlarm && id != kAtomic;
 }
 
-// From the first run on: a cut may fall into the wait, and its end be on another machine.
+// Used from the first run on: a cut may fall into the wait, and the wait may end on another machine.
 long sleep_until(const SystemCall& c) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
   TimeSpec until;
-  {  // the kernel judges clock, time and pointer: a wait for a time that is over
+  // The kernel checks clock, time and pointer: by a wait for a past time.
+  {
     const Undisturbed undisturbed;
     const SystemCall call = with_kernel_ids(c);
     if (!copy_in(&until, c.a[2])) return pass_on(call);

@@ -1,4 +1,4 @@
-// The kernel's clocks and what is added to them in a process that continues an image. UH.
+// The kernel's clocks, and the offsets added to them in a process that continues an image. UH.
 #pragma once
 
 #include <asm/unistd.h>
@@ -18,11 +18,11 @@ inline constexpr long kMonotonicClock = 1, kProcessClock = 2, kThreadClock = 3, 
 
 inline constexpr int64_t kSecond = 1000000000;
 
-// What the kernel takes for a time (timespec64_valid, include/linux/time64.h).
+// Whether the kernel accepts the time (timespec64_valid, include/linux/time64.h).
 inline bool is_valid(const TimeSpec& t) {
   return t.seconds >= 0 && t.nanoseconds >= 0 && t.nanoseconds < kSecond;
 }
-// Of such a time, ns; one that is farther away than 292 years is never.
+// A valid time in ns. A time more than 292 years away becomes kNever.
 inline int64_t nanoseconds(const TimeSpec& t) {
   constexpr int64_t kNever = INT64_MAX;
   return t.seconds >= kNever / kSecond ? kNever : t.seconds * kSecond + t.nanoseconds;
@@ -34,7 +34,7 @@ __attribute__((always_inline)) inline void add_nanoseconds(TimeSpec* time, int64
   time->nanoseconds = sum >= kSecond ? sum - kSecond : sum < 0 ? sum + kSecond : sum;
 }
 
-// Of the clocks that count time, not work; the wall clock is the machine's.
+// Returns the offset of a clock of elapsed time, not CPU time. The wall clock has none.
 __attribute__((always_inline)) inline int64_t wall_offset(const seam::ClockOffsets& o, long clock) {
   if (clock == kMonotonicClock || clock == kCoarseClock) return o.monotonic;
   if (clock == kRawClock) return o.raw;
@@ -42,6 +42,6 @@ __attribute__((always_inline)) inline int64_t wall_offset(const seam::ClockOffse
   return 0;
 }
 
-int64_t program_monotonic_now();  // CLOCK_MONOTONIC as the program has it, ns
+int64_t program_monotonic_now();  // CLOCK_MONOTONIC as the program sees it, ns
 
 }  // namespace cropdl::upper

@@ -1,11 +1,11 @@
 /* The core's instruction sequences that C cannot express. Upper half, any thread, any FS base. */
 #include "interpose/upper/offsets.h"
 
-/* The program's system calls arrive here: from a patched site in libc, or by the SIGSYS handler, which sends the thread
+/* Entry of the program's system calls: from a patched site in libc, or from the SIGSYS handler, which sends the thread
    here instead of making the call in the signal frame. So a call runs on the program's stack, a few hundred bytes below
-   its red zone, and a handler of the program that interrupts it, or never returns to it, finds nothing unusual.
-   rax = number, arguments as for `syscall`, rcx = where to go on, r11 = signals that the program blocks (masked entry).
-   `syscall` itself destroys rcx and r11 and nothing else, so nothing else may change, flags included. */
+   its red zone. A handler of the program may interrupt it or leave it by longjmp, as natively.
+   rax = number, arguments as for `syscall`, rcx = return address, r11 = signals that the program blocks (masked entry).
+   `syscall` itself destroys only rcx and r11, so nothing else may change, flags included. */
 	.macro SAVE_CALL
 	lea -128(%rsp), %rsp            /* the red zone is the interrupted function's */
 	pushfq
@@ -40,7 +40,7 @@
 	lea 128(%rsp), %rsp
 	.endm
 
-	/* rcx becomes the GS base; changes rcx, r11 and the flags, and makes rax 0. */
+	/* Sets the GS base to rcx. Changes rcx, r11 and the flags; sets rax to 0. */
 	.macro SET_GS_BASE
 	xor %eax, %eax
 	movabs $CONTROL_HAS_FSGSBASE, %r11
@@ -68,7 +68,7 @@ cropdl_core_syscall_entry:
 	RESTORE_CALL
 	jmp *%rcx
 
-/* Calls that are made in one piece: the SIGSYS handler has left all signals blocked. */
+/* Entry of calls made in one piece: the SIGSYS handler has left all signals blocked. */
 	.globl cropdl_core_masked_entry
 	.type cropdl_core_masked_entry, @function
 cropdl_core_masked_entry:
@@ -79,16 +79,16 @@ cropdl_core_masked_entry:
 	RESTORE_CALL
 	jmp *%rcx
 
-/* clone, fork and vfork: made with the registers and the stack pointer of the original call. All signals stay blocked
-   until the child and the parent are themselves again, so nothing uses the record meanwhile. It holds the return address;
-   a child on a new stack finds its record, the mask, the return address and the stack pointer on top of that stack. */
+/* clone, fork and vfork, with the registers and the stack pointer of the original call. All signals stay blocked until
+   child and parent have their own records and masks, so nothing else uses the record. It holds the return address.
+   A child on a new stack finds its record, the mask, the return address and the stack pointer on top of that stack. */
 1:	cmp $2, %eax
 	je 2f
 	RESTORE_CALL
 	syscall
 	test %rax, %rax
 	jnz parent_goes_on
-	pop %rcx                        /* child on a new stack */
+	pop %rcx                        /* the child on its new stack */
 	SET_GS_BASE
 	call child_prologue
 	lea 8(%rsp), %rsp
@@ -117,7 +117,7 @@ parent_goes_on:                         /* or failure */
 	RESTORE_CALL
 	jmp *%rcx
 
-child_prologue:                         /* keeps every register but rcx, r11, rax (= 0); the mask lies above the return address */
+child_prologue:                         /* changes only rcx, r11 and rax (= 0); the mask is above the return address */
 	mov 8(%rsp), %rcx
 	push %rdi
 	push %rsi
@@ -141,17 +141,17 @@ child_prologue:                         /* keeps every register but rcx, r11, ra
 	xor %eax, %eax
 	ret
 
-/* A 32-bit system call of the program, made for it: `int 0x80` keeps all registers but eax, so the return address stands
-   below the red zone, where the SIGSYS handler has left rsp. */
+/* Makes a 32-bit system call of the program. `int 0x80` keeps all registers but eax, so the return address is below the
+   red zone, where the SIGSYS handler has put it and rsp. */
 	.globl cropdl_core_int80
 	.type cropdl_core_int80, @function
 cropdl_core_int80:
 	int $0x80
 	ret $128
 
-/* long cropdl_descriptor_call(nr, a, b, c, d, e; on the stack: f): a system call that may wait for long and gives a
-   descriptor. A handler that interrupts between the return from the kernel and the note of it makes the note itself
-   (note_descriptor): so the thread may be stopped, or leave by longjmp, anywhere here. */
+/* long cropdl_descriptor_call(nr, a, b, c, d, e; on the stack: f): makes a system call that may wait long and returns a
+   descriptor, and notes the descriptor. A handler that interrupts between the kernel's return and the note makes the note
+   (note_descriptor). So the thread may be stopped, or leave by longjmp, anywhere here. */
 	.globl cropdl_descriptor_call, cropdl_descriptor_made, cropdl_descriptor_noted
 	.type cropdl_descriptor_call, @function
 	.hidden cropdl_descriptor_call, cropdl_descriptor_made, cropdl_descriptor_noted
@@ -172,8 +172,9 @@ cropdl_descriptor_made:                 /* from here to the end rax is the resul
 cropdl_descriptor_noted:
 	ret
 
-/* long cropdl_sigwait(set, info, timeout, size): rt_sigtimedwait, and a note of whose sender is still to be told
-   (ThreadRecord::sender_untranslated). Who interrupts between the return from the kernel and the note tells it (tell_waited). */
+/* long cropdl_sigwait(set, info, timeout, size): rt_sigtimedwait, then notes that si_pid in `info` is not yet translated
+   (ThreadRecord::sender_untranslated). A handler that interrupts between the kernel's return and the note translates it
+   (tell_waited). */
 	.globl cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
 	.type cropdl_sigwait, @function
 	.hidden cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
@@ -181,7 +182,7 @@ cropdl_sigwait:
 	mov %rcx, %r10
 	mov $128, %eax
 	syscall
-cropdl_sigwait_made:                    /* from here to the end rax is the result, rsi the information or 0 */
+cropdl_sigwait_made:                    /* from here to the end rax is the result, rsi is `info` */
 	test %rax, %rax
 	jle cropdl_sigwait_noted
 	mov %rsi, %gs:THREAD_SENDER_UNTRANSLATED
@@ -197,8 +198,8 @@ cropdl_core_restorer:
 	ud2
 
 /* Every signal handler begins here, with rdi = signal, rsi = siginfo, rdx = ucontext, rsp = the frame. A function of
-   handlers.cpp decides what follows; then the program's handler is entered exactly as the kernel would have, on the frame
-   that may have been moved meanwhile, so that unwinding and leaving it in any manner work as natively. */
+   handlers.cpp decides what follows. Then the program's handler is entered exactly as by the kernel, on its frame, which
+   may have been moved. So unwinding, and leaving the handler in any manner, work as natively. */
 	.macro HANDLER name, decide
 	.globl \name
 	.type \name, @function
@@ -227,17 +228,17 @@ cropdl_core_restorer:
 	HANDLER cropdl_core_trigger, cropdl_enter_trigger
 	HANDLER cropdl_core_last_version, cropdl_enter_last_version
 
-/* Instead of a handler: back to what was interrupted. */
+/* Runs in place of a handler: returns to the interrupted code. */
 	.globl cropdl_return
 	.hidden cropdl_return
 	.type cropdl_return, @function
 cropdl_return:
-	lea 8(%rsp), %rsp               /* as if it had returned to the restorer */
+	lea 8(%rsp), %rsp               /* as if a handler had returned to the restorer */
 	jmp cropdl_core_restorer
 
-/* The proxy vDSO. The real one lies elsewhere in every run, so a context within it can be neither saved nor left below a
-   handler: whoever interrupts such a call finds this frame (ThreadRecord::vdso_frame) and sends the thread back to its
-   beginning (begin_vdso_call_anew); reading a clock twice does no harm. */
+/* The proxy vDSO. The real vDSO has another address in every run, so a context within it can neither be saved nor stay
+   below a handler. A handler that interrupts such a call finds this frame (ThreadRecord::vdso_frame) and sends the thread
+   back to the beginning of the call (begin_vdso_call_anew). Reading a clock twice does no harm. */
 	.macro VDSO name
 	.globl __vdso_\name
 	.type __vdso_\name, @function
@@ -266,8 +267,8 @@ __vdso_\name:
 	VDSO getcpu
 	VDSO clock_getres
 
-/* A function that was taken over, called for the first time: rax is its slot (seam::LateCall). All registers that may
-   carry an argument (psABI) are kept for the function that is found. */
+/* First call of a patched function: rax is its slot (seam::LateCall). Keeps all registers that may carry an argument
+   (psABI) for the function that is found. */
 	.globl cropdl_core_late_call
 	.type cropdl_core_late_call, @function
 cropdl_core_late_call:
@@ -319,7 +320,7 @@ cropdl_core_no_call:
 	mov %rax, %rdi
 	jmp cropdl_no_call
 
-/* In the place of ld.so's _dl_debug_state: an empty function, whose callers may know that it changes no register. */
+/* Replaces ld.so's _dl_debug_state, an empty function. Its callers may rely on unchanged registers. */
 	.globl cropdl_core_objects_changed
 	.type cropdl_core_objects_changed, @function
 cropdl_core_objects_changed:

@@ -1,4 +1,5 @@
-// Which descriptors are the program's, and the few paths that must read as they would natively.
+// Tracks which descriptors are the program's, and translates the few paths that must read as they would
+// natively.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -10,10 +11,10 @@ namespace {
 
 constexpr int kAtFdcwd = -100;
 constexpr long kFiles = 0x400;                  // CLONE_FILES
-constexpr int kReadOnlyCloseOnExec = 02000000;  // what ld.so opens libraries with
+constexpr int kReadOnlyCloseOnExec = 02000000;  // flags with which ld.so opens libraries
 
-// Whether this is the program's own table of descriptors. A child has a copy, without the LH behind it,
-// unless it was made with CLONE_FILES.
+// Whether the caller has the program's own descriptor table. A child has a copy, without an LH, unless it was
+// made with CLONE_FILES.
 bool is_program_table() {
   if (is_spawned()) return seam::current_thread()->shares_files != 0;
   return seam::state()->forked == 0 || (seam::state()->unseen & seam::kUnseenSharedTable) != 0;
@@ -34,7 +35,7 @@ void disown(long fd) {
   seam::set_owned(seam::state(), fd, false);
 }
 
-// A copy of a standard stream is that stream. Who copies the input may read it by the copy.
+// A copy of a standard stream counts as that stream. The program may read a copy of the input.
 void own_copy(long from, long fd) {
   if (fd < 0 || failed(fd)) return;
   const uint8_t stream =
@@ -47,7 +48,7 @@ bool is_lower_file(long fd) {
   return fd >= seam::control()->first_lower_file && is_program_table() && !seam::owns_file(seam::state(), fd);
 }
 
-// Descriptors that came with a message (man 7 unix, SCM_RIGHTS; man 3 cmsg).
+// Descriptors received with a message (man 7 unix, SCM_RIGHTS; man 3 cmsg).
 struct Message {
   uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
 };
@@ -69,7 +70,8 @@ void own_received(const Message& m) {
   }
 }
 
-// Natively these lead to the program; here the kernel would say the lower half.
+// Whether the path names the program's executable. Natively such a path leads to the program; here the kernel
+// would return the lower half.
 bool names_own_exe(const char* path) {
   if (equal(path, "/proc/self/exe") || equal(path, "/proc/thread-self/exe")) return true;
   if (!starts_with(path, "/proc/")) return false;
@@ -79,7 +81,7 @@ bool names_own_exe(const char* path) {
   return equal(p, "/exe") && pid == seam::state()->virtual_pid && seam::state()->forked == 0;
 }
 
-// Whether `name` is `begins`, or that and more numbers: libcudart.so.13.0.96, but not libcudart.so.130.
+// Whether `name` is `begins`, or `begins` and more numbers: libcudart.so.13.0.96, but not libcudart.so.130.
 bool is_version_of(const char* name, const char* begins) {
   if (!starts_with(name, begins)) return false;
   while (*begins != 0) ++begins, ++name;
@@ -88,10 +90,11 @@ bool is_version_of(const char* name, const char* begins) {
 
 enum class Named { kNotSo, kSo, kAnotherVersion };
 
-// Of a stand-in of one version. A name without a version is that of the file that it leads to.
+// Compares a name with a stand-in of one version. A name without a version has the version of the file that
+// it links to.
 Named named_as(const char* path, const char* name, const char* begins) {
   if (is_version_of(name, begins)) return Named::kSo;
-  const char* version = begins;  // its dot
+  const char* version = begins;  // the dot before its version
   for (const char* p = begins; *p != 0; ++p)
     if (*p == '.') version = p;
   for (const char* p = begins; p != version; ++p, ++name)
@@ -106,7 +109,7 @@ Named named_as(const char* path, const char* name, const char* begins) {
   return is_version_of(base_name(target), begins) ? Named::kSo : Named::kAnotherVersion;
 }
 
-// For the LH, which loads that file. A relative path is kept with the directory that it is relative to.
+// Records the path for the LH, which loads that file. A relative path is made absolute.
 void note_found(const char* path, char (&found)[sizeof seam::PersistentState::found[0]]) {
   if (found[0] != 0) return;
   unsigned n = 0;
@@ -123,7 +126,8 @@ void note_found(const char* path, char (&found)[sizeof seam::PersistentState::fo
   found[*path == 0 ? n : 0] = 0;
 }
 
-// The file that takes the place of `path` when ld.so opens it: the real library must not be loaded in the UH.
+// Returns the file that ld.so opens in place of `path`, or null: the real library must not be loaded in the
+// UH.
 const char* stand_in(const char* path) {
   const char* name = base_name(path);
   const auto* const control = seam::control();
@@ -155,13 +159,13 @@ const char* stand_in(const char* path) {
   return nullptr;
 }
 
-// A call that may wait for long, such as opening a FIFO, and gives a descriptor.
+// Makes a call that may wait long, such as opening a FIFO, and that returns a descriptor.
 long make_slowly(const SystemCall& c) {
   if (is_child()) return pass_on(c);
   return cropdl_descriptor_call(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
 }
 
-// Those that cropdl_descriptor_call has not noted.
+// Whether cropdl_descriptor_call has not noted the descriptor.
 bool needs_note(long fd) { return fd >= static_cast<long>(seam::kMaxDescriptors) || is_child(); }
 
 }  // namespace
@@ -171,7 +175,7 @@ long open_call(const SystemCall& c) {
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
-  // A null or unreadable path is the kernel's to refuse: look only at what ld.so passes, or at absolute /proc
+  // The kernel refuses a null or unreadable path. So the core reads only paths from ld.so, and absolute /proc
   // paths that the kernel has accepted.
   if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) {
     if (const char* file = stand_in(path); file != nullptr) call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
@@ -196,7 +200,7 @@ long descriptor_call(const SystemCall& c) {
       if (needs_note(fd)) own(fd);
       return fd;
     }
-    case __NR_recvmsg: {  // waits as well
+    case __NR_recvmsg: {  // may wait long
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
       if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
       if (!failed(result)) own_received(*reinterpret_cast<const Message*>(c.a[1]));
@@ -213,7 +217,7 @@ long descriptor_call(const SystemCall& c) {
         own_received(reinterpret_cast<const Received*>(c.a[1])[i].message);
       return result;
     }
-    case __NR_read:  // of the standard input, which is a pipe or a socket
+    case __NR_read:  // of the standard input, a pipe or a socket
     case __NR_readv:
     case __NR_preadv2:
     case __NR_recvfrom:
@@ -222,16 +226,16 @@ long descriptor_call(const SystemCall& c) {
       if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
       return pass_on(c);
     case __NR_close:
-      // A program that closes "everything" must not close the LH's.
+      // A program that closes all descriptors must not close the LH's.
       if (is_lower_file(static_cast<uint32_t>(c.a[0]))) return kBadFile;
-      disown(
-          static_cast<uint32_t>(c.a[0]));  // before: afterwards another thread may have been given the number
+      // Before the close: afterwards another thread may get the same number.
+      disown(static_cast<uint32_t>(c.a[0]));
       return raw(c.nr, c.a[0]);
     case __NR_close_range: {
       const auto flags = static_cast<uint32_t>(c.a[2]);
       constexpr uint32_t kUnshare = 2, kCloseOnExec = 4;  // CLOSE_RANGE_*
       if (!is_program_table() || (flags & ~(kUnshare | kCloseOnExec)) != 0) return pass_on(c);
-      // The LH's descriptors lie in the range, too: close what is the program's.
+      // The range contains descriptors of the LH: close only the program's.
       const uint64_t first = static_cast<uint32_t>(c.a[0]);
       uint64_t last = static_cast<uint32_t>(c.a[1]);
       if (first > last) return kInvalid;
@@ -269,19 +273,19 @@ long descriptor_call(const SystemCall& c) {
     }
     case __NR_unshare: {  // the LH's threads share the table
       if (!is_child() && (c.a[0] & kFiles) != 0) {
-        bool alone = true;  // then it makes no difference
+        bool alone = true;  // if there is no other thread, unsharing makes no difference
         for (unsigned i = 1; i < seam::kMaxThreads && alone; ++i) alone = seam::state()->threads[i].used == 0;
         if (alone) return raw(c.nr, c.a[0] & ~kFiles);
         note_unseen(seam::kUnseenOwnTable);
       }
       return raw(c.nr, c.a[0]);
     }
-    case __NR_bpf: {  // only some of its commands make one; 0 is their success
+    case __NR_bpf: {  // only some commands make a descriptor; others return 0
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
       if (result > 0) own(result);
       return result;
     }
-    case 444: {  // landlock_create_ruleset: with flags it answers questions
+    case 444: {  // landlock_create_ruleset: with flags it only answers queries
       const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
       if (static_cast<uint32_t>(c.a[2]) == 0) own(result);
       return result;
@@ -308,10 +312,11 @@ long descriptor_call(const SystemCall& c) {
   }
 }
 
-// The LH's sockets and its store's lock must not live on in a child. The program's own high descriptors stay.
+// A child must not keep the LH's sockets and its store's lock open. If the program has descriptors in that
+// range, all stay open.
 void close_lower_files() {
   auto* s = seam::state();
-  if ((s->unseen & seam::kUnseenSharedTable) != 0) return;  // they may be the parent's own
+  if ((s->unseen & seam::kUnseenSharedTable) != 0) return;  // the table may be the parent's
   const auto first = static_cast<unsigned>(seam::control()->first_lower_file);
   for (unsigned fd = (first / 64 + 1) * 64; fd < seam::kMaxDescriptors; fd += 64)
     if (s->files[fd / 64] != 0) return;
@@ -323,7 +328,7 @@ long read_link(const SystemCall& c) {
   const int name = at ? 1 : 0;
   const int size = static_cast<int>(c.a[name + 2]);
   if (size <= 0) return pass_on(c);
-  // The kernel looks at path and buffer first: what is wrong with them is its to say.
+  // The kernel checks path and buffer first, and refuses invalid ones.
   SystemCall probe = c;
   probe.a[name + 2] = 1;
   const long exists = pass_on(probe);
@@ -334,7 +339,7 @@ long read_link(const SystemCall& c) {
   return copy_out(c.a[name + 1], exe, n) ? n : kBadAddress;
 }
 
-// A program that executes itself by /proc/self/exe gets itself and not the lower half.
+// A program that executes /proc/self/exe gets itself and not the lower half.
 long execute(const SystemCall& c) {
   const bool at = c.nr == __NR_execveat;
   SystemCall call = c;

@@ -1,7 +1,7 @@
-// Futexes whose words hold the owner's thread id: mutexes with priority inheritance, and whatever stands in a
-// thread's robust list. In a process that continues an image those ids are of the first run, which its kernel
-// does not know; so the core does here what the kernel does natively (man 2 futex, man 2 get_robust_list;
-// Linux kernel/futex), except that nobody inherits a priority. UH, any thread.
+// Futexes that hold the owner's thread id: mutexes with priority inheritance, and those in robust lists.
+// After a restart these ids are of the first run, and the kernel does not know them. So the core does the
+// kernel's work (man 2 futex, man 2 get_robust_list; Linux kernel/futex), without priority inheritance. UH,
+// any thread.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -28,19 +28,19 @@ bool replace(uint32_t* word, uint32_t& seen, uint32_t by) {
   return __atomic_compare_exchange_n(word, &seen, by, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-// The lock, at once or when the word is such that a wait is due (then what the word is).
+// Takes the lock. Returns kWouldBlock if the caller must wait; `due` is then the value to wait on.
 long take(uint32_t* word, bool waited, uint32_t* due) {
   const auto own = static_cast<uint32_t>(seam::current_thread()->virtual_tid);
   for (uint32_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);;) {
     const uint32_t owner = seen & kOwner;
     if (owner == own) return kDeadlock;
     if (owner == 0) {
-      // Whoever has waited does not know whether others do.
+      // A thread that has waited does not know whether others wait.
       const uint32_t mine = own | (seen & (kOwnerDied | kWaiters)) | (waited ? kWaiters : 0);
       if (replace(word, seen, mine)) return 0;
       continue;
     }
-    if (!is_thread(owner)) {  // or it has let go and ended meanwhile
+    if (!is_thread(owner)) {  // unless the owner has released the futex and ended meanwhile
       const uint32_t again = __atomic_load_n(word, __ATOMIC_SEQ_CST);
       if (again == seen) return kNoSuchProcess;
       seen = again;
@@ -51,7 +51,7 @@ long take(uint32_t* word, bool waited, uint32_t* due) {
   }
 }
 
-// What FUTEX_LOCK_PI's timeout is: absolute, of the wall clock, or FUTEX_LOCK_PI2's by its flag.
+// FUTEX_LOCK_PI's timeout is absolute, of the wall clock; FUTEX_LOCK_PI2's clock depends on its flag.
 long wait_for(uint32_t* word, uint32_t due, const SystemCall& c) {
   const bool wall = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_LOCK_PI || (c.a[1] & FUTEX_CLOCK_REALTIME) != 0;
   const SystemCall wait{
@@ -62,7 +62,7 @@ long wait_for(uint32_t* word, uint32_t due, const SystemCall& c) {
   return c.a[3] != 0 ? futex_wait(wait) : pass_on(wait);
 }
 
-// A time that the kernel refuses before it looks at anything else.
+// Whether the timeout is one that the kernel refuses before any other check.
 bool has_bad_time(const SystemCall& c) {
   TimeSpec given;
   return c.a[3] != 0 && (!copy_in(&given, c.a[3]) || !is_valid(given));
@@ -91,8 +91,8 @@ long unlock(const SystemCall& c) {
   return 0;
 }
 
-// struct robust_list_head and robust_list (include/uapi/linux/futex.h). The lowest bit of a pointer says that
-// the mutex inherits priorities.
+// struct robust_list_head and robust_list (include/uapi/linux/futex.h). The lowest bit of a pointer marks a
+// mutex with priority inheritance.
 struct Head {
   uint64_t first;
   int64_t offset;
@@ -128,7 +128,8 @@ bool futex_requeues(long command) {
          (command & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
 }
 
-// The kernel gives an owned futex to a waiter itself, by its own number; no C library asks for that any more.
+// The kernel itself gives the owned futex to a waiter, under the kernel's thread id. No current C library
+// uses these calls.
 long requeue_call(const SystemCall& c) {
   const bool waits = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
   uint32_t word;
@@ -153,7 +154,7 @@ long requeue_call(const SystemCall& c) {
 long owned_futex(const SystemCall& c) {
   const auto* word = reinterpret_cast<const void*>(c.a[0]);
   if ((c.a[0] & 3) != 0 || !can_be_written(word, sizeof(uint32_t)))
-    return pass_on(c);  // the kernel's to refuse
+    return pass_on(c);  // the kernel refuses it
   switch (c.a[1] & FUTEX_CMD_MASK) {
     case FUTEX_UNLOCK_PI:
       return unlock(c);
@@ -177,7 +178,8 @@ void release_held_futexes(seam::ThreadRecord* t) {
     const uint64_t at = entry & ~1ull;
     const bool inherits = (entry & 1) != 0;
     uint64_t next;
-    const bool readable = copy_in(&next, static_cast<long>(at));  // before the owner's memory may be reused
+    // Read before let_go(): then another thread may reuse the mutex's memory.
+    const bool readable = copy_in(&next, static_cast<long>(at));
     if (at != pending) let_go(at + static_cast<uint64_t>(head.offset), inherits, own);
     if (!readable) break;
     entry = next;

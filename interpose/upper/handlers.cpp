@@ -1,17 +1,16 @@
-// The core's signal handlers. entry.S begins each of them and calls a function of this file to decide what
-// follows.
+// The core's signal handlers. entry.S begins each of them and calls a function of this file, which decides
+// what runs next.
 //
-// Frames of the core's own signals, and of handlers that the program wants on its alternate stack, are put by
-// the kernel on the thread's signal stack, where there is never more than one, since all begin with
-// everything blocked (seam::kernel_action). Other handlers of the program are where the kernel puts them, on
-// the stack that was interrupted.
+// Frames of the core's own signals, and of handlers for the program's alternate stack, begin on the thread's
+// signal stack. There is never more than one, since these handlers begin with all signals blocked
+// (seam::kernel_action). Frames of the program's other handlers are on the interrupted stack.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
 #include "interpose/seam/signal_frame.h"
 #include "interpose/upper/core.h"
 
-#pragma GCC visibility push(hidden)  // no table of addresses: the core has no data
+#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
 extern "C" {
 void cropdl_core_syscall_entry();
 void cropdl_core_masked_entry();
@@ -35,17 +34,17 @@ void note_descriptor(const greg_t* g) {
 
 namespace {
 
-struct Entry {  // as entry.S lays it out: what the handler is entered with
+struct Entry {  // as entry.S lays it out: the handler's arguments
   long sig;
   siginfo_t* info;
   ucontext_t* context;
-  uint64_t frame;     // stack pointer, where the address of the restorer lies
-  uint64_t handler;   // where to go
-  uint64_t argument;  // in rcx
+  uint64_t frame;     // stack pointer; the address of the restorer is there
+  uint64_t handler;   // the code to jump to
+  uint64_t argument;  // its rcx
 };
 
-// struct rt_sigframe of the kernel (arch/x86/include/asm/sigframe.h): restorer, its ucontext, which is
-// shorter than the C library's, and siginfo; the floating point state lies elsewhere on the same stack.
+// struct rt_sigframe of the kernel (arch/x86/include/asm/sigframe.h): restorer, the kernel's ucontext, which
+// is shorter than the C library's, and siginfo. The floating point state is elsewhere on the same stack.
 constexpr uint64_t kContextSize = 304, kInfoSize = 128;
 constexpr uint64_t kFrameSize = 8 + kContextSize + kInfoSize;
 
@@ -73,21 +72,22 @@ void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
 
 constexpr uint16_t kSyscall = 0x050f;  // the instruction
 
-void end_with_eintr(greg_t* g) {  // of a call that stands at it
+// Ends the system call at the instruction pointer with EINTR.
+void end_with_eintr(greg_t* g) {
   g[REG_RAX] = kInterrupted;
   g[REG_RIP] += sizeof kSyscall;
 }
 
-// A wait of the core's for an owned futex that the kernel would begin anew: another process's kernel does not
-// know the owner by its number, so the core must look again (futexes.cpp).
+// Ends the core's wait for an owned futex instead of letting the kernel restart it. After a restart the
+// kernel does not know the owner's id, so the core must examine the futex again (futexes.cpp).
 void leave_owned_futex(greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   if (ip - seam::kCore >= seam::kCoreSize || g[REG_RAX] != __NR_futex || !futex_has_owner(g[REG_RSI])) return;
   if (!is_child() && *reinterpret_cast<const uint16_t*>(ip) == kSyscall) end_with_eintr(g);
 }
 
-// Calls that the kernel makes anew behind a handler with SA_RESTART, and ends with EINTR behind another one
-// (man 7 signal).
+// System calls that the kernel restarts after a handler with SA_RESTART, and ends with EINTR after another
+// handler (man 7 signal).
 bool is_restarted(long nr, long operation) {
   switch (nr) {
     case __NR_read:
@@ -135,10 +135,10 @@ bool is_restarted(long nr, long operation) {
   }
 }
 
-// The core's own signals have SA_RESTART, for all of them: a call that one of them has interrupted stands at
-// its beginning again. A handler of the program that comes next, and has not, finds it as if it had come
-// first. (A call that has not begun yet looks the same if rcx is what another one left there. It ends as if
-// the signal had come a moment later.)
+// The core's own signals all have SA_RESTART: after one of them, the interrupted call is at its instruction
+// again. This notes the instruction, so that a handler of the program without SA_RESTART that runs next ends
+// the call as natively. (A call that has not begun looks the same if an earlier call left this value in rcx.
+// It ends as if the signal had come a moment later.)
 void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   t->rewound = 0;
@@ -155,7 +155,7 @@ void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, g
   if (static_cast<uint64_t>(g[REG_RCX]) == at + sizeof kSyscall) end_with_eintr(g);
 }
 
-// A wait for a signal that has ended, and the sender not been told yet.
+// Completes a signal wait that the kernel has ended but whose sender is not yet translated.
 void end_sigwait(seam::ThreadRecord* t, greg_t* g) {
   const auto made = reinterpret_cast<uint64_t>(cropdl_sigwait_made);
   const auto noted = reinterpret_cast<uint64_t>(cropdl_sigwait_noted);
@@ -166,7 +166,7 @@ void end_sigwait(seam::ThreadRecord* t, greg_t* g) {
   tell_waited(t);
 }
 
-// What was interrupted is made such that it can be saved, or never be returned to.
+// Changes the interrupted context such that it can be saved, or never be returned to.
 void settle(seam::ThreadRecord* t, ucontext_t* context) {
   auto* g = context->uc_mcontext.gregs;
   begin_vdso_call_anew(t, g);
@@ -174,13 +174,14 @@ void settle(seam::ThreadRecord* t, ucontext_t* context) {
   end_sigwait(t, g);
   if (!is_child()) note_descriptor(g);
 }
-// By a signal of the core's.
+// The same after an interruption by a signal of the core.
 void settle_for_core(seam::ThreadRecord* t, ucontext_t* context) {
   settle(t, context);
   note_rewound(t, context->uc_mcontext.gregs);
 }
 
-// Whether a thread interrupted at `ip` may be saved: the window, or a non-PIE program below 4 GiB.
+// Whether a thread interrupted at `ip` may be saved: `ip` is in the window, or in a non-PIE program below 4
+// GiB.
 bool can_be_saved(uint64_t ip) { return seam::in_window(ip) || ip < 1ull << 32; }
 
 bool on_signal_stack(const seam::ThreadRecord* t, uint64_t frame) {
@@ -199,8 +200,8 @@ uint64_t float_state_size(uint64_t state) {
   return (seam::saved_registers(reinterpret_cast<const void*>(state)).extended_bytes + 7ull) & ~7ull;
 }
 
-// From the signal stack to where the program's handler belongs: its alternate stack, or the stack that was
-// interrupted. False if there is no room, or no memory.
+// Moves the frame from the signal stack to the stack of the program's handler: its alternate stack, or the
+// interrupted stack. False if there is no room, or no memory.
 bool move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* e) {
   constexpr uint64_t kRedZone = 128;
   auto* g = e->context->uc_mcontext.gregs;
@@ -224,8 +225,8 @@ bool move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* 
   return true;
 }
 
-// What the kernel does when it cannot make the frame of a handler (force_sigsegv): a fault where the program
-// was interrupted.
+// Acts like the kernel when it cannot make a handler's frame (force_sigsegv): raises a fault at the
+// interrupted instruction.
 void fault_instead_of(const Entry* e) {
   const auto& action = seam::state()->actions[SIGSEGV];
   const bool blocked = (e->context->uc_sigmask.__val[0] >> (SIGSEGV - 1) & 1) != 0;
@@ -240,9 +241,8 @@ void fault_instead_of(const Entry* e) {
     raw(__NR_tgkill, process, self, SIGSEGV);
 }
 
-// A handler whose frame was moved, or that runs above the lower half's frames, comes back here. In a moved
-// frame all signals are still blocked: opened any earlier, the next one would find the thread on its signal
-// stack.
+// Runs a handler whose frame was moved, or that interrupted the lower half, and returns from it. For a moved
+// frame, signals are unblocked only here: earlier, the next signal would find the thread on its signal stack.
 void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
   auto* context = static_cast<ucontext_t*>(frame);
   auto* t = seam::current_thread();
@@ -268,28 +268,30 @@ void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
     seam::set_fs_base(fs);
     t->pinned = t->pinned - 1;
   }
-  // Returning would give the kernel what the program sees and may have changed.
+  // The frame shows the program its own stack, which the handler may have changed. The kernel must get the
+  // core's stack back.
   if (disarm || context->uc_stack.ss_sp != programs.ss_sp || context->uc_stack.ss_size != programs.ss_size) {
     t->alternate_sp = reinterpret_cast<uint64_t>(context->uc_stack.ss_sp);
     t->alternate_size = context->uc_stack.ss_size;
     t->alternate_flags = static_cast<uint32_t>(context->uc_stack.ss_flags) & ~1u;
   }
   context->uc_stack = kernels;
-  context->uc_sigmask.__val[0] &= ~seam::kReservedSignals;  // the core may return from it itself
+  // return_from_handler() does not see a return by the core itself.
+  context->uc_sigmask.__val[0] &= ~seam::kReservedSignals;
 }
 
 void do_nothing(Entry* e) { e->handler = reinterpret_cast<uint64_t>(cropdl_return); }
 
-// A thread of the LH has GS base 0. Signals are blocked there; one that arrives all the same is the main
-// thread's, or a fault of the LH's own.
+// A thread of the LH has GS base 0 and blocks signals. A signal that arrives nevertheless is for the main
+// thread, or is a fault of the LH.
 void on_lower_thread(const Entry* e) {
   if (e->info->si_code > 0 && e->info->si_code != SI_KERNEL) die_of(static_cast<int>(e->sig));
   raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), seam::state()->threads[0].tid, e->sig,
       reinterpret_cast<long>(e->info));
 }
 
-// The mask under which the thread was when the signal arrived. Where that has ended a wait with a mask of its
-// own (masked_wait), the frame has the one from before; what comes next finds the wait over.
+// Returns the thread's mask when the signal arrived. If the signal ended a wait with a temporary mask
+// (masked_wait), the frame has the mask from before the wait. The next signal finds the wait over.
 uint64_t mask_before(seam::ThreadRecord* t, int sig, const ucontext_t* context) {
   const auto* g = context->uc_mcontext.gregs;
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
@@ -300,14 +302,14 @@ uint64_t mask_before(seam::ThreadRecord* t, int sig, const ucontext_t* context) 
       (g[REG_RDI] == given || g[REG_R8] == given || g[REG_R9] == given || g[REG_R10] == given);
   if (!has_ended) return context->uc_sigmask.__val[0];
   t->masked_wait = 0;
-  const bool by_it = (t->wait_mask >> (sig - 1) & 1) == 0;  // not by one of the core's, a moment before
+  // false: a signal of the core ended the wait just before.
+  const bool by_it = (t->wait_mask >> (sig - 1) & 1) == 0;
   return by_it ? t->wait_mask : context->uc_sigmask.__val[0];
 }
 
-// The handler of the program for a signal that has arrived, if it has one. All signals are blocked until
-// everything that belongs to it is done, the suspend signal, too: where a thread is stopped no number of this
-// run's is left that a later one could not tell (tell_sender), and no handler that interrupts this one sees
-// what is half done. The next one that is pending is delivered when the mask is set.
+// Enters the program's handler for an arrived signal, if there is one. All signals, the suspend signal too,
+// are blocked until this is done: a stopped thread holds no untranslated id of this run (tell_sender), and no
+// other handler sees a half-done state. The next pending signal is delivered when the mask is set.
 void enter_handler(Entry* e) {
   do_nothing(e);
   if (seam::gs_base() == 0) return on_lower_thread(e);
@@ -340,8 +342,8 @@ void enter_handler(Entry* e) {
   t->has_moved = 1;
 }
 
-// rt_sigreturn of the program: the mask and the stack for signals in the frame at the stack pointer are ones
-// that its handler may have changed (a library of coroutines returns into another's context).
+// rt_sigreturn of the program. The program may have changed the mask and the signal stack in the frame at the
+// stack pointer (a coroutine library returns into another context).
 void return_from_handler(greg_t* g) {
   auto* frame = reinterpret_cast<ucontext_t*>(g[REG_RSP]);
   if (can_be_read(frame, kContextSize)) {
@@ -358,7 +360,7 @@ void return_from_handler(greg_t* g) {
   g[REG_RIP] = static_cast<greg_t>(seam::state()->core.restorer);
 }
 
-// The program's own use of a signal that is also the core's, sent by kill() and its kin.
+// Handles a signal number of the core that the program uses itself, sent by kill() and its kin.
 void programs_own(Entry* e) {
   const auto& action = seam::state()->actions[e->sig];
   if (action.handler == 0) die_of(static_cast<int>(e->sig));
@@ -373,9 +375,8 @@ using upper::Entry;
 
 extern "C" void cropdl_enter_handler(Entry* e) { upper::enter_handler(e); }
 
-// A system call of the program that the filter trapped. si_syscall and the registers hold the call (man 2
-// seccomp, SECCOMP_RET_TRAP). It is not made here, in a signal frame, but by the core's entry after this
-// handler has returned.
+// A system call of the program that the filter trapped. si_syscall and the registers hold it (man 2 seccomp,
+// SECCOMP_RET_TRAP). The core's entry makes it after this handler has returned.
 extern "C" void cropdl_enter_sigsys(Entry* e) {
   constexpr int kSeccomp = 1;  // SYS_SECCOMP
   constexpr unsigned kX86_64 = 0xc000003e;
@@ -403,8 +404,8 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
 
 namespace cropdl::upper {
 namespace {
-// Whether the program has it from itself: its process sent it, or a timer, a queue or a file of its own. With
-// sigqueue() the sender writes its number itself: the program the one that it knows.
+// Whether the signal comes from the program itself: from its process, or from its timer, queue or file. With
+// sigqueue() the sender writes the pid itself; the program writes the virtual pid.
 bool is_own(const siginfo_t* info) {
   const int code = info->si_code;
   if (code != SI_USER && code != SI_QUEUE && code != SI_TKILL) return true;
@@ -413,8 +414,8 @@ bool is_own(const siginfo_t* info) {
 }  // namespace
 }  // namespace cropdl::upper
 
-// SIGUSR1 while the program leaves it at its default: asks the agent for a checkpoint. One that no other
-// process has sent, and one to a child, kill as natively.
+// SIGUSR1 while the program keeps its default: asks the agent for a checkpoint. A SIGUSR1 from no other
+// process, or to a child, kills as natively.
 extern "C" void cropdl_enter_trigger(Entry* e) {
   upper::do_nothing(e);
   if (seam::gs_base() == 0) return upper::on_lower_thread(e);
@@ -425,8 +426,8 @@ extern "C" void cropdl_enter_trigger(Entry* e) {
   if (fd >= 0) upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
 }
 
-// SIGTERM while the program leaves it at its default: the agent asks for a last version, behind which the job
-// ends, and soon gives the kernel the default back, for a second one. Who has sent it matters as for SIGUSR1.
+// SIGTERM while the program keeps its default: asks the agent for a last version, after which the job ends.
+// The agent soon restores the kernel's default, for a second SIGTERM. The sender matters as for SIGUSR1.
 extern "C" void cropdl_enter_last_version(Entry* e) {
   upper::do_nothing(e);
   if (seam::gs_base() == 0) return upper::on_lower_thread(e);
@@ -437,9 +438,9 @@ extern "C" void cropdl_enter_last_version(Entry* e) {
   upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
 }
 
-// The suspend signal. If the thread is in the program (its FS base, its text, no LH frame below), its context
-// is complete in this frame, on its signal stack: it serves the LH here until it is released, or until an
-// image of this very frame is resumed in another process by rt_sigreturn. Otherwise the LH tries again.
+// The suspend signal. If the thread is in the program (its FS base, its text, no LH frame below), this frame
+// holds its complete context. The thread serves the LH here until it is released, or until another process
+// resumes an image of this frame by rt_sigreturn. Otherwise the LH tries again.
 extern "C" void cropdl_enter_suspend(Entry* e) {
   if (e->info->si_code != SI_QUEUE ||
       reinterpret_cast<uint64_t>(e->info->si_value.sival_ptr) != seam::kSuspendMagic)
@@ -449,11 +450,11 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   seam::ThreadRecord* t = seam::current_thread();
   const uint64_t fs = seam::fs_base();
   if (t->kind == seam::kSpawnedChild) return;
-  if (t->lower_fs != 0 && fs == t->lower_fs) return;  // parks when it leaves
+  if (t->lower_fs != 0 && fs == t->lower_fs) return;  // parks when it leaves the LH
   upper::settle_for_core(t, e->context);
-  if (t->pinned != 0) return;  // likewise
+  if (t->pinned != 0) return;  // the same
   const auto ip = static_cast<uint64_t>(e->context->uc_mcontext.gregs[REG_RIP]);
-  if (!upper::can_be_saved(ip)) {  // the next signal finds it elsewhere
+  if (!upper::can_be_saved(ip)) {  // send the signal again: the next one interrupts elsewhere
     t->asked = 0;
     return;
   }
@@ -463,16 +464,16 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
              reinterpret_cast<long>(&t->robust_size));
   if (t->kind != seam::kMainThread) return upper::wait_while_stopped(t);
   __atomic_store_n(&t->parked, seam::control()->stop, __ATOMIC_SEQ_CST);
-  if (t->upper_fs != fs) {  // has not been in the LH since
+  if (t->upper_fs != fs) {  // its FS base has changed since it was last in the LH
     t->upper_fs = fs;
     seam::control()->lend_lower_fs(t);
   }
   upper::call_on_lower(reinterpret_cast<void*>(seam::control()->serve), t);
 }
 
-// At the exit from the LH: stops here if the rank is wanted. All signals are blocked while ids of this run
-// are in registers; the suspend signal arrives when they are not. A handler of the program that comes first
-// puts the stop off, and so does a queue that is full (RLIMIT_SIGPENDING): then once more, but not for ever.
+// At the exit from the LH: stops here if the rank must stop. All signals are blocked while registers hold ids
+// of this run; then the suspend signal is delivered. A handler of the program that runs first, or a full
+// signal queue (RLIMIT_SIGPENDING), delays the stop: up to kAttempts signals are sent.
 extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
   if (upper::is_child()) return;

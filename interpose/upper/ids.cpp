@@ -1,11 +1,10 @@
-// Ids of processes, threads, groups and sessions in a process that continues an image: the program knows
-// those of its first run, and may have them anywhere in its memory. Every system call that takes or gives one
-// comes here (kTrappedAfterRestart), in the process itself and in its children, which share its view. UH, any
-// thread.
+// Ids of processes, threads, groups and sessions in a process that continues an image. The program may have
+// stored ids of its first run anywhere in its memory. Every system call that takes or returns an id is
+// translated here (kTrappedAfterRestart), in the process and in its children. UH, any thread.
 //
-// The view is a bijection without a table: ids of the first run stand for what took their place, a process of
-// this run that has such a number by chance is told with kForeignId added, all others are as the kernel has
-// them.
+// The translation is a bijection without a table. An id of the first run stands for its replacement in this
+// run. A process of this run that happens to have such an id is shown with kForeignId added. All other ids
+// are the kernel's.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -13,16 +12,16 @@
 namespace cropdl::upper {
 namespace {
 
-// What an argument or a result is.
+// The meaning of an argument or a result.
 enum Role : uint8_t {
   kNone,
-  kProcess,   // or a thread: one space of numbers; 0 is the caller
-  kGroup,     // 0 is the caller's
-  kSession,   //
+  kProcess,  // or a thread: they share one number space; 0 is the caller
+  kGroup,    // 0 is the caller's
+  kSession,
   kTarget,    // kill and wait4: > 0 a process, < -1 a group
-  kSelected,  // by the argument before it: see `Selection`
+  kSelected,  // the argument before it decides: `selection`
   kHeader,    // pointer to a capability header
-  kClock,     // a CPU clock has its process in it
+  kClock,     // the id of a CPU clock contains its process
 };
 
 struct IdCall {
@@ -89,8 +88,8 @@ struct Pair {
   long upper, real;
 };
 
-// The ids of the first run and what stands for them, those of `role` first: what was the parent's group then
-// may be the process's own now.
+// Visits pairs of first-run id and current id, those of `role` first: a number that was the parent's group
+// then may be the process's own now.
 template <class Visit>
 bool any_pair(Role role, Visit visit) {
   const auto* s = seam::state();
@@ -131,7 +130,7 @@ long to_virtual(long real, Role role) {
   return taken ? real + seam::kForeignId : real;
 }
 
-// Which processes the argument after this one selects.
+// Which kind of ids the next argument holds.
 Role selection(const SystemCall& c) {
   const int which = static_cast<int>(c.a[0]);
   switch (c.nr) {
@@ -146,15 +145,15 @@ Role selection(const SystemCall& c) {
   }
 }
 
-// Bits of a CPU clock's id (include/linux/posix-timers_types.h): the complement of the process above three
-// bits that say which clock; 3 in the lowest two is a device's clock.
+// Bits of a CPU clock's id (include/linux/posix-timers_types.h): the complement of the pid above three bits
+// that select the clock; 3 in the lowest two bits is a device's clock.
 long kernel_clock(long clock) {
   const int id = static_cast<int>(clock);
   if (id >= 0 || (id & 3) == 3) return clock;
   const long process = ~(id >> 3);
   if (process == 0) return clock;
   long real = to_kernel(process, kProcess);
-  // The caller's own as 0: such a clock may be waited for over a restart.
+  // The caller's own id becomes 0: a wait for such a clock may last over a restart.
   const bool of_thread = (id & 4) != 0;
   if (!is_child() && real == (of_thread ? seam::current_thread()->tid : seam::state()->kernel_pid)) real = 0;
   return static_cast<int>(~static_cast<unsigned>(real) << 3 | (id & 7));
@@ -175,8 +174,7 @@ long kernel_argument(long value, Role role) {
   }
 }
 
-// struct __user_cap_header_struct (man 2 capget). The kernel writes into it, too, when it dislikes the
-// version.
+// struct __user_cap_header_struct (man 2 capget). The kernel writes to it if it does not support the version.
 struct CapabilityHeader {
   uint32_t version;
   int32_t process;
@@ -191,14 +189,14 @@ long capability_call(const SystemCall& c) {
   return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
 }
 
-// The id of the child that waitid found (man 2 waitid; si_pid lies at offset 16).
+// Translates the id of the child that waitid found (man 2 waitid; si_pid is at offset 16).
 void tell_child(long info) {
   if (info == 0) return;
   auto* child = reinterpret_cast<int32_t*>(info + 16);
   if (*child > 0) *child = static_cast<int32_t>(to_virtual(*child, kProcess));
 }
 
-// The process's own group and session, which setpgid and setsid have changed.
+// Records the process's group and session after setpgid or setsid.
 void note_group() {
   if (is_child()) return;
   auto* s = seam::state();
@@ -217,9 +215,9 @@ void note_group() {
 
 void tell_sender(siginfo_t* info) {
   if (seam::control()->restarted == 0) return;
-  // What comes with sigqueue() the sender wrote itself: the program, with the number that it knows.
+  // With sigqueue() the sender writes si_pid itself: the program writes its virtual pid.
   if (info->si_code == SI_QUEUE && info->si_pid == seam::state()->virtual_pid) return;
-  // Those that say who sent it, and a child's end (man 2 sigaction).
+  // Signals with a sender, and a child's end (man 2 sigaction).
   const bool sent = info->si_code <= 0 && info->si_code != SI_TIMER && info->si_code != SI_ASYNCIO;
   if ((sent || info->si_signo == SIGCHLD) && info->si_pid > 0)
     info->si_pid = static_cast<pid_t>(to_virtual(info->si_pid, kProcess));
@@ -267,7 +265,7 @@ long id_call(const SystemCall& c) {
   const IdCall* entry = id_call_of(c.nr);
   switch (c.nr) {
     case __NR_wait4:
-    case __NR_waitid: {  // may last. Real ids in it are of children, which no image has
+    case __NR_waitid: {  // may wait long. Its kernel ids are of children, which no image has
       const SystemCall call = with_kernel_ids(c);
       const long result = pass_on(call);
       if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);

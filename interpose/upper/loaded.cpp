@@ -1,5 +1,5 @@
-// What the program's ld.so loads, as far as a library of the LH wants to know of it, and calls of functions
-// that were taken over. UH, any thread.
+// Reports to libraries of the LH which objects the program's ld.so loads, and looks up patched functions at
+// their first call. UH, any thread.
 #include <asm/unistd.h>
 
 #include "interpose/seam/gate.h"
@@ -18,7 +18,7 @@ struct LoaderDebug {  // struct r_debug of <link.h>
   int state;
 };
 constexpr int kConsistent = 0;  // RT_CONSISTENT
-constexpr int kNow = 2;         // RTLD_NOW, and local
+constexpr int kNow = 2;         // RTLD_NOW, with local scope
 
 void say(const char* line) {
   long length = 0;
@@ -31,17 +31,17 @@ void say(const char* line) {
 
 extern "C" {
 
-// By entry.S, from ld.so, which holds its lock: it calls _dl_debug_state for debuggers when its list of
-// objects changes, after mapping new ones and before any code of theirs runs.
+// Called by entry.S in place of _dl_debug_state, which ld.so calls for debuggers when its list of objects
+// changes: after it has mapped new ones and before their code runs. ld.so holds its lock.
 __attribute__((visibility("hidden"), used)) void cropdl_objects_changed() {
   const auto* debug = reinterpret_cast<const LoaderDebug*>(seam::state()->loader_debug);
   if (is_child() || debug == nullptr || debug->state != kConsistent) return;
-  // Before there is a thread block nothing is loaded yet. A lower half of a former version has no such table.
+  // Nothing is loaded before there is a thread block. A lower half of a former version has no such table.
   if (seam::fs_base() == 0 || seam::control()->for_core == nullptr) return;
   seam::call_lower<int>(&seam::control()->for_core, seam::kObjectsChanged);
 }
 
-// By entry.S. Which of two threads writes the same address does not matter.
+// Called by entry.S. Two threads may both write the target: it is the same address.
 __attribute__((visibility("hidden"), used)) void* cropdl_find_late_call(seam::LateCall* call) {
   const seam::LateLibrary& its = *call->library;
   void* library = its.open(its.path, kNow);

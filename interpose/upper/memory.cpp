@@ -10,9 +10,9 @@ namespace cropdl::upper {
 namespace {
 
 constexpr uint64_t kHugePage = 2ull << 20;
-constexpr uint64_t kHugest = 1ull << 30;  // page of hugetlbfs; its others are kHugePage
-constexpr uint64_t kGrowRoom =
-    1ull << 30;  // below a mapping that grows down; the stack's limit bounds it, too
+constexpr uint64_t kHugest = 1ull << 30;  // the largest page of hugetlbfs; the other is kHugePage
+// Room below a mapping that grows down; the stack's limit bounds it, too.
+constexpr uint64_t kGrowRoom = 1ull << 30;
 
 seam::ReuseSlot* reuse_slot(uint64_t length) {
   return &seam::state()->reuse[(length >> 12) * 0x9E3779B97F4A7C15ull >> 55];
@@ -21,25 +21,26 @@ static_assert(seam::kReuseSlots == 1u << 9);
 
 constexpr uint64_t kMapArea = seam::kMapEnd - seam::kMapBegin;
 
-// Sums of what the program gives may pass 2^64: [begin, begin + length) lies in the mapping area.
+// Whether [begin, begin + length) lies in the mapping area. The program's numbers may overflow 2^64 when
+// added.
 bool in_map_area(uint64_t begin, uint64_t length) {
   return begin >= seam::kMapBegin && begin <= seam::kMapEnd && length <= seam::kMapEnd - begin;
 }
 
-// page_up() of what does not fit below 2^64 is 0, and so is that of 0.
+// Whether no mapping of this size is possible. page_up() of a number just below 2^64 is 0, as is page_up(0).
 bool impossible(uint64_t bytes) { return bytes > kMapArea; }
 
-// Where placement begins anew: nothing is put into the room that is left for the main stack to grow.
+// Where placement starts over. It leaves the room into which the main stack grows.
 uint64_t map_first() {
   const uint64_t first = seam::state()->map_first;
   return first != 0 ? first : seam::kMapBegin;
 }
 
-// Transparent huge pages need it.
+// Transparent huge pages need this alignment.
 uint64_t alignment(uint64_t length) { return length >= kHugePage ? kHugePage : kPage; }
 
-// Address space nobody has been given yet; `length` is at most kMapArea. Wraps around: what is in use is
-// found out by MAP_FIXED_NOREPLACE.
+// Returns the next range of address space; `length` is at most kMapArea. Wraps around: MAP_FIXED_NOREPLACE
+// finds ranges in use.
 uint64_t next_range(uint64_t length, uint64_t align) {
   auto* s = seam::state();
   uint64_t old = __atomic_load_n(&s->map_next, __ATOMIC_RELAXED), begin, end;
@@ -51,8 +52,8 @@ uint64_t next_range(uint64_t length, uint64_t align) {
   return begin;
 }
 
-// A gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Only when the search
-// by next_range meets used ranges again and again, after the whole window has been handed out once.
+// Returns a gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Used only if
+// next_range meets used ranges repeatedly, after the whole window has been handed out once.
 uint64_t find_gap(uint64_t length, uint64_t align) {
   const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), 02000000 /* O_CLOEXEC */);
   if (failed(fd)) return 0;
@@ -92,7 +93,7 @@ uint64_t find_gap(uint64_t length, uint64_t align) {
   return found;
 }
 
-// Whoever is at the table may be in the kernel, and may have a lower priority: it is let run.
+// The holder of the lock may be in the kernel, and may have a lower priority: the wait lets it run.
 struct LetRun {
   void operator()() const {
     const long pause[2] = {0, 20'000};
@@ -110,8 +111,8 @@ void remember_outside(uint64_t begin, uint64_t end) {
   Extents(seam::state(), LetRun()).add(begin, end);
 }
 
-// A call that takes memory outside the window away, and the note of it, in one piece. No other thread is at
-// the table meanwhile: one that is given the same addresses notes that behind it.
+// Makes a call that removes memory outside the window, and updates the table, in one piece. No other thread
+// changes the table meanwhile: a thread that gets the same addresses adds them afterwards.
 template <class Call, class Note>
 long take_and_note(Call call, Note note) {
   if (is_child()) return call();
@@ -122,22 +123,22 @@ long take_and_note(Call call, Note note) {
   return result;
 }
 
-// A mapping at an address of the program's choice, and the note of it, in one piece: a checkpoint between
-// them would not know whose it is. Not noted before, since a call that fails (MAP_FIXED_NOREPLACE over memory
-// of the lower half) makes nothing the program's.
+// Maps at an address of the program's choice and then records it, in one piece: a checkpoint in between would
+// not know the owner. Not before the call, since a call that fails (MAP_FIXED_NOREPLACE over memory of the
+// lower half) gives the program nothing.
 long map_and_remember(const SystemCall& c, uint64_t at, uint64_t length) {
   if (seam::in_window(at) || length == 0) return pass_on(c);
   const Undisturbed undisturbed;
   const long result = pass_on(c);
   if (failed(result)) return result;
   remember_outside(result, result + length);
-  // The kernel would make it longer without a word.
+  // The kernel would extend it unnoticed.
   if ((c.a[3] & MAP_GROWSDOWN) != 0 && static_cast<uint64_t>(result) >= seam::kLowEnd && !is_child())
     seam::state()->grows_outside = 1;
   return result;
 }
 
-// mremap, to `to` if the flags say so.
+// mremap; to `to` if the flags have MREMAP_FIXED.
 long remap_and_remember(const SystemCall& c, long flags, long to) {
   const auto remap = [&] { return raw(c.nr, c.a[0], c.a[1], c.a[2], flags, to); };
   const bool moves = (flags & MREMAP_FIXED) != 0;
@@ -150,7 +151,7 @@ long remap_and_remember(const SystemCall& c, long flags, long to) {
   });
 }
 
-// Aligned for the largest there are, in one go: what the kernel says of it is what it says natively.
+// Aligns for the largest huge page, so that one call suffices and its error is the native one.
 long place_huge_pages(const SystemCall& c) {
   const uint64_t length = (page_up(c.a[1]) + kHugest - 1) & ~(kHugest - 1);
   for (int attempt = 0; length <= kMapArea && attempt < 65; ++attempt) {
@@ -159,7 +160,8 @@ long place_huge_pages(const SystemCall& c) {
         address == 0 ? kNoMemory
                      : raw(c.nr, address, c.a[1], c.a[2], c.a[3] | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
     if (result == kExists) continue;
-    if (failed(result)) {  // there are none, mostly, and programs ask again and again: the addresses go back
+    // There are mostly none, and programs ask again and again: return the addresses.
+    if (failed(result)) {
       uint64_t end = address + length;
       __atomic_compare_exchange_n(&seam::state()->map_next, &end, address, false, __ATOMIC_ACQ_REL,
                                   __ATOMIC_RELAXED);
@@ -174,9 +176,9 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
-// Whether the block of a thread of the program lies there. Natively it lies above 4 GiB, so that the program
-// may take any address below for free. The word that the kernel clears at the thread's end is in the block
-// (man 2 set_tid_address).
+// Whether a block of a thread of the program lies in the range. Natively blocks lie above 4 GiB, so the
+// program may take lower addresses as free. The block contains the word that the kernel clears at the
+// thread's end (man 2 set_tid_address).
 bool holds_thread_block(uint64_t begin, uint64_t length) {
   const auto* s = seam::state();
   if (begin >= seam::kLowEnd || is_child()) return false;
@@ -188,7 +190,7 @@ bool holds_thread_block(uint64_t begin, uint64_t length) {
   return false;
 }
 
-// MAP_FIXED and MREMAP_FIXED replace what is there.
+// Whether MAP_FIXED or MREMAP_FIXED may replace the range.
 bool may_replace(uint64_t begin, uint64_t length) {
   if (is_lower_half(begin, length)) return false;
   if (!holds_thread_block(begin, length)) return true;
@@ -198,20 +200,20 @@ bool may_replace(uint64_t begin, uint64_t length) {
   return false;
 }
 
-// Stacks as the C library asks for them (glibc nptl/allocatestack.c). Code that may be put on one must stay
-// in the window.
+// Whether the call is the C library's request for a thread stack (glibc nptl/allocatestack.c). An executable
+// stack must stay in the window, because code outside it is not followed.
 bool is_thread_stack(const SystemCall& c, uint64_t length) {
-  constexpr uint64_t kLargest = 64ull << 20;  // leaves room for others
+  constexpr uint64_t kLargest = 64ull << 20;  // leaves room for other stacks
   const auto* s = seam::state();
   return c.a[0] == 0 && c.a[3] == (MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK) && (c.a[2] & PROT_EXEC) == 0 &&
          length <= kLargest && s->executable_stacks == 0 && s->no_lower_half_below_4gib == 0;
 }
 
-// Below 4 GiB, where the thread's block, which lies at the stack's upper end, can be a segment's base. There
-// is room for some hundred of the usual size; the others are as good elsewhere.
+// Places a stack below 4 GiB, so that the thread's block at its upper end can be a segment's base. There is
+// room for some hundred stacks of the usual size; the others lie elsewhere.
 long place_low_stack(const SystemCall& c, uint64_t length) {
   auto* s = seam::state();
-  constexpr int kFewAttempts = 4;  // each in vain is a system call
+  constexpr int kFewAttempts = 4;  // each failure is a system call
   for (int attempt = 0; attempt < kFewAttempts; ++attempt) {
     uint64_t old = __atomic_load_n(&s->low_stack_next, __ATOMIC_RELAXED), begin;
     do {
@@ -236,7 +238,7 @@ long place_mmap(const SystemCall& c) {
   if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
     return map_and_remember(c, c.a[0], length);
   }
-  // Of hugetlbfs: the kernel takes whole pages, of which it says EINVAL if they do not begin where one can.
+  // hugetlbfs: the kernel maps whole huge pages and returns EINVAL for an address that is not aligned to one.
   if ((flags & (MAP_HUGETLB | MAP_ANONYMOUS)) == (MAP_HUGETLB | MAP_ANONYMOUS)) return place_huge_pages(c);
   if (is_thread_stack(c, length)) {
     const long result = place_low_stack(c, length);
@@ -250,15 +252,15 @@ long place_mmap(const SystemCall& c) {
     const long result = at(hint);
     if (!failed(result)) return result;
   }
-  if ((flags & MAP_GROWSDOWN) != 0) {  // nothing else comes near below it
+  if ((flags & MAP_GROWSDOWN) != 0) {  // leaves room below for growth
     for (int attempt = 0; length <= kMapArea - kGrowRoom && attempt < 64; ++attempt) {
       const long result = at(next_range(length + kGrowRoom, alignment(length)) + kGrowRoom);
       if (result != kExists) return result;
     }
     return kNoMemory;
   }
-  // Programs free and map the same sizes over and over. The last address of this size is tried first: if it
-  // is free again its page tables are warm, and if it is not, the kernel says so.
+  // Programs free and map the same sizes again and again. The last address of this size is tried first: if it
+  // is free, its page tables are warm; if not, the kernel refuses.
   seam::ReuseSlot* slot = reuse_slot(length);
   if (slot->length == length) {
     const uint64_t address = slot->address;
@@ -272,7 +274,7 @@ long place_mmap(const SystemCall& c) {
     const long result = at(address);
     if (result == kExists) continue;
     if (result == kInvalid && (flags & MAP_ANONYMOUS) == 0)
-      return place_huge_pages(c);  // the file may be such a one
+      return place_huge_pages(c);  // the file may be on hugetlbfs
     if (!failed(result)) *slot = {length, address};
     return result;
   }
@@ -286,7 +288,7 @@ long place_mmap(const SystemCall& c) {
 }
 
 long place_thread_block(const SystemCall& c) {
-  // Not what ld.so reserves for a library of a larger alignment: its code would come to lie below 4 GiB.
+  // Not for ld.so's reservation for a library with a larger alignment: its code would lie below 4 GiB.
   if ((c.a[3] & MAP_ANONYMOUS) != 0 && c.a[2] == (PROT_READ | PROT_WRITE)) {
     const long result = place_mmap({c.nr, {c.a[0], c.a[1], c.a[2], c.a[3] | MAP_32BIT, c.a[4], c.a[5]}});
     if (!failed(result)) return result;
@@ -307,7 +309,7 @@ long place_mremap(const SystemCall& c) {
     if (!failed(in_place) || (flags & MREMAP_MAYMOVE) == 0) return in_place;
   }
   const uint64_t length = page_up(c.a[2]);
-  // Reserve first: MREMAP_FIXED replaces whatever is there.
+  // Reserve first: MREMAP_FIXED replaces existing mappings.
   const long reserved = place_mmap(
       {__NR_mmap,
        {0, static_cast<long>(length), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0}});
@@ -317,7 +319,7 @@ long place_mremap(const SystemCall& c) {
   return result;
 }
 
-// The filter sends those that begin outside the window.
+// The filter traps munmap calls that begin outside the window.
 long unmap(const SystemCall& c) {
   return take_and_note([&] { return pass_on(c); },
                        [&](Extents& extents, uint64_t) {
@@ -327,7 +329,7 @@ long unmap(const SystemCall& c) {
 }
 
 long place_shmat(const SystemCall& c) {
-  const Undisturbed undisturbed;  // the call and the note of it
+  const Undisturbed undisturbed;  // the call and its note
   SystemCall call = c;
   if (c.a[1] == 0)  // the segment's size is not known here; shmat refuses an overlap
     call.a[1] = static_cast<long>(next_range(1ull << 36, kHugePage));
@@ -343,7 +345,7 @@ long move_brk(uint64_t wanted) {
   if (need > s->brk_mapped) {
     const long result = raw(__NR_mmap, s->brk_mapped, need - s->brk_mapped, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (failed(result)) return s->brk_current;  // a mapping of the program's own is in the way, for one
+    if (failed(result)) return s->brk_current;  // e.g. a mapping of the program is in the way
   } else if (need < s->brk_mapped) {
     raw(__NR_munmap, need, s->brk_mapped - need);
   }

@@ -4,8 +4,8 @@
 #define THREAD_VDSO_FRAME 136
 #define THREAD_CLONE_MASK 144
 #define THREAD_SENDER_UNTRANSLATED 512
-/* PersistentState::files and how many bits it has; likewise. */
+/* PersistentState::files and its number of bits; checked likewise. */
 #define STATE_FILES 0x400000207af0
 #define STATE_MAX_FILES 1048576
-/* ControlPage::has_fsgsbase; likewise. */
+/* ControlPage::has_fsgsbase; checked likewise. */
 #define CONTROL_HAS_FSGSBASE 0x400000002ee0

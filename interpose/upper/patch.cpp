@@ -1,8 +1,8 @@
-// Jumps in place of libc's hot placement system calls, so that they reach the core without a SIGSYS. An
-// optimisation only: whatever is not patched is trapped. Runs on a thread that has just mapped libc's text
-// (ld.so, before any code of libc runs), so that no thread can be between the bytes that are changed.
+// Replaces libc's frequent placement system calls by jumps to the core, which save the SIGSYS. Calls that are
+// not patched are trapped. Runs on the thread that has just mapped libc's text (ld.so, before any code of
+// libc), so no thread is executing the changed bytes.
 //
-// A site is `b8 NR 00 00 00 0f 05` (mov $NR,%eax; syscall) inside one of the named functions; it is changed
+// A site is `b8 NR 00 00 00 0f 05` (mov $NR,%eax; syscall) inside one of the named functions. It is changed
 // only if no short or near jump in that function lands between its bytes.
 #include <asm/unistd.h>
 #include <elf.h>
@@ -43,7 +43,7 @@ uint32_t gnu_hash(const char* name) {
   return h;
 }
 
-// The library's dynamic symbols, of which ld.so has already mapped the read-only segment below the text.
+// The library's dynamic symbols. ld.so has already mapped their read-only segment below the text.
 struct Symbols {
   uint64_t base = 0;
   const Elf64_Sym* symbols = nullptr;
@@ -65,8 +65,7 @@ struct Symbols {
   }
 };
 
-// From the section headers of the file: PT_DYNAMIC lies in the data segment, which is not mapped in its place
-// yet.
+// Reads the section headers of the file: PT_DYNAMIC lies in the data segment, which is not mapped yet.
 bool read_symbols(int fd, uint64_t text, Symbols* out) {
   Elf64_Ehdr header;
   if (raw(__NR_pread64, fd, reinterpret_cast<long>(&header), sizeof header, 0) != sizeof header) return false;
@@ -161,8 +160,8 @@ long patch_libc(const SystemCall& c, uint64_t text) {
   constexpr long kCode = PROT_READ | PROT_EXEC;
   if (!failed(raw(__NR_mprotect, stubs, kPage, kCode)) && !failed(raw(__NR_mprotect, text, length, kCode)))
     return unchanged;
-  // What was written to may not become code here (SELinux's execmem and execmod, PR_SET_MDWE): the file's
-  // text again, whose calls are trapped.
+  // Written memory may not become executable here (SELinux's execmem and execmod, PR_SET_MDWE). Map the
+  // file's text again; its calls are trapped.
   raw(__NR_munmap, stubs, kPage);
   return raw(c.nr, unchanged, c.a[1], c.a[2], c.a[3] | MAP_FIXED, c.a[4], c.a[5]);
 }

@@ -1,7 +1,6 @@
-// System calls that take a path. In a process that continues an image, /proc/PID and /proc/PID/task/TID with
-// a number of the first run mean what stands for it now, and /proc/self is a link to the number that the
-// program knows. Absolute paths only: what readdir() on /proc lists are the kernel's own numbers. UH, any
-// thread.
+// System calls that take a path. After a restart, an id of the first run in /proc/PID and /proc/PID/task/TID
+// means its replacement in this run, and /proc/self links to the virtual pid. Absolute paths only: readdir()
+// on /proc lists the kernel's pids. UH, any thread.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -11,7 +10,7 @@ namespace {
 
 struct PathCall {
   int16_t nr;
-  int8_t path;  // which argument
+  int8_t path;  // index of the argument
 };
 constexpr PathCall kPathCalls[] = {
     {__NR_openat, 1},     {__NR_newfstatat, 1}, {__NR_open, 0},
@@ -22,7 +21,7 @@ constexpr PathCall kPathCalls[] = {
     {__NR_chdir, 0},      {__NR_statfs, 0},     {__NR_inotify_add_watch, 1},
 };
 
-// Whether `path` begins with `/proc/`, and all of it can be read: 8 bytes, as many as `/proc/1` has, and
+// Whether `path` begins with `/proc/` and is readable: 8 bytes, the size of `/proc/1`, are checked here, and
 // access() reads the rest.
 bool is_in_proc(const char* path) {
   return can_be_read(path, 8) && starts_with(path, "/proc/") &&
@@ -59,10 +58,10 @@ class Writer {
   bool whole_ = true;
 };
 
-constexpr unsigned kLongest =
-    384;  // of the paths that are looked at; those through /proc/PID/root may be longer
+// Longest path that is translated; paths through /proc/PID/root may be longer.
+constexpr unsigned kLongest = 384;
 
-// `path` with real numbers in `out`, or `path` itself.
+// Returns `path` with kernel ids in `out`, or `path` itself.
 const char* real_path(const char* path, char (&out)[kLongest]) {
   Writer w(out, kLongest);
   w.text("/proc/");
@@ -92,7 +91,7 @@ const char* real_path(const char* path, char (&out)[kLongest]) {
   return w.whole() ? out : path;
 }
 
-// readlink("/proc/self"), and "/proc/thread-self" of the main thread.
+// Answers readlink("/proc/self"), and "/proc/thread-self". 0: another path.
 long own_number_call(const SystemCall& c, int path) {
   const char* name = reinterpret_cast<const char*>(c.a[path]);
   const bool thread = equal(name, "/proc/thread-self");
@@ -104,7 +103,7 @@ long own_number_call(const SystemCall& c, int path) {
     w.text("/task/");
     w.number(is_child() ? own_process() : seam::current_thread()->virtual_tid);
   }
-  // What is wrong with the path or the buffer is the kernel's to say.
+  // The kernel refuses an invalid path or buffer.
   const int size = static_cast<int>(c.a[path + 2]);
   SystemCall probe = c;
   if (size > 0) probe.a[path + 2] = 1;
@@ -141,14 +140,14 @@ __attribute__((noinline)) long proc_call(const SystemCall& c, int path) {
   const auto translate = [&] {
     call.a[path] = reinterpret_cast<long>(real_path(reinterpret_cast<const char*>(c.a[path]), text));
   };
-  // An executed program inherits the mask, and a FIFO may be waited for. A cut in between leaves a number of
-  // a former run, which names nothing or is asked for again.
+  // Signals stay unblocked: an executed program inherits the mask, and opening a FIFO may wait. A cut in
+  // between leaves an id of a former run, which names nothing or is looked up again.
   if (c.nr == __NR_execve || c.nr == __NR_execveat || c.nr == __NR_open || c.nr == __NR_openat ||
       c.nr == __NR_openat2 || c.nr == __NR_creat) {
     translate();
     return perform(call);
   }
-  const Undisturbed undisturbed;  // the numbers are this run's
+  const Undisturbed undisturbed;  // the ids are of this run
   translate();
   return perform(call);
 }

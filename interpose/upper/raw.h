@@ -1,5 +1,5 @@
-// Raw system calls and the few memory helpers of the upper half's core. Freestanding: no libc, no TLS, no
-// data of its own, general registers only. Any thread, any FS base.
+// Raw system calls and small memory helpers of the upper half's core. Freestanding: no libc, no TLS, no data
+// of its own, general registers only. Any thread, any FS base.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace cropdl::upper {
 
-// Linux x86-64 calling convention (man 2 syscall). The core's own text is trusted by the seccomp filter, so
-// these are never trapped. Result: as the kernel gives it (-errno on failure).
+// A system call by the Linux x86-64 convention (man 2 syscall). The seccomp filter trusts the core's text, so
+// these calls are never trapped. Returns the kernel's result (-errno on failure).
 inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
   long result;
   register long r10 __asm__("r10") = d;
@@ -24,34 +24,34 @@ inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e 
 constexpr bool failed(long result) {
   return static_cast<unsigned long>(result) >= static_cast<unsigned long>(-4095L);
 }
-// What the core itself answers or looks for (include/uapi/asm-generic/errno-base.h).
+// Errors that the core itself returns or checks for (include/uapi/asm-generic/errno-base.h).
 inline constexpr long kNotPermitted = -1, kNoSuchProcess = -3, kInterrupted = -4, kBadFile = -9, kAgain = -11,
                       kNoMemory = -12, kBadAddress = -14, kExists = -17, kInvalid = -22, kNoSuchCall = -38;
 
-// Pointers of the program are the kernel's to judge: the core looks through one only when the kernel would,
-// and where the kernel fails so does the core.
+// The kernel judges pointers of the program: the core dereferences one only if the kernel could, and fails
+// where the kernel fails.
 
-// `probe` of an aligned word in each page of [p, p + size).
+// Calls `probe` for an aligned word in each page of [p, p + size).
 template <class Probe>
 bool every_page(const void* p, size_t size, Probe probe) {
   const auto begin = reinterpret_cast<uint64_t>(p), last = begin + size - 1;
   if (size == 0) return true;
   if (last < begin) return false;
   for (uint64_t at = begin & ~7ull;; at = (at & ~4095ull) + 4096) {
-    if (!probe(static_cast<long>(at != 0 ? at : 8))) return false;  // 0 would mean that there is none
+    if (!probe(static_cast<long>(at != 0 ? at : 8))) return false;  // a null argument would not be read
     if ((at ^ last) < 4096) return true;
   }
 }
 
-// rt_sigprocmask looks at its set before it refuses a bad `how` (kernel/signal.c), and changes nothing.
+// rt_sigprocmask reads its set before it refuses a bad `how` (kernel/signal.c). It changes nothing.
 inline bool can_be_read(const void* p, size_t size) {
   return every_page(p, size, [](long word) {
     constexpr long kNoSuchHow = 99;
     return raw(14 /* rt_sigprocmask */, kNoSuchHow, word, 0, 8) != kBadAddress;
   });
 }
-// FUTEX_WAKE_OP changes a word, here by adding nothing, and wakes whoever waits for it, which any of them
-// must expect (man 2 futex). Read first: that makes a stack grow, and the futex would not.
+// FUTEX_WAKE_OP writes to the word, here adding 0, and wakes its waiters, which must expect spurious wake-ups
+// (man 2 futex). The read comes first: it makes a stack grow, the futex call does not.
 inline bool can_be_written(const void* p, size_t size) {
   return can_be_read(p, size) && every_page(p, size, [](long word) {
            constexpr long kWakeOp = 5 | 128 /* FUTEX_PRIVATE_FLAG */, kAddNothing = 1l << 28;  // FUTEX_OP_ADD
@@ -61,7 +61,7 @@ inline bool can_be_written(const void* p, size_t size) {
          });
 }
 
-// copy_from_user and copy_to_user. False: EFAULT.
+// Like copy_from_user and copy_to_user. False: EFAULT.
 template <class T>
 bool copy_in(T* to, long from) {
   const auto* given = reinterpret_cast<const T*>(from);

@@ -1,14 +1,14 @@
-// Signals as the program sets them: dispositions, mask, alternate stack. What the program asked for is kept;
-// what the kernel is told has the core in between (seam::kernel_action). The handlers themselves:
-// handlers.cpp.
+// Signals as the program sets them: dispositions, mask, alternate stack. The core stores the program's
+// settings and gives the kernel settings that enter through the core (seam::kernel_action). The handlers
+// themselves: handlers.cpp.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 
-// As in the kernel (kernel/signal.c): what is given is read before anything is judged, and the old one is
-// told when the new one holds; a place where it cannot be written does not undo that.
+// As in the kernel (kernel/signal.c): the new action is read before any check, and the old one is written
+// after the new one is set. A failed write does not undo that.
 long set_action(const SystemCall& c) {
   constexpr int kKill = 9, kStop = 19;
   const int sig = static_cast<int>(c.a[0]);
@@ -17,15 +17,15 @@ long set_action(const SystemCall& c) {
   if (c.a[3] != 8 || sig < 1 || sig > 64 || sig == kKill || sig == kStop ||
       (changes && !copy_in(&wanted, c.a[1])))
     return pass_on(c);
-  // What the kernel keeps of it (do_sigaction): SA_NOCLDSTOP and SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and those
+  // The flags that the kernel keeps (do_sigaction): SA_NOCLDSTOP, SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and those
   // of seam.
   wanted.flags &= 3 | 0x800 | seam::kSaSiginfo | seam::kSaRestorer | seam::kSaOnStack | seam::kSaRestart |
                   seam::kSaNoDefer | seam::kSaResetHand;
   wanted.mask &= ~(1ull << (kKill - 1) | 1ull << (kStop - 1));
   seam::SignalAction old{};
   if (is_spawned()) {
-    // Its table of handlers in the kernel is its own, ours is its parent's. posix_spawn resets every handler
-    // that it sees: it must not see SIGSYS.
+    // The child has its own table of handlers in the kernel, but the core's table is its parent's.
+    // posix_spawn resets every handler that it sees: it must not see SIGSYS.
     if (sig != seam::kSigsys && sig != seam::kSuspendSignal) return pass_on(c);
   } else {
     auto& entry = seam::state()->actions[sig];
@@ -53,8 +53,8 @@ long set_mask(const SystemCall& c) {
   return raw(c.nr, how, reinterpret_cast<long>(&set), c.a[2], 8);
 }
 
-// man 2 sigaltstack. The kernel has the core's stack, and the program's is where its handlers are moved to
-// (handlers.cpp).
+// man 2 sigaltstack. The kernel has the core's stack; frames of the program's handlers are moved to the
+// program's (handlers.cpp).
 long set_alternate_stack(const SystemCall& c) {
   constexpr uint64_t kOnStack = 1, kAutoDisarm = 1ull << 31,
                      kSmallest = 2048;  // SS_ONSTACK, SS_AUTODISARM, MINSIGSTKSZ
@@ -66,7 +66,7 @@ long set_alternate_stack(const SystemCall& c) {
   old.ss_sp = reinterpret_cast<void*>(t->alternate_sp);
   old.ss_flags = static_cast<int>(t->alternate_flags);
   old.ss_size = t->alternate_size;
-  // This runs on the stack of the call.
+  // This function runs on the stack of the call.
   const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   const bool on_it = (t->alternate_flags & (seam::kNoAlternateStack | kAutoDisarm)) == 0 &&
                      here - t->alternate_sp < t->alternate_size;

@@ -1,5 +1,5 @@
-// The one table of what the filter traps and who performs it. interpose/host/filter.cpp must trap the same
-// numbers.
+// Dispatches each trapped system call to the function that performs it. interpose/host/filter.cpp must trap
+// the same numbers.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -64,25 +64,26 @@ bool made_in_one_piece(long nr) {
     case __NR_iopl:
     case __NR_ioperm:
       return true;
-    case __NR_wait4:  // may last
+    case __NR_wait4:  // may wait long
     case __NR_waitid:
     case __NR_clock_nanosleep:
     case __NR_futex:
       return false;
-    default:  // ids and times of this run must not be in a register at a cut
+    // Registers must hold no ids and times of this run at a cut.
+    default:
       return takes_ids(nr) || takes_clock(nr);
   }
 }
 
 namespace {
-// Of a call that makes, or ends, something that lives in the kernel.
+// Counts the result of a call that makes or ends an object in the kernel.
 template <class Count>
 long counted(long result, Count* alive, int change) {
   if (!failed(result) && !is_child()) __atomic_fetch_add(alive, change, __ATOMIC_RELAXED);
   return result;
 }
 
-// What no later run would have, and where CropDL's own would be overwritten.
+// Refuses a call whose effect no later run would have, or that would overwrite CropDL's own state.
 long not_here(LineOnce which, const char* line, long error) {
   if (!is_child()) say_once(which, line);
   return error;
@@ -101,7 +102,7 @@ long emulate_call(const SystemCall& c) {
       }
       return result;
     }
-    case __NR_mprotect:  // the filter sends those that make memory outside the window executable
+    case __NR_mprotect:  // the filter traps only calls that make memory outside the window executable
     case __NR_pkey_mprotect:
       if (!is_child()) seam::state()->foreign_code = 1;
       return pass_on(c);
@@ -111,7 +112,7 @@ long emulate_call(const SystemCall& c) {
           "cropdl: the program sets up segments (modify_ldt), which CropDL has for itself: it is told "
           "that there are none\n",
           kNoSuchCall);
-    case __NR_prctl: {  // the filter sends these two options
+    case __NR_prctl: {  // the filter traps only these two options
       constexpr int kTimeStamps = 26 /* PR_SET_TSC */, kForbidden = 2 /* PR_TSC_SIGSEGV */;
       if (static_cast<int>(c.a[0]) == kTimeStamps) {
         if (static_cast<int>(c.a[1]) == kForbidden && !is_child()) note_unseen(seam::kUnseenTimeStamps);
@@ -123,7 +124,7 @@ long emulate_call(const SystemCall& c) {
           "it is told that the kernel cannot\n",
           kInvalid);
     }
-    case __NR_arch_prctl:  // the filter sends those about GS
+    case __NR_arch_prctl:  // the filter traps only operations on GS
       return gs_call(c);
     case __NR_rseq:
       return rseq_call(c);
@@ -156,9 +157,10 @@ long emulate_call(const SystemCall& c) {
     case __NR_rt_sigtimedwait:
     case __NR_msgrcv:
     case __NR_msgsnd:
-    case __NR_fallocate:  // in memory (hugetlbfs, tmpfs of older kernels) any signal ends it, and undoes it
+    // In memory (hugetlbfs, tmpfs of older kernels) any signal ends the call, and the kernel undoes it.
+    case __NR_fallocate:
       return timed_wait(c);
-    case __NR_getrandom:  // the filter sends those for many bytes
+    case __NR_getrandom:  // the filter traps only calls for many bytes
       return long_random(c);
     case __NR_clock_nanosleep:
       return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(with_kernel_ids(c));
@@ -199,7 +201,7 @@ long emulate_call(const SystemCall& c) {
       leave_out(kSuspend, &wanted, &call.a[1]);
       return descriptor_call(call);
     }
-    case __NR_membarrier: {  // the filter sends those that register
+    case __NR_membarrier: {  // the filter traps only registrations
       const long result = pass_on(c);
       if (!failed(result) && !is_child())
         __atomic_fetch_or(&seam::state()->membarriers, static_cast<uint32_t>(c.a[0]), __ATOMIC_RELAXED);
@@ -234,8 +236,8 @@ long emulate_call(const SystemCall& c) {
 using cropdl::upper::TrappedCall;
 
 extern "C" void cropdl_trapped_call(TrappedCall* call) {
-  // What stands in the record is of a wait that a handler has interrupted, and this call is the handler's; or
-  // it has left that wait by longjmp, and other calls use the wait's stack. Only a wait of this call counts.
+  // The record describes an outer wait: this call comes from a handler that interrupted it, or the program
+  // left it by longjmp and other calls use its stack. Only a wait of this call counts.
   auto* t = cropdl::seam::current_thread();
   const uint64_t outer = t->masked_wait, outer_mask = t->wait_mask;
   t->masked_wait = 0;
@@ -245,8 +247,8 @@ extern "C" void cropdl_trapped_call(TrappedCall* call) {
   t->wait_mask = outer_mask;
 }
 
-// All signals are blocked; r11 holds the mask that the program has. 0: done, with that mask again. Else
-// entry.S makes the clone.
+// Runs with all signals blocked; r11 holds the program's mask. Returns 0: done, and the mask is restored.
+// Otherwise entry.S makes the clone.
 extern "C" int cropdl_masked_call(TrappedCall* call) {
   using namespace cropdl::upper;
   const uint64_t mask = call->r11;

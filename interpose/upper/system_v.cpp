@@ -1,5 +1,5 @@
-// System V semaphores, message queues and shared memory: named when a cut is wanted
-// (restart/session/process_state.cpp), so the core notes which ones the program has. UH, any thread.
+// Records the System V semaphores, message queues and shared memory that the program uses: a cut names them
+// (restart/session/process_state.cpp). UH, any thread.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -21,8 +21,8 @@ void note(uint32_t* entries, int32_t* ids, long id) {
 long system_v_call(const SystemCall& c) {
   auto& known = seam::state()->system_v;
   if (c.nr == __NR_semop || c.nr == __NR_semtimedop) {
-    // Before: SEM_UNDO leaves a debt of this process with the kernel (man 2 semop). A set got from elsewhere
-    // counts as well; one that does not exist is no obstacle.
+    // Recorded before the call: SEM_UNDO leaves an adjustment for this process in the kernel (man 2 semop). A
+    // set that another process made counts as well; a set that does not exist is no obstacle.
     note(&known.semaphores, known.semaphore, c.a[0]);
     return timed_wait(c);
   }

@@ -1,4 +1,4 @@
-// Threads, children and ids of the program.
+// Threads, children and their records.
 #include <asm/unistd.h>
 #include <linux/sched.h>
 
@@ -30,9 +30,9 @@ void use_signal_stack(const seam::ThreadRecord* t) {
   raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
 }
 
-// Whether nothing of the kernel's uses the record any more. Who has left is gone when the kernel has
-// forgotten the number: what it does at the end of a thread (man 2 set_tid_address) is done before. Of the
-// end of a child made by clone(CLONE_VM) nobody hears otherwise.
+// Whether the kernel no longer uses the record. Once the kernel no longer knows the id of a thread that left,
+// it has done its work at the thread's end (man 2 set_tid_address). For a child of clone(CLONE_VM) there is
+// no other notice of its end.
 bool is_over(bool spawned, int32_t tid, int32_t use) {
   if (spawned) return tid != 0 && raw(__NR_tgkill, tid, tid, 0) == kNoSuchProcess;
   return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->kernel_pid, tid, 0) == kNoSuchProcess;
@@ -43,7 +43,7 @@ bool claim(seam::ThreadRecord& record, int32_t use) {
                                      __ATOMIC_RELAXED);
 }
 
-// Such a child's record stays kLive: who takes its number away has it.
+// The record of a spawned child stays kLive: the thread that sets its tid to 0 claims it.
 bool claim_over(seam::ThreadRecord& record, int32_t use) {
   const bool spawned = record.kind == seam::kSpawnedChild;
   int32_t tid = __atomic_load_n(&record.tid, __ATOMIC_ACQUIRE);
@@ -52,8 +52,8 @@ bool claim_over(seam::ThreadRecord& record, int32_t use) {
   return __atomic_compare_exchange_n(&record.tid, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-// A free record, or one whose thread has ended; each look at one that may have is a system call, so they are
-// few at first.
+// Finds a free record, or one whose thread has ended. Each check for an end is a system call, so `looks`
+// limits them.
 seam::ThreadRecord* find_record(int looks) {
   auto* s = seam::state();
   seam::ThreadRecord* fresh = nullptr;
@@ -110,7 +110,8 @@ seam::ThreadRecord* new_record() {
     while (known < high && !__atomic_compare_exchange_n(&s->threads_high, &known, high, false,
                                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
     }
-    // After the claim: whoever saw this record free, and sees the number as it was, has seen all.
+    // After the claim: a scan that saw this record free, and sees the counter unchanged, has seen all
+    // threads.
     record->generation = __atomic_add_fetch(&s->threads_made, 1, __ATOMIC_SEQ_CST);
     return record;
   }
@@ -130,7 +131,7 @@ void say_once(LineOnce which, const char* line) {
     raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
 }
 
-// GS base is how the core and the gate find the thread's record.
+// GS base is reserved: the core and the gate find the thread's record by it.
 long gs_call(const SystemCall& c) {
   constexpr int kSetGs = 0x1001;  // ARCH_SET_GS
   if (static_cast<int>(c.a[0]) == kSetGs) {
@@ -143,7 +144,7 @@ long gs_call(const SystemCall& c) {
   return copy_out(c.a[1], none) ? 0 : kBadAddress;
 }
 
-// man 2 rseq: where the kernel keeps the number of the processor, and looks for a sequence to be restarted.
+// man 2 rseq: the area where the kernel writes the processor's number and looks for a sequence to restart.
 long rseq_call(const SystemCall& c) {
   const long result = pass_on(c);
   if (failed(result) || is_child()) return result;
@@ -158,13 +159,13 @@ long rseq_call(const SystemCall& c) {
 bool is_spawned() { return seam::current_thread()->kind == seam::kSpawnedChild; }
 bool is_child() { return seam::state()->forked != 0 || is_spawned(); }
 
-// 1: to be made with a new stack, 2: without one, 0: cannot be made (the result is in rax).
+// Returns 1: make the clone with a new stack; 2: without one; 0: it cannot be made (the result is in rax).
 int prepare_clone(TrappedCall* call, uint64_t mask) {
   const bool clone = call->rax == __NR_clone;
   const uint64_t flags = clone ? call->rdi : call->rax == __NR_vfork ? CLONE_VM | CLONE_VFORK : 0;
   const uint64_t stack = clone ? call->rsi : 0;
   auto* parent = seam::current_thread();
-  seam::ThreadRecord* record = parent;  // fork: the same record in its own copy of memory
+  seam::ThreadRecord* record = parent;  // fork: the same record in the child's copy of memory
   const bool shares_memory = (flags & CLONE_VM) != 0;
   if (shares_memory && (flags & CLONE_VFORK) == 0) {
     record = new_record();
@@ -193,8 +194,8 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   record->clone_child_tid = static_cast<uint64_t>(call->r10);
   record->clone_parent_tid = static_cast<uint64_t>(call->rdx);
   if (stack == 0) return 2;
-  // The kernel does not care whether the child's stack is one. Where it is none, the words lie on a signal
-  // stack, which nobody uses as long as all signals are blocked.
+  // The kernel does not check the child's stack. If it is not writable, the words are put on a signal stack,
+  // which is unused while all signals are blocked.
   constexpr int kWords = 4;
   auto* words = reinterpret_cast<uint64_t*>(stack) - kWords;
   const auto* owner = record >= seam::state()->threads ? record : parent;
@@ -209,8 +210,8 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   return 1;
 }
 
-// In the suspend handler, all signals blocked, on the signal stack: the thread changes nothing of the
-// program's until the stop is over, but does what the LH asks it for.
+// In the suspend handler, all signals blocked, on the signal stack. Until the stop is over, the thread
+// changes nothing of the program, but runs the tasks of the LH.
 void wait_while_stopped(seam::ThreadRecord* t) {
   auto* page = seam::control();
   const uint32_t stop = page->stop;
@@ -232,16 +233,16 @@ void wait_while_stopped(seam::ThreadRecord* t) {
 
 namespace {
 
-// What the kernel does at the end of a thread is done here (man 2 set_tid_address, get_robust_list), and its
-// thread stays as the LH's: MPI may be called by no other (MPI_THREAD_FUNNELED), and a process without its
-// first thread could not be made again.
+// Does the kernel's work at a thread's end (man 2 set_tid_address, get_robust_list). The kernel thread stays
+// with the LH: no other thread may call MPI (MPI_THREAD_FUNNELED), and a process without its first thread
+// could not be made again.
 [[noreturn]] void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
   raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
       reinterpret_cast<long>(&t->robust_size));
   release_held_futexes(t);
   t->gone = 1;
   const int32_t ended = 0;
-  constexpr int kWake = 1;  // not private: nobody says how the program waits
+  constexpr int kWake = 1;  // not private: the kind of the program's wait is unknown
   if (t->clear_tid != 0 && copy_out(static_cast<long>(t->clear_tid), ended))
     raw(__NR_futex, static_cast<long>(t->clear_tid), kWake, 1);
   if (!seam::has_more_threads()) leave_process(c);
@@ -250,8 +251,8 @@ namespace {
   for (;;) raw(__NR_exit_group, c.a[0]);
 }
 
-// The kernel has written `real` for the parent. A thread has corrected that by itself, if it has run
-// (cropdl_child_begins), and may have ended since, which is told at the same place: that stays.
+// Replaces the id that the kernel wrote for the parent. A thread that has run has already done so
+// (cropdl_child_begins). If it has ended since, the same word reports that and is kept.
 void tell_parent(long where, int flags, int32_t real, int32_t told) {
   if ((flags & CLONE_THREAD) == 0) {
     copy_out(where, told);
@@ -266,8 +267,8 @@ long leave_thread(const SystemCall& c) {
   auto* t = seam::current_thread();
   if (is_child()) return raw(__NR_exit, c.a[0]);
   if (t->kind == seam::kMainThread) leave_main_thread(t, c);
-  // The kernel looks for its own number in what the thread holds; and who asks whether an owner lives
-  // (futexes.cpp) must not find one that has left and still holds.
+  // The kernel would look for its own id in futexes that the thread holds. And a thread that checks whether
+  // an owner is alive (futexes.cpp) must not find one that has left and still holds a futex.
   if (seam::control()->restarted != 0) {
     raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
         reinterpret_cast<long>(&t->robust_size));
@@ -294,7 +295,7 @@ long leave_process(const SystemCall& c) {
 
 }  // namespace cropdl::upper
 
-// The parent's way back from clone, fork and vfork: rax is the result, and all signals are blocked.
+// The parent's return from clone, fork and vfork: rax is the result, and all signals are blocked.
 extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   using namespace cropdl;
   auto* parent = seam::current_thread();
@@ -306,7 +307,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   const int flags = parent->clone_flags;
   if (call->rax > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
-  if (call->rax > 0) {  // it may be one that the program knows for something else (ids.cpp)
+  if (call->rax > 0) {  // the program may know this number for another process (ids.cpp)
     const auto told = static_cast<int32_t>(upper::to_virtual_pid(call->rax));
     if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0)
       upper::tell_parent(call->rdx, flags, static_cast<int32_t>(call->rax), told);
@@ -315,7 +316,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   upper::set_signal_mask(mask);
 }
 
-// First thing in a child, before it returns to the program; GS base is its record, and all signals are
+// Runs first in a child, before it returns to the program. GS base is its record, and all signals are
 // blocked.
 extern "C" void cropdl_child_begins(uint64_t mask) {
   using namespace cropdl;
@@ -325,12 +326,12 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
   const auto told = static_cast<int32_t>(upper::to_virtual_pid(id));
   if (told != id && (t->clone_flags & CLONE_CHILD_SETTID) != 0)
     upper::copy_out(static_cast<long>(t->clone_child_tid), told);
-  // glibc's threads read their own number there, and may run before the parent has come back.
+  // glibc's threads read their own id there, and may run before the parent returns.
   constexpr int kThreadTold = CLONE_THREAD | CLONE_PARENT_SETTID;
   if (told != id && (t->clone_flags & kThreadTold) == kThreadTold)
     upper::copy_out(static_cast<long>(t->clone_parent_tid), told);
-  if (t >= s->threads && t->kind != seam::kMainThread &&
-      t->tid == 0) {  // new_record's; the kernel gave it no stack
+  // tid is 0 in a record of new_record(); the kernel gave the thread no signal stack.
+  if (t >= s->threads && t->kind != seam::kMainThread && t->tid == 0) {
     upper::use_signal_stack(t);
     if ((t->clone_flags & CLONE_CHILD_CLEARTID) != 0) t->clear_tid = t->clone_child_tid;
     t->virtual_tid = told;

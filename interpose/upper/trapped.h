@@ -1,5 +1,5 @@
-// The system calls that the filter takes from the program to the core's `emulate_call`. Included by both
-// halves, so that the filter and the core agree.
+// The system calls that the filter redirects from the program to the core's `emulate_call`. Both halves
+// include this file, so that the filter and the core agree.
 #pragma once
 
 #include <asm/unistd.h>
@@ -8,7 +8,7 @@ namespace cropdl::upper {
 
 inline constexpr int kLandlockRestrictSelf = 446;
 
-// Always (when the instruction pointer lies in the window). The first ones are the most frequent.
+// Always trapped (if the instruction pointer lies in the window). The most frequent calls come first.
 inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_open,           __NR_brk,
                                    __NR_mremap,         __NR_rt_sigaction,
@@ -47,7 +47,8 @@ inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
                                    __NR_rt_sigreturn,   __NR_rseq,
                                    __NR_modify_ldt,     kLandlockRestrictSelf};
 
-// Further ways to a descriptor. ioctl, fcntl and reads of the standard input are looked at in the filter.
+// Further calls that make descriptors. The filter examines the arguments of ioctl, fcntl and reads of the
+// standard input.
 inline constexpr int kMakesDescriptors[] = {__NR_recvmsg,
                                             __NR_recvmmsg,
                                             __NR_open_by_handle_at,
@@ -60,18 +61,19 @@ inline constexpr int kMakesDescriptors[] = {__NR_recvmsg,
                                             444 /* landlock_create_ruleset */,
                                             467 /* open_tree_attr */};
 
-// ioctls that return a descriptor of their own (man 2 ioctl_tty, ioctl_ns)
+// ioctls that return a new descriptor (man 2 ioctl_tty, ioctl_ns)
 inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb701 /* NS_GET_USERNS */,
                                                  0xb702 /* NS_GET_PARENT */};
 
-// What reads from a descriptor that is its first argument; trapped for 0 when that is a pipe or a socket.
+// Calls that read from the descriptor in their first argument; trapped for descriptor 0 if it is a pipe or a
+// socket.
 inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvfrom, __NR_splice, __NR_tee};
 
-// Only by a core that says so: PersistentState::segments, PersistentState::rare_calls_followed.
+// Trapped only if the core handles them: PersistentState::segments, PersistentState::rare_calls_followed.
 inline constexpr int kTrappedSinceSegments[] = {__NR_shmget};
 inline constexpr int kTrappedSinceRareCalls[] = {__NR_iopl, __NR_ioperm, __NR_fallocate};
 
-// Only in a process that continues an image: they tell or take ids of the first run (ids.cpp).
+// Trapped only in a process that continues an image: they return or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {
     __NR_getpid, __NR_gettid, __NR_getppid, __NR_getpgrp, __NR_getpgid, __NR_getsid, __NR_setpgid,
     __NR_setsid, __NR_kill, __NR_tkill, __NR_tgkill, __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo,
@@ -80,13 +82,14 @@ inline constexpr int kTrappedAfterRestart[] = {
     __NR_sched_rr_get_interval, __NR_getpriority, __NR_setpriority, __NR_ioprio_get, __NR_ioprio_set,
     __NR_prlimit64, __NR_process_vm_readv, __NR_process_vm_writev, __NR_kcmp, __NR_get_robust_list,
     __NR_migrate_pages, __NR_move_pages, __NR_ptrace, __NR_capget, __NR_capset, __NR_wait4, __NR_waitid,
-    // Clocks that go on (clocks.cpp).
+    // Clocks that continue over a restart (clocks.cpp).
     __NR_clock_gettime, __NR_clock_getres, __NR_getrusage, __NR_times,
-    // Paths in /proc have ids in them (proc_paths.cpp).
+    // Paths in /proc contain ids (proc_paths.cpp).
     __NR_stat, __NR_lstat, __NR_newfstatat, __NR_statx, __NR_access, __NR_faccessat, __NR_faccessat2,
     __NR_chdir, __NR_statfs, __NR_inotify_add_watch};
 
-// Told not to exist, which glibc knows how to live with: clone3 hides its arguments in memory.
+// Fail with ENOSYS, which glibc handles. clone3 passes its arguments in memory, where the filter cannot see
+// them.
 inline constexpr int kAbsent[] = {__NR_clone3};
 
 }  // namespace cropdl::upper

@@ -1,5 +1,5 @@
-// What the proxy vDSO does (entry.S has its entries and says why): the kernel's moves from run to run, this
-// one does not. Upper half, any thread, any FS base.
+// The functions of the proxy vDSO (entry.S has its entries and the reason). The kernel's vDSO has another
+// address in every run, the proxy's is fixed. Upper half, any thread, any FS base.
 #include <asm/unistd.h>
 
 #include "interpose/upper/clocks.h"
@@ -20,7 +20,7 @@ extern "C" long cropdl_vdso_clock_gettime(int clock, long time) {
     return cropdl::upper::clock_call({__NR_clock_gettime, {clock, time}});
   const auto f = reinterpret_cast<Two>(control()->vdso[0]);
   const long result = f != nullptr ? f(clock, time) : raw(__NR_clock_gettime, clock, time);
-  if (offsets.shifted != 0 && result == 0)  // of one run: whoever interrupts sends the thread back
+  if (offsets.shifted != 0 && result == 0)  // of the same run: a handler that interrupts restarts the call
     cropdl::upper::add_nanoseconds(reinterpret_cast<cropdl::upper::TimeSpec*>(time),
                                    cropdl::upper::wall_offset(offsets, clock));
   return result;

@@ -1,7 +1,7 @@
-// Calls of the program that wait, or take long: those that the kernel never restarts after a handler (man 7
-// signal) are repeated when only the checkpoint interrupted them, and those with a mask keep SIGSYS and the
-// suspend signal open. They run on the program's stack and hold nothing that counts once they are left: a
-// handler may do so by longjmp.
+// Calls of the program that wait or take long. Calls that the kernel never restarts after a handler (man 7
+// signal) are repeated if only the checkpoint interrupted them. Temporary masks keep SIGSYS and the suspend
+// signal unblocked. The calls run on the program's stack and hold no resource: a handler may leave them by
+// longjmp.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -12,9 +12,9 @@ extern "C" long cropdl_sigwait(long set, long info, long timeout, long size);
 
 namespace cropdl::upper {
 
-// Calls that take a temporary mask: SIGSYS and the suspend signal stay open in it. They end with EINTR when a
-// handler of the program ran, as natively, and go on when only the checkpoint interrupted them. The handler
-// finds the mask in the thread's record (mask_before).
+// Calls with a temporary mask; SIGSYS and the suspend signal stay unblocked in it. A call ends with EINTR if
+// a handler of the program ran, and continues if only the checkpoint interrupted it. The handler finds the
+// mask in the thread's record (mask_before).
 long masked_wait(const SystemCall& c) {
   SystemCall call = c;
   uint64_t mask;
@@ -42,7 +42,8 @@ long masked_wait(const SystemCall& c) {
 
 namespace {
 
-// What is left of `total` ns that began at `since`. Another boot's clock (after a restart) may say anything.
+// Returns the rest of `total` ns that began at `since`. After a restart on another boot the clock may have
+// any value.
 int64_t left(int64_t total, int64_t since) {
   const int64_t gone = program_monotonic_now() - since;
   if (gone < 0) return total;
@@ -51,7 +52,7 @@ int64_t left(int64_t total, int64_t since) {
 
 TimeSpec as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanoseconds % kSecond}; }
 
-// nanosleep, clock_nanosleep: the kernel says what is left, and the program hears of it only if a handler
+// nanosleep, clock_nanosleep: the kernel reports the remaining time. The program gets it only if a handler
 // ended the sleep.
 long sleep_for(const SystemCall& c, int request) {
   const auto* t = seam::current_thread();
@@ -66,12 +67,12 @@ long sleep_for(const SystemCall& c, int request) {
       const long told = c.a[request + 1];
       return told == 0 || copy_out(told, rest) ? result : kBadAddress;
     }
-    call.a[request] = reinterpret_cast<long>(&rest);  // the kernel reads it before it writes what is left
+    call.a[request] = reinterpret_cast<long>(&rest);  // the kernel reads it before it writes the rest
   }
 }
 
-// select, pselect6 and ppoll, which write back what is left of their timeout (man 2 select, "Linux modifies
-// timeout"): neither with this personality nor where they cannot write. So the kernel is given a copy.
+// select, pselect6 and ppoll write the remaining time to their timeout (man 2 select, "Linux modifies
+// timeout"), except with personality STICKY_TIMEOUTS or where they cannot write. So the kernel gets a copy.
 long counted_down_wait(const SystemCall& c) {
   constexpr long kOnlyTell = 0xffffffff, kStickyTimeouts = 0x4000000;
   const int argument = c.nr == __NR_ppoll ? 2 : 4;
@@ -80,7 +81,7 @@ long counted_down_wait(const SystemCall& c) {
   const uint32_t handlers = t->handlers;
   SystemCall call = c;
   TimeSpec time;
-  int64_t total = -1;  // ns; what is wrong is the kernel's to say, and it will not wait for it
+  int64_t total = -1;  // ns; -1: none. The kernel refuses an invalid timeout without a wait
   if (c.a[argument] != 0 && copy_in(&time, c.a[argument]) && time.nanoseconds >= 0 &&
       time.nanoseconds < kSecond / unit && time.seconds >= 0) {
     total = nanoseconds({time.seconds, time.nanoseconds * unit});
@@ -146,11 +147,11 @@ long timed_wait(const SystemCall& c) {
     if (given >= 0) total = int64_t{given} * 1000000;
   } else if (timeout_argument >= 0 && c.a[timeout_argument] != 0 && copy_in(&time, c.a[timeout_argument]) &&
              is_valid(time)) {
-    total = nanoseconds(time);  // what is wrong is the kernel's to say, and it will not wait for it
+    total = nanoseconds(time);  // the kernel refuses an invalid timeout without a wait
   }
   const uint32_t handlers = t->handlers;
   const int64_t since = total >= 0 ? program_monotonic_now() : 0;
-  // Sets and results are untouched when such a call is interrupted, so it can be repeated as it stands.
+  // An interrupted call leaves sets and results unchanged, so it can be repeated as it is.
   for (;;) {
     const long result = c.nr == __NR_rt_sigtimedwait
                             ? cropdl_sigwait(call.a[0], call.a[1], call.a[2], call.a[3])
@@ -169,11 +170,12 @@ long timed_wait(const SystemCall& c) {
   }
 }
 
-// A signal ends a long getrandom behind a page (Linux drivers/char/random.c, get_random_bytes_user), and
-// natively only those that a handler takes come. What a checkpoint has kept it from is asked for again. But
-// before Linux 5.6 GRND_RANDOM gives no more than 512 bytes (man 2 getrandom), and would wait for others.
+// A signal ends a long getrandom after a page (Linux drivers/char/random.c, get_random_bytes_user); natively
+// only signals with a handler are delivered. So the core asks for the rest after a checkpoint, but not if
+// GRND_RANDOM returned at most 512 bytes: before Linux 5.6 it gives no more (man 2 getrandom), and would
+// wait.
 long long_random(const SystemCall& c) {
-  constexpr unsigned long kMost = 0x7ffff000;  // that one call gives (MAX_RW_COUNT)
+  constexpr unsigned long kMost = 0x7ffff000;  // most bytes of one call (MAX_RW_COUNT)
   constexpr long kRandom = 2, kPool = 512;     // GRND_RANDOM
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
@@ -191,10 +193,10 @@ long long_random(const SystemCall& c) {
   }
 }
 
-// Only waits with a timeout come here; without one the kernel restarts them. FUTEX_WAIT's is relative, all
-// others' are absolute (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Waits until a
-// time of the latter are made as waits for the rest where the kernel knows such, so that none is measured on
-// two machines.
+// Waits with a timeout; the kernel restarts the others. FUTEX_WAIT's timeout is relative. All other timeouts
+// are absolute (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Where the kernel can, a
+// wait until a time of the latter becomes a wait for the rest, so that two machines' clocks never measure one
+// wait.
 long futex_wait(const SystemCall& c) {
   const long command = c.a[1] & FUTEX_CMD_MASK;
   constexpr long kLock2 = 13;  // FUTEX_LOCK_PI2
@@ -225,7 +227,7 @@ long futex_wait(const SystemCall& c) {
     if (result != kInterrupted || is_child()) return result;
     if (!futex_has_owner(c.a[1])) {
       if (t->handlers != handlers) return result;
-    } else if (seam::control()->restarted != 0) {  // which no handler ends; leave_owned_futex did
+    } else if (seam::control()->restarted != 0) {  // no handler ends such a wait; leave_owned_futex did
       return owned_futex(c);
     }
   }
