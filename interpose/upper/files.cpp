@@ -312,15 +312,22 @@ long descriptor_call(const SystemCall& c) {
   }
 }
 
-// A child must not keep the LH's sockets and its store's lock open. If the program has descriptors in that
-// range, all stay open.
+// A child must not keep the LH's sockets and its store's lock open. Closes all from the LH's first descriptor
+// on, except the program's.
 void close_lower_files() {
   auto* s = seam::state();
   if ((s->unseen & seam::kUnseenSharedTable) != 0) return;  // the table may be the parent's
   const auto first = static_cast<unsigned>(seam::control()->first_lower_file);
-  for (unsigned fd = (first / 64 + 1) * 64; fd < seam::kMaxDescriptors; fd += 64)
-    if (s->files[fd / 64] != 0) return;
-  if (s->files[first / 64] >> (first % 64) == 0) raw(__NR_close_range, first, ~0u, 0);
+  unsigned begin = first;
+  for (unsigned word = first / 64; word < seam::kMaxDescriptors / 64; ++word) {
+    if (s->files[word] == 0) continue;
+    for (unsigned fd = word * 64; fd < (word + 1) * 64; ++fd) {
+      if (fd < first || !seam::owns_file(s, fd)) continue;
+      if (fd > begin) raw(__NR_close_range, begin, fd - 1, 0);
+      begin = fd + 1;
+    }
+  }
+  raw(__NR_close_range, begin, ~0u, 0);
 }
 
 long read_link(const SystemCall& c) {

@@ -188,7 +188,7 @@ for _name in """whole_status name_of_the_thread limits few_descriptors little_ad
         """.split():
     odd("process", _name, attempts=20)  # many read their own /proc files in each step, and an open one is refused
 for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_looks_at_its_parent
-        """.split():
+        child_beside_a_high_descriptor""".split():
     odd("process", _name, attempts=100)
 for _name, _words in {
         "user_given_up": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",

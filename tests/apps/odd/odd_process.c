@@ -569,6 +569,28 @@ static void child_looks_at_its_parent(void) {
   }
 }
 
+// A child inherits what the program has open, and nothing else, also where the program has descriptors with
+// high numbers. None of the program's is a socket.
+static void child_beside_a_high_descriptor(void) {
+  struct rlimit limit;
+  int fd = odd_file("high", 1000, 1, O_RDONLY), status;
+  ODD_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  if (limit.rlim_cur >= 18000) ODD_CHECK(fcntl(fd, F_DUPFD, 17000) >= 17000);
+  while (odd_more()) {
+    pid_t child = fork();
+    if (!child) {
+      DIR* open_ones = opendir("/proc/self/fd");
+      char link[64] = "";
+      for (const struct dirent* one; (one = readdir(open_ones));)
+        if (readlinkat(dirfd(open_ones), one->d_name, link, sizeof link - 1) > 6 &&
+            !strncmp(link, "socket", 6))
+          _exit(1);
+      _exit(0);
+    }
+    ODD_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  }
+}
+
 static int closes_much(void* unused) {
   (void)unused;
   syscall(SYS_close_range, 900, ~0u, 0);
@@ -656,6 +678,7 @@ static const struct oddity table[] = {
     KIND(children_never_waited_for),
     KIND(children_by_every_call),
     KIND(child_looks_at_its_parent),
+    KIND(child_beside_a_high_descriptor),
     KIND(child_with_our_files_closes_many),
 };
 
