@@ -8,21 +8,22 @@
 namespace cropdl::boundaries {
 namespace {
 
-constexpr uint64_t kWindows = 3;    // that follow one another and are alike: at least
-constexpr uint64_t kLookBack = 64;  // windows that are counted as proof, and symbols that are looked at
+constexpr uint64_t kWindows = 3;  // minimum number of consecutive, equal windows
+// Maximum number of windows counted as proof, and of symbols examined.
+constexpr uint64_t kLookBack = 64;
 constexpr size_t kFormerPatterns = 3;
-// What is between two iterations and longer than two of them by so many symbols may be a new pattern.
+// A part between two iterations that is longer than two iterations by this many symbols may be a new pattern.
 constexpr uint64_t kInterruption = 16;
-// When a repetition is no chance: what is found in n random symbols by mistake, at any of n places, has a
-// probability of about 2^-kBits * sum(n^-kGrowth).
+// Threshold against chance repetitions: the probability of a false find in n random symbols, at any of n
+// positions, is about 2^-kBits * sum(n^-kGrowth).
 constexpr double kBits = 6, kGrowth = 1.5;
-// Programs make few kinds of calls; with fewer than this many seen so far nothing would ever be proved.
+// Programs make few kinds of calls; with fewer kinds than this, nothing would ever be proved.
 constexpr double kLeastKinds = 8;
-// Behind so many symbols in which nothing was found, one in so many is a place to look at.
+// After kPatience symbols without a find, only every kSeldom-th position is examined.
 constexpr uint64_t kPatience = 20'000, kSeldom = 16;
-constexpr uint64_t kBase = 0x9e37'79b9'7f4a'7c15;  // of the sequences' polynomial hash; odd
+constexpr uint64_t kBase = 0x9e37'79b9'7f4a'7c15;  // of the polynomial hash of sequences; odd
 
-// splitmix64 (Steele, Lea, Flood 2014): sums of its values tell multisets apart.
+// splitmix64 (Steele, Lea, Flood 2014); sums of its values distinguish multisets.
 uint64_t mixed(uint64_t x) {
   x += 0x9e37'79b9'7f4a'7c15;
   x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9;
@@ -105,8 +106,8 @@ void PeriodFinder::add(Symbol symbol) {
   if (size_ % kSeldom == 0 && always_new()) find(true);
 }
 
-// The shortest length of which the last windows are alike, in their order before those in any. If those prove
-// nothing yet, a longer one, a multiple of it for instance, is not looked for.
+// Finds the shortest length whose last windows are equal, in order first, then in any order. If they prove
+// nothing yet, longer lengths (multiples) are not tried.
 bool PeriodFinder::find(bool by_site) {
   const Sums& sums = by_site ? site_ : exact_;
   const uint64_t longest = std::min<uint64_t>(known() / kWindows, kLongest);
@@ -126,8 +127,8 @@ bool PeriodFinder::alike(const Sums& sums, bool any_order, uint64_t length) cons
          sums.window(any_order, size_ - 3 * length, size_ - 2 * length) == last;
 }
 
-// Of a loop in which a symbol comes several times in a row, windows that are shorter by one are the same
-// multiset for a while: each begins one symbol deeper in the row.
+// If a loop repeats a symbol several times in a row, windows that are one too short are equal multisets for a
+// while, each beginning one symbol deeper in the row. Rejects these.
 bool PeriodFinder::is_whole(uint64_t length, bool by_site) const {
   const uint64_t alike = alike_at_the_end(length, by_site);
   std::unordered_map<uint64_t, uint64_t> counts;
@@ -138,7 +139,7 @@ bool PeriodFinder::is_whole(uint64_t length, bool by_site) const {
   return true;
 }
 
-// How many of the last windows are the same multiset.
+// Number of last windows that are the same multiset.
 uint64_t PeriodFinder::alike_at_the_end(uint64_t length, bool by_site) const {
   const Sums& sums = by_site ? site_ : exact_;
   const uint64_t first = size_ - known(), last = sums.multiset(size_ - length, size_);
@@ -147,7 +148,7 @@ uint64_t PeriodFinder::alike_at_the_end(uint64_t length, bool by_site) const {
   return (size_ - begin) / length;
 }
 
-// Whether it is proved. The first window begins where the repetition does, so that iterations begin there.
+// Accepts the length if the repetition is proved. Iterations begin where the repetition begins.
 bool PeriodFinder::found_now(uint64_t length, bool any_order, bool by_site) {
   const uint64_t first = size_ - known();
   uint64_t begin = size_ - kWindows * length;
@@ -173,7 +174,7 @@ bool PeriodFinder::found_now(uint64_t length, bool any_order, bool by_site) {
   return true;
 }
 
-// Bits per symbol that a repetition tells, by the kinds that were seen lately.
+// Bits of evidence per repeated symbol, from the number of kinds seen lately.
 double PeriodFinder::surprise(bool by_site) const {
   std::unordered_set<uint64_t> kinds;
   for (uint64_t i = 1; i <= std::min(known(), kLookBack); ++i)
@@ -181,7 +182,7 @@ double PeriodFinder::surprise(bool by_site) const {
   return std::log2(std::max(kLeastKinds, static_cast<double>(kinds.size())));
 }
 
-// There are always calls that never were as they are: their counts or communicators are others each time.
+// Whether new calls keep appearing, because counts or communicators differ each time.
 bool PeriodFinder::always_new() const {
   constexpr uint64_t kBefore = 7 * kLookBack, kEnough = 4;
   if (learning_ < 2 * kLookBack || known() < 2 * kLookBack) return false;
@@ -193,7 +194,7 @@ bool PeriodFinder::always_new() const {
   return fresh >= kEnough;
 }
 
-// The last window is p's, and nothing of it is in an iteration of the current pattern.
+// Whether the last window is p's and shares no site with an iteration of the current pattern.
 bool PeriodFinder::is_stranger(const Pattern& p) const {
   if (p.length < 2 || p.any_order || p.by_site || since_boundary_ < p.length) return false;
   if (known() < since_boundary_ + current_.length) return false;
@@ -205,7 +206,7 @@ bool PeriodFinder::is_stranger(const Pattern& p) const {
   return true;
 }
 
-// Two windows prove it, or a single one in its order of which the present loop makes no call.
+// Two windows prove a return; so does one window in order if the current loop makes none of its calls.
 bool PeriodFinder::return_to_former() {
   for (const Pattern& p : former_) {
     if (!ends_with(p)) continue;
@@ -220,11 +221,11 @@ bool PeriodFinder::return_to_former() {
   return false;
 }
 
-// What came in between until an older pattern comes back was an interruption.
+// If an older pattern returns, the part in between was an interruption.
 void PeriodFinder::change_to(Pattern next, uint64_t windows, bool is_former) {
   if (is_former) std::erase(former_, next);
   if (found() && current_.by_site && !next.by_site && !is_former) {
-    iterations_ -= std::min(iterations_, current_.windows);  // the same iterations, told better
+    iterations_ -= std::min(iterations_, current_.windows);  // the same iterations, now by exact symbols
   } else if (found()) {
     current_.left_at = iterations_;
     former_.push_back(current_);
@@ -238,10 +239,10 @@ void PeriodFinder::change_to(Pattern next, uint64_t windows, bool is_former) {
   learning_ = 0;
 }
 
-// The last window has ended, and something came between it and the boundary before. Where that stands in the
-// middle of a window, what was taken for the beginning of an iteration is not: calls like its last ones were
-// made before the loop. It begins behind the interruption from now on; the iteration that has just
-// begun there is counted, the boundary at its beginning is behind us.
+// The last window has ended, after an interruption since the boundary before. If the interruption is inside
+// the window, the assumed beginning of an iteration was wrong: calls like its last ones were made before the
+// loop. From now on iterations begin after the interruption; the one that has just begun is counted, its
+// first boundary has passed.
 void PeriodFinder::begin_behind_interruption() {
   const uint64_t length = current_.length, window = size_ - length, boundary = size_ - since_boundary_;
   since_boundary_ = 0;
@@ -257,7 +258,7 @@ void PeriodFinder::begin_behind_interruption() {
 
 void PeriodFinder::gap() {
   begin_ = size_;
-  since_boundary_ = 1;  // somewhere in an iteration
+  since_boundary_ = 1;  // a position somewhere within an iteration
   uninterrupted_ = false;
 }
 
@@ -269,14 +270,15 @@ void PeriodFinder::skip(uint64_t iterations) {
 
 void PeriodFinder::go_back_on_boundary() {
   skip(~uint64_t{0});
-  since_boundary_ = current_.length - 1;  // the next symbol may end one
+  since_boundary_ = current_.length - 1;  // the next symbol may end an iteration
   uninterrupted_ = false;
 }
 
 PeriodFinder::Place PeriodFinder::place() const {
   const Pattern* older = interrupted_pattern();
   Place p{older ? *older : current_, iterations(), since_boundary_, {}};
-  if (older) p.symbols = older->length + 1ull;  // or more
+  // At least this many: the older pattern is interrupted.
+  if (older) p.symbols = older->length + 1ull;
   if (!found()) return p;
   for (uint64_t n = std::min<uint64_t>({p.symbols, known(), p.pattern.length - 1}); n > 0; --n)
     p.last.push_back(symbol(size_ - n));

@@ -1,5 +1,5 @@
-// Finds a program's iterations in the stream of its collectives (docs/boundaries.md). Pure: no I/O, no clock,
-// no thread. LH, the agent's thread; tests.
+// Finds a program's iterations in the stream of its collectives (docs/boundaries.md). Pure: no I/O, clock or
+// threads. LH, agent's thread; tests.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,20 @@ namespace cropdl::boundaries {
 
 // One collective. Equal values mean equal calls.
 struct Symbol {
-  uint64_t exact;  // with count, datatype and communicator
-  uint64_t site;   // function and place in the program alone
+  uint64_t exact;  // hash that includes count, datatype and communicator
+  uint64_t site;   // hash of the function and the caller only
   bool operator==(const Symbol&) const = default;
 };
 
-// What repeats: a hash of the symbols of an iteration. Where they come in an order of their own each time it
-// is one of the multiset.
+// One repeating iteration, as a hash of its symbols: of the sequence, or of the multiset if the order varies.
 struct Pattern {
   uint32_t length = 0;  // symbols in one iteration; 0: none
   bool any_order = false;
-  bool by_site = false;  // found by the sites: counts or communicators are others each time
+  bool by_site = false;  // by sites only: counts or communicators differ each time
   uint64_t exact = 0, site = 0;
-  uint32_t age = 0;      // how many patterns were found before it
+  uint32_t age = 0;      // number of patterns found before it
   uint64_t windows = 0;  // iterations counted under this pattern
-  uint64_t left_at = 0;  // iterations when another pattern took its place
+  uint64_t left_at = 0;  // iterations when another pattern replaced it
   bool operator==(const Pattern&) const = default;
 };
 
@@ -34,33 +33,33 @@ class PeriodFinder {
   PeriodFinder();
 
   void add(Symbol symbol);
-  // Symbols were lost here.
+  // Symbols were lost at this position.
   void gap();
-  // So many iterations ended of which the symbols were lost.
+  // `iterations` iterations ended whose symbols were lost.
   void skip(uint64_t iterations);
-  // The last symbol did not end an iteration, whatever it looks like: where any order is allowed, the end of
-  // one and the beginning of the next look like one.
+  // Takes back the last boundary: if any order is allowed, the end of one iteration with the beginning of the
+  // next looks like an iteration.
   void go_back_on_boundary();
 
   bool found() const { return current_.length != 0; }
   const Pattern& pattern() const { return current_; }
-  // Complete ones since the first that was found. Those of a new pattern count once it has held for as many
-  // as the older ones: until then it may be an evaluation.
+  // Completed iterations since the first found. Those of a new pattern count once it has held for as many as
+  // the older ones; until then it may be an evaluation.
   uint64_t iterations() const;
-  // The last symbol ended an iteration, and nothing has begun since.
+  // The last symbol ended an iteration.
   bool at_boundary() const { return found() && since_boundary_ == 0; }
-  // The iteration that ended last followed the one before it directly.
+  // The last iteration directly followed the one before it.
   bool uninterrupted() const { return uninterrupted_; }
 
-  // The iteration under way has more symbols than it should: something else is going on.
+  // The current iteration has more symbols than the pattern: something else is running.
   bool interrupted() const { return since_boundary_ > current_.length; }
 
-  // Where it is, for another finder that goes on from here (after a restart).
+  // The position, for a finder that continues from here after a restart.
   struct Place {
     Pattern pattern;
     uint64_t iterations = 0;
     uint64_t symbols = 0;           // since the last boundary
-    std::vector<Symbol> last = {};  // of them, and fewer than an iteration has
+    std::vector<Symbol> last = {};  // those symbols, at most length - 1
   };
   Place place() const;
   void resume(const Place& place);
@@ -68,7 +67,7 @@ class PeriodFinder {
  private:
   static constexpr uint32_t kHistory = 4 * kLongest;
 
-  // Hashes of all symbols before each position, of which those of windows are differences; a ring.
+  // Prefix hashes of all symbols, in a ring; a window's hash is the difference of two.
   class Sums {
    public:
     Sums() : multiset_(kHistory), sequence_(kHistory) {}
@@ -87,8 +86,9 @@ class PeriodFinder {
   };
 
   void keep(Symbol symbol);
-  const Pattern* interrupted_pattern() const;  // the older one, while the current one does not count
-  uint64_t known() const;                      // symbols that the history holds without a gap
+  // The older pattern, while the current one does not count yet.
+  const Pattern* interrupted_pattern() const;
+  uint64_t known() const;  // symbols in the history since the last gap
   const Symbol& symbol(uint64_t position) const { return symbols_[position % kHistory]; }
   bool same(uint64_t a, uint64_t b, bool by_site) const;
   bool ends_with(const Pattern& p, uint64_t back = 0) const;
@@ -107,13 +107,14 @@ class PeriodFinder {
   Sums exact_, site_;
   std::vector<Symbol> symbols_;  // a ring
   uint64_t size_ = 0;            // symbols ever added
-  uint64_t begin_ = 0;           // the position behind the last gap
-  uint64_t learning_ = 0;        // symbols since something was found, or looked for first
+  uint64_t begin_ = 0;           // position after the last gap
+  // Symbols since something was found, or since the search began.
+  uint64_t learning_ = 0;
   Pattern current_;
   std::vector<Pattern> former_;
   uint32_t patterns_ = 0;        // ever found
-  uint64_t iterations_ = 0;      // with those of a new pattern
-  uint64_t in_a_row_ = 0;        // iterations since the pattern is the current one
+  uint64_t iterations_ = 0;      // including those of a new pattern
+  uint64_t in_a_row_ = 0;        // iterations since the pattern became current
   uint64_t since_boundary_ = 0;  // symbols
   bool uninterrupted_ = false;
 };

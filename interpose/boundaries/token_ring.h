@@ -1,6 +1,5 @@
-// What each thread of the program notes of a collective that it begins, for the agent's thread to read
-// (docs/boundaries.md). LH, LH FS base. The writer's part, inline: a few stores; no lock, allocation or
-// system call.
+// Tokens of the collectives that the program's threads begin, for the agent's thread to read
+// (docs/boundaries.md). LH, LH FS base. Writing is inline: a few stores, no lock, allocation or system call.
 #pragma once
 
 #include <atomic>
@@ -12,21 +11,21 @@
 namespace cropdl::boundaries {
 
 struct Token {
-  volatile uint64_t number;  // 1 more than its position; 0: it is being written
-  volatile uint64_t call;    // the library's number and the function's, kFn_...
-  volatile uint64_t what;    // a hash of count and datatype, if the function has them
-  volatile uint64_t
-      identity;             // of the communicator, as its counting::Record has it; 0: it has no other members
-  volatile uint64_t begun;  // collectives begun there by this rank, with this one
-  volatile uint64_t caller;  // return address in the program; 0: not known
-  volatile uint64_t stack;   // depth of the stack: tells calls from different depths apart
+  volatile uint64_t number;  // position + 1; 0 while it is written
+  volatile uint64_t call;    // library and function (kFn_...): call_of
+  volatile uint64_t what;    // hash of count and datatype, if the function has them
+  // The communicator's, from its counting::Record; 0: no other members.
+  volatile uint64_t identity;
+  volatile uint64_t begun;   // collectives begun there by this rank, with this one
+  volatile uint64_t caller;  // return address in the program; 0: unknown
+  volatile uint64_t stack;   // stack pointer; distinguishes calls from different depths
   uint64_t reserved;
 };
 static_assert(sizeof(Token) == 64);
 
 struct alignas(64) TokenRing {
   static constexpr uint64_t kTokens = 512;
-  volatile uint64_t written;  // tokens ever
+  volatile uint64_t written;  // tokens ever written
   Token tokens[kTokens];
 };
 extern TokenRing ring;
@@ -35,14 +34,14 @@ constexpr uint64_t call_of(seam::LibraryNumber library, unsigned function) {
   return static_cast<uint64_t>(library) << 32 | function;
 }
 constexpr uint32_t library_of(uint64_t call) { return static_cast<uint32_t>(call >> 32); }
-// Of a function that makes communicators and the like (MPI_Init too): it counts as begun on its communicator,
-// but is none of a loop's calls. Libraries make what they need where they are called first.
+// Marks functions that make communicators or other objects (also MPI_Init). They count on their communicator
+// but are no call of a loop: libraries make objects where they are first called.
 constexpr unsigned kMakesObjects = 1u << 31;
 constexpr uint32_t function_of(uint64_t call) { return static_cast<uint32_t>(call) & (kMakesObjects - 1); }
 inline uint64_t what_of(uint64_t count, uint64_t type) { return count * 0x9e37'79b9'7f4a'7c15 + type; }
 
-// Once the call is counted. `identity` and `begun`: of its record, 0 where nothing is counted. `several`:
-// more than one thread may note.
+// Writes a token, after the call is counted. `identity` and `begun` are its record's, 0 if nothing is
+// counted. `several`: more than one thread may write.
 __attribute__((always_inline)) inline void note(uint64_t call, uint64_t what, uint64_t identity,
                                                 uint64_t begun, bool several) {
   uint64_t at;

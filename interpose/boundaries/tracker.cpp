@@ -10,12 +10,16 @@ TokenRing ring;
 
 namespace {
 
-constexpr int64_t kLearning = 20'000;  // us between looks: the ring must hold what is begun meanwhile
+// us between looks; the ring must hold all tokens written meanwhile.
+constexpr int64_t kLearning = 20'000;
 constexpr int64_t kFollowing = 100'000;
 constexpr int64_t kNothingComes = 1'000'000;
-constexpr uint32_t kForgotten = 2;       // iterations without a call on a communicator
-constexpr size_t kCommunicators = 4096;  // that are watched while no iteration is known
-constexpr size_t kLoops = 16;            // of which the iterations are remembered call by call
+// After more iterations than this without a call, a communicator is dropped.
+constexpr uint32_t kForgotten = 2;
+// Number of communicators watched while no iteration is known.
+constexpr size_t kCommunicators = 4096;
+// Number of loops whose iterations are remembered call by call.
+constexpr size_t kLoops = 16;
 
 uint64_t mixed_with(uint64_t h, uint64_t x) {
   h = (h ^ x) * 0x9e37'79b9'7f4a'7c15;
@@ -29,7 +33,7 @@ int64_t Tracker::look(int64_t now) {
   const bool idle = written == read_;
   if (written + 1 < read_ || (written > read_ && written - read_ > TokenRing::kTokens))
     lose(written);
-  else if (written < read_)  // a thread of another library, which counts it in another way, is at it
+  else if (written < read_)  // a thread of a library that counts otherwise is writing
     return now + kLearning;
   while (read_ != written) {
     const Token& t = ring.tokens[read_ % TokenRing::kTokens];
@@ -59,7 +63,7 @@ int64_t Tracker::look(int64_t now) {
   return now + pause_;
 }
 
-// The median of the last three: a version, or an evaluation, in between is no iteration's time.
+// Median of the last three: a checkpoint or an evaluation in between does not count as an iteration's time.
 void Tracker::measure(int64_t now) {
   if (measured_at_ != 0 && finder_.iterations() > measured_iterations_) {
     const auto ended = static_cast<int64_t>(finder_.iterations() - measured_iterations_);
@@ -73,7 +77,7 @@ void Tracker::measure(int64_t now) {
   measured_iterations_ = finder_.iterations();
 }
 
-// The older half of what the ring holds may be overwritten while it is read.
+// Keeps only the newer half of the ring: the older half may be overwritten while it is read.
 void Tracker::lose(uint64_t written) {
   read_ = written - std::min(written, TokenRing::kTokens / 2);
   finder_.gap();
@@ -84,7 +88,7 @@ void Tracker::lose(uint64_t written) {
 
 void Tracker::count(uint64_t identity, uint64_t begun) {
   if (counts_.size() > kCommunicators && (!finder_.found() || finder_.interrupted()))
-    counts_.clear();  // they come and go
+    counts_.clear();  // programs make and free them
   if (identity == 0) return;
   Count& count = counts_[identity];
   count.now = begun;
@@ -105,7 +109,7 @@ void Tracker::take(const Call& call, uint64_t begun, Symbol symbol) {
   if (finder_.uninterrupted()) note_iteration();
 }
 
-// Once for each pattern: they are the same calls each time.
+// Once per pattern: its calls are the same each time.
 void Tracker::note_iteration() {
   const Pattern& pattern = finder_.pattern();
   if (pattern.length > std::min<uint64_t>(taken_count_, kCalls)) return;
@@ -130,8 +134,8 @@ void Tracker::resume(const PeriodFinder::Place& place, std::vector<Call> iterati
   if (!iteration.empty()) iteration_of_[place.pattern.age] = {place.pattern.exact, std::move(iteration)};
 }
 
-// What was begun on a communicator that takes part in each iteration tells how many have ended, as long as
-// nothing came between them.
+// Calls on a communicator used in each iteration tell how many iterations ended, if nothing came between
+// them.
 void Tracker::count_what_was_lost(const Count& count) {
   if (count.every == 0) return;
   const uint64_t before = count.now - 1;

@@ -1,9 +1,9 @@
-// Holding what is counted at the agreement's targets.
+// Holds counted calls at the targets of the agreement.
 //
 // LH, LH FS base. The program's threads begin and end calls; the agent's thread sets the hold and reads the
-// counts. The two meet without a fence on the program's path: a thread announces (inside, begun) and then
-// looks for a hold, the agent sets the hold, makes every thread pass a barrier (membarrier) and then reads
-// the announcements, so at least one sees the other.
+// counts. The program's path needs no fence: a thread announces a call (inside, begun), then reads the hold
+// flag; the agent sets the flag, makes every thread pass a barrier (membarrier), then reads the
+// announcements. So at least one of the two sees the other.
 #include "interpose/counting/agreement.h"
 
 #include <linux/membarrier.h>
@@ -24,25 +24,27 @@
 namespace cropdl::counting {
 namespace {
 
-// A held thread looks again, and lets the libraries move other ranks' messages, this often: short against the
-// agreement's round trips, long enough to leave the core to others.
+// Interval at which a held thread looks again and lets the libraries move other ranks' messages: short
+// against the agreement's round trips, long enough to leave the core to others.
 constexpr long kNapNanoseconds = 50'000;
 
-handles::SpinLock hold_lock;  // guards the targets, and undoing a count against reading it
+// Guards the targets, and orders undoing a count against reading it.
+handles::SpinLock hold_lock;
 using Targets = std::unordered_map<uint64_t, uint64_t>;
 Targets targets;
-std::atomic<const Source*> held_for;  // of the last hold
+std::atomic<const Source*> held_for;  // the source of the last hold
 
-// Calls that communicate among processes of which no one record tells (a meeting of two groups' leaders, of
-// those who make a communicator) have an identity of their own. Nobody leaves one before all have begun, so
-// they need not be listed but while a thread is inside one or held there. Nobody counts them across ranks: a
-// member may have left, before its own hold, the one that another is seen inside of. So their targets are no
-// counts: a higher one lets in the threads that are held there when it comes, and who comes later waits for a
-// raise.
-std::unordered_map<const seam::ThreadRecord*, uint64_t> let_in;  // and have not begun yet; under hold_lock
-// What else a thread is held before, that would begin several calls together; likewise.
+// Subgroup calls, among processes that share no record (the leaders of two groups, the makers of a
+// communicator), have identities of their own. No member leaves one before all have begun it, so it is listed
+// only while a thread is inside it or held before it. It is not counted across ranks: a member may have left,
+// before its own hold, the call that another is seen inside of. So its target is no count: a raised target
+// lets in the threads held before it at that time; later threads wait for the next raise.
+//
+// Threads let in that have not begun yet. Under hold_lock.
+std::unordered_map<const seam::ThreadRecord*, uint64_t> let_in;
+// All identities of the calls that a held thread would begin together. Under hold_lock.
 std::unordered_map<const seam::ThreadRecord*, std::vector<uint64_t>> held_together;
-bool told = false;  // targets, in this hold; likewise
+bool told = false;  // targets were set in this hold; under hold_lock
 
 void nap(uint64_t identity) {
   const auto library = static_cast<seam::LibraryNumber>(identity >> 56 & 0x7f);
@@ -51,7 +53,7 @@ void nap(uint64_t identity) {
   nanosleep(&t, nullptr);
 }
 
-// Of what a thread announced while a hold is active: if it may not begin, the announcement is taken back.
+// Decides on a call announced during a hold. If it may not begin, its announcement is taken back.
 bool begin_if(bool allowed, uint64_t identity) {
   const bool yes = allowed || !hold_flag.wanted.load(std::memory_order_relaxed);
   if (!yes) stand_inside(0);
@@ -85,7 +87,7 @@ void announce_parts(std::span<const Part> parts, seam::LibraryNumber library) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Counted within the lock, and so never to be taken back, but for the announcement that met the hold.
+// Counts under the lock, so nothing is ever undone but the announcement that met the hold.
 bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, bool announced) {
   handles::SpinGuard guard(hold_lock);
   const auto beyond = std::find_if(parts.begin(), parts.end(), [&](const Part& p) {
@@ -106,7 +108,7 @@ bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, boo
   return false;
 }
 
-// False: the thread must leave the LH, in which it is then not held.
+// Returns false if the thread must leave the LH; it then counts as held nowhere.
 bool keep_waiting(uint64_t identity) {
   if (stop_wanted()) {
     handles::SpinGuard guard(hold_lock);
@@ -129,7 +131,7 @@ uint64_t target_of(uint64_t identity) {
   return target_in(targets, identity);
 }
 
-// The records of all threads there ever were: one that has ended is inside of nothing.
+// Calls `look` for the records of all threads that ever existed; an ended thread is inside of nothing.
 template <class F>
 void each_thread(F look) {
   const auto* s = seam::state();
@@ -140,7 +142,7 @@ void each_thread(F look) {
 
 Hold hold_flag;
 
-// Before there is a second thread: from then on the kernel waits for RCU, 5 to 25 ms
+// Registers before a second thread exists. Later, the kernel waits for RCU, 5 to 25 ms
 // (sync_runqueues_membarrier_state, kernel/sched/membarrier.c).
 __attribute__((constructor)) static void register_for_membarrier() {
   syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
@@ -195,7 +197,7 @@ void set_targets(std::span<const coord::CollectiveCount> wanted) {
   });
 }
 
-// Threads that are held notice by themselves.
+// Held threads notice the release by themselves.
 void release() {
   handles::SpinGuard guard(hold_lock);
   hold_flag.wanted = false;
@@ -216,9 +218,9 @@ bool contains(const std::vector<uint64_t>& all, uint64_t one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-// A count beyond its target is an announcement about to be taken back: that call will not begin. A thread
-// announces what it is inside of or has just been held at. (Of calls that begin together it says inside of
-// several, and the look proves nothing until it has taken them back.) Under hold_lock.
+// A count beyond its target is an announcement about to be taken back: the call will not begin. A thread
+// announces the call that it is inside of or was just held before. (For calls that begin together it
+// announces several_of(), and the report proves nothing until it has taken them back.) Under hold_lock.
 void take_back(coord::RankStatus& s) {
   for (coord::CollectiveCount& c : s.counts) {
     if (!contains(s.inside, c.comm) && !contains(s.held, c.comm)) continue;
@@ -230,7 +232,7 @@ void take_back(coord::RankStatus& s) {
   }
 }
 
-// Short of its target is a rank of which a thread has been let in.
+// A rank with a thread that has been let in is reported one short of its target.
 void add_subgroup_calls(coord::RankStatus& s) {
   std::unordered_map<uint64_t, uint64_t> at;
   for (const auto* all : {&s.inside, &s.held})
@@ -245,8 +247,8 @@ void add_threads(coord::RankStatus& s) {
   each_thread([&](const seam::ThreadRecord& t) {
     const uint64_t inside = t.inside, held = t.held;
     if (held != 0 && !contains(s.held, held)) s.held.push_back(held);
-    // A thread that is held before a meeting only looks whether it may begin: when it does, it is not held
-    // any more. (A collective is counted by then, and the look is told by that: take_back.)
+    // A thread held before a subgroup call only checks whether it may begin; once it begins, it is no longer
+    // held. (A collective is already counted then; take_back sees that by the count.)
     if (inside == 0 || ((inside & kSubgroupCall) != 0 && held != 0)) return;
     if (!contains(s.inside, inside)) s.inside.push_back(inside);
   });
@@ -257,9 +259,10 @@ void add_threads(coord::RankStatus& s) {
 
 }  // namespace
 
-// Counts before the threads: a call that begins in between is then seen as short of its target, not as
-// nowhere. And again after them: a call that makes a communicator may have ended in between, and the rank
-// would seem to be short of nothing while another member has begun a call on the new one.
+// Reads the counts before the threads, so that a call that begins in between is seen as short of its target,
+// not as absent. Reads them again after the threads: a call that makes a communicator may have ended in
+// between, and the rank would seem short of nothing although another member has begun a call on the new
+// communicator.
 void fill(const Source& source, coord::RankStatus& status) {
   constexpr int kLooks = 4;
   bool same = false;
@@ -276,7 +279,7 @@ void fill(const Source& source, coord::RankStatus& status) {
     }
     same = counts_of(source) == before;
   }
-  // It changes all the time: no cut is made by this report.
+  // The counts keep changing: this entry keeps the report from completing a cut.
   if (!same && status.inside.empty()) status.inside.push_back(several_of(seam::kLibraryMpi));
 }
 

@@ -1,5 +1,5 @@
-// The agent's side of the hold on what is counted (agreement.cpp), one for all libraries of the process. LH,
-// the agent's thread unless said otherwise.
+// The agent's side of holding counted calls (agreement.cpp), once for all libraries of the process. LH,
+// agent's thread unless said otherwise.
 #pragma once
 
 #include <span>
@@ -10,31 +10,30 @@
 
 namespace cropdl::counting {
 
-// What counts: the libraries of this process. Lives as long as a hold or a look.
+// The libraries of this process that count. Must outlive the hold, and any fill().
 class Source {
  public:
-  // All records; of two with one identity (members of one process) the larger count first. One that comes
-  // into being meanwhile is there before the call that makes it ends. `target`: what a record must come to,
-  // as far as is known; 0: nothing. Of those on which nothing has begun others need not be named.
+  // Adds the counts of all records. Of two records with one identity (two members in one process), the larger
+  // count comes first. A new record is listed before the call that makes it ends. `target` returns a record's
+  // known target, or 0. A record without target on which nothing has begun may be left out.
   virtual void add_counts(std::vector<coord::CollectiveCount>& counts,
                           uint64_t (*target)(uint64_t identity)) const = 0;
-  // A thread of the program that is held in a call of that library, LH FS base: moves what other ranks may
-  // wait for.
+  // A thread of the program held in a call of `held_in`, LH FS base. Progresses communication that other
+  // ranks may wait for.
   virtual void drive(seam::LibraryNumber held_in) const = 0;
 
  protected:
   ~Source() = default;
 };
 
-// From hold() on a call that is counted begins only up to the targets (none known: not at all); the thread
-// that is held waits inside the LH, drives the source, and leaves when control()->attention asks it to stop.
-// release() ends it. Idempotent.
+// From hold() on, a counted call begins only up to its target; without one, not at all. A held thread waits
+// inside the LH, drives the source, and leaves when control()->attention asks it to stop. release() ends the
+// hold. Idempotent.
 void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
 
-// What has begun, and what threads are inside of, or held before; takes the place of what `status` says of
-// that.
+// Replaces in `status` the counts, and the calls that threads are inside of or held before.
 void fill(const Source& source, coord::RankStatus& status);
 
 }  // namespace cropdl::counting

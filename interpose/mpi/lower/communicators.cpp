@@ -1,6 +1,5 @@
-// Communicators. The recipe of one is its membership, and its topology if it has one: at restart it is made
-// again from the list of its world ranks, whichever way it came about. LH, LH FS base, threads of the
-// program.
+// Communicators. The recipe is membership and topology: a restart makes them from the list of world ranks,
+// however the program made them. LH, LH FS base, threads of the program.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -12,8 +11,9 @@
 namespace cropdl::mpi {
 namespace {
 
-constexpr int kReplayTag =
-    17;  // of MPI_Comm_create_group; the communicators of one group are re-made one by one
+// The tag of MPI_Comm_create_group. Communicators of one group are re-made one at a time, so one tag is
+// enough.
+constexpr int kReplayTag = 17;
 
 CommRecord* new_record() {
   CommRecord* c = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
@@ -37,7 +37,7 @@ bool set_members(CommRecord* c, const std::vector<uint32_t>& ranks) {
   return true;
 }
 
-// The record says who is in it, the recipe its topology.
+// The record keeps the members, the recipe the topology.
 int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uint32_t>& ranks,
               std::span<const int> topology, Vid* vid) {
   *vid = new_object(Kind::kComm, to_word(made), maker, {}, topology.data(), topology.size_bytes());
@@ -56,11 +56,11 @@ uint64_t own_gid() {
          __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
 }
 
-// The identity of a duplicate that is made without waiting for anybody: what all members know, the parent and
-// how many collectives have begun on it. kDuplicate: none that new_comm gives out has it.
+// The identity of a duplicate made without communication, from what all members know: the parent, and how
+// many collectives have begun on it. new_comm never sets the bit kDuplicate.
 constexpr uint64_t kDuplicate = 1ull << 55;
 uint64_t gid_of_duplicate(const CommRecord* parent) {
-  if (!parent->count.identity) return own_gid();  // nobody else is in it
+  if (!parent->count.identity) return own_gid();  // no other members
   uint64_t mixed = (parent->gid ^ parent->count.begun * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
   return kDuplicate | (mixed >> 9);
@@ -73,7 +73,7 @@ bool is_listed(uint64_t gid) {
   return false;
 }
 
-// The opposite, of one that nobody has used.
+// Undoes list_comm for a communicator that was never used.
 void unlist_comm(Vid vid) {
   CommRecord* c = comm_record(vid);
   forget_object(vid);
@@ -93,7 +93,7 @@ std::span<const int> topology_of(Vid vid) {
 }
 
 bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
-  if (world_group == MPI_GROUP_NULL) return false;  // a session's, without MPI_Init
+  if (world_group == MPI_GROUP_NULL) return false;  // a group of a session, without MPI_Init
   int n = 0;
   if (MPI_Group_size(g, &n) != MPI_SUCCESS) return false;
   std::vector<int> own(static_cast<size_t>(n)), world(static_cast<size_t>(n));
@@ -152,9 +152,8 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
     *vid = adopt_comm(made, maker);
     return seam::kSuccess;
   }
-  // The identity is the leader's: its world rank and how many communicators it has led. That is unique and
-  // needs no agreement about what the parent's members did before (MPI_Comm_create_group has only some of
-  // them).
+  // The identity is the leader's world rank and how many communicators it has led: unique, without agreement
+  // on earlier calls of the parent's members (MPI_Comm_create_group has only some of them).
   uint64_t gid = 0;
   if (ranks[0] == static_cast<uint32_t>(state->rank)) {
     gid = own_gid();
@@ -195,11 +194,11 @@ int remake_comms() {
   comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
   comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[1]);
   register_world_and_self();
-  // Ascending gids, the same order everywhere: the communicator with the least gid that is not yet made has
-  // no member that waits for another one.
+  // Ascending gids, the same order on all ranks: the members of the least communicator not yet made wait for
+  // no other.
   struct Again {
     CommRecord* record;
-    handles::Handle handle;  // 0: the program has freed it, and another rank has not
+    handles::Handle handle;  // 0: freed by the program, but not on all ranks
     std::span<const int> topology;
   };
   std::vector<Again> all;
@@ -254,8 +253,8 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   const AdoptedRequestPlace place;
   if (!place) return seam::kErrIntern;
   if (!begin_collective(comm, seam::kFn_MPI_Comm_idup)) return seam::kAgain;
-  // Members, topology and identity are known before the MPI has made it; until then the request refuses a
-  // checkpoint.
+  // Members, topology and identity are known before the MPI has made the duplicate; until then its request
+  // refuses a checkpoint.
   const CommRecord* parent = comm_record(comm);
   const uint64_t gid = parent && parent->gid ? gid_of_duplicate(parent) : 0;
   int result = seam::kSuccess;
@@ -268,7 +267,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
     if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;
   }
   if (result == seam::kSuccess) {
-    // The MPI writes the handle when the request completes: straight to where it belongs.
+    // The MPI writes the handle when the request completes, so it gets the address of the final entry.
     auto* to =
         reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
     MPI_Request real = MPI_REQUEST_NULL;
@@ -286,7 +285,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
 }
 
 int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
-  // All members of the group come to the same number, whichever communicators else they share.
+  // All members of the group compute the same number, whatever communicators they share.
   std::vector<uint32_t> ranks;
   world_ranks(mpi::group(group), &ranks);
   uint64_t meeting =
@@ -300,7 +299,7 @@ int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
   return r;
 }
 
-// Neither counted nor held: a member may do so much later than the others (deferred_comm_free.cpp).
+// Neither counted nor held: a member may free much later than the others (deferred_comm_free.cpp).
 int lower_MPI_Comm_free(Vid* comm) {
   const int code = free_comm(*comm);
   if (code != MPI_SUCCESS) return error_out(code);
@@ -313,7 +312,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm, seam::kFn_MPI_Comm_disconnect)) return seam::kAgain;
   MPI_Comm real = mpi::comm(*comm);
   const CommRecord* c = comm_record(*comm);
-  // Among processes of one MPI_COMM_WORLD, which stay connected, it is MPI_Comm_free; in Open MPI after a
+  // Processes of one MPI_COMM_WORLD stay connected, so this equals MPI_Comm_free; in Open MPI after a
   // barrier.
   int code = MPI_SUCCESS;
 #if defined(OPEN_MPI)

@@ -1,5 +1,5 @@
-// Counting MPI's collectives (interpose/counting): by communicator, or as meetings. LH, LH FS base, a thread
-// of the program.
+// Counts MPI's collectives for the cut (interpose/counting), by communicator or as subgroup calls. LH, LH FS
+// base, a thread of the program.
 #pragma once
 
 #include "interpose/boundaries/token_ring.h"
@@ -8,16 +8,17 @@
 
 namespace cropdl::mpi {
 
-// Around a blocking send, if several threads may call MPI: while no others run, messages are drained for it
-// (early_drain.h). Not if the program lies below too (a callback of an MPI call): the thread would not park.
+// Marks this thread as inside a blocking send, if several threads may call MPI: when all others have parked,
+// messages are drained for it (early_drain.h). Not below a callback of an MPI call (pinned more than once),
+// where the thread would not park.
 inline void stand_sending(bool yes) {
   seam::ThreadRecord* t = seam::current_thread();
   t->sending = yes && t->pinned == 1 ? 1 : 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Counts a collective as begun on `comm`, and notes it. While ranks agree on a cut, false: it is begin_held's
-// to decide. `function` and `what`: as boundaries::note wants them.
+// Counts a collective as begun on `comm` and notes its token. Returns false while ranks agree on a cut: then
+// call begin_held. `function`, `what`: as in boundaries::note.
 __attribute__((always_inline)) inline bool begin_unheld(Vid comm, unsigned function, uint64_t what) {
   const uint64_t call = boundaries::call_of(seam::kLibraryMpi, function);
   CommRecord* c = comm_record(comm);
@@ -29,8 +30,8 @@ __attribute__((always_inline)) inline bool begin_unheld(Vid comm, unsigned funct
   boundaries::note(call, what, c->count.identity, c->count.begun, multiple);
   return true;
 }
-// After begin_unheld said false. Waits as long as the collective is held; false: the thread must leave the
-// LH, return kAgain (nothing has been counted).
+// Call after begin_unheld returned false. Blocks while the collective is held. Returns false, with nothing
+// counted, if the thread must leave the LH with kAgain.
 inline bool begin_held(Vid comm, unsigned function, uint64_t what) {
   const counting::Record& count = comm_record(comm)->count;
   if (!counting::begin_held(&comm_record(comm)->count)) return false;
@@ -39,22 +40,22 @@ inline bool begin_held(Vid comm, unsigned function, uint64_t what) {
   return true;
 }
 
-// Both, for what makes objects. Every true is followed by one end_collective.
+// Both steps, for calls that make objects. Each true requires one end_collective.
 inline bool begin_collective(Vid comm, unsigned function) {
   function |= boundaries::kMakesObjects;
   return begin_unheld(comm, function, 0) || begin_held(comm, function, 0);
 }
 inline void end_collective() { counting::end(); }
 
-using counting::begin_meeting;  // and ended as a collective
-// ... unless `comm`, over which it is collective, has other members.
+using counting::begin_meeting;  // end it with end_collective
+// Counts on `comm`, over which the call is collective; as a subgroup call if `comm` is not counted.
 inline bool begin_collective_or_meeting(Vid comm, unsigned function) {
   const CommRecord* c = comm_record(comm);
   return c && c->count.identity ? begin_collective(comm, function) : begin_meeting(function);
 }
 
-// A call of `function` that this thread makes by itself, and during which no cut may be made. Its identity is
-// the function's, the thread's (the records differ in these bits) and the rank's.
+// Begins a call that this thread makes alone and during which no cut may be made. Its identity consists of
+// the function, the thread (thread records differ in these bits) and the rank.
 inline bool begin_alone(uint32_t function) {
   return begin_meeting(static_cast<uint64_t>(function) << 52 | (seam::gs_base() & 0xff'ffff) << 28 |
                        static_cast<uint32_t>(state->rank));

@@ -1,6 +1,5 @@
-// Datatypes. The generated constructors record their arguments and the types that these name; those stay (and
-// so do their real types) as long as a recipe or a pending receive names them. LH, LH FS base, threads of the
-// program.
+// Datatypes. Generated constructors record their arguments and the types named in them. These types, virtual
+// and real, stay while a recipe or a pending receive names them. LH, LH FS base, threads of the program.
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
@@ -19,7 +18,7 @@ int keep_datatype(MPI_Datatype made, uint32_t maker, const handles::RecipeWriter
   return seam::kErrIntern;
 }
 
-// A duplicate of a committed type is committed; predefined ones are.
+// A duplicate of a committed type is committed; predefined types are committed.
 void inherit_commitment(Vid from, Vid to) {
   const handles::Slot* s = tables->slot(from);
   if (!s || s->flags & kCommitted) tables->slot(to)->flags |= kCommitted;

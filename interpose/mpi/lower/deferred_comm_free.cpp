@@ -1,10 +1,9 @@
-// Communicators that the program has freed. The agreement needs the count of one until every member has begun
-// its MPI_Comm_free: a member that has not may be short of it. So the free begins a barrier on the
-// communicator that nobody waits for; once it is over, all members have come that far, each of them knows the
-// final count by itself, and the record goes. Nothing here blocks: freeing a communicator is a local matter
-// in both MPIs, and programs rely on it. A cut neither: a member may free it much later, or never. The image
-// then has the record, and at a restart its rank helps to make the communicator again, and has left it at
-// once. LH, LH FS base, threads of the program.
+// Communicators that the program has freed. The agreement needs a communicator's count until every member has
+// begun its MPI_Comm_free: until then a member may be short of the count. So the free begins a nonblocking
+// barrier on the communicator. When it is complete, each member knows the final count, and the record is
+// dropped. Nothing blocks: freeing is local in both MPIs, and programs rely on that. A cut does not wait
+// either, since a member may free much later or never. Then the record is in the image; at a restart its rank
+// helps to make the communicator again, and leaves it immediately. LH, LH FS base, threads of the program.
 #include <time.h>
 
 #include <algorithm>
@@ -18,35 +17,39 @@ namespace {
 
 struct Leaving {
   CommRecord* record;
-  MPI_Comm comm;  // freed when the barrier is over: Open MPI's does not hold on to its communicator
+  // Freed after the barrier: Open MPI's barrier keeps no reference to its communicator.
+  MPI_Comm comm;
   MPI_Request all_came;
-  bool begun;  // not while it must wait for a duplicate of the communicator: see may_drive
+  // False while a duplicate of the communicator is being made: see may_drive.
+  bool begun;
 };
 
-// As MPI_COMM_WORLD, which is the program's: it may have begun more nonblocking collectives there on one rank
-// than on another, which no MPI minds at its end, and a barrier behind them is never over.
+// A duplicate of MPI_COMM_WORLD. The program may have begun more nonblocking collectives on MPI_COMM_WORLD on
+// one rank than on another, which MPIs accept at the end, but a barrier after them would never complete.
 MPI_Comm all_ranks = MPI_COMM_NULL;
 
-handles::SpinLock freed_lock;  // waited for to add one; who comes second to test leaves that to the first
+// Insertion takes the lock; testing uses try_lock, since one tester is enough.
+handles::SpinLock freed_lock;
 std::vector<Leaving> leaving;
 size_t next_to_test;
-std::vector<CommRecord*>
-    unlisted;  // of the agreement's list no more; pending requests and matched messages may still name them
+// Removed from the agreement's list; pending requests and matched messages may still name them.
+std::vector<CommRecord*> unlisted;
 
-// Barriers tested when another communicator is freed: more than one, so that their number falls back after a
-// peer was late, and few, so that a late peer costs no time.
+// Barriers tested per freed communicator: more than one, so that the list shrinks after a peer was late; few,
+// so that a late peer costs no time.
 constexpr size_t kTestedPerFree = 4;
-// Records looked for among all requests at once: never fewer, nor fewer than there are requests, so that the
-// search costs each record a few steps.
+// Minimum number of records for one search through all requests; also at least the number of requests, so
+// that the search costs each record a few steps.
 constexpr size_t kSearchedAtOnce = 256;
-// Seconds that MPI_Finalize, once all ranks have come to it, gives the barriers of the last ones. A program
-// that frees a communicator on some ranks only goes on after that.
+// Seconds that MPI_Finalize waits for the last barriers after all ranks have reached it. A program that frees
+// a communicator on some ranks only continues then.
 constexpr double kPatienceAtTheEnd = 1.0;
-// While ranks are waited for: so long the core is asked for again and again, and then now and then.
+// MPI_Finalize polls this long for the other ranks, then sleeps between polls.
 constexpr double kSpinAtTheEnd = 0.01;
 constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
-// Names the record from now on only in r->record, which is used when the operation completes or starts.
+// Whether the request still uses r->record, when its operation completes or starts; nothing else names the
+// record.
 bool needs_record(const RequestRecord* r) {
   return r->state != kRequestFree && (r->state != kRequestDone || is_persistent(r));
 }
@@ -151,7 +154,7 @@ int free_comm(Vid vid) {
   } else if (const int code = MPI_Comm_free(&real); code != MPI_SUCCESS) {  // one member
     return code;
   }
-  // Persistent requests may still be started, and receive them.
+  // Persistent requests may still be started and receive the drained messages.
   if (!tables->slot(vid)->users) drop_drained(take_all_drained(vid));
   comm_records[vid & kIndexMask] = nullptr;
   c->freed = 1;
@@ -180,8 +183,8 @@ int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecor
     mine.push_back(c);
     gids.push_back(c->gid);
   }
-  // Whether any rank still has them: then all members are there, with a handle or as here. Else some members
-  // know already that all have freed it.
+  // Finds out which communicators some rank still has. Of these all members are here, with a handle or a
+  // freed record; of the others, some members already know that all have freed them.
   const auto ranks = static_cast<size_t>(state->size);
   std::vector<int> counts(ranks), from(ranks);
   const int n = static_cast<int>(gids.size());
@@ -215,8 +218,7 @@ int leave_again(CommRecord* c, MPI_Comm made) {
 int prepare_end() { return MPI_Comm_dup(MPI_COMM_WORLD, &all_ranks); }
 
 void finish_freed_comms() {
-  // MPI_Finalize waits for all ranks anyway. MPICH does not like to be left with requests that are not
-  // complete.
+  // MPI_Finalize waits for all ranks anyway. MPICH dislikes incomplete requests at its end.
   MPI_Request all_came = MPI_REQUEST_NULL;
   int over = MPI_Ibarrier(all_ranks, &all_came) != MPI_SUCCESS;
   const double began = MPI_Wtime();

@@ -11,14 +11,14 @@
 namespace cropdl::mpi {
 namespace {
 
-// Between looks: as a stopped rank does (restart/session/rank.cpp).
+// Interval between steps, as on a stopped rank (restart/session/rank.cpp).
 constexpr std::chrono::microseconds kNap{200};
 
-// Held by the thread for each step. Who ends the drain waits for the step's end.
+// The draining thread holds it during each step, so end_early_drain waits for the step's end.
 std::mutex step;
 std::condition_variable wake;
 bool wanted = false;   // under `step`
-bool started = false;  // START, or the program's main thread
+bool started = false;  // at the start, or by the program's main thread
 
 [[noreturn]] void drain_when_wanted() {
   std::unique_lock lock(step);

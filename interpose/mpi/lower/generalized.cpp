@@ -1,6 +1,6 @@
-// Generalized requests: the MPI underneath has one for each, and calls the program's functions through the
-// shim. There is no recipe, so no checkpoint while one lives. LH, LH FS base, threads of the program; the
-// program's functions run above the MPI's frames with the UH's FS base.
+// Generalized requests: the MPI underneath has one for each and calls the program's functions through the
+// shim. Without a recipe, they refuse checkpoints while alive. LH, LH FS base, threads of the program; the
+// program's functions run above the MPI's frames, UH FS base.
 #include "interpose/seam/generalized.h"
 
 #include "interpose/mpi/lower/state.h"
@@ -44,13 +44,13 @@ int lower_MPI_Grequest_start(void* callbacks, Vid* request) {
   return seam::kSuccess;
 }
 
-// The program may have freed it before: it keeps its number for this call.
+// The program may have freed the request before; it keeps its index for this call.
 int lower_MPI_Grequest_complete(Vid request) {
   if (!cropdl::mpi::is_request(request)) return seam::kErrRequest;
   cropdl::mpi::RequestRecord* r = cropdl::mpi::request_record(request);
   if (r->maker != seam::kFn_MPI_Grequest_start) return seam::kErrRequest;
-  bool orphan;  // else another thread may have waited for it, and its record be another's, when the call
-                // returns
+  // Read before the call: during it another thread may complete the request and its record may be reused.
+  bool orphan;
   {
     const cropdl::handles::SpinGuard guard(cropdl::mpi::structure_lock, cropdl::mpi::multiple);
     if (r->ended) return seam::kErrRequest;

@@ -1,5 +1,5 @@
-// What the generated lower table needs beside the runtime's contract: functions the MPI lacks, lengths of
-// arrays that follow from a communicator, arrays a nonblocking call goes on reading. LH only, LH FS base.
+// Support for the generated lower table beside runtime.h: functions that the MPI lacks, lengths of arrays
+// that follow from a communicator, arrays that a nonblocking call keeps reading. LH only, LH FS base.
 #pragma once
 
 #include <mpi.h>
@@ -17,8 +17,7 @@
 
 namespace cropdl::mpi::generated {
 
-// The program's MPI has the function, the one underneath does not. Once per process is enough to be
-// understood.
+// The program's MPI has the function, the MPI underneath does not. Says so once per process.
 inline int missing_function(const char* name) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
@@ -30,7 +29,7 @@ inline int missing_function(const char* name) {
   return seam::kErrUnsupportedOperation;
 }
 
-// An entry that no shim calls: the function is answered in the upper half.
+// The entry of a function that the upper half answers; no shim calls it.
 inline int unused_entry() { return seam::kErrIntern; }
 
 inline int* weights_in(const int* weights) {
@@ -42,7 +41,7 @@ inline MPI_T_pvar_handle all_handles_in(void* handle) {
   return handle == seam::all_variables() ? MPI_T_PVAR_ALL_HANDLES : static_cast<MPI_T_pvar_handle>(handle);
 }
 
-// Ranks an alltoall on `vid` exchanges with.
+// Number of ranks that an alltoall on `vid` exchanges with.
 inline int peers(seam::Vid vid) {
   int inter = 0, n = 0;
   MPI_Comm_test_inter(comm(vid), &inter);
@@ -76,8 +75,8 @@ inline int neighbors_out(seam::Vid vid) {
   return out;
 }
 
-// A nonblocking or persistent call may read its arrays of datatypes until its request is done: they go with
-// it.
+// A nonblocking or persistent call may read its arrays of datatypes until its request ends, so the request
+// owns them.
 template <class H>
 struct KeptArray final : Kept {
   KeptArray(const seam::Vid* vids, int n) : array(vids, n) {}

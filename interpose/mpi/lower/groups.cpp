@@ -1,4 +1,4 @@
-// Groups. The recipe of one is the list of its world ranks. LH, LH FS base, threads of the program.
+// Groups. The recipe is the list of world ranks. LH, LH FS base, threads of the program.
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 

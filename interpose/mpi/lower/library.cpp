@@ -1,4 +1,4 @@
-// MPI as a library of the lower half (interpose/libraries/library.h says who calls what when).
+// MPI as a library of the lower half; interpose/libraries/library.h says who calls each function and when.
 #include "interpose/libraries/libraries.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class Runtime final : public libraries::Library {
     state->rank = -1;
     state->requests = reinterpret_cast<uint64_t>(requests);
     state->request_top = seam::kFirstDynamic;
-    // MPI_Init counts as the first collective of the world, so its record is there before.
+    // MPI_Init counts as the world's first collective, so the world's record exists before it.
     world->gid = world->count.identity = kWorldGid;
     state->comms = reinterpret_cast<uint64_t>(world);
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = world;
@@ -101,7 +101,7 @@ class Runtime final : public libraries::Library {
   }
 
   void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*)(uint64_t)) override {
-    if (state) mpi::add_counts(counts);  // else a restart has not come to the MPI yet
+    if (state) mpi::add_counts(counts);  // else a restart has not restored the MPI yet
   }
   void fill_status(coord::RankStatus& status) override {
     if (!state) return;
@@ -216,8 +216,8 @@ class Runtime final : public libraries::Library {
     return formatted("{}: {} is alive that cannot be saved", function_name(maker), what);
   }
 
-  // MPI_Wtime goes on where it stopped. Where this MPI says that all ranks have one clock
-  // (MPI_WTIME_IS_GLOBAL), they still have one: the earliest that goes back on none of them.
+  // MPI_Wtime continues where it stopped. If this MPI gives all ranks one clock (MPI_WTIME_IS_GLOBAL), they
+  // keep one: the earliest that goes back on no rank.
   static int set_clock() {
     state->wtime_offset = state->wtime_at_save - MPI_Wtime();
     int *is_global = nullptr, known = 0;
@@ -244,7 +244,7 @@ class Runtime final : public libraries::Library {
                     "many processes as the job had",
                     saved_rank, saved_size, rank, size)};
     }
-    // All refuse, or none: one that goes on would wait for the others.
+    // All ranks refuse, or none: a rank that continues would wait for the others.
     code = MPI_Allreduce(MPI_IN_PLACE, &state->largest_tag_told, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
     if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     int *largest_tag = nullptr, known = 0;

@@ -1,4 +1,4 @@
-// MPI_Init to MPI_Finalize. LH, LH FS base, the program's main thread.
+// From MPI_Init to MPI_Finalize. LH, LH FS base, the program's main thread.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace cropdl::mpi {
 
 int initialize_mpi(int required) {
-  // Threads that the MPI starts inherit the mask: no signal of the program's may ever be handled on them.
+  // Threads that the MPI starts inherit the mask; they must never handle a signal of the program.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -31,17 +31,17 @@ int initialize_mpi(int required) {
   return code;
 }
 
-// A rank whose connection (PMI_FD) closes has crashed, unless it has said this before: pmi_cb() and
-// fn_finalize() of Hydra's proxy, pm/pmiserv/pmip_cb.c and pmip_pmi_v1.c. Its answer is waited for, since it
-// takes a connection that it cannot answer on for a crash, too.
+// Hydra's proxy considers a rank crashed if its connection (PMI_FD) closes before this command: pmi_cb() and
+// fn_finalize(), pm/pmiserv/pmip_cb.c and pmip_pmi_v1.c. Waits for the answer, because a connection on which
+// the proxy cannot answer counts as a crash, too.
 void leave_hydra() {
   const char* const connection = getenv("PMI_FD");
   if (connection == nullptr || getenv("HYDI_CONTROL_FD") == nullptr) return;
-  constexpr int kLongest = 5000;  // ms; longer than a proxy that lives would take
+  constexpr int kLongest = 5000;  // ms; more than a live proxy needs
   constexpr std::string_view kFinalize = "cmd=finalize\n";
   pollfd answer{atoi(connection), POLLIN, 0};
   char taken[64];
-  // What is no socket any more is left alone: the program may have closed it.
+  // If the descriptor is no socket, nothing is sent: the program may have closed it.
   if (send(answer.fd, kFinalize.data(), kFinalize.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0 &&
       poll(&answer, 1, kLongest) == 1)
     (void)recv(answer.fd, taken, sizeof taken, MSG_DONTWAIT);
@@ -107,7 +107,7 @@ int lower_MPI_Finalize() {
   if (!state->initialized || state->finalized) return seam::kErrOther;
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD, seam::kFn_MPI_Finalize)) return seam::kAgain;
   finish_freed_comms();
-  const SignalActions kept;  // it puts back what it found, which may be of long ago
+  const SignalActions kept;  // MPI_Finalize restores handlers that it found, perhaps long ago
   __atomic_store_n(&finalizing, true, __ATOMIC_SEQ_CST);
   const int code = MPI_Finalize();
   if (code == MPI_SUCCESS) state->finalized = 1;
@@ -135,14 +135,14 @@ int lower_MPI_Query_thread(int* provided) {
   return seam::kSuccess;
 }
 
-// A restart's MPI is initialised by another thread than the program's was, maybe.
+// At a restart, a different thread may initialise the MPI than the program's did.
 int lower_MPI_Is_thread_main(int* flag) {
   if (!flag || !state->thread) return error_out(MPI_Is_thread_main(flag));
   *flag = state->thread == own_number();
   return seam::kSuccess;
 }
 
-// Goes on over a restart where it stopped. Seconds.
+// Continues over a restart. Seconds.
 double lower_MPI_Wtime() { return MPI_Wtime() + state->wtime_offset; }
 
 }  // extern "C"

@@ -1,10 +1,8 @@
-// The drain: taking messages under way out of the network into the persistent heap, and handing them out
-// later as if they had just arrived. LH, LH FS base; the drain on the parked main thread, the rest on threads
-// of the program.
+// The drain: receives messages under way into the persistent heap, and delivers them later as if they had
+// just arrived. LH, LH FS base; the drain on the parked main thread, the rest on threads of the program.
 //
-// Only messages that no posted receive has matched are taken (MPI_Improbe sees no others), in the order in
-// which the MPI would match them, so a receive that looks here first and into the network after keeps MPI's
-// order.
+// It takes only messages that no posted receive has matched (MPI_Improbe sees no others), in the MPI's
+// matching order. A receive that looks here first and in the network second keeps that order.
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -20,16 +18,17 @@ struct InFlight {
   DrainedMessage* message;
   CommRecord* comm;
 };
-std::vector<InFlight> in_flight;  // of the LH: empty when a cut is complete
+std::vector<InFlight> in_flight;  // in the LH; empty when a cut is complete
 handles::SpinLock in_flight_lock;
 std::vector<uint64_t> expected;  // messages sent to this rank, per world rank
 std::vector<Vid> probed;         // communicators whose messages are counted
 std::atomic<const char*> trouble;
 handles::SpinLock drained_lock;
-MPI_Comm self = MPI_COMM_NULL;     // ours alone, for deliveries
-std::atomic<uint32_t> deliveries;  // each has a tag of its own, so that threads do not get one another's
+MPI_Comm self = MPI_COMM_NULL;  // CropDL's own, for deliveries
+// Each delivery has its own tag, so that threads do not receive one another's.
+std::atomic<uint32_t> deliveries;
 
-// A datatype and a count for `bytes` bytes, which may be more than an int counts.
+// A datatype and a count for `bytes` bytes, which may exceed an int.
 struct Bytes {
   explicit Bytes(int64_t bytes) : count(static_cast<int>(bytes)), type(MPI_BYTE) {
     if (bytes <= INT_MAX) return;
@@ -58,7 +57,7 @@ void complete(InFlight& f) {
   message_came({f.comm, f.message->source, f.message->tag});
 }
 
-// After an attempt that was given up half-way, a receive may match a message that is still on its way here.
+// After an abandoned checkpoint, a receive may match a message that the drain is still receiving.
 void wait_for(DrainedMessage* m) {
   for (Spin spin;; spin.turn()) {
     handles::SpinGuard guard(in_flight_lock, multiple);
@@ -73,8 +72,8 @@ void wait_for(DrainedMessage* m) {
   }
 }
 
-// Before there is a message to deliver, hence on the parked main thread or before the program runs: a thread
-// of the program may be duplicating MPI_COMM_SELF itself at any other time.
+// Called before there is a message to deliver, hence on the parked main thread or before the program runs:
+// otherwise a thread of the program might be duplicating MPI_COMM_SELF.
 int make_self() {
   if (self != MPI_COMM_NULL) return MPI_SUCCESS;
   const int code = MPI_Comm_dup(MPI_COMM_SELF, &self);
@@ -96,7 +95,7 @@ DrainedMessage* place_for(Vid comm, const seam::Status& status) {
   return m;
 }
 
-// Receives a message into its place. False: the place is given back.
+// Receives a message into `m`. On failure, frees `m` and returns false.
 bool start_taking(MPI_Message* real, DrainedMessage* m, CommRecord* comm) {
   const Bytes as(m->bytes);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -122,8 +121,8 @@ void append(DrainedMessage* m) {
   state->drained_last = reinterpret_cast<uint64_t>(m);
 }
 
-// Messages that the program has matched and not received yet: their handles stand for the drained copy from
-// now on. new_message kept their size and tag for this: the MPI tells them only once.
+// Receives messages that the program has matched and not received; their handles then stand for the drained
+// copy. Size and tag come from new_message, because the MPI gives them only once.
 void take_matched() {
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
     handles::Slot* s = tables->slot(h);
@@ -138,8 +137,7 @@ void take_matched() {
   }
 }
 
-// Its place first: one that has been matched can only be received, and would be lost to a program that goes
-// on.
+// Allocates first: a matched message must be received, or the program would lose it.
 bool take_arrived(Vid c) {
   int flag = 0;
   MPI_Status s = no_message();
@@ -163,8 +161,8 @@ bool test_own_requests() {
     if (r->state != kRequestActive || without_recipe(r)) continue;
     const Vid v = seam::make_vid(Kind::kRequest, i);
     if (!test_request(v, r)) {
-      // A receive may stay; all else completes, since the others' ranks stand still and drive their part as
-      // well.
+      // A receive may stay pending. Everything else completes: the other ranks are stopped and progress their
+      // part.
       if ((r->kind != kReceiveRequest && r->kind != kPersistentReceive) || r->matched) all_done = false;
     } else if (r->orphan) {
       free_inactive(v);
@@ -174,7 +172,7 @@ bool test_own_requests() {
   return all_done;
 }
 
-// The first that matches, taken out of the queue if `take`. Under drained_lock.
+// Returns the first message that matches, and removes it from the queue if `take`. Under drained_lock.
 DrainedMessage* find(Vid comm, int source, int tag, bool take) {
   uint64_t* link = &state->drained;
   uint64_t before = 0;
@@ -212,15 +210,15 @@ seam::Status status_of(const DrainedMessage* m) { return {m->source, m->tag, sea
 
 int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
   if (!m->complete) wait_for(m);
-  // A message to ourselves: the MPI itself puts the bytes into the program's datatype. One that is too long
-  // is cut by us, since Open MPI 4.1 does not report truncation between a process and itself.
+  // A message to this process, so that the MPI unpacks the bytes into the program's datatype. CropDL
+  // truncates it, because Open MPI 4.1 does not report truncation between a process and itself.
   MPI_Count element = 0;
   MPI_Type_size_x(datatype(type), &element);
   const int64_t room = count > 0 ? count * static_cast<int64_t>(element) : 0;
   const Bytes as(std::min(m->bytes, room));
   MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
   MPI_Status s = no_message();
-  // No MPI has fewer tags, and so many deliveries are never under way at once.
+  // No MPI has fewer tags, and 0x8000 deliveries are never under way at once.
   const int tag = static_cast<int>(deliveries.fetch_add(1, std::memory_order_relaxed) & 0x7fff);
   int code = MPI_Irecv(buffer, count, datatype(type), 0, tag, self, &receive);
   if (code == MPI_SUCCESS) {

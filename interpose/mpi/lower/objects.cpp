@@ -1,5 +1,5 @@
-// Real handles behind virtual ones: the predefined, those adopted without a recipe, and the end of all of
-// them. LH, LH FS base, threads of the program.
+// Real handles behind virtual ones: predefined ones, those adopted without a recipe, and the freeing of both.
+// LH, LH FS base, threads of the program.
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -26,7 +26,7 @@ struct Predefined {
   uint64_t word;
 };
 
-// Names that this MPI does not have stay 0, which it refuses with an error of the right class.
+// Names that this MPI lacks keep 0, which it rejects with an error of the right class.
 const std::vector<Predefined>& predefined_list() {
   static const std::vector<Predefined> list = {
 #define X(kind, index, name, handle) {seam::make_vid(Kind::kind, index), to_word(handle)},
@@ -37,7 +37,7 @@ const std::vector<Predefined>& predefined_list() {
 }
 
 thread_local Kept* kept;           // see keep_for_next_request
-thread_local RequestPlace* place;  // of the request that this thread is about to adopt
+thread_local RequestPlace* place;  // place of the request that this thread is about to adopt
 
 uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)][0]; }
 
@@ -73,7 +73,7 @@ Vid find_vid(Kind kind, uint64_t word) {
   for (uint32_t i = seam::kFirstDynamic; i < kCapacity; ++i) {
     const handles::Slot* s = tables->slot(seam::make_vid(kind, i));
     if (!s) break;
-    // Also one that the program has freed, while something needs it.
+    // Also finds a handle that the program has freed while something still uses it.
     if (s->state != handles::kFree && words[i] == word) return seam::make_vid(kind, i);
   }
   return seam::make_vid(kind, 0);
@@ -115,7 +115,8 @@ Vid adopt_comm(MPI_Comm c, uint32_t maker) {
   if (seam::vid_index(v) && !is_predefined(v)) MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
   return v;
 }
-// A datatype, group, operation or info that the MPI gives out is a new reference, to be freed as such.
+// A datatype, group, operation or info that the MPI returns is a new reference, which must be freed
+// separately.
 Vid adopt_datatype(MPI_Datatype h, uint32_t maker) {
   return adopt(Kind::kDatatype, to_word(h), maker, false);
 }
@@ -137,9 +138,9 @@ Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h
 
 namespace {
 
-// MPI names every function whose requests are started, and only those, ..._init (and ..._init_c), and every
-// one that begins a collective without waiting for it MPI_I... (MPI_Isendrecv, which is named likewise,
-// refuses every checkpoint; those of windows and files live no longer than the window or file.)
+// MPI names every function that makes startable requests, and no other, ..._init or ..._init_c; every
+// nonblocking collective MPI_I... (MPI_Isendrecv, named likewise, refuses every checkpoint; requests of
+// windows and files do not outlive these.)
 RequestKind kind_by_name(std::string_view name) {
   if (name.ends_with("_init") || name.ends_with("_init_c")) return kPersistentOther;
   return name.starts_with("MPI_I") || name.starts_with("MPIX_I") ? kCollectiveRequest : kOtherRequest;
@@ -191,12 +192,14 @@ void forget_object(Vid vid) {
   }
   const bool is_comm = seam::vid_kind(vid) == Kind::kComm;
   if (is_comm) comm_records[vid & kIndexMask] = nullptr;
-  std::vector<DrainedMessage*> left;  // if a persistent request was freed since free_comm() looked
+  // Non-empty if a persistent request was freed after free_comm() checked.
+  std::vector<DrainedMessage*> left;
   {
     std::vector<handles::Handle> gone;
     handles::SpinGuard guard(structure_lock, multiple);
     tables->free(vid, gone);
-    rebind_handle(vid, 0);  // the caller has freed the real one itself, though the number may still be held
+    // The caller has freed the real object itself, even if the index is still in use.
+    rebind_handle(vid, 0);
     if (std::erase(gone, vid) && is_comm) left = take_all_drained(vid);
     destroy_objects(gone);
   }
@@ -215,7 +218,8 @@ void mark_used(uint32_t function) {
 }
 
 int tell_largest_tag(int real) {
-  if (!state->largest_tag_told) state->largest_tag_told = static_cast<uint32_t>(real);  // same in all threads
+  if (!state->largest_tag_told)
+    state->largest_tag_told = static_cast<uint32_t>(real);  // same value in all threads
   return static_cast<int>(state->largest_tag_told);
 }
 

@@ -1,7 +1,6 @@
-// Reduction operations of the program. The MPI calls a function that carries no context, so each operation
-// gets one of a pool of functions of its own, which knows the operation by its number. LH, LH FS base,
-// threads of the program; the program's function runs above the MPI's frames with the UH's FS base (no
-// checkpoint meanwhile).
+// Reduction operations of the program. The MPI calls a function without context, so each operation gets one
+// function of a pool, which knows its operation by number. LH, LH FS base, threads of the program. The
+// program's function runs above the MPI's frames, UH FS base; no checkpoint meanwhile.
 #include <utility>
 
 #include "base/format.h"
@@ -11,11 +10,11 @@
 namespace cropdl::mpi {
 namespace {
 
-constexpr size_t kThunks = 2048;  // operations that may be alive at once; programs have a handful
+constexpr size_t kThunks = 2048;  // maximum number of live operations; programs have a handful
 
 struct Payload {
   uint64_t function;    // the program's
-  uint64_t upper_call;  // the shim's: makes the program's handle of the datatype and calls the function
+  uint64_t upper_call;  // the shim's: makes the datatype's handle and calls `function`
   uint64_t commute;     // bit 0
 };
 
@@ -23,7 +22,7 @@ struct Thunk {
   bool used;  // changed under structure_lock
   Vid op;
   uint64_t function, upper_call;
-  MPI_Datatype last_real;  // of the last call: the search for its vid is linear
+  MPI_Datatype last_real;  // cached from the last call: the search for the vid is linear
   Vid last;
 } thunks[kThunks];
 
@@ -31,7 +30,7 @@ using UpperCall = void (*)(void* function, void* in, void* inout, int length, Vi
 
 void call_thunk(Thunk& t, void* in, void* inout, int length, MPI_Datatype type) {
   Vid vid = t.last;
-  // A freed type's address may be another one's now.
+  // The address of a freed type may belong to another type now.
   if (!vid || t.last_real != type || datatype(vid) != type) {
     vid = find_datatype(type);
     t.last_real = type;
@@ -52,7 +51,7 @@ constexpr std::array<MPI_User_function*, sizeof...(N)> pool(std::index_sequence<
 }
 constexpr std::array<MPI_User_function*, kThunks> kPool = pool(std::make_index_sequence<kThunks>());
 
-// A free one, taken; kThunks if there is none.
+// Takes a free thunk and returns its number; kThunks if there is none.
 size_t take_thunk(const Payload& p, Vid vid) {
   handles::SpinGuard guard(structure_lock, multiple);
   size_t n = 0;
@@ -77,8 +76,7 @@ int make(const Payload& p, Vid vid, MPI_Op* made) {
   return code;
 }
 
-// Under structure_lock: the operation goes, its thunk is another's to take. What the shim keeps for it goes
-// after.
+// Frees the operation and its thunk. Under structure_lock. The shim's record of it is freed later.
 struct Gone {
   uint64_t function, upper_call;
   bool is_told;
@@ -93,7 +91,7 @@ Gone destroy_op(Vid vid) {
   return gone;
 }
 
-// The program freed the operation, or a request that used it is complete.
+// Called when the program freed the operation, or a request that used it is complete.
 template <class Release>
 void release_op(Vid vid, Release release) {
   std::vector<handles::Handle> dropped;
@@ -118,8 +116,8 @@ void keep_op(Vid request, Vid op, Vid type) {
   RequestRecord* r = request_record(request);
   r->more[1] = op;
   r->more[3] = type;
-  // The program's function must not run while the program stands still anywhere: no cut before the program
-  // has waited for it.
+  // The program's function must not run while any rank is stopped, so no cut is made before the request is
+  // complete and waited for.
   if (r->kind == kCollectiveRequest) {
     r->kind = kOtherRequest;
     __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
@@ -173,7 +171,7 @@ int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
 int lower_MPI_Op_free(Vid* op) {
   const Vid freed = *op;
   if (is_predefined(freed) || seam::vid_kind(freed) != Kind::kOp || !tables->live(freed)) return seam::kErrOp;
-  // A nonblocking reduction that is not complete keeps it; the MPI's own reference count is not relied on.
+  // An incomplete nonblocking reduction keeps the operation; the MPI's own reference count is not relied on.
   release_op(freed, [&](std::vector<handles::Handle>& dropped) { tables->free(freed, dropped); });
   *op = kNullOp;
   return seam::kSuccess;

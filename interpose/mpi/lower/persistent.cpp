@@ -1,7 +1,7 @@
-// Persistent point-to-point requests. The record keeps their arguments; the real request is made by the MPI's
-// own function, at once (it checks the arguments) and again after a restart. At a cut none is active: sends
-// that were started are complete, receives that are pending are taken back and started again (requests.cpp).
-// LH, LH FS base, threads of the program.
+// Persistent point-to-point requests. The record keeps the arguments. The MPI makes the real request
+// immediately, which checks the arguments, and again after a restart. At a cut none is active: started sends
+// are complete, pending receives are cancelled and started again later (requests.cpp). LH, LH FS base,
+// threads of the program.
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
@@ -19,10 +19,10 @@ int make_real(const RequestArguments& o, MPI_Request* real) {
       return MPI_Recv_init(buffer, o.count, type, peer, tag, comm(o.comm), real);
     case seam::kFn_MPI_Ssend_init:
       return MPI_Ssend_init(buffer, o.count, type, peer, tag, comm(o.comm), real);
-    case seam::kFn_MPI_Bsend_init:  // has none: each start is a buffered send of our own
+    case seam::kFn_MPI_Bsend_init:  // no real request: each start is CropDL's own buffered send
       *real = MPI_REQUEST_NULL;
       return MPI_SUCCESS;
-    default:  // ready sends too: see MPI_Rsend
+    default:  // also ready sends: see MPI_Rsend
       return MPI_Send_init(buffer, o.count, type, peer, tag, comm(o.comm), real);
   }
 }
@@ -73,7 +73,7 @@ bool may_be_started(Vid v) {
   return is_request(v) && is_persistent(request_record(v)) && request_record(v)->state == kRequestInactive;
 }
 
-// Of one that may be started.
+// `v` must satisfy may_be_started.
 int start_persistent(Vid v) {
   RequestRecord* r = request_record(v);
   auto* buffer = reinterpret_cast<void*>(r->buffer);
@@ -141,7 +141,7 @@ int lower_MPI_Startall(int count, Vid requests[]) {
       synchronous |= request_record(requests[i])->maker == seam::kFn_MPI_Ssend_init;
   }
   if (__builtin_expect(!synchronous, 1)) return start_all_persistent(count, requests);
-  // Held like MPI_Issend, before any is started: the call may be made again.
+  // Held like MPI_Issend, before any request is started, because the call may be repeated.
   if (!begin_alone(seam::kFn_MPI_Ssend_init)) return seam::kAgain;
   synchronous_sends.store(true, std::memory_order_relaxed);
   const int result = start_all_persistent(count, requests);

@@ -1,10 +1,10 @@
-// Point-to-point communication: counted per world rank, interruptible, and aware of the messages that a cut
-// took out of the network. LH, LH FS base, threads of the program.
+// Point-to-point communication: counted per world rank, interruptible, served from drained messages first.
+// LH, LH FS base, threads of the program.
 //
-// A blocking send is the MPI's own: a rank that waits in it is freed by its receiver, which takes the message
-// or drains it, before its own threads have all stopped if need be (early_drain.h). A blocking receive is
-// MPI_Irecv and MPI_Test (measured: within 4 ns of MPI_Recv on both MPIs), so that it can be left; what it
-// has begun then waits in the thread's `pending` and is continued by the next call.
+// A blocking send is the MPI's own: its receiver receives or drains the message, if need be before all its
+// threads have stopped (early_drain.h). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
+// of MPI_Recv on both MPIs), so that a thread can leave it: its requests then wait in the thread's `pending`
+// for the next call.
 #include <climits>
 
 #include "interpose/mpi/lower/counting.h"
@@ -20,7 +20,7 @@ namespace {
 
 inline Message message_to(int dest, int tag, Vid comm) { return {comm_record(comm), dest, tag}; }
 
-// Sends, by the MPI's function `kSend`.
+// A blocking send by the MPI's function `kSend`.
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
 inline int blocking_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   uint64_t* counted = message_leaves(message_to(dest, tag, comm));
@@ -31,7 +31,7 @@ inline int blocking_send(const void* buffer, int count, Vid type, int dest, int 
   return error_out(code);
 }
 
-// ... of which a request comes: a code of the MPI.
+// A send by `kSend` that returns a request. Returns a code of the MPI.
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*) = MPI_Isend>
 inline int begin_to_send(const void* buffer, int count, MPI_Datatype type, int dest, int tag, Vid comm,
                          MPI_Request* real) {
@@ -54,7 +54,7 @@ inline int nonblocking_send(uint32_t maker, const void* buffer, int count, Vid t
   return seam::kSuccess;
 }
 
-// A receive that has begun: a real request, or a drained message that has been delivered.
+// A begun receive: a real request, or a drained message that has been delivered.
 struct Posted {
   MPI_Request real = MPI_REQUEST_NULL;
   bool done = false;
@@ -63,13 +63,13 @@ struct Posted {
 
 inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm, Posted* posted) {
   if (__builtin_expect(source == seam::kProcNull, 0)) {
-    // MPICH 4.0 completes such an MPI_Irecv with source 0 in its status.
+    // MPICH 4.0 completes an MPI_Irecv from MPI_PROC_NULL with source 0 in its status.
     posted->done = true;
     posted->status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
     return MPI_SUCCESS;
   }
   if (__builtin_expect(state->drained != 0, 0)) {
-    if (count < 0) return MPI_ERR_COUNT;  // as the MPI would say, and without taking the message
+    if (count < 0) return MPI_ERR_COUNT;  // the MPI's error, without taking the message
     if (DrainedMessage* m = take_drained(comm, source, tag)) {
       posted->done = true;
       posted->status.error = deliver_drained(m, buffer, count, type, &posted->status);
@@ -84,8 +84,8 @@ inline void note_received(Vid comm, const MPI_Status& s) {
   message_came({comm_record(comm), s.MPI_SOURCE, s.MPI_TAG});
 }
 
-// Leaves the LH in the middle of a blocking call: its requests become records that a cut can save. As long as
-// there are no places for these, the call goes on waiting.
+// Leaves the LH within a blocking call, whose requests are now records that a cut can save. (Callers without
+// free records keep waiting.)
 int leave_with(Vid first, Vid second) {
   ThreadRecord* t = seam::current_thread();
   t->pending[0] = first;
@@ -93,8 +93,8 @@ int leave_with(Vid first, Vid second) {
   return seam::kAgain;
 }
 
-// Continues what leave_with left, in this process or in another one: waits for the pending receive, if any,
-// and the pending send, if any.
+// Continues the call that leave_with left, in this process or a later one: waits for its pending receive and
+// send.
 int continue_pending(seam::Status* status) {
   ThreadRecord* t = seam::current_thread();
   for (Vid v : {t->pending[0], t->pending[1]}) {
@@ -119,7 +119,7 @@ inline bool continues() {
   return __builtin_expect((t->pending[0] | t->pending[1]) != 0, 0);
 }
 
-// The two halves of MPI_Sendrecv have begun; `owned` is a copy that the send reads.
+// Completes MPI_Sendrecv after both halves have begun. `owned` is a copy that the send reads.
 int exchange(const RequestArguments& receive, Posted& posted, const RequestArguments& send,
              MPI_Request real_send, void* owned, seam::Status* status) {
   bool send_done = false;
@@ -166,7 +166,7 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
   return posted.status.error != seam::kSuccess ? posted.status.error : error_out(send_code);
 }
 
-// Begins the send of an exchange whose receive has been posted, and takes the receive back if that fails.
+// Begins the send of an exchange whose receive is posted; cancels the receive if that fails.
 int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int tag, Vid comm, Posted& posted,
                MPI_Request* real) {
   const int code = begin_to_send(buffer, count, type, dest, tag, comm, real);
@@ -181,8 +181,8 @@ int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int t
   return code;
 }
 
-// A packed copy of a message in the heap. Of at most INT_MAX bytes: MPI_Pack_size and MPI_Pack count in int,
-// and what they do beyond is the MPI's.
+// Packs a message into the heap, at most INT_MAX bytes: MPI_Pack_size and MPI_Pack count in int, and beyond
+// that the result depends on the MPI.
 int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* bytes) {
   int size = 0;
   MPI_Count element = 0;
@@ -199,17 +199,17 @@ int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* by
   return code;
 }
 
-// --- Buffered sends: our own copy in the heap, accounted against the buffer that the program attached, so
-// that a cut finds them like other sends.
+// --- Buffered sends: copied to the heap and accounted against the program's attached buffer, so that a cut
+// finds them like other sends.
 
-// Taken off the attached buffer per message beside its bytes: the smaller of the two MPIs' MPI_BSEND_OVERHEAD
-// (MPICH 96, Open MPI 128), since the program reckoned with its own.
+// Overhead per message: the smaller of the MPIs' MPI_BSEND_OVERHEAD (MPICH 96, Open MPI 128), since the
+// program sized its buffer with its own.
 constexpr uint64_t kBsendOverhead = 96;
 
-cropdl::handles::SpinLock
-    bsend_lock;  // guards the accounts, and testing a buffered send against another thread's test
+// Guards the accounts, and serializes tests of buffered sends.
+cropdl::handles::SpinLock bsend_lock;
 
-// Buffered sends in flight are records without a handle; their completion gives room back. Under bsend_lock.
+// Completes buffered sends, which are records without a handle, and returns their room. Under bsend_lock.
 void reap_buffered() {
   if (!state->bsend.used) return;
   uint64_t used = 0;
@@ -237,7 +237,7 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   if (code != MPI_SUCCESS) return error_out(code);
   const uint64_t room = static_cast<uint64_t>(bytes) + kBsendOverhead;
   cropdl::handles::SpinGuard guard(bsend_lock, multiple);
-  // Now and then also where there is room: each has a record, too.
+  // Reaps every kReapEvery sends even if there is room, because each send also uses a record.
   static uint32_t sent = 0;
   if (state->bsend.used + room > state->bsend.size || ++sent % kReapEvery == 0) reap_buffered();
   if (state->bsend.used + room > state->bsend.size) {
@@ -273,13 +273,13 @@ int immediate_buffered(const void* buffer, int count, Vid type, int dest, int ta
   return seam::kSuccess;
 }
 
-// --- Matched probes: a message handle stands for a real message, or for a drained one (the slot's owner[0]).
-// It outlives its communicator (owner[1]), whose number may be another's when it is received: it is counted
-// by the record that the communicator had (owner[2]).
+// --- Matched probes. A handle stands for a real message, or a drained one (the slot's owner[0]). It outlives
+// its communicator (owner[1]), whose index may be reused before the receive: so the communicator's record of
+// that time (owner[2]) counts the message.
 
 Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status,
                 uint32_t maker) {
-  // Nothing to make again: a cut drains it, and then needs its size.
+  // The recipe is only the status: a cut drains the message and needs its size.
   const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker, {}, &status, sizeof status);
   if (!seam::vid_index(v)) return v;
   cropdl::handles::Slot* s = tables->slot(v);
@@ -359,8 +359,8 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
 
 extern "C" {
 
-// Ready sends are sent as standard ones, which MPI permits: after a cut a rank may send before its receiver
-// has posted again the receive that the program posted.
+// Ready sends are sent as standard ones, as MPI permits: after a cut a rank may send before the receiver has
+// posted its receive again.
 int lower_MPI_Send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   return blocking_send<MPI_Send>(buffer, count, type, dest, tag, comm);
 }
@@ -374,9 +374,9 @@ int lower_MPI_Irsend(const void* buffer, int count, Vid type, int dest, int tag,
   return nonblocking_send<MPI_Isend>(seam::kFn_MPI_Irsend, buffer, count, type, dest, tag, comm, request);
 }
 
-// What MPI_Issend begins ends when its receive has begun, and the program may rely on it (that nothing is
-// under way any more, after a barrier). One that is pending refuses the checkpoint; so that none begins
-// unseen after that was looked at, it is held like a collective.
+// An MPI_Issend completes when its receive has begun, and the program may rely on that (nothing is under way
+// after a barrier). A pending one refuses the checkpoint. It is held like a collective, so that none begins
+// after that check.
 int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
   if (!begin_alone(seam::kFn_MPI_Issend)) return seam::kAgain;
   synchronous_sends.store(true, std::memory_order_relaxed);
@@ -386,8 +386,8 @@ int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag,
   return result;
 }
 
-// Returns when its receive has begun, which a drain is not: so no cut is made while a rank is in one, as in a
-// collective, though the receiver knows nothing of it.
+// Returns when its receive has begun; a drain is no such receive. So no cut is made meanwhile, as for a
+// collective, although the receiver takes no part.
 int lower_MPI_Ssend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   if (!begin_alone(seam::kFn_MPI_Ssend)) return seam::kAgain;
   const int result = blocking_send<MPI_Ssend>(buffer, count, type, dest, tag, comm);

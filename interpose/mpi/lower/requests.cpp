@@ -1,8 +1,8 @@
 // Requests: the records behind the program's handles, and all forms of Wait and Test.
 //
-// Every form tests requests one by one; what has completed and was not asked for yet keeps its status in the
-// record. So a wait can leave the LH at any time (kAgain) and go on later, in another process if need be, and
-// partial completion is nothing special. LH, LH FS base, threads of the program.
+// Requests are tested one by one; a completed one keeps its status in the record until it is handed out. So a
+// wait can leave the LH at any time (kAgain) and continue later, even in another process; partial completion
+// is no special case. LH, LH FS base, threads of the program.
 #include <sched.h>
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace cropdl::mpi {
 namespace {
 
 bool receives(const RequestRecord* r) { return r->kind == kReceiveRequest || r->kind == kPersistentReceive; }
-Message message_of(const RequestRecord* r) {  // of one that sends
+Message message_of(const RequestRecord* r) {  // for requests that send
   return {reinterpret_cast<CommRecord*>(r->record), r->peer, r->tag};
 }
 bool sends(const RequestRecord* r) { return r->kind == kSendRequest || r->kind == kPersistentSend; }
 
-// Whether the record itself needs the datatype later: to post a receive again, or at every start.
+// Whether the record needs the datatype later, to post a receive again or at every start.
 bool holds_type(const RequestRecord* r) {
   return !is_predefined(r->datatype) && (r->kind == kReceiveRequest || is_persistent(r));
 }
@@ -34,8 +34,8 @@ void let_go_of_type(Vid type) {
   destroy_objects(gone);
 }
 
-// A persistent request looks for messages by its communicator's number at every start, also after the program
-// has freed the communicator.
+// A persistent request finds drained messages by its communicator's index at every start, even after the
+// communicator was freed.
 void hold_comm(RequestRecord* r) {
   r->holds_comm = 0;
   if ((r->kind != kPersistentSend && r->kind != kPersistentReceive) || is_predefined(r->comm)) return;
@@ -76,9 +76,8 @@ void give_back_record(Vid v) {
   state->request_free = v & kIndexMask;
 }
 
-// What only collectives and operations without a recipe have, and none that is over, so that none of it is
-// ever in an image: their user-defined reduction (more[1]), whose function is given its type (more[3]), and
-// arrays of theirs (more[2], the LH's).
+// Frees what only pending collectives and operations without a recipe have, so it is never in an image: the
+// user-defined reduction (more[1]), its function's datatype (more[3]), arrays in the LH (more[2]).
 void end_of_what_is_kept(RequestRecord* r) {
   if (r->more[1]) {
     let_go_of_op(static_cast<Vid>(r->more[1]));
@@ -88,7 +87,7 @@ void end_of_what_is_kept(RequestRecord* r) {
   r->more[1] = r->more[2] = r->more[3] = 0;
 }
 
-// The operation is over: nothing of the program's is needed for it any more.
+// The operation is complete and needs nothing of the program's any more.
 void operation_over(RequestRecord* r) {
   if (r->owned) {
     handles::heap_free(reinterpret_cast<void*>(r->owned));
@@ -141,8 +140,8 @@ Vid RequestPlace::take(const RequestArguments& o, MPI_Request real, RequestState
     tables->retain(o.datatype);
   }
   *real_request(v) = real;
-  // Last: until then the record is free for the agent (refusing_request) and for other threads, which would
-  // find in it what the request was that had it before.
+  // Last: until then the agent (refusing_request) and other threads see a free record, not the previous
+  // request's fields.
   __atomic_store_n(&r->state, begins, __ATOMIC_RELEASE);
   return v;
 }
@@ -196,7 +195,7 @@ bool test_request(Vid v, RequestRecord* r, bool waits) {
 
 namespace {
 
-// For the shim, which calls the error handler: whose request it was.
+// Records the communicator of a failed request for the shim, which calls the error handler.
 void note_failure(const RequestRecord* r) {
   seam::ThreadRecord* t = seam::current_thread();
   const bool lives =
@@ -247,8 +246,8 @@ std::string request_trouble() {
     const bool started_again =
         r->state != kRequestFree && (r->kind == kPersistentSend || r->kind == kPersistentReceive);
     if (!(pending || started_again) || r->comm == kNullComm) continue;
-    // The handle may be another communicator's by now. (One between groups has no record: it lives if it has
-    // a handle of the MPI.)
+    // The index may belong to another communicator by now. (An inter-communicator has no record; it exists if
+    // its handle is live.)
     const bool lives = r->record != 0 || tables->live(r->comm);
     if (lives && reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm)) continue;
     return formatted("{}{} on a communicator that was freed", function_name(r->maker),
@@ -280,7 +279,7 @@ int park(Vid v) {
   int cancelled = 0;
   const int code = MPI_Wait(real_request(v), &s);
   if (code == MPI_SUCCESS) MPI_Test_cancelled(&s, &cancelled);
-  // A persistent one that the program freed is posted again as an ordinary one.
+  // A persistent request that the program freed is posted again as an ordinary one.
   if (!is_persistent(r)) free_inactive(v);
   if (cancelled) {
     r->state = kRequestParked;
@@ -311,9 +310,9 @@ int post_again(Vid v) {
 
 }  // namespace
 
-// The last first: if one cannot be taken back, those before it have kept their places, and those behind it
-// are posted again behind it. (MPICH looks for each
-// in its list of all, as it does for each message that comes.)
+// The last receive first: if one cannot be cancelled, the earlier ones have kept their places, and the later
+// ones are posted again after it. (MPICH searches its list of all receives for each, as for each arriving
+// message.)
 int park_receives(uint32_t* maker) {
   const std::vector<Vid> pending =
       in_posting_order([](const RequestRecord* r) { return r->state == kRequestActive && receives(r); });
@@ -342,19 +341,18 @@ namespace {
 
 bool is_null(Vid v) { return seam::vid_index(v) == 0; }
 bool valid(Vid v) { return is_request(v); }
-// All of them null or alive.
+// Whether all of them are null or live.
 bool valid(const Vid* v, int n) {
   for (int i = 0; i < n; ++i) {
     if (!is_null(v[i]) && !valid(v[i])) return false;
   }
   return true;
 }
-// Neither null nor a persistent one that was not started: what Waitany and its kin look at.
+// Neither null nor an inactive persistent request: the requests that Waitany, Waitsome and the like consider.
 bool counts(Vid v) { return !is_null(v) && request_record(v)->state != kRequestInactive; }
 
-// An active one that the program freed goes on without a handle. A cut gives back the records of those that
-// are over; without cuts there would be no end of them, so now and then this does: each freed one pays for a
-// look at a few records.
+// An active request that the program freed continues without a handle. A cut releases the completed ones. So
+// that they do not accumulate without cuts, each freed request pays for looking at a few records.
 void leave_behind(Vid* request) {
   constexpr uint32_t kFewest = 1024, kLooksEach = 8;
   static std::atomic<uint32_t> freed;
@@ -376,7 +374,7 @@ void leave_behind(Vid* request) {
   lock.unlock();
 }
 
-// Hands out all requests of an array, all of which are complete.
+// Hands out all requests of an array; all must be complete.
 int hand_out_all(int n, Vid* v, seam::Status* statuses) {
   int result = seam::kSuccess;
   for (int i = 0; i < n; ++i) {
@@ -390,7 +388,8 @@ int hand_out_all(int n, Vid* v, seam::Status* statuses) {
   return result;
 }
 
-// Indices and statuses of all requests that are complete now; *count is kUndefined if none counts.
+// Hands out all requests that are complete now, with indices and statuses. *count is kUndefined if none is
+// considered.
 int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuses) {
   int done = 0, candidates = 0, result = seam::kSuccess;
   for (int i = 0; i < n; ++i) {
@@ -409,7 +408,8 @@ int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuse
   return result;
 }
 
-// The first complete request; false if none is (and *index says kUndefined if none counts).
+// Hands out the first complete request; false if none is complete. If none is considered, returns true with
+// *index kUndefined.
 bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) {
   *index = seam::kUndefined;
   *result = seam::kSuccess;
@@ -514,7 +514,7 @@ int lower_MPI_Request_free(Vid* request) {
   if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
   if (receives(r) && r->state == kRequestActive) {
-    // It still takes a message: it goes on without a handle, and is tested while a cut is made.
+    // It still receives a message: it continues without a handle, and the drain tests it.
     let_go_of_comm(r);
     r->kind = kReceiveRequest;  // never started again
     leave_behind(request);
@@ -523,14 +523,14 @@ int lower_MPI_Request_free(Vid* request) {
   if (r->maker == seam::kFn_MPI_Grequest_start && r->state == kRequestActive) {
     const cropdl::handles::SpinGuard guard(structure_lock, multiple);
     if (!r->ended) {
-      r->orphan = 1;  // the program ends it later, by a copy of the handle
+      r->orphan = 1;  // the program completes it later, by a copy of the handle
       *request = kNullRequest;
       return seam::kSuccess;
     }
   }
-#if !defined(OPEN_MPI)  // which refuses it, as it may: it is erroneous
+#if !defined(OPEN_MPI)  // Open MPI refuses it, as it may: the call is erroneous
   if (r->kind == kCollectiveRequest && r->state == kRequestActive) {
-    leave_behind(request);  // it goes on in the MPI, and a cut must wait for it
+    leave_behind(request);  // it continues in the MPI, and a cut must wait for it
     return seam::kSuccess;
   }
 #endif
@@ -538,7 +538,7 @@ int lower_MPI_Request_free(Vid* request) {
   const bool real = r->state == kRequestActive || (is_persistent(r) && r->maker != seam::kFn_MPI_Bsend_init);
   if (real) code = MPI_Request_free(real_request(*request));
   if (code != MPI_SUCCESS && r->kind == kCollectiveRequest) return error_out(code);
-  // A copy that a freed send still reads (MPI_Ibsend) is left to it.
+  // A freed MPI_Ibsend does not free the copy: the buffered send still reads it.
   release_request(*request);
   *request = kNullRequest;
   return error_out(code);
@@ -556,7 +556,7 @@ int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
   if (*flag && status) *status = r->state == kRequestInactive ? empty_status() : r->status;
 #if !defined(OPEN_MPI)
   if (*flag && r->state == kRequestDone)
-    return r->status.error;  // Open MPI leaves the error to the completion
+    return r->status.error;  // Open MPI reports the error at completion only
 #endif
   return seam::kSuccess;
 }

@@ -1,10 +1,9 @@
-// What every function of the lower half's MPI table, generated or by hand, translates with: virtual handles,
-// ranks, tags, statuses and error codes of the seam into those of the MPI underneath, and back.
+// Translation between seam and MPI for every function of the lower half's table: virtual handles, ranks,
+// tags, statuses and error codes.
 //
-// LH only, LH FS base, on a thread of the program (unless a function says otherwise). Compiled once per MPI.
-// What must survive lies in the persistent heap (tables, recipes, counters); `real_handles` does not: it is
-// refilled by the replay at every start. Programs at MPI_THREAD_MULTIPLE may be in here on several threads at
-// once.
+// LH only, LH FS base, a thread of the program unless a function says otherwise. Compiled once per MPI. State
+// that must survive is in the persistent heap (tables, recipes, counters), except `real_handles`, which the
+// replay refills at every restart. At MPI_THREAD_MULTIPLE several threads may be in here.
 #pragma once
 
 #include <mpi.h>
@@ -24,18 +23,15 @@ namespace cropdl::mpi {
 using seam::Kind;
 using seam::Vid;
 
-// --- Handles.
-// ------------------------------------------------------------------------------------------------
+// --- Handles
 
-// Handles of one kind that may be alive at once; more are refused with kErrIntern. A flat array, because a
-// lookup is then one load from a constant address (64 Mi bytes of .bss over all kinds, of which only used
-// pages exist).
+// Maximum number of live handles of one kind; beyond it creation fails with kErrIntern. A flat array makes a
+// lookup one load from a constant address (128 MiB of .bss for all kinds; only used pages exist).
 inline constexpr uint32_t kCapacity = 1u << 20;
 inline constexpr uint32_t kIndexMask = kCapacity - 1;
 
-// The real handle of every virtual one, by kind (16 and not kKinds: a garbage kind must stay within the
-// array) and index; index 0 holds the kind's null handle, unused entries hold 0, which both MPIs reject as
-// invalid.
+// The real handle of each virtual one, by kind and index. 16 kinds, not kKinds: an invalid kind must stay
+// within the array. Index 0 holds the kind's null handle; unused entries hold 0, which both MPIs reject.
 extern uint64_t real_handles[16][kCapacity];
 
 template <class H>
@@ -73,9 +69,9 @@ inline MPI_File file(Vid v) { return real<MPI_File, Kind::kFile>(v); }
 inline MPI_Session session(Vid v) { return real<MPI_Session, Kind::kSession>(v); }
 #endif
 
-// A new object of the MPI without a recipe: it works, and as long as it lives no checkpoint can be taken; the
-// refusal names `maker` (an index of the seam's function table). A null real handle gives the kind's null
-// vid; a handle that is known already (predefined, or adopted before) gives the vid it has.
+// Gives a new object of the MPI a vid without a recipe: it works, and refuses every checkpoint while it
+// exists; the refusal names `maker`, an index of the seam's function table. A null real handle gives the
+// kind's null vid; a known one (predefined, or adopted before) its vid.
 Vid adopt_comm(MPI_Comm real, uint32_t maker);
 Vid adopt_datatype(MPI_Datatype real, uint32_t maker);
 Vid adopt_group(MPI_Group real, uint32_t maker);
@@ -90,39 +86,37 @@ Vid adopt_file(MPI_File real, uint32_t maker);
 Vid adopt_session(MPI_Session real, uint32_t maker);
 #endif
 
-// A communicator that all its members have just made from `parent` (the last step is a broadcast on it), or
-// what came of it (`code`): its recipe is its membership and its topology. An error class of the seam.
+// Registers `made`, which all members have just made from `parent` with result `code`; the last step is a
+// broadcast on it. The recipe is membership and topology. Returns an error class of the seam.
 int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 
-// A new object with the recipe of the generated call that made it: an error class of the seam. A duplicate is
-// committed if the type it was made from is.
+// Registers a new object with the recipe of the generated call that made it. Returns an error class of the
+// seam. A duplicate is committed if its original is.
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
 void inherit_commitment(Vid from, Vid to);
 
-// The pending operation behind `request` calls the program's operation `op` with elements of `type` (a
-// predefined operation is nothing to keep).
+// Keeps `op`, an operation of the program that the pending `request` calls with elements of `type`. Does
+// nothing for predefined operations.
 void keep_op(Vid request, Vid op, Vid type);
 
-// What a pending operation goes on reading, freed when its request ends: the next request that this thread
-// adopts takes it.
+// Data that a pending operation keeps reading. The next request that this thread adopts owns it.
 struct Kept {
   Kept* next = nullptr;
   virtual ~Kept() = default;
 };
 void keep_for_next_request(Kept* kept);
 
-// The vid of a real handle that is known, or the kind's null vid. Linear in the number of handles.
+// Returns the vid of a known real handle, or the kind's null vid. Linear in the number of handles.
 Vid find_vid(Kind kind, uint64_t word);
 inline Vid find_datatype(MPI_Datatype real) { return find_vid(Kind::kDatatype, to_word(real)); }
 
-// The object behind `vid` was freed by the MPI (called after the real call succeeded). Predefined and null:
-// no-op.
+// Call after the MPI freed the object behind `vid`. Does nothing for predefined and null handles.
 void forget_object(Vid vid);
-// The real handle behind `vid` changed (an in/out parameter).
+// Call when the real handle behind `vid` changed (an in/out parameter).
 inline void rebind_handle(Vid vid, uint64_t word) { real_handles[(vid >> 24) & 15][vid & kIndexMask] = word; }
 
-// An array of handles as the MPI wants it. `write_back` is for in/out arrays: entries that became null are
-// forgotten and null in `vids` too, others are rebound.
+// An array of real handles. `write_back`, for in/out arrays, forgets entries that became null, makes them
+// null in `vids` too, and rebinds the others.
 template <class H>
 class HandleArray {
  public:
@@ -148,26 +142,24 @@ class HandleArray {
   }
 
  private:
-  static constexpr int kInline = 32;  // more than most programs wait for at once
+  static constexpr int kInline = 32;  // most programs wait for fewer
   int n_;
   H inline_[kInline];
   std::unique_ptr<H[]> heap_;
 };
 
-// --- What cannot be saved.
-// -----------------------------------------------------------------------------------
+// --- State that cannot be saved
 
-// From now on this process can not be checkpointed; refusals name the function and `why`. Sticky.
+// From now on this process cannot be checkpointed; refusals name the function and `why`. Permanent.
 void mark_unsaved(uint32_t function, const char* why);
-// Remembers that the program uses a function that only one of the MPIs has (restart under the other refuses
-// by name).
+// Records that the program uses a function that only one MPI has; a restart under the other is refused by
+// name.
 void mark_used(uint32_t function);
-// What the program is told as MPI_TAG_UB where it is `real`: the first answer that it got. A restart under an
-// MPI with smaller tags is refused.
+// The MPI_TAG_UB for the program when the MPI's is `real`: always the first value returned. A restart under
+// an MPI with smaller tags is refused.
 int tell_largest_tag(int real);
 
-// --- Values.
-// -------------------------------------------------------------------------------------------------
+// --- Values
 
 inline int rank_in(int rank) { return constants::from_seam_rank(rank); }
 inline int rank_out(int rank) { return constants::to_seam_rank(rank); }
@@ -179,7 +171,7 @@ inline void* buffer_in(const void* p) {
 
 int thread_level_in(int level);  // seam::ThreadLevel -> MPI_THREAD_...
 
-// Neutral error class of an error code of the MPI (MPI_SUCCESS -> kSuccess).
+// Returns the neutral error class of an MPI error code (MPI_SUCCESS -> kSuccess).
 int error_class_out(int code);
 inline int error_out(int code) {
   return __builtin_expect(code == MPI_SUCCESS, 1) ? seam::kSuccess : error_class_out(code);
@@ -191,7 +183,8 @@ inline void status_out(const MPI_Status& from, seam::Status* to) {
   to->source = rank_out(from.MPI_SOURCE);
   to->tag = tag_out(from.MPI_TAG);
   to->error = error_out(from.MPI_ERROR);
-#if defined(OPEN_MPI)  // fields of the MPIs' public ABI: a call of MPI_Get_elements_x costs more than a ping
+// Reads fields of the MPIs' public ABI: a call of MPI_Get_elements_x costs more than a ping.
+#if defined(OPEN_MPI)
   to->cancelled = from._cancelled;
   to->bytes = static_cast<int64_t>(from._ucount);
 #else

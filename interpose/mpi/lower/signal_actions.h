@@ -1,5 +1,5 @@
-// The kernel's signal actions of this process, kept over a call of a library that installs handlers of its
-// own: Open MPI's and UCX's print a trace and would run on the program's FS base. LH, any thread.
+// Restores the process's kernel signal actions after a call of a library that installs handlers of its own:
+// Open MPI's and UCX's print a trace, and would run on the program's FS base. LH, any thread.
 #pragma once
 
 #include <sys/syscall.h>

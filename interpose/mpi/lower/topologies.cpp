@@ -1,7 +1,7 @@
-// Topologies of communicators. The MPI is asked for one as soon as it is made, when the ranks are as the MPI
-// chose to order them; at a restart it is laid over a communicator that has the same members in the same
-// order, and nothing is ordered anew. So it is the same under another MPI, however it came about (by
-// MPI_Cart_sub or MPI_Comm_dup, too). LH, LH FS base, threads of the program.
+// Topologies of communicators. The topology is read when the MPI has made the communicator and ordered its
+// ranks; a restart lays it over a communicator of the same members in that order, without reordering. So it
+// is the same under another MPI, however it was made (also by MPI_Cart_sub or MPI_Comm_dup). LH, LH FS base,
+// threads of the program.
 #include "interpose/mpi/lower/topologies.h"
 
 namespace cropdl::mpi {
@@ -40,7 +40,7 @@ int read_graph(MPI_Comm comm, std::vector<int>* t) {
   return MPI_SUCCESS;
 }
 
-// The order of neighbours is kept by MPI_Dist_graph_create_adjacent (MPI-3.1, 7.5.5).
+// MPI_Dist_graph_create_adjacent keeps the order of neighbours (MPI-3.1, 7.5.5).
 int read_neighbours(MPI_Comm comm, std::vector<int>* t) {
   int in = 0, out = 0, weighted = 0;
   if (const int code = MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted); code != MPI_SUCCESS)

@@ -5,10 +5,10 @@
 
 namespace cropdl::mpi {
 
-// What a recipe holds of the communicator's topology; empty: it has none. Returns a code of the MPI.
+// Reads the communicator's topology as its recipe stores it; empty if it has none. Returns a code of the MPI.
 int read_topology(MPI_Comm comm, std::vector<int>* topology);
 
-// Lays it over a communicator of the same members, which is replaced. Collective over it.
+// Replaces `comm` by a communicator of the same members with the topology. Collective over `comm`.
 int lay_topology(std::span<const int> topology, MPI_Comm* comm);
 
 }  // namespace cropdl::mpi

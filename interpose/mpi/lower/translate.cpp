@@ -1,4 +1,4 @@
-// Values of the seam into those of the MPI and back; the rare cases of runtime.h's inline functions. LH, any
+// Translates values between the seam and the MPI: the rare cases of runtime.h's inline functions. LH, any
 // thread.
 #include "base/format.h"
 #include "base/say.h"
@@ -11,7 +11,7 @@ int error_class_out(int code) {
   return constants::to_seam_error(real, seam::kErrOther);
 }
 
-// What is no level asks for the highest.
+// An invalid level requests the highest.
 int thread_level_in(int level) {
   return level < seam::kThreadSingle || level > seam::kThreadMultiple
              ? MPI_THREAD_MULTIPLE

@@ -1,15 +1,15 @@
-// The application ABI a shim is compiled for: its mpi.h, its predefined handles, its constants. One of
-// CROPDL_ABI_OPENMPI and CROPDL_ABI_MPICH is defined by the build. UH; included by shim.h only.
+// The application ABI that a shim is compiled for: mpi.h, predefined handles, constants. The build defines
+// CROPDL_ABI_OPENMPI or CROPDL_ABI_MPICH. UH; included by shim.h only.
 #pragma once
 
-// Without the C++ bindings (they are another library's), with the functions that MPI 3 removed and Open MPI's
-// library still exports.
+// Omit the C++ bindings, which another library has; keep the functions that MPI 3 removed and Open MPI still
+// exports.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #define OMPI_OMIT_MPI1_COMPAT_DECLS 0
 #define OMPI_REMOVED_USE_STATIC_ASSERT 0
 
-// The header's functions are what the shim exports; all else is hidden.
+// The shim exports the functions of these headers; everything else is hidden.
 #pragma GCC visibility push(default)
 #include <mpi.h>
 #if defined(CROPDL_ABI_OPENMPI)
@@ -27,7 +27,7 @@
 #error "the build must say which application ABI the shim is for"
 #endif
 
-// Names that mpi.h also defines as macros.
+// mpi.h also defines these names as macros.
 #undef MPI_Aint_add
 #undef MPI_Aint_diff
 #undef PMPI_Aint_add

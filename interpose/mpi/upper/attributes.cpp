@@ -1,6 +1,6 @@
-// Attributes of communicators, datatypes and windows. They live wholly in the upper half: values and
-// callbacks are the program's. Only the predefined ones are asked for below. UH, any thread; callbacks run
-// without a lock.
+// Attributes of communicators, datatypes and windows, kept in the upper half because values and callbacks are
+// the program's. Only predefined ones are read from the lower half. UH, any thread; callbacks run without a
+// lock.
 #include "interpose/mpi/upper/attributes.h"
 
 #include <cstring>
@@ -16,15 +16,16 @@ struct Keyval {
   Language language;
   void (*copy)();
   void (*remove)();
-  void (*copy_proxy)();  // MPICH's C++ and Fortran libraries call the user's function through these
+  // MPICH's C++ and Fortran libraries: these call the user's function.
+  void (*copy_proxy)();
   void (*remove_proxy)();
   void* extra;
-  int references;   // the program's own, and one per attribute
-  bool freed;       // the program may not use it again
-  int freed_again;  // times
+  int references;   // one for the program, and one per attribute
+  bool freed;       // freed by the program, which may not use it again
+  int freed_again;  // number of further frees
 };
 
-constexpr int kFirst = 0x1000;  // above every predefined keyval of Open MPI, far from MPICH's
+constexpr int kFirst = 0x1000;  // above Open MPI's predefined keyvals, far from MPICH's
 SpinLock attributes_lock;
 Keyval* keyvals = nullptr;
 int keyvals_size = 0;
@@ -34,16 +35,16 @@ Keyval* keyval_of(int keyval) {
   return i >= 0 && i < keyvals_size && keyvals[i].references > 0 ? &keyvals[i] : nullptr;
 }
 
-// Predefined attributes, by their numbers in the seam. The program gets pointers to these; they are refreshed
-// at every question, so after a restart over another MPI they are that one's, but for MPI_TAG_UB (the lower
-// half's tell_largest_tag).
+// Values of predefined attributes, by their numbers in the seam. The program gets pointers to them. Each
+// query refreshes the value; after a restart it is the new MPI's, except MPI_TAG_UB (the lower half's
+// tell_largest_tag).
 constexpr int kWorldValues = seam::comm_attribute::k_MPI_APPNUM + 1;
 constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
 int world_values[kWorldValues];
 int lastusedcode;
 
-// The number of a predefined attribute, -1: it is none. (What is none crosses unchanged, and never as a
-// number.)
+// Returns -1 if `number` is no predefined attribute. (Other keyvals are translated to themselves, never to
+// such a number.)
 int numbered(int number, int numbers) { return number >= 0 && number < numbers ? number : -1; }
 
 int64_t* window_slot(Vid win, int i) {
@@ -54,11 +55,11 @@ int64_t* window_slot(Vid win, int i) {
   return &o->window_values[i];
 }
 
-// 1: predefined and answered, 0: not predefined, else an error.
+// Returns 1 if the keyval is predefined (then answered), else 0.
 int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* flag) {
   int64_t value = 0;
 #if defined(CROPDL_ABI_MPICH)
-  // MPICH's Fortran constants for predefined keys are the C ones plus one (mpif.h): even instead of odd.
+  // MPICH's Fortran constants for predefined keys (mpif.h) are the C constants plus one: even, not odd.
   if ((keyval >> 24 == 0x64 || keyval >> 24 == 0x66) && keyval % 2 == 0) --keyval;
 #endif
   if (seam::vid_kind(vid) == Kind::kComm) {
@@ -96,7 +97,7 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
   return 1;
 }
 
-// libmpi_cxx looks up in the object which C++ class a callback's communicator has.
+// libmpi_cxx reads these flags in the object to choose the C++ class of a callback's communicator.
 void refresh_flags(Vid vid) {
 #if defined(CROPDL_ABI_OPENMPI)
   MPI_Comm comm = handle_out<Kind::kComm>(vid);
@@ -123,14 +124,14 @@ int with_handle(Vid vid, F run) {
   }
 }
 
-// MPICH's numbers for how an attribute was set (mpir_attr_generic.h of MPICH 4.0).
+// MPICH's codes for how an attribute was set (mpir_attr_generic.h of MPICH 4.0).
 int attribute_type(Language language) {
   return language == Language::kFortranInt ? 3 : language == Language::kFortranAddress ? 1 : 0;
 }
 
 int run_copy(const Keyval& k, int keyval, Vid from, const Attribute& a, int64_t* out, int* flag) {
   *flag = 0;
-  if (!k.copy) return MPI_SUCCESS;  // MPI_NULL_COPY_FN of MPICH
+  if (!k.copy) return MPI_SUCCESS;  // MPICH's MPI_NULL_COPY_FN
   return with_handle(from, [&](auto handle) -> int {
     using H = decltype(handle);
     if (k.copy_proxy) {
@@ -198,7 +199,7 @@ int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a) {
   });
 }
 
-// --- Lists of attributes: read and changed under the lock, and looked through anew after a callback.
+// --- Lists of attributes: read and changed under the lock, and searched again after each callback.
 
 Attribute** find(Object* o, int keyval) {  // under the lock
   Attribute** a = &o->attributes;
@@ -217,9 +218,8 @@ bool copy_of(Object* o, int keyval, Attribute* out) {
   return a != nullptr;
 }
 
-// A turn at one attribute while its delete callback runs and until it has changed: of threads that set or
-// delete the same one, one comes after the other, so that no value is deleted twice. A callback may have a
-// turn of its own inside.
+// Excludes other threads from one attribute while its delete callback runs and until the attribute has
+// changed, so that no value is deleted twice. A callback may take a nested Turn.
 class Turn {
  public:
   Turn(Object* o, int keyval) : object_(o), keyval_(keyval) {
@@ -253,7 +253,7 @@ class Turn {
   bool ends_ = false;
 };
 
-// A new value, for an attribute that may have to be made. kThere: another thread has made it meanwhile.
+// Sets a value; adds the attribute if it does not exist. kThere: another thread has added it meanwhile.
 enum Put { kPut, kThere, kNoKey };
 Put put(Object* o, int keyval, Language language, int64_t value, bool existed) {
   auto* fresh = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
@@ -293,7 +293,7 @@ void take_out(Object* o, int keyval) {
   free(gone);
 }
 
-// All keys, newest first, and a 0. The caller frees it.
+// All keys, newest first, terminated by 0. The caller frees the array.
 int* keys_of(Object* o) {
   for (size_t room = 16;; room *= 2) {
     auto* keys = static_cast<int*>(calloc(room, sizeof(int)));
@@ -315,7 +315,8 @@ int newest_key(Object* o) {  // 0: there is none
   return o->attributes ? o->attributes->keyval : 0;
 }
 
-// Open MPI has no class for a key that is none or another kind's, but for MPI_KEYVAL_INVALID where it asks.
+// For a key that is unknown or of another kind, Open MPI has MPI_ERR_KEYVAL only when MPI_KEYVAL_INVALID is
+// read.
 #if defined(CROPDL_ABI_OPENMPI)
 constexpr int kWrongKeyval = seam::kErrOther;
 #else
@@ -327,7 +328,7 @@ int invalid_object(Vid vid) {
   return kind == Kind::kDatatype ? seam::kErrType : kind == Kind::kWin ? seam::kErrWin : seam::kErrComm;
 }
 
-// A copy of the keyval, since callbacks may create others and move the table.
+// Copies the keyval, because callbacks may create others and move the table.
 bool copy_of(int keyval, Keyval* out) {
   Locked locked(attributes_lock);
   const Keyval* k = keyval_of(keyval);
@@ -356,7 +357,7 @@ int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Lang
 }
 
 // A key that attributes still use may be freed again: in MPICH 4.0 any number of times, in Open MPI 4.1 as
-// often as there are attributes, since each of these frees gives back a reference.
+// often as there are attributes, because each free returns a reference.
 int free_keyval(Kind kind, int* keyval) {
   {
     Locked locked(attributes_lock);
@@ -397,7 +398,7 @@ int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::F
   return result == kPut ? MPI_SUCCESS : fail_mpi_call(vid, kWrongKeyval, fn);
 }
 
-// MPI-3.1, 17.2.7: what one language sets another one can get.
+// MPI-3.1, 17.2.7: an attribute set in one language can be read in another.
 int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, seam::Fn fn) {
   void* pointer = nullptr;
   int64_t number = 0;
@@ -503,13 +504,15 @@ void attach_attributes(Vid to, CopiedAttributes* copies) {
 int delete_attributes(Vid vid) {
   Object* o = object(vid, false);
   int result = MPI_SUCCESS;
-  for (int keyval; o && (keyval = newest_key(o)) != 0;) {  // as MPI-3.1, 8.7.1 asks for MPI_COMM_SELF
+  // Newest first, as MPI-3.1, 8.7.1 requires for MPI_COMM_SELF.
+  for (int keyval; o && (keyval = newest_key(o)) != 0;) {
     const Turn turn(o, keyval);
     if (!turn.existed) continue;
     Keyval k;
     if (copy_of(keyval, &k)) {
       const int r = run_remove(k, keyval, vid, turn.old);
-      // A callback that fails keeps the object. Open MPI keeps the attribute, too; MPICH goes on to the next.
+      // If a callback fails, the object is kept. Open MPI keeps the attribute, too; MPICH continues with the
+      // next.
 #if defined(CROPDL_ABI_OPENMPI)
       if (r != MPI_SUCCESS) return r;
 #endif

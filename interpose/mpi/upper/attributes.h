@@ -1,12 +1,11 @@
-// Attribute caching for the other files of the shim, and for the C++ and Fortran libraries above it. UH, any
-// thread.
+// Attribute caching, for the rest of the shim and the C++ and Fortran libraries above it. UH, any thread.
 #pragma once
 
 #include "interpose/mpi/upper/objects.h"
 
 namespace cropdl::shim {
 
-// The attributes of a duplicate that is not made yet: a callback that fails means that there will be none.
+// The attributes of a duplicate not yet made. If a copy callback fails, it is not made.
 struct CopiedAttributes {
   Attribute* first = nullptr;
   CopiedAttributes() = default;
@@ -14,8 +13,8 @@ struct CopiedAttributes {
   CopiedAttributes(const CopiedAttributes&) = delete;
   CopiedAttributes& operator=(const CopiedAttributes&) = delete;
 };
-// Runs the copy callbacks of `from`'s attributes; the delete callbacks of an object that goes away. They
-// return the program's error code, for which no error handler was called.
+// Run the copy callbacks of `from`'s attributes, and the delete callbacks of an object being freed. Both
+// return the program's error code without calling an error handler.
 int copy_attributes(Vid from, CopiedAttributes* to);
 void attach_attributes(Vid to, CopiedAttributes* copies);
 int delete_attributes(Vid vid);

@@ -1,5 +1,4 @@
-// Communicators: rank and size without leaving the upper half, and what goes with duplicating and freeing.
-// UH, any thread.
+// Communicators: rank and size without a call to the lower half; duplicating and freeing. UH, any thread.
 #include "interpose/mpi/upper/communicators.h"
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/errors.h"
@@ -7,9 +6,9 @@
 namespace cropdl::shim {
 namespace {
 
-// Rank and size of a communicator never change while it lives, over restarts neither. One word per entry, so
-// that it is read and written at once: index of the communicator (24 bits), rank and size (20 bits each). 0:
-// empty. Larger communicators are not cached.
+// Cache of rank and size, which never change, not even over a restart. One word per entry, for atomic access:
+// the communicator's index (24 bits), rank and size (20 bits each); 0: empty. Larger communicators are not
+// cached.
 constexpr unsigned kEntries = 256;
 constexpr uint64_t kLimit = 1u << 20;
 uint64_t cache[kEntries];
@@ -37,7 +36,7 @@ int ask(Vid comm, int* rank, int* size, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 
-// The copy callbacks run before the communicator is made: one that fails means that there is none.
+// Runs the copy callbacks before the communicator is made: if one fails, none is made.
 template <class Make>
 int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
   const Vid vid = handle_in<Kind::kComm>(comm);
@@ -57,7 +56,7 @@ int release(MPI_Comm* comm, seam::Fn fn) {
   if (!comm) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   Vid vid = handle_in<Kind::kComm>(*comm);
   const Vid freed = vid;
-  // Predefined ones cannot be freed: their attributes stay.
+  // Predefined communicators cannot be freed, so their attributes stay.
   const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
   if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, fn);
   forget_rank(freed);
@@ -132,7 +131,7 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
     return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, make_vid(Kind::kInfo, 0), made);
   });
   if (r != MPI_SUCCESS) return r;
-  // Also on ranks that give no hints: it is counted, and hints may differ from rank to rank.
+  // Also on ranks without hints: the call is a counted collective, and hints may differ between ranks.
   MPI_Info hints = info;
   if (info == MPI_INFO_NULL)
     if (const int none = PMPI_Info_create(&hints); none != MPI_SUCCESS) return none;

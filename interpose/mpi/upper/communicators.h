@@ -1,4 +1,4 @@
-// The table of ranks and sizes, for the files that end a communicator or MPI itself. UH, any thread.
+// The cache of ranks and sizes, for the files that end a communicator or MPI itself. UH, any thread.
 #pragma once
 
 #include "interpose/mpi/upper/objects.h"

@@ -1,5 +1,5 @@
-// What MPICH's C++ and Fortran libraries import beside MPI's functions: how callbacks of their languages are
-// called, and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
+// Functions that MPICH's C++ and Fortran libraries import besides MPI's: calling conventions of callbacks,
+// and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/errors.h"
 
@@ -40,14 +40,15 @@ ATTRIBUTES(Comm, MPI_Comm, kComm)
 ATTRIBUTES(Type, MPI_Datatype, kDatatype)
 ATTRIBUTES(Win, MPI_Win, kWin)
 
-// MPI_DUP_FN of all kinds (mpi.h).
+// MPI_DUP_FN, for all kinds (mpi.h).
 EXPORTED int MPIR_Dup_fn(MPI_Comm, int, void*, void* in, void* out, int* flag) {
   *static_cast<void**>(out) = in;
   *flag = 1;
   return MPI_SUCCESS;
 }
 
-// MPICH's interface for stacked tools. As the distributions build MPICH it is not there, and says so.
+// MPICH's interface for stacked tools. Distributions build MPICH without it; these functions return that
+// error.
 #define NO_TOOLS(name, ...) \
   EXPORTED int QMPI_##name(__VA_ARGS__) { return MPI_ERR_UNSUPPORTED_OPERATION; }
 NO_TOOLS(Register_tool_name, const char*, void (*)(int))

@@ -1,5 +1,5 @@
-// What Open MPI's C++ and Fortran libraries import from libmpi beside MPI's functions: the predefined
-// callbacks in both languages, and the few internals their bindings call (Open MPI 4.1). UH, any thread.
+// Symbols that Open MPI's C++ and Fortran libraries import from libmpi besides MPI's functions: predefined
+// callbacks in both languages, and a few internals (Open MPI 4.1). UH, any thread.
 #include <cstring>
 
 #include "interpose/mpi/upper/attributes.h"
@@ -10,9 +10,8 @@ using namespace cropdl::shim;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// --- Requests: MPI_Wait and its kin of the Fortran library read the number of a persistent one in the object
-// (ompi/request/request.h: req_f_to_c_index). A number's object is the same for good.
-// --------------------------------------------------------------------------------------------------------------
+// --- Requests. MPI_Wait etc. of the Fortran library read a persistent request's number in its object
+// (ompi/request/request.h: req_f_to_c_index). The object of a number never changes.
 
 namespace cropdl::shim {
 namespace {
@@ -54,8 +53,7 @@ void* request_object(Vid vid) {
 
 }  // namespace cropdl::shim
 
-// --- Predefined attribute callbacks: C names, and Fortran's with every mangling and the upper-case one.
-// -------------
+// --- Predefined attribute callbacks: C names, and Fortran names with every mangling and in upper case.
 
 #define C_CALLBACKS(prefix, Handle)                                                              \
   EXPORTED int OMPI_C_MPI_##prefix##NULL_COPY_FN(Handle, int, void*, void*, void*, int* flag) {  \
@@ -73,7 +71,7 @@ C_CALLBACKS(COMM_, MPI_Comm)
 C_CALLBACKS(TYPE_, MPI_Datatype)
 C_CALLBACKS(WIN_, MPI_Win)
 
-// Fortran's are called with addresses; `Integer` is the width of the attribute.
+// Fortran callbacks get addresses; `Integer` has the width of the attribute.
 #define FORTRAN_NAMES(lower, upper, signature)                      \
   EXPORTED void lower##_ signature __attribute__((alias(#lower)));  \
   EXPORTED void lower##__ signature __attribute__((alias(#lower))); \
@@ -121,7 +119,7 @@ EXPORTED void mpi_conversion_fn_null() {}
 EXPORTED void mpi_conversion_fn_null_f() {}
 FORTRAN_NAMES(mpi_conversion_fn_null, MPI_CONVERSION_FN_NULL, ())
 
-// Functions with a result.
+// Fortran functions with a result.
 #define FORTRAN_FUNCTION(Result, lower, upper, signature)             \
   EXPORTED Result lower##_ signature __attribute__((alias(#lower)));  \
   EXPORTED Result lower##__ signature __attribute__((alias(#lower))); \
@@ -135,8 +133,7 @@ FORTRAN_FUNCTION(MPI_Aint, mpi_aint_add_f90, MPI_AINT_ADD_F90, (MPI_Aint*, MPI_A
 EXPORTED MPI_Aint mpi_aint_diff_f90(MPI_Aint* a, MPI_Aint* b) { return *a - *b; }
 FORTRAN_FUNCTION(MPI_Aint, mpi_aint_diff_f90, MPI_AINT_DIFF_F90, (MPI_Aint*, MPI_Aint*))
 
-// --- Internals the bindings call. Numbers are enumerators of the header named.
-// --------------------------------------
+// --- Internals that the bindings call. Numbers are enumerators of the header named.
 
 // ompi/errhandler/errhandler.h: types 1 communicator, 2 window, 3 file; languages 0 C, 1 C++, 2 Fortran.
 EXPORTED void* ompi_errhandler_create(int type, void (*function)(), int language) {
@@ -144,8 +141,8 @@ EXPORTED void* ompi_errhandler_create(int type, void (*function)(), int language
   const Language l = language == 2 ? Language::kFortranInt : language == 1 ? Language::kCxx : Language::kC;
   return callback_of(make_errhandler(kind, function, l));
 }
-// The bindings found a wrong argument. They read the handler from inside the object, which is not there; the
-// communicator's own is meant.
+// Called when the bindings found a wrong argument. They read the handler in the communicator's object, which
+// does not contain it; a null pointer becomes MPI_ERRORS_ARE_FATAL.
 EXPORTED int ompi_errhandler_invoke(void* errhandler, void*, int, int code, const char* message) {
   const Vid handler = errhandler ? *static_cast<Vid*>(errhandler) : seam::kVid_MPI_ERRORS_ARE_FATAL;
   return invoke_errhandler(handler, seam::kVid_MPI_COMM_WORLD, code, message ? message : "an MPI function");
@@ -154,7 +151,7 @@ EXPORTED void ompi_op_set_cxx_callback(void* op, void (*function)()) {
   static_cast<Callback*>(op)->proxy = function;
 }
 
-// ompi/attribute/attribute.h: types 1 communicator, 2 datatype, 3 window; flags 2 Fortran, 4 of default
+// ompi/attribute/attribute.h: types 1 communicator, 2 datatype, 3 window; flags 2 Fortran, 4 default
 // integers.
 static Kind kind_of(int type) { return type == 2 ? Kind::kDatatype : type == 3 ? Kind::kWin : Kind::kComm; }
 static Language language_of(int flags) {
@@ -190,9 +187,9 @@ EXPORTED int ompi_attr_set_aint(int type, void* handle, void**, int key, MPI_Ain
   return set_attribute(vid_of(type, handle), key, value, Language::kFortranAddress,
                        seam::kFn_MPI_Comm_set_attr);
 }
-// These get the hash table found inside the object and not the handle: here the object itself (objects.h).
-// That of predefined objects is null, and the one whose attributes Fortran programs ask for in practice is
-// MPI_COMM_WORLD.
+// These get the hash table pointer from the object, not the handle; the shim's points to the object itself
+// (objects.h). It is null in predefined objects, of which Fortran programs in practice read only
+// MPI_COMM_WORLD's attributes.
 static Vid vid_of_hash(const void* hash) {
   return hash ? static_cast<const HandleObject*>(hash)->vid : seam::kVid_MPI_COMM_WORLD;
 }
@@ -205,7 +202,8 @@ EXPORTED int ompi_attr_get_aint(void* hash, int key, MPI_Aint* value, int* flag)
                        seam::kFn_MPI_Comm_get_attr);
 }
 
-// ompi/datatype/ompi_datatype.h: by size and class (0x1000 integer, 0x2000 float, 0x3000 complex).
+// ompi/datatype/ompi_datatype.h: finds a datatype by size and class (0x1000 integer, 0x2000 float, 0x3000
+// complex).
 EXPORTED const void* ompi_datatype_match_size(int size, uint16_t data, uint16_t) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   const int typeclass = (data & 0x3000) == 0x3000 ? MPI_TYPECLASS_COMPLEX
@@ -215,8 +213,7 @@ EXPORTED const void* ompi_datatype_match_size(int size, uint16_t data, uint16_t)
   return type;
 }
 
-// --- Fortran strings: blank-padded, no final zero (ompi/mpi/fortran/base/strings.c).
-// --------------------------------
+// --- Fortran strings: padded with blanks, without a final zero (ompi/mpi/fortran/base/strings.c).
 
 EXPORTED int ompi_fortran_string_f2c(const char* fortran, int length, char** c) {
   while (length > 0 && *fortran == ' ') {
@@ -275,8 +272,7 @@ EXPORTED int OMPI_Affinity_str(ompi_affinity_fmt_t, char* a, char* b, char* c) {
   return MPI_SUCCESS;
 }
 
-// The function behind MPI_ERRORS_ARE_FATAL; the Fortran library compares handlers with it, and calls it at
-// need.
+// The function behind MPI_ERRORS_ARE_FATAL. The Fortran library compares handlers with it, and may call it.
 EXPORTED void ompi_mpi_errors_are_fatal_comm_handler(MPI_Comm* comm, int* code, ...) {
   invoke_errhandler(seam::kVid_MPI_ERRORS_ARE_FATAL,
                     comm ? handle_in<Kind::kComm>(*comm) : seam::kVid_MPI_COMM_WORLD,

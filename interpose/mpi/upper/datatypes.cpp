@@ -1,4 +1,4 @@
-// Datatypes: attributes and names around duplicating and freeing, and the functions MPI 3 removed. UH, any
+// Datatypes: attributes and names in duplicating and freeing, and the functions that MPI 3 removed. UH, any
 // thread.
 #include <cstring>
 
@@ -77,7 +77,7 @@ MPI_FUNCTION(int, Type_get_contents, MPI_Datatype type, int max_integers, int ma
   return MPI_SUCCESS;
 }
 
-// Removed from MPI 3; both libraries still export them.
+// MPI 3 removed these; both libraries still export them.
 MPI_FUNCTION(int, Type_hvector, int count, int blocklength, MPI_Aint stride, MPI_Datatype type,
              MPI_Datatype* made) {
   return PMPI_Type_create_hvector(count, blocklength, stride, type, made);

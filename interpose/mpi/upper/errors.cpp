@@ -1,5 +1,5 @@
-// Error handlers, error codes and their texts. All of it lives in the upper half: the handlers are functions
-// of the program, and codes must mean the same after a restart over another MPI. UH, any thread.
+// Error handlers, error codes and their texts, kept in the upper half: handlers are the program's functions,
+// and codes must keep their meaning after a restart over another MPI. UH, any thread.
 #include <unistd.h>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace cropdl::shim {
 namespace {
 
-// What MPI_Error_string of Open MPI 4.1 and of MPICH 4.0 says of a class: programs print it.
+// The texts of MPI_Error_string in Open MPI 4.1 and MPICH 4.0; programs print them.
 struct Text {
   int neutral;
   const char* openmpi;
@@ -106,16 +106,16 @@ const char* text_of(int neutral) {
   return kMpich ? "Unknown error class" : "MPI_ERR_UNKNOWN: unknown error";
 }
 
-// Codes and classes the program adds, numbered as its own MPI numbers them: programs compare them with
-// MPI_ERR_LASTCODE and MPI_LASTUSEDCODE, and a status of a process has room for eight bits of one.
+// Codes and classes that the program adds, numbered as in its own MPI: programs compare them with
+// MPI_ERR_LASTCODE and MPI_LASTUSEDCODE, and an exit status has only eight bits.
 struct Added {
-  int error_class;  // its own number if it is a class
+  int error_class;  // for a class, its own number
   bool used;
   char* text;
 };
 class Numbers {
  public:
-  // The lowest one that is free, at least 1; 0: all below `limit` are taken.
+  // Returns the lowest free number, at least 1; 0 if all below `limit` are taken.
   int take(int limit) {
     int i = freed_ ? 1 : count_ + 1;
     while (i <= count_ && entries_[i - 1].used) ++i;
@@ -149,8 +149,8 @@ class Numbers {
 SpinLock added_lock;
 
 #if defined(CROPDL_ABI_MPICH)
-// mpir_errcodes.h of MPICH 4.0: the class in bits 0 to 6, the number of a code from bit 8 on, a bit for added
-// classes.
+// As in mpir_errcodes.h of MPICH 4.0: the class in bits 0 to 6, a code's number from bit 8, and a bit that
+// marks added classes.
 constexpr int kClassMask = 0x7f, kDynamic = 0x4000'0000, kCodeShift = 8, kClasses = 128, kCodes = 8192;
 Numbers classes, codes;
 int add_class() {
@@ -176,7 +176,7 @@ bool is_class(int error_class) {
                                                      : error_class <= MPI_ERR_LASTCODE);
 }
 #else
-// ompi/errhandler/errcode.h of Open MPI 4.1: one sequence behind the predefined ones.
+// As in ompi/errhandler/errcode.h of Open MPI 4.1: one sequence after the predefined codes.
 Numbers codes;
 int add_code(int error_class) {
   const int i = codes.take(1 << 30);
@@ -194,7 +194,7 @@ bool is_class(int error_class) {
 Vid default_errhandler(Kind kind) {
   return kind == Kind::kFile ? seam::kVid_MPI_ERRORS_RETURN : seam::kVid_MPI_ERRORS_ARE_FATAL;
 }
-// Errors of files that are not open, and what files inherit, are kept at the null file.
+// The null file keeps the handler for errors of files that are not open, which new files inherit.
 Vid errhandler_of(Vid object_vid) {
   const Object* o = object(object_vid, false);
   if (o && o->errhandler) return o->errhandler;
@@ -218,8 +218,7 @@ Vid errhandler_of(Vid object_vid) {
       0) {
     // standard error is closed: MPI_Abort still ends the job
   }
-  // Hydra ends the job at the abort and drops what it has not read of the ranks' output: let it read the
-  // line.
+  // At the abort Hydra ends the job and drops unread output of the ranks. The sleep lets it read the line.
   constexpr useconds_t kReadWithin = 50'000;
   usleep(kReadWithin);
   call_library<int>(seam::kFn_MPI_Abort, comm, code);
@@ -246,8 +245,7 @@ int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
   if (Callback own; copy_callback(handler, &own)) {
     const Callback* c = &own;
     int out = code;
-    // Handles cross in variables of the handle's own type, which the callback may change (MPI_Comm_free in
-    // it).
+    // The callback gets the address of a variable with the handle, which it may change (MPI_Comm_free).
     auto run = [&](auto handle) {
       using H = decltype(handle);
       if (c->cxx_dispatch) {
@@ -256,7 +254,7 @@ int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
       } else if (c->proxy) {
         const int kind = c->kind == Kind::kComm ? 0 : c->kind == Kind::kFile ? 1 : 2;
         reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c->proxy)(kind, &handle, &out, c->function);
-        out = MPI_SUCCESS;  // MPICH's C++ bindings would call the handler again for a code that comes back
+        out = MPI_SUCCESS;  // for a returned code, MPICH's C++ bindings would call the handler again
       } else if (c->language == Language::kFortranInt) {
         MPI_Fint integer = handle_to_fortran(on);
         reinterpret_cast<void (*)(MPI_Fint*, MPI_Fint*)>(c->function)(&integer, &out);
@@ -275,7 +273,7 @@ int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
         run(handle_out<Kind::kComm>(on));
     }
 #if defined(CROPDL_ABI_MPICH)
-    return out;  // what the handler made of the code is what the call returns
+    return out;  // the call returns the code as the handler changed it
 #else
     return c->proxy ? out : code;
 #endif
@@ -292,7 +290,7 @@ int fail_mpi_call(Vid object_vid, int neutral, seam::Fn fn) {
   const int code = constants::from_seam_error(neutral);
   if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0)
     return code;  // the tool interface calls no error handler
-  // What is no communicator or window, or none any more, has no handler.
+  // An invalid communicator or window has no handler.
   const Kind kind = seam::vid_kind(object_vid);
   const bool none =
       (kind == Kind::kComm && neutral == seam::kErrComm) || (kind == Kind::kWin && neutral == seam::kErrWin);
@@ -301,13 +299,13 @@ int fail_mpi_call(Vid object_vid, int neutral, seam::Fn fn) {
 
 int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
   Vid on = object_vid;
-  // A datatype, group, ... has no handler, nor has an invalid or null communicator or window.
+  // Datatypes, groups etc. have no handler, nor has an invalid or null communicator or window.
   const Kind kind = seam::vid_kind(on);
   const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
   if (kind != Kind::kFile && !(has_handler && handle_exists(on))) on = seam::kVid_MPI_COMM_WORLD;
 #if defined(CROPDL_ABI_MPICH)
-  // Without a handler of its own a communicator or window has that which MPI_COMM_WORLD has now (errutil.c of
-  // MPICH 4.0).
+  // A communicator or window without its own handler uses MPI_COMM_WORLD's current one (errutil.c of MPICH
+  // 4.0).
   const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
@@ -316,8 +314,8 @@ int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
 
 int fail_completion(int neutral, seam::Fn fn) {
 #if defined(CROPDL_ABI_OPENMPI)
-  // The handler of the communicator of the first request that failed, with that one's error
-  // (errhandler_invoke.c of Open MPI 4.1). MPICH 4.0 uses MPI_COMM_WORLD's.
+  // The handler of the communicator of the first failed request is called, with that request's error
+  // (errhandler_invoke.c of Open MPI 4.1). MPICH 4.0 calls MPI_COMM_WORLD's.
   auto& failed = seam::current_thread()->failed;
   const Vid on = std::exchange(failed[0], 0);
   if (on) {
@@ -348,7 +346,7 @@ Vid make_errhandler(Kind kind, void (*function)(), Language language) {
 
 int last_used_code() {
 #if defined(CROPDL_ABI_MPICH)
-  return classes.count() ? classes.count() | kDynamic : MPI_ERR_LASTCODE;  // codes do not count there
+  return classes.count() ? classes.count() | kDynamic : MPI_ERR_LASTCODE;  // MPICH does not count codes
 #else
   return MPI_ERR_LASTCODE + codes.count();
 #endif
@@ -356,7 +354,7 @@ int last_used_code() {
 
 namespace {
 
-// The null file has a handler: that of files not yet open.
+// The null file has a handler, for files not yet open.
 template <Kind K>
 bool carries_handler(Vid on) {
   return handle_exists(on) || (K == Kind::kFile && vid_index(on) == 0);
@@ -371,7 +369,8 @@ template <Kind K>
 int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
-  // MPI-3.1, 8.3.1: the program frees what it got. Another thread may set another one meanwhile.
+  // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set a different one
+  // meanwhile.
   Vid handler = errhandler_of(on);
   for (Vid seen = 0; !hold_callback(handler) && handler != seen;)
     seen = std::exchange(handler, errhandler_of(on));
@@ -440,7 +439,7 @@ MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
 }
-// The MPI-1 names of the communicator's functions.
+// The MPI-1 names of the communicator functions.
 MPI_FUNCTION(int, Errhandler_create, MPI_Comm_errhandler_function* function, MPI_Errhandler* errhandler) {
   return PMPI_Comm_create_errhandler(function, errhandler);
 }

@@ -5,10 +5,11 @@
 
 namespace cropdl::shim {
 
-// Runs an error handler for an error with the program's code `code` on `on`; does not return if it is fatal.
+// Runs the error handler `handler` for the program's error code `code` on the object `on`. Does not return if
+// the handler is fatal.
 int invoke_errhandler(Vid handler, Vid on, int code, const char* function);
 void set_errhandler(Vid object, Vid handler);
-// The null handle: there are too many.
+// Returns the null handle when no index is left.
 Vid make_errhandler(Kind kind, void (*function)(), Language language);
 int last_used_code();
 

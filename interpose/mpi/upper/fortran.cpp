@@ -1,6 +1,6 @@
-// Conversion between C handles and Fortran integers, and of statuses. MPICH's integers are the C handles;
-// Open MPI's predefined ones have fixed numbers (mpif-handles.h), all others are the vid, which no such
-// number reaches. UH, any thread.
+// Conversion of handles to Fortran integers and back, and of statuses. MPICH's integers are the C handles.
+// Open MPI's predefined handles have fixed numbers (mpif-handles.h); others are the vid, which is larger. UH,
+// any thread.
 #include "interpose/mpi/upper/errors.h"
 
 #if defined(CROPDL_ABI_OPENMPI)
@@ -33,8 +33,8 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
 #endif
   if (number >= 1 << 24) {
     const Vid vid = static_cast<Vid>(number);
-    return handle_out<K>(seam::vid_kind(vid) == K ? vid
-                                                  : make_vid(K, 0));  // another kind's is no such object
+    return handle_out<K>(
+        seam::vid_kind(vid) == K ? vid : make_vid(K, 0));  // the number of another kind's handle is invalid
   }
   for (uint32_t i = 0; i < HandleOf<K>::count; ++i) {
     if (HandleOf<K>::fortran[i] == number) return handle_out<K>(make_vid(K, i));
@@ -43,14 +43,14 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
 }
 
 #if defined(CROPDL_ABI_OPENMPI)
-// Once: later calls only look, so that threads do not take the word from one another.
+// Stores once; later calls only load, so the cache line stays shared between threads.
 void note_fortran() {
   if (!__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED))
     __atomic_store_n(&requests_are_read, true, __ATOMIC_RELAXED);
 }
 
-// MPI_Alltoallw and MPI_Ialltoallw of the Fortran library read in the object how many datatypes they are
-// given: the size of its group, or of the remote one. None where there is no such communicator.
+// The Fortran library's MPI_Alltoallw and MPI_Ialltoallw read the number of datatypes in the object: the size
+// of the local or remote group. It stays 0 for an invalid communicator.
 MPI_Comm with_sizes(MPI_Comm comm) {
   char* object = reinterpret_cast<char*>(comm);
   char *local = object + kGroupsOffset, *remote = local + kGroupSpace;
@@ -58,7 +58,7 @@ MPI_Comm with_sizes(MPI_Comm comm) {
   if (__builtin_expect(__atomic_load_n(local_size, __ATOMIC_ACQUIRE) > 0, 1)) return comm;
   const Vid vid = handle_in<Kind::kComm>(comm);
   int size = 0, inter = 0, remote_size = 0;
-  // Without the error handler: what is no communicator is for the call itself to find.
+  // Without the error handler: the call itself reports an invalid communicator.
   if (vid_index(vid) != 0 && ompi_mpi_state == 2 &&
       call_library<int>(seam::kFn_MPI_Comm_size, vid, &size) == seam::kSuccess &&
       call_library<int>(seam::kFn_MPI_Comm_test_inter, vid, &inter) == seam::kSuccess && inter)
@@ -68,7 +68,7 @@ MPI_Comm with_sizes(MPI_Comm comm) {
   __builtin_memcpy(object + kLocalGroupOffset, &local, sizeof local);
   __builtin_memcpy(object + kRemoteGroupOffset, &remote, sizeof remote);
   __builtin_memcpy(remote + kGroupSizeOffset, &remote_size, sizeof remote_size);
-  __atomic_store_n(local_size, size, __ATOMIC_RELEASE);  // last: then all is there
+  __atomic_store_n(local_size, size, __ATOMIC_RELEASE);  // stored last, after all other fields
   return comm;
 }
 #endif
@@ -93,7 +93,7 @@ MPI_Fint handle_to_fortran(Vid vid) {
 using namespace cropdl;
 using namespace cropdl::shim;
 
-// MPICH defines all but the file's as macros that cast.
+// MPICH defines all of these but the file's as macros that cast.
 #define TO_FORTRAN(Name, Handle, kind)                            \
   MPI_FUNCTION(MPI_Fint, Name##_c2f, Handle handle) {             \
     return to_fortran<Kind::kind>(handle_in<Kind::kind>(handle)); \
@@ -104,7 +104,7 @@ using namespace cropdl::shim;
 FORTRAN(File, MPI_File, kFile)
 #if defined(CROPDL_ABI_OPENMPI)
 TO_FORTRAN(Comm, MPI_Comm, kComm)
-// The Fortran library calls it before any request is made: so a request has one handle from the beginning.
+// The Fortran library calls this before it makes a request, so a request's handle never changes form.
 MPI_FUNCTION(MPI_Comm, Comm_f2c, MPI_Fint number) {
   note_fortran();
   return with_sizes(from_fortran<Kind::kComm>(number));
@@ -123,7 +123,7 @@ FORTRAN(Info, MPI_Info, kInfo)
 FORTRAN(Errhandler, MPI_Errhandler, kErrhandler)
 #endif
 
-// A Fortran status has the C status's words (mpif.h of both: as many integers as the structure has).
+// A Fortran status has the words of the C status (mpif.h of both).
 MPI_FUNCTION(int, Status_c2f, const MPI_Status* from, MPI_Fint* to) {
   if (!status_wanted(from)) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Status_c2f);
   __builtin_memcpy(to, from, sizeof *from);

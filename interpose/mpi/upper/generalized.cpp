@@ -1,5 +1,5 @@
-// Generalized requests: the program's functions, called in its own language when the MPI underneath wants
-// them. UH, any thread; run() with an LH frame below it, so no checkpoint is taken inside.
+// Generalized requests: calls the program's functions in their language when the MPI underneath asks. UH, any
+// thread; run() is above an LH frame, so no checkpoint is taken inside.
 #include "interpose/seam/generalized.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ namespace cropdl::shim {
 namespace {
 
 struct Generalized {
-  seam::GeneralizedCallbacks callbacks;  // first: the lower half knows the record by this
+  seam::GeneralizedCallbacks callbacks;  // first: the lower half's pointer to the record
   MPI_Grequest_query_function* query;
   MPI_Grequest_free_function* released;
   MPI_Grequest_cancel_function* cancel;
@@ -62,7 +62,7 @@ int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int com
   return error;
 }
 
-// Open MPI's Fortran library writes into its own request object after the call, and here is none.
+// Open MPI's Fortran library writes to its own request object after the call; the shim has none for it.
 bool called_by_fortran([[maybe_unused]] const void* caller) {
 #if defined(CROPDL_ABI_OPENMPI)
   Dl_info where;
@@ -108,7 +108,7 @@ MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
 }
 
 #if defined(CROPDL_ABI_MPICH)
-// MPICH's Fortran library says so after the call.
+// MPICH's Fortran library calls this after MPI_Grequest_start.
 extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f77(MPI_Request request) {
   const Vid vid = handle_in<Kind::kRequest>(request);
   Locked locked(generalized_lock);

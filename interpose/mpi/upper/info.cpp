@@ -1,6 +1,6 @@
-// Info objects: lists of keys and values in the upper half. Nothing of them has to survive below, so a
-// program that holds one stays checkpointable; a call that wants one gets a lower half's copy for its
-// duration. MPI_INFO_ENV is the lower half's: it describes the launch of this run. UH, any thread.
+// Info objects: lists of keys and values in the upper half, so a program that holds one can be checkpointed.
+// A call that takes an Info gets a temporary copy in the lower half. MPI_INFO_ENV is the lower half's: it
+// describes the launch of this run. UH, any thread.
 #include <cstring>
 #include <utility>
 
@@ -41,7 +41,7 @@ bool grow() {
   return true;
 }
 
-// kNoInfo: there are too many.
+// Returns kNoInfo if there are too many.
 Vid make_list() {
   uint32_t slot = none_free_below;
   while (slot < lists_size && lists[slot]) ++slot;
@@ -69,7 +69,7 @@ void put(List* list, const char* key, const char* value) {
 void copy_entries(const List* from, List* to) {
   for (const Entry* e = from->first; e; e = e->next) put(to, e->key, e->value);
 }
-// Of a list that is one; kNoInfo as make_list(). Under the lock.
+// Copies the live list `from`. Returns kNoInfo as make_list() does. Under the lock.
 Vid copy_list(Vid from) {
   const Vid copy = make_list();
   if (copy != kNoInfo) copy_entries(list_of(from), list_of(copy));
@@ -85,7 +85,7 @@ void erase(Entry** e) {
 void erase_all(List* list) {
   while (list->first) erase(&list->first);
 }
-// False: there is no such list. Under the lock.
+// Returns false if there is no such list. Under the lock.
 bool free_list(Vid vid) {
   List* list = list_of(vid);
   if (!list) return false;
@@ -98,7 +98,7 @@ bool free_list(Vid vid) {
 }
 
 bool is_env(Vid vid) { return vid == seam::kVid_MPI_INFO_ENV; }
-// What the program's own MPI finds wrong: an Info that is none, a key, a value, an index.
+// Error classes of the program's own MPI for a null Info, a wrong index, a null value.
 #if defined(CROPDL_ABI_MPICH)
 constexpr int kNullInfo = seam::kErrArg, kNoSuchIndex = seam::kErrArg, kNullValue = seam::kErrArg;
 #else
@@ -114,7 +114,7 @@ int wrong_key(const char* key) {
 
 LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(false) {
   if (vid_index(vid_) < seam::kFirstDynamic) return;
-  List copy{};  // another thread may change the program's meanwhile
+  List copy{};  // another thread may change the program's list meanwhile
   {
     Locked locked(info_lock);
     const List* list = list_of(vid_);
@@ -228,7 +228,7 @@ MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* 
     if (List* list = list_of(vid)) {
       const Entry* e = *find(list, key);
       *flag = e != nullptr;
-      if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen does not count the final zero
+      if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen excludes the final zero
       return MPI_SUCCESS;
     }
   }
@@ -291,7 +291,7 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
   }
   return bad(seam::kFn_MPI_Info_get_nthkey, neutral);
 }
-// Of MPI_INFO_ENV, which the MPI has.
+// Copies MPI_INFO_ENV, which is in the lower half.
 static int copy_environment(MPI_Info info, MPI_Info* made) {
   int keys = 0, r = PMPI_Info_get_nkeys(info, &keys);
   if (r == MPI_SUCCESS) r = PMPI_Info_create(made);
@@ -333,9 +333,8 @@ MPI_FUNCTION(int, Info_get_string, MPI_Info info, const char* key, int* buflen, 
 }
 #endif
 
-// Hints of a communicator are advice to the MPI; none is needed for a right result. What it made of them is
-// kept with the communicator, so that the program finds them again after a restart, though the new MPI is not
-// told.
+// Hints are advice; results do not depend on them. The hints that the MPI accepted are kept with the
+// communicator, so the program reads them after a restart, although the new MPI does not get them.
 MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   {

@@ -1,4 +1,4 @@
-// MPI's beginning and end. UH, any thread; MPI_Init lazily reaches the MPI underneath at the level asked for.
+// The start and end of MPI. UH, any thread. MPI_Init initialises the MPI underneath at the level requested.
 #include <unistd.h>
 #include <cstdio>
 
@@ -7,7 +7,7 @@
 #include "interpose/mpi/upper/errors.h"
 
 #if defined(CROPDL_ABI_OPENMPI)
-// What Open MPI's own libraries look at (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
+// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
 extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;
 #endif
 
@@ -21,7 +21,7 @@ int init(int required, int* provided, seam::Fn fn) {
         "with "
         "mpirun -n 1 cropdl-run\n";
     if (write(2, line, sizeof line - 1) < 0) {
-      // standard error is closed: the exit status still says it
+      // Standard error is closed; the exit status remains.
     }
     _exit(1);
   }
@@ -41,14 +41,14 @@ int init(int required, int* provided, seam::Fn fn) {
 using namespace cropdl;
 using namespace cropdl::shim;
 
-// The arguments of main are left as they are: no MPI has taken any out of them for twenty years.
+// main's arguments stay unchanged: no MPI has removed any for twenty years.
 MPI_FUNCTION(int, Init, int*, char***) { return init(seam::kThreadSingle, nullptr, seam::kFn_MPI_Init); }
 MPI_FUNCTION(int, Init_thread, int*, char***, int required, int* provided) {
   return init(constants::to_seam_thread_level(required), provided, seam::kFn_MPI_Init_thread);
 }
 
 MPI_FUNCTION(int, Finalize, void) {
-  // MPI-3.1, 8.7.1: the callbacks of MPI_COMM_SELF's attributes run first, while MPI still works.
+  // MPI-3.1, 8.7.1: the delete callbacks of MPI_COMM_SELF's attributes run first, while MPI still works.
   const int deleted = delete_attributes(seam::kVid_MPI_COMM_SELF);
   if (deleted != MPI_SUCCESS)
     return fail_mpi_call_with(seam::kVid_MPI_COMM_SELF, deleted, seam::kFn_MPI_Finalize);

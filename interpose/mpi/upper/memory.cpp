@@ -1,4 +1,4 @@
-// What is answered in the upper half because it is about the program's memory or its header. UH, any thread.
+// Functions answered in the upper half because they concern the program's memory or header. UH, any thread.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -8,7 +8,7 @@
 using namespace cropdl;
 using namespace cropdl::shim;
 
-// Upper-half memory by definition, so that images hold it. Page-aligned from a page on, as MPIs give it.
+// Allocates upper-half memory, which images contain. Aligned to pages from one page on, as MPIs do.
 MPI_FUNCTION(int, Alloc_mem, MPI_Aint size, MPI_Info, void* base) {
   void* memory = nullptr;
   if (size < 0 || !base) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Alloc_mem);
@@ -44,7 +44,7 @@ MPI_FUNCTION(int, Get_version, int* version, int* subversion) {
   *subversion = MPI_SUBVERSION;
   return MPI_SUCCESS;
 }
-// The version of the program's own MPI: programs parse it, and it must not change over a restart.
+// The version of the program's own MPI: programs parse it, and a restart must not change it.
 MPI_FUNCTION(int, Get_library_version, char* version, int* length) {
   if (!version || !length) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_library_version);
 #if defined(CROPDL_ABI_OPENMPI)

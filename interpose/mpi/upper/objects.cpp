@@ -1,5 +1,5 @@
-// Tables of what the program attached to MPI objects (objects.h). UH, any thread. Memory is the program's
-// malloc's.
+// Tables of what the program attached to MPI objects (objects.h). UH, any thread. Memory comes from the
+// program's malloc.
 #include "interpose/mpi/upper/objects.h"
 
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace cropdl::shim {
 namespace {
 
-// Open addressing over pointers, so that records stay where they are while the table grows.
+// Open addressing over pointers, so records keep their addresses while the table grows.
 template <class T>
 class PointerTable {
  public:
@@ -74,12 +74,11 @@ PointerTable<Object> objects;
 PointerTable<Callback> callbacks;
 PointerTable<HandleObject> handles;
 HandleObject* free_handles = nullptr;
-// Error handlers alive, and where the search for a free number begins: numbers are used again, since they
-// end.
+// Number of live error handlers, and where the search for a free number begins; freed numbers are reused.
 uint32_t errhandlers = 0;
 uint32_t next_errhandler = seam::kFirstDynamic;
 
-// Of an error handler; the null handle's if all are in use. Under the lock.
+// Returns a free number for an error handler; the null handle if all are in use. Under the lock.
 Vid free_errhandler_number() {
   if (errhandlers == kUnknownIndex - seam::kFirstDynamic) return make_vid(Kind::kErrhandler, 0);
   for (;;) {
@@ -119,7 +118,7 @@ FreedObject::~FreedObject() {
 void FreedObject::drop() {
   if (HandleObject* h = handle_) {
     Locked locked(objects_lock);
-    // The memory stays readable, so that a handle used after it was freed is an error and not a crash.
+    // The memory stays readable, so using a handle after its free is an error, not a crash.
     h->vid = make_vid(seam::vid_kind(h->vid), kUnknownIndex);
     h->next_free = free_handles;
     free_handles = h;
@@ -190,7 +189,7 @@ Callback* new_callback(Kind kind, void (*function)(), Language language) {
 void bind_callback(Vid vid, Callback* callback) {
   Locked locked(objects_lock);
   callback->vid = vid;
-  callbacks.remove(vid);  // of a freed one, which another thread is about to drop
+  callbacks.remove(vid);  // a freed one's, which another thread is about to drop
   callbacks.insert(callback);
 }
 

@@ -1,6 +1,6 @@
-// What the program attached to its MPI objects: error handler, attributes, name; and the objects that live in
-// the upper half altogether (error handlers, user-defined operations). UH, any thread; each call takes the
-// table's lock, none runs a function of the program under it.
+// What the program attached to its MPI objects (error handler, attributes, name), and the objects that exist
+// only in the upper half (error handlers, user-defined operations). UH, any thread. Each call takes the
+// table's lock; none calls the program under it.
 #pragma once
 
 #include <sched.h>
@@ -12,7 +12,8 @@ namespace cropdl::shim {
 class SpinLock {
  public:
   void lock() {
-    constexpr int kRounds = 100;  // longer than any holder takes that has a processor
+    // A holder that is running releases the lock within this many rounds.
+    constexpr int kRounds = 100;
     for (int round = 0; __atomic_exchange_n(&taken_, 1, __ATOMIC_ACQUIRE); ++round) {
       if (round < kRounds)
         __builtin_ia32_pause();
@@ -37,15 +38,16 @@ class Locked {
   SpinLock& lock_;
 };
 
-// How a callback wants to be called: languages differ in arguments and in the width of attributes.
+// The calling convention of a callback: languages differ in arguments and in the width of attributes.
 enum class Language : int { kC, kCxx, kFortranInt, kFortranAddress };
 
 struct Attribute {
   Attribute* next;
   int keyval;
-  Language language;     // how the value was set
-  int64_t value;         // a pointer (C, C++) or an integer (Fortran)
-  const void* changing;  // the thread that runs the delete callback for it: others that change it come after
+  Language language;  // language of the call that set it
+  int64_t value;      // pointer (C, C++) or integer (Fortran)
+  // The thread that runs its delete callback; other threads that change the attribute wait for it.
+  const void* changing;
 };
 
 struct Object {
@@ -53,43 +55,45 @@ struct Object {
   Vid errhandler;         // 0: the kind's default
   Attribute* attributes;  // newest first
   char* name;
-  Vid hints;               // an Info: what the MPI made of the program's
-  int64_t* window_values;  // of predefined attributes, which programs keep pointers to (attributes.cpp)
+  // The hints of a communicator as the MPI accepted them: an Info of the upper half.
+  Vid hints;
+  // Values of predefined attributes; the program keeps pointers to them (attributes.cpp).
+  int64_t* window_values;
 };
 void drop_info(Vid vid);  // info.cpp
 
-// What a pointer handle of a program's communicator, datatype or window points to. Companion libraries read
-// the fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of
-// ompi_datatype_t, w_keyhash of ompi_win_t): the hash leads them back to the object, and so to
-// ompi_attr_get_*.
+// The target of a pointer handle of a communicator, datatype or window. Open MPI's companion libraries read
+// fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of
+// ompi_datatype_t, w_keyhash of ompi_win_t), and pass the hash to ompi_attr_get_*.
 struct alignas(16) HandleObject {
   Vid vid;
   HandleObject* next_free;
   char reserved[496];
 };
-inline constexpr size_t kFlagsOffset = 232;  // 1 between two groups, 0x100 cartesian, 0x200 graph
-// c_local_group and c_remote_group, and in these grp_proc_count; what they point to lies in the object, too.
+// Flags: 1 inter-communicator, 0x100 Cartesian topology, 0x200 graph topology.
+inline constexpr size_t kFlagsOffset = 232;
+// c_local_group and c_remote_group, and grp_proc_count within them. The groups are stored in the object, too.
 inline constexpr size_t kLocalGroupOffset = 248, kRemoteGroupOffset = 256, kGroupSizeOffset = 16;
 inline constexpr size_t kGroupsOffset = 320, kGroupSpace = 32;
 inline constexpr size_t kHashOffsetComm = 272, kHashOffsetDatatype = 208, kHashOffsetWin = 240;
 
-// The record of `vid`, made if `create`; nullptr if there is none. Stays at its address until it is dropped.
+// The record of `vid`, created if `create`; nullptr if there is none. Its address is stable.
 Object* object(Vid vid, bool create);
 
-// The name the program gave it, of at most MPI_MAX_OBJECT_NAME - 1 characters. False: none.
+// The program's name for an object, at most MPI_MAX_OBJECT_NAME - 1 characters. object_name returns false if
+// there is none.
 void set_object_name(Vid vid, const char* name);
 bool object_name(Vid vid, char* to, int* length);
 
-// An error handler or operation of the program. It begins like the objects behind predefined handles, and the
-// fields at fixed offsets are those that Open MPI's companion libraries write into
-// (ompi/errhandler/errhandler.h, ompi/op/op.h of Open MPI 4.1): the C++ dispatcher of an error handler, the
-// flags of an operation.
+// An error handler or operation of the program. It begins like the objects behind predefined handles. Open
+// MPI's companion libraries write the fields at fixed offsets (ompi/errhandler/errhandler.h, ompi/op/op.h of
+// Open MPI 4.1): an error handler's C++ dispatcher, an operation's flags.
 struct Callback {
   Vid vid;
   Language language;
   void (*function)();
-  void (*proxy)();  // C++ bindings: calls `function` the C++ way
-  Kind kind;        // of the objects an error handler is for
+  void (*proxy)();  // C++ bindings: calls `function` with C++ arguments
+  Kind kind;        // error handlers: the kind of object it is for
   int references;
   char reserved0[52];
   uint32_t op_flags;  // offset 84; 2: a Fortran function
@@ -100,13 +104,17 @@ struct Callback {
 static_assert(__builtin_offsetof(Callback, op_flags) == 84);
 static_assert(__builtin_offsetof(Callback, cxx_dispatch) == 120);
 
-// Gives an error handler a vid of its own; nullptr: there are too many.
+// Gives an error handler a new vid. Returns nullptr when no index is left.
 Callback* new_callback(Kind kind, void (*function)(), Language language);
-void bind_callback(Vid vid, Callback* callback);  // ... or one the lower half gave
+// Uses a vid that the lower half gave.
+void bind_callback(Vid vid, Callback* callback);
 Callback* callback_of(Vid vid);
-bool copy_callback(Vid vid, Callback* copy);  // to be used while another thread may free it; false: is none
-bool hold_callback(Vid vid);                  // one reference more, for free_callback; false: is none
+// Copies the callback, for use while another thread may free it. Returns false if there is none.
+bool copy_callback(Vid vid, Callback* copy);
+// Adds a reference, which free_callback drops. Returns false if there is no callback.
+bool hold_callback(Vid vid);
 void free_callback(Vid vid);
-void drop_callback(Callback* callback);  // an operation's, whose vid another one may have by now
+// Drops an operation's callback, whose vid may already name another operation.
+void drop_callback(Callback* callback);
 
 }  // namespace cropdl::shim

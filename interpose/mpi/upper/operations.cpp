@@ -1,6 +1,6 @@
-// User-defined reduction operations. The lower half keeps a thunk per operation and calls upper_op_call,
-// which calls the program's function in its own language. UH; upper_op_call runs on a thread of the program
-// with UH FS base and an LH frame below it, so no checkpoint is taken inside.
+// User-defined reduction operations. The lower half's thunk of each calls upper_op_call, which calls the
+// program's function in its language. UH. upper_op_call runs on a thread of the program, UH FS base, above an
+// LH frame, so no checkpoint is taken inside.
 #include "interpose/mpi/upper/objects.h"
 
 #include "interpose/mpi/upper/errors.h"
@@ -8,7 +8,7 @@
 namespace cropdl::shim {
 namespace {
 
-// Open MPI's Fortran library marks the operation after it was made (ompi/op/op.h:
+// Open MPI's Fortran library sets this flag after the operation is made (ompi/op/op.h:
 // OMPI_OP_FLAGS_FORTRAN_FUNC).
 constexpr uint32_t kFortranFlag = 2;
 
@@ -18,7 +18,7 @@ void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) 
   MPI_Datatype type = handle_out<Kind::kDatatype>(datatype);
   if (op->proxy) {
 #if defined(CROPDL_ABI_OPENMPI)
-    // libmpi_cxx's intercept: it finds the C++ function in its last argument.
+    // libmpi_cxx's intercept takes the C++ function as its last argument.
     reinterpret_cast<void (*)(void*, void*, int*, MPI_Datatype*, void (*)())>(op->function)(
         in, inout, &length, &type, op->proxy);
 #else
@@ -72,7 +72,8 @@ MPI_FUNCTION(int, Op_create_c, MPI_User_function_c* function, int commute, MPI_O
 MPI_FUNCTION(int, Op_free, MPI_Op* op) {
   if (!op) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Op_free);
   Vid vid = handle_in<Kind::kOp>(*op);
-  const int r = call_library<int>(seam::kFn_MPI_Op_free, &vid);  // drops the callback when no request uses it
+  // The lower half drops the callback when no request uses it.
+  const int r = call_library<int>(seam::kFn_MPI_Op_free, &vid);
   if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Op_free);
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;

@@ -1,8 +1,8 @@
-// What every function of an MPI shim is made of: translate, call the lower half, translate back. The shim is
-// the program's libmpi: it lives in the upper half and in images, so it keeps only what must survive there.
+// The parts of every MPI shim function: translate, call the lower half, translate back. The shim is the
+// program's libmpi, in the upper half and in images, so it keeps only state that must survive a restart.
 //
-// UH, any thread, UH FS base. C++ without exceptions, RTTI or its run-time library; of libc: malloc, free,
-// string functions, snprintf, write, sched_yield. No constructor runs before main.
+// UH, any thread, UH FS base. C++ without exceptions, RTTI or its run-time library; of libc only malloc,
+// free, string functions, snprintf, write, sched_yield. No constructor runs before main.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "mpi_functions.h"
 #include "mpi_predefined.h"
 
-// Defines PMPI_name, and MPI_name as its weak alias, as MPI's profiling interface wants it.
+// Defines PMPI_name, and MPI_name as its weak alias, as MPI's profiling interface requires.
 #define CROPDL_PRAGMA(text) _Pragma(#text)
 #define MPI_FUNCTION(result, name, ...)        \
   CROPDL_PRAGMA(weak MPI_##name = PMPI_##name) \
@@ -30,11 +30,10 @@ using seam::make_vid;
 using seam::Vid;
 using seam::vid_index;
 
-// --- The call.
-// -----------------------------------------------------------------------------------------------
+// --- Calls
 
-// Calls function `fn` of the lower half; again, as long as it left because a checkpoint wanted the thread.
-// The table is read anew each time: after a restart it is another one.
+// Calls the lower half's `fn` until it no longer returns kAgain (a checkpoint wanted the thread). Rereads the
+// table, which a restart replaces.
 template <class... A>
 __attribute__((cold, noinline)) int call_again(seam::Fn fn, A... arguments) {
   for (;;) {
@@ -53,40 +52,42 @@ inline R call_library(seam::Fn fn, A... arguments) {
   return r;
 }
 
-// --- Handles.
-// ------------------------------------------------------------------------------------------------
+// --- Handles
 
-// Handles that are pointers: predefined ones are addresses of data symbols whose first word is the vid (the
-// program may hold copies of them); kinds that Open MPI's C++ and Fortran libraries look into are objects
-// made by the shim that begin likewise (is_object); all others are this tag above the vid: not canonical, so
-// that no address looks like one.
+// Pointer handles. Predefined: the address of a data symbol whose first word is the vid; the program may have
+// a copy of the symbol. Kinds that Open MPI's C++ and Fortran libraries read (is_object): an object of the
+// shim that begins likewise. All others: this tag above the vid, a non-canonical address that no object can
+// have.
 inline constexpr uintptr_t kTag = 0x7a7a;
-// Handles that are integers: two top bits that MPICH gives to "direct" handles, the kind, the index. MPICH's
-// own values have another kind in bits 26 to 29, and the program gets no handle but ours.
+// Integer handles: the two top bits of MPICH's "direct" handles, the kind, the index. MPICH's own handles
+// have other kinds in bits 26 to 29; the program never gets one.
 inline constexpr uint32_t kIntegerTag = 0xc000'0000;
 
-inline constexpr Vid kUnsetVid = ~Vid{0};  // in a handle that the lower half has not written
+// A handle that the lower half has not written.
+inline constexpr Vid kUnsetVid = ~Vid{0};
 
-void* object_of(Vid vid);  // the object behind a handle of such a kind (objects.cpp)
-// The same of a request; nullptr: it is none. Only where Open MPI's Fortran library is at work, which looks
-// into requests, too: for others the tag is enough (companions_openmpi.cpp).
+// Returns the object behind a handle of an is_object kind (objects.cpp).
+void* object_of(Vid vid);
+// The object of a request, or nullptr. Only Open MPI's Fortran library reads requests; for others the tag is
+// enough (companions_openmpi.cpp).
 void* request_object(Vid vid);
 extern bool requests_are_read;
-// What the shim keeps of an object that is being freed. It is taken away before, since behind it the number
-// may be another one's that another thread has made; and put back if the object could not be freed.
+// The shim's record of an object being freed. It is detached before the call, because afterwards another
+// thread's new object may have the vid, and restored if the free fails.
 class FreedObject {
  public:
   explicit FreedObject(Vid vid);
-  ~FreedObject();  // puts back what has not been dropped
+  ~FreedObject();  // restores the record unless it was dropped
   FreedObject(const FreedObject&) = delete;
   FreedObject& operator=(const FreedObject&) = delete;
-  void drop();  // the MPI object is gone
+  void drop();  // after the MPI freed the object
 
  private:
   struct Object* object_;
   struct HandleObject* handle_;
 };
-// Calls `fn`, which frees *vid, in between. Returns its neutral error; the object is then as it was.
+// Calls `fn`, which frees *vid, with the record detached. Returns the neutral error, with the object
+// unchanged.
 int free_object(seam::Fn fn, Vid* vid);
 constexpr bool is_object(Kind k) {
   return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kOp ||
@@ -128,7 +129,7 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
   }
 }
 
-// Handles of kind K on the stack, on the heap when there are many.
+// Handles of kind K, on the stack, or on the heap if there are more than kInline.
 template <Kind K>
 class Handles {
  public:
@@ -153,7 +154,7 @@ class Handles {
   }
 
  private:
-  static constexpr long kInline = 64;  // more than most programs wait for at once
+  static constexpr long kInline = 64;  // most programs wait for fewer
   void allocate() {
     if (n_ > kInline) vids_ = static_cast<Vid*>(malloc(static_cast<size_t>(n_) * sizeof(Vid)));
     if (!vids_) abort();
@@ -163,8 +164,7 @@ class Handles {
   Vid* vids_ = inline_;
 };
 
-// --- Values.
-// -------------------------------------------------------------------------------------------------
+// --- Values
 
 inline void* buffer_in(const void* p) {
   return __builtin_expect(p == MPI_IN_PLACE, 0) ? seam::in_place() : const_cast<void*>(p);
@@ -182,9 +182,9 @@ inline void* all_handles_in(MPI_T_pvar_handle handle) {
 inline bool status_wanted(const MPI_Status* status) {
   return status != MPI_STATUS_IGNORE && status != MPI_STATUSES_IGNORE && status != nullptr;
 }
-inline constexpr int kUnsetError =
-    -1;  // in a status that the lower half has not filled: no error class is negative
-// MPI_ERROR is set by the functions that return several statuses only, as the standard asks.
+// Marks a status that the lower half has not filled; error classes are not negative.
+inline constexpr int kUnsetError = -1;
+// Only functions that return several statuses set MPI_ERROR, as the standard requires.
 inline void status_fields_out(const seam::Status& from, MPI_Status* to) {
   to->MPI_SOURCE = constants::from_seam_rank(from.source);
   to->MPI_TAG = constants::from_seam_tag(from.tag);
@@ -213,7 +213,8 @@ inline seam::Status status_in(const MPI_Status& from) {
   return s;
 }
 
-// Statuses of several requests. Entries the lower half does not fill (Waitsome, Testsome) stay as they were.
+// Statuses of several requests. Entries that the lower half leaves out (Waitsome, Testsome) keep their
+// values.
 class Statuses {
  public:
   Statuses(const MPI_Status* wanted, long n) : n_(status_wanted(wanted) && n > 0 ? n : 0) {
@@ -243,7 +244,7 @@ class Statuses {
   seam::Status* data_ = inline_;
 };
 
-// Integers some of which are constants.
+// Integers, some of which are MPI constants to translate.
 class Constants {
  public:
   Constants(const int* from, long n, int (*translate)(int)) : data_(nullptr) {
@@ -290,23 +291,21 @@ class NarrowArray {
 inline constexpr int kTextCapacity = 1024;
 void text_out(char* to, const char* from, int capacity, int* length);
 
-// --- Lengths of arrays that follow from a communicator (sizes.cpp).
-// ---------------------------------------------
+// --- Lengths of arrays that follow from a communicator (communicators.cpp)
 int peers(MPI_Comm comm);
 int neighbors_in(MPI_Comm comm);
 int neighbors_out(MPI_Comm comm);
 
-// --- Errors (errors.cpp).
-// --------------------------------------------------------------------------------------
+// --- Errors (errors.cpp)
 
-inline constexpr Vid kNoObject = 0;  // errors go to MPI_COMM_WORLD's handler
+inline constexpr Vid kNoObject = 0;  // errors are raised on MPI_COMM_WORLD
 // Calls the error handler of `object` (a communicator, window or file) and returns the program's error code.
 int fail_mpi_call(Vid object, int neutral, seam::Fn fn);
-int fail_mpi_call_with(Vid object, int code, seam::Fn fn);  // the same with a code of the program's
+int fail_mpi_call_with(Vid object, int code, seam::Fn fn);  // the same with the program's own code
 int fail_completion(int neutral, seam::Fn fn);              // the same for a call that completes requests
-// Neither a null handle nor one that stands for nothing.
+// Neither the null handle nor an unknown one.
 inline bool handle_exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
-// Which class the program's own MPI gives a null pointer to a handle of a kind, and a negative number of
+// The error class by which the program's own MPI rejects a null result pointer, and a negative number of
 // requests.
 #if defined(CROPDL_ABI_OPENMPI)
 inline constexpr int kNegativeCount = seam::kErrArg;
@@ -322,13 +321,12 @@ constexpr int null_result(Kind kind, seam::Fn fn) {
 inline constexpr int kNegativeCount = seam::kErrCount;
 constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
-// A new communicator has its parent's error handler.
+// Gives a new communicator its parent's error handler.
 void inherit_errhandler(Vid parent, Vid child);
 
-// --- Info (info.cpp).
-// ------------------------------------------------------------------------------------------
+// --- Info (info.cpp)
 
-// A lower half's Info with the contents of the program's, alive as long as this is.
+// An Info of the lower half with the contents of the program's. Freed with this object.
 class LowerInfo {
  public:
   explicit LowerInfo(MPI_Info info);

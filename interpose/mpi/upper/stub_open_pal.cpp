@@ -1,6 +1,6 @@
-// Stands for libopen-pal.so.40: what Open MPI's C++ and Fortran libraries import from it (nm -D
-// --undefined-only). The object system is used for lists of data representations only; classes have no
-// constructors here. UH, any thread. Layout of opal_class_t: opal/class/opal_object.h of Open MPI 4.1.
+// Replaces libopen-pal.so.40: the symbols that Open MPI's C++ and Fortran libraries import from it (nm -D
+// --undefined-only). They use its object system only for lists of data representations; classes here have no
+// constructors. opal_class_t as in opal/class/opal_object.h of Open MPI 4.1. UH, any thread.
 #include <cstddef>
 #include <cstdlib>
 
@@ -27,7 +27,7 @@ static void (*no_functions[1])(void*) = {nullptr};
 opal_class_t opal_list_item_t_class = {"opal_list_item_t", nullptr,      nullptr, nullptr, 1, 1,
                                        no_functions,       no_functions, 56};
 
-// Constructors run from the parent's to the class's own; the arrays end with a null.
+// Constructors are ordered from the root class to the class itself; the arrays end with a null pointer.
 EXPORTED void opal_class_initialize(opal_class_t* c) {
   if (c->initialized == opal_class_init_epoch) return;
   int depth = 0;

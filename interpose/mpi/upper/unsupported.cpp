@@ -1,5 +1,5 @@
-// Functions whose callbacks the MPI would call from its own progress: they are not offered yet, say so once,
-// and return an error the program can handle. UH, any thread.
+// Functions not offered yet, because the MPI would call their callbacks from its own progress. Each says so
+// once and returns an error. UH, any thread.
 #include <unistd.h>
 #include <cstdio>
 #include <cstring>
@@ -17,7 +17,7 @@ int refuse(seam::Fn fn) {
         snprintf(line, sizeof line, "cropdl: %s is not offered in this version; the call returns an error\n",
                  seam::kFunctionNames[fn]);
     if (write(2, line, static_cast<size_t>(n)) < 0) {
-      // standard error is closed: the error code still says it
+      // Standard error is closed; the error code remains.
     }
   }
   return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, fn);
@@ -39,7 +39,7 @@ MPI_FUNCTION(int, Register_datarep_c, const char*, MPI_Datarep_conversion_functi
              MPI_Datarep_conversion_function_c*, MPI_Datarep_extent_function*, void*) {
   return refuse(seam::kFn_MPI_Register_datarep_c);
 }
-// MPI_T events: there are none, so that no index is valid.
+// MPI_T events: there are none, so no index is valid.
 MPI_FUNCTION(int, T_event_get_num, int* n) {
   *n = 0;
   return MPI_SUCCESS;
