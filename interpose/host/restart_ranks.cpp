@@ -24,14 +24,13 @@ constexpr unsigned kSurelyEndedAll = 10;  // likewise, on a busy machine
   _exit(1);
 }
 
-// `mine` of every rank.
-std::vector<std::string> exchange(Process& p, const std::string& mine) {
+}  // namespace
+
+std::vector<std::string> all_gather(Process& p, const std::string& mine) {
   auto all = p.agent->exchange(mine);
   if (!all) die_of_loss(p, all.error().message);
   return std::move(*all);
 }
-
-}  // namespace
 
 void die_together(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) {
@@ -46,7 +45,7 @@ void die_together(const Process& p, const std::string& line) {
 }
 
 std::string agree(Process& p, const std::string& mine) {
-  const std::vector<std::string> all = exchange(p, mine);
+  const std::vector<std::string> all = all_gather(p, mine);
   for (size_t r = 0; r < all.size(); ++r)
     if (!all[r].starts_with(kFine))
       return formatted("{}rank {}: {}", all[r].substr(0, 1), r, all[r].substr(1));
@@ -65,7 +64,7 @@ void agree_or_die(Process& p, const Status& step) {
 }
 
 std::string gather(Process& p, const std::string& mine) {
-  const std::vector<std::string> all = exchange(p, mine);
+  const std::vector<std::string> all = all_gather(p, mine);
   std::string line;
   for (size_t r = 0; r < all.size(); ++r)
     if (!all[r].empty())
@@ -76,7 +75,7 @@ std::string gather(Process& p, const std::string& mine) {
 void finish_library(Process& p, libraries::Library& library) {
   const std::string mine = library.told_at_restart();
   if (!mine.empty()) p.agent->note_phase("joining");
-  const std::vector<std::string> all = exchange(p, mine);
+  const std::vector<std::string> all = all_gather(p, mine);
   // die(), not die_together(): another rank may be inside of a call that waits for this one, and nothing ends
   // its wait.
   if (auto s = library.finish_restart(all); !s) die("cropdl-restart: " + s.error().message);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "interpose/host/process.h"
@@ -28,6 +29,9 @@ void agree_or_die(Process& p, const Status& step);
 
 // What the ranks have to say, as one line with their numbers; "" if none says anything.
 std::string gather(Process& p, const std::string& mine);
+
+// `mine` of every rank, by rank. Ends the process when a rank is lost.
+std::vector<std::string> all_gather(Process& p, const std::string& mine);
 
 // The last step of a library's restart, with what the libraries of all ranks have to tell.
 void finish_library(Process& p, libraries::Library& library);

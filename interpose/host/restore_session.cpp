@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/format.h"
 #include "interpose/host/address_reservation.h"
@@ -33,6 +34,7 @@ class RestoreSession {
   void open_versions_for_writing();
   void read_versions_again();
   void load_newest_version();
+  void learn_which_files_are_put_back();
   void prepare_libraries();
   Status place_files_memory_and_process();
   Status restart_libraries();
@@ -54,6 +56,7 @@ class RestoreSession {
   const Candidate* chosen_ = nullptr;         // one of candidates_, from load_newest_version() on
   std::optional<Folder> folder_;              // its directory
   std::unique_ptr<restart::ImageReader> image_;  // this rank's, until its contents are loaded
+  host_memory::FileKeys put_back_;               // files whose contents some rank restores
   std::string memory_note_, files_note_;         // for people: what was left, or changed
 };
 
@@ -67,6 +70,7 @@ void RestoreSession::run() {
   p_.agent->note_phase("restarting");
   read_versions_again();
   load_newest_version();
+  learn_which_files_are_put_back();
   prepare_libraries();
   agree_or_die(p_, place_files_memory_and_process());
   agree_or_die(p_, restart_libraries());
@@ -172,6 +176,18 @@ void RestoreSession::load_newest_version() {
   folder_ = std::move(*folder);
 }
 
+// A rank may have mapped what another one writes: the mapping comes first, and the contents later.
+void RestoreSession::learn_which_files_are_put_back() {
+  std::string mine;
+  if (!keeps_files())
+    for (const files::FileContent& c : metadata().contents)
+      mine += formatted("{} {} ", c.identity.device, c.identity.inode);
+  for (const std::string& ranks : all_gather(p_, mine)) {
+    std::istringstream keys(ranks);
+    for (uint64_t device, inode; keys >> device >> inode;) put_back_.insert({device, inode});
+  }
+}
+
 void RestoreSession::prepare_libraries() {
   const session::Metadata& m = metadata();
   if (p_.boot.save_files == 0) p_.boot.save_files = m.save_files;
@@ -190,7 +206,8 @@ Status RestoreSession::place_files_memory_and_process() {
     return Error{"the job ran on the software GPU, and here it is not installed"};
   if (chdir(m.cwd.c_str()) != 0) return Error{formatted("the program's directory {} is gone", m.cwd)};
   if (auto s = files::place_files(saved_files()); !s) return s;
-  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), &memory_note_); !s) return s;
+  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &memory_note_); !s)
+    return s;
   return session::restore_process(m);
 }
 

@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "restart/content.h"
+#include "restart/files/closed_mode.h"
 #include "restart/store.h"
 
 namespace cropdl::files {
@@ -38,6 +39,12 @@ constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --
 Status set_modified(int fd, int64_t ns) {
   const timespec times[2] = {{0, UTIME_OMIT}, {ns / 1'000'000'000, ns % 1'000'000'000}};
   return ns < 0 || futimens(fd, times) == 0 ? Status() : Status(Error{errno_text(errno)});
+}
+
+// As open_high(), also where the file's mode forbids its owner to write.
+Descriptor open_to_write(const std::string& path, int flags) {
+  const int fd = open_despite_mode(path, flags);
+  return fd < 0 ? Descriptor() : move_high(Descriptor(fd));
 }
 
 // Whether what was opened to be changed is the program's file, or has its contents: the name may lead to
@@ -219,7 +226,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {
-    const Descriptor file = open_high(c.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    const Descriptor file = open_to_write(c.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
     struct stat st {};
     if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     if (st.st_size == c.identity.size) return {};
@@ -232,7 +239,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   const auto copy = restart::open_stored(version, c.stored);
   if (!copy) return copy.error();
   bool changed = false;
-  Descriptor file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  Descriptor file = open_to_write(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
     // Made aside and linked when it is whole; another rank may have been first.
     const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
@@ -253,7 +260,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
       return {};
     }
     if (why != EEXIST) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(why))};
-    file = open_high(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    file = open_to_write(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return Error{formatted("{}: cannot be written: {}", own(c.path), errno_text(errno))};
   if (Status its = check_opened(c, file.fd()); !its) return its;

@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "interpose/seam/state.h"
+#include "restart/files/closed_mode.h"
 #include "restart/files/descriptors.h"
 #include "restart/process/raised_limit.h"
 
@@ -50,7 +51,7 @@ void move_launchers_connection(int fd) {
 // The file as the program had it: flags, offset. Changes nothing.
 Result<int> open_again(const OpenFile& f) {
   constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
-  const int fd = open(f.path.c_str(), (f.flags & ~kOnlyAtOpen) | O_CLOEXEC);
+  const int fd = open_despite_mode(f.path, f.flags & ~kOnlyAtOpen);
   if (fd < 0) return refuse(f, "cannot open it again: " + errno_text(errno));
   if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset)
     return refuse(f, "cannot seek in it: " + errno_text(errno));

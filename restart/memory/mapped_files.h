@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -49,13 +51,18 @@ Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is,
 // one since check_left_in_file(): so what was opened is checked again.
 Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
 
+// Files by device and inode, as they were at the cut.
+using FileKeys = std::set<std::pair<uint64_t, uint64_t>>;
+
 enum class Remapped { kYes, kOtherFile, kRefused };
 
 // Maps the file over [begin, end), where memory with the contents of the cut lies, readable and writable.
-// Pages that the program had changed become its private copies again. kOtherFile: it is not there, or not the
-// one it was; the memory stays as it is. kRefused, with *why: the same file, whose contents the program
-// shared, has been changed.
+// Pages that the program had changed become its private copies again. `will_be_put_back`: a rank restores the
+// file's contents later (files::apply_files), so a shared mapping need not have them yet. kOtherFile: it is
+// not there, or not the one it was; the memory stays as it is. kRefused, with *why: the same file, whose
+// contents the program shared, has been changed.
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
-                        const std::string& kept, const std::vector<PageRun>& guards, std::string* why);
+                        const std::string& kept, const std::vector<PageRun>& guards, bool will_be_put_back,
+                        std::string* why);
 
 }  // namespace cropdl::host_memory

@@ -541,7 +541,7 @@ void release_addresses() {
 }
 
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                     std::string* note) {
+                     const FileKeys& put_back, std::string* note) {
   std::vector<std::string> gone;
   for (const auto& r : image.regions()) {
     if (is_a_librarys(r)) continue;
@@ -552,8 +552,9 @@ Status finish_memory(const restart::ImageReader& image, const MemoryState& state
       if (!done) return done;
     } else if (s.file) {
       std::string why;
+      const bool later = put_back.count({s.file->identity.device, s.file->identity.inode}) != 0;
       const Remapped how =
-          map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, &why);
+          map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, later, &why);
       if (how == Remapped::kRefused) return Error{why};
       if (how == Remapped::kOtherFile) {
         if (Status done = protect(r); !done) return done;

@@ -55,8 +55,9 @@ Status load_references(const restart::ImageReader& image, const MemoryState& sta
 void unmap_memory(const restart::ImageReader& image);
 
 // What comes when this version is the one, and its files are as they were: file mappings, guard pages, locks.
-// `as_they_are`: as load_references(). `note`: "" or a line for people.
+// `as_they_are`: as load_references(). `put_back`: files that some rank puts back later, when all have come
+// this far. `note`: "" or a line for people.
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                     std::string* note);
+                     const FileKeys& put_back, std::string* note);
 
 }  // namespace cropdl::host_memory

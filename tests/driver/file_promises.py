@@ -14,7 +14,7 @@ import sys
 import time
 
 from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, keeper_of, launcher, promise_main, take_checkpoint, tool
-from command_promises import one_line, refused
+from command_promises import one_line, refused, without_privileges
 from restart_promises import SHORT, survives, wait_for_new_steps
 
 PROMISES = {}
@@ -56,6 +56,23 @@ def input_file():
             _, _, bounds = take_checkpoint(place, job)
             job.kill_running()
             job = place.restart()
+            wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+
+
+@promise("files.that_their_modes_forbid_to_write_are_written_on")
+def sealed_files():
+    """As their owner without capabilities, whom modes bind; they are as they were afterwards."""
+    with Place("sealed") as place:
+        os.mkdir(place.path("work"))
+        job = place.start(without_privileges(protected(place, "sealed_files", STEPS + ("--work", place.path("work")))))
+        for _ in range(2):
+            job.wait_for_step(Log(job.log).last_step() + 4)
+            _, _, bounds = take_checkpoint(place, job)
+            job.wait_for_step(Log(job.log).last_step() + 3)  # so that there is something to put back
+            job.kill_running()
+            job = place.start(without_privileges([tool("cropdl-restart"), place.store]))
+            job.own_since = job.started
             wait_for_new_steps(job, bounds, 60)
         ends_well(job)
 
@@ -365,6 +382,8 @@ def unchanged_input():
 for _mpi in ("openmpi", "mpich"):
     promise(f"files.{_mpi}.log_that_all_ranks_append_to")(
         lambda m=_mpi: survives("shared_log", m, 2, ("--work", "@", "--steps", "60", "--pace", "20000"), ("same", "same")))
+promise("files.openmpi.mapped_by_all_ranks_and_written_by_one")(
+    lambda: survives("mapped_by_others", "openmpi", 2, ("--work", "@") + STEPS, ("same", "other", "same")))
 
 
 def two_names(place):
