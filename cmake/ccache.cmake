@@ -1,11 +1,12 @@
-# Compiles through ccache where it is installed, with settings by which a fresh clone in another folder finds what this one
-# compiled: paths below the source folder are hashed and recorded relative to it, and file times are not compared (a clone's are
-# all new). CROPDL_CACHED_NVCC is nvcc the same way, for custom commands; call cropdl_find_nvcc() first.
+# Compiles through ccache if it is installed. The settings let a fresh clone in another folder use this clone's results:
+# paths below the source folder are hashed and recorded relative to it, and file times are not compared (a clone's are all
+# new). CROPDL_CACHED_NVCC is nvcc through ccache, for custom commands; call cropdl_find_nvcc() first.
 option(CROPDL_CCACHE "Compile through ccache where it is installed" ON)
 find_program(CROPDL_CCACHE_PROGRAM ccache)
 set(CROPDL_CACHED)
 if(CROPDL_CCACHE AND CROPDL_CCACHE_PROGRAM)
-  # DEPEND: the compiler says what a file includes, which needs no preprocessing before. pch_defines and time_macros: what ccache's manual asks for where headers are precompiled.
+  # DEPEND: ccache takes the list of included files from the compiler and does not preprocess. ccache's manual requires
+  # pch_defines and time_macros for precompiled headers.
   set(CROPDL_CACHED env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CROPDL_CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CROPDL_CACHED})
@@ -13,7 +14,7 @@ if(CROPDL_CCACHE AND CROPDL_CCACHE_PROGRAM)
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>)
 endif()
 
-# Sets CROPDL_NVCC, empty where there is none, and CROPDL_CACHED_NVCC.
+# Sets CROPDL_NVCC, empty if nvcc is not installed, and CROPDL_CACHED_NVCC.
 macro(cropdl_find_nvcc)
   find_program(CROPDL_NVCC nvcc PATHS ${CROPDL_CUDA_ROOT}/bin NO_DEFAULT_PATH)
   set(CROPDL_CACHED_NVCC ${CROPDL_CACHED} ${CROPDL_NVCC})

@@ -1,10 +1,10 @@
-# cropdl_precompiled(TARGET [HEADERS...]): reads the standard library's larger headers and HEADERS once for the target. Its files
-# include what they use all the same. cropdl_precompiled_like(TARGET OTHER) takes what was read for OTHER, whose options must be
-# the same.
+# cropdl_precompiled(TARGET [HEADERS...]): precompiles the standard library's larger headers and HEADERS for the target.
+# Its files still include what they use. cropdl_precompiled_like(TARGET OTHER) reuses OTHER's precompiled headers; OTHER
+# must have the same options.
 option(CROPDL_PRECOMPILED "Read large headers once for each of the large targets" ON)
 function(cropdl_precompiled_options target)
-  # ccache's manual asks for -fpch-preprocess. GCC 12 then finds overflows in its own std::string, which it knows to be none where
-  # headers are read as text.
+  # ccache's manual requires -fpch-preprocess. With it GCC 12 warns of overflows in its own std::string, falsely; it does
+  # not warn if headers are read as text.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow
                          -Wno-restrict>)
 endfunction()

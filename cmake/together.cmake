@@ -1,7 +1,8 @@
-# cropdl_compile_together(FOLDER): the .cpp files of each target in FOLDER and below it are compiled several at a time, as one text
-# that includes them: their headers are read and their templates made once, which is half of the work of a whole build. (CMake's
-# own UNITY_BUILD names files by absolute paths; these are relative, so that ccache finds in one clone what another compiled.)
-# Left alone: a file with options or dependencies of its own, generated ones, and targets with CROPDL_APART, whose files name things alike.
+# cropdl_compile_together(FOLDER): compiles several .cpp files of a target together, as one file that includes them, for
+# all targets in FOLDER and below. Headers are read and templates are instantiated once, which is half of the work of a
+# whole build. (CMake's own UNITY_BUILD uses absolute paths; relative paths let ccache reuse the results of another
+# clone.) Excluded: files with options or dependencies of their own, generated files, and targets with CROPDL_APART, whose
+# files define equal names.
 option(CROPDL_TOGETHER "Compile up to CROPDL_TOGETHER_FILES files of a target as one: a whole build takes half the time, one file more" ON)
 set(CROPDL_TOGETHER_FILES 12 CACHE STRING "How many at most")
 mark_as_advanced(CROPDL_TOGETHER_FILES)

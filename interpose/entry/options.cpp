@@ -24,7 +24,7 @@ std::string in_quotes(const std::string& text) {
   return formatted("`{}{}`", text.substr(0, 40), text.size() > 40 ? "..." : "");
 }
 
-// All of the text, but for the unit, which may be left out. What is too small for a double is no zero.
+// Converts the whole text, with or without the unit. A value that underflows a double is not taken as zero.
 std::optional<double> number(std::string text, const std::string& unit) {
   if (!unit.empty() && text.ends_with(unit)) text.resize(text.size() - unit.size());
   char* end = nullptr;
@@ -48,8 +48,7 @@ std::optional<double> duration(const std::string& text) {
   return number(text, "");
 }
 
-// What another command of this job was told, as the moment that it has made of it: "@" and seconds since
-// 1970.
+// Parses a time limit that another command of this job has already converted: "@" and seconds since 1970.
 std::optional<double> moment(const std::string& text) {
   return text.starts_with("@") ? number(text.substr(1), "") : std::nullopt;
 }
@@ -228,7 +227,7 @@ bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string
     *status = 2;  // docs/cli.md
     return false;
   };
-  if (program != nullptr) app.prefix_command();  // the first word that is no option ends the parsing
+  if (program != nullptr) app.prefix_command();  // the first word that is not an option ends the parsing
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
@@ -238,7 +237,7 @@ bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string
     return wrong(e.what());
   }
   if (program == nullptr) return true;
-  // In order: options that nobody knows, `--`, and the program with its words.
+  // remaining() has, in this order: unknown options, `--`, and the program with its arguments.
   *program = app.remaining();
   if (!program->empty() && program->front() == "--")
     program->erase(program->begin());

@@ -1,8 +1,8 @@
-/* libcropdl.so: `LD_PRELOAD=libcropdl.so ./train` protects an MPI program that no command line of ours
-   starts, such as the `exec ./train` of a wrapper script. The constructor re-executes a program that is
-   linked with MPI, or is a Python started by an MPI launcher, through cropdl-run; in shells, launchers and
-   helpers it does nothing. libc only, no C++ run-time library: it is loaded into everything the launcher
-   starts. */
+/* libcropdl.so: `LD_PRELOAD=libcropdl.so ./train` protects an MPI program that is not started by a cropdl-run
+   command line, for example by `exec ./train` in a wrapper script. If the program is linked with MPI, or is a
+   Python started by an MPI launcher, the constructor execs cropdl-run with it. In shells, launchers and
+   helpers the constructor does nothing. Uses libc only, no C++ run-time library, because every process that
+   the launcher starts loads this file. */
 #include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ int look(struct dl_phdr_info* info, size_t size, void* unused) {
   return has_mpi;
 }
 
-/* Whether one of these variables is there. */
+/* Whether any of these variables is set. */
 int any(const char* const* variables, size_t n) {
   for (size_t i = 0; i < n; ++i)
     if (getenv(variables[i])) return 1;
@@ -38,8 +38,8 @@ const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-/* Our own directory, from where this library lies: PREFIX/lib/libcropdl.so or
- * PREFIX/lib/.../cropdl/libcropdl.so. */
+/* Finds cropdl-run from this library's path: PREFIX/lib/libcropdl.so or PREFIX/lib/.../cropdl/libcropdl.so.
+ */
 int find_runner(char* out, size_t size) {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&find_runner), &info)) return 0;
@@ -60,8 +60,8 @@ int find_runner(char* out, size_t size) {
 __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   (void)envp;
   if (argc < 1 || !argv || !argv[0] || getauxval(AT_SECURE)) return;
-  if (cropdl::seam::in_window(getauxval(AT_ENTRY))) return;       // already
-  if (getauxval(AT_SYSINFO_EHDR) == cropdl::seam::kCore) return;  // a non-PIE program is, too
+  if (cropdl::seam::in_window(getauxval(AT_ENTRY))) return;       // already under CropDL
+  if (getauxval(AT_SYSINFO_EHDR) == cropdl::seam::kCore) return;  // a non-PIE program under CropDL
   char self[4096];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0) return;
@@ -94,8 +94,8 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
     fprintf(stderr, "libcropdl.so: cropdl-run is not beside it; %s runs without checkpoints\n", name);
     return;
   }
-  // cropdl-run, its options by variables of the environment, -- and the program; argv[0] is passed on by
-  // path.
+  // The command line: cropdl-run, its options from environment variables, --, and the program's words, with
+  // the program's path as argv[0].
   char** words = static_cast<char**>(calloc((size_t)argc + 33, sizeof *words));
   int w = 0;
   words[w++] = runner;

@@ -20,8 +20,8 @@ std::string base(const std::string& path) { return path.substr(path.rfind('/') +
 
 bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
-// Whether the path is a tool of the system: in one of its directories, root's, and nobody else's to change. A
-// user's own program may have any name.
+// Whether the path is a tool of the system: in a system directory, owned by root, and not writable by others.
+// A user's own program may have the same name.
 bool of_the_system(const std::string& path) {
   const std::string directory = path.substr(0, path.rfind('/'));
   bool there = false;
@@ -38,14 +38,14 @@ bool is_tool(const std::string& path, std::initializer_list<const char*> names) 
   return false;
 }
 
-// Their only business is to start others, and those are protected.
+// Starters only start other programs, which are protected.
 bool is_starter(const std::string& path) {
   return is_tool(path, {"sh",     "bash",   "dash",    "zsh",     "ksh",  "ksh93",  "mksh",    "busybox",
                         "fish",   "tcsh",   "csh",     "env",     "nice", "time",   "timeout", "nohup",
                         "setsid", "stdbuf", "taskset", "numactl", "chrt", "ionice", "xargs",   "prlimit"});
 }
 
-// They control another process by ptrace, or run it on a processor of their own.
+// Debuggers and similar tools: they control another process by ptrace, or run it on an emulated processor.
 bool is_debugger(const std::string& path) {
   return is_tool(path, {"gdb", "gdbserver", "lldb", "strace", "ltrace", "valgrind", "perf", "rr"}) ||
          (of_the_system(path) &&
@@ -58,16 +58,16 @@ bool needs(const launching::ElfFile& elf, const char* library) {
   return false;
 }
 
-// Interpreters that may load an MPI later on.
+// Whether the program is an interpreter that may load an MPI later.
 bool may_load_mpi(const launching::ElfFile& elf) {
   return elf.knows("Py_BytesMain") || needs(elf, "libpython") || needs(elf, "libR.so") ||
          needs(elf, "libjulia");
 }
 
-// Whose ABI the MPI has that the program is linked with, "" if with none. libmpi.so.12 is what MPICH's own
-// builds, Intel MPI and MVAPICH call theirs (Debian: libmpich.so.12), and it has MPICH's ABI
-// (www.mpich.org/abi); Open MPI's is libmpi.so.40 since version 3. Of two, one would be the real MPI beside
-// the shim of the other.
+// Returns the ABI of the MPI that the program is linked with, or "" without MPI. libmpi.so.12 is the name in
+// MPICH's own builds, Intel MPI and MVAPICH (Debian: libmpich.so.12), with MPICH's ABI (www.mpich.org/abi).
+// Open MPI's is libmpi.so.40 since version 3. Two MPIs are an error: the program would load the real library
+// of one beside the shim of the other.
 Result<std::string> mpi_of(const launching::ElfFile& elf, const std::string& path) {
   const auto begins = [](const std::string& name, std::initializer_list<const char*> with) {
     return std::any_of(with.begin(), with.end(), [&](const char* one) { return name.rfind(one, 0) == 0; });
@@ -93,7 +93,7 @@ Result<std::string> mpi_of(const launching::ElfFile& elf, const std::string& pat
   return found;
 }
 
-// The sanitizer that it was built with. Its runtime is a library, or in the program itself.
+// The sanitizer that the program was built with. Its runtime is a library, or linked into the program.
 std::string sanitizer_of(const launching::ElfFile& elf) {
   if (needs(elf, "libtsan.so") || elf.knows("__tsan_init")) return "ThreadSanitizer";
   if (elf.knows("__msan_init")) return "MemorySanitizer";
@@ -101,8 +101,8 @@ std::string sanitizer_of(const launching::ElfFile& elf) {
   return "";
 }
 
-// Who runs the script whose first line this is, with the words in front of the script's name: execve(2), and
-// `env NAME`. Empty: nobody we know.
+// Returns the interpreter of a script with this first line, and the words before the script's name: as in
+// execve(2), and for `env NAME`. Empty: unknown.
 std::vector<std::string> interpreter_of(std::string line) {
   line.erase(0, line.find_first_not_of(" \t"));
   line.erase(line.find_last_not_of(" \t") + 1);
@@ -115,8 +115,7 @@ std::vector<std::string> interpreter_of(std::string line) {
   return words;
 }
 
-// The MPI that programs find here if nobody says which: Debian's alternatives, else the one we are built
-// with.
+// The default MPI on this machine: by Debian's alternatives, else the MPI that CropDL is built with.
 std::string default_mpi() {
   const auto built = [](const char* mpi) {
     return access((own_directory() + "/cropdl-lower-" + mpi).c_str(), X_OK) == 0;
@@ -168,7 +167,7 @@ Result<std::string> find_program(const std::string& name) {
 
 namespace {
 
-constexpr int kMostInterpreters = 5;  // one of another, as execve(2) has it
+constexpr int kMostInterpreters = 5;  // nested interpreters, as in execve(2)
 
 Result<ProgramFacts> inspect(const std::string& path, int depth) {
   if (depth > kMostInterpreters) return Error{path + ": " + errno_text(ELOOP)};
@@ -196,7 +195,8 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
     if (!interpreter) return Error{formatted("{}: its interpreter: {}", path, interpreter.error().message)};
     auto inner = inspect(*interpreter, depth + 1);
     if (!inner) return Error{formatted("{}: its interpreter: {}", path, inner.error().message)};
-    if (inner->kind == ProgramKind::kStarter || !inner->before.empty()) {  // execve finds out by itself
+    if (inner->kind == ProgramKind::kStarter ||
+        !inner->before.empty()) {  // execve finds the interpreter itself
       facts.kind = ProgramKind::kStarter;
       return facts;
     }
@@ -268,7 +268,7 @@ Error become(const std::string& path, std::vector<std::string> words) {
   return {formatted("{}: cannot run it: {}", path, errno_text(errno))};
 }
 
-// What the launcher provides wins over what the program is linked with: the shims translate.
+// The launcher's MPI takes precedence over the MPI that the program is linked with: the shims translate.
 Error become_lower_half(const launching::Boot& boot, const std::string& launcher_flavour,
                         const std::string& mpi, std::vector<std::string> words) {
   const std::string flavour = launcher_flavour != "none" ? launcher_flavour : mpi;

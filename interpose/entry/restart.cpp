@@ -1,6 +1,6 @@
 // cropdl-restart [--version N] DIR: continues the job whose versions are in DIR. Under mpirun every rank runs
-// it; alone it starts the launcher that the version records. Whose DIR it is is looked at first: what is in
-// it says what is run.
+// it; without a launcher it starts the launcher that the version records. It checks DIR's owner first,
+// because DIR's contents decide what is run.
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,8 +25,8 @@ int fail(const std::string& line) {
   return 1;
 }
 
-// What every rank finds out by itself is said by rank 0. The others stay a little: launchers end all ranks,
-// and with rank 0 its line, as soon as one exits.
+// Reports an error that every rank finds: rank 0 prints the line. The other ranks exit later, because a
+// launcher kills all ranks as soon as one exits, and rank 0's line would be lost.
 int fail_together(uint32_t rank, const std::string& line) {
   constexpr unsigned kLongEnough = 3;  // seconds
   if (rank == 0) return fail(line);
@@ -110,7 +110,7 @@ int restart_main(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return restart_main(argc, argv);
-  } catch (const std::exception& e) {  // no memory
+  } catch (const std::exception& e) {  // out of memory
     return fail(e.what());
   }
 }

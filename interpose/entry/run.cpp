@@ -1,6 +1,6 @@
-// cropdl-run [--dir DIR] [--interval auto|SECONDS|0] [--] PROGRAM ARGS...: becomes the lower half that runs
+// cropdl-run [--dir DIR] [--interval auto|SECONDS|0] [--] PROGRAM ARGS...: execs the lower half, which runs
 // PROGRAM. Linked statically and entered through quiet_start.S, so that SIGUSR1 (which launchers forward to
-// ask for a checkpoint) is ignored from the first instruction on.
+// request a checkpoint) is ignored from the first instruction on.
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,7 +24,7 @@ int fail(const std::string& line) {
   return 1;
 }
 
-// Once per job, if it is known who is who.
+// Prints once per job if the ranks are known, else once per process.
 void say(const Result<launching::Launch>& launch, const std::string& line) {
   if (!launch || launch->rank == 0) cropdl::say("cropdl-run: " + line);
 }
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
       "--by-reference", by_reference,
       "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
       "refused when one of them has changed");
-  std::string software_gpus;  // "true": as many as the environment says
+  std::string software_gpus;  // "true": the number is in the environment
   app.add_flag("--software-gpu", software_gpus,
                "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs")
       ->option_text("[=N]")
@@ -92,10 +92,10 @@ int main(int argc, char** argv) {
   if (facts->kind == entry::ProgramKind::kNative) {
     say(launch, formatted("{} runs natively and unprotected: {}", facts->path, facts->why));
     setenv("LD_PRELOAD", entry::without(boot.preload, ours).c_str(), 1);
-    return fail(entry::become(*path, words).message);  // a script as such: the kernel reads its first line
+    return fail(entry::become(*path, words).message);  // a script itself: the kernel reads its first line
   }
   if (facts->kind == entry::ProgramKind::kStarter) {
-    // It runs as it is; the preload entrance protects the program that it execs.
+    // A starter runs natively; libcropdl.so protects the program that it execs.
     say(launch, facts->path + " itself runs unprotected; an MPI program that it starts is protected");
     setenv("CROPDL_DIR", boot.directory.c_str(), 1);
     if (!schedule.interval.empty()) setenv("CROPDL_INTERVAL", schedule.interval.c_str(), 1);
@@ -116,11 +116,11 @@ int main(int argc, char** argv) {
   }
   if (!launch) return fail(launch.error().message);
   boot.sanitizer = facts->sanitizer;
-  if (!facts->before.empty()) {  // the kernel puts the script's path in the place of its name: execve(2)
+  if (!facts->before.empty()) {  // like the kernel, passes the script's path instead of its name: execve(2)
     words[0] = *path;
     words.insert(words.begin(), facts->before.begin(), facts->before.end());
   }
 
-  // argv[0] as the program would have it
+  // The program gets argv[0] unchanged.
   return fail(entry::become_lower_half(boot, launch->flavour, facts->mpi, words).message);
 }

@@ -1,5 +1,5 @@
-"""What the templates ask for: the parts of every function's body on either side, predefined handles, data symbols, the
-coverage table. One template per output file.
+"""The data that the templates use: the parts of every function's body on either side, predefined handles, data symbols,
+the coverage table. One template per output file.
 
 Runs at build time only."""
 import hashlib
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 
 def environment(library: Path):
-    """Templates of the core by their names, others as FOLDER/NAME; those extend the core's."""
+    """Finds the core's templates by name and the libraries' as FOLDER/NAME, which extend the core's."""
     own = {folder.name: jinja2.FileSystemLoader(folder / "templates") for folder in (*HERE.iterdir(), library)
            if (folder / "templates").is_dir()}
     loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(HERE / "templates"), jinja2.PrefixLoader(own)])
@@ -27,7 +27,7 @@ def environment(library: Path):
 
 
 def write(path: Path, text: str):
-    """Only when it changed, so that nothing is compiled again without need."""
+    """Writes only if the text changed, so that nothing is recompiled unnecessarily."""
     if not path.exists() or path.read_text() != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -36,14 +36,14 @@ def write(path: Path, text: str):
 # --- Bodies -------------------------------------------------------------------------------------------------------
 
 def _parts(model, side, function, implementation, renamed):
-    """Of every parameter: its role, what the texts may name, and the texts of this side, filled in."""
+    """For every parameter: its role, the names that its texts may use, and this side's texts, filled in."""
     rows = []
     for p in function.parameters:
         role = model.roles[p.role]
         names = fields(function, p, implementation, renamed)
         texts = {key: text.format(**names) for key, text in role.texts(side, function.pending).items()}
         earlier = next((e for q, r, e, _ in rows if role.alias and r is role and q.kind == p.kind), None)
-        if earlier:  # two arrays that are one stay one
+        if earlier:  # two parameters that are the same array stay the same array
             first = texts["argument"].replace(names["n"], earlier["n"])
             texts["argument"] = f"({names['n']} == {earlier['n']} ? {first} : {texts['argument']})"
         rows.append((p, role, names, texts))
@@ -51,7 +51,7 @@ def _parts(model, side, function, implementation, renamed):
 
 
 def _statements(model, side, function, renamed):
-    """What the library's table wants after a call that succeeded."""
+    """The statements that the library's table requires after a successful call."""
     lines = []
     for statement in model.table.get("statement", []):
         names = {}
@@ -73,7 +73,7 @@ def _collect(rows, key):
 
 
 def upper_bodies(model, implementation):
-    """What the template needs for every function of an application ABI that is generated."""
+    """The template's data for every generated function of an application ABI."""
     bodies = []
     for f in model.functions:
         if implementation not in f.results or f.upper not in ("generated", "narrow"):
@@ -95,8 +95,8 @@ def upper_bodies(model, implementation):
 
 
 def _refusals(function, rows):
-    """[(condition, error)]: where this side would write through a pointer before the library looks at it. Results that may
-    be null are not wanted."""
+    """[(condition, error)]: pointers through which this side would write before the library checks them. Results that may
+    be null are left out."""
     if function.optional_results:
         return []
     return [[text.format(**names) for text in pair] for p, role, names, _ in rows
@@ -127,7 +127,7 @@ def _narrow_body(f, renamed):
 
 
 def lower_bodies(model, implementation):
-    """The same for the lower half: every function, whoever writes it (`kind`)."""
+    """The same for the lower half: every function; `kind` says whether it is generated or written by hand."""
     bodies = []
     for f in model.functions:
         body = {"function": f, "name": f.name, "parameters": f.seam_parameters, "result": f.seam_result, "kind": f.lower,
@@ -150,8 +150,8 @@ def lower_bodies(model, implementation):
 
 
 def _make_again(f, body, rows):
-    """A function that makes an object: its call apart, whose arguments are written into a recipe (handles/recipe.h) and
-    read from it."""
+    """For a function that makes an object: the call as a separate part, whose arguments are written into a recipe
+    (handles/recipe.h) and read from it."""
     made = next(row for row in rows if row[0].name == f.create)
     rest = [row for row in rows if row is not made]
     write, read = [], []
@@ -179,10 +179,10 @@ def _make_again(f, body, rows):
 
 
 def _recipe(model, f, body, implementation):
-    """A function of a library with one ABI that a restart calls again: how its arguments are written, read, and given; and of a
-    set-state function which state they are (interpose/one_abi/lower.h)."""
+    """For a function of a library with one ABI that a restart repeats: the code that writes, reads and passes its
+    arguments; and for a set-state function the state that it sets (interpose/one_abi/lower.h)."""
     body["made_again"] = None
-    # A handle whose object has ended: NVIDIA's libraries may look into it before they know.
+    # Handles to check before the call: NVIDIA's libraries may dereference the handle of an ended object.
     body["live"] = [f"rt::word_of({p.name}, rt::kind::{p.kind})" for p in f.parameters
                     if f.returns_code and model.library["ended"] and p.role in ("handle", "handle_free", "handle_set")]
     body["early"] = any(p.role in EARLY and p.pointer and not p.constant for p in f.parameters)
@@ -222,16 +222,16 @@ def _recipe(model, f, body, implementation):
 
 
 def _object(p):
-    """The object that a parameter names, as a word. Of an address in the program's code: what it was registered with."""
+    """The object that a parameter names, as a word. For an address in the program's code: the object registered with it."""
     return f"rt::code_object({p.name})" if p.role in ("code", "code_address") else f"rt::word_of({p.name}, rt::kind::{p.kind})"
 
 
-# Roles of what is read at the call, which the call may change where it is not declared constant.
+# Roles of input parameters that the call may change unless they are declared constant.
 EARLY = ("value_in", "values_in", "text", "handles_in")
 
 
 def _within(f):
-    """What a new object ends with, as a statement after a call that succeeded."""
+    """The statement, after a successful call, that says with which parent the new object ends."""
     child = next((p for p in f.parameters if p.name == (f.makes or f.finds)), None)
     parent = next((p for name in (f.facts.get("within") or "").split("|") for p in f.parameters if p.name == name), None)
     if not child or not parent:
@@ -241,7 +241,7 @@ def _within(f):
 
 
 def _number_of(model, name):
-    """What is set, as a number that does not change: images have it."""
+    """The set thing as a fixed number, which images contain."""
     return "0x" + hashlib.sha256(f"{model.library['name']} {name}".encode()).hexdigest()[:16]
 
 
@@ -346,7 +346,7 @@ def fortran_integers(files):
     return found
 
 
-# --- What was decided -----------------------------------------------------------------------------------------------
+# --- The coverage table ---------------------------------------------------------------------------------------------
 
 def coverage(model):
     rows = [("function", "way", "upper", "lower", "in", "why")]

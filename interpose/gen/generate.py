@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The generator's command line: headers and a library's checked-in tables in, C++ out. See docs/generator.md.
+"""The generator's command line: reads headers and a library's checked-in tables, writes C++. See docs/generator.md.
 
     generate.py LIBRARY_FOLDER --out DIR --header NAME=HEADER[,FLAG...] [--library NAME=LIBRARY.so] [--list]
 
-NAME tells the library's implementations apart (they differ in header and ABI). Runs at build time only."""
+NAME identifies an implementation of the library (implementations differ in header and ABI). Runs at build time only."""
 import argparse
 import sys
 import tomllib
@@ -59,11 +59,11 @@ def main():
     templates = emit.environment(options.folder)
     for output in model.table["output"]:
         template = templates.get_template(output["template"])
-        # One for all implementations names functions and handles only, so it is the same whichever it is made from.
+        # A template for all implementations names only functions and handles, so any implementation gives the same text.
         each = list(headers) if "{implementation}" in output["file"] else [next(iter(headers))]
         for name in each:
             if output.get("of_library") and name not in symbols:
-                continue  # what the library exports was not asked for
+                continue  # the caller has not named the library's exports
             text = template.render(model=model, table=model.table, library=model.library, implementation=name,
                                    symbols=symbols.get(name, {}),
                                    fortran=emit.fortran_integers([Path(f) for f in fortran.get(name, [])]))

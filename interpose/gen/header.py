@@ -1,5 +1,5 @@
-"""What a C header declares, as castxml and the preprocessor see it: functions with their types, constants, and
-for every type whether it is a handle, a pointer, an integer. Knows nothing of any particular library.
+"""Reads a C header with castxml and the preprocessor: functions with their types, constants, and for every type whether
+it is a handle, a pointer, an integer. Independent of any particular library.
 
 Runs at build time only."""
 import re
@@ -19,7 +19,7 @@ class Argument:
     const: bool          # the pointee is const
     array: bool          # written as an array
     callback: bool       # pointer to a function
-    enumeration: bool    # of an enumeration's type, behind pointers too
+    enumeration: bool    # the type is an enumeration, or points to one
     inside: frozenset    # types in the members of a structure, behind pointers too; "function" for pointers to functions
     declaration: str     # "const int counts[]" as C, for a definition
 
@@ -34,9 +34,9 @@ class Prototype:
 
 
 class Header:
-    """One parsed header. `flags` are the compiler's, `names` a regular expression of the functions wanted. `symbols` is what
-    the library exports: NAME and a twin's suffix, which no header declares, has NAME's prototype. `exported`: what the library does
-    not export is not wanted, for no program can link with it."""
+    """One parsed header. `flags`: the compiler's. `names`: a regular expression that selects functions. `symbols`: the
+    library's exports; NAME with a twin's suffix, which no header declares, has NAME's prototype. `exported`: leaves out
+    functions that the library does not export, because no program can link with them."""
 
     def __init__(self, header: Path, flags: list[str], names: str, symbols: dict = {}, twins: list[str] = [],
                  exported: bool = False):
@@ -49,7 +49,7 @@ class Header:
         wanted = re.compile(names)
         self.functions = {}
         for element in self.elements.values():
-            # A static one is compiled into the program; what it calls comes here.
+            # A static function is compiled into the program; only the functions that it calls are wrapped.
             if element.tag == "Function" and wanted.match(element.get("name")) and element.get("static") != "1":
                 self.functions[element.get("name")] = self._prototype(element)
         for name, symbol in symbols.items():
@@ -129,7 +129,7 @@ class Header:
             reference = e.get("type")
 
     def _innermost(self, reference):
-        """The element behind pointers, arrays, qualifiers and typedefs."""
+        """The element without pointers, arrays, qualifiers and typedefs."""
         e = self._element(reference)
         while e.tag in ("CvQualifiedType", "PointerType", "ArrayType", "Typedef", "ElaboratedType"):
             e = self._element(e.get("type"))
@@ -177,11 +177,11 @@ class Symbol:
     kind: str            # FUNC, OBJECT, ...
     size: int
     version: str = ""    # of the default version
-    older: tuple = ()    # versions that only programs linked long ago ask for
+    older: tuple = ()    # older versions, needed only by programs that were linked with them
 
 
 def dynamic_symbols(library: Path):
-    """{name: Symbol} of what a shared library exports."""
+    """{name: Symbol} of a shared library's exports."""
     text = subprocess.run(["readelf", "-W", "--dyn-syms", str(library)], check=True, capture_output=True,
                           text=True).stdout
     symbols = {}

@@ -1,5 +1,5 @@
-"""From headers and a library's tables to one record per function: who writes which side, the role of every
-parameter, and the signature in the seam. What is true of one library only stands in its tables.
+"""Builds one record per function from headers and a library's tables: whether each side is generated or written by hand,
+the role of every parameter, and the signature in the seam. Facts about one library are in its tables only.
 
 Runs at build time only."""
 import hashlib
@@ -11,13 +11,14 @@ from pathlib import Path
 from roles import CURRENT_DEVICE, Roles, TableError
 
 
-# What a function does to an object, in a class of the table, and the attribute of Function that names the parameter.
+# The table's key for a function's effect on an object, and the attribute of Function that names the parameter.
 ROLES = {"create": "create", "free": "free", "set-state": "set"}
-# What `set-state` may say instead of a parameter: whose state it is, and what the coverage table notes.
+# Values of `set-state` that are not a parameter: the state's owner, and the note in the coverage table.
 PLACES = {"library": "", "thread": "the calling thread's state",
           "current": "the state of what is current in the calling thread (a device, a context)"}
-# What is known of a fact: a note for the coverage table (another for "*", all parameters), what it speaks of ("parameters", or another fact, one of whose values
-# it must be), whether it says what becomes of those parameters that are pointers, whether the call is never made again.
+# Keys of a fact: "note" for the coverage table, and "all", the note for "*", all parameters; "of", its values' domain
+# ("parameters", or another fact, one of whose values it must be); "says_all", whether it says how those parameters that
+# are pointers are treated; "once", whether the call is never repeated.
 FACT_KEYS = {"note", "all", "of", "says_all", "once"}
 
 
@@ -29,12 +30,12 @@ class Parameter:
     kind: str = ""            # seam kind of a handle
     handle: str = ""          # its C type
     count: str = ""           # C expression of an array's length
-    seam: str = ""            # C++ type in the seam; "": as it is declared
-    declaration: str = ""     # in that case
-    written: bool = False     # one value that the function writes, and not an array or a buffer
-    narrow: str = ""          # how a parameter becomes the narrow function's
+    seam: str = ""            # C++ type in the seam; "": as declared
+    declaration: str = ""     # the C declaration if `seam` is empty
+    written: bool = False     # a single value that the function writes, not an array or a buffer
+    narrow: str = ""          # conversion to the narrow function's parameter
     pointer: bool = False     # passed by address
-    constant: bool = False    # ... of what the function does not change
+    constant: bool = False    # passed by address, and the function does not change the value
     hidden: tuple = ()        # handles and functions among the members of a structure
     types: dict = field(default_factory=dict)         # C type per implementation
     declarations: dict = field(default_factory=dict)  # C declaration per implementation
@@ -51,30 +52,30 @@ class Function:
     lower: str = "generated"
     why: str = ""
     annotation: str = "none"
-    create: str = ""          # the parameter that gets the new object, which a recipe re-makes
+    create: str = ""          # the parameter that gets the new object, which a recipe makes again
     free: str = ""            # the parameter whose object ends here, and its recipe with it
     set: str = ""             # the parameter whose object's state changes, kept with its recipe; or one of PLACES
-    sticky: str = ""          # why the process can not be saved once this was called
+    sticky: str = ""          # why the process cannot be saved after this call
     refuse: str = ""          # why it is not called at all
-    facts: dict = field(default_factory=dict)  # what the table says and only the library's templates understand
-    wide: bool = False        # a wide one that goes on alone where its counts do not fit the narrow function
-    pending: bool = False     # goes on after it returned
-    optional_results: bool = False  # null instead of a result's address: not wanted
+    facts: dict = field(default_factory=dict)  # entries of the table that only the library's templates understand
+    wide: bool = False        # a wide function, called itself if its counts do not fit the narrow function
+    pending: bool = False     # the operation continues after the call returns
+    optional_results: bool = False  # the program may pass null instead of a result's address
     text: str = ""
     seam: str | None = None
-    base: str = ""            # the narrow function that a wide one is expressed by
+    base: str = ""            # the narrow function by which a wide function is expressed
     seam_result: str = "int"
     returns_code: bool = False
     variadic: bool = False
-    once: bool = False        # a fact says that it is never made again
+    once: bool = False        # a fact says that the call is never repeated
     undeclared: bool = False  # exported under a name that no header declares
     makes: str = ""           # a parameter that gets a new object
-    finds: str = ""           # one that gets an object which was there: the same call finds it again
+    finds: str = ""           # a parameter that gets an existing object: the same call finds it again
     places = PLACES
 
     @property
     def way(self):
-        """What becomes of a call, in one word of the coverage table."""
+        """How the function is handled, in the coverage table's words."""
         if not self.results:
             return "absent"
         if self.refuse:
@@ -90,7 +91,7 @@ class Function:
 
     @property
     def again(self):
-        """Whether a restart makes the call again by its recipe, as generated code writes it."""
+        """Whether a restart repeats the call from its recipe, by generated code."""
         return self.lower == "generated" and not self.once and bool(self.results) \
             and (self.way in ("create", "set-state") or self.way == "forwarded" and bool(self.finds))
 
@@ -101,7 +102,7 @@ class Function:
         return ", ".join(f"{p.seam} {p.name}" if p.seam else p.declaration for p in self.parameters) or "void"
 
     def first(self, role, *kinds):
-        """The first parameter of the role and one of the kinds, or None."""
+        """The first parameter with the role and one of the kinds, or None."""
         return next((p for p in self.parameters if p.role == role and p.kind in kinds), None)
 
 
@@ -113,7 +114,7 @@ def read_list(path: Path):
 
 
 CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set-state", "sticky", "refuse"}
-# What a library's table may leave out of [library].
+# Defaults of the keys that a library's table may leave out of [library].
 DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
             "table": "lower_table", "unused_entry": "unwritten", "stub": False, "call": "{f}", "family": ""}
 
@@ -173,7 +174,8 @@ class Model:
                              + " ".join(new))
 
     def check_exports(self, symbols):
-        """Whatever a program may link with is in the table. `symbols` per implementation: see header.dynamic_symbols."""
+        """Checks that the table has every function that a program may link with. `symbols` per implementation: see
+        header.dynamic_symbols."""
         wanted, prefix = re.compile(self.library["names"]), self.library["weak_prefix"]
         for implementation, exported in symbols.items():
             known = {p + f.name for f in self.functions if implementation in f.results for p in ("", prefix)}
@@ -183,7 +185,7 @@ class Model:
                 raise TableError("the library exports, and no header declares (undeclared.h is the place): " + " ".join(unknown))
 
     def _check_frozen(self, path):
-        """Released indices: per list its length at the release and a digest of that many names."""
+        """Checks the released indices: for each list, its length at the release and a digest of that many names."""
         lists = {"functions": self.order, **self.predefined}
         for line in read_list(path):
             name, count, digest = line.split()
@@ -272,8 +274,8 @@ class Model:
         return f
 
     def _object_of(self, f, key, said):
-        """The parameter that a role of ROLES speaks of; it gets the role `handle_KEY` if there is one. `create = true`: the one
-        that gets an object by its role."""
+        """The parameter that a key of ROLES names; it gets the role `handle_KEY` if that exists. `create = true`: the
+        parameter that gets an object by its role."""
         if not said or said in PLACES and key == "set-state":
             return said or ""
         if said is True:
@@ -286,7 +288,7 @@ class Model:
         return p.name
 
     def _check_explicit(self, f):
-        """Every function was looked at by a person: what types and names suggest is not enough."""
+        """Checks that the table decides each function explicitly where types and names do not suffice."""
         where = f"{self.files['annotations']}: {f.name}"
         if set(f.results.values()) & set(self.handles) and f.way not in ("by hand", "refused at once"):
             raise TableError(f"{where} returns a handle; it must be written by hand or refused")
@@ -306,8 +308,8 @@ class Model:
             self._check_arguments(f, where)
 
     def _check_arguments(self, f, where):
-        """A call that is made again needs its arguments: a pointer is not one of them, but what it points at, or the address. One
-        that finds objects has other results as well."""
+        """Checks the arguments of a call that is repeated: a pointer's rule must say whether its target or its address is
+        the argument. A call that finds objects may have other results as well."""
         said = {name for key, names in f.facts.items() if names and self.facts[key].get("says_all")
                 for name in str(names).split(", ")}
         if any(f.facts[key] and self.facts[key].get("once") for key in f.facts):
@@ -320,7 +322,7 @@ class Model:
     # --- facts --------------------------------------------------------------------------------------------------
 
     def _read_facts(self):
-        """The family's, and the library's own, which are a note only."""
+        """The family's facts, and the library's own, which have a note only."""
         path = self.files.get("facts")
         facts = tomllib.loads(path.read_text()) if path and path.exists() else {}
         for name, entry in facts.items():
@@ -329,7 +331,8 @@ class Model:
         return {**facts, **{name: {**facts.get(name, {}), "note": note} for name, note in self.table.get("facts", {}).items()}}
 
     def _name_parameters(self, f):
-        """Facts that speak of parameters: each of theirs is one ("a|b": whichever the function has), or "*", all that go in."""
+        """Resolves facts about parameters: each value is a parameter ("a|b": the one that the function has), or "*", all
+        input parameters."""
         names = [p.name for p in f.parameters] + [CURRENT_DEVICE]
         for key, value in f.facts.items():
             if not value or self.facts[key].get("of") != "parameters" or value == "*":
@@ -350,7 +353,7 @@ class Model:
                         raise TableError(f"{f.name}: {key} speaks of {name}, which no function {other}")
 
     def _parameter(self, f, arguments, kinds):
-        # Names, constness and types come from the header that declares most; positions are equal in all.
+        # Names, constness and types come from the last header, which should declare most; positions are equal in all.
         a = next(reversed(list(arguments.values())))
         p = Parameter(a.name, "value", pointer=a.depth > 0, constant=a.const)
         p.types = {i: x.type for i, x in arguments.items()}
@@ -379,7 +382,8 @@ class Model:
             p.role = self.table.get("type_roles", {}).get(a.base, "value")
         if self.library["same_types"]:
             p.seam, p.declaration = "", a.declaration
-        # A rule is by name; one for a handle or value passed by pointer does not fit where it is passed otherwise.
+        # Rules select parameters by name. A rule for a handle or value passed by pointer does not apply to a parameter
+        # of that name that is passed otherwise.
         if rule:
             role, _, detail = rule["role"].partition(":")
             if not self.roles[role].misfit(a.depth):
@@ -388,7 +392,8 @@ class Model:
         return p
 
     def _narrow(self, f, by_name, table):
-        """A wide function whose narrow one is re-made from a recipe calls that one when its counts fit."""
+        """Lets a wide function call its narrow function if the counts fit and a recipe makes the narrow one's object
+        again."""
         suffix, count, address = table["suffix"], table["count"], table["address"]
         if not f.name.endswith(suffix) or f.lower == "hand" or f.upper != "generated":
             return

@@ -1,4 +1,4 @@
-"""What a parameter's role means on either side of the seam, as the library's roles.toml says it: four texts a side.
+"""The roles of parameters, from the library's roles.toml: four texts for each side of the seam.
 
 Runs at build time only."""
 import tomllib
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 class TableError(Exception):
-    """Something a person has to put right in the checked-in tables. One line."""
+    """An error in the checked-in tables, which a developer must correct. One line."""
 
 
-CURRENT_DEVICE = "current device"  # may be part of a key, though no parameter
+CURRENT_DEVICE = "current device"  # not a parameter, but may be part of a key
 TEXTS = ("before", "argument", "success", "always")
 RECIPE_TEXTS = ("write", "read", "argument", "success")
 KEYS = {"by", "length", "makes", "finds", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending", "recipe"}
@@ -30,11 +30,11 @@ class Role:
         self.entry = entry
 
     def misfit(self, depth):
-        """A rule that gives this role does not fit a parameter with so many pointers."""
+        """Whether the role does not fit a parameter with `depth` pointers."""
         return self.by == "pointer" and depth == 0 or self.by == "value" and depth > 0
 
     def texts(self, side, pending):
-        """{before, argument, success, always} on the side."""
+        """{before, argument, success, always} for the side."""
         found = self.entry.get(side, {})
         if found is False:
             raise TableError(f"role {self.name} has no {side} side; the function must be written by hand there")
@@ -44,7 +44,7 @@ class Role:
 
 
     def recipe_texts(self):
-        """{write, read, argument, success} of a call that is made again; None if none can be."""
+        """{write, read, argument, success} for a call that is repeated; None if the role has no recipe."""
         found = self.entry.get("recipe")
         if found is None:
             return None
@@ -68,7 +68,7 @@ class Roles:
 
 
 def fields(function, parameter, implementation, renamed):
-    """What the texts of a parameter may name. `renamed`: the parameters' names in this implementation's header."""
+    """The names that a parameter's texts may use. `renamed`: the parameters' names in this implementation's header."""
     count = parameter.count
     for theirs, ours in renamed.items():
         count = ours if count == theirs else count.replace(f"({theirs})", f"({ours})")

@@ -17,9 +17,9 @@
 namespace cropdl::host {
 namespace {
 
-constexpr size_t kEnough = 2 << 20;  // of stack, for MPI's start and for writing an image
+constexpr size_t kEnough = 2 << 20;  // stack size, for MPI's start and for writing an image
 constexpr int kLayouts = 8;
-constexpr int kFixedLayout = 4;  // that one is not drawn: it is free where drawn ones may hit again and again
+constexpr int kFixedLayout = 4;  // not randomized: it may be free where random layouts keep colliding
 
 std::vector<std::string> own_arguments() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
@@ -35,7 +35,7 @@ void start_over(const launching::Boot& former) {
   if (n <= 0) return;
   exe[n] = 0;
   launching::Boot boot = former;
-  const auto mine = static_cast<unsigned long>(personality(0xffffffff));  // asks
+  const auto mine = static_cast<unsigned long>(personality(0xffffffff));  // reads it
   if (boot.layout == 0) boot.personality = mine;
   ++boot.layout;
   setenv(launching::kBootVariable, launching::boot_text(boot).c_str(), 1);
@@ -78,7 +78,7 @@ void with_enough_stack(void (*run)(int, char**), int argc, char** argv) {
 
 Status settle_addresses(Process& p, const restart::Version& version) {
   const auto folder = version.folder();
-  if (!folder) return {};  // load() says it
+  if (!folder) return {};  // load() reports the error
   const auto image = restart::ImageReader::open(*folder, restart::image_name(p.launch.rank));
   if (!image) return {};
   const Status kept = host_memory::reserve_addresses(*image);

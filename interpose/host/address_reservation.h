@@ -1,5 +1,5 @@
-// Where this process's own memory lies: its stack may be too small, and its libraries may be where the
-// program's memory must go. LH, START.
+// Arranges this process's own memory: a stack that is large enough, and no mapping at addresses that the
+// program's memory needs. LH, START.
 #pragma once
 
 #include "base/result.h"
@@ -8,16 +8,17 @@
 
 namespace cropdl::host {
 
-// Calls `run`, which does not return, on the process's stack or, where `ulimit -s` makes that too small for
-// us, on one of our own; threads get enough, too. The program's stack is another matter (initial_stack.h).
+// Calls `run`, which does not return. Uses the process's stack, or allocates a stack if `ulimit -s` makes the
+// process's too small for the LH. Raises the default stack size of threads as well. initial_stack.h builds
+// the program's stack.
 [[noreturn]] void with_enough_stack(void (*run)(int, char**), int argc, char** argv);
 
-// Before a restart touches anything: keeps the version's addresses outside the window free. If this process
-// lies on one of them, because of how its addresses were drawn, it starts over by exec and does not return;
-// the error says that no layout had them free.
+// Reserves the version's addresses outside the window. Called before a restart touches anything. If ASLR put
+// a mapping of this process on one of them, restarts the process by exec and does not return. Returns an
+// error if no layout had them free.
 Status settle_addresses(Process& p, const restart::Version& version);
 
-// In a process that has started over: nothing of that is left for the program to see.
+// After such an exec: restores the personality, so that the program sees no trace of the exec.
 void settled_in(const launching::Boot& boot);
 
 }  // namespace cropdl::host

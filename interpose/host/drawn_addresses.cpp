@@ -13,7 +13,7 @@ static_assert(kProgramSpread + kLoaderSpread + kStackSpread + kMappingsSpread <
               (seam::kMapEnd - seam::kMapBegin) / 2);
 
 bool are_drawn() {
-  if ((personality(0xffffffff) & ADDR_NO_RANDOMIZE) != 0) return false;  // asks
+  if ((personality(0xffffffff) & ADDR_NO_RANDOMIZE) != 0) return false;  // 0xffffffff: only reads it
   return !kernel_text("/proc/sys/kernel/randomize_va_space").starts_with('0');
 }
 

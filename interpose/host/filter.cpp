@@ -31,7 +31,7 @@ constexpr uint32_t high(size_t field) { return static_cast<uint32_t>(field) + 4;
 constexpr size_t argument(int i) { return offsetof(seccomp_data, args) + 8 * static_cast<size_t>(i); }
 
 constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam::kWindowEnd >> 32;
-// Below 4 GiB of the window lies no code but the core's, whose calls are trusted.
+// The window's first 4 GiB contain no code except the core's, whose calls are trusted.
 static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
               seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
@@ -60,8 +60,8 @@ struct Instruction {
   Label yes = kNext, no = kNext;
 };
 
-// Jumps go forward, to the next place that carries the label, at most 255 instructions away: what is needed
-// from far away stands in several places.
+// A jump goes forward to the next place with its label, at most 255 instructions away. A target that is
+// needed from farther away is repeated.
 class Program {
  public:
   void load(uint32_t offset) { add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)); }
@@ -103,8 +103,8 @@ class Program {
   std::vector<Place> labels_;  // ascending
 };
 
-// Ends what came before: what is trapped or absent if the instruction pointer lies in the window, and allowed
-// else.
+// Emits the targets for the jumps before: trap, or fail with ENOSYS, if the instruction pointer lies in the
+// window; allow otherwise.
 void put_ends(Program& p) {
   for (const auto& [label, value] :
        {std::pair{kTrap, SECCOMP_RET_TRAP | seam::kTrapData}, {kAbsent, SECCOMP_RET_ERRNO | ENOSYS}}) {
@@ -118,7 +118,7 @@ void put_ends(Program& p) {
   p.result(SECCOMP_RET_ALLOW);
 }
 
-// Tests for many numbers, with the ends in reach of each.
+// Tests for many numbers, with jump targets in reach of each test.
 void test_numbers(Program& p, std::span<const int> numbers, Label found) {
   constexpr size_t kInReach = 200;
   for (size_t i = 0; i < numbers.size(); i += kInReach) {
@@ -135,7 +135,7 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
 
 Status install_filter(bool restarted, bool watch_input) {
   const auto* state = seam::state();
-  // The core of an image from before addresses were drawn knows no munmap that is sent to it.
+  // The core in an image from before address randomization does not handle a trapped munmap.
   const bool follows_munmap = state->brk_first != 0;
   const bool follows_segments = state->segments.followed != 0;
   const bool follows_random = state->began != 0;
@@ -168,15 +168,15 @@ Status install_filter(bool restarted, bool watch_input) {
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
 
-  // No signal cuts short what is asked for a few bytes (man 2 getrandom).
+  // No signal interrupts a getrandom of up to 256 bytes (man 2 getrandom).
   p.label(kRandom);
   p.load(low(argument(1)));
   p.jump(BPF_JGT, 256, kTrap);
   p.load(high(argument(1)));
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
 
-  // mmap is the kernel's alone when it is MAP_FIXED within the window and not executable (the core looks at
-  // libc's text on its way in).
+  // mmap goes directly to the kernel if it is MAP_FIXED within the window and not executable. Executable
+  // mappings are trapped: the core inspects libc's text when it is mapped.
   p.label(kMmap);
   p.load(low(argument(3)));
   p.jump(BPF_JSET, MAP_FIXED | MAP_FIXED_NOREPLACE, kNext, kTrap);
@@ -187,14 +187,14 @@ Status install_filter(bool restarted, bool watch_input) {
   p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
   p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
 
-  // So is munmap in the window and below 4 GiB, of which no note is taken.
+  // munmap goes directly to the kernel in the window and below 4 GiB: the core does not record it.
   p.label(kMunmap);
   p.load(high(argument(0)));
   p.jump(BPF_JEQ, 0, kAllow);
   p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
   p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
 
-  // Code outside the window is not followed.
+  // mprotect: only executable mappings in the window are trapped; code outside the window is not followed.
   p.label(kMprotect);
   p.load(low(argument(2)));
   p.jump(BPF_JSET, PROT_EXEC, kNext, kAllow);
@@ -207,8 +207,8 @@ Status install_filter(bool restarted, bool watch_input) {
   p.load(low(argument(0)));
   p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kAllow, kTrap);
 
-  // A wait with a timeout ends when a checkpoint interrupts it, any other one goes on by itself; and an
-  // absolute time may be of a clock that is not the kernel's (upper/clocks.cpp).
+  // futex: a wait with a timeout ends when a checkpoint interrupts it; the kernel restarts any other wait. An
+  // absolute timeout may refer to a clock that differs from the kernel's (upper/clocks.cpp).
   p.label(kFutex);
   p.load(low(argument(1)));
   p.mask(static_cast<uint32_t>(FUTEX_CMD_MASK));
@@ -216,7 +216,7 @@ Status install_filter(bool restarted, bool watch_input) {
   p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kFutexTime);
   for (const uint32_t command : {FUTEX_LOCK_PI, 13 /* FUTEX_LOCK_PI2 */})
     p.jump(BPF_JEQ, command, restarted ? kTrap : kFutexTime);
-  if (restarted)  // their words hold ids of the first run
+  if (restarted)  // their futex words contain ids of the first run
     for (const uint32_t command : {FUTEX_TRYLOCK_PI, FUTEX_UNLOCK_PI}) p.jump(BPF_JEQ, command, kTrap);
   p.jump(BPF_JEQ, FUTEX_CMP_REQUEUE_PI, kTrap);
   p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kTrap, kAllow);

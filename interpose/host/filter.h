@@ -1,15 +1,15 @@
-// The seccomp filter that steers the program's placement, signal, descriptor and process calls into the core.
-// LH, START. Inherited by every thread and child made afterwards and kept over exec; it never touches an
-// instruction pointer outside the window.
+// The seccomp filter that sends the program's placement, signal, descriptor and process calls to the core.
+// Every later thread and child inherits it, and exec keeps it. It allows every call from an instruction
+// pointer outside the window. LH, START.
 #pragma once
 
 #include "base/result.h"
 
 namespace cropdl::host {
 
-// `restarted`: ids are virtual too. `watch_input`: the standard input is one whose bytes are gone when they
-// are read. Sends the core, which may be an older image's, what its state says that it takes. Sets
-// no_new_privs, as an unprivileged filter must.
+// `restarted`: process ids are virtual, so their calls are trapped too. `watch_input`: reads consume the
+// standard input's bytes. The core may be an older image's: the filter traps only calls that the core's state
+// says it handles. Sets no_new_privs, which an unprivileged filter requires.
 Status install_filter(bool restarted, bool watch_input);
 
 }  // namespace cropdl::host

@@ -14,13 +14,13 @@
 namespace cropdl::host {
 namespace {
 
-// As the kernel does it (fs/exec.c, setup_arg_pages): a small mapping that grows when it is touched below, up
-// to the limit that holds then (RLIMIT_STACK, setrlimit at run time included), also after a restart.
-// Addresses cost nothing, and nothing else is placed in the room that is left for it. It begins larger than
-// the kernel's: the frames of our signals need room that a program with the smallest limit does not have.
+// As in the kernel (fs/exec.c, setup_arg_pages): a small mapping that grows on access below it, up to the
+// current RLIMIT_STACK (setrlimit at run time included), also after a restart. Nothing else is placed in the
+// addresses reserved for its growth, which cost no memory. It begins larger than the kernel's: the frames of
+// CropDL's signals need more space than a program with the smallest limit has.
 constexpr uint64_t kFirstPart = 512ull << 10;
 constexpr uint64_t kRoom = 256ull << 30;
-constexpr uint64_t kTopSpread = 8 << 10;  // within a page, too, it begins anywhere (arch_align_stack)
+constexpr uint64_t kTopSpread = 8 << 10;  // the start within a page is random, too (arch_align_stack)
 
 std::vector<Elf64_auxv_t> own_auxv() {
   std::vector<Elf64_auxv_t> all;
@@ -57,8 +57,7 @@ Result<uint64_t> build_stack(const InitialStack& what) {
 
   const uint64_t execfn = push_text(what.program), platform = push_text("x86_64");
   std::vector<uint64_t> environment, arguments;
-  // The last one first, so that they stand in memory as the kernel would have put them (and shows them in
-  // /proc).
+  // The last string first, so that the order in memory is the kernel's, which /proc shows.
   auto& view = state->view;
   for (auto e = what.environment.rbegin(); e != what.environment.rend(); ++e)
     environment.push_back(push_text(*e));

@@ -1,4 +1,4 @@
-// The program's stack, as the kernel would have built it (man 3 getauxval; x86-64 psABI, "Process
+// The program's initial stack, laid out as the kernel does it (man 3 getauxval; x86-64 psABI, "Process
 // Initialization"). LH, START.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace cropdl::host {
 
 struct InitialStack {
   std::vector<std::string> arguments;    // with the program's name
-  std::vector<std::string> environment;  // without anything of ours
+  std::vector<std::string> environment;  // without CROPDL_BOOT
   std::string program;                   // AT_EXECFN
   launching::MappedElf image, interpreter;
   size_t segments = 0;      // AT_PHNUM

@@ -26,12 +26,13 @@ struct Object {
   bool operator==(const Object&) const = default;
 };
 
-// In the persistent heap, so that a restart does not read all their files again.
+// The objects reported so far. In the persistent heap, so that a restart does not read their files again.
 struct Seen {
   uint64_t count, room;
   Object objects[];
 };
-std::mutex& looking() {  // ld.so's own lock is held, but each namespace of another libc's would have its own
+// ld.so's own lock is held, but a second libc's namespaces have a lock of their own.
+std::mutex& looking() {
   static auto& m = *new std::mutex;
   return m;
 }
@@ -41,7 +42,7 @@ std::span<const Object> seen_before() {
   return seen != nullptr ? std::span(seen->objects, seen->count) : std::span<const Object>();
 }
 
-// Without room for it all is looked at once more, the next time.
+// If the heap has no room for the list, all objects are examined again the next time.
 void keep_seen(const std::vector<Object>& now) {
   uint64_t& kept = seam::state()->objects_seen;
   auto* seen = reinterpret_cast<Seen*>(kept);
@@ -60,7 +61,7 @@ void keep_seen(const std::vector<Object>& now) {
 
 const r_debug* program_debug() { return reinterpret_cast<const r_debug*>(seam::state()->loader_debug); }
 
-// Of all namespaces (struct r_debug_extended of glibc >= 2.35; before, of the first).
+// The objects of all namespaces (struct r_debug_extended of glibc >= 2.35); of the first with older glibc.
 std::vector<Object> objects_now() {
   std::vector<Object> now;
   for (const auto* debug = reinterpret_cast<const r_debug_extended*>(program_debug()); debug != nullptr;
@@ -70,8 +71,8 @@ std::vector<Object> objects_now() {
   return now;
 }
 
-// What is mapped at that address; ld.so's own name of an object may be that of the file that a shim stands in
-// for.
+// Returns the file that is mapped at the address. ld.so's name of an object may be the name of the file that
+// a shim replaces.
 std::string file_at(const std::vector<host_memory::Mapping>& mappings, const void* address) {
   const auto at = reinterpret_cast<uint64_t>(address);
   for (const host_memory::Mapping& m : mappings)
@@ -101,8 +102,9 @@ int objects_changed() {
 Status follow_loaded_objects(const std::string& loader, const launching::MappedElf& mapped) {
   auto* const notification = reinterpret_cast<unsigned char*>(vdso_symbol(mapped.begin, "_dl_debug_state"));
   const uint64_t debug = vdso_symbol(mapped.begin, "_r_debug");
-  if (notification == nullptr || debug == 0) return {};  // not glibc's, and no library that follows is for it
-  // `ret`, perhaps after endbr64, and padding.
+  // Not glibc's ld.so: no library that follows loaded objects supports it.
+  if (notification == nullptr || debug == 0) return {};
+  // The function must be `ret`, optionally after endbr64, with padding.
   bool is_empty = notification[0] == 0xc3 && has_room(notification, 1, kJumpBytes);
   is_empty |= memcmp(notification, "\xf3\x0f\x1e\xfa\xc3", 5) == 0 && has_room(notification, 5, kJumpBytes);
   if (!is_empty ||
@@ -119,7 +121,7 @@ void* const* functions_for_core() {
 
 uint64_t program_symbol(const char* name) {
   if (program_debug() == nullptr) return 0;
-  // Loaded and relocated: its pointers are addresses.
+  // The objects are loaded and relocated: their pointers are addresses.
   for (const link_map* map = program_debug()->r_map; map != nullptr; map = map->l_next) {
     const char* strings = nullptr;
     const Elf64_Sym* symbols = nullptr;
@@ -131,7 +133,7 @@ uint64_t program_symbol(const char* name) {
       if (d->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const uint32_t*>(at);
     }
     if (strings == nullptr || symbols == nullptr || hash == nullptr) continue;
-    if (reinterpret_cast<uint64_t>(hash) < map->l_addr) continue;  // the core's, which nobody relocates
+    if (reinterpret_cast<uint64_t>(hash) < map->l_addr) continue;  // the core, which is not relocated
     const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
     const uint32_t* const bucket = hash + 4 + 2 * static_cast<size_t>(bloom);
     const uint32_t* const chain = bucket + buckets;

@@ -1,7 +1,7 @@
-// What the program's ld.so loads, for libraries of the LH that have to know before any code of it runs. ld.so
-// calls an empty function, _dl_debug_state, whenever its list of objects has changed, for debuggers (SVR4
-// link interface, <link.h>; glibc 2.36, dl_open_worker_begin and dl_main): it is made to come to the LH, by
-// way of the core.
+// Reports each object that the program's ld.so loads to the LH's libraries, before code of the object runs.
+// ld.so calls an empty function, _dl_debug_state, for debuggers, whenever its list of objects has changed
+// (SVR4 link interface, <link.h>; glibc 2.36, dl_open_worker_begin and dl_main). A jump in that function
+// leads through the core to the LH.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace cropdl::host {
 
-// START, for a program that starts: ld.so is mapped there, and has not run. Only if a library wants to know.
-// The program can run without, but no library of it can be taken over.
+// Patches ld.so, which is mapped at `mapped` and has not run. Only if a library follows loaded objects. If
+// this fails, the program can run, but none of its libraries can be taken over. START of a program.
 Status follow_loaded_objects(const std::string& loader, const launching::MappedElf& mapped);
 
-// Functions that the core calls, by seam::ForCore.
+// The LH functions that the core calls, indexed by seam::ForCore.
 void* const* functions_for_core();
 
-// The address of a function or variable that the program, or a library which it has loaded, exports: the
-// first in the order in which ld.so searches; 0: there is none, or nothing is followed. LH FS base; any
-// thread of the program, or START of a restart.
+// Returns the address of an exported function or variable of the program or its loaded libraries: the first
+// in ld.so's search order. 0 if there is none, or if loaded objects are not followed. LH FS base; any thread
+// of the program, or START of a restart.
 uint64_t program_symbol(const char* name);
 
 }  // namespace cropdl::host

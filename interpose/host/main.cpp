@@ -1,5 +1,5 @@
-// A lower half's main: becomes rank K of the job, then the program's host. Started by cropdl-run and
-// cropdl-restart only.
+// The lower half's main: becomes rank K of the job, then hosts the program. Only cropdl-run and
+// cropdl-restart start it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ extern "C" {
 namespace cropdl::host {
 
 Process& this_process() {
-  static Process* const p = new Process;  // never destroyed: other threads use it until the end
+  static Process* const p = new Process;  // never destroyed: other threads use it until the process ends
   return *p;
 }
 
@@ -54,8 +54,8 @@ void die(const std::string& line) {
   const Process& p = this_process();
   const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
   say(formatted("{}: {}{}", what, rank_prefix(), line));
-  // Hydra lets the other ranks wait for one that exits before MPI_Init, but ends them when one dies by a
-  // signal.
+  // When a rank exits before MPI_Init, Hydra lets the other ranks wait; when a rank dies by a signal, Hydra
+  // kills them.
   if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
     signal(SIGTERM, SIG_DFL);
     raise(SIGTERM);
@@ -69,9 +69,9 @@ void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
   static std::atomic<bool> leaving{false};
-  // Another thread ends the process.
+  // A second caller waits while the first thread ends the process.
   while (leaving.exchange(true)) pause();
-  seam::writable_control->last_version_fd = -1;  // SIGTERM kills as natively
+  seam::writable_control->last_version_fd = -1;  // from now on SIGTERM kills, as natively
   if (this_process().agent) this_process().agent->stop();
   _exit(code);
 }
@@ -83,17 +83,16 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
   main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
 }
 
-// From here on the core's handlers may run on this thread: GS base is its record, and its FS base is the
-// LH's.
+// After this the core's handlers may run on this thread: its GS base is its record, its FS base is the LH's.
 void ready_to_run(seam::ThreadRecord& main) {
   Process& p = this_process();
   main.lower_fs = seam::by_kernel::fs_base();
   program_threads::make_segments(&main);
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = install_handlers(last_version_at_sigterm(p.schedule)); !s) die(s.error().message);
-  // The mask is inherited, too: with these blocked a call that the filter traps would kill the program, and
-  // nothing could stop it. A restart leaves them blocked until the program goes on, with a mask of its own:
-  // one that is pending is the program's C library's.
+  // The signal mask is inherited, too. With SIGSYS blocked a trapped call would kill the program; with the
+  // suspend signal blocked the program could not be stopped. A restart leaves them blocked until the program
+  // resumes with its own mask: such a signal that is pending belongs to the program's C library.
   if (!p.boot.restart)
     upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&seam::kReservedSignals), 0, 8);
   files::remember_our_descriptors();
@@ -167,8 +166,8 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   return {};
 }
 
-// Whether the program's output goes somewhere else than our lines: in between it a line that stays where it
-// is would be in the way.
+// Whether the program's output goes to another device than CropDL's lines. A line that is updated in place
+// would disturb the program's output.
 static bool writes_elsewhere() {
   struct stat output = {}, lines = {};
   if (::fstat(error_stream(), &lines) != 0) return false;
@@ -176,9 +175,9 @@ static bool writes_elsewhere() {
 }
 
 Status start_agent(Process& p) {
-  // Without a launcher Open MPI would fork a daemon, which is there for MPI_Comm_spawn only, and no
-  // checkpoint could be had while that child lives (orte/mca/ess/singleton). The program's environment is
-  // laid out already.
+  // Without a launcher Open MPI would fork a daemon (orte/mca/ess/singleton). Only MPI_Comm_spawn needs it,
+  // and a live child refuses checkpoints. The program does not see this variable: its environment is laid out
+  // already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   const bool trace = getenv("CROPDL_TRACE_PHASE") != nullptr;
   p.checkpoint = std::make_unique<session::CheckpointSession>(
@@ -206,7 +205,7 @@ Status start_agent(Process& p) {
   config.quiet = p.boot.quiet;
   config.progress = writes_elsewhere() && !log_is_json();
   if (p.versions) config.job = p.versions->job();
-  // Rank 0 may have to wait for the lock, and to clear away what a killed job left, before it listens.
+  // Before it listens, rank 0 may have to wait for the lock and to remove the files that a killed job left.
   config.rendezvous_seconds = 300;
   config.own_descriptors = true;
   config.run_id = p.launch.run;
@@ -229,8 +228,8 @@ namespace {
   const std::vector<int> given = cropdl::open_descriptors();
   cropdl::set_first_high_descriptor(files::choose_first_descriptor());
   cropdl::keep_error_stream(files::choose_first_descriptor());
-  // Grows the table of descriptors while one thread has it: with more, each growth waits for all processors
-  // (Linux fs/file.c, expand_fdtable: synchronize_rcu).
+  // Grows the descriptor table while the process has one thread. With more threads each growth waits for all
+  // processors (Linux fs/file.c, expand_fdtable: synchronize_rcu).
   cropdl::open_high("/", O_PATH);
   const char* text = getenv(launching::kBootVariable);
   Process& p = this_process();
@@ -240,9 +239,9 @@ namespace {
   cropdl::choose_log_format(p.boot.log);
   p.schedule = launching::wanted_schedule(p.boot, {cropdl::coord::Schedule::Kind::kAutomatic});
   p.keep = p.boot.keep;
-  // Its shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
+  // ASan's shadow memory begins at 0x7fff7000 and leaves no gap (LLVM compiler-rt/lib/asan/asan_mapping.h).
   if (p.boot.sanitizer == "AddressSanitizer") program_threads::leave_low_memory_alone();
-  program_threads::let_go_of_rseq();  // it will be the program's
+  program_threads::let_go_of_rseq();  // the program registers its own
   program_threads::continue_on_low_tls_block();
   settled_in(p.boot);
   unsetenv(launching::kBootVariable);

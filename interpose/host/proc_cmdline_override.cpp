@@ -16,8 +16,8 @@ namespace cropdl::host {
 void show_program() {
   const auto& view = seam::state()->view;
   if (view.auxiliary == 0) return;
-  // All bounds are set at once (man 2 prctl, PR_SET_MM_MAP); the other ones stay: fields 26 to 28 and 45 to
-  // 47, 50 and 51 of /proc/self/stat (man 5 proc).
+  // PR_SET_MM_MAP sets all bounds together (man 2 prctl). The bounds that do not change come from fields 26
+  // to 28, 45 to 47, 50 and 51 of /proc/self/stat (man 5 proc).
   const std::vector<std::string> stat = process_stat("self");
   if (stat.size() < 52) return;
   const auto field = [&stat](size_t n) { return strtoull(stat[n].c_str(), nullptr, 10); };

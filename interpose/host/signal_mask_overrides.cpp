@@ -1,6 +1,6 @@
-// Threads of the lower half's libraries, whoever starts them and when: no signal of the program is ever
-// handled on one, and GS base 0 tells the core that it is none of the program's. The executable's definition
-// of pthread_create stands before the C library's for all of them.
+// Prepares every thread that a library of the lower half starts: no signal of the program is handled on it,
+// and GS base 0 tells the core that it is not a thread of the program. The executable's pthread_create takes
+// precedence over the C library's for all libraries.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,13 +27,13 @@ long raw_mask(int how, const uint64_t* set, uint64_t* old) {
 }
 
 void* begin(void* argument) {
-  cropdl::seam::by_kernel::set_gs_base(0);  // clone(2) gave it its parent's
+  cropdl::seam::by_kernel::set_gs_base(0);  // clone(2) copied the parent's
   const Start start = *static_cast<Start*>(argument);
   free(argument);
   return start.run(start.argument);
 }
 
-// As the system call, but the suspend signal stays as it is. Returns 0 or an errno.
+// Like rt_sigprocmask, but leaves the suspend signal unchanged. Returns 0 or an errno.
 int change_mask(int how, const sigset_t* set, sigset_t* old) {
   constexpr uint64_t kKept = 1ull << (cropdl::seam::kSuspendSignal - 1);
   uint64_t now = 0;

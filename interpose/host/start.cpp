@@ -1,4 +1,4 @@
-// A program starts: loaded into the window as the kernel and ld.so would have it.
+// Starts a program: loads it into the window with the layout that the kernel and ld.so would give it.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@
 namespace cropdl::host {
 namespace {
 
-constexpr uint64_t kGap = 1 << 20;  // between what is loaded and what comes next
+constexpr uint64_t kGap = 1 << 20;  // between a loaded file and the next mapping
 
 std::vector<std::string> program_environment(const launching::Boot& boot) {
   std::vector<std::string> out;
@@ -40,8 +40,8 @@ Result<launching::MappedElf> map_at_next(const launching::ElfFile& elf) {
   return mapped;
 }
 
-// Whether the bytes `0f 05` at text[i] are a `syscall` instruction, and not part of a displacement or
-// constant: something must have set eax shortly before, and the bytes must not follow the opcode of a jump, a
+// Whether the bytes `0f 05` at text[i] are a `syscall` instruction, rather than part of a displacement or
+// constant: an instruction shortly before must set eax, and the bytes must not follow the opcode of a jump, a
 // call or a constant.
 bool looks_like_syscall(const uint8_t* text, uint64_t i) {
   if (i < 7) return true;
@@ -61,9 +61,9 @@ bool looks_like_syscall(const uint8_t* text, uint64_t i) {
   return false;
 }
 
-// A position-dependent program lies below 4 GiB, where the filter cannot tell its system calls from those of
-// programs that its children exec. ld.so and the libraries are in the window; a `syscall` of its own text is
-// not.
+// A position-dependent program lies below 4 GiB. There the filter cannot distinguish system calls in the
+// program's own text from those of programs that its children exec. ld.so and the libraries are in the
+// window.
 bool has_own_system_calls(const launching::ElfFile& elf, const launching::MappedElf& image) {
   if (elf.position_independent()) return false;
   for (const auto& s : elf.segments) {

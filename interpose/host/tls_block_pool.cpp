@@ -15,8 +15,9 @@
 namespace cropdl::host {
 namespace {
 
-// One request at a time: its thread is made by `broker`, which runs with an FS base of its own.
-seam::ThreadRecord* volatile wanted;  // futex word in its low half
+// The pending request; one at a time. `broker`, which has its own FS base, starts the thread. The low 32 bits
+// are the futex word.
+seam::ThreadRecord* volatile wanted;
 
 void wait_on(volatile void* word, int value) {
   upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT_PRIVATE, value, 0);
@@ -25,8 +26,8 @@ void wake(volatile void* word) {
   upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-// Where the C library keeps the thread's number in the block that a record's thread has been lent; the next
-// thread with that record gets the same block.
+// By record: the address of the C library's thread id in the TLS block that the record's thread uses. The
+// next thread with that record gets the same block.
 int32_t* numbers[seam::kMaxThreads];
 
 int32_t*& number_in_block(const seam::ThreadRecord* thread) {
@@ -50,7 +51,7 @@ void* broker(void*) {
       continue;
     }
     if (const int error = program_threads::start_lender(lender, record);
-        error != 0)  // the program's thread cannot go on
+        error != 0)  // the program's thread cannot continue
       die("cannot start a thread of the lower half: " + errno_text(error));
     __atomic_store_n(&wanted, nullptr, __ATOMIC_SEQ_CST);
     wake(&wanted);

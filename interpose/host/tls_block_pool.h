@@ -1,5 +1,5 @@
-// FS bases for threads of the program that call into the lower half: each gets that of a parked LH thread of
-// its own.
+// FS bases for threads of the program that call into the lower half: each gets the FS base of its own parked
+// LH thread.
 #pragma once
 
 #include "base/result.h"
@@ -7,11 +7,11 @@
 
 namespace cropdl::host {
 
-// Starts the thread that makes those threads. LH, START.
+// Starts the broker, which is the thread that starts the parked LH threads. LH, START.
 Status start_tls_block_pool();
 
-// ControlPage::lend_lower_fs. Runs on the UH thread with its UH FS base: uses no libc, no TLS; waits on a
-// futex.
+// ControlPage::lend_lower_fs. Runs on the UH thread with its UH FS base: uses no libc and no TLS. Blocks on a
+// futex until `thread` has an LH FS base.
 void lend_lower_fs(seam::ThreadRecord* thread);
 
 }  // namespace cropdl::host

@@ -81,8 +81,7 @@ uint64_t vdso_symbol(uint64_t base, const char* name) {
   uint32_t count = 0;
   if (hash != nullptr) {
     count = hash[1];
-  } else if (gnu !=
-             nullptr) {  // newer kernels' vDSOs have only this one: the count is one past its longest chain
+  } else if (gnu != nullptr) {  // newer kernels' vDSOs have only DT_GNU_HASH: count = end of its last chain
     const uint32_t buckets = gnu[0], offset = gnu[1], bloom = gnu[2];
     const uint32_t* bucket = gnu + 4 + 2 * static_cast<size_t>(bloom);
     const uint32_t* chain = bucket + buckets;
@@ -101,11 +100,11 @@ Status map_control_page(const std::string& installation) {
   void* const writable =
       mmap(nullptr, seam::kControlPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (writable == MAP_FAILED) return Error{"cannot map the control page: " + errno_text(errno)};
-  // Something of ours that is there already must not be replaced.
+  // Must not replace a mapping of this process.
   if (auto s = map_at(seam::kControlPage, seam::kControlPageSize, PROT_NONE, "the control page"); !s)
     return s;
-  // The same memory a second time (man 2 mremap: an old size of 0). Not by the C library's function, in whose
-  // place UCX puts one that forgets the address.
+  // Maps the same memory a second time (man 2 mremap: an old size of 0). Does not use the C library's mremap:
+  // UCX replaces it by a function that drops the address.
   const long at = upper::raw(SYS_mremap, reinterpret_cast<long>(writable), 0, seam::kControlPageSize,
                              MREMAP_MAYMOVE | MREMAP_FIXED, seam::kControlPage);
   if (at != static_cast<long>(seam::kControlPage))
@@ -149,7 +148,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   const auto core = launching::read_elf(installation + "/cropdl-core.so");
   if (!core) return core.error();
   launching::ElfFile fixed = *core;
-  fixed.header.e_type = ET_EXEC;  // a shared object for ld.so's sake, but linked for one address
+  fixed.header.e_type = ET_EXEC;  // a shared object only for ld.so; it is linked for a fixed address
   const auto mapped = launching::map_elf(fixed, 0);
   if (!mapped) return mapped.error();
   if (mapped->begin != seam::kCore || mapped->end > seam::kCore + seam::kCoreSize)
@@ -194,11 +193,11 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   main.alternate_flags = seam::kNoAlternateStack;
   main.tid = main.virtual_tid = static_cast<int32_t>(syscall(SYS_gettid));
   state->spawned.self = &state->spawned;
-  // Dispositions are inherited over exec: "ignored" is part of what the program sees.
+  // exec keeps the disposition "ignored", which the program must see.
   for (int sig = 1; sig <= 64; ++sig) {
     seam::SignalAction now{};
     if (upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), 8) == 0 && now.handler == 1 &&
-        sig != seam::kTriggerSignal)  // cropdl-run ignores it until here
+        sig != seam::kTriggerSignal)  // cropdl-run itself ignores this one until here
       state->actions[sig].handler = 1;
   }
   return {};
@@ -212,7 +211,8 @@ Status install_handlers(bool last_version) {
   bool ok = sigaltstack(&stack, nullptr) == 0;
   for (int sig = 1; sig <= 64; ++sig) {
     if (sig == SIGKILL || sig == SIGSTOP) continue;
-    // The C library's own, for cancellation: the program's asks for it by itself, and the LH's keeps its.
+    // The C library's signal for cancellation. The program's C library installs a handler through the core;
+    // without one the LH's C library keeps its handler.
     if (sig == 32 && state->actions[sig].handler <= 1) continue;
     const seam::SignalAction action = seam::kernel_action(sig, state->actions[sig], state->core);
     ok = upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8) == 0 && ok;

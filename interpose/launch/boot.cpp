@@ -87,7 +87,7 @@ coord::Schedule wanted_schedule(const Boot& boot, const coord::Schedule& former)
 
 double time_limit(const Boot& boot, const coord::Schedule& schedule) {
   double at = boot.ends_at;
-  // Slurm's estimate of when it will end the job, as it was when it started it (man 1 sbatch).
+  // Slurm's estimate of the job's end, made when the job started (man 1 sbatch).
   const char* said = getenv("SLURM_JOB_END_TIME");
   if (at < 0 && said != nullptr && schedule.kind != coord::Schedule::Kind::kWhenAsked)
     at = strtod(said, nullptr);
@@ -98,7 +98,7 @@ double time_limit(const Boot& boot, const coord::Schedule& schedule) {
 }
 
 std::string software_gpu_directory(const std::string& installation) {
-  for (const char* place : {"/software-gpu", "/../software-gpu"})  // installed, and in a build folder
+  for (const char* place : {"/software-gpu", "/../software-gpu"})  // installed; in a build folder
     if (access((installation + place + "/libcuda.so.1").c_str(), R_OK) == 0) return installation + place;
   return "";
 }
@@ -106,7 +106,7 @@ std::string software_gpu_directory(const std::string& installation) {
 void set_software_devices(Boot* boot) {
   constexpr const char* kDevices = "CROPDL_SOFTWARE_GPUS";
   if (!boot->software_gpu) return;
-  if (boot->log == "json") setenv("CROPDL_LOG", "json", 1);  // they have a base/say.h of their own
+  if (boot->log == "json") setenv("CROPDL_LOG", "json", 1);  // they have their own copy of base/say
   if (boot->software_gpus != 0)
     setenv(kDevices, std::to_string(boot->software_gpus).c_str(), boot->restart ? 0 : 1);
   if (const char* said = getenv(kDevices)) boot->software_gpus = atoi(said);  // for the image

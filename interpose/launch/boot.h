@@ -1,5 +1,5 @@
-// What cropdl-run and cropdl-restart tell the lower half they become: one JSON object in the environment
-// variable CROPDL_BOOT, which the program never sees. Ordinary process code.
+// The instructions that cropdl-run and cropdl-restart pass to the lower half that they become: one JSON
+// object in the environment variable CROPDL_BOOT, which the program never sees. Ordinary process code.
 #pragma once
 
 #include <cstdint>
@@ -16,50 +16,51 @@ inline constexpr const char* kBootVariable = "CROPDL_BOOT";
 struct Boot {
   bool restart = false;
   std::string directory;  // absolute path of the store
-  // --interval as it was given: "auto", a number of seconds, "0": only when asked. "": it was not.
+  // --interval as given: "auto", a number of seconds, "0": only on request. "": not given.
   std::string interval;
   double max_overhead = 0;        // --max-overhead, a fraction, 0: not given
   double mtbf = -1;               // --mtbf, seconds, 0: unknown, negative: not given
-  double ends_at = -1;            // --time-limit: seconds since 1970; 0: there is none, negative: not given
+  double ends_at = -1;            // --time-limit: seconds since 1970; 0: none, negative: not given
   std::string at_sigterm;         // --at-sigterm: "version", "die", "": not given
   std::string keep;               // --keep, "": not given
-  bool quiet = false;             // --quiet (a restart is told again)
-  std::string metrics;            // --metrics, an absolute path, "": none (a restart is told again)
-  std::string log;                // --log: "text" or "json" (a restart is told again)
+  bool quiet = false;             // --quiet (not inherited by a restart)
+  std::string metrics;            // --metrics, an absolute path, "": none (not inherited by a restart)
+  std::string log;                // --log: "text" or "json" (not inherited by a restart)
   std::string program;            // absolute path (start only)
-  std::string preload;            // LD_PRELOAD of the program, if the preload entrance took ours out of it
-  uint64_t version = 0;           // to restart from, 0: the newest that is whole
-  std::string installation;       // directory of our shims and core
+  std::string preload;            // the program's LD_PRELOAD, if libcropdl.so removed itself from it
+  uint64_t version = 0;           // to restart from, 0: the newest intact one
+  std::string installation;       // directory of the shims and the core
   std::string sanitizer;          // "AddressSanitizer" if the program was built with it (start only)
-  int layout = 0;                 // how often this process has started over in another layout (layout.h)
-  unsigned long personality = 0;  // what it had before that
+  int layout = 0;                 // number of execs for another layout (host/address_reservation.h)
+  unsigned long personality = 0;  // the process's personality before the first of them
   uint64_t save_files = 0;        // --save-files, 0: as before, or the default
-  bool by_reference = false;      // --by-reference (a restart goes on as before)
+  bool by_reference = false;      // --by-reference (a restart inherits it)
   bool moved_variables = false;   // --moved-variables=accept (restart only)
   std::string files;              // --files (restart only), "": the default
-  bool software_gpu = false;      // --software-gpu (a restart goes on as before), and how many devices;
-  int software_gpus = 0;          // 0: what CROPDL_SOFTWARE_GPUS says
+  bool software_gpu = false;      // --software-gpu (a restart inherits it)
+  int software_gpus = 0;          // number of its devices; 0: from CROPDL_SOFTWARE_GPUS
 };
 
 std::string boot_text(const Boot& boot);
 Result<Boot> parse_boot(const std::string& text);
 
-// When versions are taken by themselves: `former` with what `boot` says. Its --max-overhead and --mtbf are
-// about an automatic interval, and without an --interval they ask for one.
+// Returns the schedule of automatic versions: `former`, changed by the options in `boot`. --max-overhead and
+// --mtbf apply to an automatic interval, and select one if --interval is not given.
 coord::Schedule wanted_schedule(const Boot& boot, const coord::Schedule& former);
 
-// Seconds from now until others end the job, as `boot` says or else, where versions are taken unasked, the
-// batch system; 0: not known. What has passed already is less than 0.
+// Returns the seconds until the job's time limit; 0: unknown, negative: passed. The limit is from `boot`, or
+// else from the batch system if the schedule takes versions automatically.
 double time_limit(const Boot& boot, const coord::Schedule& schedule);
 
-// The software device's libraries (docs/software-gpu.md) beside ours, or "": they are not installed.
+// Returns the folder of the software device's libraries (docs/software-gpu.md) in or beside the installation,
+// or "" if they are not installed.
 std::string software_gpu_directory(const std::string& installation);
 
-// Tells the software device's libraries in this process, by its environment, how many devices `boot` wants;
-// at a restart what the user says in the environment goes before. START, once the program's is laid out.
+// Passes the number of devices in `boot` to the software device's libraries, in this process's environment.
+// At a restart the user's environment takes precedence. START, after the program's environment is laid out.
 void set_software_devices(Boot* boot);
 
-// The software device's library of that name, if `boot` wants it in the place of NVIDIA's; else "".
+// Returns the path of the software device's library `soname` if `boot` selects the software device, else "".
 std::string software_library(const Boot& boot, const std::string& soname);
 
 }  // namespace cropdl::launching

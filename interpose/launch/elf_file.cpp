@@ -16,14 +16,14 @@
 namespace cropdl::launching {
 namespace {
 
-constexpr uint64_t kLargestAlignment = 1ull << 30;  // of the largest pages
+constexpr uint64_t kLargestAlignment = 1ull << 30;  // size of the largest pages
 uint64_t down(uint64_t a) { return a & ~(kPage - 1); }
 uint64_t up(uint64_t a) { return (a + kPage - 1) & ~(kPage - 1); }
 
 struct File {
   int fd;
-  uint64_t size = 0;  // of a regular file; others have nothing for us
-  // O_NONBLOCK: a FIFO of that name must not hang us.
+  uint64_t size = 0;  // of a regular file; 0 for others
+  // O_NONBLOCK: opening a FIFO must not block.
   explicit File(const std::string& path) : fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat info {};
     if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) size = static_cast<uint64_t>(info.st_size);
@@ -73,7 +73,7 @@ void read_needed(const File& file, const Elf64_Phdr& dynamic, ElfFile* elf) {
   }
 }
 
-// "" or why the segment cannot be mapped. What lies behind the file's end would be SIGBUS at the first touch.
+// Returns "" or why the segment cannot be mapped. Pages beyond the file's end would raise SIGBUS on access.
 std::string why_not(const File& file, const Elf64_Phdr& s) {
   constexpr uint64_t kAddresses = 1ull << 47;  // of user space (Linux Documentation/arch/x86/x86_64/mm.rst)
   if (!file.holds(s.p_offset, s.p_filesz))
@@ -139,7 +139,7 @@ Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   auto fail = [&](const char* what) {
     return Error{formatted("{}: {}: {}", elf.path, what, errno_text(errno))};
   };
-  // One reservation first, so that nothing else can be hit by the MAP_FIXED below.
+  // Reserves the whole range first, so that MAP_FIXED below cannot replace another mapping.
   void* reserved = mmap(reinterpret_cast<void*>(m.begin), m.end - m.begin, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (reserved != reinterpret_cast<void*>(m.begin)) return fail("its addresses are taken in this process");

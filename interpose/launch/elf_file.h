@@ -1,5 +1,4 @@
-// An ELF file on disk: what kind of program it is, and its segments mapped as the kernel would map them. LH
-// or tools; any thread.
+// Reads an ELF file and maps its segments as the kernel does. LH or tools; any thread.
 #pragma once
 
 #include <elf.h>
@@ -18,12 +17,12 @@ struct ElfFile {
   std::vector<Elf64_Phdr> segments;
   std::string interpreter;          // "": static
   std::vector<std::string> needed;  // DT_NEEDED
-  std::string names;  // its dynamic string table: all symbols that it defines or wants, between zeros
+  std::string names;                // dynamic string table: all defined and undefined symbols, zero-separated
   bool knows(const std::string& symbol) const;
   bool position_independent() const { return header.e_type == ET_DYN; }
 };
 
-// Refuses what is not an x86-64 ELF program, saying what it is.
+// Refuses a file that is not an x86-64 ELF program; the error says what it is.
 Result<ElfFile> read_elf(const std::string& path);
 
 struct MappedElf {
@@ -33,9 +32,8 @@ struct MappedElf {
   uint64_t headers = 0;  // program headers in memory
 };
 
-// Maps the segments; position-independent files at `at` (page-aligned), or as little above it as their
-// alignment wants, others where they were linked.
-// Refuses to replace anything that is there.
+// Maps the segments: a position-independent file at `at` (page-aligned), rounded up to the file's alignment;
+// any other file at its link address. Refuses to replace a mapping.
 Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at);
 
 }  // namespace cropdl::launching

@@ -15,15 +15,15 @@
 namespace cropdl::launching {
 namespace {
 
-// How a launcher tells a process its place, in environment variables. One launcher's ranks inherit what an
-// outer one has set (mpirun within srun), so the order is from the inner ones outwards.
+// The environment variables by which a launcher passes rank and number of ranks. Ranks also inherit the
+// variables of an outer launcher (mpirun within srun), so inner launchers come first.
 struct Launcher {
   const char* who;
   const char* flavour;  // as Launch::flavour
   const char* rank;
-  std::vector<const char*> sizes;   // the first that is there; none: it does not tell
-  std::vector<const char*> run;     // together they name the launch; none: the proxy among the ancestors does
-  const char* only_with = nullptr;  // without this variable a rank of 0 means nothing
+  std::vector<const char*> sizes;   // the first one set counts; empty: no variable has the number of ranks
+  std::vector<const char*> run;     // together they identify the launch; empty: the proxy's process does
+  const char* only_with = nullptr;  // without this variable a rank of 0 is meaningless
 };
 
 const Launcher kLaunchers[] = {
@@ -35,7 +35,7 @@ const Launcher kLaunchers[] = {
     // MPICH src/pm/hydra; the proxy is the parent. Intel MPI's and MVAPICH's mpiexec are Hydra, too.
     {"Hydra (mpiexec of MPICH, Intel MPI or MVAPICH)", "mpich", CROPDL_RANK_HYDRA, {"PMI_SIZE"}, {}},
     // man 1 srun, "OUTPUT ENVIRONMENT VARIABLES". SLURM_NTASKS may be the allocation's, hence second. A batch
-    // script is no step: it has SLURM_PROCID=0 and SLURM_NTASKS, and is one process nevertheless.
+    // script has SLURM_PROCID=0 and SLURM_NTASKS, but is one process and not a step.
     {"Slurm's srun",
      "none",
      CROPDL_RANK_SLURM,
@@ -43,7 +43,7 @@ const Launcher kLaunchers[] = {
      {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
      CROPDL_STEP_SLURM},
     {"Flux", "none", CROPDL_RANK_FLUX, {"FLUX_JOB_SIZE"}, {"FLUX_JOB_ID"}},  // man 7 flux-environment
-    // These have a library that tells the number of ranks, and no variable.
+    // These give the number of ranks through a library, not through a variable.
     {"Cray's aprun", "none", CROPDL_RANK_ALPS, {}, {}},
     {"Cray's PALS", "none", CROPDL_RANK_PALS, {}, {}},
     {"a PMIx server", "none", CROPDL_RANK_PMIX, {}, {}},
@@ -56,7 +56,7 @@ std::string text_of(const char* variable) {
   return text != nullptr ? text : "";
 }
 
-// -1: it is not a number of ranks.
+// Returns -1 if the text is not a number of ranks.
 int64_t number_of(const std::string& text) {
   if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos) return -1;
   const unsigned long value = strtoul(text.c_str(), nullptr, 10);
@@ -86,7 +86,8 @@ pid_t parent_of(pid_t pid) {
   return static_cast<pid_t>(strtol(process_stat(std::to_string(pid), 4).c_str(), nullptr, 10));
 }
 
-// Start time since boot in clock ticks: with the pid it names a process for good.
+// Pid and start time (since boot, in clock ticks), which together identify a process even if the pid is
+// reused.
 std::string process_identity(pid_t pid) {
   const std::string since = process_stat(std::to_string(pid), 22);
   return std::to_string(pid) + (since.empty() ? "" : "." + since);
@@ -98,7 +99,7 @@ bool is_launcher(const std::string& exe) {
   return false;
 }
 
-// A launcher's process that starts the ranks of a node.
+// Whether `exe` is a launcher's proxy, which starts the ranks of a node.
 bool is_proxy(const std::string& exe) {
   for (const char* name : {"hydra_pmi_proxy", "hydra_bstrap_proxy", "mpispawn"})
     if (base(exe) == name) return true;
@@ -111,7 +112,7 @@ std::string program_of(pid_t pid) {
   return std::string(exe, n > 0 ? static_cast<size_t>(n) : 0);
 }
 
-// The nearest process above this one whose executable is such a one; 0: none. Scripts may stand between.
+// The nearest ancestor whose executable satisfies `is_it`; 0: none. Scripts may be in between.
 pid_t nearest_ancestor(bool (*is_it)(const std::string& exe)) {
   constexpr int kMostAncestors = 16;
   pid_t pid = getppid();
@@ -120,7 +121,7 @@ pid_t nearest_ancestor(bool (*is_it)(const std::string& exe)) {
   return 0;
 }
 
-// The process that all ranks of the launch come from.
+// The common ancestor of all ranks of the launch.
 pid_t common_ancestor() {
   const pid_t proxy = nearest_ancestor(is_proxy);
   return proxy != 0 ? proxy : getppid();
@@ -142,11 +143,11 @@ void find_launcher(const std::string& program, Launch* launch) {
     launch->options.assign(words.begin() + 1, words.begin() + static_cast<long>(i));
     return;
   }
-  launch->options = {"-n",
-                     std::to_string(launch->ranks)};  // behind a script: the number of ranks is what is sure
+  // A script is in between: only the number of ranks is known.
+  launch->options = {"-n", std::to_string(launch->ranks)};
 }
 
-// srun --mpi=pmi2 tells the same by PMI's variables, and then the MPI is the program's.
+// srun --mpi=pmi2 sets PMI's variables as well, with the same values; then the MPI is the program's.
 bool slurm_tells_the_same(const Launch& launch) {
   return number_of(text_of("SLURM_PROCID")) == launch.rank &&
          number_of(text_of("SLURM_STEP_NUM_TASKS")) == launch.ranks && getenv("HYDI_CONTROL_FD") == nullptr;
@@ -175,7 +176,7 @@ Status read_place(const Launcher& l, Launch* launch) {
   launch->launched = true;
   launch->flavour = l.flavour;
   if (launch->flavour == "mpich" && slurm_tells_the_same(*launch)) launch->flavour = "none";
-  launch->run = l.rank;  // no two launchers have the same
+  launch->run = l.rank;  // each launcher has its own variable
   for (const char* part : l.run) launch->run += "-" + text_of(part);
   if (l.run.empty() || getenv(l.run.front()) == nullptr)
     launch->run += "-" + process_identity(common_ancestor());

@@ -1,5 +1,5 @@
-// What the launcher told this process: its rank, how many there are, and how to start them again. One table
-// of launchers (launch.cpp). LH and tools; START.
+// This process's rank, the number of ranks, and the launcher's command, as the launcher's environment
+// variables and processes give them. launch.cpp has the table of launchers. LH and tools; START.
 #pragma once
 
 #include <sys/types.h>
@@ -14,18 +14,18 @@ namespace cropdl::launching {
 
 struct Launch {
   uint32_t rank = 0, ranks = 1;
-  bool launched = false;  // by one that the table knows
-  std::string flavour =
-      "none";            // the MPI whose ranks it starts: "openmpi", "mpich"; "none": that of the program
-  std::string run;       // the same on all ranks of one launch, different from every other launch
-  std::string launcher;  // executable, "" if none was found
-  std::vector<std::string> options;  // its arguments in front of the program
+  bool launched = false;  // by a launcher in the table
+  // The MPI that the launcher belongs to: "openmpi", "mpich"; "none": the program's.
+  std::string flavour = "none";
+  std::string run;                   // unique to the launch, the same on all its ranks
+  std::string launcher;              // executable, "" if none was found
+  std::vector<std::string> options;  // the launcher's arguments before the program
 };
 
-// An error: a launcher has started this process and does not tell which rank it is, or how many there are.
+// Fails if a launcher started this process but gives no rank or no number of ranks.
 Result<Launch> read_launch(const std::string& program);
 
-// The launcher's process that the ranks of this node come from; 0: none is above this one.
+// Returns the launcher's process that is the ancestor of all ranks of this node; 0 if this process has none.
 pid_t launchers_process();
 
 }  // namespace cropdl::launching

@@ -1,5 +1,5 @@
-// The libraries in this lower half that the program calls through tables, as one: what the rank asks of each
-// of them, in the order of their numbers. Threads as in library.h. A program without any is the empty list.
+// All libraries of this lower half as one object: each call goes to every library, in the order of their
+// numbers. Threads as in library.h. The list may be empty.
 #pragma once
 
 #include "interpose/counting/agreement.h"
@@ -7,47 +7,48 @@
 
 namespace cropdl::libraries {
 
-// A file of ours that ld.so gets when it opens one whose name begins so: the real library must not be loaded
-// in the upper half, whether or not this lower half has it.
+// A file of CropDL that ld.so gets when it opens a file whose name begins with `begins`. The real library
+// must not be loaded in the upper half, even if this lower half does not have the library.
 struct StandInFile {
   const char* begins;
   const char* file;  // in the installation
-  // Of a device: in the place of a file that is there, so that a program which asks whether the library is
-  // there learns the truth; of one version: not of libcublas.so.12 by the row of libcublas.so.13.
+  // kDevice: only if the real file exists, so that a program can find out whether the library is installed.
+  // kDeviceOfOneVersion: also only for that version; the row of libcublas.so.13 does not match
+  // libcublas.so.12.
   enum Of { kAnything, kDevice, kDeviceOfOneVersion } of = kAnything;
 };
 std::span<const StandInFile> stand_ins();
 
 class Libraries final : public counting::Source {
  public:
-  // Ascending numbers.
+  // `all`: in ascending order of their numbers.
   explicit Libraries(std::vector<Library*> all) : all_(std::move(all)) {}
 
-  Library* by_number(uint32_t number) const;                             // nullptr: this process has none
+  Library* by_number(uint32_t number) const;                             // nullptr: not in this process
   std::optional<Library::Table> table(uint32_t number) const;            // of any library
-  std::string function_name(uint32_t library, uint32_t function) const;  // "": it has none
+  std::string function_name(uint32_t library, uint32_t function) const;  // "": no name
   std::span<Library* const> all() const { return all_; }
 
   // START.
-  Status format() const;   // the persistent heap with what each keeps in it
-  Status restart() const;  // the heap is that of the image
+  Status format() const;   // formats the persistent heap, then each library's part of it
+  Status restart() const;  // checks the image's heap first
   Status load_contents(const restart::ImageReader& image) const;
-  void publish() const;  // their tables, in the control page
+  void publish() const;  // puts the tables into the control page
   void prepare(const launching::Boot& boot) const;
 
-  bool follow_objects() const;                       // whether one does
+  bool follow_objects() const;                       // whether any library does
   Status look_at(const LoadedObject& object) const;  // as Library::look_at
 
-  // AGENT. A hold and its targets are one for all (counting/agreement.h).
+  // AGENT. All libraries share one hold and one set of targets (counting/agreement.h).
   void hold() const { counting::hold(*this); }
   void fill_status(coord::RankStatus& status) const;
   void add_counts(std::vector<coord::CollectiveCount>& counts,
                   uint64_t (*target)(uint64_t identity)) const override;
   std::vector<coord::PeerCount> sent() const;
   std::string drain_trouble() const;
-  std::optional<Library::Place> place() const;  // of the first that knows
+  std::optional<Library::Place> place() const;  // from the first library that knows it
 
-  bool drains_early() const;  // whether one does
+  bool drains_early() const;  // whether any active library does
   void begin_early_drain() const;
   std::string early_drain_trouble() const;
   void end_early_drain() const;  // AGENT or MAIN
@@ -55,14 +56,15 @@ class Libraries final : public counting::Source {
   uint64_t memory_in_use() const;
 
   std::string refusal() const;    // AGENT or MAIN
-  bool open_descriptors() const;  // MAIN. Whether one may
+  bool open_descriptors() const;  // MAIN. Whether a library in use may open descriptors
 
-  // MAIN, while the rank is stopped: of those that are active.
+  // MAIN, while the rank is stopped. The calls about contents and devices go to the libraries in use, the
+  // others to the active libraries.
   void progress() const;
-  void drive(seam::LibraryNumber held_in) const override;  // a held thread
+  void drive(seam::LibraryNumber held_in) const override;  // called by a held thread
   void begin_drain(std::span<const coord::PeerCount> expected) const;
   bool drain_step() const;
-  Status quiesce() const;  // the first failure; each is asked
+  Status quiesce() const;  // calls every library, even after a failure; returns the first failure
   void resume() const;
   void announce_end() const;
   Status save_contents(restart::ChunkSink& sink) const;
@@ -73,10 +75,11 @@ class Libraries final : public counting::Source {
   const std::vector<Library*> all_;
 };
 
-// Those that this lower half is linked with (library_list.cpp), and where they come from: each is defined by
-// its own folder, and there is one for the process.
+// The libraries that this lower half is linked with (library_list.cpp).
 std::vector<Library*> libraries_of_this_lower_half();
-Library* mpi_library();   // interpose/mpi/lower, once per MPI
+
+// One object per process, defined in the library's folder.
+Library* mpi_library();   // interpose/mpi/lower, compiled once per MPI
 Library* cuda_library();  // interpose/cuda/lower
 
 }  // namespace cropdl::libraries

@@ -1,9 +1,11 @@
-// A library in the lower half that the program calls through a table, as the rest of the lower half sees it;
-// no header of it is visible here. MPI is one (interpose/mpi/lower). libraries.h has those of this process.
+// The interface of a library in the lower half to the rest of the lower half, without the library's own
+// headers. The program calls the library through a table. MPI is one (interpose/mpi/lower). libraries.h has
+// those of this process.
 //
-// Three kinds of caller, said at each function: the AGENT's thread (makes no call of the library), the MAIN
-// thread while it is parked and serves the LH (LH FS base, outside any call of the program), and START (the
-// main thread, before any code of the program runs in this process).
+// Each function names its caller:
+//   AGENT  the agent's thread; makes no call of the library
+//   MAIN   the main thread while it is parked and serves the LH (LH FS base, outside any call of the program)
+//   START  the main thread, before any code of the program runs in this process
 #pragma once
 
 #include <cstdint>
@@ -20,11 +22,11 @@
 
 namespace cropdl::libraries {
 
-// A program, or a shared library, that the program's ld.so has loaded.
+// A program or shared library that the program's ld.so has loaded.
 struct LoadedObject {
-  std::string file;      // that is mapped
+  std::string file;      // the mapped file
   uint64_t base = 0;     // added to the file's addresses
-  bool program = false;  // not a library
+  bool program = false;  // the program, not a library
 };
 
 class Library {
@@ -33,111 +35,119 @@ class Library {
 
   // --- The seam. START.
   virtual seam::LibraryNumber number() = 0;  // its place in the persistent heap
-  virtual const char* implementation() = 0;  // of several with one seam: "openmpi", "mpich"
-  virtual std::string version() = 0;         // of the implementation, one line for people
+  virtual const char* implementation() = 0;  // where one seam has several: "openmpi", "mpich"
+  virtual std::string version() = 0;         // of the implementation, one line for users
   struct Table {
     seam::LibraryNumber number;          // its place in the control page
     void* const* entries;                // indexed by the append-only function index
-    uint32_t functions;                  // what is saved may call as many wherever it goes on
+    uint32_t functions;                  // a restart needs at least as many: saved code may call them all
     const char* name;                    // "openmpi", "cudart"
-    const char* const* names = nullptr;  // of the functions; null: they have none
+    const char* const* names = nullptr;  // of the functions; null: no names
   };
-  virtual std::vector<Table> seam_tables() = 0;  // one, or those of a family whose objects are shared
-  virtual std::vector<std::string> functions_of_this_implementation_only() = 0;  // that the program used
+  virtual std::vector<Table> seam_tables() = 0;  // one, or those of a family that shares objects
+  // Functions that the program used and other implementations lack.
+  virtual std::vector<std::string> functions_of_this_implementation_only() = 0;
 
-  // --- Whether it is at work and a restart needs it: images name those that are. MAIN.
+  // --- Whether the program uses the library, so that a restart needs it: images name the libraries in use.
+  // MAIN.
   virtual bool used() { return true; }
 
-  // --- How the program is, or was, started. Before its first code, and before restart(). START.
+  // --- Receives the program's start options. Before the program's first code, and before restart(). START.
   virtual void prepare(const launching::Boot&) {}
 
-  // --- Whether it wants to know what is loaded, and each object that is: mapped, and not a line of its code
-  // has run. Any thread of the program, which is in ld.so, or START; once, over all restarts. An error ends
-  // the program with that line. START for the first.
+  // --- Whether the library follows loaded objects. START, and before each look_at().
   virtual bool follows_objects() { return false; }
+  // Receives each loaded object, mapped, before any of its code runs; once, over all restarts. An error ends
+  // the program with that line. Any thread of the program, inside ld.so, or START.
   virtual Status look_at(const LoadedObject&) { return {}; }
 
-  // --- A fresh process: lays out what the library keeps in the persistent heap (formatted, its roots zero).
+  // --- A fresh process: creates the library's data in the persistent heap (formatted, its roots zero).
   // START, and only if there is no image.
   virtual Status format() = 0;
 
-  // --- A restored process: the heap (checked) holds what the image held. Begins the library as far as the
-  // program had, re-makes its objects from their recipes, and what was pending. START. May be collective over
-  // all ranks: every one restarts its libraries in the order of their numbers.
+  // --- A restored process: the heap (checked) has the image's contents. Initializes the library as far as
+  // the program had, and makes its objects again from their recipes, and its pending operations. START. May
+  // be collective over all ranks: every rank restarts its libraries in the order of their numbers.
   virtual Status restart() = 0;
 
-  // --- Then, when all libraries of all ranks are there: what this rank tells the others (a short text), and
-  // what is made again with what each rank has told, by rank. START; called on every rank, whatever it uses.
-  // The second may be collective over all ranks, which do not wait for one that fails: it ends the job.
+  // --- After restart() of all libraries on all ranks. START; called on every rank, even if the rank does not
+  // use the library.
+  // Returns this rank's contribution, a short text, which all ranks get.
   virtual std::string told_at_restart() { return ""; }
+  // Makes the remaining objects again from all contributions, indexed by rank. May be collective over all
+  // ranks. The others do not wait for a rank that fails: a failure ends the job.
   virtual Status finish_restart(std::span<const std::string>) { return {}; }
 
-  // --- The program has begun it and not ended it: only then is there something to drain. Any thread.
+  // --- Whether the program has initialized the library and not finalized it. Only an active library needs a
+  // drain. Any thread.
   virtual bool active() = 0;
 
-  // --- How many recipes the heap has, by which a restart makes its objects and their state again. Images
-  // hold the number, and a restart that finds another one is refused. MAIN, and START after restart().
+  // --- The number of recipes in the heap, from which a restart makes objects and their state again. Images
+  // hold the number; a restart that counts a different number is refused. MAIN, and START after restart().
   virtual uint32_t recipes() { return 0; }
 
-  // --- Which rank of how many the process is to the library, if it knows that by itself and is active. Any
+  // --- The process's rank and the number of ranks, if the library itself knows them and is active. Any
   // thread.
   struct Place {
     int rank, ranks;
   };
   virtual std::optional<Place> place() { return std::nullopt; }
 
-  // --- Agreement. AGENT. What the library counts (interpose/counting), as counting::Source says, by
-  // identities of which all libraries share one space, with the library's number in bits 56 to 62.
+  // --- Agreement. AGENT. Adds the library's collective counts (interpose/counting), as counting::Source
+  // requires. All libraries share one space of identities, with the library's number in bits 56 to 62.
   virtual void add_counts(std::vector<coord::CollectiveCount>& counts,
                           uint64_t (*target)(uint64_t identity)) = 0;
-  // Adds its messages to what shows progress; its refusal, if there is none yet.
+  // Adds the library's part of the status that shows progress, such as message counts, and its refusal if the
+  // status has none yet.
   virtual void fill_status(coord::RankStatus& status) = 0;
-  // Point-to-point messages ever sent, per world rank. One library at most counts any.
+  // Point-to-point messages sent since the program's start, per world rank. At most one library counts them.
   virtual std::vector<coord::PeerCount> sent() = 0;
 
-  // --- Why it cannot be saved now, or "": the function, and what of it ("MPI_Win_create: a window is
+  // --- Why the library cannot be saved now, or "": function and reason ("MPI_Win_create: a window is
   // alive"). AGENT or MAIN.
   virtual std::string refusal() = 0;
 
-  // --- The drain of a rank some of whose threads cannot stop before others are drained (docs/cut.md,
-  // "Sends of threads that cross"). Begun by the AGENT when each thread is parked, or inside a call from
-  // which it goes on to park (ThreadRecord::sending); ended by AGENT or MAIN, after which nothing of it
-  // touches the library.
+  // --- The early drain: some threads of this rank cannot stop before other ranks are drained (docs/cut.md,
+  // "Sends of threads that cross"). The AGENT begins it when each thread is parked, or is inside a call after
+  // which it parks (ThreadRecord::sending). AGENT or MAIN ends it; then the early drain no longer calls the
+  // library.
   virtual bool drains_early() { return false; }  // AGENT
   virtual void begin_early_drain() {}
-  virtual std::string early_drain_trouble() { return ""; }  // AGENT. Why it cannot take what has come, or ""
+  virtual std::string early_drain_trouble() { return ""; }  // AGENT. Why it cannot receive a message, or ""
   virtual void end_early_drain() {}
 
-  // --- Why threads that run although a stop has wanted them since then (monotonic_us) will not park soon, or
-  // "": they are inside calls that wait for what they are not told of. AGENT
+  // --- Why threads that still run, although a stop was requested at the given time (monotonic_us), will not
+  // park soon, or "": they are inside calls whose waits a stop cannot end. AGENT.
   virtual std::string stop_trouble(int64_t) { return ""; }
 
   // --- While the rank is stopped. MAIN.
-  // Moves what others may wait for; often, and only while active().
+  // Advances operations that other ranks may wait for. Called often, and only while active().
   virtual void progress() = 0;
-  // The same by a thread of the program that is held before a call which is counted, of this library
-  // (`inside`) or of another one, LH FS base; other threads may be in this library.
+  // The same, called by a thread of the program that is held before a counted call of this library (`inside`)
+  // or of another library. LH FS base; other threads may be in this library.
   virtual void drive(bool inside) = 0;
-  virtual void begin_drain(
-      std::span<const coord::PeerCount> expected) = 0;  // messages sent to this rank, per sender
-  virtual bool drain_step() = 0;            // never blocks; true: nothing is under way, all expected is here
-  virtual std::string drain_trouble() = 0;  // AGENT or MAIN. Why the drain can not succeed, or ""
-  // After the drain: what is left pending is in the heap alone. A failure gives the checkpoint up; what is
-  // pending where is then known still.
+  // `expected`: number of messages sent to this rank, per sender.
+  virtual void begin_drain(std::span<const coord::PeerCount> expected) = 0;
+  // Never blocks. True: no operation is in progress, and all expected messages are here.
+  virtual bool drain_step() = 0;
+  virtual std::string drain_trouble() = 0;  // AGENT or MAIN. Why the drain cannot succeed, or ""
+  // After the drain: afterwards only the heap holds pending operations. A failure abandons the checkpoint;
+  // the library still knows then which operations are pending where.
   virtual Status quiesce() = 0;
-  virtual void resume() = 0;  // after quiesce(), failed or not, when this process goes on: pending again
+  // After quiesce(), failed or not, if this process continues: starts the pending operations again.
+  virtual void resume() = 0;
 
-  // --- What the library holds elsewhere for the program, as regions of kinds of its own. After quiesce() and
-  // after the program's memory: nothing in the heap may change any more. MAIN.
+  // --- Saves data that the library holds for the program outside the heap, as regions of its own kinds.
+  // After quiesce() and after the program's memory is saved: nothing in the heap may change any more. MAIN.
   virtual Status save_contents(restart::ChunkSink&) { return {}; }
-  virtual uint64_t content_bytes() { return 0; }  // about how many: for messages
-  virtual uint64_t memory_in_use() { return 0; }  // likewise, while the program runs. AGENT
-  virtual std::string devices() { return ""; }    // that hold them, for people. MAIN
-  // Back into what restart() has made, of all libraries. START.
+  virtual uint64_t content_bytes() { return 0; }  // their approximate size, for messages
+  virtual uint64_t memory_in_use() { return 0; }  // the same while the program runs. AGENT
+  virtual std::string devices() { return ""; }    // that hold the data, for users. MAIN
+  // Loads the data into the objects that restart() has made, after restart() of all libraries. START.
   virtual Status load_contents(const restart::ImageReader&) { return {}; }
 
-  // --- The process ends right behind this, in the middle of its program, and that is meant: what a launcher
-  // has to know so that it takes it for no crash. The program is stopped, for good. MAIN
+  // --- The process ends intentionally right after this call, in the middle of the program. Informs the
+  // launcher, so that it does not report a crash. The program is stopped and does not resume. MAIN.
   virtual void announce_end() {}
 };
 

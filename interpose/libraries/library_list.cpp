@@ -1,5 +1,5 @@
-// Which libraries there are, and which of them this lower half has: compiled once for each lower half, with a
-// definition for each library that it is linked with. The one place to add a library to.
+// The list of all libraries, and of the libraries in this lower half. Compiled once for each lower half, with
+// a macro for each library that the lower half is linked with. A new library is added here only.
 #include "interpose/libraries/libraries.h"
 
 namespace cropdl::libraries {
@@ -16,11 +16,11 @@ std::vector<Library*> libraries_of_this_lower_half() {
 }
 
 std::span<const StandInFile> stand_ins() {
-  // The first one whose name fits is taken. Images know those of devices by their positions.
+  // The first row that matches counts. Images refer to the device libraries' rows by position.
   static constexpr StandInFile kFiles[] = {
     {"libmpi.so.12", "libmpich.so.12"},  // has MPICH's ABI (interpose/entry/program.cpp)
     {"libmpich.so", "libmpich.so.12"},
-    // Open MPI's own, which its companion libraries import from.
+    // Open MPI's internal libraries, from which its companion libraries import.
     {"libopen-rte.so", "stubs/libopen-rte.so.40"},
     {"libopen-pal.so", "stubs/libopen-pal.so.40"},
 #if defined(CROPDL_WITH_CUDA)

@@ -1,6 +1,6 @@
-// What a call returns in the place of the library's code that has done nothing, for its thread is to stop
-// first (ranks agree on a cut, or a host function would begin): outside of the LH the thread can be saved,
-// and the shim calls again, with the same arguments. No result code of any library. Both halves.
+// The return value of a call that has done nothing because its thread must stop first (ranks agree on a cut,
+// or a host function would begin). The thread leaves the LH, where it can be saved, and the shim repeats the
+// call with the same arguments. Not a result code of any library. Both halves.
 #pragma once
 
 namespace cropdl::one_abi {

@@ -6,7 +6,7 @@
 
 namespace cropdl::one_abi::kind {
 
-// 0 is nobody's, 1 the state records' (interpose/one_abi/state.h).
+// 0 is unused; 1 is the kind of state records (interpose/one_abi/state.h).
 inline constexpr uint32_t cudaStream = 2;
 inline constexpr uint32_t cudaEvent = 3;
 inline constexpr uint32_t cudaGraph = 4;
@@ -76,14 +76,13 @@ inline constexpr uint32_t cudnnSeqData = 67;
 inline constexpr uint32_t cudnnAttn = 68;
 inline constexpr uint32_t cudnnBackend = 69;
 inline constexpr uint32_t cudaFatBinary = 70;
-// Not handles: the library's own numbers, known so that they are named when they refuse.
+// Not handles but the library's own numbers, recorded so that refusals can name them.
 inline constexpr uint32_t cudaTextureObject = 72;
 inline constexpr uint32_t cudaSurfaceObject = 73;
-inline constexpr uint32_t cudaCapture = 80;  // a stream's, until its end
+inline constexpr uint32_t cudaCapture = 80;  // a stream capture, until it ends
 
-// Objects that belong to no device: no context is needed to make them, and they outlive the end of one. Some
-// are on the host only, some are code that the library loads wherever it is used, or say themselves where
-// they are.
+// Objects that belong to no device: they are made without a context and outlive the end of one. They are host
+// objects, code that the library loads on each device that uses it, or objects that name their own location.
 constexpr bool is_of_no_device(uint32_t kind) {
   switch (kind) {
     case cudaFatBinary:

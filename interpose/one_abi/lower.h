@@ -1,6 +1,6 @@
-// What the generated lower half of a library with one ABI (interpose/gen/one_abi) is made of: the real
-// library's functions, found when they are first called; virtual handles; recipes. LH, LH FS base, a thread
-// of the program, if nothing else is said.
+// Parts of the generated lower half of a library with one ABI (interpose/gen/one_abi): the real library's
+// functions, found at their first call; virtual handles; recipes. LH, LH FS base, a thread of the program,
+// unless a comment says otherwise.
 #pragma once
 
 #include <atomic>
@@ -19,28 +19,28 @@
 
 namespace cropdl::one_abi {
 
-// --- The real library.
-// ---------------------------------------------------------------------------------------
+// --- The real library. -------------------------------------------------------------------------------------
 
-// One of the family, as the generator writes it down. What makes an object or a state again by its recipe is
-// an entry of `again`: the library's result code, 0 for success; null: such a call has no recipe.
+// A library of the family; the generator emits this description. AgainFunction makes an object or a state
+// again from its recipe and returns the library's result code, 0 for success.
 using AgainFunction = int64_t (*)(Again&);
 struct RealLibrary {
   const char* name;    // "cudart"
   const char* soname;  // "libcudart.so.13"
   uint32_t number;     // seam::LibraryNumber
   uint32_t count;
-  const char* const* names;  // of its functions
-  void** functions;          // of this process, null as long as nobody called
-  void* missing;             // in the place of one that the real library lacks: returns an error
-  const AgainFunction* again;
-  const char* answers;  // of each function: 'c' the library's code, 't' a text, else something that zeros are
+  const char* const* names;    // of its functions
+  void** functions;            // their addresses in this process, null before the first call
+  void* missing;               // replaces a function that the real library lacks: returns an error
+  const AgainFunction* again;  // by function; null: such a call has no recipe
+  const char* answers;  // by function: 'c' returns the library's code, 't' a text, else a value that may be 0
 };
-// In the place of those that answer no code.
+// Replacements for missing functions that do not return a code.
 inline const char* missing_text() { return "the library that is installed here does not have this function"; }
 inline int64_t missing_value() { return 0; }
 
-// The address of a function; `missing`, after a line for people, if there is none. Takes a lock.
+// Returns the address of a function. If the real library lacks it, prints a line and returns the replacement.
+// Takes a lock.
 void* find_function(const RealLibrary& library, uint32_t function);
 
 template <class F>
@@ -50,21 +50,21 @@ inline F* function_of(const RealLibrary& library, uint32_t function) {
   return reinterpret_cast<F*>(found);
 }
 
-// --- A call: what it begins with. --------------------------------------------------------------------------
+// --- The beginning of a call. ------------------------------------------------------------------------------
 
-// The thread's part of a library: what a restart must make true again before the thread's first call.
+// The library's per-thread state, which must be restored after a restart before the thread's first call.
 struct ThreadMark {
   seam::ThreadRecord* record;  // of the thread that this LH thread lends its FS base to
   uint64_t generation;
-  bool settled;  // what calls that are not about it may give a thread (settle_thread), it has and it is kept
+  bool settled;  // the thread has the state that unrelated calls may give it (settle_thread), and it is kept
 };
 extern thread_local constinit ThreadMark thread_mark;
-void begin_thread(bool chooses);  // makes it so
-void settle_thread();             // looks whether it has come to that
+void begin_thread(bool chooses);  // restores the state
+void settle_thread();             // checks whether the thread is settled now
 
 class Call {
  public:
-  // `chooses`: it chooses the thread's device, so that it does not matter which one the thread has.
+  // `chooses`: the call selects the thread's device, so the thread's previous device does not matter.
   explicit Call(bool chooses = false) {
     seam::ThreadRecord* record;
     __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
@@ -77,37 +77,37 @@ class Call {
     thread_mark.record->in_device_call = 0;
   }
   Call(const Call&) = delete;
-  bool is_first() const { return first_; }  // of this thread
+  bool is_first() const { return first_; }  // the thread's first call
 
  private:
   bool first_ = false;
 };
 
-// Which device is current in the calling thread, and another one: the family's. Devices of objects and of
-// state that are made again. Calls of the library: not under family_lock.
+// Set by the family: return the calling thread's current device, and change it. Used for the devices of
+// objects and of state that are made again. They call the library: not under family_lock.
 extern int (*current_device)();
 extern bool (*make_current)(int device);
-// What the calling thread of the library holds becomes that of a thread which has called nothing yet.
+// Resets the library's state of the calling thread to that of a thread which has made no call yet.
 extern void (*make_fresh)(bool chooses);
-// Whether a call has given the calling thread what the library gives by itself (a context); keeps it then.
+// Whether a call has given the calling thread the state that the library sets implicitly (a context). If so,
+// keeps that state.
 extern bool (*has_settled)();
 
-// The library said so: its threads' last errors outlive it.
+// Records an error code that the library returned: the threads' last errors survive a restart.
 void note_error(const RealLibrary& library, int64_t code);
 extern std::atomic<uint64_t> errors_noted;  // by all threads of this run
 int64_t noted_error(bool forget);           // of the calling thread; 0: none
 
-// --- Handles.
-// ------------------------------------------------------------------------------------------------
+// --- Handles. ----------------------------------------------------------------------------------------------
 
-// A virtual handle in the place of a pointer: an address that no processor has, with the number of the object
-// in it. Where the library's type is an integer of 32 bits: the index alone, below a bit that makes it no
-// small number. What is neither passes through: null, and numbers with a meaning (streams 0, 1, 2).
+// A virtual handle instead of a pointer: a non-canonical address that contains the object's number. If the
+// library's type is a 32-bit integer: the index alone, with kSmallTag, so that it is not a small number.
+// Other values pass unchanged: null, and numbers with a meaning (streams 0, 1, 2).
 inline constexpr uint64_t kTag = 0x7a7aull << 48;
 inline constexpr uint32_t kSmallTag = 0x5a00'0000;
 inline bool is_virtual(uint64_t word) { return word >> 48 == 0x7a7a; }
 
-extern handles::Tables* tables;  // of the family; null as long as none of its objects was made
+extern handles::Tables* tables;  // of the family; null until the first object is made
 
 template <class H>
 uint64_t word_of(H handle, uint32_t kind = 0) {
@@ -130,17 +130,17 @@ H handle_of(uint64_t word) {
     return static_cast<H>(is_virtual(word) ? kSmallTag | (word & 0xff'ffff) : word);
   }
 }
-// Numbers with a meaning: the streams cudaStreamLegacy and cudaStreamPerThread. The library gives them back
-// as well.
+// Handles that are numbers with a meaning: the streams cudaStreamLegacy and cudaStreamPerThread. The library
+// returns them as well.
 inline bool names_itself(uint64_t real, uint32_t kind) { return kind == kind::cudaStream && real <= 2; }
-// What libraries get for a handle whose object has ended: an address that can be read, and is no object's.
+// Passed to libraries for a handle whose object has ended: a readable address of no object.
 extern const uint64_t ended_object[512];
 inline bool has_ended(uint64_t word) {
   if (!is_virtual(word) || __builtin_expect(!tables, 0)) return false;
   const handles::Slot* slot = tables->slot(static_cast<handles::Handle>(word));
   return !slot || slot->state != handles::kLive;
 }
-// A handle's object in this run. What is no live virtual handle is the library's to judge.
+// Returns the real handle in this run. Any other word is returned unchanged: the library checks it.
 inline uint64_t real_word(uint64_t word) {
   if (!is_virtual(word) || __builtin_expect(!tables, 0)) return word;
   const handles::Slot* slot = tables->slot(static_cast<handles::Handle>(word));
@@ -155,35 +155,34 @@ H real(H handle, uint32_t kind) {
   return handle_of<H>(word);
 }
 
-// The virtual handle of an object that was there before; 0: nobody knows it yet.
+// Returns the virtual handle of a known object; 0: unknown.
 uint64_t virtual_of(uint64_t real, uint32_t kind);
-// That of a new one; `recipe`: how it is made again, null: it can not, and refuses checkpoints as long as it
-// lives. (A real handle that was known as another object's is that object's no more.)
+// Returns the virtual handle of a new object. `recipe` null: the object cannot be made again, and refuses
+// checkpoints while it exists. If `real` was known as another object's handle, it is now the new object's.
 uint64_t made_word(uint64_t real, uint32_t kind, const RealLibrary& library, uint32_t function,
                    const RecipeWriter* recipe);
-// ... or of one that was there, which the call finds again at a restart.
+// The same for an object that existed before the call; a restart finds it again by the same call.
 uint64_t known_word(uint64_t real, uint32_t kind, const RealLibrary& library, uint32_t function,
                     const RecipeWriter* recipe);
-// The handle's object is another one of this run from now on.
+// Assigns another real object of this run to the handle.
 void rebind_word(uint64_t word, uint64_t real);
-// The object ends, and the state that was kept of it, and what ends with it.
+// Removes the object, its kept state, and the objects that end with it.
 void forget_word(uint64_t word);
-// Before the call that ends it, of an object that another call may find (known_word): from within that call
-// the library may give its real handle, and those of what ends with it, to what another thread makes, which
-// must not be taken for this one. show_word: the call has failed.
+// hide_word: before the call that ends an object which other calls may find (known_word). During that call
+// the library may reuse its real handle, and those of the objects that end with it, for an object that
+// another thread makes, which must not be taken for this one. show_word: undoes it if the call failed.
 void hide_word(uint64_t word);
 void show_word(uint64_t word);
-// The call has left in the object what no recipe has: it refuses checkpoints from now on, as long as it
-// lives.
+// The call has put state into the object that no recipe records: the object refuses checkpoints from now on,
+// while it exists.
 void lose_recipe(uint64_t word, const RealLibrary& library, uint32_t function);
-// The child (a handle) ends when the parent does, if not before. What has a parent keeps it.
+// The child (a handle) ends when the parent does, or earlier. No effect on a child that has a parent.
 void ends_with(uint64_t child, uint64_t parent);
 uint64_t parent_of(uint64_t child);  // 0: none
 
-// Marks of objects (Slot::flags) for their restart: a call that changes it and is never made again was made
-// (an event was recorded).
-inline constexpr uint32_t kTouched = 1;
-inline constexpr uint32_t kTouchedBefore = 2;  // ... last in a former run, of which owner[2] has the rest
+// Marks of objects (Slot::flags) for their restart.
+inline constexpr uint32_t kTouched = 1;  // changed by a call that is not repeated (an event was recorded)
+inline constexpr uint32_t kTouchedBefore = 2;  // the same, last in a former run; owner[2] has the rest
 inline constexpr uint32_t kLingers = 4;        // linger_word; owner[2] is when it ended
 inline constexpr uint32_t kNamedByState = 8;   // keep_state's `until`
 inline constexpr uint32_t kCaptured = 16;      // an event that was recorded into a graph only
@@ -192,30 +191,29 @@ inline void mark_object(uint64_t word, uint32_t flag) {
   if (handles::Slot* slot = tables->slot(static_cast<handles::Handle>(word)))
     slot->flags = (slot->flags & ~kTouchedBefore) | flag;
 }
-// The objects of a kind that live, oldest first. START, or MAIN while the program is stopped.
+// The live objects of a kind, oldest first. START, or MAIN while the program is stopped.
 std::vector<uint64_t> living(uint32_t kind);
 inline handles::Slot* slot_of(uint64_t word) {
   return is_virtual(word) && tables ? tables->slot(static_cast<handles::Handle>(word)) : nullptr;
 }
-// ends_with() of an object that a call has found by the parent, but for one that was known before the parent
-// was: a module that the program loaded does not end with its function.
+// ends_with() for an object that a call found through `parent`. No effect if the object is older than the
+// parent: a module that the program loaded does not end with its function.
 inline void found_within(uint64_t child, uint64_t parent) {
   const handles::Slot *its = slot_of(child), *of = slot_of(parent);
   if (its && of && its->serial > of->serial) ends_with(child, parent);
 }
-// The device that was current when the object had been made; -1: it belongs to none (kind::is_of_no_device).
+// The device that was current when the object was made; -1: it belongs to none (kind::is_of_no_device).
 inline int device_of(const handles::Slot& slot) { return static_cast<int>(slot.next) - 1; }
-// All objects of the device end, and what was set of it.
+// Removes all objects and all state of the device.
 void forget_device(int device);
 
-// --- Code of the program that the library brings to the devices by itself, when it is first used.
-// `handle`: an address by which the library finds it, or an object's handle. On a call's way: a look at what
-// was used.
+// --- Code of the program that the library loads on the devices at its first use. `handle`: the host address
+// by which the library finds the code, or an object's handle. used_code is a cache that each call looks into.
 inline constexpr size_t kUsedCode = 4096;
-extern uint64_t used_code[kUsedCode];  // words; what another one has displaced is found again in code_is_used
-extern void (*code_is_used)(uint64_t word);  // the family's
-extern void (*device_is_chosen)();           // ... when the thread may have another device than before
-extern uint64_t (*code_of_address)(uint64_t address);  // the object that was registered with it; 0: none
+extern uint64_t used_code[kUsedCode];        // words; code_is_used finds words that another has displaced
+extern void (*code_is_used)(uint64_t word);  // set by the family
+extern void (*device_is_chosen)();           // set by the family: the thread's device may have changed
+extern uint64_t (*code_of_address)(uint64_t address);  // the object registered with the address; 0: none
 inline uint64_t& used_code_at(uint64_t word) { return used_code[(word ^ word >> 4) % kUsedCode]; }
 template <class H>
 inline void use_code(H handle) {
@@ -227,10 +225,11 @@ inline uint64_t code_object(H handle) {
   const auto word = reinterpret_cast<uint64_t>(handle);
   return is_virtual(word) ? word : code_of_address(word);
 }
-// An object that ends, but came to the devices before others that live and lie behind it: its recipe stays. A
-// restart makes it again in its place and ends it (end_again) where it ended.
+// An object that ends, but was loaded on the devices before live objects that lie behind it: its recipe
+// stays. A restart makes it again at its position in the order and ends it (end_again) at the position of its
+// end.
 void linger_word(uint64_t word);
-// The same of what was made elsewhere: an object that never was, as old as `serial` says.
+// The same for something made elsewhere: records an object that never existed, with the age `serial`.
 void linger_instead(uint32_t kind, const RealLibrary& library, uint32_t function, const RecipeWriter& recipe,
                     uint64_t serial);
 struct Lingering {
@@ -239,17 +238,17 @@ struct Lingering {
 };
 std::vector<Lingering> lingering();  // oldest first
 void stop_lingering(handles::Handle h);
-extern int64_t (*end_again)(handles::Handle h);  // the library's code
+extern int64_t (*end_again)(handles::Handle h);  // returns the library's code
 
-// --- State: the last call of each setter, by what it sets. ------------------------------------------------
+// --- State: the last call of each setter, by the thing that it sets. --------------------------------------
 
-// Of an object (its word), or of
+// `of`: the owner of the state, an object (its word) or one of these.
 inline constexpr uint64_t kOfLibrary = 1, kOfThread = 2, kOfCurrent = 3;
-// An object's is made again with its device current; a thread's and the library's with whichever is.
-// `until`: an object that the call names; when that ends the library itself takes the call back.
+// A restart makes an object's state again with the object's device current; a thread's and the library's with
+// any device. `until`: an object that the call names; when it ends, the library itself undoes the call.
 void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
                 const RecipeWriter& recipe, uint64_t until = 0);
-// What happens once, in an order that counts: no change if it is there.
+// State that is set once, in an order that matters: no change if it is recorded already.
 void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
                 const RecipeWriter& recipe);
 void undo_state(uint64_t of, uint64_t what, const Key& key);
@@ -257,15 +256,15 @@ void undo_state_of_devices(uint64_t what, const Key& key);  // of all of them
 
 // --- Others. -----------------------------------------------------------------------------------------------
 
-// A text of the library's, which is elsewhere after a restart: a copy of it that stays, the same for the same
-// text.
+// Returns a permanent copy of a text of the library, whose address changes at a restart; equal texts share a
+// copy.
 const char* kept_text(const char* text);
-// From now on this process can not be checkpointed; refusals name the function and `why`.
+// From now on this process cannot be checkpointed; refusals name the function and `why`.
 void mark_unsaved(const RealLibrary& library, uint32_t function, const char* why);
-// Says once that a function is not offered, and why.
+// Prints once that a function is not offered, and why.
 void say_not_offered(const char* function, const char* why);
 
-// The real handles of an array, null for null.
+// The real handles of an array of virtual ones; null for null.
 template <class H>
 class Reals {
  public:
@@ -293,7 +292,7 @@ Reals<H> Again::handles() {
   return Reals<H>(std::move(all), n < 0);
 }
 
-// The entry of a function that no shim calls.
+// Table entry of a function that no shim calls.
 inline int unwritten() { return -1; }
 
 }  // namespace cropdl::one_abi

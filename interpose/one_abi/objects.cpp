@@ -1,4 +1,4 @@
-// Virtual handles of a family's objects: given out, found again by the real one, ended. See lower.h.
+// Virtual handles of a family's objects: creation, lookup by the real handle, removal. See lower.h.
 #include <algorithm>
 #include <unordered_map>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kFirstIndex = 16, kCapacity = 1u << 20;
 
-// By the real handle, of this run: kind and real word.
+// Key of the lookup by real handle, valid in this run: kind and real word.
 struct Known {
   uint32_t kind;
   uint64_t real;
@@ -35,7 +35,7 @@ void unlink(handles::Handle h) {
 
 void forget(handles::Handle h);
 
-// The object and what ends with it.
+// Calls `look` for the object and for each object that ends with it.
 template <class F>
 void each_of(handles::Handle h, F look) {
   look(h);
@@ -46,7 +46,7 @@ void each_of(handles::Handle h, F look) {
   }
 }
 
-// The parent's record of a child that ends before it.
+// Removes the parent's record of a child that ends before the parent.
 void leave_parent(const handles::Slot& child, handles::Handle h) {
   handles::Slot* parent = tables->slot(child.within);
   for (uint64_t* at = parent ? &parent->owner[1] : nullptr; at && *at;) {
@@ -71,7 +71,7 @@ void end_children(handles::Handle h) {
       continue;
     }
     const auto child = static_cast<handles::Handle>(r.owner[2]);
-    tables->slot(child)->within = 0;  // it need not look for its record
+    tables->slot(child)->within = 0;  // forget(child) need not search for its record
     children.push_back(child);
     *at = r.owner[0];
     drop_record(record);
@@ -79,7 +79,8 @@ void end_children(handles::Handle h) {
   for (handles::Handle child : children) forget(child);
 }
 
-// Its state stays with it if the recipe of another object needs it: a restart makes it as it was.
+// Removes the object. If another object's recipe needs it, its state is kept, too: a restart makes it again
+// with that state.
 void forget(handles::Handle h) {
   handles::Slot* slot = tables->slot(h);
   if (!slot || slot->state != handles::kLive) return;
@@ -105,7 +106,7 @@ uint64_t make(uint64_t real, uint32_t kind, uint32_t maker, const RecipeWriter* 
   return kTag | h;
 }
 
-// Of what the calling thread has just made.
+// The device of an object that the calling thread has just made.
 int device_of_new(uint32_t kind) { return kind::is_of_no_device(kind) ? -1 : current_device(); }
 
 }  // namespace
@@ -156,7 +157,7 @@ uint64_t known_word(uint64_t real, uint32_t kind, const RealLibrary& library, ui
   if (!family) return real;
   const int device = device_of_new(kind);
   handles::SpinGuard guard(family_lock);
-  const auto found = known().find({kind, real});  // another thread may have asked meanwhile
+  const auto found = known().find({kind, real});  // another thread may have added it meanwhile
   return found != known().end() ? kTag | found->second
                                 : make(real, kind, maker_of(library, function), recipe, device);
 }
@@ -191,7 +192,7 @@ void linger_word(uint64_t word) {
   if (stays) tables->retain(h);
   forget(h);
   if (!stays) return;
-  drop_states_of(&slot->owner[1]);  // what is of it comes to no device
+  drop_states_of(&slot->owner[1]);  // state of the object is loaded on no device
   slot->flags = kLingers;
   slot->owner[2] = tables->next_serial();
 }

@@ -1,6 +1,6 @@
-// The arguments of a call that is made again at a restart, in the order of its parameters: what generated
-// code writes, and reads to make the call again. Pointers into the program and into the arena are values, for
-// they stay true; virtual handles are what the recipe depends on. LH, any thread.
+// Recipes: the arguments of a call that a restart makes again, in the order of its parameters. Generated code
+// writes them, and reads them to repeat the call. Pointers into the program and into the arena are plain
+// values, because they stay valid; virtual handles are dependencies of the recipe. LH, any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace cropdl::one_abi {
 
-uint64_t real_word_of_recipe(uint64_t word);  // also of objects that only recipes need any more
+uint64_t real_word_of_recipe(uint64_t word);  // also for ended objects that other recipes still need
 
 template <class H>
 class Reals;
 
 class RecipeWriter {
  public:
-  // Which device is current when the call is made again is written when the recipe is kept: the object's, or
-  // that of on_device().
+  // Placeholder. The device that must be current when the call is repeated is written when the recipe is
+  // kept: the object's, or that of on_device().
   RecipeWriter() { writer_.value<int64_t>(-1); }
   void on_device(int device) { device_ = device; }
   int device() const { return device_; }
@@ -31,7 +31,7 @@ class RecipeWriter {
   void value(T v) {
     writer_.value(v);
   }
-  // nullptr stays nullptr. Of void: bytes.
+  // Keeps nullptr. For void, `n` counts bytes.
   template <class T>
   void array(const T* from, int64_t n) {
     if constexpr (std::is_void_v<T>) {
@@ -59,19 +59,19 @@ class RecipeWriter {
   handles::RecipeWriter writer_;
 };
 
-// What of a setter's arguments tells one thing that it sets from another.
+// The arguments of a setter that identify the thing that it sets.
 class Key : public RecipeWriter {
  public:
   Key() : RecipeWriter(OfArguments{}) {}
 };
 
-// A call that is made again: its arguments in the order of writing, and what it made.
+// A call that a restart repeats: its arguments in the order of writing, and the object that it made.
 class Again {
  public:
   // Makes the object's device current, if it has one. `ended`: when the object ended, in the order of all
-  // objects; the largest number: it has not.
+  // objects; the largest number if it has not ended.
   Again(const handles::Recipe& recipe, uint64_t ended);
-  bool fine() const { return fine_; }  // ... which is there
+  bool fine() const { return fine_; }  // false: the object's device cannot be made current
 
   int device() const { return device_; }
   uint64_t ended() const { return ended_; }
@@ -99,7 +99,7 @@ class Again {
   uint64_t made_ = 0;
 };
 
-// Room for what a function writes and nobody wants.
+// A buffer for output that nobody reads.
 struct Room {
   alignas(16) char bytes[512] = {};
 };

@@ -1,4 +1,4 @@
-// A family's objects and state are made again, in the order in which they came about. See state.h. START.
+// Makes a family's objects and state again, in the order of their creation. See state.h. START.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ std::string function_of_maker(const RealLibrary* const* libraries, uint32_t make
   return library && (maker & 0xffff) < library->count ? library->names[maker & 0xffff] : "a function";
 }
 
-constexpr int64_t kNoRecipe = int64_t{1} << 62, kNoDevice = kNoRecipe + 1;  // no library's errors
+constexpr int64_t kNoRecipe = int64_t{1} << 62, kNoDevice = kNoRecipe + 1;  // not error codes of any library
 
-// 0, or the library's error, or one of these.
+// Returns 0, the library's error, kNoRecipe or kNoDevice.
 int64_t make_again(handles::Handle h) {
   const handles::Slot& slot = *tables->slot(h);
   const RealLibrary* library = all_libraries[slot.maker >> 16];
@@ -105,7 +105,7 @@ void make_state_again(handles::Handle record) {
   if (!all_libraries) return;
   const int64_t code = make_again(record);
   if (code == 0) return;
-  // The thread is in the midst of the program: it would go on with another device, or other contexts.
+  // The thread already runs program code: it would continue with another device or other contexts.
   say("cropdl: the program cannot go on: of one of its threads " +
       why_not(all_libraries, tables->slot(record)->maker, code));
   _exit(1);

@@ -1,5 +1,5 @@
-// The state that setters leave in objects, libraries, devices and threads, and a thread's first call. See
-// lower.h.
+// Records the state that setters change in objects, libraries, devices and threads; begins a thread's first
+// call. See lower.h.
 #include "interpose/one_abi/states.h"
 
 #include <algorithm>
@@ -29,13 +29,14 @@ struct KeyBytes {
   char bytes[];
 };
 
-// Handles are part of a key by their words, which the payload has.
+// The payload contains the words of a key's handles, so bytes alone are compared.
 bool same_key(uint64_t at, std::span<const char> key) {
   const auto* k = reinterpret_cast<const KeyBytes*>(at);
   return (k ? k->size : 0) == key.size() && (key.empty() || memcmp(k->bytes, key.data(), key.size()) == 0);
 }
 
-// The key as an address in the heap; 0: none, or no room, in which case nothing is ever found by it.
+// Copies the key into the heap and returns its address; 0: an empty key, or no room. Without room find()
+// never matches the record.
 uint64_t kept_key(std::span<const char> key) {
   if (key.empty()) return 0;
   auto* k = static_cast<KeyBytes*>(handles::heap_allocate(sizeof(KeyBytes) + key.size()));
@@ -59,7 +60,8 @@ seam::ThreadRecord* own_record() {
   return record;
 }
 
-// The calling thread's, without what one that has ended left there. Under family_lock.
+// The calling thread's state. Clears the state of an ended thread that used the same record. Under
+// family_lock.
 ThreadState& own_state() {
   const seam::ThreadRecord* record = own_record();
   ThreadState& mine = family->threads[thread_index(record)];
@@ -71,7 +73,7 @@ ThreadState& own_state() {
   return mine;
 }
 
-// Whose state, and the device that goes with it.
+// The owner of a state: its list of records, its device, and its handle if it is an object.
 struct Place {
   uint64_t* list;
   int device;
@@ -80,7 +82,7 @@ struct Place {
 
 int device_to_ask(uint64_t of) { return of == kOfCurrent ? current_device() : -1; }
 
-// `current`: device_to_ask(of), which was asked before the lock was taken.
+// `current`: device_to_ask(of), called before the lock is taken.
 Place place_of(uint64_t of, int current) {
   if (of == kOfLibrary) return {&family->library_states, -1, 0};
   if (of == kOfThread) return {&own_state().states, -1, 0};
@@ -103,7 +105,7 @@ uint64_t* find(uint64_t* list, uint64_t what, std::span<const char> key) {
   return nullptr;
 }
 
-// A recipe's dependencies but `own`, and its payload with the device.
+// A recipe's dependencies except `own`, and its payload with the device filled in.
 struct Written {
   Written(const RecipeWriter& recipe, int device, handles::Handle own) {
     for (handles::Handle d : recipe.written().dependencies())
@@ -161,7 +163,7 @@ bool give_recipe(handles::Handle h, const RecipeWriter& recipe, int device, hand
   return tables->set_recipe(h, written.needs.all(), written.bytes.all().data(), written.bytes.all().size());
 }
 
-// What nobody needs any more has been freed, and is not given out again as long as the lock is held.
+// `gone`: slots that were freed because nothing needs them. They are not reused while the lock is held.
 void drop_states_of_gone(std::vector<handles::Handle>& gone) {
   for (size_t i = 0; i < gone.size(); ++i) {
     if (handles::kind_of(gone[i]) == kStateRecord) continue;
@@ -208,7 +210,8 @@ void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint
   if (!place.list) return;
   const auto bytes = bytes_of(key);
   handles::Handle record = 0;
-  // Most set what they set before, often to the same. It is made after what came in between.
+  // Most calls set a thing again, often to the same value. The renewed record is repeated after the records
+  // that were made in between.
   if (uint64_t* before = find(place.list, what, bytes)) {
     record = static_cast<handles::Handle>(*before);
     const Written written(recipe, place.device, place.object);
@@ -266,7 +269,7 @@ void begin_thread(bool chooses) {
   seam::ThreadRecord* record = own_record();
   const bool lent_before = thread_mark.record != nullptr;
   thread_mark = {record, record->generation, false};
-  if (lent_before) make_fresh(chooses);  // the library's thread has been another thread of the program
+  if (lent_before) make_fresh(chooses);  // another thread of the program used this LH thread before
   if (!need_family()) return;
   std::vector<handles::Handle> states;
   {
@@ -332,7 +335,8 @@ void note_error(const RealLibrary&, int64_t code) {
 
 int64_t noted_error(bool forget) {
   if (!family) return 0;
-  // Asked after every launch by many programs: without the lock when there is none. Only its thread has it.
+  // Many programs call this after every launch, so it takes no lock if there is no error. Only the thread
+  // itself changes its error.
   const seam::ThreadRecord* record = own_record();
   ThreadState& mine = family->threads[thread_index(record)];
   if (mine.owner != record->generation + 1 || mine.error == 0) return 0;

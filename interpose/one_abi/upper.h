@@ -1,5 +1,5 @@
-// What the generated upper half of a library with one ABI is made of: a call through the gate. UH, any
-// thread, UH FS base; of libc: write.
+// Parts of the generated upper half of a library with one ABI: a call through the gate. UH, any thread, UH FS
+// base; uses only write of libc.
 #pragma once
 
 #include <unistd.h>
@@ -13,10 +13,10 @@
 
 namespace cropdl::one_abi {
 
-// The field that points at the library's table in the lower half of this run: the runtime's part.
+// The field that points to the library's table in this run's lower half.
 void* const* const volatile* lower_table();
 
-// One line of several parts.
+// Writes one line from several parts to standard error.
 inline void say_line(const char* a, const char* b, const char* c, const char* d) {
   const char* parts[] = {a, b, c, d, "\n"};
   char line[512];
@@ -27,9 +27,10 @@ inline void say_line(const char* a, const char* b, const char* c, const char* d)
   if (write(2, line, n) < 0) return;
 }
 
-// In a child of fork() there is no lower half, as CUDA does not work in one whose parent has used it: these
-// libraries' codes that all mean "not initialized" or worse. Zeros of what is no code. Said once: where the
-// parent has not, CUDA would work.
+// A child of fork() has no lower half. (Natively CUDA does not work in a child whose parent has used it.)
+// Calls there return an error code, which means "not initialized" or worse in each of these libraries, or
+// zeros if the result is not a code. Prints a line once, because natively CUDA would work if the parent had
+// not used it.
 inline constexpr int kInAChild = 3;
 inline bool said_in_a_child;
 template <class R>
@@ -46,8 +47,8 @@ inline R in_a_child() {
   }
 }
 
-// Of CUDA in a host function of the program's: it would wait for what waits for that function.
-// cudaErrorNotPermitted, CUDA_ERROR_NOT_PERMITTED.
+// The error of CUDA calls from a host function of the program, which would deadlock: they would wait for work
+// that waits for that function. cudaErrorNotPermitted, CUDA_ERROR_NOT_PERMITTED.
 inline constexpr int kNotPermitted = 800;
 inline bool in_host_function() {
   uint64_t in;
@@ -61,7 +62,8 @@ inline R call_library(unsigned function, A... arguments) {
   return seam::call_lower<R>(lower_table(), function, arguments...);
 }
 
-// Of a call that may be held: outside of the lower half the thread can be saved.
+// Repeats a call that may be held: between attempts the thread is outside the lower half, where it can be
+// saved.
 template <class R, class... A>
 __attribute__((always_inline)) inline R call_until_begun(unsigned function, A... arguments) {
   seam::note_caller(__builtin_return_address(0));
@@ -71,7 +73,7 @@ __attribute__((always_inline)) inline R call_until_begun(unsigned function, A...
   }
 }
 
-// A function that is not offered: said once, and the library's error, or a result of zeros, returned.
+// Prints once that a function is not offered. The caller returns the library's error, or zeros.
 inline void say_refused(bool* said, const char* name, const char* why) {
   if (__atomic_exchange_n(said, true, __ATOMIC_RELAXED)) return;
   say_line("cropdl: ", name, " is not offered: ", why);

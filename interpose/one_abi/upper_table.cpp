@@ -1,4 +1,4 @@
-// Where a shim finds its table: in the control page. UH, any thread.
+// Finds the shim's table, in the control page. UH, any thread.
 #include "interpose/one_abi/upper.h"
 
 namespace cropdl::one_abi {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Which function of the driver cuGetProcAddress means by a name and a version. From the toolkit's headers of typedefs.
+"""Maps the names and versions of cuGetProcAddress to the driver's functions, from the toolkit's typedef headers.
 
 As a program: procedures.py --typedefs HEADER… --exports LIBRARY.map --out FILE writes the rows of a table for C++:
     {"cuMemAlloc", 3020, false, reinterpret_cast<void*>(cuMemAlloc_v2)},
-sorted by name, then those for the legacy stream before those for the thread's own, then by version.
+sorted by name, then legacy stream before per-thread stream, then by version.
 """
 import argparse
 import collections
@@ -15,9 +15,9 @@ PER_THREAD = r"(_pt[sd][sz])?"
 
 
 def rows(typedefs, names):
-    """(name, version, per thread, symbol) of each. The headers have one typedef per function and version,
-    PFN_cuMemAlloc_v3020; the k-th version of a name is the k-th of the symbols cuMemAlloc, cuMemAlloc_v2, … among
-    `names`, which is checked by counting."""
+    """[(name, version, per thread, symbol)]. The headers have one typedef per function and version, PFN_cuMemAlloc_v3020.
+    The k-th version of a name is the k-th of the symbols cuMemAlloc, cuMemAlloc_v2, … in `names`; their numbers are
+    compared."""
     text = "".join(open(header).read() for header in typedefs)
     versions = collections.defaultdict(set)
     for base, version, per_thread in re.findall(r"\*PFN_(cu\w+?)_v(\d+)" + PER_THREAD + r"\)", text):
@@ -28,7 +28,7 @@ def rows(typedefs, names):
         stems = [base] + [f"{base}_v{number}" for number in range(2, 10)]
         symbols = [stem + suffix for stem in stems for suffix in suffixes if stem + suffix in names]
         if not symbols:
-            continue  # another system's
+            continue  # for another operating system
         if len(symbols) != len(introduced):
             sys.exit(f"{typedefs[0]} has {len(introduced)} versions of {base}, the library {symbols}: "
                      "procedures.py cannot tell which is which")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""docs/gpu-functions.md: for every function of every library with one ABI its way and the reason, from the coverage tables.
+"""Makes docs/gpu-functions.md from the coverage tables: for every function of every library with one ABI, how it is
+handled, and the reason.
 
     document.py DOCUMENT NAME=COVERAGE.tsv=LIBRARY.so... [--write]
 
-Compares DOCUMENT with what it would be, or writes it. Sections of libraries that are not named stay as they are: their headers are
-not on this host. Runs at build time only."""
+Compares DOCUMENT with the generated text, or writes it. Sections of libraries that are not named are kept: their headers
+are not on this host. Runs at build time only."""
 import collections
 import difflib
 import re
