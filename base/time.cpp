@@ -1,5 +1,6 @@
 #include "base/time.h"
 
+#include <cmath>
 #include <ctime>
 
 namespace cropdl {
@@ -22,6 +23,11 @@ int64_t monotonic_us() {
   timespec t;
   ::clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * 1'000'000LL + t.tv_nsec / 1000;
+}
+
+int64_t in_us(double seconds) {
+  constexpr double kFar = 1e12;
+  return static_cast<int64_t>(std::ceil((seconds < kFar ? seconds : kFar) * 1e6));
 }
 
 }  // namespace cropdl

@@ -13,4 +13,7 @@ double unix_time();  // CLOCK_REALTIME, seconds since 1970
 
 int64_t monotonic_us();  // CLOCK_MONOTONIC (clock_gettime(2)), microseconds
 
+inline double in_seconds(int64_t us) { return static_cast<double>(us) * 1e-6; }
+int64_t in_us(double seconds);  // rounded up; 1e18 at most
+
 }  // namespace cropdl

@@ -140,6 +140,7 @@ using Actions = std::vector<Action>;
 
 enum class Phase { kIdle, kHolding, kStopping, kDraining, kWriting, kPublishing };
 const char* phase_name(Phase phase);
+std::string rank_name(uint32_t rank);  // "rank 3"
 
 // A rank at its targets runs up to the first collective beyond them, because a short rank may wait for its
 // messages. If the short ranks make no progress while others are held, each held rank passes that one

@@ -104,6 +104,9 @@ class Hub {
   void look_after_exchanges(int64_t now);
   void trace_phase();
 
+  // Seconds; the cost of a version without its bytes: the agreement, the store's directories and fsyncs.
+  static constexpr double kAssumedFixed = 0.05;
+
   AgentConfig config_;
   VersionSink* sink_;
   std::unique_ptr<Listener> listener_;

@@ -60,6 +60,13 @@ struct RankStatus {
   bool operator==(const RankStatus&) const = default;
 };
 
+// The count of a communicator; 0 if the rank does not list it.
+inline uint64_t begun_on(const RankStatus& s, uint64_t comm) {
+  for (const CollectiveCount& c : s.counts)
+    if (c.comm == comm) return c.begun;
+  return 0;
+}
+
 struct PeerCount {
   uint32_t world_rank;
   uint64_t messages;

@@ -64,6 +64,8 @@ def tagged(entries):
 def page(name, own, commands, version, template):
     def synopsis(one, words):
         takes = " ".join(["[\\fIOPTIONS\\fR]"] + [f"\\fI{groff(p.names[0])}\\fR" for p in one.positionals])
+        if not one.positionals:  # of a program that runs another one
+            takes += " [\\fB\\-\\-\\fR] \\fIPROGRAM\\fR [\\fIARGS\\fR...]"
         return f"\\fB{groff(words)}\\fR {takes}"
 
     parts = {"VERSION": version, "OPTIONS": tagged(own.options),
@@ -97,7 +99,8 @@ def cases(options):
     return lines
 
 
-def completion(name, own, commands):
+def completion(name, own, commands, programs=()):
+    """`programs`: the commands that are programs of their own, NAME-COMMAND, whose completions are in the same file."""
     function = "_" + name.replace("-", "_")
     lines = [f"# bash completion for {name}, made from its --help.", f"{function}() {{",
              '  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= options i',
@@ -110,7 +113,13 @@ def completion(name, own, commands):
         for command, one in commands.items():
             lines += [re.sub(r"^    ([^)]*)\)", lambda found: "    " + "|".join(f"{command}:{n}" for n in found.group(1).split("|")) + ")", line)
                       for line in cases(one.options)]
-        lines += ["  esac", "  case $command in"]
+        lines += ["  esac"]
+        if programs:
+            lines += [f"  if [[ $command == @({'|'.join(programs)}) ]]; then",
+                      f'    local -a words=("{name}-$command" "${{COMP_WORDS[@]:i+1}}")',
+                      "    local -a COMP_WORDS=(\"${words[@]}\")", "    local COMP_CWORD=$((COMP_CWORD - i))",
+                      f'    "{function}_$command"', "    return", "  fi"]
+        lines += ["  case $command in"]
         lines += [f'    {command}) options="{long_names(one.options)}" ;;' for command, one in commands.items()]
         lines += [f'    *) options="{long_names(own.options)}" ;;', "  esac"]
     else:
@@ -128,7 +137,7 @@ def completion(name, own, commands):
     lines += ["  if [[ $word == -* ]]; then", '    COMPREPLY=($(compgen -W "$options" -- "$word"))']
     if commands:
         lines += ["  elif [[ -z $command ]]; then", f'    COMPREPLY=($(compgen -W "{" ".join(commands)}" -- "$word"))']
-    runs = [command for command, one in commands.items() if one.positionals[0].names != ["DIR"]]
+    runs = [command for command, one in commands.items() if command not in programs and one.positionals[0].names != ["DIR"]]
     if runs:
         lines += [f"  elif [[ $command == @({'|'.join(runs)}) ]]; then", '    COMPREPLY=($(compgen -c -- "$word"; compgen -f -- "$word"))']
     lines += ["  else", '    COMPREPLY=($(compgen ' + ("-d" if own.positionals or commands else "-c") + ' -- "$word"))', "  fi", "}",
@@ -138,12 +147,15 @@ def completion(name, own, commands):
 
 def main():
     version, templates, out, *programs = sys.argv[1:]
-    for program in programs:
-        name = os.path.basename(program)
+    names = [os.path.basename(program) for program in programs]
+    for program, name in zip(programs, names):
         own = Help([program])
         commands = {one.names[0]: Help([program, one.names[0]]) for one in own.commands}
+        beside = [command for command in commands if f"{name}-{command}" in names]
         for folder, file, text in (("man/man1", f"{name}.1", page(name, own, commands, version, os.path.join(templates, f"{name}.1.in"))),
-                                   ("bash-completion/completions", name, completion(name, own, commands))):
+                                   ("bash-completion/completions", name,
+                                    "\n".join([completion(f"{name}-{command}", commands[command], {}) for command in beside] +
+                                              [completion(name, own, commands, beside)]))):
             os.makedirs(os.path.join(out, folder), exist_ok=True)
             with open(os.path.join(out, folder, file), "w") as f:
                 f.write(text)

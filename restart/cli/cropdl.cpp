@@ -2,8 +2,10 @@
 // the command line and its options; the commands are in a file each (commands.h). What was asked for goes to
 // stdout; what went wrong is one line on stderr and a non-zero exit. What a checkpoint waits for is said on
 // stderr, too.
-#include <CLI/CLI.hpp>
+#include <limits.h>
+#include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -51,6 +53,31 @@ std::string not_a_time(const std::string& text) {
   return "";
 }
 
+// Commands that are programs of their own beside this one: cropdl-run and cropdl-restart are static, and
+// ignore SIGUSR1 from their first instruction on (interpose/entry).
+struct Program {
+  const char* command;
+  const char* name;
+  const char* what;
+};
+constexpr Program kPrograms[] = {
+    {"run", "cropdl-run", "Runs a program so that it can be checkpointed; the same as cropdl-run"},
+    {"restart", "cropdl-restart",
+     "Continues a job from its newest complete version; the same as cropdl-restart"},
+};
+
+// Execs the program with the words after the command. Returns only on failure, with the exit status.
+int become(const Program& program, char** argv) {
+  char path[PATH_MAX];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  const std::string self(path, n > 0 ? static_cast<size_t>(n) : 0);
+  std::string beside = self.substr(0, self.rfind('/') + 1) + program.name;
+  argv[1] = beside.data();
+  execv(beside.c_str(), argv + 1);
+  return fail(false, cropdl::Error{
+                         cropdl::formatted("{}: cannot be executed: {}", beside, cropdl::errno_text(errno))});
+}
+
 // Before the command line is understood, or if it cannot be.
 bool wants_json(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
@@ -61,6 +88,8 @@ bool wants_json(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  for (const Program& program : kPrograms)
+    if (argc > 1 && std::string_view(argv[1]) == program.command) return become(program, argv);
   CLI::App app{"Looks at the checkpoints of a CropDL store, checks them, and asks a running job for one.",
                "cropdl"};
   app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
@@ -81,6 +110,7 @@ int main(int argc, char** argv) {
     return command;
   };
 
+  for (const Program& program : kPrograms) app.add_subcommand(program.command, program.what);
   add("list", "Lists the versions, newest first", [&] { return list(common); });
 
   std::string watch;

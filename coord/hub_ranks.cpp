@@ -1,0 +1,164 @@
+// See hub.h: ranks that join, are lost, are stopped or run on another node, and exchanges between ranks.
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/say.h"
+#include "base/time.h"
+#include "coord/hub.h"
+#include "coord/job_file.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+constexpr int64_t kLookForStopped = 500'000;  // us
+
+}  // namespace
+
+void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
+  std::string why;
+  if (hello.wire_version != kWireVersion)
+    why = "it was built from another version of CropDL than rank 0";
+  else if (hello.token != job_.token || c.known)
+    why = "it does not belong to this job";
+  else if (hello.rank != kNoRank && hello.run_id != job_.run_id)
+    why = "it belongs to another launch";
+  else if (hello.rank != kNoRank && hello.rank >= config_.ranks)
+    why = "this job has fewer ranks";
+  else if (hello.rank != kNoRank && joined_[hello.rank])
+    why = "there is such a rank already";
+  if (!why.empty()) {
+    c.channel.send(message_bytes(Rejected{why}));
+    c.broken = true;
+    return;
+  }
+  c.known = true;
+  c.rank = hello.rank;
+  c.broken = !c.channel.send(message_bytes(Welcome{}));
+  if (c.rank == kNoRank) return;
+  c.process = c.channel.stream().watch();
+  ranks_[c.rank] = &c;
+  joined_[c.rank] = true;
+  Actions out;
+  coordinator_.joined(c.rank, now, &out);
+  carry_out(std::move(out), now);
+}
+
+void Hub::drop_broken(int64_t now) {
+  for (bool again = true; again;) {  // dropping a connection may break a write to another
+    again = false;
+    for (auto c = connections_.begin(); c != connections_.end(); ++c) {
+      if (!c->broken) continue;
+      const uint32_t rank = c->rank;
+      const std::string why = c->why_broken.empty()
+                                  ? formatted("is gone: its process (pid {}) died or left the job", c->pid)
+                                  : c->why_broken;
+      connections_.erase(c);
+      again = true;
+      if (rank == kNoRank) break;
+      ranks_[rank] = nullptr;
+      fail_exchanges(formatted("rank {} {}", rank, why));
+      Actions out;
+      coordinator_.lost(rank, why, now, &out);
+      carry_out(std::move(out), now);
+      break;
+    }
+  }
+}
+
+uint32_t Hub::alive() const {
+  return 1 + static_cast<uint32_t>(std::count_if(ranks_.begin(), ranks_.end(),
+                                                 [](const Connection* c) { return c != nullptr; }));
+}
+
+void Hub::look_for_remote_ranks(int64_t now) {
+  for (uint32_t r = 1; r < config_.ranks; ++r) {
+    if (joined_[r]) continue;
+    const std::string host = remote_rank_host(config_.directory, config_.run_id, r);
+    if (host.empty()) continue;
+    Actions out;
+    coordinator_.lost(r,
+                      formatted("runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this "
+                                "version; the program runs",
+                                host, config_.host),
+                      now, &out);
+    carry_out(std::move(out), now);
+  }
+}
+
+// An attempt has its own bounds, except while images are written, which may take any time.
+void Hub::look_for_stopped(int64_t now) {
+  if (!coordinator_.busy()) {
+    next_look_ = 0;
+    for (Connection& c : connections_) c.stopped_since = 0;
+    return;
+  }
+  if (now < next_look_) return;
+  next_look_ = now + kLookForStopped;
+  for (Connection& c : connections_) {
+    if (c.rank == kNoRank || c.broken) continue;
+    if (!c.channel.stream().peer_is_stopped()) {
+      c.stopped_since = 0;
+      continue;
+    }
+    if (c.stopped_since == 0) c.stopped_since = now;
+    if (now < c.stopped_since + config_.limits.stopped_bound) continue;
+    Actions out;
+    coordinator_.stands_still(
+        c.rank,
+        formatted("has been stopped for {:.3g} s (SIGSTOP, or a debugger); let its process "
+                  "go on (kill -CONT {}) and try again",
+                  static_cast<double>(now - c.stopped_since) * 1e-6, c.pid),
+        now, &out);
+    carry_out(std::move(out), now);
+  }
+}
+
+void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
+  if (!someone_lost_.empty()) return to_rank(rank, ExchangeAll{m.round, {}, someone_lost_});
+  Gathering& gathering = exchanges_[m.round];
+  if (gathering.texts.empty()) {
+    gathering.began = now;
+    gathering.give_up_at = now + static_cast<int64_t>(config_.rendezvous_seconds * 1e6);
+    gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
+  }
+  gathering.texts[rank] = m.text;
+  if (gathering.texts.size() < config_.ranks) return;
+  ExchangeAll all{m.round, {}, ""};
+  for (auto& [r, text] : gathering.texts) all.texts.push_back(std::move(text));
+  exchanges_.erase(m.round);
+  for (uint32_t r = 0; r < config_.ranks; ++r) to_rank(r, all);
+}
+
+void Hub::fail_exchanges(const std::string& why) {
+  if (someone_lost_.empty()) someone_lost_ = why;
+  for (const auto& [round, gathering] : std::exchange(exchanges_, {}))
+    for (const auto& [rank, text] : gathering.texts) to_rank(rank, ExchangeAll{round, {}, why});
+}
+
+// Waits for a joined rank as long as it lives, since only it knows how much it has to load, and reports that
+// from time to time. A rank that has not joined may never come.
+void Hub::look_after_exchanges(int64_t now) {
+  char text[120];
+  for (auto& [round, gathering] : exchanges_) {
+    for (uint32_t r = 0; r < config_.ranks; ++r)
+      if (!joined_[r] && now >= gathering.give_up_at) {
+        std::snprintf(text, sizeof text, "rank %u has not come within %g s", r, config_.rendezvous_seconds);
+        return fail_exchanges(text);
+      }
+    if (now < gathering.say_at) continue;
+    gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
+    uint32_t first = config_.ranks, missing = 0;
+    for (uint32_t r = 0; r < config_.ranks; ++r)
+      if (gathering.texts.count(r) == 0 && missing++ == 0) first = r;
+    const std::string others = missing > 1 ? formatted(" and {} more", missing - 1) : "";
+    const Connection* c = ranks_[first];
+    std::snprintf(text, sizeof text,
+                  "waiting for rank %u (pid %d)%s for %.0f s: still loading or starting its MPI", first,
+                  c != nullptr ? c->pid : job_.pid, others.c_str(),
+                  static_cast<double>(now - gathering.began) * 1e-6);
+    say(text);
+  }
+}
+
+}  // namespace cropdl::coord

@@ -1,0 +1,250 @@
+// See hub.h: when versions are taken without a command: by the interval, by a signal, and the job's last one.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/format.h"
+#include "base/say.h"
+#include "base/time.h"
+#include "coord/hub.h"
+#include "coord/last_version.h"
+
+namespace cropdl::coord {
+
+namespace {
+
+// A request during a start or restart, which may take minutes, is retried this often, so that it succeeds
+// soon after the end.
+constexpr int64_t kTooEarlyPause = 500'000;  // us
+// Without a known version, the cost is estimated from the memory of all ranks, which write to one file
+// system: a plain disk or a shared one takes about 500 MB/s. A faster one is measured soon. A slower one
+// exceeds the bound with the first version, and the next waits until that is made up for.
+constexpr double kAssumedSpeed = 500e6;   // bytes/s
+constexpr int64_t kAskAgain = 1'000'000;  // us; after a refused last version
+
+}  // namespace
+
+void Hub::at_interval(int64_t now) {
+  if (!policy_) {
+    // Intervals that pass during a checkpoint do not queue requests.
+    next_interval_ = now + in_us(config_.schedule.seconds);
+    return request(now);
+  }
+  // The program may have grown since the last estimate.
+  if (!policy_->measured()) policy_->expect(expected_cost());
+  next_interval_ = in_us(policy_->due());
+  if (now < next_interval_) return;
+  // finished() sets the next one, even if this request is refused because a version is in progress.
+  next_interval_ = 0;
+  request(now);
+}
+
+// The first version's cost.
+double Hub::expected_cost() const {
+  if (config_.former_cost > 0) return config_.former_cost;
+  return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / kAssumedSpeed;
+}
+
+double Hub::predicted_cost() const {
+  if (policy_ && policy_->measured()) return policy_->predicted_cost();
+  return last_cost_ > 0 ? last_cost_ : expected_cost();
+}
+
+int64_t Hub::last_version_at() const {
+  return static_cast<int64_t>(coord::last_version_at(in_seconds(began_), in_seconds(limit_), predicted_cost(),
+                                                     in_seconds(static_cast<int64_t>(iterations_.us))) *
+                              1e6);
+}
+
+void Hub::begin_to_watch_the_limit(int64_t now) {
+  if (config_.time_limit == 0) return;
+  limit_ = now + in_us(std::max(config_.time_limit, 0.0));
+  if (now < last_version_at()) {
+    next_end_ = now;
+    return;
+  }
+  say(formatted(
+      "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
+      "none is taken for it",
+      in_seconds(limit_ - now), predicted_cost()));
+  limit_ = 0;
+}
+
+void Hub::look_after_last_version(int64_t now) {
+  next_end_ = 0;
+  if (is_terminated())
+    ask_for_last_version(LastFor::kSigterm, now);
+  else
+    at_limit(now);
+}
+
+// Programs grow, so the moment moves: check again at half of the remaining time.
+void Hub::at_limit(int64_t now) {
+  constexpr int64_t kNear = 1'000'000;  // us
+  if (now < limit_) {
+    const int64_t at = last_version_at();
+    next_end_ = now >= at ? limit_ : at - now < 2 * kNear ? at : now + (at - now) / 2;
+    if (now >= at && last_for_ == LastFor::kNothing) ask_for_last_version(LastFor::kTimeLimit, now);
+    return;
+  }
+  limit_ = 0;
+  if (last_for_ == LastFor::kCommand) return;  // it continues; the job ends after it
+  const bool is_under_way = last_for_ != LastFor::kNothing;
+  if (is_under_way) why_no_last_ = coordinator_.waits_for();
+  say(formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));
+  if (!is_under_way) return;
+  coordinator_.end_with(0);
+  Actions out;
+  coordinator_.withdraw("the time limit has passed", now, &out);
+  carry_out(std::move(out), now);
+  last_for_ = LastFor::kNothing;  // images in progress become an ordinary version
+}
+
+// A version in progress becomes the last: the program does not run between its cut and its end.
+void Hub::ask_for_last_version(LastFor why, int64_t now) {
+  last_for_ = why;
+  look_for_remote_ranks(now);
+  Actions out;
+  began_for_it_ = coordinator_.request(now, &out);
+  if (began_for_it_) asked_by_client_ = false;
+  coordinator_.end_with(kTryAgainLater);
+  carry_out(std::move(out), now);
+}
+
+void Hub::got_sigterm(uint32_t rank, int64_t now) {
+  terminated_[rank] = true;
+  limit_ = next_end_ = 0;
+  if (!someone_lost_.empty()) {  // the launcher ends the other ranks
+    if (!std::exchange(told_of_loss_, true))
+      config_.report(
+          formatted("no last version was taken at SIGTERM: {}; the job dies of it", someone_lost_));
+    return let_die();
+  }
+  const LastFor former = std::exchange(last_for_, LastFor::kSigterm);
+  if (former == LastFor::kNothing) ask_for_last_version(LastFor::kSigterm, now);
+}
+
+bool Hub::is_terminated() const {
+  return std::find(terminated_.begin(), terminated_.end(), true) != terminated_.end();
+}
+
+// The launcher decides on the other ranks, as natively.
+void Hub::let_die() {
+  for (uint32_t r = 0; r < config_.ranks; ++r)
+    if (terminated_[r]) to_rank(r, Die{});
+  terminated_.assign(config_.ranks, false);
+}
+
+const char* Hub::occasion(LastFor why) {
+  return why == LastFor::kSigterm     ? "at SIGTERM"
+         : why == LastFor::kTimeLimit ? "before the time limit"
+                                      : "by `cropdl checkpoint --last`";
+}
+
+// The ranks get End after this returns; then the launcher may give rank 0 little time. So old versions are
+// only renamed: the ender of the job may not wait until gigabytes are removed.
+void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
+  const LastFor why = std::exchange(last_for_, LastFor::kNothing);
+  if (outcome.published) {
+    next_end_ = next_interval_ = 0;
+    remove_job_file(config_.directory);
+    tell_what_stays(sink_->set_aside());
+    return config_.report(
+        formatted("version {} was taken {}; the job ends with status {}, and cropdl-restart {} continues it",
+                  outcome.version, occasion(why), kTryAgainLater, config_.directory));
+  }
+  if (why == LastFor::kCommand) {  // the client has received the reason
+    coordinator_.end_with(0);
+    why_no_last_ = outcome.line;
+    if (limit_ != 0) next_end_ = now;
+    return;
+  }
+  if (why == LastFor::kSigterm) {
+    if (!began_for_it_) {
+      next_end_ = now;  // the cause of that failure may not apply to a new request
+      return;
+    }
+    config_.report(formatted("no last version was taken at SIGTERM: {}; the job dies of it", outcome.line));
+    return let_die();
+  }
+  if (limit_ == 0) return;
+  // A refusal may pass. With too little time left, the next check reports why there is no version.
+  why_no_last_ = outcome.line;
+  const bool again = now + kAskAgain + in_us(predicted_cost()) < limit_;
+  next_end_ = again ? now + kAskAgain : now;
+  if (!again) limit_ = now;
+}
+
+// Every version counts for the automatic interval, regardless of its requester.
+void Hub::learn(const Outcome& outcome, int64_t now) {
+  int64_t earliest = 0;
+  if (outcome.too_early)
+    earliest = now + kTooEarlyPause;
+  else if (outcome.published)
+    policy_->taken(in_seconds(now), outcome.held_seconds);
+  else
+    policy_->failed(in_seconds(now), outcome.held_seconds);
+  next_interval_ = std::max(earliest, in_us(policy_->due()));
+  if (!outcome.published) return;
+  const double interval = policy_->interval();
+  if (interval <= 2 * told_interval_ && told_interval_ <= 2 * interval) return;
+  told_interval_ = interval;
+  if (!config_.quiet) say(policy_->reason());
+}
+
+void Hub::request(int64_t now) {
+  look_for_remote_ranks(now);
+  Actions out;
+  if (!coordinator_.request(now, &out)) return;
+  asked_by_client_ = false;
+  carry_out(std::move(out), now);
+}
+
+void Hub::signalled(int64_t now) {
+  asked_by_signal_ = true;
+  request(now);
+}
+
+void Hub::finished(Outcome outcome, int64_t now) {
+  // A rank that has not joined by now never will.
+  const bool all_joined = std::find(joined_.begin(), joined_.end(), false) == joined_.end();
+  if (!all_joined && now >= began_ + in_us(config_.rendezvous_seconds)) outcome.too_early = false;
+  again_at_ = outcome.too_early && asked_by_signal_ ? now + kTooEarlyPause : 0;
+  asked_by_signal_ = asked_by_signal_ && outcome.too_early;
+  const bool ends = outcome.published && last_for_ != LastFor::kNothing;
+  if (outcome.published) {
+    last_version_ = outcome.version;
+    last_cost_ = outcome.held_seconds;
+    if (!ends) publisher_.tidy(sink_);
+  }
+  if (policy_ && !ends) learn(outcome, now);
+  last_line_ = outcome.line;
+  metrics_.held_seconds += outcome.held_seconds;
+  if (outcome.published) {
+    ++metrics_.versions;
+    metrics_.last_version = outcome.version;
+    metrics_.last_version_time = ::time(nullptr);
+    metrics_.last_version_bytes = outcome.bytes;
+    metrics_.last_version_memory = memory_written_;
+    metrics_.last_version_stall = outcome.stall_seconds;
+  } else if (!outcome.too_early) {
+    ++metrics_.failures;
+  }
+  if (!outcome.too_early) next_metrics_ = now + 1;  // after the Resume orders
+  for (Connection& c : connections_)
+    if (c.waits) {
+      c.waits = false;
+      c.broken = !c.channel.send(message_bytes(Done{outcome}));
+    }
+  if (last_for_ != LastFor::kNothing) return last_version_is_over(outcome, now);
+  if (!asked_by_client_ && outcome.too_early) {  // not a client's request: retry when the ranks are ready
+    if (next_interval_ != 0) next_interval_ = std::min(next_interval_, now + kTooEarlyPause);
+    return;
+  }
+  if (!asked_by_client_ && outcome.line != last_reported_) {
+    if (!outcome.line.empty() && !closes_) say(outcome.line);
+    last_reported_ = outcome.line;
+  }
+}
+
+}  // namespace cropdl::coord
