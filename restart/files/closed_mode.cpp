@@ -12,16 +12,17 @@ namespace cropdl::files {
 namespace {
 
 constexpr mode_t kModeBits = 07777, kOwner = S_IRUSR | S_IWUSR;
-constexpr int kTries = 50;  // with pauses of a millisecond: another rank may open the same file just now
+constexpr int kTries = 50;  // 1 ms apart: another rank may be opening the same file
 
-// One try to add the owner's bits, open, and take them away again. -1 with EACCES: not the mode's fault.
+// One try: adds the owner's bits, opens the file, removes the bits. -1 with EACCES: the mode is not the
+// cause.
 int open_with_owners_bits(const std::string& path, int flags) {
   const Descriptor place(open(path.c_str(), O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW)));
   struct stat st {};
   if (!place || fstat(place.fd(), &st) != 0) return -1;
   errno = EACCES;
   if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & kOwner) == kOwner) return -1;
-  // By the descriptor: the name may be another file's by now.
+  // Through the descriptor: the name may lead to another file by now.
   const std::string file = formatted("/proc/thread-self/fd/{}", place.fd());
   if (chmod(file.c_str(), (st.st_mode & kModeBits) | kOwner) != 0) return -1;
   const int opened = open(file.c_str(), (flags & ~O_NOFOLLOW) | O_CLOEXEC);

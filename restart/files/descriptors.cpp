@@ -32,12 +32,12 @@ struct Key {
 Key key_of(const struct stat& st) { return {st.st_dev, st.st_ino, st.st_rdev}; }
 
 std::map<int, Key> given_to_program;
-std::map<int, Key> ours;  // since remember_our_descriptors()
+std::map<int, Key> ours;  // set by remember_our_descriptors()
 StandardStream streams[3];
 
 bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
-// What libraries of the LH keep open, as seen with Open MPI, MPICH and CUDA's: sockets, pipes, event
+// What libraries of the LH keep open, as observed with Open MPI, MPICH and CUDA: sockets, pipes, event
 // descriptors, files of shared memory and of their session's directory, devices of networks and GPUs.
 bool may_be_a_librarys(const struct stat& st, const std::string& link) {
   if (S_ISSOCK(st.st_mode) || S_ISFIFO(st.st_mode)) return true;
@@ -57,7 +57,7 @@ bool may_be_a_librarys(const struct stat& st, const std::string& link) {
   return false;
 }
 
-// Some variable of the environment says that number: PMI_FD, HYDI_CONTROL_FD, and others' likewise.
+// Whether an environment variable with _FD in its name has this number: PMI_FD, HYDI_CONTROL_FD and others.
 bool environment_names(int fd) {
   const std::string number = std::to_string(fd);
   for (char** one = environ; *one != nullptr; ++one) {
@@ -69,14 +69,14 @@ bool environment_names(int fd) {
   return false;
 }
 
-// Of which none will ever come again.
+// Whether the pipe is empty and has no writer.
 bool is_pipe_at_its_end(int fd) {
   pollfd p{fd, POLLIN, 0};
   int left = 0;
   return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
 }
 
-// What the launcher has open itself. Empty: nobody knows.
+// The files that the launcher itself has open. Empty: unknown.
 std::vector<Key> launchers_files() {
   std::vector<Key> keys;
   std::error_code failure;
@@ -90,9 +90,9 @@ std::vector<Key> launchers_files() {
   return keys;
 }
 
-// Whether the launcher and not who came between (a script: `5< <(command)`) has given this pipe or socket.
-// Hydra leaves copies of its ranks' standard streams open (HYDU_create_process of its launch.c): both ends of
-// a pipe are one inode, and the other end is the launcher's, unless all of a rank's input was passed on.
+// Whether the launcher gave this pipe or socket, and not a process in between (a script: `5< <(command)`).
+// Hydra leaves copies of its ranks' standard streams open (HYDU_create_process in its launch.c). Both ends of
+// a pipe are one inode, and the launcher has the other end, unless all of a rank's input was passed on.
 bool is_launchers(int fd, const struct stat& st) {
   static const std::vector<Key> files = launchers_files();
   if (files.empty() || environment_names(fd) || is_pipe_at_its_end(fd)) return true;
@@ -102,8 +102,8 @@ bool is_launchers(int fd, const struct stat& st) {
   return std::any_of(files.begin(), files.end(), is_it);
 }
 
-// The signal that would be sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG); without
-// O_ASYNC nothing comes of it.
+// The signal sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG), and has no effect
+// without O_ASYNC.
 bool have_common_mark(int a, int b) {
   const int before = fcntl(a, F_GETSIG);
   if (before < 0) return false;  // O_PATH: there is no offset to share
@@ -123,8 +123,8 @@ std::string descriptor_link(int fd) {
 }
 
 int choose_first_descriptor() {
-  // As high as the limit lets us be, but not so high that the kernel's table of descriptors, which every fork
-  // copies up to the highest, becomes large.
+  // As high as the limit allows, but low enough to keep the kernel's table small: every fork copies it up to
+  // the highest descriptor.
   constexpr rlim_t kTable = 16384, kUsual = 1024;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = kUsual;
@@ -137,7 +137,7 @@ InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool u
   for (const int fd : given) {
     struct stat st {};
     const int flags = fcntl(fd, F_GETFD);
-    // Closed at exec, and yet here: a library of the LH opened it before main().
+    // Close-on-exec, but open now: a library of the LH opened it before main().
     if (flags < 0 || (flags & FD_CLOEXEC) != 0 || fstat(fd, &st) != 0) continue;
     const bool between = under_launcher && fd > 2 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) &&
                          !S_ISCHR(st.st_mode) && is_launchers(fd, st);
@@ -181,7 +181,7 @@ std::string unknown_descriptor(bool libraries) {
     }
     return "";
   };
-  // Where the agent's thread shares this table, it holds low numbers for moments.
+  // If the agent's thread shares this table, it briefly holds low numbers: try again.
   std::string line = find();
   for (int again = 0; again < 5 && !line.empty(); ++again) usleep(2000), line = find();
   return line;

@@ -1,6 +1,5 @@
-// Whose each descriptor of this process is: the program's (the core saw it made), ours, the MPI's, or
-// unknown; and which of them share one description. LH; the main thread, before the program runs or while it
-// is stopped.
+// Which descriptors belong to the program (the core saw them made), CropDL, the MPI or unknown owners, and
+// which share a description. LH; the main thread, before the program runs or while it is stopped.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,51 +9,53 @@
 
 namespace cropdl::files {
 
-// What the link in /proc says: a path, "pipe:[7]", ...; "" if it is not open.
+// The target of the link in /proc: a path, "pipe:[7]", ...; "" if the descriptor is not open.
 std::string descriptor_link(int fd);
 
-inline constexpr int kOwnDescriptors = 124;  // that the LH needs for itself above the program's
+inline constexpr int kOwnDescriptors = 124;  // the LH needs this many, above the program's
 
-// Chooses where the LH's own descriptors begin, by the limit of the process. START, first.
+// Returns the first number for the LH's own descriptors, from the limit of the process. START, first.
 int choose_first_descriptor();
 
-// What came with the process at its start. Under a launcher, pipes and sockets beyond the standard streams
-// may be between it and us. START; `given` is what was open before we opened any.
+// Descriptors that the process was started with. Under a launcher, pipes and sockets beyond the standard
+// streams may be the launcher's. START; `given`: the descriptors open before CropDL opened any.
 struct InheritedDescriptors {
   std::vector<int> programs;
   std::vector<int> launchers;
 };
 InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool under_launcher);
 
-// "; the program was started with it, ..." for what was given to it and is still that; else "".
+// "; the program was started with it, ..." if `fd` still is what was given at the start; else "".
 std::string advice_on_given(int fd);
-bool descriptor_was_given(int fd);  // or a former descriptor of that number
+bool descriptor_was_given(int fd);  // `fd`, or an earlier descriptor of that number
 
-// All that is open now and is not the program's is ours or the launcher's. Just before the program runs.
+// Just before the program runs: records the open descriptors that are not the program's, but CropDL's or the
+// launcher's.
 void remember_our_descriptors();
 
-// "" or a line that names a descriptor which is nobody's, as far as can be known. `libraries`: some are at
-// work in the LH, and open sockets and the like when they want to.
+// "" or a refusal that names a descriptor of an unknown owner. `libraries`: libraries run in the LH, and open
+// sockets and the like at any time.
 std::string unknown_descriptor(bool libraries);
 
-// Which of `known`, descriptors of one file that share none, shares its description (offset and flags) with
-// `fd`; -1: none, and `fd` is one of them now. By kcmp(2), in whose order they stand, or where a sandbox
-// forbids that, by a property of the description that nothing else looks at, and that is put back.
+// The descriptor in `known` that shares its description (offset and flags) with `fd`. -1: none, and `fd` is
+// inserted. `known`: descriptors of one file that share no description, in the order of kcmp(2). Where a
+// sandbox forbids kcmp(2), the comparison changes and restores a property of the description that nothing
+// else reads.
 int find_description(std::vector<int>& known, int fd);
 
-// What a standard stream was when the process began.
+// A standard stream when the process began.
 struct StandardStream {
   bool open = false;
   struct stat is {};
-  bool locked = false, owned = false;  // already then: has a file lock, a receiver of SIGIO
+  bool locked = false, owned = false;  // it had a file lock, a receiver of SIGIO
 };
 const StandardStream& stream_at_start(int s);
 void remember_standard_streams();
 
-// The standard input is a pipe or a socket: what is read from it is gone.
+// The standard input is a pipe or a socket: data read from it is lost.
 bool input_is_a_stream();
 
-// The description has a lock or lease, or one who is told by SIGIO.
+// Whether the description has a file lock or lease, or a receiver of SIGIO.
 bool has_file_lock(int fd);
 bool has_signal_owner(int fd);
 

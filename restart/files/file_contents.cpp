@@ -19,9 +19,9 @@
 namespace cropdl::files {
 namespace {
 
-constexpr int64_t kMark = 32 << 20;  // bytes at the beginning and before the end: all of most logs
+constexpr int64_t kMark = 32 << 20;  // bytes at the beginning and before the end: most logs are shorter
 
-// Of the first `size` bytes of a file that is appended to.
+// The mark of the first `size` bytes of a file that is appended to.
 Result<uint64_t> mark_of(int fd, int64_t size, const std::string& path) {
   const auto begin = restart::content_checksum(fd, 0, std::min(size, kMark), path);
   if (!begin) return begin.error();
@@ -41,14 +41,14 @@ Status set_modified(int fd, int64_t ns) {
   return ns < 0 || futimens(fd, times) == 0 ? Status() : Status(Error{errno_text(errno)});
 }
 
-// As open_high(), also where the file's mode forbids its owner to write.
+// As open_high(), also if the file's mode forbids its owner to write.
 Descriptor open_to_write(const std::string& path, int flags) {
   const int fd = open_despite_mode(path, flags);
   return fd < 0 ? Descriptor() : move_high(Descriptor(fd));
 }
 
-// Whether what was opened to be changed is the program's file, or has its contents: the name may lead to
-// another one since check_content() looked.
+// Checks that the opened file is the program's, or has its contents: since check_content() the name may lead
+// to another file.
 Status check_opened(const FileContent& c, int fd) {
   const auto now = identify_file(fd, "");
   if (now && is_same_file(c.identity, *now)) return {};
@@ -59,12 +59,12 @@ Status check_opened(const FileContent& c, int fd) {
   return Error{own(c.path) + ": was replaced while the program was being restarted; try again"};
 }
 
-// Copies that are not durable yet: together they cost the file system one commit, each by itself one.
+// Copies that are not durable yet. Together they cost the file system one commit, instead of one each.
 class Copies {
  public:
   Status add(Descriptor copy, const std::string& path) {
     open_.push_back({std::move(copy), path});
-    constexpr size_t kTogether = 32;  // descriptors, of the few that are ours
+    constexpr size_t kTogether = 32;  // of the LH's few descriptors
     return open_.size() < kTogether ? Status() : sync();
   }
   Status sync() {
@@ -106,7 +106,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     if ((f.flags & O_APPEND) == 0) it->second.in_place = true;
     f.content = it->second.content;
   }
-  // What it reads by another descriptor, or by another name (a hard link), is put back with that.
+  // Other descriptors of such a file, for reading or by another name (a hard link), are restored with it.
   for (OpenFile& f : files)
     if (const auto it = by_inode.find({f.identity.device, f.identity.inode});
         it != by_inode.end() && f.identity.inode != 0)
@@ -198,7 +198,8 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
                    : c.stored.empty() ? mark_of(file.fd(), c.identity.size, c.path)
                                       : restart::content_checksum(file.fd(), 0, size, c.path);
   const bool equal = sum && *sum == c.checksum;
-  if (equal && now->size == c.identity.size) return {};  // whichever file it is, it is as it was
+  // Even another file is accepted if it has the saved content.
+  if (equal && now->size == c.identity.size) return {};
   if (!same)
     return {FileVerdict::kRefused,
             formatted("{}: is not the file of the checkpoint but another one of that name, and is left as it "
@@ -220,7 +221,8 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
 }
 
 Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done) {
-  // It was looked at before the image was loaded and the MPI started: somebody may have moved it since.
+  // Checks again: since the first check the image was loaded and the MPI started, and the file may have been
+  // moved.
   if (const FileVerdict now = check_content(c, version, policy); now.kind != FileVerdict::kFine)
     return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);
@@ -241,12 +243,12 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   bool changed = false;
   Descriptor file = open_to_write(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
-    // Made aside and linked when it is whole; another rank may have been first.
+    // Makes the file under a temporary name and links it when it is complete. Another rank may be first.
     const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
     Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (!made) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(errno))};
     Status s = restart::put_back_content(copy->fd(), made.fd(), size, own(c.path), &changed);
-    // Not the bits that give rights: the owner may be another one.
+    // Without the set-user-ID and set-group-ID bits: the owner may be another one.
     if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
       s = Error{own(c.path) + ": " + errno_text(errno)};
     if (s) s = set_modified(made.fd(), c.identity.modified);

@@ -1,7 +1,7 @@
-// Contents of the files that the program has open for writing. Those that can be changed in place are saved
-// with the version (rank-K.files/N beside the image); of those that only grow at their end (O_APPEND) a mark
-// tells whether their beginning is what it was. LH; the main thread while the program is stopped, or START of
-// a restart.
+// Contents of files that the program has open for writing. Files that can change in place are saved with the
+// version (rank-K.files/N beside the image). Of files that only grow at their end (O_APPEND), a checksum, the
+// mark, tells whether their beginning is unchanged. LH; the main thread while the program is stopped, or
+// START of a restart.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ inline constexpr uint64_t kSaveFilesDefault = 1'000'000'000;
 struct FileContent {  // one per inode
   std::string path;
   FileIdentity identity;
-  std::string stored;     // name within the version's folder (restart/content.h); "": only appended to
-  uint64_t checksum = 0;  // of all of it, or of the mark
+  std::string stored;     // name in the version's folder (restart/content.h); "": only appended to
+  uint64_t checksum = 0;  // of the whole content, or the mark
 };
 void to_json(nlohmann::json& j, const FileContent& c);
 void from_json(const nlohmann::json& j, FileContent& c);  // throws json::exception
 
-// Fills in OpenFile::content. More than `limit` bytes to save are refused by name.
+// Sets OpenFile::content. Refuses by name to save more than `limit` bytes.
 Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,
                                                uint32_t rank, uint64_t limit);
 
-// What a restart does about files that are not as they were: `cropdl-restart --files`.
+// How a restart treats files that differ from the checkpoint: `cropdl-restart --files`.
 enum class FilesPolicy { kTruncate, kKeep, kFail };
 Result<FilesPolicy> files_policy(const std::string& word);  // "" is truncate
 
@@ -40,7 +40,7 @@ struct FileVerdict {
 // Changes nothing.
 FileVerdict check_content(const FileContent& content, const Folder& version, FilesPolicy policy);
 
-// The contents as they were; says in `done` what was changed.
+// Restores the contents; appends the changes to `done`.
 Status apply_content(const FileContent& content, const Folder& version, FilesPolicy policy,
                      std::string* done);
 

@@ -45,7 +45,7 @@ Result<FileIdentity> identify_file(int fd, const std::string& path) {
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
   if (saved.inode != now.inode) return false;
   if (saved.born >= 0 && now.born >= 0) return saved.born == now.born;
-  return !saved.handle.empty() && saved.handle == now.handle;  // without either nothing is proven
+  return !saved.handle.empty() && saved.handle == now.handle;  // with neither, nothing is proven
 }
 
 bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
@@ -55,7 +55,7 @@ bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
 bool has_name_of_deleted(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   for (const std::string_view begin :
-       {".nfs", ".fuse_hidden"})  // and a number: 24 digits, 16 (Linux, libfuse)
+       {".nfs", ".fuse_hidden"})  // then a number: 24 digits (Linux), 16 (libfuse)
     if (name.starts_with(begin) && name.size() >= begin.size() + 16 &&
         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos)
       return true;

@@ -24,7 +24,7 @@
 namespace cropdl::files {
 namespace {
 
-// "a pipe", "a socket", ... as the refusal names it.
+// "a pipe", "a socket", ... for a refusal.
 std::string kind_of(const struct stat& st, const std::string& link) {
   if (S_ISFIFO(st.st_mode)) return "a pipe";
   if (S_ISSOCK(st.st_mode)) return "a socket";
@@ -37,7 +37,7 @@ std::string kind_of(const struct stat& st, const std::string& link) {
   return link;
 }
 
-// Devices without a state of their own: null, zero, full, random, urandom (Linux, devices.txt).
+// Devices without state: null, zero, full, random, urandom (Linux, devices.txt).
 bool is_stateless_device(const struct stat& st) {
   if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 1) return false;
   for (const unsigned minor : {3u, 5u, 7u, 8u, 9u})
@@ -45,7 +45,7 @@ bool is_stateless_device(const struct stat& st) {
   return false;
 }
 
-// A pipe or socket from which nothing will ever come again.
+// Whether a pipe or socket is empty and has no writer.
 bool is_at_its_end(int fd, const struct stat& st) {
   if (S_ISSOCK(st.st_mode)) {
     char byte;
@@ -56,7 +56,7 @@ bool is_at_its_end(int fd, const struct stat& st) {
   return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
 }
 
-// What no restart could open again, or would open as something else; "" if there is nothing to say.
+// "" or a refusal of a file that a restart could not open again, or would open as another one.
 std::string why_not(int fd, const struct stat& st, const std::string& path) {
   const std::string number = formatted(" (descriptor {})", fd);
   if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISCHR(st.st_mode))
@@ -106,7 +106,7 @@ std::string unseen_ways(bool libraries) {
   return "";
 }
 
-// What a restart will have, unless it is given less: the program may have lowered its own.
+// The hard limit of a restart, unless its environment sets a lower one. The program may have lowered its own.
 const rlim_t hard_limit_at_start = [] {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : RLIM_INFINITY;
@@ -120,7 +120,8 @@ std::string interrupted_by_a_stop() {
     if (fd % 64 == 0 && state->files[fd / 64] == 0) fd += 63;
     if (!seam::owns_file(state, fd) || descriptor_was_given(fd)) continue;
     if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
-    // The agent's thread has a table of its own; the names of the program's are those of the main thread.
+    // The agent's thread has its own descriptor table. /proc/self shows the main thread's, which is the
+    // program's.
     char link[64];
     const ssize_t n = readlink(formatted("/proc/self/fd/{}", fd).c_str(), link, sizeof link - 1);
     if (n <= 0) continue;
@@ -139,7 +140,7 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
   if (std::string line = unseen_ways(libraries); !line.empty()) return Error{line};
   if (std::string line = unknown_descriptor(libraries); !line.empty()) return Error{line};
   std::vector<OpenFile> files;
-  // Only the same file can be the same description.
+  // Only descriptors of the same file can share a description.
   std::map<std::pair<dev_t, ino_t>, std::vector<int>> by_inode;
   auto* state = seam::state();
   for (const int fd : open_descriptors()) {

@@ -1,5 +1,5 @@
-// The program's file descriptors as a checkpoint knows them. LH; the main thread, while the program is
-// stopped. How they come back: reopen_files.h.
+// The program's file descriptors, as a checkpoint records them. LH; the main thread, while the program is
+// stopped. reopen_files.h restores them.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,25 @@ namespace cropdl::files {
 
 struct OpenFile {
   int fd = -1;
-  int standard = -1;   // 0..2: it is that standard stream of the launcher
-  bool ended = false;  // the standard input, a pipe, is at its end for good
-  int same_as = -1;    // shares its description (offset, flags) with this lower descriptor
+  int standard = -1;   // 0..2: that standard stream of the launcher
+  bool ended = false;  // the standard input, a pipe or socket, is empty and has no writer
+  int same_as = -1;    // lower descriptor that shares its description (offset, flags)
   std::string path;
   int flags = 0;  // F_GETFL
   int descriptor_flags = 0;
   int64_t offset = 0;
   int64_t size = -1;      // of a regular file open for writing, else -1
   FileIdentity identity;  // of a regular file
-  int content = -1;       // of a regular file that some descriptor can write to: index of its FileContent
+  int content = -1;       // index of its FileContent, if some descriptor can write to the regular file
 };
 void to_json(nlohmann::json& j, const OpenFile& f);
 void from_json(const nlohmann::json& j, OpenFile& f);  // throws json::exception
 
-// "" or the refusal for the sake of a descriptor on which calls may end with EINTR when a stop interrupts
-// them (man 7 signal: sockets with a time limit; io_uring_enter): found out before the program is stopped.
-// Any thread.
+// "" or a refusal because of a descriptor on which calls may end with EINTR when a stop interrupts them (man
+// 7 signal: sockets with a time limit; io_uring_enter). Called before the program is stopped. Any thread.
 std::string interrupted_by_a_stop();
 
-// All descriptors of the program; refuses by name what cannot be saved. `libraries`: some are at work in the
+// Lists the program's descriptors; refuses by name what cannot be saved. `libraries`: libraries run in the
 // LH.
 Result<std::vector<OpenFile>> list_open_files(bool libraries);
 

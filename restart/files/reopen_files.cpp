@@ -26,7 +26,7 @@ Error refuse(const OpenFile& f, const std::string& why) {
   return {formatted("the program's file {} (descriptor {}): {}", f.path, f.fd, why)};
 }
 
-std::optional<process::RaisedLimit> raised;  // of descriptors, until the program's are in place
+std::optional<process::RaisedLimit> raised;  // RLIMIT_NOFILE, until the program's descriptors are in place
 
 int highest_of(const std::vector<OpenFile>& files) {
   int highest = 2;
@@ -34,13 +34,14 @@ int highest_of(const std::vector<OpenFile>& files) {
   return highest;
 }
 
-// For the rest of this process's life: what was given to it, and is not the program's any more.
+// Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
+// process's life.
 void move_away(int fd) {
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
   if (high >= 0) close(fd);
 }
 
-// Hydra gives each rank an open descriptor to talk to, and says its number.
+// Hydra gives each rank an open connection, and passes its number in PMI_FD.
 void move_launchers_connection(int fd) {
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
   if (high < 0) return;
@@ -48,7 +49,7 @@ void move_launchers_connection(int fd) {
   setenv("PMI_FD", std::to_string(high).c_str(), 1);
 }
 
-// The file as the program had it: flags, offset. Changes nothing.
+// Opens the file with the program's flags and offset. Changes nothing.
 Result<int> open_again(const OpenFile& f) {
   constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
   const int fd = open_despite_mode(f.path, f.flags & ~kOnlyAtOpen);
@@ -68,9 +69,9 @@ Status put_at(int fd, const OpenFile& f) {
   return {};
 }
 
-std::vector<const OpenFile*> postponed;  // their files are made again
+std::vector<const OpenFile*> postponed;  // apply_files() makes their files again
 
-// What is not a file on a disk has no state that could be compared.
+// Whether the file has a state to compare: a regular file on a disk.
 bool is_real_file(const OpenFile& f) {
   return S_ISREG(f.identity.mode) && !f.path.starts_with("/proc/") && !f.path.starts_with("/sys/");
 }
@@ -79,7 +80,7 @@ std::string sizes(const FileIdentity& now, const FileIdentity& then) {
   return formatted("({} bytes, then {} bytes)", now.size, then.size);
 }
 
-// The contents are looked at by one of the names that the program had opened the file by.
+// check_content() uses one of the names by which the program opened the file. This checks another name.
 FileVerdict check_other_name(const OpenFile& f, const FileContent& content, FilesPolicy policy) {
   if (f.path == content.path) return {};
   const auto first = identify_file(-1, content.path), now = identify_file(-1, f.path);
@@ -108,7 +109,7 @@ FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPol
                    "is not the file of the checkpoint but another one of that name; put the former one back "
                    "and try again (or read on in this one: cropdl-restart --files=keep)")
                 .message};
-  if (policy != FilesPolicy::kFail) return {};  // and files_left_alone() says it
+  if (policy != FilesPolicy::kFail) return {};  // files_left_alone() reports it
   return {FileVerdict::kRefused,
           refuse(f, formatted("is not as it was when the checkpoint was taken {}, and --files=fail accepts "
                               "no difference; put it back, or read on in it as it is without that option",
@@ -162,7 +163,7 @@ FileVerdict check_files(const SavedFiles& saved) {
 
 Status place_files(const SavedFiles& saved) {
   const auto& files = saved.files;
-  // Everything temporary is numbered above all that the program has.
+  // Temporary descriptors have numbers above all of the program's.
   const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
   int streams[3];
   for (int s = 0; s < 3; ++s) {
@@ -179,13 +180,13 @@ Status place_files(const SavedFiles& saved) {
     } else if (f.ended) {
       fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     } else if (f.standard >= 0) {
-      if (streams[f.standard] < 0) continue;  // the new launcher gave none
+      if (streams[f.standard] < 0) continue;  // the new launcher gave no such stream
       fd = fcntl(streams[f.standard], F_DUPFD, above);
       if (f.standard == 0) state->input_used = 0;
       if (f.fd < static_cast<int>(seam::kStreamFiles))
         state->streams[f.fd] = static_cast<uint8_t>(f.standard + 1);
     } else if (f.content >= 0 && access(f.path.c_str(), F_OK) != 0) {
-      fd = open("/dev/null", O_RDONLY | O_CLOEXEC);  // keeps the number
+      fd = open("/dev/null", O_RDONLY | O_CLOEXEC);  // reserves the number
       postponed.push_back(&f);
     } else {
       const auto opened = open_again(f);
@@ -220,7 +221,7 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
       if (copy.same_as == f->fd)
         if (auto s = put_at(dup(f->fd), copy); !s) return s;
   }
-  // Contents go to the name, and the program to the descriptor: nothing may have come between them.
+  // Contents are written by name, but the program uses the descriptor: both must lead to the same file.
   for (const OpenFile& f : saved.files) {
     if (f.content < 0 || f.same_as >= 0 || saved.policy == FilesPolicy::kKeep) continue;
     struct stat st {
@@ -238,7 +239,7 @@ std::string files_left_alone(const SavedFiles& saved) {
   std::set<std::string> named;
   for (const OpenFile& f : saved.files) {
     if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f) || is_a_services_table(f.path)) continue;
-    if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it is as it was
+    if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it was restored
     const auto now = identify_file(f.fd, "");
     if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;
     text += formatted("{}{} is not as it was at the checkpoint{} and is used as it is",

@@ -1,6 +1,6 @@
-// The program's descriptors come back, in three steps: look (nothing is changed), place (descriptors have
-// their numbers, no file is changed), apply (files get the contents of the checkpoint). Between them the
-// ranks agree. LH, START of a restart.
+// Restores the program's descriptors in three steps: check (changes nothing), place (descriptors get their
+// numbers, no file changes), apply (files get the contents of the checkpoint). The ranks agree between the
+// steps. LH, START of a restart.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace cropdl::files {
 
-// Keeps the numbers that the program will need free of ours: `highest` is the highest of them. What the
-// launcher or a shell left open moves out of the way, and so does `ours`.
+// Keeps the program's numbers, up to `highest`, free. Moves `ours`, and descriptors that the launcher or a
+// shell left open (`inherited`), out of the way.
 Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours);
 
-// What the three steps are about.
+// Input of the three steps.
 struct SavedFiles {
   const std::vector<OpenFile>& files;
   const std::vector<FileContent>& contents;
@@ -22,20 +22,20 @@ struct SavedFiles {
   FilesPolicy policy = FilesPolicy::kTruncate;
 };
 
-// Whether all can be opened again, and be as they were.
+// Whether all files can be opened again and restored.
 FileVerdict check_files(const SavedFiles& saved);
 
 Status place_files(const SavedFiles& saved);
 
-// The standard input is O_NONBLOCK if it was: the program counts on EAGAIN. Of a terminal everybody who has
-// it sees that, so it is done last.
+// Sets O_NONBLOCK on the standard input if it was set: the program relies on EAGAIN. All processes that have
+// the terminal see this, so it is done last.
 void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
-// Says in `done` what was changed.
+// Appends the changes to `done`.
 Status apply_files(const SavedFiles& saved, std::string* done);
 
-// "", or which files are not as they were and are not made so: what is only read, and all with
-// FilesPolicy::kKeep. When all ranks have applied theirs, which may be the same files.
+// "" or the files that differ from the checkpoint and are not restored: those only read, and all with
+// FilesPolicy::kKeep. Called after all ranks have applied theirs, which may be the same files.
 std::string files_left_alone(const SavedFiles& saved);
 
 }  // namespace cropdl::files

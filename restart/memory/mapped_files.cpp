@@ -25,7 +25,7 @@ namespace cropdl::host_memory {
 namespace {
 
 constexpr uint64_t kAtOnce = 256 << 10;
-constexpr uint64_t kLeftInFileFrom = 16 << 20;  // bytes of a mapping
+constexpr uint64_t kLeftInFileFrom = 16 << 20;  // smallest mapping, in bytes
 
 bool is_device(const Mapping& m, struct stat* st) {
   return m.inode != 0 && stat(m.path.c_str(), st) == 0 && st->st_ino == m.inode &&
@@ -38,8 +38,8 @@ bool holds(const std::vector<PageRun>& runs, uint64_t page) {
   return false;
 }
 
-// Pages of [begin, end) in memory that are not as in the file. False: the file cannot be read, or is too
-// short.
+// Finds the pages of [begin, end) whose memory differs from the file. False: the file cannot be read, or is
+// too short.
 bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const std::vector<PageRun>& guards,
                   std::vector<uint64_t>* changed) {
   std::vector<char> text(kAtOnce);
@@ -53,8 +53,8 @@ bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const s
       if (n == 0) break;
       got += static_cast<uint64_t>(n);
     }
-    if (got + kPage <= bytes) return false;     // not even the last page's first byte
-    memset(text.data() + got, 0, bytes - got);  // as the kernel fills up the last page
+    if (got + kPage <= bytes) return false;     // even the last page's first byte is missing
+    memset(text.data() + got, 0, bytes - got);  // as the kernel fills the last page
     for (uint64_t p = 0; p < bytes; p += kPage)
       if (!holds(guards, a + p) && memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0)
         changed->push_back(a + p);
@@ -75,8 +75,8 @@ std::string file_refusal(const Mapping& m) {
   struct stat st {};
   const std::string name = m.path.empty() ? "anonymous memory" : m.path;
   if (m.shared) {
-    // Only what can never become writable: the descriptor was opened for reading (mm/mmap.c clears
-    // VM_MAYWRITE).
+    // Accepts only a mapping that can never become writable: its descriptor was opened for reading (mm/mmap.c
+    // clears VM_MAYWRITE).
     const bool regular =
         m.inode != 0 && stat(m.path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode;
     if (m.has("mw") || (m.prot & PROT_WRITE) != 0 || !regular)
@@ -99,7 +99,7 @@ MappedFile examine_file(const Mapping& m) {
 }
 
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) {
-  // Times of files are those of the last tick (ns), on some file systems those of the last second, or of two.
+  // File times (ns) have the resolution of a tick, on some file systems that of one or two seconds.
   constexpr int64_t kTick = 10'000'000, kSecond = 1'000'000'000;
   const int64_t tick = file.identity.modified % kSecond == 0 ? 2 * kSecond : kTick;
   struct statfs where {};
@@ -111,7 +111,7 @@ bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) 
 }
 
 bool make_durable(const MappedFile& file) {
-  // fsync(2) tells of a failed write once: what has failed stays so.
+  // fsync(2) reports a failed write only once, so a failure is remembered.
   static std::map<std::tuple<uint64_t, uint64_t, int64_t>, bool> known;
   const files::FileIdentity& then = file.identity;
   const std::tuple state(then.device, then.inode, then.modified);
@@ -120,7 +120,7 @@ bool make_durable(const MappedFile& file) {
   const auto now =
       fd ? files::identify_file(fd.fd(), "") : Result<files::FileIdentity>(Error{errno_text(errno)});
   if (!now || std::tuple(now->device, now->inode, now->modified) != state) return false;
-  // File systems that nobody writes to (squashfs) have no fsync, and say EINVAL.
+  // Read-only file systems (squashfs) have no fsync and return EINVAL.
   return known[state] = fsync(fd.fd()) == 0 || errno == EINVAL || errno == EROFS;
 }
 
@@ -158,13 +158,13 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   const bool itself = files::is_same_file(then, *now);
   if (!itself && !files::looks_the_same(then, *now)) return Remapped::kOtherFile;
 
-  // What was readable: up to the file's end then. Beyond it touching raises SIGBUS until the file grows.
+  // Pages up to the file's end at the cut were readable. Access beyond it raises SIGBUS until the file grows.
   const uint64_t pages = (static_cast<uint64_t>(then.size) + kPage - 1) & ~(kPage - 1);
   const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
   std::vector<uint64_t> changed;
   bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
   if (!file.shared && complete && !files::looks_the_same(then, *now)) {
-    // It may be put back as it was, by this rank or another: no page may depend on what it holds until then.
+    // This rank or another one may restore the file later: no page may depend on its contents until then.
     changed.clear();
     for (uint64_t page = begin; page < begin + readable; page += kPage)
       if (!holds(guards, page)) changed.push_back(page);
@@ -178,8 +178,8 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   }
   if (!complete) return Remapped::kOtherFile;
 
-  // Writable for a moment if pages are to be put back, or if it was once: that is what the kernel counts as
-  // committed.
+  // Writable for a moment if pages must be put back, or if the mapping was writable once: the kernel then
+  // counts it as committed memory.
   const bool write = !file.shared && (!changed.empty() || has_flag(kept, "ac"));
   void* aside =
       mmap(nullptr, end - begin, write ? PROT_READ | PROT_WRITE : prot,
@@ -188,8 +188,8 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   const uint64_t at = reinterpret_cast<uint64_t>(aside);
   for (const uint64_t page : changed)
     memcpy(reinterpret_cast<void*>(at + (page - begin)), reinterpret_cast<void*>(page), kPage);
-  // By system call: communication libraries (UCX) put functions of their own in mremap's place, which know
-  // nothing of its last argument.
+  // By raw system call: communication libraries (UCX) replace mremap with functions that do not know its last
+  // argument.
   if ((write && mprotect(aside, end - begin, prot) != 0) ||
       syscall(SYS_mremap, aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) !=
           static_cast<long>(begin)) {

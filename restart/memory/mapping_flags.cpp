@@ -14,9 +14,9 @@ namespace cropdl::host_memory {
 namespace {
 
 enum What {
-  kFollows,  // from how it is mapped, protected and used
-  kAdvice,   // saved; brought back by madvise(2)
-  kKept,     // saved; brought back in another way, which memory_map.cpp knows
+  kFollows,  // restored by mapping, protection and use
+  kAdvice,   // saved; restored by madvise(2)
+  kKept,     // saved; restored in another way (memory_map.cpp)
   kRefused,
 };
 
@@ -24,13 +24,12 @@ struct Flag {
   char name[3];
   What what;
   int advice;
-  const char* words;  // what a refusal calls it, or what it means
+  const char* words;  // name in a refusal, or meaning
 };
 
-// Documentation/filesystems/proc.rst and show_smap_vma_flags() of fs/proc/task_mmu.c, Linux 6.18. Kernels
-// write
-// "??" for a flag that has no name, and nothing for the bits of protection keys, which have a line of their
-// own.
+// From Documentation/filesystems/proc.rst and show_smap_vma_flags() of fs/proc/task_mmu.c, Linux 6.18.
+// Kernels write "??" for a flag without a name, and nothing for the bits of protection keys, which have their
+// own line.
 constexpr Flag kFlags[] = {
     {"rd", kFollows, 0, "readable"},
     {"wr", kFollows, 0, "writable"},
@@ -92,7 +91,7 @@ std::string flags_refusal(const Mapping& m) {
     snprintf(text, sizeof text, " at %" PRIx64 "-%" PRIx64, m.begin, m.end);
     return text + (m.path.empty() ? std::string() : formatted(" ({})", m.path));
   };
-  if (m.protection_key != 0 && m.prot != PROT_EXEC)  // the kernel gives that one a key of its own accord
+  if (m.protection_key != 0 && m.prot != PROT_EXEC)  // the kernel itself gives PROT_EXEC a key
     return formatted("memory with a protection key (pkey_mprotect){} cannot be saved yet", place());
   if (m.flags.empty()) return "this kernel does not tell the flags of mappings (VmFlags of /proc/self/smaps)";
   each_flag(m.flags, [&](const char* name) {
@@ -115,7 +114,7 @@ bool uses_protection_keys(const std::vector<Mapping>& mappings) {
   int in_use = 0;
   for (const Mapping& m : mappings)
     if (m.prot == PROT_EXEC && m.protection_key != 0) in_use = 1;
-  constexpr int kKeys = 15;  // beside key 0
+  constexpr int kKeys = 15;  // besides key 0
   int mine[kKeys], free = 0;
   while (free < kKeys && (mine[free] = pkey_alloc(0, PKEY_DISABLE_ACCESS)) > 0) ++free;
   for (int i = 0; i < free; ++i) pkey_free(mine[i]);
@@ -145,8 +144,8 @@ Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
     const Flag* flag = find(name);
     if (flag == nullptr || flag->what != kAdvice) return;
     if (has_flag(kept, "dp") && (flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP))
-      return;  // has it anyway
-    // The others only ask for speed, and a kernel built without them says EINVAL.
+      return;  // a MAP_DROPPABLE mapping has it anyway
+    // The other advice only affects speed, and a kernel built without it returns EINVAL.
     const bool matters =
         flag->advice == MADV_DONTFORK || flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP;
     if (madvise(reinterpret_cast<void*>(begin), end - begin, flag->advice) != 0 && matters)

@@ -34,10 +34,10 @@ struct ScanArguments {
 };
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
 constexpr uint64_t kIsPresent = 1 << 3, kIsSwapped = 1 << 4;
-constexpr uint64_t kIsGuard = 1 << 8;  // Linux 6.15; older ones refuse the bit
+constexpr uint64_t kIsGuard = 1 << 8;  // Linux 6.15; older kernels refuse the bit
 
-// What is neither mapped nor a guard is swapped out, or one of the kernel's marks: a guard where it cannot
-// tell (Linux 6.13), memory that the machine found broken.
+// A page that is neither present nor a guard is swapped out, or has one of the kernel's marks: a guard that
+// the kernel does not report as one (Linux 6.13), or memory that the machine found broken.
 void sort_in(Pages& pages, uint64_t begin, uint64_t end, bool present, bool guard) {
   append(guard ? pages.guards : present ? pages.present : pages.unclear, begin, end);
 }
@@ -57,8 +57,9 @@ bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, Pages* page
     for (int i = 0; i < n; ++i)
       sort_in(*pages, found[i].begin, found[i].end, (found[i].categories & kIsPresent) != 0,
               (found[i].categories & kIsGuard) != 0);
-    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE), and tells of more of
-    // them the end of the walk that filled its own array, not that of the last: what was found says more.
+    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE). With more runs, walk_end
+    // is the end of the walk that filled the kernel's own array, not of the last walk; the last run found may
+    // end later.
     const uint64_t walked = n > 0 ? std::max(a.walk_end, found[n - 1].end) : a.walk_end;
     if (walked <= begin) return false;
     begin = walked;
@@ -66,7 +67,7 @@ bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, Pages* page
   return true;
 }
 
-// Documentation/admin-guide/mm/pagemap.rst. False: not even this.
+// Reads /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst). False: it cannot be read.
 bool read_entries(int fd, uint64_t begin, uint64_t end, Pages* pages) {
   constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kGuard = 1ull << 58;
   std::vector<uint64_t> entries(65536);
@@ -84,7 +85,7 @@ bool read_entries(int fd, uint64_t begin, uint64_t end, Pages* pages) {
   return true;
 }
 
-// The line that begins a mapping: "BEGIN-END rwxp OFFSET MAJOR:MINOR INODE   PATH".
+// Parses the first line of a mapping: "BEGIN-END rwxp OFFSET MAJOR:MINOR INODE   PATH".
 bool parse_mapping(const char* line, const char* end, Mapping* m) {
   char* at = nullptr;
   m->begin = strtoull(line, &at, 16);
@@ -153,7 +154,7 @@ bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, 
   for (uint64_t a = begin; a < end;) {
     const uint64_t readable = memory.probe(a, end);
     if (readable > a) append(*runs, a, readable);
-    a = readable < end ? readable + kPage : end;  // that one cannot be read
+    a = readable < end ? readable + kPage : end;  // skip the unreadable page
   }
   return true;
 }

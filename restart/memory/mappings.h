@@ -9,7 +9,7 @@
 
 namespace cropdl::host_memory {
 
-// Whether `flags`, as smaps' VmFlags, has the one of two letters.
+// Whether `flags`, in the form of smaps' VmFlags, contains the two-letter flag `name`.
 bool has_flag(const std::string& flags, const char* name);
 
 struct Mapping {
@@ -19,7 +19,7 @@ struct Mapping {
   uint64_t offset = 0;  // in the file
   uint64_t inode = 0;   // 0: anonymous
   std::string path;     // or a name in brackets; "" for anonymous memory
-  std::string flags;    // smaps' VmFlags, two letters each and a blank; read_mappings_and_flags() only
+  std::string flags;    // smaps' VmFlags, two letters and a blank each; read_mappings_and_flags() only
   int protection_key = 0;
 
   bool has(const char* flag) const { return has_flag(flags, flag); }
@@ -28,7 +28,7 @@ struct Mapping {
 // From /proc/self/maps (man 5 proc).
 std::vector<Mapping> read_mappings();
 
-// From /proc/self/smaps: slower, as the kernel walks the page tables. Empty if this kernel has none.
+// From /proc/self/smaps: slower, since the kernel walks the page tables. Empty if this kernel has no smaps.
 std::vector<Mapping> read_mappings_and_flags();
 
 struct PageRun {
@@ -42,11 +42,11 @@ struct Pages {
   std::vector<PageRun> unclear;  // neither in memory nor known to be readable
 };
 
-// The pages of [begin, end): PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap.
+// The pages of [begin, end), from PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap.
 Pages pages_of(uint64_t begin, uint64_t end);
 
-// Runs of pages in [begin, end) that can be read, found out without a signal: those beyond a file's end raise
-// SIGBUS, guard pages SIGSEGV. False if this cannot be found out here.
+// Finds the runs of readable pages in [begin, end) without a signal: pages beyond a file's end raise SIGBUS,
+// guard pages SIGSEGV. False if that is not possible here.
 bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
 
 }  // namespace cropdl::host_memory

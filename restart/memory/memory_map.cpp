@@ -39,8 +39,8 @@ std::string range(uint64_t begin, uint64_t end) {
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// A kernel's mapping may be the LH's and the program's side by side: VMAs merge. Only the program's part
-// counts.
+// One mapping may belong to the LH and the program, since the kernel merges adjacent ones. Adds the program's
+// part.
 void add_part(std::vector<Mapping>& to, const Mapping& m, uint64_t begin, uint64_t end) {
   Mapping part = m;
   part.begin = std::max(m.begin, begin);
@@ -51,7 +51,7 @@ void add_part(std::vector<Mapping>& to, const Mapping& m, uint64_t begin, uint64
 
 void let_run() { usleep(20); }
 
-// As the table has them: in no order, and in an image of an older core they may overlap.
+// The table's entries, unordered. In an image of an older core they may overlap.
 std::vector<seam::OutsideExtent> extents_outside() {
   const seam::Extents table(seam::state(), let_run);
   std::vector<seam::OutsideExtent> all;
@@ -60,8 +60,8 @@ std::vector<seam::OutsideExtent> extents_outside() {
   return all;
 }
 
-// The program is stopped, and `all` has every mapping. Without a place for each part the table stays as it
-// is.
+// Drops extents that are not mapped from the table. The program is stopped, and `all` has every mapping. If
+// the table has too few entries for all parts, it stays unchanged.
 void drop_what_is_not_mapped(const std::vector<Mapping>& all) {
   std::vector<seam::OutsideExtent> mapped;
   for (const seam::OutsideExtent& e : extents_outside()) {
@@ -80,7 +80,7 @@ void drop_what_is_not_mapped(const std::vector<Mapping>& all) {
   for (const seam::OutsideExtent& e : mapped) table.add(e.begin, e.end);
 }
 
-// Where the program's memory may be: ascending, and none touches the next.
+// The ranges in which the program may have memory: ascending, and none touches the next.
 std::vector<seam::OutsideExtent> program_ranges() {
   std::vector<seam::OutsideExtent> ranges = {{0, seam::kLowBegin},
                                              {seam::kControlPage + seam::kControlPageSize, seam::kWindowEnd}};
@@ -97,7 +97,7 @@ std::vector<seam::OutsideExtent> program_ranges() {
   return joined;
 }
 
-// Of all mappings, which are in ascending order.
+// The program's part of all mappings, which are in ascending order.
 std::vector<Mapping> program_part(const std::vector<Mapping>& all) {
   std::vector<Mapping> mine;
   const std::vector<seam::OutsideExtent> ranges = program_ranges();
@@ -110,7 +110,7 @@ std::vector<Mapping> program_part(const std::vector<Mapping>& all) {
   return mine;
 }
 
-// Makes memory readable as long as it lives: what PROT_NONE hides is saved, too.
+// Makes memory readable while the object exists: memory under PROT_NONE is saved, too.
 class OpenedUp {
  public:
   OpenedUp(uint64_t begin, uint64_t end, int prot) : begin_(begin), end_(end), prot_(prot) {
@@ -140,7 +140,7 @@ void add_extents(restart::Region& region, const std::vector<PageRun>& runs) {
   for (const PageRun& r : runs) region.present.push_back({r.begin, r.end});
 }
 
-// What is neither mapped nor known to be a guard: swapped out, and then readable. If it is not, an image
+// A page neither present nor known to be a guard is swapped out, and then readable. If it is not, an image
 // without it would be wrong.
 Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart::Region& region,
                          std::vector<PageRun>* guards) {
@@ -164,7 +164,7 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
   return {};
 }
 
-// A file's pages exist whether they are in memory or not, up to its end. What cannot be read must lie beyond.
+// A file's pages exist up to its end, in memory or not. Pages that cannot be read must be beyond the end.
 Status examine_file_pages(const Mapping& m, const MappedFile& file, const ReadableMemory& memory,
                           restart::Region& region, std::vector<PageRun>* guards) {
   *guards = pages_of(m.begin, m.end).guards;
@@ -200,7 +200,7 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
                 range(m.begin, m.end), m.path)};
 }
 
-// Whether mlockall(MCL_FUTURE) holds shows in a mapping that is made now.
+// Makes a mapping, whose flags show whether mlockall(MCL_FUTURE) is in force.
 class NewMapping {
  public:
   NewMapping() : at_(mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), refused_(errno) {}
@@ -210,7 +210,7 @@ class NewMapping {
   NewMapping(const NewMapping&) = delete;
   NewMapping& operator=(const NewMapping&) = delete;
   int locked_as(const std::vector<Mapping>& all) const {
-    if (at_ == MAP_FAILED) return refused_ == EAGAIN ? MCL_FUTURE : 0;  // no more may be locked
+    if (at_ == MAP_FAILED) return refused_ == EAGAIN ? MCL_FUTURE : 0;  // no more memory may be locked
     const uint64_t address = reinterpret_cast<uint64_t>(at_);
     for (const Mapping& m : all)
       if (m.begin <= address && address < m.end && m.has("lo"))
@@ -223,10 +223,10 @@ class NewMapping {
   const int refused_;
 };
 
-// Flags of mappings cost a walk over all page tables, so one look serves for a stop.
+// Reading the flags of mappings walks all page tables, so one reading serves for a stop.
 struct Look {
   std::vector<Mapping> all;
-  int lock_future = 0;  // as NewMapping
+  int lock_future = 0;  // from NewMapping
 };
 Look look() {
   const NewMapping probe;
@@ -234,9 +234,9 @@ Look look() {
   seen.lock_future = probe.locked_as(seen.all);
   return seen;
 }
-Look seen_when_stopped;  // by refusal_of_stopped_memory(), for examine_memory()
+Look seen_when_stopped;  // set by refusal_of_stopped_memory(), for examine_memory()
 
-// Gives the mappings the flags of those that they are parts of; false if one is not.
+// Gives each mapping the flags of the mapping in `from` that contains it; false if there is none.
 bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from) {
   auto with = from.begin();
   for (Mapping& m : mappings) {
@@ -249,8 +249,8 @@ bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from)
   return true;
 }
 
-// Where the mapping's unchanged pages come from; null: it is not there under its name, or not the one that is
-// mapped.
+// The source of the mapping's unchanged pages. Null: the file is not there under its name, or is not the
+// mapped one.
 std::unique_ptr<restart::PageSource> pages_of_file(const MappedFile& mapped, uint64_t begin) {
   auto pages = std::make_unique<restart::FilePages>(mapped.path, begin, mapped.offset);
   if (pages->fd() < 0 || mapped.identity.inode == 0) return nullptr;
@@ -260,7 +260,7 @@ std::unique_ptr<restart::PageSource> pages_of_file(const MappedFile& mapped, uin
   return pages;
 }
 
-std::vector<restart::Extent> reserved;  // by reserve_addresses(); START only
+std::vector<restart::Extent> reserved;  // set by reserve_addresses(); START only
 
 bool is_reserved(const restart::Region& r) {
   for (const auto& e : reserved)
@@ -268,8 +268,8 @@ bool is_reserved(const restart::Region& r) {
   return false;
 }
 
-// Whether the file of that name is the one that is mapped, as far as some pages of it tell: another file
-// system may be mounted over it, or an overlay have made a copy of it since.
+// Whether the file of that name is the mapped one, as far as a sample of pages tells: another file system may
+// be mounted over it, or an overlay may have copied it since.
 bool shows(const MappedFile& file, const Mapping& m, const ReadableMemory& memory) {
   constexpr uint64_t kLooks = 16;
   const OpenedUp opened(m.begin, m.end, m.prot);
@@ -288,8 +288,8 @@ bool shows(const MappedFile& file, const Mapping& m, const ReadableMemory& memor
   return true;
 }
 
-// How a region is mapped until its contents are there. What the kernel has never counted as committed memory,
-// and has contents nevertheless, is not counted now either.
+// How a region is mapped until its contents are loaded. Memory with contents that the kernel never counted as
+// committed is not counted now either.
 struct Making {
   int prot, flags;
 };
@@ -305,7 +305,7 @@ Making making(const restart::Region& r, const RegionState& s) {
 
 Status decorate(const restart::Region& r, const RegionState& s) {
   if (Status done = advise_mapping(r.begin, r.end, s.flags); !done) return done;
-  constexpr int kSetName = 0x53564d41, kAnonymousName = 0;  // PR_SET_VMA, Linux 5.17; only for people
+  constexpr int kSetName = 0x53564d41, kAnonymousName = 0;  // PR_SET_VMA, Linux 5.17; for display only
   if (r.name.starts_with("[anon:") && r.name.size() > 7)
     prctl(kSetName, kAnonymousName, r.begin, r.end - r.begin, r.name.substr(6, r.name.size() - 7).c_str());
   return set_policy(r.begin, r.end, s.policy);
@@ -320,7 +320,7 @@ Status lock_and_seal(const restart::Region& r, const RegionState& s) {
   if (has_flag(s.flags, "lo")) {
     const unsigned on_fault = has_flag(s.flags, "lf") ? MLOCK_ONFAULT : 0;
     const bool partly =
-        r.prot == PROT_NONE || !s.guards.empty() || s.file.has_value();  // not all can be there
+        r.prot == PROT_NONE || !s.guards.empty() || s.file.has_value();  // not all pages can be present
     if (syscall(SYS_mlock2, r.begin, r.end - r.begin, on_fault) != 0 && !(partly && errno == ENOMEM))
       return Error{
           formatted("cannot lock the memory that the program had locked (mlock): {}; raise ulimit -l",
@@ -360,8 +360,7 @@ Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)
   ProgramMemory memory;
   Look seen = std::exchange(seen_when_stopped, {});
   std::vector<Mapping> mine = program_part(read_mappings());
-  if (mine.empty() ||
-      !add_flags(mine, seen.all)) {  // the persistent heap has grown since, by what was drained
+  if (mine.empty() || !add_flags(mine, seen.all)) {  // draining has enlarged the persistent heap since
     seen = look();
     mine = program_part(seen.all);
   }
@@ -485,7 +484,7 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
 Status load_memory(const restart::ImageReader& image, const MemoryState& state) {
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const auto& r = image.regions()[i];
-    if (is_a_librarys(r)) {  // the library loads it, when nothing older can be taken any more
+    if (is_a_librarys(r)) {  // the library loads it, once no older version can be chosen
       if (Status whole = image.verify_region(i); !whole) {
         unmap_memory(image);
         return whole;

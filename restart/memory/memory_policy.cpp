@@ -8,10 +8,10 @@
 namespace cropdl::host_memory {
 namespace {
 
-constexpr unsigned long kNodes = 1024;   // MAX_NUMNODES of x86-64 kernels, the most that can be configured
+constexpr unsigned long kNodes = 1024;   // MAX_NUMNODES of x86-64 kernels, the largest configurable
 constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
 
-// The kernel takes one less than the number of bits that it is told of.
+// The kernel uses one bit less than the number passed.
 unsigned long bits(const MemoryPolicy& p) { return p.nodes.empty() ? 0 : p.nodes.size() * 64 + 1; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// On which NUMA nodes a mapping shall lie: man 2 mbind (the thread's own policy is among its attributes). LH.
-// Without NUMA, and where a sandbox forbids to ask (and so to set one), there is no policy.
+// NUMA policies of mappings: man 2 mbind (the thread's own policy is among its attributes). LH. Without NUMA,
+// or where a sandbox forbids reading a policy (and so setting one), there is none.
 #pragma once
 
 #include "base/result.h"

@@ -1,4 +1,4 @@
-// What an image says of the program's mappings besides their addresses, protection and contents: part of the
+// What an image records of the program's mappings besides addresses, protection and contents; part of the
 // metadata. LH.
 #pragma once
 
@@ -32,7 +32,7 @@ struct MemoryState {
   std::vector<RegionState> regions;  // ascending
   int lock_future = 0;               // MCL_FUTURE and MCL_ONFAULT (man 2 mlockall)
 
-  // Of one of the image's regions; null: it says nothing of that one.
+  // The state of the image's region [begin, end); null: none is recorded.
   const RegionState* of(uint64_t begin, uint64_t end) const;
 };
 

@@ -34,9 +34,8 @@ namespace {
 long long number(const std::string& text) { return strtoll(text.c_str(), nullptr, 10); }
 
 // --- Files of /proc
-// -------------------------------------------------------------------------------------------
 
-// Of the main thread where threads differ, which this is.
+// Files from kSecurity on belong to the calling thread, the others to the process.
 constexpr const char* kFiles[] = {"oom_score_adj", "coredump_filter", "loginuid",
                                   "autogroup",     "attr/current",    "attr/exec",
                                   "attr/fscreate", "attr/keycreate",  "attr/sockcreate"};
@@ -47,8 +46,8 @@ std::string file_path(int which) {
 }
 
 std::string read_file(int which) {
-  // Which labels there are is a matter of the machine's security modules (security_getprocattr); each thread
-  // is asked for all of them.
+  // The machine's security modules decide which labels exist (security_getprocattr). Every thread reads all
+  // of them, so an unknown label is remembered.
   static std::atomic<unsigned> unknown;
   if ((unknown.load(std::memory_order_relaxed) >> which & 1) != 0) return "";
   std::ifstream in(file_path(which));
@@ -57,7 +56,7 @@ std::string read_file(int which) {
   std::getline(in, text, '\0');
   if (which >= kSecurity && text.empty() && errno == EINVAL) unknown |= 1u << which;
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  if (which == kAutogroup) {  // "/autogroup-123 nice 0": the group is the session's
+  if (which == kAutogroup) {  // "/autogroup-123 nice 0": the group belongs to the session
     const size_t at = text.rfind("nice ");
     return at == std::string::npos ? "" : text.substr(at + 5);
   }
@@ -92,11 +91,10 @@ std::string read_root(int) {
 
 std::string stat_field(int which) { return process_stat("self", static_cast<size_t>(which)); }
 
-// Filters of this thread; before 5.10 the kernel does not count them.
+// Seccomp filters of this thread; kernels before 5.10 do not count them.
 std::string read_seccomp(int) { return seccomp_in(kernel_text("/proc/thread-self/status")); }
 
 // --- Limits
-// ---------------------------------------------------------------------------------------------------
 
 struct LimitRow {
   int resource;
@@ -119,7 +117,7 @@ constexpr LimitRow kLimitRows[] = {{RLIMIT_CPU, "RLIMIT_CPU", "Max_cpu_time"},
                                    {RLIMIT_RTPRIO, "RLIMIT_RTPRIO", "Max_realtime_priority"},
                                    {RLIMIT_RTTIME, "RLIMIT_RTTIME", "Max_realtime_timeout"}};
 
-// Parameter: the resource, and 256 for the hard limit. -1: none.
+// Parameter: the resource, plus kHard for the hard limit. Value -1: no limit.
 constexpr int kHard = 256;
 bool get_limit(int which, rlimit& limit) {
   return syscall(SYS_prlimit64, 0, which & ~kHard, nullptr, &limit) == 0;
@@ -138,12 +136,11 @@ bool write_limit(int which, const std::string& value) {
 }
 
 // --- prctl
-// ----------------------------------------------------------------------------------------------------
 
-// Parameter: the option that gets, times 256, plus the one that sets.
+// Parameter: the PR_GET option times 256, plus the PR_SET option.
 constexpr int pair(int get, int set) { return get * 256 + set; }
 std::string read_prctl(int which) {
-  const long value = syscall(SYS_prctl, which / 256, 0, 0, 0, 0);  // the C library's returns an int
+  const long value = syscall(SYS_prctl, which / 256, 0, 0, 0, 0);  // the C library's prctl returns an int
   return value < 0 ? "" : std::to_string(value);
 }
 std::string read_prctl_by_pointer(int which) {
@@ -159,7 +156,7 @@ bool is_0(const std::string& value) { return value == "0"; }
 bool write_mce_kill(int, const std::string& value) {
   return prctl(PR_MCE_KILL, PR_MCE_KILL_SET, static_cast<unsigned long>(number(value)), 0, 0) == 0;
 }
-// PR_THP_DISABLE_EXCEPT_ADVISED and what may follow it are bits above the first.
+// PR_THP_DISABLE_EXCEPT_ADVISED, and flags that later kernels may add, are the bits above the lowest.
 bool write_thp(int, const std::string& value) {
   const auto bits = static_cast<unsigned long>(number(value));
   return prctl(PR_SET_THP_DISABLE, bits & 1, bits & ~1ul, 0, 0) == 0;
@@ -168,7 +165,8 @@ std::string read_speculation(int which) {
   const int value = prctl(PR_GET_SPECULATION_CTRL, which, 0, 0, 0);
   return value < 0 ? "" : std::to_string(value);
 }
-bool write_speculation(int which, const std::string& value) {  // PR_SPEC_PRCTL only says that it can be set
+// PR_SPEC_PRCTL only says that the value can be set.
+bool write_speculation(int which, const std::string& value) {
   return prctl(PR_SET_SPECULATION_CTRL, which, static_cast<unsigned long>(number(value)) & ~PR_SPEC_PRCTL, 0,
                0) == 0;
 }
@@ -185,7 +183,6 @@ std::string read_timer_ids(int) {
 bool write_timer_ids(int, const std::string& value) { return prctl(77, number(value), 0, 0, 0) == 0; }
 
 // --- arch_prctl
-// -------------------------------------------------------------------------------------------------
 
 constexpr int kCpuidGet = 0x1011, kCpuidSet = 0x1012, kPermissionGet = 0x1022, kPermissionRequest = 0x1023,
               kShadowStack = 0x5005, kUntagMask = 0x4001;  // arch/x86/include/uapi/asm/prctl.h
@@ -210,7 +207,6 @@ bool write_permission(int, const std::string& value) {  // one feature at a time
 }
 
 // --- Scheduling and memory policy
-// -------------------------------------------------------------------------------
 
 struct SchedulingAttributes {  // struct sched_attr (man 2 sched_setattr)
   uint32_t size, policy;
@@ -267,7 +263,7 @@ bool write_nice(int, const std::string& value) {
 using Words = std::vector<unsigned long>;
 constexpr size_t kCpuWords = 128, kNodeWords = 16;  // 8192 processors, 1024 nodes
 
-std::string list(const Words& mask) {  // "0-3,8", as people and the kernel write it
+std::string list(const Words& mask) {  // "0-3,8", as the kernel writes it
   std::string out;
   const size_t bits = mask.size() * 64;
   const auto has = [&](size_t i) { return i < bits && (mask[i / 64] >> (i % 64) & 1) != 0; };
@@ -335,19 +331,18 @@ bool write_membarrier(int, const std::string& value) {
 }
 
 // --- Others
-// -----------------------------------------------------------------------------------------------------
 
 std::string read_personality(int) { return std::to_string(personality(0xffffffff)); }
 bool write_personality(int, const std::string& value) {
   return personality(static_cast<unsigned long>(number(value))) != -1;
 }
 
-std::string read_keyring(int which) {  // KEY_SPEC_*_KEYRING; not made by asking
+std::string read_keyring(int which) {  // KEY_SPEC_*_KEYRING; the query does not make it
   const long id = syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, which, 0);
   return id > 0 ? std::to_string(id) : errno == ENOKEY ? "none" : "";
 }
 
-// A leader of its own session or group, or the member of one that others made.
+// The value of a leader of its session or group; else the value is the leader's id.
 constexpr const char* kLeader = "its own";
 std::string read_session(int) { return getsid(0) == getpid() ? kLeader : std::to_string(getsid(0)); }
 std::string read_group(int) { return getpgrp() == getpid() ? kLeader : std::to_string(getpgrp()); }
@@ -362,8 +357,8 @@ bool leave_terminal(int, const std::string&) {
   return result == 0;
 }
 
-// What the kernel keeps in its task_struct, or in credentials, which the C library changes for all threads
-// but a raw system call for one. All else belongs to the process (its memory, its signals).
+// Per-thread attributes: in the kernel's task_struct, or in credentials, which the C library changes for all
+// threads but a raw system call for one. All others belong to the process (its memory, its signals).
 constexpr const char* kOfThread[] = {"scheduling policy",
                                      "nice value",
                                      "utilization clamp",
@@ -397,7 +392,7 @@ constexpr const char* kOfThread[] = {"scheduling policy",
 std::vector<Attribute> make_table() {
   using S = AttributeStage;
   std::vector<Attribute> t = {
-      // Limits are first raised as far as is needed: what follows may give up the right to.
+      // restore_attributes() raises limits before the credentials, which may give up the right to raise them.
       {"session", "stat:session", S::kFirst, read_session, lead_session, 0, is_leader},
       {"process group", "stat:pgrp", S::kFirst, read_group, lead_group, 0, is_leader},
       {"controlling terminal", "stat:tty_nr", S::kFirst, stat_field, leave_terminal, 7, is_0},
@@ -454,7 +449,7 @@ std::vector<Attribute> make_table() {
       {"write-xor-execute switch (PR_SET_MDWE)", "prctl:PR_GET_MDWE", S::kLast, read_prctl, write_prctl,
        pair(66, 65)},
 
-      // Not to be put back: a change refuses the checkpoint.
+      // Cannot be put back: a change refuses the checkpoint.
       {"no_new_privs flag", "status:NoNewPrivs prctl:PR_GET_NO_NEW_PRIVS", S::kFirst, read_prctl, nullptr,
        pair(PR_GET_NO_NEW_PRIVS, 0)},
       {"set of seccomp filters", "status:Seccomp status:Seccomp_filters prctl:PR_GET_SECCOMP", S::kFirst,
@@ -474,7 +469,7 @@ std::vector<Attribute> make_table() {
   for (int i = kSecurity; i <= kSockCreate; ++i)
     t.push_back({std::string("security label (") + kFiles[i] + ")", std::string("proc:") + kFiles[i],
                  S::kFirst, read_file, nullptr, i});
-  for (const LimitRow& row : kLimitRows) {  // the hard limit first: it bounds the other
+  for (const LimitRow& row : kLimitRows) {  // the hard limit first: it bounds the soft one
     t.push_back({std::string(row.name) + " (hard)", std::string("limits:") + row.shown, S::kLast, read_limit,
                  write_limit, row.resource | kHard});
     t.push_back(

@@ -11,14 +11,14 @@
 namespace cropdl::process {
 namespace {
 
-AttributeValues at_start;         // when the program began to run, in this process
-AttributeValues last_values;      // of the last stage of this restart
-uid_t user;                       // then
-std::set<std::string> own_names;  // the program's since a former run
+AttributeValues at_start;         // when the program began in this process
+AttributeValues last_values;      // for the last stage of this restart
+uid_t user;                       // effective user when the program began
+std::set<std::string> own_names;  // changed by the program in an earlier run
 
 bool is_limit(const Attribute& a) { return a.name.rfind("RLIMIT_", 0) == 0; }
 
-// As of a limit: -1 is none.
+// Compares limits; -1 (no limit) is the largest.
 bool is_more(const std::string& a, const std::string& b) {
   return strtoull(a.c_str(), nullptr, 10) > strtoull(b.c_str(), nullptr, 10);
 }
@@ -36,7 +36,7 @@ bool stands(const Attribute& a, const std::string& value) {
   return (strtoull(now.c_str(), nullptr, 10) & bits) == bits;
 }
 
-// Whether a thread has such a value from its beginning, if the thread that makes it has it (kernel/fork.c).
+// Whether a new thread inherits this value from its creator (kernel/fork.c).
 bool has_new_thread(const std::string& name, const std::string& value) {
   if (name == "parent death signal") return value == "0";
   if (name != "scheduling policy") return true;
@@ -77,7 +77,7 @@ std::string root_refusal() {
 }
 
 Result<AttributeValues> changed_attributes() {
-  // Its images would be that user's, in a store of the other's (mode 0700).
+  // The images would belong to the new user, but the store belongs to the former one (mode 0700).
   if (geteuid() != user)
     return Error{
         formatted("the program runs as user {} now and was started as user {}, whose store it may not write; "
@@ -118,7 +118,7 @@ Status restore_attributes(const AttributeValues& saved) {
     for (const Attribute& a : attributes()) {
       const auto found = saved.find(a.name);
       if (a.stage != stage || found == saved.end()) continue;
-      // Of the last stage now only what needs a right: a limit is raised.
+      // Of the last stage, only raise limits now: that needs a privilege.
       if (stage == AttributeStage::kLast && (!is_limit(a) || !is_more(found->second, a.read(a.parameter))))
         continue;
       if (auto s = put_back(a, found->second); !s) return s;

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kUsageWords = sizeof(rusage) / sizeof(int64_t);
 static_assert(kUsageWords == std::size(seam::ClockOffsets{}.usage[0]));
 constexpr int kUsages[] = {RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD};
-constexpr size_t kMaximum = 4;  // ru_maxrss: the only word that is no sum
+constexpr size_t kMaximum = 4;  // ru_maxrss: the only word that is a maximum, not a sum
 
 int64_t read(clockid_t clock) {
   timespec t{};
@@ -31,7 +31,7 @@ std::vector<int64_t> usage(int who) {
   return words;
 }
 
-// What the kernel says in this process.
+// The kernel's values in this process, without offsets.
 Clocks kernel_clocks() {
   Clocks c{read(CLOCK_MONOTONIC),          read(CLOCK_MONOTONIC_RAW),     read(CLOCK_BOOTTIME),
            read(CLOCK_PROCESS_CPUTIME_ID), read(CLOCK_THREAD_CPUTIME_ID), {}};

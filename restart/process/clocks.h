@@ -1,5 +1,5 @@
-// The program's clocks over a restart: what they were at is saved, and what this machine's lack is added by
-// the core (interpose/upper/clocks.cpp). LH, main thread.
+// The program's clocks across a restart: the image has their values, and the core
+// (interpose/upper/clocks.cpp) adds offsets to this machine's. LH, main thread.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ void from_json(const nlohmann::json& j, Clocks& clocks);
 
 Clocks read_clocks();
 
-// struct rusage of the calling thread, which is not the main one, with what it had before.
+// struct rusage of the calling thread (not the main one), plus `before`, its usage in earlier runs.
 std::vector<int64_t> usage_of_thread(const int64_t* before);
 
-// In a process that continues an image, before the filter is installed and the program runs.
+// In a process that continues an image: sets the offsets before the filter is installed and the program runs.
 void continue_clocks(const Clocks& saved);
 
-// What is added: `here` is what the kernel's clocks say now. Work goes on from where it was; time that has
-// passed on this machine counts, but no clock goes back.
+// `here`: the kernel's clocks now. CPU time and usage continue from their saved values. Other clocks continue
+// from theirs unless this machine's are ahead: no clock goes back.
 seam::ClockOffsets clock_offsets(const Clocks& saved, const Clocks& here);
 
 }  // namespace cropdl::process

@@ -19,7 +19,7 @@ namespace cropdl::process {
 namespace {
 
 constexpr int kMostCapabilities = 64;
-// Of the bits of man 7 capabilities: keep permitted capabilities over a change of the user ids.
+// The securebit that keeps permitted capabilities over a change of the user ids (man 7 capabilities).
 constexpr unsigned long kKeepCapabilities = 1 << SECURE_KEEP_CAPS;
 
 std::string hex(uint64_t value) {
@@ -60,7 +60,7 @@ uint64_t capabilities_that(int option, unsigned long second) {
   return all;
 }
 uint64_t bounding() { return capabilities_that(PR_CAPBSET_READ, 0); }
-// None that is not inheritable (man 7 capabilities).
+// Every ambient capability is inheritable, too (man 7 capabilities).
 uint64_t ambient() {
   Capabilities c;
   if (get(c) && c.inheritable == 0) return 0;
@@ -78,7 +78,7 @@ std::vector<T> words(const std::string& text, int base = 10) {
 std::string ids(long call, long file_system_call) {
   unsigned id[3] = {};
   if (syscall(call, &id[0], &id[1], &id[2]) != 0) return "";
-  const auto own = static_cast<unsigned>(syscall(file_system_call, -1L));  // changes nothing, says what it is
+  const auto own = static_cast<unsigned>(syscall(file_system_call, -1L));  // changes nothing; returns the id
   std::ostringstream out;
   out << id[0] << ' ' << id[1] << ' ' << id[2] << ' ' << own;
   return out.str();
@@ -88,7 +88,7 @@ bool set_ids(const std::string& value, long call, long file_system_call) {
   const auto id = words<unsigned>(value);
   if (id.size() != 4) return errno = EINVAL, false;
   if (syscall(call, id[0], id[1], id[2]) != 0) return false;
-  syscall(file_system_call, id[3]);  // read back afterwards
+  syscall(file_system_call, id[3]);  // reports no error; the caller reads it back
   return true;
 }
 
@@ -124,8 +124,8 @@ std::string read_secure_bits(int) {
   return bits < 0 ? "" : hex(static_cast<uint64_t>(bits));
 }
 
-// While there are privileges they are used for what needs them; the ids go, keeping capabilities; and those
-// go last. What cannot be set here is found by reading everything back (attributes.cpp).
+// Uses privileges first for all that needs them, then changes the user ids but keeps capabilities, and sets
+// these last. attributes.cpp reads everything back to find failures.
 bool restore_credentials(const AttributeValues& saved) {
   const auto wanted = [&](const char* name) -> const std::string* {
     const auto found = saved.find(name);
@@ -162,7 +162,7 @@ bool restore_credentials(const AttributeValues& saved) {
     const uint64_t target = strtoull(ambient_set->c_str(), nullptr, 16);
     Capabilities c;
     if (!get(c)) return false;
-    c.inheritable |= target & c.permitted;  // an ambient one must be permitted and inheritable
+    c.inheritable |= target & c.permitted;  // an ambient capability must be permitted and inheritable
     if (!set(c)) return false;
     for (unsigned long cap = 0; cap < kMostCapabilities; ++cap) {
       const bool have = (ambient() >> cap & 1) != 0, want = (target >> cap & 1) != 0;
@@ -175,7 +175,7 @@ bool restore_credentials(const AttributeValues& saved) {
   if (secure_bits != nullptr && *secure_bits != read_secure_bits(0)) {
     const unsigned long bits = strtoull(secure_bits->c_str(), nullptr, 16);
     const auto now = static_cast<unsigned long>(prctl(PR_GET_SECUREBITS, 0, 0, 0, 0));
-    // The one bit that needs no privilege, first by its own call (man 2 prctl, PR_SET_KEEPCAPS).
+    // The one bit that needs no privilege is set by its own call (man 2 prctl, PR_SET_KEEPCAPS).
     if (((bits ^ now) & ~kKeepCapabilities) == 0) {
       if (prctl(PR_SET_KEEPCAPS, (bits & kKeepCapabilities) != 0 ? 1 : 0, 0, 0, 0) != 0) return false;
     } else if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) != 0) {

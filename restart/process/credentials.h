@@ -1,5 +1,5 @@
-// User, groups and capabilities of the calling thread, as text. By system calls of its own: the C library
-// would change those of the LH's other threads, which the program does not know. LH, main thread.
+// Credentials of the calling thread, as text. Uses raw system calls: the C library would also change the LH's
+// other threads, which the program does not know. LH, main thread.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace cropdl::process {
 
 std::string read_user_ids(int);      // real, effective, saved, file system's
-std::string read_group_ids(int);     //
+std::string read_group_ids(int);     // likewise
 std::string read_groups(int);        // supplementary
 std::string read_capabilities(int);  // effective, permitted, inheritable; hexadecimal
 std::string read_bounding_set(int);

@@ -10,7 +10,7 @@
 namespace cropdl::process {
 namespace {
 
-// Only what user code can execute; the flags of /proc/cpuinfo are mostly the kernel's business.
+// Only extensions that user code can execute; most flags of /proc/cpuinfo concern the kernel.
 constexpr const char* kUserFeatures[] = {"sse3",
                                          "pni",
                                          "ssse3",
@@ -92,7 +92,7 @@ std::vector<std::string> read_cpu_features() {
 }  // namespace
 
 const std::vector<std::string>& cpu_features() {
-  static const std::vector<std::string> features = read_cpu_features();  // long to read on many cores
+  static const std::vector<std::string> features = read_cpu_features();  // slow to read on many cores
   return features;
 }
 

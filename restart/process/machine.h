@@ -1,4 +1,4 @@
-// What the manifest and the images say about the machine. LH and tools; any thread.
+// Properties of the machine that the manifest and the images record. LH and tools; any thread.
 #pragma once
 
 #include <sys/auxv.h>
@@ -9,15 +9,15 @@
 
 namespace cropdl::process {
 
-// Instruction set extensions of this CPU that a program's libraries may have chosen code for (glibc's and
-// OpenBLAS's IFUNCs, -march=native): names of /proc/cpuinfo.
+// Extensions of this CPU for which a program's libraries may have chosen code (IFUNCs of glibc and OpenBLAS,
+// -march=native), by their names in /proc/cpuinfo.
 const std::vector<std::string>& cpu_features();
 
-// Those of `needed` that this CPU lacks.
+// The extensions in `needed` that this CPU lacks.
 std::vector<std::string> missing_features(const std::vector<std::string>& needed);
 
-// Whether programs may read and write the bases of FS and GS by themselves: among the features, too. Not the
-// processor's flag, which kernels before 5.9 show as well.
+// Whether programs may access the FS and GS bases; part of cpu_features(). Not the processor's flag, which
+// kernels before 5.9 show as well.
 inline bool has_fsgsbase() {
   constexpr unsigned long kHwcap2FsGsBase = 2;  // arch/x86/include/uapi/asm/hwcap2.h
   return (getauxval(AT_HWCAP2) & kHwcap2FsGsBase) != 0 && getenv("CROPDL_NO_FSGSBASE") == nullptr;

@@ -7,8 +7,8 @@
 namespace cropdl::process {
 namespace {
 
-// The core keeps the pair true when the program itself changes its group or session after a restart. What
-// changed otherwise (a new parent after the old one's death) the program is told as it is.
+// The core updates the pair if the program changes its group or session after a restart. After other changes
+// (a new parent after the old one's death) the program sees the kernel's id.
 void note(int32_t now, int32_t& upper, int32_t& real) {
   if (upper == 0 || now != real) upper = now;
   real = now;

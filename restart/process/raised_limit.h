@@ -1,4 +1,4 @@
-// A soft limit of this process (man 2 setrlimit), raised for a while. LH.
+// Raises a soft limit of this process (man 2 setrlimit) for a while. LH.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 
 namespace cropdl::process {
 
-// To `needed`, or as far as the hard limit lets us, as long as it lives.
+// Raises the limit to `needed`, or to the hard limit if that is lower, while the object exists.
 class RaisedLimit {
  public:
   RaisedLimit(__rlimit_resource_t resource, rlim_t needed) : resource_(resource) {

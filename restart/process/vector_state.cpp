@@ -15,7 +15,7 @@ namespace {
 using seam::SavedRegisters;
 
 constexpr unsigned kFirstBeyondSse = 2;
-constexpr uint64_t kTiles = 3ull << 17;  // AMX; a thread's frames have them once it has used one
+constexpr uint64_t kTiles = 3ull << 17;  // AMX; in a thread's frames once it has used a tile
 
 SavedRegisters of_frame(const ucontext_t* context) {
   return seam::saved_registers(context->uc_mcontext.fpregs);
@@ -34,7 +34,8 @@ VectorState state_of(const SavedRegisters& frame) {
 
 SavedRegisters own_frame;
 
-// The calling thread's frames: from one. The signal is ignored unless somebody handles it.
+// The layout of the calling thread's frames, from the frame of one signal. SIGURG is ignored unless it has a
+// handler.
 VectorState own_state() {
   struct sigaction action = {}, former = {};
   action.sa_flags = SA_SIGINFO;
@@ -72,7 +73,7 @@ Result<VectorState> vector_state_of_threads() {
     all = one;
     found = true;
   }
-  return found ? state_of(all) : VectorState();  // once: in a virtual machine CPUID takes long
+  return found ? state_of(all) : VectorState();  // once: CPUID is slow in a virtual machine
 }
 
 std::string vector_state_refusal(const VectorState& saved) {
