@@ -72,7 +72,7 @@ void apply(AdviceRange& one, CUmem_advise advice, Place place) {
   }
 }
 
-// Calls tell(advice, location) for all that the range holds.
+// Calls tell(advice, location) for each advice of the range, to set or to unset it.
 template <class Tell>
 CUresult each_advice(const AdviceRange& one, bool set, Tell tell) {
   const auto or_not = [set](CUmem_advise yes, CUmem_advise no) { return set ? yes : no; };
@@ -113,14 +113,14 @@ AdviceRange* Advised::make(uint64_t begin, uint64_t end) {
   return made;
 }
 
-// So that no range lies on both sides of the address.
+// Splits the range that extends over the address, so that none is on both sides of it.
 void Advised::split(uint64_t at) {
   auto next = ranges_.lower_bound(at);
   if (next == ranges_.begin()) return;
   AdviceRange* before = std::prev(next)->second;
   if (before->end <= at) return;
   AdviceRange* behind = make(at, before->end);
-  if (!behind) return;  // the heap is full: it stays as it was
+  if (!behind) return;  // the heap is full: the range stays whole
   const RecordHead head = behind->head;
   *behind = *before;
   behind->head = head;
@@ -134,7 +134,7 @@ CUresult Advised::change(uint64_t begin, uint64_t end, Change change) {
   end = rounded_up(end, kHostPage);
   split(begin);
   split(end);
-  for (uint64_t at = begin; at < end;) {  // ranges of those that have none yet
+  for (uint64_t at = begin; at < end;) {  // makes ranges for pages that have none yet
     auto one = ranges_.lower_bound(at);
     if (one != ranges_.end() && one->first == at) {
       at = one->second->end;
@@ -146,7 +146,8 @@ CUresult Advised::change(uint64_t begin, uint64_t end, Change change) {
   }
   for (auto one = ranges_.lower_bound(begin); one != ranges_.end() && one->first < end; ++one)
     change(*one->second);
-  // Those that say nothing go, neighbours that are alike become one within a block: each block's go with it.
+  // Drops ranges without advice and merges equal neighbours within a block. Ranges never extend over two
+  // blocks, because a released block's advice is undone.
   auto one = ranges_.lower_bound(begin);
   if (one != ranges_.begin()) --one;
   while (one != ranges_.end() && one->first <= end) {

@@ -1,7 +1,6 @@
-// What the program advised about managed memory (cuMemAdvise), and where it had it prefetched: told to the
-// driver, kept for ranges of pages, told again at a restart. Not read back from the driver:
-// cuMemRangeGetAttribute answers for a range as a whole, and cannot tell pages that differ. LH, LH FS base,
-// any thread.
+// The program's advice (cuMemAdvise) and prefetches of managed memory: passed to the driver, recorded for
+// ranges of pages, repeated at a restart. It is not read back from the driver, because cuMemRangeGetAttribute
+// describes a range as a whole and cannot tell pages that differ. LH, LH FS base, any thread.
 #pragma once
 
 #include <functional>
@@ -15,27 +14,28 @@ namespace cropdl::memory {
 
 class Advised {
  public:
-  // Both outlive it. Indexes what the records have.
+  // Both must outlive it. Indexes the existing records.
   Advised(const Driver& driver, Blocks& blocks);
 
-  // As cuMemAdvise and cuMemPrefetchAsync, whose words they answer with. CUDA_ERROR_INVALID_VALUE: it is not
+  // As cuMemAdvise and cuMemPrefetchAsync, with their results. CUDA_ERROR_INVALID_VALUE: the range is not
   // within one block of managed memory.
   CUresult advise(CUdeviceptr address, uint64_t size, CUmem_advise advice, CUmemLocation location);
   CUresult prefetch(CUdeviceptr address, uint64_t size, CUmemLocation location, unsigned flags,
                     CUstream stream);
 
-  // ... was prefetched by another call of the driver's (cuMemPrefetchBatchAsync): what is no block's is
-  // nothing to note.
+  // Records a prefetch by another driver call (cuMemPrefetchBatchAsync). Ignores ranges outside of blocks.
   void prefetched(CUdeviceptr address, uint64_t size, CUmemLocation location);
 
-  // The pages' block goes: the driver's advice too, for the next block there; if the memory is not `gone`.
+  // Call when the pages' block is released. Unless the memory is `gone`, also undoes the driver's advice, for
+  // the sake of the next block there.
   void forget(uint64_t begin, uint64_t end, bool gone = false);
 
-  // After a restart, when the contents are there: all of it, in contexts of the blocks' devices.
+  // After a restart, when the contents are loaded: repeats all advice and prefetches, in contexts of the
+  // blocks' devices.
   Status tell_again(const std::function<CUcontext(int device)>& context_of);
 
  private:
-  using Ranges = std::map<uint64_t, AdviceRange*>;  // by begin; what nobody advised is in none
+  using Ranges = std::map<uint64_t, AdviceRange*>;  // by begin; pages without advice are in none
   template <class Change>
   CUresult change(uint64_t begin, uint64_t end, Change change);
   void split(uint64_t at);

@@ -11,20 +11,20 @@ namespace cropdl::memory {
 
 namespace {
 
-// Up to there blocks are packed; the driver does the same below 1 MiB.
+// Blocks up to this size are packed; the driver does the same below 1 MiB.
 constexpr uint64_t kSmall = uint64_t{1} << 20;
-// Chunks for small blocks are as large as what there is of them already, within these: few calls of the
-// driver for those who allocate much, little memory taken for those who do not.
+// A new chunk for small blocks is as large as all existing ones together, within these bounds: programs that
+// allocate much need few driver calls, others take little memory.
 constexpr uint64_t kLeastSmallChunk = kGranularity, kMostSmallChunk = uint64_t{32} << 20;
-// Empty chunks that are kept: mapping one takes longer than cudaMalloc, and programs that allocate and free
-// in a loop shall not notice. Little beside what a device has.
+// The most bytes of empty chunks to keep. Mapping a chunk takes longer than cudaMalloc, and programs that
+// allocate and free in a loop must not become slower. Small compared to a device's memory.
 constexpr uint64_t kMostIdle = uint64_t{256} << 20;
 
 CUmemAllocationProp memory_of(int device, bool rdma) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  properties.allocFlags.gpuDirectRDMACapable = rdma;  // as cudaMalloc's memory is
+  properties.allocFlags.gpuDirectRDMACapable = rdma;  // as cudaMalloc's memory
   return properties;
 }
 
@@ -33,7 +33,7 @@ CUmemAllocationProp memory_of(int device, bool rdma) {
 Status Arena::reserve(int devices) {
   std::lock_guard lock(blocks_.lock());
   State& state = blocks_.state();
-  int wanted = 0;  // by what was saved: devices that there were and nobody used need not be here
+  int wanted = 0;  // devices that have saved blocks; unused ones need not exist here
   blocks_.each([&](const Block* one) { wanted = std::max(wanted, one->device + 1); });
   if (wanted > devices)
     return Error{
@@ -126,7 +126,7 @@ CUresult Arena::set_access(uint64_t begin, uint64_t size, uint32_t devices, CUme
   return driver_.cuMemSetAccess(begin, size, access.data(), access.size());
 }
 
-// The handle is let go of: the memory stays as long as it is mapped.
+// Releases the handle: the memory exists as long as it is mapped.
 CUresult Arena::map(Slice& slice, int device, uint64_t begin, uint64_t size) {
   const auto properties = memory_of(device, slice.rdma);
   CUmemGenericAllocationHandle handle = 0;
@@ -252,8 +252,8 @@ void Arena::release(Block* block) {
   give_back(slice, begin, room);
 }
 
-// Libraries of the device's maker take their memory from the driver, and nobody gives them what is kept here:
-// little is kept where little is left.
+// NVIDIA's libraries allocate from the driver directly and cannot use chunks kept here. So keep at most a
+// quarter of the device's remaining memory.
 uint64_t Arena::most_idle(const Slice& slice) {
   const uint64_t left = slice.memory > slice.mapped ? slice.memory - slice.mapped : 0;
   return std::min(kMostIdle, left / 4);
@@ -332,7 +332,7 @@ CUresult Arena::open_to_peers(int device) {
     CUresult error = change(one->second, opened, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     if (!error) error = change(one->second, closed, CU_MEM_ACCESS_FLAGS_PROT_NONE);
     if (!error) continue;
-    for (auto done = uses.begin(); done != std::next(one); ++done) {  // it stays as it was
+    for (auto done = uses.begin(); done != std::next(one); ++done) {  // restore the previous access
       (void)change(done->second, opened, CU_MEM_ACCESS_FLAGS_PROT_NONE);
       (void)change(done->second, closed, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     }

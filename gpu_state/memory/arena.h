@@ -1,13 +1,13 @@
-// Device memory at addresses that a restart gives back: one reservation at a fixed address, a slice of it for
+// Device memory at addresses that a restart restores: one reservation at a fixed address with a slice for
 // each device, into which memory is mapped in chunks (cuMemCreate, cuMemMap, cuMemSetAccess). Small blocks
-// are packed, each in one chunk; large ones have chunks of their own. What is kept of it in the image is in
-// state.h; chunks are made again at a restart, at the same addresses.
+// are packed into shared chunks, each within one; large blocks have chunks of their own. Images contain the
+// records of state.h; a restart makes the chunks again at the same addresses.
 //
-// CUDA's rules hold: blocks begin at multiples of 512 bytes (of 2 MiB if they are larger than 1 MiB), never
-// overlap, have each a number that is never used twice; what the driver refuses (out of memory, devices that
-// are not there) is refused with its word. Contents of a fresh block are unspecified, as cudaMalloc's are.
+// CUDA's rules hold: blocks begin at multiples of 512 bytes (of 2 MiB if larger than 1 MiB), never overlap,
+// and each has an id that is never reused. The driver's errors (out of memory, missing devices) are passed
+// on. Contents of a fresh block are unspecified, as cudaMalloc's are.
 //
-// LH, LH FS base, any thread. Calls of the driver are made outside of captures.
+// LH, LH FS base, any thread. Driver calls are made outside of captures.
 #pragma once
 
 #include <array>
@@ -23,32 +23,32 @@ namespace cropdl::memory {
 
 class Arena {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   Arena(const Driver& driver, Blocks& blocks) : driver_(driver), blocks_(blocks) {}
 
-  // Takes the addresses for devices 0 to devices - 1: as early as can be, and before restore(). The error is
-  // one line for people.
+  // Reserves the addresses for devices 0 to devices - 1. Call as early as possible, and before restore(). The
+  // error is one line for users.
   Status reserve(int devices);
-  // After reserve(), in a restarted process: maps the memory of all chunks that hold blocks. Contents are
-  // unspecified; the others' memory is not taken.
+  // After reserve(), in a restarted process: maps memory for all chunks that hold blocks and drops empty
+  // chunks. Contents are unspecified.
   Status restore();
 
-  // CUDA_ERROR_INVALID_VALUE: size 0. Else as cuMemCreate says.
+  // CUDA_ERROR_INVALID_VALUE: size 0. Otherwise as cuMemCreate.
   CUresult allocate(int device, uint64_t size, BlockKind kind, Block** block);
-  // Of this arena. Whoever calls has waited for all work that may still use it.
+  // `block` is of this arena. The caller has waited for all work that may still use it.
   void release(Block* block);
 
-  // Whether `peer` may access what `device` has, now and what comes: it has enabled that (State::enabled);
-  // and what follows from that and from the pools' (Pool::peers), when one of those has changed.
-  // After an error it is as it was.
+  // allow_peer() sets, is_allowed() returns whether `peer` has enabled access to all memory of `device`,
+  // present and future (State::enabled). open_to_peers() applies that and Pool::peers; call it when a pool's
+  // peers change. An error changes nothing.
   CUresult allow_peer(int device, int peer, bool allowed);
   bool is_allowed(int device, int peer) const;
   CUresult open_to_peers(int device);
 
-  // Bytes of the device's that the arena has taken, and those of them that are in no block.
+  // mapped(): bytes of device memory that the arena has taken. unused(): those that are in no block.
   uint64_t mapped(int device) const;
   uint64_t unused(int device) const;
-  // Gives back all of that which can be: empty chunks.
+  // Returns empty chunks to the driver.
   void trim(int device);
 
  private:
@@ -57,14 +57,14 @@ class Arena {
     uint64_t used;  // bytes of blocks
   };
   struct Slice {
-    Ranges addresses;                   // nothing is mapped there
+    Ranges addresses;                   // unmapped
     Ranges small;                       // within chunks for small blocks
     std::map<uint64_t, ChunkUse> uses;  // by begin
-    std::list<Chunk*> idle;             // whole ones without a block, the oldest first
+    std::list<Chunk*> idle;             // empty whole chunks, oldest first
     uint64_t idle_bytes = 0;
-    Chunk* spare = nullptr;  // a chunk for small blocks that has none
+    Chunk* spare = nullptr;  // an empty chunk for small blocks
     uint64_t small_mapped = 0, mapped = 0, used = 0;
-    uint64_t memory = 0;  // of the device
+    uint64_t memory = 0;  // total of the device
     bool rdma = false;
   };
 

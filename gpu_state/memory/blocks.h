@@ -1,5 +1,5 @@
-// All blocks of device memory of the process by address, whatever they are cut from; and the lock under which
-// all of this folder's state lies. LH, LH FS base, any thread.
+// Index of all blocks of device memory in the process by address, whatever their kind. It has the lock that
+// protects all of this folder's state. LH, LH FS base, any thread.
 #pragma once
 
 #include <map>
@@ -11,24 +11,24 @@ namespace cropdl::memory {
 
 class Blocks {
  public:
-  // Indexes what the records have: none in a fresh State. The State outlives it.
+  // Indexes the records of `state`, which must outlive it. A fresh State has none.
   explicit Blocks(State& state);
 
-  // Held by each public function of this folder's classes, which call one another.
+  // Each public function of this folder's classes takes it. Recursive, because they call one another.
   std::recursive_mutex& lock() const { return lock_; }
   State& state() const { return state_; }
 
-  // Makes its record, with a new id. nullptr: the heap is full.
+  // Makes the block's record, with a new id. nullptr: the heap is full.
   Block* make(uint64_t begin, uint64_t size, uint64_t room, BlockKind kind, int device);
   void drop(Block* block);
 
-  // That begins there and was not freed; nullptr: none does.
+  // The block that begins there and is not freed; nullptr: none.
   Block* at(uint64_t begin) const;
-  // Whose room contains the address, freed or not.
+  // The block whose room contains the address, freed or not; nullptr: none.
   Block* around(uint64_t address) const;
   uint64_t next_id() { return ++state_.last_id; }
 
-  // By address. `visit` may drop the one that it is shown.
+  // In the order of addresses. `visit` may drop the block that it gets.
   template <class Visit>
   void each(Visit visit) const {
     for (auto one = by_begin_.begin(); one != by_begin_.end();) visit((one++)->second);

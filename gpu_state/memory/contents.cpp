@@ -20,17 +20,17 @@ using restart::RegionKind;
 namespace {
 
 constexpr uint64_t kVariablesEach = (kVariablesEnd - kVariablesBegin) / kDevices;
-constexpr uint64_t kVariableUnit = 16;  // they are packed: most are small
+constexpr uint64_t kVariableUnit = 16;  // packed: most variables are small
 
 uint64_t variables_of(int device) { return kVariablesBegin + static_cast<uint64_t>(device) * kVariablesEach; }
 
 const char* text(const SavedVariable& one) { return reinterpret_cast<const char*>(one.name); }
 
-// Pages of blocks within [begin, end).
+// The pages of blocks within [begin, end).
 std::vector<Extent> pages_of_blocks(const Blocks& blocks, uint64_t begin, uint64_t end) {
   std::vector<Extent> pages;
   blocks.each_within(begin, end, [&](const Block* one) {
-    if (one->freed) return;  // a pool keeps it, with nobody's contents
+    if (one->freed) return;  // kept by a pool: nobody needs its contents
     const Extent its{one->begin / kImagePage * kImagePage,
                      std::min(end, rounded_up(one->begin + one->size, kImagePage))};
     if (!pages.empty() && its.begin <= pages.back().end)
@@ -41,7 +41,7 @@ std::vector<Extent> pages_of_blocks(const Blocks& blocks, uint64_t begin, uint64
   return pages;
 }
 
-// The staging of each device, made when it is first needed. One at a time, so that their memory is bounded.
+// Makes the staging of a device when it is first needed. Only one exists at a time, to bound its memory.
 class StagingOf {
  public:
   StagingOf(const Driver& driver, const std::function<CUcontext(int)>& context_of)
@@ -137,7 +137,7 @@ std::vector<Contents::Part> Contents::parts() const {
     add(formatted("[variables of device {}]", device), RegionKind::kDeviceVariables, device,
         variables_of(device), end, {{variables_of(device), end}});
   }
-  // Devices one after the other: each has its staging.
+  // Grouped by device: each device has its own staging.
   std::sort(all.begin(), all.end(), [](const Part& a, const Part& b) {
     return a.device != b.device ? a.device < b.device : a.region.begin < b.region.begin;
   });
@@ -229,7 +229,7 @@ Status Contents::load(const restart::ImageReader& image,
                 [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
       if (pieces.empty()) continue;
     }
-    if (region.kind == RegionKind::kDeviceMemory)  // managed memory that nobody has shall not be populated
+    if (region.kind == RegionKind::kDeviceMemory)  // do not populate managed memory outside of blocks
       for (const Extent& pages : pages_of_blocks(blocks_, region.begin, region.end))
         pieces.push_back({pages.begin, pages.end - pages.begin, pages.begin});
     DeviceTarget target(**staging, std::move(pieces));

@@ -1,6 +1,6 @@
-// The contents of all device memory, and of variables, as regions of an image: which regions there are, and
-// how they are saved and loaded (device_pages.h). LH, LH FS base; the thread that serves while the program
-// and its devices stand still, or that restarts it.
+// Lists the contents of device memory and of device variables as regions of an image, saves them and loads
+// them (device_pages.h). LH, LH FS base; the thread that serves while the program and its devices are
+// stopped, or that restarts the program.
 #pragma once
 
 #include <functional>
@@ -13,9 +13,9 @@
 
 namespace cropdl::memory {
 
-// A variable of a device's, by whatever name its owner finds it again.
+// A device variable.
 struct Variable {
-  std::string name;  // no other on that device has it
+  std::string name;  // unique on that device; its owner finds it by this name after a restart
   CUdeviceptr address;
   uint64_t size;
   int device;
@@ -23,20 +23,23 @@ struct Variable {
 
 class Contents {
  public:
-  // `context_of`: a context of that device's, for copies; one that cannot be had is nullptr. Both outlive it.
+  // `context_of` returns a context of the device for copies, nullptr if there is none. `driver` and `blocks`
+  // must outlive the Contents.
   Contents(const Driver& driver, Blocks& blocks, std::function<CUcontext(int device)> context_of)
       : driver_(driver), blocks_(blocks), context_of_(std::move(context_of)) {}
 
-  // Notes in the heap where in the image the variables will stand: before the program's own memory is saved.
+  // Records in the heap where in the image each variable will be. Call before the program's host memory is
+  // saved.
   Status note_variables(std::vector<Variable> variables);
 
-  // All regions, in their order: device memory and managed memory as it is then, the variables as noted.
+  // All regions in the image's order: device and managed memory as it is now, variables as recorded by
+  // note_variables().
   std::vector<restart::Region> regions() const;
   Status save(restart::ChunkSink& sink) const;
 
-  // Into memory that is mapped as it was. `find`: the variable's address in this process, of the same size;
-  // 0: it is not there, and the restart is refused by its name; likewise if it has another address, unless it
-  // `may_move`.
+  // Loads into memory that is mapped as it was. `find` returns the variable's address in this process, where
+  // it must have the same size; 0: it is missing, and the restart is refused with its name. A variable with
+  // another address than before is refused likewise, unless `may_move`.
   Status load(const restart::ImageReader& image,
               const std::function<CUdeviceptr(const std::string& name, int device, uint64_t size)>& find,
               bool may_move = false) const;
@@ -52,7 +55,7 @@ class Contents {
   const Driver& driver_;
   Blocks& blocks_;
   const std::function<CUcontext(int)> context_of_;
-  std::vector<Variable> variables_;  // with their addresses in this process
+  std::vector<Variable> variables_;  // with addresses in this process
 };
 
 }  // namespace cropdl::memory

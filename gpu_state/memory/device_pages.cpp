@@ -18,7 +18,7 @@ Error cannot(const Driver& driver, const char* what, CUresult result) {
   return Error{formatted("CUDA: device memory cannot be {} ({})", what, driver.name_of(result))};
 }
 
-// Calls visit(address on the device, offset in the part, bytes) for what of the part is somewhere, and
+// Calls visit(address on the device, offset in the part, bytes) for parts with a device address, and
 // missing(offset, bytes) for the rest.
 template <class Visit, class Missing>
 CUresult each_piece(const std::vector<Piece>& pieces, Extent part, Visit visit, Missing missing) {
@@ -78,7 +78,7 @@ DevicePages::DevicePages(Staging& staging, std::vector<Extent> present, std::vec
   if (!present_.empty()) at_ = present_.front().begin;
 }
 
-// What was begun and nobody will read shall not run into the buffers' next use.
+// Waits for copies that nobody will read, so that they do not write into the buffers' next use.
 DevicePages::~DevicePages() { staging_.wait(); }
 
 CUresult DevicePages::copy(Extent part, char* to, CUstream stream) {
@@ -91,7 +91,7 @@ CUresult DevicePages::copy(Extent part, char* to, CUstream stream) {
       [&](uint64_t offset, uint64_t bytes) { std::memset(to + offset, 0, bytes); });
 }
 
-// With the chunks that come next, as many as there is room for: none lies in both buffers.
+// Fills a buffer with the next whole chunks that fit. No chunk is in both buffers.
 Status DevicePages::fill(size_t which) {
   Filled& filled = filled_[which];
   filled.runs.clear();
@@ -100,7 +100,7 @@ Status DevicePages::fill(size_t which) {
   char* const buffer = staging_.buffer(which);
   const CUstream stream = staging_.stream(which);
   uint64_t used = 0, block = ~uint64_t{0};
-  Extent pending{};  // one copy for what is in a row
+  Extent pending{};  // one copy for adjacent runs
   uint64_t pending_offset = 0;
   CUresult error = CUDA_SUCCESS;
   for (; extent_ < present_.size() && !error;) {
@@ -148,7 +148,7 @@ Status DevicePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes
   Filled& filled = filled_[current_];
   for (const Extent& run : runs) {
     if (filled.next == filled.runs.size() || !(filled.runs[filled.next] == run))
-      return Error{"device memory is not read in the order of its addresses"};  // a mistake of the caller's
+      return Error{"device memory is not read in the order of its addresses"};  // a mistake of the caller
     bytes->push_back({staging_.buffer(current_) + filled.offset, run.end - run.begin});
     filled.offset += run.end - run.begin;
     ++filled.next;
@@ -205,7 +205,8 @@ Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* byte
     current_ ^= 1;
     used_ = 0;
     if (!error)
-      error = driver.cuEventSynchronize(staging_.event(current_));  // at once, if it was never recorded
+      // returns immediately if the event was never recorded
+      error = driver.cuEventSynchronize(staging_.event(current_));
     if (error) return cannot(driver, "written", error);
   }
   room_ = used_;
@@ -223,7 +224,7 @@ Status DeviceTarget::put(std::span<const Extent> runs) {
     const char* at = staging_.buffer(current_) + used_;
     used_ += run.end - run.begin;
     if (waits_at_ &&
-        waits_.end == run.begin) {  // in a row in the buffer, too: it is flushed before it changes
+        waits_.end == run.begin) {  // also adjacent in the buffer: flushed before the buffer changes
       waits_.end = run.end;
     } else {
       if (Status done = flush(); !done) return done;

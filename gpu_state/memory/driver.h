@@ -1,6 +1,6 @@
-// The driver's functions that device memory needs, as pointers: whoever loads the driver fills them in, so
-// that nothing here knows where it comes from. Names are the driver's own, versions spelled out (cuda.h's
-// macros depend on how it is included). LH, LH FS base, any thread.
+// The driver's functions that device memory needs, as pointers. The code that loads the driver sets them, so
+// this folder does not depend on which driver it is. Names are the driver's own with explicit versions,
+// because cuda.h's macros depend on how it is included. LH, LH FS base, any thread.
 #pragma once
 
 #include <cuda.h>
@@ -26,7 +26,8 @@ struct Driver {
   CROPDL_DRIVER_FUNCTIONS(CROPDL_MEMBER)
 #undef CROPDL_MEMBER
 
-  // Fills all of them by name; false: one is not there, which *missing then names. `find`: as dlsym.
+  // Sets all pointers by name. Returns false if a function is missing; *missing is then its name. `find`: as
+  // dlsym.
   template <class Find>
   bool fill(Find find, const char** missing) {
     *missing = nullptr;
@@ -37,15 +38,15 @@ struct Driver {
     return *missing == nullptr;
   }
 
-  // "CUDA_ERROR_OUT_OF_MEMORY", for lines.
+  // For messages: for example "CUDA_ERROR_OUT_OF_MEMORY".
   std::string name_of(CUresult result) const;
 };
 
-// What a process had that was killed comes back late: a restart that finds too little memory asks again, so
-// often in all.
+// The driver releases the memory of a killed process late. A restart that finds too little memory tries
+// again, at most this often in all.
 constexpr int kWaitsForMemory = 100;
-extern int waits_for_memory;  // that are left. START
-bool wait_for_memory();       // 100 ms; false: there are none left
+extern int waits_for_memory;  // remaining. START
+bool wait_for_memory();       // sleeps 100 ms; false: none remain
 template <class Ask>
 CUresult with_patience(Ask ask) {
   CUresult error = ask();
@@ -53,8 +54,8 @@ CUresult with_patience(Ask ask) {
   return error;
 }
 
-// As long as it lives, calls of the calling thread neither disturb nor are refused because of a capture that
-// some thread has begun: what the arena does behind a call of the program's is none of the program's calls.
+// While it exists, the calling thread's driver calls neither disturb a stream capture that any thread has
+// begun nor are refused because of it: the program did not make these calls.
 class OutsideOfCaptures {
  public:
   explicit OutsideOfCaptures(const Driver& driver) : driver_(driver) {
@@ -69,7 +70,7 @@ class OutsideOfCaptures {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// That context is the calling thread's as long as it lives.
+// Makes the context current for the calling thread while it exists.
 class InContext {
  public:
   InContext(const Driver& driver, CUcontext context)

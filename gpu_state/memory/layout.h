@@ -1,6 +1,6 @@
-// Where device memory lies. All below the window (interpose/seam/layout.h) and far from where the system
-// places mappings (below 0x7fff_ffff_ffff, downwards), so that a restarted process finds the same addresses
-// free.
+// The address ranges of device memory. All are below the window (interpose/seam/layout.h) and far from where
+// the kernel places mappings (downwards from 0x7fff_ffff_ffff), so that a restarted process finds the same
+// addresses free.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,33 @@ namespace cropdl::memory {
 
 constexpr int kDevices = 16;
 
-// What a driver reserves for itself, if it lets itself be steered (steering.h).
+// The driver's own reservation, if the driver can be steered (steering.h): its address and least size.
 constexpr uint64_t kDriverBegin = 0x1000'0000'0000, kDriverLeast = uint64_t{64} << 30;
 
-// Managed memory: regions of the driver's, steered there (steering.h).
+// Managed memory: regions that the driver allocates, steered into this range (steering.h).
 constexpr uint64_t kManagedBegin = 0x2000'0000'0000, kManagedEnd = 0x2800'0000'0000;
 
-// Stand for a device's variables in images: nothing lies there (variables.h).
+// The addresses that a device's variables have in images. Nothing is mapped there (contents.h).
 constexpr uint64_t kVariablesBegin = 0x2800'0000'0000, kVariablesEnd = 0x2c00'0000'0000;
 
-// Stand for what programs make themselves (OwnPhysical): mapped there while its contents are saved or loaded.
+// The addresses that physical memory made by the program (OwnPhysical) has in images. It is mapped there only
+// while its contents are saved or loaded.
 constexpr uint64_t kOwnContentsBegin = 0x2c00'0000'0000, kOwnContentsEnd = 0x3000'0000'0000;
 
-// The arena: one slice of addresses for each device; several times what any device has, so that what is freed
-// piecemeal leaves room for large blocks.
+// The arena: one slice of addresses for each device. A slice is several times the memory of any device, so
+// that fragmented free space leaves room for large blocks.
 constexpr uint64_t kArenaBegin = 0x3000'0000'0000, kArenaSlice = 0x80'0000'0000;
 static_assert(kArenaBegin + kDevices * kArenaSlice <= 0x4000'0000'0000);
 
-// What the driver hands out memory in (cuMemGetAllocationGranularity on all devices since compute capability
-// 6.0; asked and compared when the arena is reserved).
+// The driver's allocation granularity: the value of cuMemGetAllocationGranularity on all devices since
+// compute capability 6.0. Arena::reserve() compares it with the driver's answer.
 constexpr uint64_t kGranularity = uint64_t{2} << 20;
 
-// Blocks of device memory begin and end at multiples of this: the driver promises 256, and rounds to 512.
+// Blocks of device memory begin and end at multiples of this. The driver guarantees 256 and rounds to 512.
 constexpr uint64_t kBlockUnit = 512;
-constexpr uint64_t kHostPage = 4096;  // that of managed memory: advice is by pages
+constexpr uint64_t kHostPage = 4096;  // the page of managed memory: advice is given by pages
 
-// What programs reserve themselves.
+// Address ranges that the program reserves (cuMemAddressReserve).
 constexpr uint64_t kOwnBegin = 0x3800'0000'0000, kOwnEnd = 0x4000'0000'0000;
 static_assert(kArenaBegin + kDevices * kArenaSlice <= kOwnBegin);
 
@@ -44,13 +45,13 @@ constexpr bool overlap(uint64_t begin, uint64_t size, uint64_t from, uint64_t to
   return begin < to && (size > from || begin > from - size);
 }
 
-// Whether some of it is where only this folder has memory mapped (what the driver reserved for itself it
-// guards itself): no place for the program's own mappings.
+// Whether the range overlaps addresses where only this folder maps memory. The program's own mappings are
+// refused there. The driver's own reservation is not included: the driver protects that itself.
 constexpr bool is_placed(uint64_t begin, uint64_t size) {
   return overlap(begin, size, kManagedBegin, kOwnBegin);
 }
 
-// ... or where the program's memory of the host lies, which images save as such.
+// Whether the range overlaps the program's host memory, which images save as host memory.
 constexpr bool is_the_hosts(uint64_t begin, uint64_t size) {
   return overlap(begin, size, 0, seam::kLowEnd) || overlap(begin, size, seam::kWindowBegin, seam::kWindowEnd);
 }

@@ -11,11 +11,11 @@ namespace cropdl::memory {
 
 namespace {
 
-// Large, so that what the driver maps for it is a mapping of its own, whose place is where the memory begins;
-// what nobody touches costs nothing.
+// Large, so that the driver makes a mapping of its own for it, which begins where the memory begins.
+// Untouched memory costs nothing.
 constexpr uint64_t kRegion = uint64_t{64} << 20;
-constexpr uint64_t kPacked = kRegion / 2;  // larger blocks have regions of their own
-// Between regions: the driver may map more than it was asked for, and give back the rest.
+constexpr uint64_t kPacked = kRegion / 2;  // larger blocks get their own regions
+// Between regions: the driver may map more than requested and unmap the excess.
 constexpr uint64_t kGap = uint64_t{64} << 20;
 
 bool is_steered(const ManagedRegion& region) {
@@ -29,7 +29,7 @@ Managed::Managed(const Driver& driver, Blocks& blocks, Advised& advised)
   addresses_.add(kManagedBegin, kManagedEnd);
 }
 
-// Its addresses, and the gap behind it, are no others'.
+// Takes the region's addresses and the gap behind it.
 void Managed::reserve_around(const ManagedRegion& region) {
   if (addresses_.is_free(region.begin, region.begin + region.size + kGap))
     addresses_.take_at(region.begin, region.begin + region.size + kGap);
@@ -105,7 +105,7 @@ CUresult Managed::grow(uint64_t size, int device, ManagedRegion** made) {
   return CUDA_SUCCESS;
 }
 
-// `gone`: with its context.
+// `gone`: the memory ended with its context.
 void Managed::drop(ManagedRegion* region, bool gone) {
   const OutsideOfCaptures outside(driver_);
   const uint64_t begin = region->begin, end = begin + region->size;
@@ -160,7 +160,7 @@ void Managed::release(Block* block) {
   give_back(begin, end);
 }
 
-// To its region; an empty one is kept if a restart could have it, too.
+// Returns the range to its region. Keeps an empty region if a restart could restore it.
 void Managed::give_back(uint64_t begin, uint64_t end) {
   RegionUse& use = region_of(begin);
   ManagedRegion* region = use.record;

@@ -1,9 +1,8 @@
-// Managed memory at addresses that a restart gives back: large regions of the driver's (cuMemAllocManaged),
-// steered to fixed addresses (steering.h) and looked at, in which the program's blocks are packed. Where the
-// driver does not let itself be steered, a fresh program's regions lie where it puts them; a restart asks for
-// the same addresses, and is refused where they do not come. A region is one device's, for it ends with the
-// context that it was made in. LH, LH FS base; calls of the driver's are made in the calling thread's
-// context.
+// Managed memory at addresses that a restart restores. The program's blocks are packed into large regions
+// (cuMemAllocManaged) that are steered to fixed addresses (steering.h); the address is checked. If the driver
+// cannot be steered, a fresh program's regions are where the driver places them; a restart requests the same
+// addresses and is refused if the driver gives others. Each region belongs to one device, because it ends
+// with the context that it was made in. LH, LH FS base; driver calls use the calling thread's context.
 #pragma once
 
 #include <array>
@@ -21,23 +20,23 @@ namespace cropdl::memory {
 
 class Managed {
  public:
-  // All outlive it.
+  // All three must outlive it.
   Managed(const Driver& driver, Blocks& blocks, Advised& advised);
 
-  // In a restarted process, as early as can be: all regions that hold blocks, at their addresses, each in its
-  // device's context, which whoever is asked for it keeps. Contents are unspecified. The error is one line
-  // for people.
+  // In a restarted process, as early as possible: makes all regions that hold blocks again at their
+  // addresses, each in its device's context, which `context_of` returns and keeps. Contents are unspecified.
+  // The error is one line for users.
   Status restore(const std::function<CUcontext(int device)>& context_of);
 
-  // `device`: whose primary context the calling thread's is; `flags`: kept with the block.
+  // `device`: the device whose primary context is current. `flags`: kept with the block.
   // CUDA_ERROR_INVALID_VALUE: size 0.
   CUresult allocate(uint64_t size, unsigned flags, int device, Block** block);
-  // Whoever calls has waited for all work that may still use it.
+  // The caller has waited for all work that may still use the block.
   void release(Block* block);
-  // The device's context has ended, and with it all blocks and regions of the device.
+  // Call when the device's context has ended, and with it all of the device's blocks and regions.
   void forget(int device);
 
-  // "", or why what lives could not be had again by a restart: the driver put it where it wanted to.
+  // "", or why a restart could not restore existing memory: the driver chose its address.
   std::string refusal() const;
 
  private:
@@ -46,8 +45,8 @@ class Managed {
     uint64_t used = 0;  // bytes of blocks
   };
   struct OfDevice {
-    Ranges free;                     // within its regions
-    ManagedRegion* spare = nullptr;  // one without a block that is kept
+    Ranges free;                     // within the device's regions
+    ManagedRegion* spare = nullptr;  // an empty region that is kept
   };
   CUresult grow(uint64_t size, int device, ManagedRegion** made);
   void drop(ManagedRegion* region, bool gone = false);

@@ -138,7 +138,8 @@ CUresult Own::map(CUdeviceptr address, uint64_t size, uint64_t offset, uint64_t 
   if (is_placed(address, size)) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult error = driver_.cuMemMap(address, size, offset, real, flags)) return error;
   OwnPhysical* physical = known(word);
-  // Not made here: another process's, or several devices'. Whoever gave the handle has refused checkpoints.
+  // Physical memory of another process or of several devices, which made() did not record. The code that gave
+  // out its handle has refused checkpoints.
   if (!physical) return CUDA_SUCCESS;
   OwnMapping* made = blocks_.state().own_mappings.make();
   if (!made) {
@@ -199,7 +200,8 @@ Status Own::reserve_again() {
 Status Own::map_again(const RealOf& real_of) {
   std::lock_guard lock(blocks_.lock());
   CUresult error = CUDA_SUCCESS;
-  std::vector<std::pair<const OwnPhysical*, CUmemGenericAllocationHandle>> nameless;  // only mapped
+  // mapped, without a handle
+  std::vector<std::pair<const OwnPhysical*, CUmemGenericAllocationHandle>> nameless;
   blocks_.state().own_mappings.each([&](const OwnMapping* one) {
     const OwnPhysical* physical = physical_of(*one);
     CUmemGenericAllocationHandle handle = physical->word ? real_of(physical->word) : 0;
@@ -245,7 +247,7 @@ Status Own::give_access_again() {
 CUresult Own::map_contents(const OwnPhysical& physical, const RealOf& real_of) {
   CUmemGenericAllocationHandle handle = physical.word ? real_of(physical.word) : 0;
   CUresult error = CUDA_SUCCESS;
-  if (!physical.word)  // it is mapped, then
+  if (!physical.word)  // then it is mapped
     for (const auto& [begin, one] : mappings_)
       if (physical_of(*one) == &physical) {
         error = driver_.cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(begin));

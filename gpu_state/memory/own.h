@@ -1,6 +1,7 @@
-// What a program reserves, makes and maps itself, at addresses that a restart gives back: reservations
-// without a wish lie in a part of the address space of their own. Kept in records, made again from them;
-// handles of physical memory are the caller's to keep. LH, LH FS base, any thread.
+// Virtual memory that the program manages itself (cuMemAddressReserve, cuMemCreate, cuMemMap), at addresses
+// that a restart restores. Reservations without a requested address get one in [kOwnBegin, kOwnEnd). A
+// restart makes all of it again from records. The caller keeps the handles of physical memory. LH, LH FS
+// base, any thread.
 #pragma once
 
 #include <functional>
@@ -25,8 +26,7 @@ class Own {
  public:
   Own(const Driver& driver, Blocks& blocks);
 
-  // As the driver's functions, whose words they answer with. Of those that take a handle, `real` is the
-  // driver's.
+  // As the driver's functions, with their results. `real` is the driver's handle.
   CUresult reserve(CUdeviceptr* address, uint64_t size, uint64_t alignment, CUdeviceptr wish,
                    unsigned long long flags);
   CUresult free(CUdeviceptr address, uint64_t size);
@@ -35,8 +35,9 @@ class Own {
   CUresult unmap(CUdeviceptr address, uint64_t size);
   CUresult set_access(CUdeviceptr address, uint64_t size, const CUmemAccessDesc* access, size_t count);
 
-  // The caller has made physical memory (nullptr: the heap is full); has got a handle again of what is mapped
-  // at an address, and names it if it had none any more; has released one (whether it was the last).
+  // made(): the caller has made physical memory; nullptr: the heap is full. named(): the caller has got a
+  // handle again for memory mapped at an address, which had none. released(): the caller has released one
+  // reference; returns whether it was the last.
   OwnPhysical* made(uint64_t word, uint64_t size, const CUmemAllocationProp& properties);
   void named(OwnPhysical* physical, uint64_t word);
   const OwnMapping* mapping_around(CUdeviceptr address) const;
@@ -44,20 +45,20 @@ class Own {
   OwnPhysical* known(uint64_t word) const;
   bool released(uint64_t word);
 
-  // The driver's handle by the program's word.
+  // The driver's handle for the program's `word`.
   using RealOf = std::function<CUmemGenericAllocationHandle(uint64_t word)>;
-  // A restart. First, early: the addresses. Then, when handles are there again: mappings. Last, when the
-  // contents are there: access as it was.
+  // For a restart. reserve_again(), early: the reservations. map_again(), once handles are made again: the
+  // mappings. give_access_again(), once the contents are loaded: the access rights.
   Status reserve_again();
   Status map_again(const RealOf& real_of);
   Status give_access_again();
 
-  // Around saving and loading: all physical memory, whatever of it the program has mapped and to whomever
-  // that is open, at addresses of its own (OwnPhysical::contents).
+  // For saving and loading: maps all physical memory at its own addresses (OwnPhysical::contents),
+  // independent of which parts the program has mapped and which devices have access.
   Status map_contents(const RealOf& real_of);
   void unmap_contents();
 
-  // "", or why what lives cannot be made again: memory of the host, or for other processes.
+  // "", or why existing memory cannot be made again: it is host memory, or shared with other processes.
   std::string refusal() const;
 
  private:

@@ -7,13 +7,13 @@ namespace cropdl::memory {
 
 namespace {
 
-// A block of another size is taken if not much of it is lost.
+// A larger block is taken if little of it is wasted.
 bool fits(uint64_t room, uint64_t wanted) {
   return room >= wanted && room - wanted <= wanted / 2 + kBlockUnit;
 }
 
-// What it counts for in what is in use of its pool: as much as was asked for, whatever room it has. In units
-// of the alignment of cudaMalloc, as the software GPU counts; what a driver rounds to is not documented.
+// The block's share of the pool's bytes in use: its requested size, whatever room it has, in units of
+// cudaMalloc's alignment, as the software GPU counts. NVIDIA's driver does not document how it rounds.
 uint64_t in_use(const Block* block) { return rounded_up(block->size, 256); }
 
 }  // namespace
@@ -23,7 +23,7 @@ Pools::Pools(const Driver& driver, Blocks& blocks, Arena& arena)
   blocks_.state().pools.each([&](Pool* one) {
     if (!one->destroyed) pools_[one->key] = one;
   });
-  // In an image only blocks that pools keep are freed ones: see settle().
+  // In an image, the only freed blocks are those that pools keep: see settle().
   blocks_.each([&](Block* one) {
     if (one->freed) kept_.emplace(std::pair(pool_of(one), one->room), one);
   });
@@ -55,7 +55,7 @@ Block* Pools::of_stream(Pool* pool, uint64_t room, uint64_t stream) {
     const auto freed = one->second;
     Block* block = freed->block;
     if (pool_of(block) != pool || block->device != pool->device) continue;
-    events_[freed->context].events.push_back(freed->event);  // recording it anew forgets what it waited for
+    events_[freed->context].events.push_back(freed->event);  // recording it again discards its previous wait
     queue.order.erase(freed);
     queue.by_room.erase(one);
     return block;
@@ -86,7 +86,7 @@ CUresult Pools::allocate(Pool* pool, uint64_t size, CUstream stream, Block** blo
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (size > kArenaSlice) return CUDA_ERROR_OUT_OF_MEMORY;  // nor could it be rounded up
+  if (size > kArenaSlice) return CUDA_ERROR_OUT_OF_MEMORY;  // rounding it up could overflow
   unsigned long long id = 0;
   if (const CUresult error = driver_.cuStreamGetId(stream, &id)) return error;
   const uint64_t room = rounded_up(size, kBlockUnit);
@@ -153,14 +153,14 @@ void Pools::give_back(Block* block) {
   if (pool && pool->destroyed && pool->reserved == 0) drop(pool);
 }
 
-// What it opened to peers goes with it.
+// Peers that only this pool admitted lose their access.
 void Pools::drop(Pool* pool) {
   const int device = pool->peers ? pool->device : -1;
   blocks_.state().pools.drop(pool);
   if (device >= 0) (void)arena_.open_to_peers(device);
 }
 
-// `all`: whether or not the stream has come there.
+// `all`: also blocks whose stream has not passed the free.
 void Pools::collect(bool all) {
   for (auto queue = queues_.begin(); queue != queues_.end();) {
     auto& [order, by_room] = queue->second;
@@ -187,7 +187,7 @@ void Pools::collect() {
   collect(false);
 }
 
-// -1: of all.
+// -1: of all devices.
 void Pools::drop_kept(int device) {
   for (auto one = kept_.begin(); one != kept_.end();) {
     Block* block = one->second;
@@ -265,7 +265,7 @@ void Pools::settle() {
 void Pools::destroy(Pool* pool) {
   std::lock_guard lock(blocks_.lock());
   trim(pool, 0);
-  pools_.erase(pool->key);  // its name may come again
+  pools_.erase(pool->key);  // the key may be reused
   if (pool->reserved == 0) return drop(pool);
   pool->destroyed = 1;
 }

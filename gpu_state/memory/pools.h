@@ -1,7 +1,7 @@
-// Stream-ordered memory (cudaMallocAsync, cudaFreeAsync) from the arena. A block that was freed in a stream
-// may be had again in that stream at once, for the stream is in order; elsewhere when the stream has come to
-// where it was freed, which an event there tells. What is done goes back to the arena, but for as much as the
-// pool is to keep. Not for streams that are being captured. LH, LH FS base, any thread.
+// Stream-ordered memory (cudaMallocAsync, cudaFreeAsync) from the arena. The same stream may reuse a freed
+// block immediately, because a stream is in order. Other streams may reuse it once the event recorded at the
+// free has completed. Completed blocks return to the arena, except for as many bytes as the pool keeps. Not
+// for streams that are being captured. LH, LH FS base, any thread.
 #pragma once
 
 #include <list>
@@ -16,33 +16,33 @@ namespace cropdl::memory {
 
 class Pools {
  public:
-  // All outlive it.
+  // All three must outlive it.
   Pools(const Driver& driver, Blocks& blocks, Arena& arena);
 
-  // The pool of that name, made if there is none. nullptr: the heap is full.
+  // The pool with that key, made if there is none. nullptr: the heap is full.
   Pool* pool(uint64_t key, int device);
-  Pool* known(uint64_t key) const;  // nullptr: nothing was ever allocated from it
+  Pool* known(uint64_t key) const;  // nullptr: nothing was ever allocated from that pool
 
-  // As cuMemAllocFromPoolAsync says. Pool::keep and Pool::most are the caller's to set.
+  // As cuMemAllocFromPoolAsync. The caller sets Pool::keep and Pool::most.
   CUresult allocate(Pool* pool, uint64_t size, CUstream stream, Block** block);
-  // Blocks of cudaMalloc's, too. CUDA_ERROR_INVALID_VALUE: it was freed already.
+  // Also frees blocks of cudaMalloc. CUDA_ERROR_INVALID_VALUE: the block is already freed.
   CUresult free(Block* block, CUstream stream);
-  // Not ordered: whoever calls has waited for all work that may still use it.
+  // Not stream-ordered: the caller has waited for all work that may still use the block.
   void release(Block* block);
 
-  // Back to the arena: what is kept of the pool, down to so many bytes; of all pools, what streams have come
-  // to and no pool keeps; likewise, and what pools keep of that device; all that waits and no pool keeps,
-  // when all devices are idle.
+  // Return blocks to the arena. trim(): kept blocks of the pool, until it reserves at most `keep` bytes.
+  // collect(): blocks of all pools whose streams have passed the free and that no pool keeps. reclaim(): as
+  // collect(), and the kept blocks of that device. settle(): as collect(), for all freed blocks, when all
+  // devices are idle.
   void trim(Pool* pool, uint64_t keep);
   void collect();
   void reclaim(int device);
   void settle();
-  // The device's context has ended, and with it the work of its streams and what the device had.
+  // Call when the device's context has ended, and with it the device's memory and the work of its streams.
   void forget(int device);
-  // The pool's memory is open to these peers, a bit for each, and to no other. After an error it is as it
-  // was.
+  // Opens the pool's memory to these peers (a bit for each) and to no other. An error changes nothing.
   CUresult open_to(Pool* pool, uint32_t peers);
-  // The program has destroyed it.
+  // Call when the program has destroyed the pool.
   void destroy(Pool* pool);
 
  private:
@@ -50,14 +50,14 @@ class Pools {
     Block* block;
     CUevent event;
     CUcontext context;
-    int device;  // of the stream that it was freed in
+    int device;  // of the stream in which it was freed
   };
-  struct Events {  // of a context, to be used again
+  struct Events {  // of a context, for reuse
     int device = -1;
     std::vector<CUevent> events;
   };
-  struct Queue {             // of one stream, by its id: a handle may come again as another stream's
-    std::list<Freed> order;  // as they were freed
+  struct Queue {             // of one stream, by id: another stream may get the same handle
+    std::list<Freed> order;  // in the order of the frees
     std::multimap<uint64_t, std::list<Freed>::iterator> by_room;
   };
 
@@ -75,7 +75,7 @@ class Pools {
   Arena& arena_;
   std::map<uint64_t, Pool*> pools_;                         // by key
   std::map<uint64_t, Queue> queues_;                        // by stream
-  std::multimap<std::pair<Pool*, uint64_t>, Block*> kept_;  // by room: nobody uses them any more
+  std::multimap<std::pair<Pool*, uint64_t>, Block*> kept_;  // by room; no work uses them any more
   std::map<CUcontext, Events> events_;
 };
 

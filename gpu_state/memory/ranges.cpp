@@ -16,8 +16,7 @@ void Ranges::erase(ByEnd::iterator one) {
   by_end_.erase(one);
 }
 
-// Nothing is allocated, and little moves: blocks are taken from the lower end of a range and given back
-// there.
+// Allocates nothing and moves few nodes: blocks are taken from a range's lower end and returned there.
 void Ranges::move_ends(ByEnd::iterator one, uint64_t begin, uint64_t end) {
   auto of_size = by_size_.extract({one->first - one->second, one->second});
   bytes_ += end - begin - (one->first - one->second);
@@ -33,7 +32,7 @@ void Ranges::move_ends(ByEnd::iterator one, uint64_t begin, uint64_t end) {
 }
 
 void Ranges::add(uint64_t begin, uint64_t end, uint64_t fence_begin, uint64_t fence_end) {
-  const auto before = by_end_.lower_bound(begin);  // it ends there, or nothing does
+  const auto before = by_end_.lower_bound(begin);  // the range that ends at `begin`, if any
   const bool joins_before = before != by_end_.end() && before->first == begin && begin > fence_begin;
   const auto next = before != by_end_.end() && before->first == begin ? std::next(before) : before;
   const bool joins_next = next != by_end_.end() && next->second == end && end < fence_end;

@@ -1,6 +1,6 @@
-// Free ranges of addresses: the smallest that is large enough is taken, lowest first; neighbours become one,
-// but not across fences. All in O(log n). LH, LH FS base; the caller's lock. Not saved: what is free is what
-// no record names.
+// Free ranges of addresses. Takes the smallest range that is large enough, and of equal ones the lowest.
+// Merges neighbours, but not across fences. All operations are O(log n). LH, LH FS base; the caller's lock.
+// Not saved: a restart computes free ranges from the records.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace cropdl::memory {
 
 class Ranges {
  public:
-  // It was not free. Joins its neighbours within [fence_begin, fence_end).
+  // The range must not be free. It merges with its neighbours within [fence_begin, fence_end).
   void add(uint64_t begin, uint64_t end, uint64_t fence_begin = 0, uint64_t fence_end = ~uint64_t{0});
-  // Exactly so many bytes. 0: no range is as large.
+  // Takes exactly `size` bytes. 0: no range is large enough.
   uint64_t take(uint64_t size);
-  // All of it must be free.
+  // The whole range must be free.
   void take_at(uint64_t begin, uint64_t end);
   bool is_free(uint64_t begin, uint64_t end) const;
   uint64_t bytes() const { return bytes_; }

@@ -1,6 +1,6 @@
-// Records of one type in the persistent heap: what images hold of device memory. They stay where they are;
-// those that are dropped are used again, so that there are as many as ever lived at once. How they are found
-// is not here: indices are made afresh by whoever visits all (blocks.h). LH, LH FS base; the caller's lock.
+// Records of one type in the persistent heap, for images. A record never moves. Dropped records are reused,
+// so their number is the highest that ever existed at once. Indices are not kept here: their owners build
+// them by visiting all records (blocks.h). LH, LH FS base; the caller's lock.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace cropdl::memory {
 
-// T begins with RecordHead. In the heap, zeroed: no constructor runs, and raw addresses are true after a
-// restart.
+// T begins with RecordHead. It is zeroed in the heap: no constructor runs. Raw addresses in it stay valid
+// over a restart.
 struct RecordHead {
   uint64_t next_free;
   uint32_t in_use;
@@ -21,7 +21,7 @@ struct RecordHead {
 template <class T>
 class Records {
  public:
-  // Zero but for its head. nullptr: the heap is full.
+  // Zero except for its head. nullptr: the heap is full.
   T* make() {
     if (!free_ && !grow()) return nullptr;
     T* made = reinterpret_cast<T*>(free_);
@@ -38,9 +38,9 @@ class Records {
     --live_;
   }
   uint64_t live() const { return live_; }
-  uint64_t room() const { return room_; }  // made or not
+  uint64_t room() const { return room_; }  // records in use or not
 
-  // In no order. `visit` may drop the one that it is shown.
+  // In no particular order. `visit` may drop the record that it gets.
   template <class Visit>
   void each(Visit visit) const {
     for (auto* s = reinterpret_cast<Segment*>(segments_); s; s = reinterpret_cast<Segment*>(s->next))
@@ -50,7 +50,7 @@ class Records {
 
  private:
   static_assert(std::is_trivially_copyable_v<T>);
-  static constexpr uint64_t kPerSegment = (64 << 10) / sizeof(T) - 1;  // a block of the heap, nearly filled
+  static constexpr uint64_t kPerSegment = (64 << 10) / sizeof(T) - 1;  // nearly fills a block of the heap
   struct Segment {
     uint64_t next;
     T records[kPerSegment];
@@ -70,7 +70,7 @@ class Records {
     return true;
   }
 
-  uint64_t segments_;  // address of the newest
+  uint64_t segments_;  // address of the newest segment
   uint64_t free_;
   uint64_t live_, room_;
 };

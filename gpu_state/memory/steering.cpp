@@ -11,24 +11,24 @@ namespace cropdl::memory {
 
 namespace {
 struct Wanted {
-  uint64_t address;  // 0: nothing is steered
+  uint64_t address;  // 0: no steering
   size_t length;
 };
 thread_local constinit Wanted wanted{};
-// Threads that steer: as long as there is none, mmap looks at nothing of the thread's.
+// The number of threads that steer. While it is 0, mmap reads no thread-local state.
 std::atomic<int> steering_threads{0};
-// Bytes from which on a mapping is the reservation that is waited for; 0: none is.
+// The awaited reservation is the first mapping of at least this size; 0: none is awaited.
 std::atomic<size_t> reservation_least{0};
 uint64_t reservation_address = 0;
 std::atomic<bool> reservation_placed{false};
 
-// MAP_FAILED: something is there.
+// MAP_FAILED: the range is not free.
 void* map_at(uint64_t address, size_t length, int protection, int flags, int fd, off_t offset) {
   const int before = errno;
-  // Not by way of mmap: this is what it calls.
+  // A raw system call: mmap itself calls this function.
   const long got = syscall(SYS_mmap, address, length, protection, flags | MAP_FIXED_NOREPLACE, fd, offset);
   if (got == static_cast<long>(address)) return reinterpret_cast<void*>(got);
-  if (got != -1) munmap(reinterpret_cast<void*>(got), length);  // before Linux 4.17 the flag is a hint
+  if (got != -1) munmap(reinterpret_cast<void*>(got), length);  // before Linux 4.17 the flag is only a hint
   errno = before;
   return MAP_FAILED;
 }

@@ -1,7 +1,8 @@
-// Steers where the driver's next mapping lies: managed memory begins where the driver maps it, no function of
-// CUDA's takes an address for it, and images hold addresses. An executable that is linked with
-// steering_mmap.cpp stands before the C library's mmap; nothing happens in one that is not. Whoever steers
-// looks where the memory came out. LH, LH FS base, any thread: one thread's steering is not another's.
+// Chooses the address of the driver's next mapping. Managed memory begins where the driver maps it, no CUDA
+// function takes an address for it, and images contain addresses. Works only in an executable that is linked
+// with steering_mmap.cpp, which precedes the C library's mmap; elsewhere, nothing is steered. Callers must
+// check the address of the memory that they get. LH, LH FS base, any thread; each thread steers only its own
+// mappings.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +12,8 @@
 
 namespace cropdl::memory {
 
-// As long as it lives, the first mapping of at least `length` bytes that the calling thread leaves to the
-// system to place is made at `address`, if nothing is there. Not nested.
+// While it exists, the calling thread's first mapping of at least `length` bytes whose address the kernel
+// would choose is made at `address`, if that range is free. Not nested.
 class Steering {
  public:
   Steering(uint64_t address, size_t length);
@@ -21,18 +22,18 @@ class Steering {
   Steering& operator=(const Steering&) = delete;
 };
 
-// From now on the first mapping of at least `least` bytes that any thread leaves to the system without a wish
-// is made at `address`: the addresses that a driver reserves for itself, in which it places the variables of
-// modules.
+// From now on, the first mapping of at least `least` bytes without an address hint, by any thread, is made at
+// `address`. This is the driver's own reservation, in which it places the variables of modules.
 void steer_first_reservation(uint64_t address, size_t least);
-// Whether it has come, and lies there.
+// Whether that mapping has been made, and at that address.
 bool first_reservation_is_placed();
 
-// Called when a Steering begins and when the driver has been loaded, if there is one (steering_mmap.cpp):
-// sees to it that the driver's calls come by.
+// Called when a Steering begins and when the driver has been loaded; null without steering_mmap.cpp. Makes
+// the driver's calls of mmap reach steered_mapping().
 extern void (*at_steering)();
 
-// For mmap itself: the mapping that was made there, or MAP_FAILED: it is none to be steered, go on.
+// For mmap: returns the mapping made at the chosen address, or MAP_FAILED if this call is not steered; mmap
+// then continues as usual.
 void* steered_mapping(void* wish, size_t length, int protection, int flags, int fd, off_t offset);
 
 }  // namespace cropdl::memory

@@ -1,9 +1,9 @@
-// mmap as all libraries of an executable see it that is linked with this file: steering.h's, else the C
-// library's. LH, whatever FS base mmap is called with is the LH's.
+// The mmap that all libraries of an executable see if it is linked with this file: steered (steering.h),
+// otherwise the C library's. LH; mmap runs with the LH's FS base.
 //
-// A library that catches mmap by writing into its code (UCX, under MPICH) finds this one, and nothing comes
-// here any more. So the driver's own table of addresses leads to a function that nobody knows by name; what
-// it does not steer goes by way of mmap, and is seen by who wants to see it.
+// UCX (under MPICH) intercepts mmap by writing into its code. It then patches this function, and calls no
+// longer reach its body. So the driver's own relocation table is pointed at a function without a public name.
+// Calls that this function does not steer go on to mmap, where UCX sees them.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Mmap = void* (*)(void*, size_t, int, int, int, off_t);
 
-// Looked up at the first call: libraries that catch mmap by patching the C library's still see it.
+// Looked up at the first call: libraries that patch the C library's mmap still see it.
 Mmap the_c_librarys() {
   static Mmap found;
   if (!__atomic_load_n(&found, __ATOMIC_RELAXED))
@@ -48,7 +48,7 @@ Dynamic dynamic_of(const dl_phdr_info& object) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
     const auto* entry = reinterpret_cast<const Elf64_Dyn*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL; ++entry) {  // ld.so has made addresses of them
+    for (; entry->d_tag != DT_NULL; ++entry) {  // ld.so has relocated the values to addresses
       if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(entry->d_un.d_ptr);
       if (entry->d_tag == DT_STRTAB) found.names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
       if (entry->d_tag == DT_JMPREL) found.tables[0] = reinterpret_cast<const Elf64_Rela*>(entry->d_un.d_ptr);
@@ -66,7 +66,7 @@ void lead_here(const dl_phdr_info& object, uint64_t slot) {
   if (*entry == ours) return;
   const uint64_t page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   void* page = reinterpret_cast<void*>((object.dlpi_addr + slot) & ~(page_bytes - 1));
-  bool sealed = false;  // by ld.so, after it had written there
+  bool sealed = false;  // ld.so made the page read-only after relocation
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     const Elf64_Phdr& part = object.dlpi_phdr[i];
     sealed |= part.p_type == PT_GNU_RELRO && slot >= part.p_vaddr && slot < part.p_vaddr + part.p_memsz;
@@ -79,7 +79,7 @@ void lead_here(const dl_phdr_info& object, uint64_t slot) {
 int look_at(dl_phdr_info* object, size_t, void*) {
   const char* slash = strrchr(object->dlpi_name, '/');
   const char* name = slash ? slash + 1 : object->dlpi_name;
-  // NVIDIA's, or what the software device's is in.
+  // NVIDIA's driver, or the library that contains the software device's.
   if (strncmp(name, "libcuda.so", 10) != 0 && strncmp(name, "libcropdl-software-gpu", 22) != 0) return 0;
   const Dynamic dynamic = dynamic_of(*object);
   if (!dynamic.symbols || !dynamic.names) return 0;

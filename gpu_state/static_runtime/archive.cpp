@@ -21,12 +21,12 @@ struct Function {
 
 struct Code {
   std::string_view bytes;
-  std::vector<bool> fixed;  // by byte: no relocation changes it
+  std::vector<bool> fixed;  // per byte: no relocation changes it
   std::vector<Function> functions;
 };
 
-// The bytes around a relocation that a linker may change: the field, and the instructions that it makes of
-// others where it knows the address (x86-64 psABI, "Linker Optimizations").
+// The bytes around a relocation that a linker may change: the field, and instructions that the linker
+// rewrites when it knows the address (x86-64 psABI, "Linker Optimizations").
 struct Around {
   uint64_t before, after;
 };
@@ -51,7 +51,7 @@ Around around(uint32_t type) {
   }
 }
 
-// The largest section of code in an object.
+// The largest code section of an object.
 Code code_of(std::string_view member) {
   const ObjectFile object(member);
   Code code;
@@ -83,7 +83,7 @@ Code code_of(std::string_view member) {
   return code;
 }
 
-// That of the largest object in the archive (<ar.h>).
+// The largest code section in the archive (<ar.h>).
 Code code_in(std::string_view archive) {
   Code best;
   if (!archive.starts_with(ARMAG)) return best;
@@ -95,7 +95,7 @@ Code code_in(std::string_view archive) {
       break;
     at += sizeof header;
     if (size > archive.size() - at) break;
-    // A copy: members lie at even addresses, tables of ELF want no more; all are read by memcpy.
+    // No alignment is needed: members begin at even addresses, and ELF tables are read by memcpy.
     Code code = code_of(archive.substr(at, size));
     if (code.bytes.size() > best.bytes.size()) best = std::move(code);
     at += size + size % 2;
@@ -110,7 +110,7 @@ bool is_at(const Code& code, std::string_view place) {
   return true;
 }
 
-// The first run of bytes that no relocation changes; npos: there is none.
+// The start of the first kAnchorBytes bytes in a row that no relocation changes; npos: there is none.
 size_t anchor_of(const Code& code) {
   size_t run = 0;
   for (size_t i = 0; i < code.bytes.size(); ++i) {

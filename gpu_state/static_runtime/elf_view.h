@@ -1,5 +1,5 @@
-// An ELF file of x86-64 in memory: sections, segments, symbols. What does not lie in it is empty. Any thread,
-// also before libc's own constructors.
+// An x86-64 ELF file in memory: sections, segments, symbols. Parts outside of the file read as empty. Any
+// thread, also before libc's own constructors.
 #pragma once
 
 #include <elf.h>
@@ -53,7 +53,7 @@ class ObjectFile {
         each(text(strings, symbol.st_name), symbol);
     }
   }
-  // The file's bytes of what is loaded at that address.
+  // The file's bytes that are loaded at that address.
   std::string_view code(uint64_t address, size_t size) const {
     for (const Elf64_Phdr& segment : segments_)
       if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&

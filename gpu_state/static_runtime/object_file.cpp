@@ -15,7 +15,7 @@ namespace cropdl::static_runtime {
 
 namespace {
 
-// All that NVIDIA's build hides in its archive is called so; seen in CUDA 11 to 13.
+// NVIDIA's build gives this prefix to all hidden symbols in its archive; seen in CUDA 11 to 13.
 constexpr std::string_view kHiddenPrefix = "libcudart_static_";
 constexpr std::string_view kRegister = "__cudaRegisterFatBinary";
 
@@ -23,8 +23,8 @@ bool contains(std::string_view bytes, std::string_view what) {
   return memmem(bytes.data(), bytes.size(), what.data(), what.size()) != nullptr;
 }
 
-// nvcc's registration of device code: its section or, without section headers, the wrappers' magic number in
-// what is writable (fatbinary_section.h).
+// Looks for nvcc's registration of device code: its section, or, without section headers, the magic number of
+// its wrappers in writable segments (fatbinary_section.h).
 bool has_device_code(const ObjectFile& object) {
   if (object.has_sections()) return object.section(".nvFatBinSegment") != nullptr;
   for (const Elf64_Phdr& segment : object.segments()) {
@@ -40,14 +40,14 @@ bool has_device_code(const ObjectFile& object) {
   return false;
 }
 
-// Whether its calls of the runtime go to a shared library: then the dynamic symbols name the first of them.
+// Whether the object uses a shared runtime: its dynamic symbols then name the registration function.
 bool asks_for_shared_runtime(const ObjectFile& object, std::string_view file) {
   const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_DYNSYM));
   std::string_view strings = symbols ? object.strings_of(*symbols) : file;
   return contains(strings, std::string("\0", 1) + std::string(kRegister) + std::string("\0", 1));
 }
 
-// Names of source files that only the runtime's error reports contain.
+// These names of source files are only in the runtime's error reports.
 bool has_runtime_texts(std::string_view file) {
   return contains(file, "cudart_context_mgr.cpp") && contains(file, "cudart_tls.cpp");
 }
@@ -95,8 +95,8 @@ StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::st
     return found;
   }
 
-  // The runtime is one object file of NVIDIA's with its functions side by side: those that are there once say
-  // where. A function of the program's own that has one of the names lies elsewhere.
+  // The runtime is one object file of NVIDIA's with its functions side by side. The functions whose names
+  // occur once show the range of its addresses. A program's own function of the same name is outside of it.
   uint64_t first = UINT64_MAX, last = 0;
   for (const std::string& name : names) {
     if (functions.count(name) != 1) continue;

@@ -1,6 +1,6 @@
-// What the file of a loaded object says of NVIDIA's static runtime (libcudart_static.a, nvcc's default):
-// where its functions are, or that it is there and stripped. Any thread, also before libc's own constructors:
-// no environment, no streams.
+// Finds NVIDIA's static runtime (libcudart_static.a, nvcc's default) in the file of a loaded object: the
+// addresses of its functions, or that it is there and stripped. Any thread, also before libc's own
+// constructors: uses no environment and no streams.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace cropdl::static_runtime {
 
-inline constexpr size_t kEntryBytes = 16;  // of a function's code that are looked at
+inline constexpr size_t kEntryBytes = 16;  // the number of bytes of a function's code that are compared
 
-// A file mapped for reading, unmapped with its owner. Empty if it cannot be read.
+// A file mapped for reading while the object exists. Empty if the file cannot be read.
 class MappedFile {
  public:
   explicit MappedFile(const char* path);
@@ -27,31 +27,31 @@ class MappedFile {
 
 struct RuntimeFunction {
   std::string name;
-  uint64_t address = 0;       // as linked: the object's base is to be added
-  uint64_t size = 0;          // bytes of its code
-  std::string_view original;  // the first bytes of its code in the file; empty: the file has none there
+  uint64_t address = 0;       // as linked: add the object's base
+  uint64_t size = 0;          // bytes of code
+  std::string_view original;  // the first bytes of its code in the file; empty: not in the file
 };
 
 struct StaticRuntime {
   enum class State { kAbsent, kThere, kStripped, kOtherVersion };
   State state = State::kAbsent;
   std::vector<RuntimeFunction> functions;
-  std::string missing;  // kOtherVersion: a function that this runtime has not
+  std::string missing;  // kOtherVersion: a function that this runtime lacks
 };
 
-// `names` are the functions that libcudart.so.13 has. What of the runtime is found beside them, of a later
-// version, is among the functions too. `is_program`: also a program without device code of its own is looked
-// through for a stripped runtime.
+// `names`: the functions of libcudart.so.13. The result's functions also include other functions of the
+// runtime, of a later version. `is_program`: looks for a stripped runtime even without device code in the
+// file.
 StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::string>& names,
                                 bool is_program);
 
-// Whether there is anything to look for, for which `names` are needed: a cheap question.
+// A cheap test whether static_runtime_of(), which needs `names`, can find symbols of the runtime.
 bool may_have_static_runtime(std::string_view file);
 
-// The functions that a shared library exports.
+// The names of the functions that a shared library exports.
 std::vector<std::string> exported_functions(std::string_view file);
 
-// The address of one of them, as linked: the object's base is to be added. 0: there is none.
+// The address of an exported function, as linked: add the object's base. 0: there is none.
 uint64_t exported_function(std::string_view file, std::string_view name);
 
 }  // namespace cropdl::static_runtime

@@ -1,9 +1,9 @@
-# The wrappers of NVIDIA's libraries, generated where a CUDA toolkit 13 has the library and its header; no GPU and no driver is needed.
-# Sets, for the folders beside this one and for tests:
-#   CROPDL_NVIDIA_LIBRARIES        names of those that are there: cudart, driver, nccl, ...
+# Generates the wrappers of NVIDIA's libraries if a CUDA toolkit 13 has the library and its header. Needs no GPU and no driver.
+# Sets, for the neighbouring folders and for tests:
+#   CROPDL_NVIDIA_LIBRARIES        names of the libraries found: cudart, driver, nccl, ...
 #   CROPDL_nvidia_<name>_OUT       folder of the generated files: <name>_functions.h, upper_<name>.cpp, lower_<name>.cpp, exports_<name>.map
-#   CROPDL_nvidia_<name>_INCLUDES  include directories of its header
-#   CROPDL_nvidia_<name>_LIBRARY   the library, for the symbols that programs may import
+#   CROPDL_nvidia_<name>_INCLUDES  include directories of the library's header
+#   CROPDL_nvidia_<name>_LIBRARY   the library's file: its symbols are those that programs may import
 # and targets cropdl_generated_<name>.
 set(CROPDL_NVIDIA_LIBRARIES "" CACHE INTERNAL "")
 find_path(CROPDL_CUDA_INCLUDE cuda_runtime_api.h HINTS /usr/local/cuda/include ENV CUDA_HOME PATH_SUFFIXES include)
@@ -16,7 +16,7 @@ if(version MATCHES " 13[0-9]+" AND CROPDL_SOFTWARE_GPU)
   set(CROPDL_CUDA_TOOLKIT TRUE CACHE INTERNAL "")
 endif()
 
-# nvidia_library(NAME HEADER [LIBRARY name] [SONAME file]): its tables are interpose/gen/NAME.
+# nvidia_library(NAME HEADER SONAME [LIBRARY name]): the library's tables are in interpose/gen/NAME.
 function(nvidia_library name header soname)
   cmake_parse_arguments(nvidia "" "LIBRARY" "" LIBRARY ${name} ${ARGN})
   string(TOUPPER ${name} upper)
@@ -56,7 +56,7 @@ nvidia_library(nccl nccl.h libnccl.so.2)
 nvidia_library(cublas cublas_v2.h libcublas.so.13)
 nvidia_library(cublasLt cublasLt.h libcublasLt.so.13)
 nvidia_library(curand curand.h libcurand.so.10)
-# What is not needed to save the programs that are tested takes a minute to generate and compile: with -DCROPDL_ALL_TABLES=ON.
+# The tested programs do not need these tables, and generating and compiling them takes a minute: only with -DCROPDL_ALL_TABLES=ON.
 # They have no shims.
 option(CROPDL_ALL_TABLES "Generate, compile and check the tables of cuDNN, cuFFT, cuSOLVER, cuSOLVERMg and cuSPARSE" OFF)
 if(CROPDL_ALL_TABLES)

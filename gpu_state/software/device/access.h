@@ -1,7 +1,6 @@
-// What a device may access outside its own memory and the common one: peers' memory, what cuMemMap mapped
-// anywhere, memory of the host that was registered. One byte per 2 MiB of the process's addresses, so that
-// the arena of a program that maps all its memory itself stays cheap to check. Read by kernels without a
-// lock; written under memory_lock().
+// What a device may access outside its own and the common memory: peers' memory, mappings made by cuMemMap
+// anywhere, registered host memory. One byte per 2 MiB of the process's addresses, so that checks stay cheap
+// for a program that maps all its memory itself. Kernels read it without a lock; writers hold memory_lock().
 #pragma once
 
 #include <cstddef>
@@ -17,19 +16,20 @@ class AccessTable {
     kRead = engine::MemoryView::kMayRead,  // all of the page, by its bytes in the area's shadow if it is in
                                            // the area
     kWrite = engine::MemoryView::kMayWrite,
-    kRegistered = 4,  // some of it: ask the list of what is registered, but for pages that one covers whole
+    // part of the page: ask the list of registered memory, unless one registration covers the page
+    kRegistered = 4,
     kRegisteredRead = 8,
     kRegisteredWrite = 16,
   };
   AccessTable();
 
   void set(uint64_t begin, uint64_t size, uint8_t bits);  // replaces kRead and kWrite; whole pages
-  // Replaces the others, of the page with that address, in one store: whoever reads meanwhile finds what was
-  // or what will be.
+  // Replaces the other bits of the page with that address in one store: concurrent readers see the old or the
+  // new value.
   void set_registered(uint64_t address, uint8_t bits);
   bool allows(uint64_t address, uint64_t size, bool write) const;
   uint8_t at(uint64_t address) const;
-  const uint8_t* pages() const { return pages_; }  // as engine::MemoryView wants them
+  const uint8_t* pages() const { return pages_; }  // for engine::MemoryView
 
  private:
   uint8_t* pages_;

@@ -1,8 +1,8 @@
-// Which pages of a range of addresses are handed out next. Programs must not count on an order or on
-// neighbours: each piece begins some pages behind another one, from one of several places that move on
-// through the range, so that freed addresses rest until it has been gone through. Or, in kLowest order, the
-// lowest that are free: then a piece lies where it does because of those that are there, and not of those
-// that were (modules' variables, as far as is known of a real driver's). Guarded by its owner.
+// Chooses which pages of a range are allocated next. Programs must not rely on an order or on neighbours:
+// each allocation begins some pages behind an earlier one, at one of several cursors that move through the
+// range, so that freed addresses are not reused until the cursors have passed the whole range. With kLowest,
+// takes the lowest free pages: an address then depends only on existing allocations, not on earlier ones (as
+// modules' variables do on a real driver, as far as is known). Guarded by its owner.
 #pragma once
 
 #include <array>
@@ -13,13 +13,13 @@
 
 namespace cropdl::device {
 
-// A seed scatters.
+// A seed that means the lowest free pages; other seeds scatter allocations.
 inline constexpr uint64_t kLowest = 0;
 
 class AddressAllocator {
  public:
   AddressAllocator(engine::MemoryView::Range range, uint64_t seed);
-  uint64_t take(uint64_t pages);  // address; 0: there is no room
+  uint64_t take(uint64_t pages);  // address; 0: no room
   void give(uint64_t begin, uint64_t pages);
 
  private:

@@ -1,4 +1,4 @@
-// What is known of one piece of memory, and the lock that all of it lies under.
+// The description of one allocation, and the lock of all memory state.
 #pragma once
 
 #include <cuda.h>
@@ -13,36 +13,36 @@ enum class MemoryKind : uint8_t {
   kDevice,      // cuMemAlloc
   kModule,      // a module's variable: only the module frees it
   kPool,        // cuMemAllocAsync and the like
-  kGraph,       // of a graph's allocation nodes
-  kKernelHeap,  // malloc in a kernel: no function of the host knows it
+  kGraph,       // by a graph's allocation node
+  kKernelHeap,  // malloc in a kernel: unknown to host functions
   kManaged,     // cuMemAllocManaged
   kPinned,      // cuMemHostAlloc
-  kRegistered,  // cuMemHostRegister: somebody else's memory
+  kRegistered,  // cuMemHostRegister: memory that the caller owns
   kVirtual,     // cuMemMap: one mapping
 };
 
 struct Allocation {
   CUdeviceptr begin = 0;
-  uint64_t size = 0;  // as asked for
+  uint64_t size = 0;  // as requested
   MemoryKind kind = MemoryKind::kDevice;
-  int device = 0;  // whose memory it is; of the host's and managed memory, whose context asked for it
+  int device = 0;  // the owner; for host and managed memory, the device of the context that requested it
   CUcontext context = nullptr;
   unsigned flags = 0;  // cuMemHostAlloc's, cuMemHostRegister's, cuMemAllocManaged's
-  uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice
+  uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID: never reused
   CUmemoryPool pool = nullptr;
-  CUcontext user = nullptr;  // of memory of pools: in whose stream it was allocated, and with whom it goes
+  CUcontext user = nullptr;  // pools: the context of the allocating stream; the memory ends with it
   bool sync_memops = false;
   bool of_module = false;  // a __managed__ variable: only the module frees it
-  bool freed = false;      // cuMemFreeAsync was called; it has not run yet
+  bool freed = false;      // cuMemFreeAsync was called but has not run
 
   bool on_host() const { return kind == MemoryKind::kPinned || kind == MemoryKind::kRegistered; }
 };
 
-// Guards everything about memory but what kernels read (shadow and access tables).
+// Guards all memory state except what kernels read (shadow and access tables).
 std::mutex& memory_lock();
 
-// What contains that address, also behind the last byte that was asked for but never a neighbour's. Takes the
-// lock. Not what kernels' malloc handed out.
+// The allocation that contains the address. It extends behind its last requested byte, but never into a
+// neighbour. Takes the lock. Does not find memory of kernels' malloc.
 std::optional<Allocation> find_allocation(CUdeviceptr address);
 
 }  // namespace cropdl::device

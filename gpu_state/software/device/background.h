@@ -1,12 +1,12 @@
-// Threads for whatever must go on beside a stream: as many as are busy at once, kept for a while when
-// idle. Any thread.
+// Threads for work outside of streams: as many as tasks run at the same time, kept for a while when idle. Any
+// thread.
 #pragma once
 
 #include <functional>
 
 namespace cropdl::device {
 
-// False: the system gives no thread for it, and it is not done.
+// False: no thread could be created, and `function` does not run.
 bool in_background(std::function<void()> function);
 
 }  // namespace cropdl::device

@@ -1,5 +1,5 @@
-// Functions of the host that streams call: on one thread of the device's own, one at a time, while the stream
-// waits for it. Sources: CUDA Driver API, cuLaunchHostFunc, cuStreamAddCallback.
+// Host functions that streams call: one at a time, on one thread per device, while the stream waits. Sources:
+// CUDA Driver API, cuLaunchHostFunc, cuStreamAddCallback.
 #pragma once
 
 #include <cuda.h>
@@ -8,11 +8,11 @@
 
 namespace cropdl::device {
 
-// Runs it on the thread of that context's device and waits for its end. On a stream's or graph's thread.
+// Runs `function` on the callback thread of the context's device and waits for its end. On a stream's or
+// graph's thread.
 void call_back(CUcontext context, const std::function<void()>& function);
 
-// Whether the calling thread is inside such a function: then every call of the API answers
-// CUDA_ERROR_NOT_PERMITTED.
+// Whether the calling thread runs such a function: then every API call returns CUDA_ERROR_NOT_PERMITTED.
 bool inside_callback();
 
 }  // namespace cropdl::device

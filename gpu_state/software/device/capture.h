@@ -1,7 +1,7 @@
-// Capture: streams that write down what they are given, as a graph, instead of doing it. All functions here
-// whose comment does not say otherwise are called with capture_mutex() held. Sources: CUDA Driver API,
-// "Stream Management" (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode); CUDA C++ Programming Guide,
-// "Creating a Graph Using Stream Capture".
+// Stream capture: streams that record work as a graph instead of running it. Call all functions with
+// capture_mutex() held unless their comment says otherwise. Sources: CUDA Driver API, "Stream Management"
+// (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode); CUDA C++ Programming Guide, "Creating a Graph
+// Using Stream Capture".
 #pragma once
 
 #include <thread>
@@ -19,32 +19,33 @@ struct Capture {
   std::shared_ptr<CUgraph_st> graph;
   bool into_existing = false;  // cuStreamBeginCaptureToGraph
   bool is_invalid = false;
-  std::vector<std::shared_ptr<CUstream_st>> streams;  // the origin, and those that were forked from it
+  std::vector<std::shared_ptr<CUstream_st>> streams;  // the origin and the streams forked from it
 };
 
-// What is asked of the stream needs an implicit dependency on a stream that is captured (it is the legacy
-// one): CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and those captures are spoilt.
+// If work in this stream (the legacy one) would implicitly depend on a captured stream: invalidates those
+// captures and returns CUDA_ERROR_STREAM_CAPTURE_IMPLICIT.
 CUresult check_implicit(const CUstream_st& stream);
-// The same without harm: for queries.
+// The same test without invalidating: for queries.
 bool has_implicit(const CUstream_st& stream);
 
-// For waiting and asking: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while the stream is captured, or what
-// check_implicit() says; the capture is spoilt.
+// For waits and queries: if the stream is captured, invalidates the capture and returns
+// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; otherwise as check_implicit().
 CUresult refuse_while_captured(const CUstream_st& stream);
 
-// The work becomes a node after the stream's dependencies, and the stream's only dependency.
+// Adds the work as a node after the stream's dependencies; the node becomes the stream's only dependency.
 CUresult add_captured(CUstream_st& stream, Work work);
 
-CUresult add_captured_child(CUstream_st& stream, const std::shared_ptr<CUgraph_st>& graph);  // its copy
+CUresult add_captured_child(CUstream_st& stream, const std::shared_ptr<CUgraph_st>& graph);  // a copy of it
 
-// The stream goes: with it the capture that began there, and one that it was forked into is spoilt.
+// Call when the stream is destroyed: ends a capture that began in it and invalidates one that it was forked
+// into.
 void leave_capture(const std::shared_ptr<CUstream_st>& stream);
 
-// The stream's or the event's part of cuStreamWaitEvent and cuEventRecord where a capture is concerned.
+// cuEventRecord and cuStreamWaitEvent when the stream or the event is part of a capture.
 CUresult record_captured(CUstream_st& stream, CUevent_st& event, bool external);
 CUresult wait_captured(const std::shared_ptr<CUstream_st>& stream, CUevent_st& event, bool external);
 
-// Without the lock, as the driver's functions.
+// As the driver's functions. Without the lock.
 CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode);
 CUresult begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                           const CUgraphEdgeData* data, size_t count, CUstreamCaptureMode mode);

@@ -1,7 +1,7 @@
-// Contexts, what is current in a thread, and the error that stays. A kernel's fault breaks its context: from
-// then on every call answers with that error, as on a device (CUDA Driver API, "Error handling"; the runtime
-// calls these errors sticky). A context's structure is never given back to the allocator, so that a stale
-// handle is known for one: what goes when it ends is what others own for it (when_a_context_ends).
+// Contexts, a thread's current context, and the sticky error. A kernel's fault breaks its context: every
+// later call returns that error, as on a device (CUDA Driver API, "Error handling"). A context's structure is
+// never freed, so that a stale handle is recognised; when a context ends, only what others own for it is
+// released (when_a_context_ends).
 #pragma once
 
 #include <cuda.h>
@@ -22,48 +22,49 @@ struct CUctx_st {
   std::atomic<unsigned> flags{0};
   std::atomic<uint64_t> id{0};     // cuCtxGetId; a primary context gets a new one after each reset
   std::atomic<bool> alive{false};  // else calls answer CUDA_ERROR_CONTEXT_IS_DESTROYED
-  // Of a primary context: held while it ends, so that who retains it then gets a new life, and by whoever
-  // counts.
+  // Of a primary context. Held while the context ends, so that a thread that then retains it starts a new
+  // life, and while `retained` changes.
   std::mutex life;
   int retained = 0;
-  std::atomic<int> error{0};                      // CUresult that stays, also over a reset
+  std::atomic<int> error{0};                      // sticky CUresult, also over a reset
   std::atomic<size_t> limits[CU_LIMIT_MAX] = {};  // cuCtxSetLimit, cuCtxGetLimit
   std::atomic<int> cache{0};                      // CUfunc_cache
-  CUstream legacy = nullptr;                      // what stream 0 and CU_STREAM_LEGACY mean here
+  CUstream legacy = nullptr;  // the meaning of stream 0 and CU_STREAM_LEGACY in this context
 };
 
 namespace cropdl::device {
 
-// The calling thread's context, or null. (The stack of cuCtxPushCurrent is behind it.)
+// The calling thread's context, or null: the top of the stack of cuCtxPushCurrent.
 CUcontext current();
-void set_current(CUcontext context);  // null: the top of the stack is taken away
+void set_current(CUcontext context);  // null: pops the top of the stack
 
-// Whose work the calling thread does: on streams' threads while they run a library's work, else null.
+// The context whose library work the calling thread runs. Null except on streams' threads.
 CUcontext& working_for();
 
-// What nearly every function of the API begins with: CUDA_ERROR_NOT_INITIALIZED before cuInit (and in a
-// child that was forked after it), CUDA_ERROR_INVALID_CONTEXT without a current one,
-// CUDA_ERROR_CONTEXT_IS_DESTROYED, the error that stays.
+// Nearly every API function begins with it. CUDA_ERROR_NOT_INITIALIZED before cuInit (and in a child forked
+// after it), CUDA_ERROR_INVALID_CONTEXT without a current context, CUDA_ERROR_CONTEXT_IS_DESTROYED, the
+// sticky error.
 CUresult enter(CUcontext* context);
-// The same without the error that stays, for calls that a broken context still answers.
+// The same without the sticky error, for calls that work in a broken context.
 CUresult enter_even_if_broken(CUcontext* context);
 // For calls that need no context: CUDA_ERROR_NOT_INITIALIZED or CUDA_SUCCESS.
 CUresult initialized();
-// Of a handle that the caller gave: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED, the error
-// that stays.
+// Checks a handle from the caller: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED, the sticky
+// error.
 CUresult check(CUcontext context);
 
-// Breaks the context, once, and says why on stderr in one line.
+// Breaks the context, once, and prints the reason on stderr in one line.
 void break_context(CUcontext context, CUresult error, std::string_view why);
 
-// Contexts end by cuCtxDestroy and by the reset or last release of a primary one. Whoever keeps things for
-// contexts gives back here what he has for this one; before that the context's work has been waited for. All
-// are called in the order below, once for each context that ends, on the thread that ends it.
+// A context ends by cuCtxDestroy, and a primary one by its reset or last release. Registers a function that
+// then releases what its module keeps for the context. The functions run after the context's work has ended,
+// in the order below, once per context, on the thread that ends it.
 enum class Keeper { kStreams, kLibraries, kModules, kMemory };
-bool when_a_context_ends(Keeper who, void (*give_back)(CUcontext context));  // true: for static initialisers
+// returns true, for static initialisers
+bool when_a_context_ends(Keeper who, void (*give_back)(CUcontext context));
 
 // context.cpp: the calls.
-CUresult create_context(Device& device, unsigned flags, CUcontext* context);  // is then on top of the stack
+CUresult create_context(Device& device, unsigned flags, CUcontext* context);  // pushes it onto the stack
 CUresult destroy_context(CUcontext context);
 CUresult retain_primary(Device& device, CUcontext* context);
 CUresult release_primary(Device& device);

@@ -1,6 +1,6 @@
-// Copies and fills: what is said of them at the call (examine), and the doing (perform, work.h). Rows are
-// checked to the byte: at the call against what is allocated then, and again when they run, since memory may
-// come and go in stream order.
+// Copies and fills: checks at the call (examine), execution (perform, work.h). Every byte of a row is
+// checked, at the call against the memory allocated then, and again at execution, since memory may be
+// allocated and freed in stream order.
 #pragma once
 
 #include <cuda.h>
@@ -19,31 +19,31 @@ struct Side {
   bool as_host = false;      // the caller named it host memory
   bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
   int device = 0;
-  CUcontext context = nullptr;  // whose memory it is; null: the host's, a mapping
-  // How the API's rules on what waits see it: managed memory is what the caller says it is.
+  CUcontext context = nullptr;  // the memory's owner; null: host memory or a mapping
+  // For the API's rules on synchronization: managed memory is what the caller says it is.
   bool is_host() const { return as_host || where == Where::kPinned || where == Where::kPageable; }
 };
 
 struct CopyFacts {
   Side source, destination;
-  uint64_t bytes = 0;  // 0: there is nothing to do
+  uint64_t bytes = 0;  // 0: nothing to do
 };
 
-// CUDA_ERROR_INVALID_VALUE for what is not there, not so large, not on the side that the caller said, or
-// mapped without access for the device that does it: the context's, or those of a peer copy. Writes the
+// CUDA_ERROR_INVALID_VALUE if memory does not exist, is too small, is not on the side that the caller named,
+// or is mapped without access for the device that copies: the context's, or those of a peer copy. Sets the
 // work's devices.
 CUresult examine(CopyWork& work, CUcontext context, CopyFacts* facts);
 CUresult examine(MemsetWork& work, CUcontext context, Side* side);
 
-// The bytes of a source of the host's, row after row. False: they cannot be read.
+// Copies the bytes of a host source, row by row. False: they cannot be read.
 bool stage(const CUDA_MEMCPY3D& copy, std::vector<std::byte>* into);
 
-// A copy of one row, both sides found by their addresses unless said otherwise.
+// A copy of one row. Both sides are identified by their addresses unless a type is given.
 CUDA_MEMCPY3D row_copy(CUmemorytype to, uint64_t destination, CUmemorytype from, uint64_t source,
                        size_t size);
 
-// The calls: cuMemcpy… and cuMemset… with the rules of "API synchronization behavior" (CUDA Driver API). In a
-// stream that is captured they become nodes. `asynchronous`: the …Async variants. copy_calls.cpp.
+// The calls cuMemcpy… and cuMemset…, with the rules of "API synchronization behavior" (CUDA Driver API). In a
+// captured stream they become nodes. `asynchronous`: the …Async variants. copy_calls.cpp.
 CUresult copy(CopyWork work, CUstream stream, bool asynchronous);
 CUresult fill(MemsetWork work, CUstream stream, bool asynchronous);
 

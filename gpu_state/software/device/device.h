@@ -1,6 +1,5 @@
-// The devices of this process: those of CROPDL_SOFTWARE_GPUS that CUDA_VISIBLE_DEVICES lets through, in its
-// order. Made at the first cuInit, never taken down (as a driver's: a process that ends just ends). Any
-// thread.
+// The devices of this process: those of CROPDL_SOFTWARE_GPUS that CUDA_VISIBLE_DEVICES selects, in its order.
+// Made at the first cuInit, never destroyed, as with a real driver. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -17,17 +16,17 @@ class Memory;
 
 class Device {
  public:
-  // `physical` is the number of the device before CUDA_VISIBLE_DEVICES: identifiers come from it.
+  // `physical`: the device's number before CUDA_VISIBLE_DEVICES. Its identifiers derive from it.
   Device(int ordinal, int physical);
   ~Device();
   const int ordinal, physical;
   Memory& memory();                   // made on first use
   engine::WorkerPool& worker_pool();  // made on first use
-  // Attribute of that number as CU_DEVICE_ATTRIBUTE_…; CUDA_ERROR_INVALID_VALUE for one that there is not.
+  // The attribute CU_DEVICE_ATTRIBUTE_…; CUDA_ERROR_INVALID_VALUE: unknown.
   CUresult attribute(int* value, CUdevice_attribute which) const;
   CUuuid uuid() const;
   std::string pci_bus_id() const;           // 0000:41:00.0
-  CUcontext primary() { return primary_; }  // is alive only while retained (context.h)
+  CUcontext primary() { return primary_; }  // alive only while retained (context.h)
 
  private:
   std::once_flag memory_made_, processors_made_;
@@ -36,23 +35,23 @@ class Device {
   CUcontext primary_ = nullptr;
 };
 
-// cuInit: CUDA_ERROR_NO_DEVICE when none is visible; CUDA_ERROR_NOT_INITIALIZED in a child that was forked
-// after its parent's, as the driver has it: the threads of the devices are not in the child.
+// cuInit. CUDA_ERROR_NO_DEVICE: no device is visible. CUDA_ERROR_NOT_INITIALIZED in a child that was forked
+// after its parent's cuInit, as the driver does: the devices' threads are not in the child.
 CUresult initialize();
 
 int count();                // 0 before initialize()
-Device* find(int ordinal);  // null: there is none
+Device* find(int ordinal);  // null: none
 
-// What the compute capability (CROPDL_SOFTWARE_GPU_CAPABILITY) says of a multiprocessor. Source: CUDA C++
+// A multiprocessor's limits by compute capability (CROPDL_SOFTWARE_GPU_CAPABILITY). Source: CUDA C++
 // Programming Guide, "Technical Specifications per Compute Capability".
 struct Capability {
   int threads, blocks;           // resident at once
-  int shared, shared_per_block;  // bytes; of a block that opted in
-  int shared_reserved;           // of each block, the system's
+  int shared, shared_per_block;  // bytes; per block: with opt-in
+  int shared_reserved;           // reserved per block by the system
 };
 Capability capability();
 
-// cuDeviceGetUuid's bytes as people and CUDA_VISIBLE_DEVICES write them: GPU-6465…
+// cuDeviceGetUuid's bytes in the notation of CUDA_VISIBLE_DEVICES: GPU-6465…
 std::string text_of(const CUuuid& uuid);
 
 }  // namespace cropdl::device

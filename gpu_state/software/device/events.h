@@ -1,4 +1,4 @@
-// Events: what was last recorded in them is a mark of a stream's. Sources: CUDA Driver API, "Event
+// Events. An event refers to the stream's mark at its last record. Sources: CUDA Driver API, "Event
 // Management", cuStreamWaitEvent.
 #pragma once
 
@@ -8,7 +8,7 @@ struct CUevent_st {
   CUcontext context = nullptr;
   unsigned flags = 0;
   // Guarded by scheduler_mutex().
-  cropdl::device::MarkPointer recorded;  // null: never
+  cropdl::device::MarkPointer recorded;  // null: never recorded
   // Guarded by capture_mutex(): set while the last record was in a capture.
   std::weak_ptr<cropdl::device::Capture> capture;
   bool is_captured = false;
@@ -22,7 +22,7 @@ CUresult destroy_event(CUevent handle);
 void destroy_events(CUcontext context);
 std::shared_ptr<CUevent_st> find_event(CUevent handle);
 
-// Each of them may be part of a capture.
+// Both may be part of a capture.
 CUresult record_event(CUevent handle, CUstream stream, bool external);
 CUresult wait_for_event(CUstream stream, CUevent handle, bool external);
 

@@ -1,4 +1,4 @@
-// What an instantiated graph comes down to when it runs: steps, child graphs taken apart into theirs.
+// The steps of an instantiated graph, with child graphs expanded.
 #pragma once
 
 #include "gpu_state/software/device/graphs.h"
@@ -9,18 +9,18 @@ struct Step {
   Work work;
   CUcontext context = nullptr;
   bool is_enabled = true;
-  size_t before = 0;          // how many steps must be done first
-  std::vector<size_t> after;  // which wait for this one
+  size_t before = 0;          // number of steps that must be done first
+  std::vector<size_t> after;  // steps that wait for this one
 };
 
 struct Plan {
-  std::vector<Step> steps;            // each after those that it waits for
-  std::shared_ptr<CUgraph_st> graph;  // kept: what it refers to
-  std::vector<AllocateWork> left;     // allocations that it does not free
-  std::vector<CUdeviceptr> freed;     // what it frees
+  std::vector<Step> steps;            // in topological order
+  std::shared_ptr<CUgraph_st> graph;  // kept alive: the steps refer to it
+  std::vector<AllocateWork> left;     // allocations that the graph does not free
+  std::vector<CUdeviceptr> freed;     // memory that the graph frees
 };
 
-// With capture_mutex(). The graph has no circles.
+// With capture_mutex() held. The graph has no cycles.
 std::shared_ptr<const Plan> plan_of(const std::shared_ptr<CUgraph_st>& graph);
 
 }  // namespace cropdl::device

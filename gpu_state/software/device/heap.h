@@ -1,5 +1,5 @@
-// Hands out pieces of a range of the area: small ones packed into pages by size, each with at least one byte
-// behind it that nobody may access; large ones on pages of their own. Everything under memory_lock().
+// Allocates memory within a range of the area. Small allocations are packed into pages by size, each followed
+// by at least one inaccessible byte; large ones have their own pages. Everything under memory_lock().
 #pragma once
 
 #include <algorithm>
@@ -18,25 +18,25 @@ namespace cropdl::device {
 
 class Heap;
 
-// Pages in a row: one allocation, or slots of one size.
+// Adjacent pages: one allocation, or slots of one size.
 struct Chunk {
   Heap* heap = nullptr;
   uint64_t begin = 0, pages = 0;
   uint32_t slot = 0;                      // bytes; 0: one allocation
-  uint32_t live = 0;                      // allocations
-  std::vector<Allocation*> allocations;   // by slot; null: nothing there
-  std::deque<uint16_t> vacant;            // slots, in the order in which they will be used
-  std::list<Chunk*>::iterator with_room;  // in the heap's list, if in_list
+  uint32_t live = 0;                      // number of allocations
+  std::vector<Allocation*> allocations;   // by slot; null: empty
+  std::deque<uint16_t> vacant;            // free slots, in the order of their next use
+  std::list<Chunk*>::iterator with_room;  // position in the heap's list, if in_list
   bool in_list = false;
   std::list<std::unique_ptr<Chunk>>::iterator self;
 
-  // The allocation whose slot the address is in.
+  // The allocation in the slot that contains the address.
   Allocation* at(uint64_t address) const {
     return allocations[slot ? std::min<uint64_t>((address - begin) / slot, allocations.size() - 1) : 0];
   }
 };
 
-// What pages are paid from.
+// The budget that pages are charged to.
 class Budget {
  public:
   virtual ~Budget() = default;
@@ -46,23 +46,23 @@ class Budget {
 
 class Heap {
  public:
-  // Alignment: a power of two from 256 to 4096. `seed`: of where pieces lie, or kLowest, as that of `places`.
-  // Everything is referred to for as long as the heap lives.
+  // `alignment`: a power of two from 256 to 4096. `seed`: chooses addresses, or kLowest, as for `places`. The
+  // references must outlive the heap.
   Heap(AddressAllocator& places, Budget& budget, MemoryKind kind, int device, uint32_t alignment,
        uint64_t seed);
   ~Heap();
   Heap(const Heap&) = delete;
 
-  // Not yet open for access. Null: neither budget nor addresses are left.
+  // Allocates memory that is not yet accessible. Null: no budget or no addresses left.
   Allocation* allocate(uint64_t size);
-  // Closes it, poisons it and forgets it.
+  // Makes the memory inaccessible, poisons it and drops the allocation.
   void release(Allocation* allocation);
 
-  // Whether that other device may access this heap's memory, now and what comes: CU_MEM_ACCESS_FLAGS_PROT_…
+  // Sets that device's access to all memory of this heap, present and future: CU_MEM_ACCESS_FLAGS_PROT_…
   void set_access(int device, unsigned flags);
   unsigned access(int device) const { return access_[static_cast<size_t>(device)]; }
 
-  // All allocations; the caller may release the one that it is shown.
+  // Visits all allocations; `visit` may release the one that it gets.
   template <class Visit>
   void each(Visit visit) {
     for (auto chunk = chunks_.begin(); chunk != chunks_.end();) {
@@ -74,11 +74,11 @@ class Heap {
   }
 
  private:
-  struct Size {  // of slots
+  struct Size {  // slots of one size
     uint32_t bytes = 0;
     std::list<Chunk*> with_room;
-    std::deque<std::pair<Chunk*, uint16_t>> resting;  // freed not long ago
-    uint32_t empty = 0;                               // chunks without an allocation that are kept
+    std::deque<std::pair<Chunk*, uint16_t>> resting;  // freed recently
+    uint32_t empty = 0;                               // empty chunks that are kept
   };
   Chunk* new_chunk(uint64_t pages, uint32_t slot);
   void retire(Chunk* chunk);
@@ -100,7 +100,7 @@ class Heap {
   std::array<unsigned, 16> access_{};
 };
 
-// The allocation around an address of the area; null: none. Under the lock.
+// The allocation that contains an address of the area; null: none. Under the lock.
 Allocation* allocation_at(uint64_t address);
 
 }  // namespace cropdl::device

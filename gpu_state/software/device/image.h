@@ -1,5 +1,5 @@
-// What modules and libraries are made from: the code in a fat binary, in PTX text, in what cuLinkComplete
-// handed out. In no context yet. Any thread.
+// Reads the code of modules and libraries: a fat binary, PTX text, or an image from cuLinkComplete. Not yet
+// in a context. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -17,17 +17,18 @@ struct Image {
   std::shared_ptr<const ptx::Module> text;
 };
 
-// What somebody hands over as an image: what the data says of its own size, or what its size is known of.
+// Read an image from the caller: of the size that the data itself states, or of a known size.
 ptx::Texts read_texts(const void* data);
 ptx::Texts read_texts(std::span<const std::byte> data);
-// For cuLink, which takes a host's object file with device code in it as well.
+// For cuLink, which also accepts a host object file with device code.
 ptx::Texts read_part(std::span<const std::byte> data);
 
-// One module of them, linked if they are several. CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU,
-// CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION; `why` then is one line for people.
+// Makes one module of the texts; links them if there are several. CUDA_ERROR_INVALID_IMAGE,
+// CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION; `why` is then one
+// line for users.
 CUresult make_image(const ptx::Texts& texts, Image* image, std::string* why);
 
-// The image that cuLinkComplete hands out: the texts behind a mark of our own, for read_texts() to find.
+// The image that cuLinkComplete returns: the texts behind CropDL's own mark, which read_texts() recognises.
 std::string linked_image(const ptx::Texts& texts);
 
 }  // namespace cropdl::device

@@ -1,6 +1,6 @@
-// Kernels on their way into a stream or a node: everything that a launch is refused for is found here, and
-// the arguments are copied. Sources: CUDA Driver API, cuLaunchKernel, cuLaunchKernelEx,
-// cuLaunchCooperativeKernel; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+// Prepares a kernel launch for a stream or a node: checks everything for which a launch is refused and copies
+// the arguments. Sources: CUDA Driver API, cuLaunchKernel, cuLaunchKernelEx, cuLaunchCooperativeKernel; CUDA
+// C++ Programming Guide, "Technical Specifications per Compute Capability".
 #pragma once
 
 #include <span>
@@ -9,20 +9,20 @@
 
 namespace cropdl::device {
 
-// Any thread. CUDA_ERROR_INVALID_HANDLE: no function of this context; CUDA_ERROR_INVALID_VALUE: no such grid
-// or block, too much shared memory, arguments missing; CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: more threads than
-// the kernel was built for; CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE; CUDA_ERROR_NOT_SUPPORTED: an attribute
-// that is not built, named on stderr.
+// Any thread. CUDA_ERROR_INVALID_HANDLE: not a function of this context. CUDA_ERROR_INVALID_VALUE: invalid
+// grid or block, too much shared memory, missing arguments. CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: more threads
+// than the kernel was built for. CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE. CUDA_ERROR_NOT_SUPPORTED: an
+// attribute that is not implemented, named on stderr.
 CUresult kernel_work(CUcontext context, const CUlaunchConfig& config, CUfunction function, void** parameters,
                      void** extra, KernelWork* work);
 
-// What launch attributes say that matters here, written into the work; the rest is kept for those who ask.
+// Applies launch attributes to the work; keeps those without effect for queries.
 CUresult take_attributes(std::span<const CUlaunchAttribute> attributes, KernelWork* work);
 
-// The checks again, for a work whose shape or attributes were changed.
+// Repeats the checks for a work whose shape or attributes have changed.
 CUresult check_shape(CUcontext context, const KernelWork& work, uint32_t max_dynamic_shared);
 
-// A pointer to each argument in the work's copy, as kernelParams.
+// Pointers to the arguments in the work's copy, as kernelParams.
 std::vector<void*> pointers_to_parameters(KernelWork& work);
 
 }  // namespace cropdl::device

@@ -1,6 +1,6 @@
-// The handles of one kind that are valid now. A handle is a pointer to our struct; one that was destroyed is
-// found out instead of followed, and the structs of the last ones destroyed are kept so that their addresses
-// are not given out again at once: a program that uses a stale handle is told, not served with another's. Any
+// The valid handles of one kind. A handle is a pointer to CropDL's struct. Handles are looked up before they
+// are followed, so a destroyed one is detected. The last destroyed structs are kept, so that their addresses
+// are not reused immediately: a program that uses a stale handle gets an error, not another object. Any
 // thread.
 #pragma once
 
@@ -22,16 +22,16 @@ class Live {
     return handle;
   }
 
-  // Null: there is none of that handle.
+  // Null: not a valid handle.
   std::shared_ptr<T> find(const T* handle) const {
     std::lock_guard lock(mutex_);
     auto at = objects_.find(handle);
     return at == objects_.end() ? nullptr : at->second;
   }
 
-  // The handle is invalid from now on. Null: it was before.
+  // Invalidates the handle. Null: it was invalid before.
   std::shared_ptr<T> take(const T* handle) {
-    std::shared_ptr<T> oldest;  // goes without the lock: what it owns may be of other kinds
+    std::shared_ptr<T> oldest;  // destroyed after the unlock: it may own objects of other kinds
     std::lock_guard lock(mutex_);
     auto at = objects_.find(handle);
     if (at == objects_.end()) return nullptr;
@@ -53,7 +53,7 @@ class Live {
   }
 
  private:
-  static constexpr size_t kKept = 256;  // a stale handle is rarely used later than that; costs some 100 KiB
+  static constexpr size_t kKept = 256;  // stale handles are rarely used later; costs some 100 KiB
   mutable std::mutex mutex_;
   std::unordered_map<const T*, std::shared_ptr<T>> objects_;
   std::deque<std::shared_ptr<T>> gone_;

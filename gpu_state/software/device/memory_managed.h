@@ -1,6 +1,6 @@
-// What was advised about managed memory, and where it was prefetched to: kept for each page of the host's,
-// and told again. Nothing moves: all managed memory lies where both sides reach it. Any thread. Source: CUDA
-// Driver API, cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute.
+// Advice on and prefetches of managed memory: recorded for each host page and returned by queries. No memory
+// moves: managed memory is where the host and all devices reach it. Any thread. Source: CUDA Driver API,
+// cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute.
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,7 @@
 
 namespace cropdl::device {
 
-// Devices as the driver counts them, CU_DEVICE_CPU, or CU_DEVICE_INVALID: none.
+// Devices by their ordinals, CU_DEVICE_CPU, or CU_DEVICE_INVALID for none.
 struct Advice {
   bool read_mostly = false;
   int preferred = CU_DEVICE_INVALID;
@@ -19,14 +19,15 @@ struct Advice {
   bool operator==(const Advice&) const = default;
 };
 
-// CUDA_ERROR_INVALID_VALUE, in all of these: it is not managed memory, one allocation's.
+// All return CUDA_ERROR_INVALID_VALUE if the range is not within one allocation of managed memory.
 CUresult check_managed(CUdeviceptr address, uint64_t size);
 CUresult advise(CUdeviceptr address, uint64_t size, CUmem_advise advice, int device);
 CUresult record_prefetch(CUdeviceptr address, uint64_t size, int device);
-// What holds for all pages of the range: where they differ, that which nobody advised.
+// The advice that is common to all pages of the range; a value that differs between pages is returned as not
+// advised.
 CUresult advice_for(CUdeviceptr address, uint64_t size, Advice* advice);
 
-// With memory_lock() held: the memory goes.
+// Call when the memory is released, with memory_lock() held.
 void forget_advice(CUdeviceptr address, uint64_t size);
 
 }  // namespace cropdl::device

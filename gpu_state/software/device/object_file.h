@@ -1,6 +1,5 @@
-// The device code in a host's object file, as nvcc -c writes it: fat binaries in the section .nv_fatbin, or
-// in
-// __nv_relfatbin with -rdc=true. Any thread; everything is checked against the size of what is given.
+// Finds the device code in a host object file from nvcc -c: fat binaries in the section .nv_fatbin, or in
+// __nv_relfatbin with -rdc=true. Any thread; checks everything against the size of the input.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +9,7 @@
 
 namespace cropdl::device {
 
-// Whether it begins as an ELF file for x86-64 does (a cubin is one too, but of another machine).
+// Whether it is an ELF file for x86-64 (a cubin is an ELF file for another machine).
 bool is_host_object(std::span<const std::byte> file);
 
 // The PTX of all its fat binaries.

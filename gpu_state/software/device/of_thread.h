@@ -1,6 +1,6 @@
-// Something that each thread has of its own and that may still be asked for when the thread's own destructors
-// have run: a program's static objects are destroyed after the main thread's thread_local ones, and may call
-// the API then. The main thread's is never taken down, another thread's goes with it.
+// A per-thread object that is usable even after the thread's own destructors have run: a program's static
+// objects are destroyed after the main thread's thread_local objects and may call the API then. The main
+// thread's object is never destroyed, another thread's is destroyed when the thread ends.
 #pragma once
 
 #include <unistd.h>

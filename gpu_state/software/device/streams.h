@@ -1,10 +1,10 @@
-// Streams: queues of tasks, each with a thread of its own that does them in order. What orders tasks of
-// different streams are marks: a task may begin when all marks that it comes after are passed. Legacy and
-// blocking streams, events and graphs all come down to marks. Sources: CUDA Driver API, "Stream
-// synchronization behavior", "API synchronization behavior".
+// Streams: queues of tasks, each with its own thread that runs them in order. Marks order tasks of different
+// streams: a task may begin when all marks in its `after` are passed. Legacy and blocking streams, events and
+// graphs are all implemented with marks. Sources: CUDA Driver API, "Stream synchronization behavior", "API
+// synchronization behavior".
 //
-// Locks, taken in this order: capture_mutex() (who is captured into what; graphs), scheduler_mutex() (queues
-// and marks). Nothing of the caller's runs under either.
+// Locks, in this order: capture_mutex() (captures and graphs), scheduler_mutex() (queues and marks). No code
+// of the caller's runs under either.
 #pragma once
 
 #include <cuda.h>
@@ -26,21 +26,21 @@
 
 namespace cropdl::device {
 
-// A moment in a stream's course that others may wait for. Guarded by scheduler_mutex().
+// A point in a stream that other streams and threads may wait for. Guarded by scheduler_mutex().
 struct Mark {
   bool passed = false;
-  int64_t time = 0;  // steady clock, ns: when it was passed
+  int64_t time = 0;  // steady clock, ns: the time when it was passed
   std::vector<std::weak_ptr<CUstream_st>> waiting;
-  std::vector<std::condition_variable*> callers;  // who wait in wait_until_passed()
+  std::vector<std::condition_variable*> callers;  // threads in wait_until_passed()
 };
 using MarkPointer = std::shared_ptr<Mark>;
 
-// What a stream does in one go, on its thread.
+// A unit of work that a stream's thread runs.
 struct Task {
-  std::string_view kind;          // as in settings::kKinds; empty: takes no time, cannot fail, is not slowed
-  std::function<CUresult()> run;  // null: only a mark. An error breaks the context.
-  bool even_if_broken = false;    // cuStreamAddCallback's: it is told the error
-  std::string name;               // for people: whose it is; empty: the kind says enough
+  std::string_view kind;  // as in settings::kKinds; empty: takes no time, cannot fail, is never slowed down
+  std::function<CUresult()> run;  // null: only a mark. An error breaks the context
+  bool even_if_broken = false;    // for cuStreamAddCallback, whose function gets the error
+  std::string name;               // for messages; empty: the kind is enough
 };
 
 struct Capture;
@@ -63,17 +63,17 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   };
   // Guarded by scheduler_mutex().
   std::deque<Entry> queue;
-  cropdl::device::MarkPointer last;  // of the last task that was given; null: none yet
+  cropdl::device::MarkPointer last;  // of the last task; null: no task yet
   bool has_worker = false;
-  size_t promises = 0;      // the worker stays: cropdl::device::Promise
+  size_t promises = 0;      // >0: the worker must stay (cropdl::device::Promise)
   bool is_leaving = false;  // destroyed: the worker ends when the queue is empty
   std::condition_variable wake;
 
   // Guarded by capture_mutex().
   std::shared_ptr<cropdl::device::Capture> capture;  // null: not captured
-  std::vector<CUgraphNode> dependencies;             // the next node's
+  std::vector<CUgraphNode> dependencies;             // of the next node
   std::vector<CUgraphEdgeData> dependency_data;
-  CUlaunchAttributeValue access_window{}, synchronization_policy{};  // kept and answered, without effect
+  CUlaunchAttributeValue access_window{}, synchronization_policy{};  // stored for queries, without effect
 };
 
 namespace cropdl::device {
@@ -83,24 +83,24 @@ constexpr int kLeastPriority = 0, kGreatestPriority = -5;  // cuCtxGetStreamPrio
 std::mutex& capture_mutex();
 std::mutex& scheduler_mutex();
 
-// What a handle of the API means in this thread: null and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, and streams
-// that live. CUDA_ERROR_INVALID_HANDLE; CUDA_ERROR_INVALID_CONTEXT: a special one and no current context; the
-// error that stays in the stream's context.
+// Resolves a stream handle for this thread: null and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, or an existing
+// stream. CUDA_ERROR_INVALID_HANDLE; CUDA_ERROR_INVALID_CONTEXT: a special handle without a current context;
+// the sticky error of the stream's context.
 CUresult resolve(CUstream handle, std::shared_ptr<CUstream_st>* stream);
 
 CUresult create_stream(CUcontext context, unsigned flags, int priority, CUstream* handle);
-// Returns at once; work that is pending is done.
+// Returns immediately; pending work still runs.
 CUresult destroy_stream(CUstream handle);
 
-// The context ends: its streams and events become invalid handles once their work is done.
+// Call when the context ends: its streams and events become invalid handles once their work is done.
 void destroy_streams_and_events(CUcontext context);
 
-// Appends a task that begins after `after` and what the rules of legacy streams say besides. Its mark; null:
-// the system gives no thread to do it (CUDA_ERROR_OUT_OF_MEMORY), and nothing was appended.
+// Appends a task that begins after the marks of `after` and as the rules of legacy streams require. Returns
+// its mark; null: no thread could be created (CUDA_ERROR_OUT_OF_MEMORY), and nothing was appended.
 MarkPointer enqueue(const std::shared_ptr<CUstream_st>& stream, Task task,
                     std::vector<MarkPointer> after = {});
 
-// While it is there and true, enqueue() cannot fail: for calls that do more than that and could not undo it.
+// While it exists and is true, enqueue() cannot fail. For calls with other effects that they could not undo.
 class Promise {
  public:
   explicit Promise(std::shared_ptr<CUstream_st> stream);
@@ -112,35 +112,36 @@ class Promise {
   std::shared_ptr<CUstream_st> stream_;
 };
 
-// Marks that are passed when all that the stream was given so far is done (the legacy stream: that of all
-// blocking streams besides).
+// Marks that are passed when all work submitted to the stream so far is done (legacy stream: also that of all
+// blocking streams).
 std::vector<MarkPointer> marks_of(const std::shared_ptr<CUstream_st>& stream);
-std::vector<MarkPointer> marks_of_all(CUcontext context);  // null: of all contexts
-// Waits for them; returns early with the error that stays when the context breaks.
+std::vector<MarkPointer> marks_of_all(CUcontext context);  // null: all contexts
+// Waits for the marks. Returns early with the sticky error if the context breaks.
 CUresult wait_for_marks(const std::vector<MarkPointer>& marks, CUcontext context);
 bool all_passed(const std::vector<MarkPointer>& marks);
 
-// Passes a mark that belongs to no task of its own (events that graphs record). Any thread.
+// Passes a mark that belongs to no task (events that graphs record). Any thread.
 void pass(const MarkPointer& mark);
 
-// CUDA_ERROR_NOT_READY, CUDA_SUCCESS, the error that stays. (wait_for() is in work.h.)
+// CUDA_ERROR_NOT_READY, CUDA_SUCCESS, or the sticky error. (wait_for() is in work.h.)
 CUresult query_stream(CUstream handle);
 
-// With a seed: a small random time in which others may be first. On the calling thread.
+// With a seed: waits a short random time, so that other threads may run first. On the calling thread.
 void hold(settings::Chooser* chooser, bool others_are_busy);
 
-// Does one piece of work on the calling thread, which is a stream's or a graph's: with the slow-down and the
-// injected errors of its kind. streams_run.cpp.
+// Runs one Work on the calling thread, which is a stream's or a graph's, with the slow-down and the injected
+// errors of its kind. streams_run.cpp.
 CUresult run_work(const Work& work, CUcontext context);
 std::string_view kind_of(const Work& work);
 std::string name_of(const Work& work);  // "launch", "ncclAllReduce"
 
-// Counts an operation of that kind and says what a tester wants it to fail with. An error of those that a
-// device finds while work runs is to break the context when its turn comes; others answer the call.
+// Counts an operation of that kind and returns the error that a tester injects into it.
+// stays_when_injected(): whether it is an error that a device finds while work runs; that one breaks the
+// context when the work runs, others are returned by the call.
 CUresult injected_at_call(std::string_view kind);
 bool stays_when_injected(CUresult error);
 
-// Whether the process is ending: nothing more is begun.
+// Whether the process is ending: no more work begins.
 bool is_ending();
 
 }  // namespace cropdl::device

@@ -1,17 +1,17 @@
-// Inside streams: who takes part in the order of a context, and waiting. All but wait_until_passed() with
-// scheduler_mutex() held.
+// Internals of streams: the streams that the legacy stream synchronizes with, and waiting. All except
+// wait_until_passed() with scheduler_mutex() held.
 #pragma once
 
 #include "gpu_state/software/device/streams.h"
 
 namespace cropdl::device {
 
-// From now on the legacy stream of its context waits for it, and is waited for.
+// From now on, the context's legacy stream and this stream wait for each other.
 void join_everyone(const std::shared_ptr<CUstream_st>& stream);
-// Until it has done what it was given.
+// Ends that once the stream has finished its tasks.
 void leave(const std::shared_ptr<CUstream_st>& stream);
 
-// Until all are passed, the context breaks or the process ends. Without the lock.
+// Waits until all marks are passed, the context breaks or the process ends. Without the lock.
 void wait_until_passed(const std::vector<MarkPointer>& marks, CUcontext context);
 
 }  // namespace cropdl::device

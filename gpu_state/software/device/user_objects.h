@@ -1,6 +1,6 @@
-// Things of the program's that graphs keep alive: a count of references, and a function that is called, on a
-// thread of the device's, when none is left. Source: CUDA Driver API, cuUserObjectCreate,
-// cuGraphRetainUserObject. Any thread; none of it calls the program on the calling thread.
+// Objects of the program that graphs keep alive: a reference count and a function that a device's thread
+// calls when the count reaches 0. Source: CUDA Driver API, cuUserObjectCreate, cuGraphRetainUserObject. Any
+// thread; no function calls the program on the calling thread.
 #pragma once
 
 #include <cuda.h>

@@ -1,8 +1,8 @@
-// Virtual memory management: addresses that are reserved anywhere, physical memory, and mappings of one onto
-// the other. Physical memory is part of one file in memory, so that it can be mapped several times. What is
-// mapped may be accessed by a device after set_mapped_access() only; the access tables know (access.h). A
-// reservation without a mapping is plain empty memory, so that a kernel that still runs there meets an error
-// instead of ending the process. Any thread. Source: CUDA Driver API, "Virtual Memory Management".
+// Virtual memory management: reserved addresses anywhere, physical memory, and mappings between them.
+// Physical memory is part of one file in memory, so that it can be mapped several times. A device may access
+// a mapping only after set_mapped_access(), which updates the access tables (access.h). A reservation without
+// a mapping is inaccessible memory of the process, so that a kernel that still accesses it gets an error and
+// does not end the process. Any thread. Source: CUDA Driver API, "Virtual Memory Management".
 #pragma once
 
 #include <cuda.h>
@@ -14,12 +14,12 @@
 
 namespace cropdl::device {
 
-// All sizes and addresses are multiples of kPage (area.h): else CUDA_ERROR_INVALID_VALUE, as for ranges that
-// are not what the function wants. `hint`: where it begins if nothing is there; 0: anywhere.
+// All sizes and addresses are multiples of kPage (area.h): otherwise CUDA_ERROR_INVALID_VALUE, as for
+// unsuitable ranges. `hint`: the requested address, used if free; 0: anywhere.
 CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUdeviceptr* address);
-// Exactly one reservation, without a mapping. Waits for nobody: as long as work that was given to any device
-// before has not been done, the addresses stay empty memory, so that it meets neither a hole nor what the
-// system puts there next.
+// Frees exactly one reservation, which has no mapping. Does not wait: until all work already submitted to any
+// device is done, the addresses stay reserved, so that this work meets neither a hole nor a later mapping of
+// the kernel's.
 CUresult free_addresses(CUdeviceptr address, uint64_t size);
 
 CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,
@@ -30,16 +30,16 @@ CUresult retain_mapped(uint64_t address, CUmemGenericAllocationHandle* handle);
 
 CUresult map_physical(CUdeviceptr address, uint64_t size, uint64_t offset,
                       CUmemGenericAllocationHandle handle);
-CUresult unmap_physical(CUdeviceptr address, uint64_t size);  // exactly one mapping or several in a row
-// Flags: CU_MEM_ACCESS_FLAGS_PROT_… Whole mappings in a row.
+CUresult unmap_physical(CUdeviceptr address, uint64_t size);  // exactly one mapping, or several adjacent ones
+// Flags: CU_MEM_ACCESS_FLAGS_PROT_… For whole adjacent mappings.
 CUresult set_mapped_access(CUdeviceptr address, uint64_t size, int device, unsigned flags);
 CUresult get_mapped_access(CUdeviceptr address, int device, unsigned* flags);
 
-// Whether the address lies in a reservation.
+// Whether the address is in a reservation.
 bool virtual_contains(uint64_t address);
-// Whether that device may access all of these bytes by mappings: what copies ask.
+// Whether the device may access all of these bytes through mappings; for copies.
 bool virtual_allows(int device, uint64_t address, uint64_t size, bool write);
-// The mapping around an address. With memory_lock() held.
+// The mapping that contains the address. With memory_lock() held.
 std::optional<Allocation> mapping_at(uint64_t address);
 
 }  // namespace cropdl::device

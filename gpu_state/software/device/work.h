@@ -1,5 +1,5 @@
-// What a stream does, one thing after another, and what a node of a graph is: the same list. Whatever a
-// caller hands over is copied here before his call returns (arguments of kernels above all).
+// The kinds of work of a stream and of a graph's node. Everything that the caller passes (above all kernel
+// arguments) is copied here before the call returns.
 #pragma once
 
 #include <cuda.h>
@@ -23,17 +23,17 @@ struct KernelWork {
   uint32_t shared = 0;
   bool cooperative = false;
   std::vector<std::byte> parameters;
-  std::vector<CUlaunchAttribute> attributes;  // as they were given, for those who ask a node
+  std::vector<CUlaunchAttribute> attributes;  // as given, for queries of a node
 };
 
-// Host and device memory are told apart by their addresses; the types are what the caller said, which
-// examine() in copies.h checks. 1D copies are one row. Width in bytes.
+// Addresses show whether memory is host or device memory; the types are the caller's, and examine() in
+// copies.h checks them. 1D copies are one row. Width in bytes.
 struct CopyWork {
   CUDA_MEMCPY3D copy{};
-  // Pageable memory of the host that the caller may change when his call returns: its bytes, taken then.
+  // The bytes of pageable host memory, copied at the call because the caller may change it afterwards.
   std::shared_ptr<std::vector<std::byte>> staged;
   CUcontext source = nullptr, destination = nullptr;  // of peer copies
-  // Whose memory it was of and to when it was given (examine()); -1: no device's. Graphs' updates ask.
+  // The devices whose memory it was at the call (examine()); -1: none. Used by graphs' updates.
   int from_device = -1, to_device = -1;
 };
 
@@ -48,11 +48,10 @@ struct HostWork {
   CUhostFn function = nullptr;
   void* data = nullptr;
   CUstreamCallback callback = nullptr;  // cuStreamAddCallback instead
-  CUstream stream = nullptr;            // what it is then told: the handle as it was given to submit()
+  CUstream stream = nullptr;            // the callback's argument: the handle as given to submit()
 };
 
-// Work of NCCL, cuBLAS, cuRAND: runs on the stream's own thread with the device's memory at hand, and may
-// wait there.
+// Work of NCCL, cuBLAS, cuRAND: runs on the stream's own thread, may access the device's memory and may wait.
 struct LibraryWork {
   std::string name;
   std::function<CUresult()> run;
@@ -66,8 +65,8 @@ struct WaitWork {
   CUevent event = nullptr;
   bool external = false;
 };
-// Memory in stream order: its address was chosen at the call (pools.h); what runs opens and closes it.
-// Without a pool it is a graph's, whose address is the same each time.
+// Stream-ordered memory: the call chose the address (pools.h); the work makes it accessible and inaccessible.
+// Without a pool it belongs to a graph, with the same address each time.
 struct AllocateWork {
   CUmemoryPool pool = nullptr;
   size_t size = 0;
@@ -77,9 +76,9 @@ struct AllocateWork {
 struct ReleaseWork {
   CUdeviceptr address = 0;
   uint64_t id = 0;
-  std::shared_ptr<void> reservation;  // of what a graph left allocated (graphs_memory.h)
+  std::shared_ptr<void> reservation;  // of memory that a graph left allocated (graphs_memory.h)
 };
-// cuStreamWaitValue, cuStreamWriteValue, cuStreamBatchMemOp: one after another.
+// cuStreamWaitValue, cuStreamWriteValue, cuStreamBatchMemOp, in sequence.
 struct ValueWork {
   struct One {
     CUdeviceptr address = 0;
@@ -93,7 +92,7 @@ struct PrefetchWork {
   CUdeviceptr address = 0;
   size_t size = 0;
   int device = 0;         // or CU_DEVICE_CPU
-  bool recorded = false;  // it was asked for at the call; else it is each time that it runs (a graph's node)
+  bool recorded = false;  // recorded at the call; false: recorded at each run (a graph's node)
 };
 struct ChildWork {
   CUgraph graph = nullptr;
@@ -103,28 +102,28 @@ struct EmptyWork {};
 using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork, LibraryWork, RecordWork,
                           WaitWork, AllocateWork, ReleaseWork, ValueWork, PrefetchWork, ChildWork>;
 
-// Hands work to a stream (null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD and the caller's current context are
-// understood), or adds it as a node to the graph that the stream is captured into. Returns before it runs. An
-// error of the kind "not there, not valid" is the caller's answer; what goes wrong while it runs breaks the
-// context. streams.cpp.
+// Submits work to a stream (null, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD refer to the caller's current
+// context), or adds it as a node to the graph that the stream is captured into. Returns before the work runs.
+// Invalid arguments and handles are returned; errors while it runs break the context. streams.cpp.
 CUresult submit(CUstream stream, Work work);
 
-// The graph (CUgraph_st::id) that what is given to the stream now becomes part of; 0: none. Memory of the
-// host is then read when the graph runs, not taken at the call.
+// The graph (CUgraph_st::id) that new work in the stream becomes part of; 0: none. Host memory is then read
+// when the graph runs, not at the call.
 uint64_t captured_into(CUstream stream);
 inline bool is_captured(CUstream stream) { return captured_into(stream) != 0; }
 
-// Waits until all that the stream was given so far is done; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while it is
-// captured.
+// Waits until all work submitted to the stream so far is done; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while it
+// is captured.
 CUresult wait_for(CUstream stream);
-// For calls that wait for all of the device: frees, cuCtxSynchronize.
+// For calls that wait for the whole device: frees, cuCtxSynchronize.
 CUresult wait_for_all(CUcontext context);
 
-// Whether calls that may wait or that are unsafe while somebody captures are forbidden now to this thread
-// (cuThreadExchangeStreamCaptureMode): then CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is spoilt.
+// For calls that may wait or are unsafe during a capture: if this thread is forbidden to make them now
+// (cuThreadExchangeStreamCaptureMode), invalidates the capture and returns
+// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
 CUresult unsafe_while_capturing();
 
-// Each does one kind of work, on the stream's thread: copies.cpp, pools.cpp, memory_managed.cpp.
+// Each runs one kind of work on the stream's thread: copies.cpp, pools.cpp, memory_managed.cpp.
 CUresult perform(const CopyWork& work, CUcontext context);
 CUresult perform(const MemsetWork& work, CUcontext context);
 CUresult perform(const AllocateWork& work, CUcontext context);

@@ -1,5 +1,6 @@
-/* What libcublas exports and cublas_v2.h does not declare, or declares to C++ only. cublas.h, the interface
-   before handles, comes first: cublas_v2.h renames its functions. Read by castxml, as C. */
+/* Functions that libcublas exports and that cublas_v2.h does not declare, or only for C++. cublas.h, the
+   older interface without handles, is included first, because cublas_v2.h renames its functions. Read by
+   castxml, as C. */
 #pragma once
 
 #include <cublas.h>
@@ -115,7 +116,7 @@ cublasStatus_t cublasHgemmStridedBatched_64(cublasHandle_t handle, cublasOperati
                                             long long int strideC, int64_t batchCount);
 #endif
 
-/* Private, and not offered, so what they take is not looked at. */
+/* Private functions that are not offered, so their arguments do not matter. */
 cublasStatus_t cublasCbdmm(void);
 cublasStatus_t cublasDbdmm(void);
 cublasStatus_t cublasGetBackdoor(void);

@@ -1,4 +1,4 @@
-/* What libcublasLt exports and cublasLt.h does not declare. Read by castxml, as C. */
+/* Functions that libcublasLt exports and that cublasLt.h does not declare. Read by castxml, as C. */
 #pragma once
 
 #include <cublasLt.h>
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Private, and not offered, so what they take is not looked at. */
+/* Private functions that are not offered, so their arguments do not matter. */
 cublasStatus_t cublasLtACCMatmul(void);
 cublasStatus_t cublasLtACCMatmulAlgoCapGetAttribute(void);
 cublasStatus_t cublasLtACCMatmulAlgoCheck(void);

@@ -1,4 +1,4 @@
-/* What libcudart exports and cuda_runtime_api.h does not declare. Read by castxml, as C. */
+/* Functions that libcudart exports and that cuda_runtime_api.h does not declare. Read by castxml, as C. */
 #pragma once
 
 #include <cuda_profiler_api.h>
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Called by the code that nvcc makes (crt/host_runtime.h). */
+/* Called by the code that nvcc generates (crt/host_runtime.h). */
 void** __cudaRegisterFatBinary(void* fatCubin);
 void __cudaRegisterFatBinaryEnd(void** fatCubinHandle);
 void __cudaUnregisterFatBinary(void** fatCubinHandle);
@@ -29,7 +29,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim,
                                size_t sharedMem, cudaStream_t stream);
 cudaError_t __cudaGetProcAddress(const char* symbol, void** address, int version, unsigned long long flags);
 
-/* Not offered, so what they take is not looked at. */
+/* Not offered, so their arguments do not matter. */
 cudaError_t cudaEGLStreamConsumerAcquireFrame(void);
 cudaError_t cudaEGLStreamConsumerConnect(void);
 cudaError_t cudaEGLStreamConsumerConnectWithFlags(void);

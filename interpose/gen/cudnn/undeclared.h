@@ -1,4 +1,4 @@
-/* What libcudnn exports and cudnn.h does not declare. Read by castxml, as C. */
+/* Functions that libcudnn exports and that cudnn.h does not declare. Read by castxml, as C. */
 #pragma once
 
 #include <cudnn.h>
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Private, and not offered, so what they take is not looked at. */
+/* Private functions that are not offered, so their arguments do not matter. */
 cudnnStatus_t cudnnGetBackdoor(void);
 cudnnStatus_t cudnnGetRNNDropoutLocationsInternal(void);
 cudnnStatus_t cudnnSetBackdoor(void);

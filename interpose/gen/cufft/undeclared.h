@@ -1,4 +1,4 @@
-/* What libcufft exports and cufft.h and cufftXt.h do not declare. Read by castxml, as C. */
+/* Functions that libcufft exports and that cufft.h and cufftXt.h do not declare. Read by castxml, as C. */
 #pragma once
 
 #include <cufft.h>
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Private, and not offered, so what they take is not looked at. */
+/* Private functions that are not offered, so their arguments do not matter. */
 cufftResult cufftDebug(void);
 cufftResult cufftXtMakePlanGuru64(void);
 

@@ -1,4 +1,4 @@
-/* What libcusolver exports and its headers do not declare. Read by castxml, as C. */
+/* Functions that libcusolver exports and that its headers do not declare. Read by castxml, as C. */
 #pragma once
 
 #include <cusolverDn.h>
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Private, and not offered, so what they take is not looked at. */
+/* Private functions that are not offered, so their arguments do not matter. */
 cusolverStatus_t cublasCbatchAccGemm(void);
 cusolverStatus_t cublasCbatchAccGemm_BufferSize(void);
 cusolverStatus_t cublasCbatchGemm(void);

@@ -1,4 +1,4 @@
-/* What libcusolverMg exports and cusolverMg.h does not declare. Read by castxml, as C. */
+/* Functions that libcusolverMg exports and that cusolverMg.h does not declare. Read by castxml, as C. */
 #pragma once
 
 #include <cusolverMg.h>
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Private, and not offered, so what they take is not looked at. */
+/* Private functions that are not offered, so their arguments do not matter. */
 cusolverStatus_t cudaLibMgMatrixDesc_getColBlockSize(void);
 cusolverStatus_t cudaLibMgMatrixDesc_getNumColDevices(void);
 cusolverStatus_t cudaLibMgMatrixDesc_getNumCols(void);

@@ -1,5 +1,5 @@
-/* What libcusparse exports and cusparse.h no longer declares: pruning of half precision, whose prototypes are
-   those of single precision. Read by castxml, as C. */
+/* Functions that libcusparse exports and that cusparse.h no longer declares: pruning in half precision, with
+   the prototypes of single precision. Read by castxml, as C. */
 #pragma once
 
 #include <cuda_fp16.h>

@@ -1,6 +1,6 @@
-/* What libcuda exports and cuda.h does not declare, or declares for displays. Read by castxml, as C. Every
-   version of a function stands under its own name, which is what programs import: cuMemAlloc is cuMemAlloc_v2
-   to a compiler. */
+/* Functions that libcuda exports and that cuda.h does not declare, or only its headers for displays do. Read
+   by castxml, as C. Every version of a function has its own name, because programs import that name: a
+   compiler turns cuMemAlloc into cuMemAlloc_v2. */
 #pragma once
 
 #define __CUDA_API_VERSION_INTERNAL
@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* Of cudaEGL.h, cudaGL.h and cudaVDPAU.h, which include headers that no toolkit has, with the names that the
-   typedefs' headers give their versions. The toolkit's stub lacks them, the driver's library has them. Not
-   offered, so what they take is not looked at. */
+/* From cudaEGL.h, cudaGL.h and cudaVDPAU.h, which include headers that no toolkit has; the versions' names
+   are from the headers of typedefs. The toolkit's stub lacks these functions, the driver's library has them.
+   Not offered, so their arguments do not matter. */
 CUresult cuEGLStreamConsumerAcquireFrame(void);
 CUresult cuEGLStreamConsumerConnect(void);
 CUresult cuEGLStreamConsumerConnectWithFlags(void);

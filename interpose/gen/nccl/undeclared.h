@@ -1,5 +1,5 @@
-/* What libnccl exports and nccl.h does not declare: the host's side of the device API (nccl_device/core.h,
-   which is C++), as far as types matter here. Read by castxml, as C. */
+/* Functions that libnccl exports and that nccl.h does not declare: the host side of the device API. Its
+   header nccl_device/core.h is C++; the types here are only as complete as needed. Read by castxml, as C. */
 #pragma once
 
 #include <nccl.h>
