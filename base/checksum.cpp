@@ -9,8 +9,8 @@ namespace cropdl {
 uint64_t checksum_avx2(const iovec* pieces, size_t count);  // checksum_avx2.cpp
 
 uint64_t checksum(std::span<const iovec> pieces) {
-  // As the dynamic linker found out: asking the processor itself takes a virtual machine tens of
-  // microseconds, at the start of each process (libgcc's __builtin_cpu_supports).
+  // From the dynamic linker's data: in a virtual machine, querying the processor (libgcc's
+  // __builtin_cpu_supports) takes tens of microseconds at the start of each process.
   static const bool has_avx2 = x86_cpu_active(x86_cpu_AVX2);
   return has_avx2 ? checksum_avx2(pieces.data(), pieces.size())
                   : checksum_with_this_vector_width(pieces.data(), pieces.size());
@@ -22,8 +22,8 @@ uint64_t checksum(const void* data, size_t bytes) {
 }
 
 bool is_zero_page(const void* page) {
-  // 128 bytes a step: pages in use differ from zero early, and the loop over zeros is bound by memory, not by
-  // this.
+  // 128 bytes a step. More would gain nothing: pages in use differ from zero early, and for zeros memory
+  // limits the loop.
   typedef uint64_t Block __attribute__((vector_size(16), may_alias));
   const Block* at = static_cast<const Block*>(page);
   for (const Block* end = at + 4096 / sizeof(Block); at != end; at += 8) {

@@ -1,6 +1,6 @@
-// XXH3-64, the checksum of everything CropDL stores, in the fastest form this CPU has. Lower half (LH FS
-// base) and tools; any thread. Detects accidents, not attackers: images are the user's own, in a 0700
-// directory.
+// XXH3-64, the checksum of all stored data, in the fastest form that this CPU has. It detects accidents, not
+// attacks: images belong to the user and are in a 0700 directory.
+// LH (LH FS base) and tools; any thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -18,7 +18,7 @@ inline uint64_t checksum(std::string_view text) { return checksum(text.data(), t
 // The checksum of the concatenation of the pieces.
 uint64_t checksum(std::span<const iovec> pieces);
 
-// True when all of the 4096 bytes at `page` (4096-aligned) are zero.
+// Returns whether all 4096 bytes at `page` (4096-aligned) are zero.
 bool is_zero_page(const void* page);
 
 }  // namespace cropdl

@@ -1,5 +1,5 @@
-// The AVX2 build of the checksum; called only where the CPU has it. Nothing else may be compiled in this
-// file: inline functions of it would carry AVX2 into the rest of the program.
+// The AVX2 build of the checksum; called only where the CPU has AVX2. Compile nothing else in this file: its
+// inline functions would bring AVX2 instructions into the rest of the program.
 #include "base/checksum_kernel.h"
 
 namespace cropdl {

@@ -1,5 +1,6 @@
-// XXH3-64 compiled into the including file with that file's vector instructions (Debian's static libxxhash
-// has no choice at run time; its header holds the whole algorithm). For checksum*.cpp alone.
+// XXH3-64, compiled into the including file with that file's vector instructions. Debian's static libxxhash
+// cannot choose at run time; its header contains the whole algorithm. Only checksum*.cpp may include this
+// file.
 #pragma once
 
 #define XXH_INLINE_ALL

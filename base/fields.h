@@ -1,6 +1,5 @@
-// The members of a plain struct one after the other, without naming them again: each_field(value, visit)
-// calls visit(member) for each, in the order of their declaration. For aggregates of up to eight members that
-// have no base, none of them an array or a reference. Any thread.
+// each_field(value, visit) calls visit(member) for each member of a plain struct, in declaration order. For
+// aggregates with at most eight members and no base; no member may be an array or a reference. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +9,12 @@ namespace cropdl {
 
 namespace fields {
 
-struct Anything {  // never made: stands for a member's initializer
+struct Anything {  // never constructed; converts to any member's type
   template <class T>
   operator T() const;  // NOLINT(google-explicit-constructor)
 };
 
-// How many initializers an aggregate takes is how many members it has.
+// An aggregate takes as many initializers as it has members.
 template <class T, class... Given>
 consteval size_t count() {
   if constexpr (requires { T{Given{}..., Anything{}}; })

@@ -83,7 +83,7 @@ Descriptor::Descriptor(int fd) : fd_(fd) { note_own(fd, true); }
 int Descriptor::close() {
   int fd = std::exchange(fd_, -1);
   note_own(fd, false);
-  // close(2): on Linux the descriptor is gone even on EINTR, and must not be closed again.
+  // close(2): Linux releases the descriptor even on EINTR; it must not be closed again.
   return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
 }
 
@@ -156,7 +156,7 @@ Result<std::string> read_small_file(const Descriptor& file, const std::string& p
 std::string kernel_text(const std::string& path) {
   const Descriptor file = open_high(path, O_RDONLY);
   std::string text;
-  char piece[4096];  // the kernel gives no more of a text that it makes at a time
+  char piece[4096];  // the kernel returns generated text in pieces of at most this size
   for (;;) {
     const ssize_t n = ::read(file.fd(), piece, sizeof piece);
     if (n < 0 && errno == EINTR) continue;
@@ -187,7 +187,7 @@ std::string folder_of(std::string path) {
 Status sync_directory(const std::string& path) {
   Descriptor directory = open_high(path, O_RDONLY | O_DIRECTORY);
   if (!directory) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
-  if (::fsync(directory.fd()) != 0 && errno != EINVAL)  // EINVAL: a file system without directory fsync
+  if (::fsync(directory.fd()) != 0 && errno != EINVAL)
     return Error{formatted("{}: cannot be made durable: {}", path, errno_text(errno))};
   return {};
 }

@@ -1,7 +1,7 @@
-// A directory that is held open, and what lies in it. Everything in it is opened from there by a plain name,
-// through no symbolic link and without waiting for anybody (a FIFO), and what was opened is what is looked
-// at: whoever else may change its names cannot lead us anywhere. For what another user may have made. Lower
-// half (LH FS base) and tools; an object is used by one thread at a time.
+// An open directory and its entries, for directories that another user may have made. Entries are opened by
+// plain names relative to the descriptor, without following symbolic links and without blocking (on a FIFO).
+// Checks use the opened descriptor, so another user who renames entries cannot redirect them.
+// LH (LH FS base) and tools; one thread at a time per object.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,28 +19,29 @@ namespace cropdl {
 
 class Folder {
  public:
-  // kMine: it, and all that is opened in it, must belong to the effective user (of now) and be nobody else's
-  // to write to. What an access control list grants to others shows in the group's bits (man 5 acl).
+  // kMine: the directory, and all that is opened in it, must belong to the current effective user, and nobody
+  // else may have write permission. Rights that an access control list grants to others appear in the group's
+  // bits (man 5 acl).
   enum class Whose { kAnybodys, kMine };
 
-  // Links that `path` leads through are followed: it is the caller's word.
+  // Follows symbolic links in `path`, since the caller chose it.
   static Result<Folder> open(const std::string& path, Whose whose);
 
   const std::string& path() const { return path_; }
   Descriptor& descriptor() { return file_; }
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
 
-  // Errors begin with the path of what could not be had.
+  // Errors begin with the path that could not be opened.
   Result<Folder> folder(const std::string& name) const;
-  Result<Descriptor> file(const std::string& name) const;  // a regular one, for reading
+  Result<Descriptor> file(const std::string& name) const;  // a regular file, for reading
   Result<std::string> text(const std::string& name, uint64_t limit) const;
   Result<std::vector<std::string>> names() const;  // all but "." and ".."
 
-  // What is there under that name, which is not opened. 0 or the errno value.
+  // Examines that name without opening it. Returns 0 or the errno value.
   int look_at(const std::string& name, struct stat* info) const;
 
-  // Whether it, or that name in it and what lies below, `depth` folders deep, is what kMine asks for. What is
-  // not there is no obstacle.
+  // Check that this directory, or that name in it with all below, `depth` folders deep, meets kMine. A
+  // missing entry passes.
   Status check_mine() const;
   Status check_mine(const std::string& name, int depth) const;
 
@@ -54,7 +55,7 @@ class Folder {
   std::optional<uid_t> owner_;  // empty: anybody's
 };
 
-// A name that leads to an entry of the directory itself.
+// Returns whether `name` names an entry of the directory itself: not empty, no slash, not "." or "..".
 bool is_plain_name(const std::string& name);
 
 }  // namespace cropdl

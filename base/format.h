@@ -1,7 +1,7 @@
-// Lines and texts put together: formatted("rank {} of {}", rank, ranks). The words are fmt's, checked by the
-// compiler. Not fmt::format itself: Debian has fmt as a shared library, which the lower half and the static
-// cropdl-run must not need, or in headers, which cost every file that formats something three seconds; so one
-// file has it all. Any thread; LH and tools.
+// Formats texts: formatted("rank {} of {}", rank, ranks). The syntax is fmt's, checked by the compiler. Not
+// fmt::format itself: Debian offers fmt as a shared library, which the lower half and the static cropdl-run
+// must not need, or as headers, which add three seconds to every file that formats. So one file compiles it.
+// LH and tools; any thread.
 #pragma once
 
 #include <fmt/core.h>

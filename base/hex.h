@@ -1,4 +1,4 @@
-// Bytes as hexadecimal digits, for JSON, which holds text only. Anything.
+// Bytes as hexadecimal digits, for JSON, which can hold only text. Any code.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace cropdl {
 
 std::string hex_digits(const void* bytes, size_t count);
 
-// The bytes; none if these are not pairs of lower-case digits.
+// Returns the bytes; empty if `digits` are not pairs of lower-case digits.
 std::optional<std::string> bytes_of_hex(const std::string& digits);
 
 }  // namespace cropdl

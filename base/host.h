@@ -1,4 +1,4 @@
-// This machine's name, as stores, manifests and job files have it. Anything; any thread.
+// This machine's name as stores, manifests and job files record it. Any code; any thread.
 #pragma once
 
 #include <string>

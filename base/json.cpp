@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// Valid UTF-8 is what nlohmann's serializer accepts.
+// nlohmann's serializer accepts only valid UTF-8.
 bool is_utf8(const std::string& bytes) {
   try {
     (void)json(bytes).dump();
@@ -23,8 +23,8 @@ bool is_utf8(const std::string& bytes) {
   }
 }
 
-// nlohmann's serializer recurses, and our files are flat. A value takes two bytes of text, and up to a
-// hundred of memory; a manifest of a million ranks has some eight million.
+// nlohmann's serializer recurses, and CropDL's files are flat. A value takes two bytes of text and up to a
+// hundred bytes of memory; a manifest of a million ranks has about eight million values.
 constexpr int kDeepest = 32;
 constexpr size_t kMostValues = 1 << 25;
 

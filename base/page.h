@@ -1,4 +1,4 @@
-// The unit in which the kernel maps memory on x86-64. A constant alone: code of either half may include this.
+// The page size of x86-64. Only a constant: code of either half may include this file.
 #pragma once
 
 #include <cstddef>

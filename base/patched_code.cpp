@@ -11,12 +11,12 @@ namespace cropdl {
 
 namespace {
 
-// Around the slot's address: mov $slot, %rax; jmp *(%rax).
+// The bytes before and after the slot's address: mov $slot, %rax; jmp *(%rax).
 constexpr unsigned char kMove[] = {0x48, 0xb8}, kJump[] = {0xff, 0x20};
 static_assert(sizeof kMove + sizeof(void*) + sizeof kJump == kPatchBytes);
 
-// The pages of [first, last) made writable while it lives. Executable all the time: other code of the pages
-// may be running.
+// Makes the pages of [first, last) writable during its lifetime. They stay executable, since other code on
+// them may be running.
 class Writable {
  public:
   Writable(uintptr_t first, uintptr_t last)
@@ -35,15 +35,15 @@ class Writable {
   bool is_;
 };
 
-// The length of the no-operation that begins there, as assemblers pad with; 0: it is none. (Intel's manual,
-// "NOP"; GNU as pads with 66 … 2e 0f 1f 84 00 00 00 00 00.)
+// Returns the length of the padding no-operation at `code`; 0 if there is none. (Intel's manual, "NOP"; GNU
+// as pads with 66 … 2e 0f 1f 84 00 00 00 00 00.)
 size_t no_operation(const unsigned char* code) {
   if (code[0] == 0x90 || code[0] == 0xcc) return 1;
   size_t at = 0;
   while (at < 8 && (code[at] == 0x66 || code[at] == 0x2e)) at++;
   if (code[at] == 0x90) return at + 1;
   if (code[at] != 0x0f || code[at + 1] != 0x1f) return 0;
-  switch (code[at + 2]) {  // its operand
+  switch (code[at + 2]) {  // the operand
     case 0x00:
       return at + 3;
     case 0x40:

@@ -1,6 +1,6 @@
-// Entries of functions that are running code, replaced by jumps. Either half, or any program. Any thread,
-// also before libc's own constructors; nobody else may be in the function meanwhile (nobody is: its object
-// was just loaded).
+// Replaces the entries of loaded functions with jumps. Either half, or any program; any thread, also before
+// libc's constructors. No other thread may be executing the function; none is, since its object was just
+// loaded.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +10,25 @@
 
 namespace cropdl {
 
-// Whether that many bytes from there on may be overwritten: `own` bytes are the function's, after them only
-// what pads it.
+// Returns whether `needed` bytes at `code` may be overwritten: the first `own` bytes are the function's, and
+// only padding follows.
 bool has_room(const unsigned char* code, size_t own, size_t needed);
 
 struct Patch {
   unsigned char* entry;
-  void* const* slot;  // where the function goes from now on: read at each call
+  void* const* slot;  // holds the new target; read at each call
 };
 constexpr size_t kPatchBytes = 12;
-// Each entry becomes `mov $slot, %rax; jmp *(%rax)`: the callee finds its slot in %rax, which carries no
-// argument of a function without `...`, so that the first call can find the function. False: the pages cannot
-// be written to.
+// Makes each entry `mov $slot, %rax; jmp *(%rax)`. The callee finds its slot in %rax, so the first call can
+// look up the function; %rax carries no argument of a function without `...`. Returns false if the pages
+// cannot be written to.
 bool write_patches(const std::vector<Patch>& patches);
 
-// The slot of a patched entry; null: it is not patched.
+// Returns the slot of a patched entry; null if it is not patched.
 void* const* slot_of(const unsigned char* entry);
 
 constexpr size_t kJumpBytes = 14;
-// `jmp *0(%rip)` with the target behind it: no register changes.
+// Writes `jmp *0(%rip)` followed by the target; changes no register.
 bool write_jump(unsigned char* entry, void (*target)());
 
 }  // namespace cropdl

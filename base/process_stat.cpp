@@ -9,7 +9,7 @@ namespace cropdl {
 
 std::vector<std::string> process_stat(const std::string& process) {
   const std::string text = kernel_text(formatted("/proc/{}/stat", process));
-  const size_t end = text.rfind(')');  // the name before it may contain anything
+  const size_t end = text.rfind(')');  // the name in parentheses may contain anything
   if (end == std::string::npos) return {};
   std::istringstream words(text.substr(end + 1));
   std::vector<std::string> fields(3);

@@ -9,7 +9,7 @@ namespace cropdl {
 namespace {
 
 void fill(void* to, size_t bytes) {
-  // getrandom(2): up to 256 bytes are never cut short once the pool is initialised.
+  // getrandom(2): once the pool is initialised, requests up to 256 bytes are never cut short.
   while (::getrandom(to, bytes, 0) != static_cast<ssize_t>(bytes)) {
   }
 }

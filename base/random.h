@@ -1,5 +1,5 @@
-// Random bytes of the kernel's: for names that must not meet (jobs, sockets, tokens), and for addresses that
-// nobody shall know. Anything with a C library; any thread.
+// Random bytes from the kernel, for unique names (jobs, sockets, tokens) and for unpredictable addresses. Any
+// code with a C library; any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace cropdl {
 
-// `bytes` (at most 256) random bytes, as hexadecimal digits.
+// Returns `bytes` (at most 256) random bytes as hexadecimal digits.
 std::string random_hex(size_t bytes);
 
 // 0 <= result < below.

@@ -33,7 +33,7 @@ uint64_t ReadableMemory::probe(uint64_t begin, uint64_t end) const {
     if (got < n) {
       if (got <= 0) return a;
       a += static_cast<uint64_t>(got) * kPage;
-      continue;  // a short write need not be that page's fault
+      continue;  // a short write can have another cause than that page
     }
     a += static_cast<uint64_t>(n) * kPage;
   }

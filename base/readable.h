@@ -1,7 +1,7 @@
-// Reading memory that may not be readable, without a signal: a page beyond the end of a mapped file, one that
-// a device cannot deliver, a guard page. The kernel copies it for us by pwrite(2), which then says EFAULT; no
-// sandbox forbids that, unlike process_vm_readv(2). Lower half (LH FS base) and tests; an object is used by
-// one thread at a time.
+// Reads memory that may be unreadable, without a signal: a page beyond the end of a mapped file, a page that
+// a device cannot deliver, a guard page. pwrite(2) copies it and returns EFAULT where it cannot; no sandbox
+// forbids that call, unlike process_vm_readv(2).
+// LH (LH FS base) and tests; one thread at a time per object.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ class ReadableMemory {
   ReadableMemory& operator=(const ReadableMemory&) = delete;
   explicit operator bool() const { return copy_ != nullptr; }
 
-  // Where the first page of [begin, end) that cannot be read begins, or `end`. Page-aligned addresses.
+  // Returns the begin of the first unreadable page of [begin, end), or `end`. The addresses are page-aligned.
   uint64_t probe(uint64_t begin, uint64_t end) const;
 
-  // A copy of the bytes at `begin`, nullptr if not all can be read. It lies at `offset` of a buffer of kCopy
-  // bytes and is valid until that part is used again.
+  // Copies the bytes at `begin` to `offset` of a buffer of kCopy bytes, and returns the copy; nullptr if not
+  // all can be read. The copy is valid until that part of the buffer is used again.
   static constexpr uint64_t kCopy = 256 << 10;
   const char* copy(uint64_t begin, uint64_t bytes, uint64_t offset = 0) const;
 
  private:
-  Descriptor file_;  // of memory; its pages are at copy_
+  Descriptor file_;  // a memfd, mapped at copy_
   char* copy_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// A value or an error with one line for people: what failed, on which rank, why, what to do. Lower half and
-// tools only; any thread.
+// A value or an error with one line for users: what failed, on which rank, why, and what to do. LH and tools
+// only; any thread.
 #pragma once
 
 #include <optional>
@@ -41,7 +41,7 @@ class [[nodiscard]] Status {
   Error error_;
 };
 
-// The text of an errno value ("No space left on device"), never a bare number.
+// Returns the text of an errno value ("No space left on device"), never only a number.
 std::string errno_text(int error_number);
 
 }  // namespace cropdl

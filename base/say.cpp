@@ -18,7 +18,7 @@ std::atomic<int> stream{2};
 enum Format { kUnknown, kText, kJson };
 std::atomic<Format> format{kUnknown};
 
-// What stands in quotes in JSON (RFC 8259): control characters are shown() already.
+// A JSON string (RFC 8259). shown() has escaped control characters already.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : shown(text)) {
@@ -28,8 +28,8 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Bytes of the UTF-8 character that `text` begins with, 0: it begins with none (RFC 3629: no surrogates,
-// nothing overlong, nothing above U+10FFFF).
+// Returns the length in bytes of the UTF-8 character at the begin of `text`; 0 if it is invalid (RFC 3629: no
+// surrogates, nothing overlong, nothing above U+10FFFF).
 size_t character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -44,7 +44,7 @@ size_t character(std::string_view text) {
   return bytes;
 }
 
-// C0 and DEL, and C1, which is 0xc2 and 0x80 to 0x9f.
+// C0, DEL, and C1 (0xc2 followed by 0x80 to 0x9f).
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   return first < 0x20 || first == 0x7f || (first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0);
@@ -76,7 +76,7 @@ void keep_error_stream(int first) {
   int copy = ::fcntl(2, F_DUPFD_CLOEXEC, first);
   if (copy < 0) copy = ::fcntl(2, F_DUPFD_CLOEXEC, 3);
   if (former != 2 && former >= 0) ::close(former);
-  stream = copy;  // -1: there is none, and lines go nowhere
+  stream = copy;  // -1: no stream; lines are discarded
 }
 
 int error_stream() { return stream; }
@@ -99,7 +99,7 @@ std::string line_as_json(const std::string& line, const std::string& time) {
       text.erase(0, prefix.size());
       break;
     }
-  constexpr size_t kDigits = 5;  // where they begin
+  constexpr size_t kDigits = 5;  // where the digits begin
   const size_t end = text.find_first_not_of("0123456789", kDigits);
   if (text.compare(0, kDigits, "rank ") == 0 && end != kDigits && end != std::string::npos &&
       text.compare(end, 2, ": ") == 0) {

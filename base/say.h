@@ -1,31 +1,32 @@
-// Lines for people. Lower half and tools; any thread.
+// Log lines for users. LH and tools; any thread.
 #pragma once
 
 #include <string>
 
 namespace cropdl {
 
-// From now on lines go to what is the standard error stream now, whatever the program makes of number 2
-// later: to a copy of it, numbered from `first` on where the limit allows it. Before there is a program.
+// Sends further lines to a copy of the current standard error stream, whatever the program does with
+// descriptor 2 later. The copy's number is at least `first` where the limit allows it. To be called before
+// the program starts.
 void keep_error_stream(int first);
 
-// Where lines go: number 2 unless keep_error_stream() was called; -1: nowhere.
+// Returns the descriptor that lines go to: 2 unless keep_error_stream() was called; -1: none.
 int error_stream();
 
-// The text as a terminal may have it: what others chose (names, arguments, what a peer says) may hold
-// commands to the terminal. Control characters and what is no UTF-8 are escaped (\n, \x1b), all else stays as
-// it is.
+// Returns the text made safe for a terminal: names, arguments and messages of peers may contain terminal
+// commands. Escapes control characters and invalid UTF-8 (\n, \x1b); the rest is unchanged.
 std::string shown(const std::string& text);
 
-// Whether lines are written as JSON (docs/cli.md). Until choose_log_format() is called the environment says
-// it: CROPDL_LOG=json. `name`: "json", all else is text.
+// Whether lines are written as JSON (docs/cli.md). The default is from the environment: CROPDL_LOG=json.
+// choose_log_format() overrides it: "json", or any other name for text.
 void choose_log_format(const std::string& name);
 bool log_is_json();
 
-// The object that a line is then. Who speaks, and of which rank, is what the line begins with.
+// Returns the line as a JSON object. The speaker and its rank are taken from the line's prefix.
 std::string line_as_json(const std::string& line, const std::string& time);
 
-// One line, in one write, as shown(). It begins with who speaks: "cropdl-run: ...", "cropdl: rank 3: ...".
+// Writes one line, as shown(), in one write. It begins with the speaker: "cropdl-run: ...", "cropdl: rank 3:
+// ...".
 void say(const std::string& line);
 
 }  // namespace cropdl

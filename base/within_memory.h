@@ -1,4 +1,4 @@
-// Reading what may be damaged, or made to be: sizes in it may ask for any amount of memory. Any thread.
+// Reads data that may be damaged, or malicious: sizes in it may request any amount of memory. Any thread.
 #pragma once
 
 #include <new>
@@ -9,7 +9,7 @@
 
 namespace cropdl {
 
-// What `read` returns, a Result or Status; an error that begins with `what` if there is not so much memory.
+// Returns the Result or Status that `read` returns; if memory is short, an error that begins with `what`.
 template <class Read>
 auto within_memory(const std::string& what, Read read) -> decltype(read()) {
   try {

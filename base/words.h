@@ -1,4 +1,4 @@
-// Quantities as people read them. Pure; any thread.
+// Quantities for human readers. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace cropdl {
 
-// "1.5 GB": decimal units, as disks have them.
+// "1.5 GB": decimal units, as for disks.
 std::string amount(uint64_t bytes);
 
 // "0.34 s", "25 s", "40 min", "3.5 h", "4 days".

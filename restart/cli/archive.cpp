@@ -29,15 +29,15 @@ Error failure_of(archive* all, const std::string& name) {
 }
 
 bool is_good(int result) { return result == ARCHIVE_OK; }
-// A filter that libarchive runs a program for.
+// libarchive returns ARCHIVE_WARN for a filter that runs as an external program.
 bool is_there(int result) { return result == ARCHIVE_OK || result == ARCHIVE_WARN; }
 
-// Where its data lie: the archive leaves out what is between them.
+// Records the file's data extents; the archive omits the holes between them.
 void add_holes(archive_entry* entry, int fd, int64_t size) {
   std::vector<std::pair<int64_t, int64_t>> data;
   for (int64_t at = 0; at < size;) {
     const int64_t begin = ::lseek(fd, at, SEEK_DATA);
-    if (begin < 0 && errno != ENXIO) return;  // not every file system knows its holes
+    if (begin < 0 && errno != ENXIO) return;  // some file systems do not report holes
     if (begin < 0 || begin >= size) break;
     const int64_t end = ::lseek(fd, begin, SEEK_HOLE);
     if (end < 0) return;
@@ -46,7 +46,7 @@ void add_holes(archive_entry* entry, int fd, int64_t size) {
   }
   if (data.size() == 1 && data.front() == std::pair<int64_t, int64_t>{0, size}) return;
   for (const auto& [begin, length] : data) archive_entry_sparse_add_entry(entry, begin, length);
-  // One that is a hole as a whole must have an end.
+  // A file that is one hole needs an end.
   if (data.empty() && size > 0) archive_entry_sparse_add_entry(entry, size, 0);
 }
 
@@ -59,7 +59,7 @@ Compression compression_of(const std::string& file_name) {
 
 // --- Writing ---------------------------------------------------------------------------------------------
 
-// One that was not finished must not look as if it were whole.
+// An unfinished archive must not look complete.
 void ArchiveWriter::Free::operator()(archive* all) const {
   archive_write_fail(all);
   archive_write_free(all);

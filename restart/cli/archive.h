@@ -1,5 +1,5 @@
-// A tar archive (pax, man 5 tar) of regular files, by libarchive. Holes stay holes. Tools; one thread. Errors
-// begin with the archive's name.
+// A tar archive (pax, man 5 tar) of regular files, by libarchive. Holes are preserved. Errors begin with the
+// archive's name. Tools; one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace cropdl::cli {
 
 enum class Compression { kNone, kGzip, kZstd };
 
-// By the name's end: .gz or .tgz, .zst, anything else.
+// Chosen by the file name's suffix: .gz or .tgz, .zst, any other.
 Compression compression_of(const std::string& file_name);
 
 class ArchiveWriter {
  public:
-  // `fd` stays the caller's; `name` is for errors.
+  // `fd` remains the caller's; `name` is for error messages.
   static Result<ArchiveWriter> open(int fd, const std::string& name, Compression compression);
 
-  // The file's content, for its owner alone. `from` is its path, for errors.
+  // Adds the file's content with mode 0600. `from` is the file's path, for error messages.
   Status add(const std::string& path, const Descriptor& file, const std::string& from);
-  // Without it the archive is not whole.
+  // Completes the archive.
   Status finish();
 
  private:
@@ -43,17 +43,18 @@ class ArchiveWriter {
 
 class ArchiveReader {
  public:
-  // Whatever compression it has.
+  // Detects the compression.
   static Result<ArchiveReader> open(int fd, const std::string& name);
 
   struct Entry {
     std::string path;
     uint64_t bytes = 0;
   };
-  // The next regular file; folders are passed over, and what is neither is an error. Empty at the end.
+  // Returns the next regular file, or empty at the end. Skips folders; any other kind is an error.
   Result<std::optional<Entry>> next();
 
-  // The content of the entry that next() gave: as text, of at most `limit` bytes; or into a new file, synced.
+  // Return the content of the entry from next(): as text of at most `limit` bytes, or written to a new file
+  // and synced.
   Result<std::string> text(uint64_t limit);
   Status extract(const Descriptor& file, const std::string& path);
 

@@ -1,4 +1,4 @@
-// `cropdl checkpoint`: asks the running job for a version and waits until it is durable.
+// `cropdl checkpoint`: requests a version from the running job and waits until it is durable.
 #include "base/format.h"
 #include "base/say.h"
 #include "coord/client.h"
@@ -7,7 +7,7 @@
 
 namespace cropdl::cli {
 
-// A request is answered with a refusal within this time when no checkpoint can begin (job dead, or busy).
+// If no checkpoint can begin (job dead, or busy), the request is refused within this time.
 constexpr double kAnswerSeconds = 5;
 
 int checkpoint(const Common& common, bool last) {

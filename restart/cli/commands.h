@@ -1,4 +1,4 @@
-// The commands of `cropdl`, a file each. Each returns an exit status (output.h). Tools; one thread.
+// The commands of `cropdl`, one file each. Each returns an exit status (output.h). Tools; one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Common {
 
 int list(const Common& common);
 
-// watch_seconds > 0: every so many seconds, until the job ends; one that does not run is shown once.
+// watch_seconds > 0: repeats at this interval until the job ends; if no job runs, prints once.
 int status(const Common& common, double watch_seconds);
 
 // number 0: all versions.
@@ -27,18 +27,19 @@ int inspect(const Common& common, uint64_t number, int64_t rank);
 
 int prune(const Common& common, const restart::Retention& retention, bool dry_run);
 
-// last: the job ends behind it.
+// last: the job ends after the checkpoint.
 int checkpoint(const Common& common, bool last);
 
-// number 0: the newest complete version. `output`: a file that is not there yet; "-": standard output.
+// number 0: the newest complete version. `output`: a file that does not exist yet, or "-" for standard
+// output.
 int export_version(const Common& common, uint64_t number, const std::string& output);
-// Makes a version of what export_version() wrote; "-": from standard input.
+// Creates a version from an export; "-": from standard input.
 int import_version(const Common& common, const std::string& file);
 
-// Writes a page to `output`; "-": to standard output.
+// Writes an HTML page to `output`; "-": to standard output.
 int report(const Common& common, const std::string& output);
 
-// Of a program that would run on the store `directory`.
+// Examines a program that would use the store `directory`.
 int doctor(const std::vector<std::string>& command, const std::string& directory, bool json);
 
 }  // namespace cropdl::cli

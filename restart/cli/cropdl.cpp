@@ -1,7 +1,7 @@
-// `cropdl`: looks at a store, checks it, removes versions, and asks a running job for a checkpoint. Here are
-// the command line and its options; the commands are in a file each (commands.h). What was asked for goes to
-// stdout; what went wrong is one line on stderr and a non-zero exit. What a checkpoint waits for is said on
-// stderr, too.
+// `cropdl`: inspects a store, checks it, removes versions, and requests checkpoints from a running job. This
+// file has the command line and its options; each command has its own file (commands.h). Results go to
+// stdout; an error is one line on stderr and a non-zero exit status. While a checkpoint waits, stderr says
+// for what.
 #include <limits.h>
 #include <unistd.h>
 
@@ -78,7 +78,7 @@ int become(const Program& program, char** argv) {
                          cropdl::formatted("{}: cannot be executed: {}", beside, cropdl::errno_text(errno))});
 }
 
-// Before the command line is understood, or if it cannot be.
+// For errors before the command line is parsed, or if it cannot be.
 bool wants_json(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]) == "--json") return true;
@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
   std::string store = "cropdl.ckpt";
   CLI::App* examining = app.add_subcommand(
       "doctor", "Says what here would prevent checkpoints of PROGRAM, or make them slow; does not run it");
-  examining->positionals_at_end();  // what is behind PROGRAM is its
+  examining->positionals_at_end();  // arguments after PROGRAM belong to it
   examining->add_option("PROGRAM", program, "The program, with its arguments if you like")
       ->required()
       ->option_text(" ");
@@ -222,8 +222,8 @@ int main(int argc, char** argv) {
         if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return done;
         return fail(false, cropdl::Error{"standard output: cannot be written: " + cropdl::errno_text(errno)});
       }
-    return kMisuse;                    // not reached: one is required
-  } catch (const std::exception& e) {  // no memory
+    return kMisuse;                    // not reached: a command is required
+  } catch (const std::exception& e) {  // out of memory
     return fail(common.json, cropdl::Error{e.what()});
   }
 }

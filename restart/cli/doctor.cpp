@@ -1,5 +1,5 @@
-// `cropdl doctor`: what here would prevent checkpoints of a program, or make them slow, found before it runs.
-// Runs nothing of the program's; writes one file into the store's place, and removes it.
+// `cropdl doctor`: finds what would prevent checkpoints of a program on this machine, or make them slow,
+// before the program runs. Does not run the program. Writes one file into the store's place and removes it.
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <sys/resource.h>
@@ -45,7 +45,6 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 // --- The program
-// ----------------------------------------------------------------------------------------------
 
 void examine_mpi(const entry::ProgramFacts& facts, Findings& found) {
   const std::string lower = entry::own_directory() + "/cropdl-lower-" + facts.mpi;
@@ -58,7 +57,7 @@ void examine_mpi(const entry::ProgramFacts& facts, Findings& found) {
     found.push_back({kOk, "MPI", facts.mpi});
 }
 
-// The path by which a store knows the program; "" if it is not saved, or a script.
+// Returns the path by which a store knows the program; "" if it is not saved, or is a script.
 std::string examine_program(const std::string& name, Findings& found) {
   const auto say = [&](Verdict verdict, std::string text) {
     found.push_back({verdict, "program", std::move(text)});
@@ -82,7 +81,6 @@ std::string examine_program(const std::string& name, Findings& found) {
 }
 
 // --- The machine
-// ----------------------------------------------------------------------------------------------
 
 void examine_kernel(Findings& found) {
   if (process::has_fsgsbase())
@@ -100,7 +98,7 @@ void examine_kernel(Findings& found) {
     found.push_back({kPrevents, "seccomp", "filters: " + errno_text(errno) + " (containers may forbid it)"});
 
   char table[64];
-  if (::syscall(SYS_modify_ldt, 0, table, sizeof table) >= 0)  // reads it
+  if (::syscall(SYS_modify_ldt, 0, table, sizeof table) >= 0)  // reads the table
     found.push_back({kOk, "modify_ldt", "threads can have segments"});
   else
     found.push_back({kSlow, "modify_ldt", errno_text(errno) + ": each call of MPI or CUDA takes longer"});
@@ -111,10 +109,10 @@ void examine_kernel(Findings& found) {
     found.push_back({kPrevents, "/proc", "/proc/self/smaps does not tell the flags of mappings (VmFlags)"});
 }
 
-// Hard limits: CropDL raises soft ones for itself.
+// Examines hard limits; CropDL raises soft limits itself.
 void examine_limits(Findings& found) {
   constexpr rlim_t kNoImage = 16 << 20, kSmallImages = 1 << 30;
-  constexpr rlim_t kOpenFiles = files::kOwnDescriptors + 16;  // and a few of the program's
+  constexpr rlim_t kOpenFiles = files::kOwnDescriptors + 16;  // and a few for the program
   rlimit sizes{}, files{};
   const bool known = ::getrlimit(RLIMIT_FSIZE, &sizes) == 0 && ::getrlimit(RLIMIT_NOFILE, &files) == 0;
   if (known && sizes.rlim_max < kSmallImages)
@@ -130,10 +128,9 @@ void examine_limits(Findings& found) {
 }
 
 // --- The store
-// ------------------------------------------------------------------------------------------------
 
-// Whether the directory, which is there, can be the program's store; "" or why not. `program` is its path, ""
-// if it is not known; its arguments are compared if there are any.
+// Returns "" if the existing directory can be the program's store, else why not. `program` is its path, "" if
+// not known. Arguments are compared only if there are any.
 std::string not_usable(const std::string& directory, const std::string& program,
                        const std::vector<std::string>& command, Findings& found) {
   bool is_store;
@@ -158,10 +155,10 @@ std::string not_usable(const std::string& directory, const std::string& program,
   return "";
 }
 
-// Bytes per second, by a file that is removed; 0, with *why: it could not be written.
+// Writes a file and removes it. Returns bytes per second; 0, with *why, if it could not be written.
 double write_speed(const std::string& directory, uint64_t bytes, std::string* why) {
-  // A soft limit on file sizes does not bind images (restart/process/raised_limit.h), and a hard one is an
-  // error.
+  // A soft limit on file sizes does not apply to images (restart/process/raised_limit.h); reaching a hard
+  // limit is an error.
   ::signal(SIGXFSZ, SIG_IGN);
   if (rlimit limit{}; ::getrlimit(RLIMIT_FSIZE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
@@ -173,7 +170,7 @@ double write_speed(const std::string& directory, uint64_t bytes, std::string* wh
   ::unlink(path.c_str());
   constexpr size_t kBlock = 1 << 20;
   std::vector<char> block(kBlock);
-  uint64_t x = 1;  // no disk compresses that
+  uint64_t x = 1;  // incompressible data
   for (size_t i = 0; i + sizeof x <= kBlock; i += sizeof x) {
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     std::memcpy(block.data() + i, &x, sizeof x);

@@ -1,5 +1,5 @@
-// `cropdl export`: a version as one file, its manifest first. It may be another user's; nothing is written
-// into its store.
+// `cropdl export`: writes a version as one file, the manifest first. The version may be another user's;
+// nothing is written into its store.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,8 +30,8 @@ Error cannot_write(const std::string& file, int failure) {
   return Error{formatted("{}: cannot be written: {}", file, errno_text(failure))};
 }
 
-// The manifest, the images that it lists, and the files that those name; whatever else somebody has put there
-// is no part of the version.
+// Archives the manifest, the images that it lists, and the files that the images name. Other files in the
+// folder are not part of the version.
 Status write_archive(int fd, const std::string& name, Compression compression, const Version& version) {
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
@@ -53,8 +53,8 @@ Status write_archive(int fd, const std::string& name, Compression compression, c
   return archive->finish();
 }
 
-// A file without a name, which it gets when it is whole: it appears in nothing's place, and one who is killed
-// leaves nothing. Where the file system has no such files it is there under another name before.
+// An unnamed file that gets its name when complete: it replaces no file, and a killed process leaves none
+// behind. On file systems without unnamed files (O_TMPFILE) it has a temporary name first.
 class NewFile {
  public:
   static Result<NewFile> create(const std::string& path) {
@@ -64,7 +64,7 @@ class NewFile {
     const int fd = ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (fd >= 0) {
       file.out_ = Descriptor(fd);
-      ::fchmod(fd, 0600);  // whatever the umask is
+      ::fchmod(fd, 0600);  // regardless of the umask
       return file;
     }
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_write(path, errno);
@@ -86,7 +86,7 @@ class NewFile {
     if (::fsync(fd()) != 0) return cannot_write(path_, errno);
     const std::string from = draft_.empty() ? formatted("/proc/self/fd/{}", fd()) : draft_;
     if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      const int failure = errno;  // a draft: there may be no links either (FAT)
+      const int failure = errno;  // a draft: the file system may have no links either (FAT)
       if (draft_.empty() || failure == EEXIST ||
           ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0)
         return cannot_write(path_, failure);
@@ -102,7 +102,7 @@ class NewFile {
   Descriptor out_;
 };
 
-// Bytes of memory that the version has in files elsewhere.
+// Returns the bytes of the version's memory that are in files elsewhere.
 Result<uint64_t> bytes_by_reference(const Version& version) {
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
@@ -122,7 +122,7 @@ Status check_whole(const Version& version, restart::Outside* outside) {
   return good ? good : Error{formatted("version {}: {}", version.number, good.error().message)};
 }
 
-// "", or what of the version is not in the archive.
+// Returns what the archive lacks of the version; "" if nothing.
 std::string missing_line(uint64_t bytes, const std::vector<std::string>& data_sets) {
   if (bytes == 0) return "";
   return formatted("{} of its memory are files elsewhere, by reference{}: it can be imported where those are",

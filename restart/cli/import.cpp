@@ -1,5 +1,5 @@
-// `cropdl import`: makes a version of an archive that `cropdl export` has written. Takes nothing from it that
-// a version does not have, and publishes it only when every byte was found right.
+// `cropdl import`: creates a version from an archive of `cropdl export`. Refuses entries that a version does
+// not have, and publishes the version only after every byte was verified.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ using restart::Store;
 
 struct Imported {
   Manifest manifest;
-  std::string top;  // what all names begin with
+  std::string top;  // prefix of all names
 };
 
 Result<Imported> read_manifest(ArchiveReader& archive, const std::string& file) {
@@ -44,7 +44,8 @@ Result<Imported> read_manifest(ArchiveReader& archive, const std::string& file) 
   return Imported{std::move(*manifest), path.substr(0, slash + 1)};
 }
 
-// What a version of that manifest may hold: names of its images and their sizes, and of folders beside them.
+// The contents that a version with that manifest may have: its images' names with their sizes, and the
+// folders beside them.
 struct Allowed {
   std::map<std::string, uint64_t> images;
   std::set<std::string> folders;
@@ -59,7 +60,7 @@ Allowed allowed_by(const Manifest& manifest) {
   return allowed;
 }
 
-// `made`: the folders that there are; the one for `name` is made.
+// `made`: the folders that exist; adds the one for `name`.
 Status check_entry(const Allowed& allowed, const std::string& draft, const std::string& name, uint64_t bytes,
                    std::set<std::string>* made) {
   if (const auto image = allowed.images.find(name); image != allowed.images.end()) {
@@ -75,7 +76,7 @@ Status check_entry(const Allowed& allowed, const std::string& draft, const std::
   return {};
 }
 
-// Names below the draft.
+// Extracts all files and returns their names below the draft.
 Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::string& file,
                                           const Imported& from, const std::string& draft) {
   const Allowed allowed = allowed_by(from.manifest);
@@ -100,7 +101,7 @@ Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::str
   return names;
 }
 
-// Every file beside an image is one that the image names, and was verified with it.
+// Checks that each file beside an image is one that the image names; those were verified with the image.
 Status check_contents(const Folder& folder, const Manifest& manifest, std::set<std::string> names) {
   for (const restart::ManifestImage& listed : manifest.images) {
     names.erase(listed.file);
@@ -127,12 +128,12 @@ Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::s
   if (Status good = check_contents(*folder, from.manifest, *names); !good)
     return Error{formatted("{}: {}", file, good.error().message)};
   Manifest manifest = from.manifest;
-  manifest.parent = 0;  // numbers of another store
+  manifest.parent = 0;  // version numbers of another store have no meaning here
   manifest.restarted = false;
   return store.publish(std::move(manifest));
 }
 
-// A restart runs what is in a version, so it must be the word of whoever restarts it.
+// A restart runs the code in a version, so the archive must belong to the user, and no other may write to it.
 Status check_author(const Descriptor& archive, const std::string& file) {
   struct stat info;
   if (::fstat(archive.fd(), &info) != 0) return Error{formatted("{}: {}", file, errno_text(errno))};

@@ -1,6 +1,6 @@
-// `cropdl inspect`: what fills a version's images, and what they tell of their processes. Reads of the images
-// what says what they hold: `cropdl verify` reads all of it. Opens nothing outside the store, but for the
-// names of functions where the version is one's own.
+// `cropdl inspect`: shows what fills a version's images, and what they say about their processes. Reads only
+// the parts of images that describe their contents; `cropdl verify` reads everything. Opens nothing outside
+// the store, except programs and libraries for function names if the version is the user's own.
 #include <fcntl.h>
 
 #include <map>
@@ -27,7 +27,7 @@ using restart::ManifestImage;
 using restart::StoreReader;
 using restart::Version;
 
-// One rank's. The parts of the file add up to its size (docs/image-format.md).
+// One rank's image. The parts of the file add up to its size (docs/image-format.md).
 struct Inspected {
   uint32_t rank = 0;
   ManifestImage listed;
@@ -80,7 +80,7 @@ json file_json(const SavedFile& file) {
           {"saved", file.saved}};
 }
 
-// Each place once: a look reads a file's whole table of symbols, and ranks make the same calls.
+// Looks up each call site once: a lookup reads a file's whole symbol table, and ranks make the same calls.
 std::string symbol_of(const SavedCall& call, bool mine) {
   static std::map<std::pair<std::string, uint64_t>, std::string> known;
   if (!mine || call.file.path.empty() || call.offset == 0) return "";
@@ -164,7 +164,7 @@ std::string call_text(const SavedCall& call, bool mine) {
                                 : formatted(", {} ({})", symbol, file));
 }
 
-// Equal ones in a row once.
+// Prints equal consecutive calls once.
 void print_iteration(const Inspected& one, bool mine) {
   const std::vector<SavedCall>& calls = one.process.iteration;
   if (calls.empty()) return;

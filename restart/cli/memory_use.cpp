@@ -26,7 +26,7 @@ bool within(const Region& region, uint64_t begin, uint64_t end) {
   return region.begin >= begin && region.end <= end;
 }
 
-// Of one image.
+// The regions of one image.
 class Regions {
  public:
   Regions(const std::vector<Region>& regions, const AddressFacts& facts) : facts_(facts) {
@@ -73,7 +73,7 @@ class Regions {
   }
 
   const AddressFacts& facts_;
-  std::set<std::string> code_;  // files of which some mapping is executable
+  std::set<std::string> code_;  // files with an executable mapping
   uint64_t main_stack_ = ~uint64_t{0};
 };
 

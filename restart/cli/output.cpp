@@ -13,8 +13,8 @@ using nlohmann::json;
 void print(const std::string& line) { std::printf("%s\n", shown(line).c_str()); }
 
 void print(const json& object) {
-  // Beyond ASCII all is escaped: it may hold commands to the terminal. What is no UTF-8 is replaced: an
-  // error's text may quote anything.
+  // Escapes all characters beyond ASCII, which may contain terminal commands. Replaces invalid UTF-8, since
+  // an error's text may quote anything.
   std::printf("%s\n", object.dump(-1, ' ', true, json::error_handler_t::replace).c_str());
 }
 

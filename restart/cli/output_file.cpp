@@ -23,7 +23,7 @@ Status check_outside(const std::string& file, const std::string& store) {
   struct stat info;
   if (::lstat(file.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && resolved(file).empty())
     return Error{formatted("{}: is a link to nothing; name a file with --output", file)};
-  // A link there may lead into it, too.
+  // A link may lead into the store, too.
   for (const std::string& place : {resolved(folder_of(file)) + "/", resolved(file)})
     if (place.starts_with(inside))
       return Error{formatted("{}: lies in the store; name a file elsewhere with --output", file)};

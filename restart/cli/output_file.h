@@ -1,4 +1,4 @@
-// Files that commands write beside a store. Tools; one thread.
+// Files that commands write outside a store. Tools; one thread.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace cropdl::cli {
 
-// A link is followed; "" if it leads nowhere.
+// Follows links; returns "" if one is broken.
 std::string resolved(const std::string& path);
 
-// Nothing else is written into a store, which would not be one any more.
+// Refuses an output file inside the store: with foreign files, a store is no longer valid.
 Status check_outside(const std::string& file, const std::string& store);
 
 }  // namespace cropdl::cli

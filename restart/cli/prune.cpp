@@ -1,6 +1,6 @@
-// `cropdl prune`: removes versions that nobody wants any more. Only in one's own store, and only while no job
-// and no restart runs on it, which hold its lock: a running job removes its old versions itself, and a
-// restart may be reading any version.
+// `cropdl prune`: removes versions that are no longer wanted. Only in the user's own store, and only while no
+// job or restart holds its lock: a running job removes its old versions itself, and a restart may be reading
+// any version.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ using restart::Store;
 using restart::StoreReader;
 using restart::Version;
 
-// On the disk, holes and contents that other names share left out.
+// Returns the bytes used on disk, without holes and without contents that have other names too.
 uint64_t bytes_on_disk(const std::string& path) {
   namespace fs = std::filesystem;
   uint64_t bytes = 0;
@@ -52,10 +52,10 @@ struct Doomed {
 };
 
 struct Plan {
-  std::vector<uint64_t> kept;  // newest first, as are the others
+  std::vector<uint64_t> kept;  // newest first, as in the other lists
   std::vector<Doomed> doomed;
   std::vector<Version> damaged;
-  std::optional<Version> newest;  // which is always kept
+  std::optional<Version> newest;  // always kept
   std::vector<uint64_t> doomed_numbers() const {
     std::vector<uint64_t> numbers;
     for (const Doomed& one : doomed) numbers.push_back(one.number);
@@ -68,7 +68,7 @@ struct Plan {
   }
 };
 
-// Damaged versions stay: a newer CropDL may know more of them.
+// Keeps damaged versions: a newer CropDL may be able to read more of them.
 Plan plan_for(const StoreReader& store, const Retention& retention) {
   Plan plan;
   std::vector<Version> complete;
@@ -92,7 +92,7 @@ Plan plan_for(const StoreReader& store, const Retention& retention) {
   return plan;
 }
 
-// Others must not go because of one that could not be restarted from.
+// Refuses to remove versions in favour of a newest one that cannot be restarted.
 Status check_newest(const Plan& plan) {
   if (plan.doomed.empty() || !plan.newest) return {};
   const Status good = restart::verify_version(*plan.newest);
@@ -105,7 +105,7 @@ Status check_newest(const Plan& plan) {
 
 struct Outcome {
   Plan plan;
-  uint64_t leftovers = 0;  // bytes that killed writers left
+  uint64_t leftovers = 0;  // bytes left by killed writers
 };
 
 Result<Outcome> look_only(const std::string& directory, const Retention& retention) {
@@ -131,7 +131,7 @@ Result<Outcome> remove(const std::string& directory, const Retention& retention)
     aside = store->set_leftovers_aside();
     for (const std::string& name : aside) outcome.leftovers += bytes_on_disk(name);
     set_aside = store->set_aside(outcome.plan.doomed_numbers(), &aside);
-  }  // whoever waits for the lock need not wait for the disk
+  }  // released before the slow removal from disk
   if (Status removed = restart::remove_all_of(aside); !removed) return removed.error();
   if (!set_aside) return set_aside.error();
   return outcome;

@@ -1,5 +1,5 @@
-// `cropdl report`: a page with plots of a store's versions. The store may be another user's; nothing is
-// written into it.
+// `cropdl report`: writes a page with plots of a store's versions. The store may be another user's; nothing
+// is written into it.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -58,7 +58,7 @@ int report(const Common& common, const std::string& output) {
   const Report summary = report_of(versions);
   const std::string page = page_of(versions, summary, facts);
   if (to_stdout) {
-    std::fwrite(page.data(), 1, page.size(), stdout);  // main() says whether it was
+    std::fwrite(page.data(), 1, page.size(), stdout);  // main() reports a failed write
     return kDone;
   }
   if (const Status written = write_page(output, page); !written) return fail(common.json, written.error());

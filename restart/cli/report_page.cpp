@@ -76,7 +76,8 @@ footer{margin-top:16px;font-size:13px;color:var(--faint)}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )";
 
-// Shows the text of the point that is nearest to the pointer. Without it browsers show it over the point.
+// Shows the text of the point nearest to the pointer. Without the script, browsers show it only over the
+// point.
 constexpr char kScript[] = R"(
 const tip=document.getElementById('tip');
 for(const svg of document.querySelectorAll('svg')){
@@ -97,7 +98,7 @@ for(const svg of document.querySelectorAll('svg')){
     tip.style.top=Math.max(4,event.clientY-tip.offsetHeight-10)+'px'})}
 )";
 
-// --- What the job is.
+// --- The job.
 
 std::string row(const char* name, const std::string& html) {
   return html.empty() ? "" : formatted("<dt>{}</dt><dd>{}</dd>\n", name, html);
@@ -129,7 +130,7 @@ std::string launcher_line(const Manifest& manifest) {
 
 std::string job_table(const Manifest& m, const std::string& store) {
   std::string mpi = html_text(m.mpi_name, 40), version = m.mpi_version;
-  std::replace(version.begin(), version.end(), '\t', ' ');  // MPICH's has one
+  std::replace(version.begin(), version.end(), '\t', ' ');  // MPICH's version contains a tab
   if (!version.empty()) mpi += ", " + html_text(version, 120);
   if (m.mpi_name == "none") mpi = "none";
   return "<dl class=\"job\">\n" + row("Store", code(store, 1000)) +
@@ -185,7 +186,7 @@ std::string key(const char* style, const char* text) {
   return formatted("<span class=\"key {}\"><i></i><span>{}</span></span>", style, text);
 }
 
-// `otherwise`: why there is nothing to be seen.
+// `otherwise`: shown if there are no points; says why.
 std::string figure(const char* heading, const std::string& keys, const Plot& plot, const std::string& caption,
                    const std::string& otherwise) {
   const bool empty =

@@ -1,4 +1,4 @@
-// The page of `cropdl report`: one HTML file that needs nothing else. Pure; any thread.
+// The page of `cropdl report`: one self-contained HTML file. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -14,13 +14,14 @@ inline constexpr size_t kTableRows = 50;
 struct PageFacts {
   std::string store;    // path
   std::string written;  // utc_now()
-  std::string running;  // where the job runs now, "": it does not
+  std::string running;  // where the job runs now; "": it does not run
 };
 
-// Names in a store may be another user's: text in the page, never markup; and cut where they are too long.
+// Returns `text` as HTML text, never markup, since names in a store may be another user's. Cuts it after
+// `most` bytes.
 std::string html_text(const std::string& text, size_t most = 300);
 
-// `versions` newest first; `report` is report_of() them.
+// `versions`: newest first; `report`: report_of() of them.
 std::string page_of(const std::vector<restart::Version>& versions, const Report& report,
                     const PageFacts& facts);
 

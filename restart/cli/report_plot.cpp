@@ -12,13 +12,13 @@
 namespace cropdl::cli {
 namespace {
 
-// Units of the drawing; the page scales it.
+// In units of the drawing, which the page scales.
 constexpr double kWidth = 600, kHeight = 250;
 constexpr double kLeft = 52, kRight = kWidth - 12, kTop = 30, kBottom = kHeight - 42;
 
-constexpr size_t kMostPoints = 240;  // of a curve: more than can be told apart
+constexpr size_t kMostPoints = 240;  // per curve: more cannot be distinguished
 constexpr size_t kMostMarks = 60;
-constexpr size_t kFewPoints = 80;  // so many are drawn as dots; of more only the lines are to be seen
+constexpr size_t kFewPoints = 80;  // up to this many are drawn as dots; above it only lines show
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
 
@@ -37,7 +37,7 @@ const char* month(const std::tm& time) {
 
 std::string day_text(const std::tm& time) { return formatted("{} {}", time.tm_mday, month(time)); }
 
-// 1, 2 or 5 times a power of ten, at least `least`.
+// Returns 1, 2 or 5 times a power of ten, at least `least`.
 double round_step(double least) {
   const double power = std::pow(10, std::floor(std::log10(least)));
   for (const double times : {1.0, 2.0, 5.0})
@@ -47,7 +47,7 @@ double round_step(double least) {
 
 struct Scale {
   double from = 0, to = 1;
-  double begin = 0, end = 1;  // in units of the drawing
+  double begin = 0, end = 1;  // units of the drawing
   double at(double value) const { return begin + (value - from) / (to - from) * (end - begin); }
 };
 
@@ -58,7 +58,7 @@ struct Prefix {
   double factor;
 };
 
-// In which an axis up to `most` is labelled.
+// Returns the prefix for the labels of an axis up to `most`.
 Prefix prefix_of(double most, Unit unit) {
   if (unit == Unit::kShare) return {"%", 0.01};
   if (unit == Unit::kBytes) {
@@ -133,7 +133,7 @@ std::string horizontal_axis(const Scale& scale) {
                    (kLeft + kRight) / 2, kHeight - 6, days);
 }
 
-// --- What is plotted.
+// --- Curves and marks.
 
 struct Place {
   double x, y, low, high;
@@ -157,7 +157,8 @@ class Drawing {
         formatted("<g class=\"{}\">{}<path class=\"line\" d=\"{}\"/>", curve.style, shapes, line);
     const bool few = points.size() <= kFewPoints;
     for (size_t i = 0; i < points.size(); ++i) {
-      const bool alone = points[i].begins && (i + 1 == points.size() || points[i + 1].begins);  // no line
+      // A point that no line leads to or from is drawn even if only lines show.
+      const bool alone = points[i].begins && (i + 1 == points.size() || points[i + 1].begins);
       svg += dot(points[i], curve, few || alone);
     }
     return svg + "</g>";
@@ -188,7 +189,7 @@ class Drawing {
     return text;
   }
 
-  // The area below the curve, or the band that it lies in.
+  // Draws the area below the curve, or the band of its bounds.
   static std::string shape(const std::vector<Place>& places, const Curve& curve) {
     const std::vector<Place> back(places.rbegin(), places.rend());
     if (curve.filled)
@@ -266,7 +267,7 @@ std::string svg_of(const Plot& plot) {
     for (const Point& point : curve.points) most = std::max({most, point.value, point.high});
   if (!(most > 0)) most = plot.unit == Unit::kShare ? 0.01 : 1;
   Scale across{plot.first, plot.last, kLeft + 6, kRight - 6};
-  if (across.to - across.from < 4) {  // one version, or some within a moment
+  if (across.to - across.from < 4) {  // one version, or several within moments
     across.from -= 30;
     across.to += 30;
   }

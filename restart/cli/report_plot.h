@@ -1,4 +1,4 @@
-// A plot over time as inline SVG, for `cropdl report`. Its colours are classes of the page's style sheet
+// A plot over time as inline SVG, for `cropdl report`. Its colours are classes in the page's style sheet
 // (report_page.cpp). Pure; any thread.
 #pragma once
 
@@ -12,22 +12,22 @@ namespace cropdl::cli {
 enum class Unit { kSeconds, kBytes, kShare };
 
 struct Curve {
-  std::string name;     // for people, completes "1.2 s ..."; our own text: it is not escaped
+  std::string name;     // for users, completes "1.2 s ..."; CropDL's own text: not escaped
   std::string style;    // CSS class
-  bool filled = false;  // down to the axis
+  bool filled = false;  // filled down to the axis
   Series points;
 };
 
 struct Plot {
-  std::string title;  // for screen readers; our own text
-  std::string value;  // label of the vertical axis; its unit is added
+  std::string title;  // for screen readers; CropDL's own text: not escaped
+  std::string value;  // label of the vertical axis; the unit is added
   Unit unit = Unit::kSeconds;
   std::vector<Curve> curves;
   std::vector<RestartMark> marks;
   double first = 0, last = 0;  // of the horizontal axis, seconds since 1970
 };
 
-// Curves and marks are thinned out.
+// Draws the plot. Thins out curves and marks that have too many points.
 std::string svg_of(const Plot& plot);
 
 // "1.25 s", "3.1 GB", "0.42 %".

@@ -13,18 +13,18 @@ namespace {
 
 using restart::Version;
 
-// A manifest is somebody's text: a number in it may be anything that JSON can say.
+// A manifest may be another user's: its numbers may be any that JSON allows.
 double seconds_in(double value) { return std::isfinite(value) && value > 0 && value < 1e9 ? value : 0; }
 
 // A version whose manifest can be read.
 struct Seen {
   const Version* version;
   std::optional<int64_t> time;
-  bool new_run = false;    // it is the first of a run, and not the first of all
-  bool restarted = false;  // ... which went on from `parent`
+  bool new_run = false;    // first of a run, but not the first version of all
+  bool restarted = false;  // the run was restarted from `parent`
 };
 
-// In the order of their numbers, which is that in which they were made.
+// Returns the versions in number order, the order of their creation.
 std::vector<Seen> in_order(const std::vector<Version>& versions) {
   std::vector<Seen> seen;
   for (const Version& version : versions)
@@ -38,8 +38,8 @@ std::vector<Seen> in_order(const std::vector<Version>& versions) {
       continue;
     }
     const Version& before = *seen[i - 1].version;
-    // Within a run each version's parent is the one before. That one may have been pruned, and then its
-    // number is larger than that of the version before that is still there.
+    // Within a run each version's parent is the preceding version. If that one was pruned, the parent's
+    // number is larger than the number of the preceding version that still exists.
     const bool follows = now.parent >= before.number && now.parent < seen[i].version->number;
     seen[i].restarted = now.restarted || (now.parent != 0 && !follows);
     seen[i].new_run = seen[i].restarted || now.parent == 0 || now.job != before.manifest.job;
@@ -68,7 +68,7 @@ class Plotted {
     last_ = &one;
   }
 
-  // The end of a run: what is left of a span is a point, too.
+  // Ends a run: a remaining span that is too short also becomes a point.
   void end_run() {
     if (waiting_ && waiting_->value > 0) push(*waiting_);
     waiting_.reset();
@@ -86,7 +86,7 @@ class Plotted {
     report_.observed_seconds += span;
     report_.observed_stall_seconds += seconds_in(one.version->manifest.stall_seconds);
     if (report_.observed_seconds <= 0) return;
-    // What began before the first second counted may belong to the last one: never above all.
+    // A counted stall may have begun before the observed time: the share is at most 1.
     const double share = std::min(1.0, report_.observed_stall_seconds / report_.observed_seconds);
     report_.stall_share.push_back({time, share, share, share, one.version->number,
                                    !one.version->damage.empty(), report_.stall_share.empty()});
@@ -127,7 +127,7 @@ class Plotted {
 
   Report& report_;
   const Seen* last_ = nullptr;
-  std::optional<Point> waiting_;  // of a span that is too short so far
+  std::optional<Point> waiting_;  // of a span that is still too short
   double from_ = 0;
   uint64_t from_iteration_ = 0;
   bool run_begins_ = true;

@@ -19,7 +19,7 @@ using restart::Extent;
 using restart::ImageReader;
 using restart::PageTarget;
 
-// Keeps the bytes of [begin, end); what is not stored of them is zero.
+// Collects the bytes of [begin, end); bytes that are not stored are zero.
 class Copy final : public PageTarget {
  public:
   Copy(uint64_t begin, uint64_t end) : begin_(begin), end_(end), bytes_(end - begin, '\0') {}
@@ -72,8 +72,8 @@ Status read_memory(const ImageReader& image, uint64_t begin, uint64_t end, Copy&
   return {};
 }
 
-// Where the stacks are, from the core's state: it is laid out as this program knows it in images of its own
-// seam alone.
+// Finds the stacks in the core's state. This program knows that state's layout only from seam version
+// kOldestSeam on; it finds none in older images.
 Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
   using seam::PersistentState;
   using seam::ThreadRecord;
@@ -82,13 +82,13 @@ Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
   if (Status good = read_memory(image, seam::kState, seam::kState + sizeof(PersistentState), state); !good)
     return good;
   addresses.main_stack_below = state.get<uint64_t>(offsetof(PersistentState, map_first));
-  // Most threads were stopped by a signal, and their registers are on their signal stacks.
+  // Most threads were stopped by a signal: their registers are on their signal stacks.
   const uint64_t stacks_end = seam::kSignalStacks + seam::kMaxThreads * seam::kSignalStackSize;
   for (uint64_t i = 0; i < seam::kMaxThreads; ++i) {
     const uint64_t record = offsetof(PersistentState, threads) + i * sizeof(ThreadRecord);
     const auto context = state.get<uint64_t>(record + offsetof(ThreadRecord, context));
     if (state.get<int32_t>(record + offsetof(ThreadRecord, used)) != seam::kLive) continue;
-    if (context < seam::kSignalStacks || context >= stacks_end) {  // on the thread's own stack
+    if (context < seam::kSignalStacks || context >= stacks_end) {  // the context is on the thread's own stack
       addresses.stack_pointers.push_back(context);
       continue;
     }
@@ -100,7 +100,7 @@ Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
   return {};
 }
 
-constexpr size_t kMostCalls = 256;  // of an iteration, in an image
+constexpr size_t kMostCalls = 256;  // per iteration in an image
 
 SavedFile file_from(const json& j, const std::vector<bool>& stored) {
   SavedFile file;
@@ -116,7 +116,8 @@ SavedFile file_from(const json& j, const std::vector<bool>& stored) {
   return file;
 }
 
-// The return address of a call is behind it, and where nothing follows even behind its function.
+// A return address points after the call, and if no code follows, even after the function: so `end` is
+// included.
 void find_file(const json& regions, uint64_t caller, SavedCall* call) {
   for (const json& region : regions) {
     const auto begin = integer_from_json<uint64_t>(region.at("begin"));

@@ -1,4 +1,5 @@
-// `cropdl status`: whether the job runs, and what is stored; with --watch again and again while it runs.
+// `cropdl status`: shows whether the job runs and which versions are stored; with --watch repeatedly while it
+// runs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ using restart::StoreReader;
 using restart::Version;
 
 struct StoreState {
-  StoreReader::LiveJob job;                 // pid 0: none runs
-  std::optional<Result<JobStatus>> answer;  // of the job that runs
+  StoreReader::LiveJob job;                 // pid 0: no job runs
+  std::optional<Result<JobStatus>> answer;  // answer of the running job
   size_t complete = 0, damaged = 0;
   std::optional<Version> newest;  // the newest complete one
 };
@@ -117,8 +118,8 @@ void show(const Common& common, const StoreState& seen) {
     for (const std::string& line : status_lines(seen)) print(line);
 }
 
-// On a terminal the block replaces the one before it (ECMA-48: cursor to the top, erase to the line's end,
-// erase below); elsewhere an empty line stands between two.
+// On a terminal each block replaces the previous one (ECMA-48: cursor to the top, erase to the line's end,
+// erase below); elsewhere an empty line separates two blocks.
 void show_again(const Common& common, const StoreState& seen, bool first) {
   if (common.json || ::isatty(STDOUT_FILENO) == 0) {
     if (!first && !common.json) print(std::string());
@@ -131,7 +132,7 @@ void show_again(const Common& common, const StoreState& seen, bool first) {
   std::fflush(stdout);
 }
 
-// Until then, or until the job ends: what was the last state is shown when it is.
+// Waits for `seconds`, or until the job ends, so that the final state is shown promptly.
 void wait_while_it_runs(const std::string& directory, double seconds) {
   constexpr int64_t kLookForEnd = 250'000;  // us
   const int64_t until = monotonic_us() + static_cast<int64_t>(seconds * 1e6);

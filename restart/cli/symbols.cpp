@@ -29,7 +29,7 @@ std::string demangled(const char* name) {
   return status == 0 && text ? text.get() : name;
 }
 
-// Where the linker has put what lies at that offset.
+// Returns the link-time address of that file offset.
 std::optional<uint64_t> address_of(Elf* elf, uint64_t offset) {
   size_t count = 0;
   if (elf_getphdrnum(elf, &count) != 0) return std::nullopt;
@@ -58,7 +58,7 @@ std::string name_in(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, uint64_
   return "";
 }
 
-// The full table, or where that was stripped the one of what is exported.
+// Searches the full symbol table, or the exported symbols if that was stripped.
 std::string name_of(Elf* elf, uint64_t address) {
   for (const uint32_t kind : {SHT_SYMTAB, SHT_DYNSYM}) {
     for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {

@@ -1,4 +1,4 @@
-// Names of functions in programs and libraries, by libelf. Tools; one thread.
+// Function names in programs and libraries, by libelf. Tools; one thread.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,15 @@
 
 namespace cropdl::cli {
 
-// A file as it was when it was mapped.
+// A file's identity when it was mapped.
 struct MappedAs {
   std::string path;
   uint64_t size = 0;
   int64_t modified = 0;  // ns since 1970
 };
 
-// The function that has the byte at that offset of the file, demangled, and how far behind its begin:
-// "train_step(Model&)+0x1c". "" if the file has no name for it, is another one now, or is not there.
+// Returns the demangled name of the function that contains that offset of the file, and the distance from the
+// function's begin: "train_step(Model&)+0x1c". "" if the file has no name for it, has changed, or is missing.
 std::string symbol_at(const MappedAs& file, uint64_t offset);
 
 }  // namespace cropdl::cli

@@ -1,6 +1,6 @@
-/* The two ways into the upper half. LH, main thread; neither returns. The bases are set by the kernel: seam/thread.h says
-   why not by instructions, which would be no matter here. */
-	.macro SET_BASE which           /* to rsi; changes rax, rcx, r11 and rdi */
+/* The two entries into the upper half (LH, main thread; neither returns), and the creation of threads. System
+   calls set the FS and GS bases; seam/thread.h says why not instructions, although those would do here. */
+	.macro SET_BASE which           /* sets it to rsi; changes rax, rcx, r11 and rdi */
 	mov $\which, %edi
 	mov $158, %eax                  /* arch_prctl */
 	syscall
@@ -9,8 +9,8 @@
 	.set SET_FS, 0x1002
 
 	.text
-/* void cropdl_enter(uint64_t sp rdi, uint64_t entry rsi, record rdx): as the kernel starts a program (psABI: rdx = 0,
-   no atexit function; rbp = 0). FS base 0, GS base the record. */
+/* void cropdl_enter(uint64_t sp rdi, uint64_t entry rsi, record rdx): starts as the kernel starts a program
+   (psABI: rdx = 0, no atexit function; rbp = 0). FS base 0, GS base the record. */
 	.globl cropdl_enter
 	.type cropdl_enter, @function
 cropdl_enter:
@@ -38,8 +38,9 @@ cropdl_enter:
 	xor %r15d, %r15d
 	jmp *%rsi
 
-/* void cropdl_continue(uint64_t context rdi, uint64_t fs rsi, record rdx): rt_sigreturn finds the saved ucontext at rsp
-   and restores registers, floating point state, signal mask and alternate stack (arch/x86/kernel/signal_64.c). */
+/* void cropdl_continue(uint64_t context rdi, uint64_t fs rsi, record rdx): rt_sigreturn finds the saved
+   ucontext at rsp and restores registers, floating point state, signal mask and alternate stack
+   (arch/x86/kernel/signal_64.c). */
 	.globl cropdl_continue
 	.type cropdl_continue, @function
 cropdl_continue:
@@ -54,9 +55,9 @@ cropdl_continue:
 	syscall
 	ud2
 
-/* long cropdl_clone_thread(uint64_t flags rdi, uint64_t stack rsi, int32_t* tid rdx, fn rcx, record r8): a thread that
-   the C library knows nothing of; it calls fn(record), which must not return, with GS base the record, FS base as here.
-   Returns as the system call does. */
+/* long cropdl_clone_thread(uint64_t flags rdi, uint64_t stack rsi, int32_t* tid rdx, fn rcx, record r8):
+   creates a thread that the C library does not know. The thread calls fn(record), which must not return; its
+   GS base is the record, its FS base the caller's. Returns the system call's result. */
 	.globl cropdl_clone_thread
 	.type cropdl_clone_thread, @function
 cropdl_clone_thread:

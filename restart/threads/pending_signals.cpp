@@ -18,7 +18,7 @@
 namespace cropdl::program_threads {
 namespace {
 
-constexpr size_t kInfoSize = 128;  // of the kernel's siginfo_t (include/uapi/asm-generic/siginfo.h)
+constexpr size_t kInfoSize = 128;  // size of the kernel's siginfo_t (include/uapi/asm-generic/siginfo.h)
 
 struct Taken {
   bool process;
@@ -31,8 +31,8 @@ struct Taken {
 bool queue(const Taken& t) {
   const pid_t pid = getpid();
   const auto info = reinterpret_cast<long>(&t.info);
-  // The kernel lets a process say anything of signals to itself, si_code and sender included
-  // (kernel/signal.c, do_rt_sigqueueinfo).
+  // For signals to itself, a process may set any siginfo, si_code and sender included (kernel/signal.c,
+  // do_rt_sigqueueinfo).
   const long result =
       t.process ? upper::raw(SYS_rt_sigqueueinfo, pid, t.info.si_signo, info)
                 : upper::raw(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), t.info.si_signo, info);
@@ -40,15 +40,15 @@ bool queue(const Taken& t) {
   return result == 0;
 }
 
-// Where this user has as many signals queued as may be (RLIMIT_SIGPENDING) there may soon be room again.
-// `tries`: how often it is waited for, 1 ms each.
+// If this user's queue is full (RLIMIT_SIGPENDING), there may soon be room again. `tries`: how many times to
+// wait 1 ms.
 void queue_surely(const Taken& t, int* tries) {
   constexpr timespec kPause{0, 1'000'000};
   while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
 }
 
-// The kernel gives the thread's signals before the process's, the lowest number first, those of one number in
-// the order of their queue.
+// The kernel delivers the thread's signals before the process's, the lowest number first, and signals of one
+// number in queue order.
 std::vector<Taken> take(uint64_t set) {
   std::vector<Taken> all;
   const timespec now{};
@@ -62,7 +62,7 @@ std::vector<Taken> take(uint64_t set) {
   }
 }
 
-// kill, tgkill, sigqueue and their kin say who sent it (man 2 sigaction).
+// Signals from kill, tgkill, sigqueue and the like name their sender (man 2 sigaction).
 bool has_sender(const siginfo_t& info) {
   return info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE ||
          info.si_code == SI_MESGQ;
@@ -86,22 +86,22 @@ uint64_t pending_for_thread(int32_t tid) {
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   const uint64_t set = ~seam::kReservedSignals;
-  // Only taking one shows what it carries. They are queued again at once; one that arrives in between stands
-  // in front of them then, where it does not belong, and all are put in order once more.
+  // A signal's siginfo can only be read by taking the signal, so all are queued again at once. A signal that
+  // arrives in between is then ahead of them, out of order; so the loop takes and queues all again.
   std::vector<Taken> known = take(set);
-  constexpr int kRounds = 100;  // whoever sends without end has no order to keep
+  constexpr int kRounds = 100;  // with an endless sender the order is not kept
   int rounds = 0, tries = 2000;
   for (bool again = !known.empty(); again;) {
     for (const Taken& t : known) queue_surely(t, &tries);
     std::vector<Taken> now = take(set);
     again = !(now == known) && ++rounds < kRounds && tries > 0;
-    for (const Taken& t : known)  // what is new comes last
+    for (const Taken& t : known)  // new signals go last
       for (size_t i = 0; i < now.size(); ++i)
         if (now[i] == t) {
           now.erase(now.begin() + static_cast<long>(i));
           break;
         }
-    for (const Taken& n : now) {  // of a standard signal there is never more than one
+    for (const Taken& n : now) {  // a standard signal is pending at most once
       const auto same = [&](const Taken& k) {
         return k.process == n.process && k.info.si_signo == n.info.si_signo;
       };
@@ -114,7 +114,7 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   const auto* state = seam::state();
   std::vector<PendingSignal> result;
   for (Taken t : known) {
-    // With sigqueue() the sender writes its number itself: the program the one that it knows.
+    // sigqueue()'s caller writes si_pid itself: the program writes its virtual pid.
     const bool own = t.info.si_pid == state->kernel_pid ||
                      (t.info.si_code == SI_QUEUE && t.info.si_pid == state->virtual_pid);
     const bool by_itself = has_sender(t.info) && own;

@@ -1,6 +1,5 @@
-// Signals of the program that wait to be unblocked: each with its siginfo, for the thread or for the process,
-// in the order in which they were queued. LH; the main thread while the program is stopped with all signals
-// blocked, or START.
+// The program's pending signals: each with its siginfo, for a thread or for the process, in queue order. LH;
+// the main thread while the program is stopped with all signals blocked, or START.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +19,17 @@ struct PendingSignal {
 void to_json(nlohmann::json& j, const PendingSignal& s);
 void from_json(const nlohmann::json& j, PendingSignal& s);  // throws json::exception
 
-// What is pending: all that the program blocks (`blocked`, as in rt_sigprocmask), and of the rest, which came
-// while it was being stopped, what the kernel or the program itself has sent. What others sent then, such as
-// a scheduler's SIGTERM, comes after the cut. They stay pending.
+// Returns the pending signals to save: all that the program blocks (`blocked`, as in rt_sigprocmask), and of
+// the others, which arrived during the stop, those that the kernel or the program itself sent. Signals that
+// others sent during the stop, such as a scheduler's SIGTERM, count as after the cut. All signals stay
+// pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
-// The mask of signals that are pending for a thread of this process alone; 0: the calling one.
+// Returns the mask of signals pending for one thread of this process, not for the process; tid 0: the calling
+// thread.
 uint64_t pending_for_thread(int32_t tid = 0);
 
-// Makes them pending again, in another process.
+// Queues the signals again, in the new process.
 Status queue_again(const std::vector<PendingSignal>& signals);
 
 }  // namespace cropdl::program_threads

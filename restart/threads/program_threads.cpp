@@ -51,8 +51,8 @@ void wake(ThreadRecord& t) {
   syscall(SYS_futex, &t.wake, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-// One that has left. Its number may be another thread's by now, of the program or of the LH: that one began
-// later (man 5 proc_pid_stat, starttime).
+// Returns whether a leaving thread has ended. Its tid may belong to a newer thread by now, of the program or
+// of the LH, which has a later start time (man 5 proc_pid_stat, starttime).
 bool is_gone(const ThreadRecord& t) {
   if (syscall(SYS_tgkill, getpid(), t.tid, 0) != 0) return errno == ESRCH;
   static const uint64_t tick = 1'000'000'000ull / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
@@ -71,8 +71,8 @@ std::string name_of(const ThreadRecord& t, const std::string& comm) {
   return formatted("thread {} ({})", t.virtual_tid, comm);
 }
 
-// --- Work of the LH on a thread of the program that is parked, or has just been made: what the kernel tells
-// and takes of the calling thread only. One thread at a time borrows the block and the stack of a lender.
+// --- Runs LH code on a program thread that is parked or was just created, for system calls that concern only
+// the calling thread. One thread at a time borrows the TLS block and stack of a lending thread.
 
 struct Borrowed {
   uint64_t fs = 0, stack = 0;
@@ -103,7 +103,7 @@ struct Work {
 
 void run_work(void* argument, long) { (*static_cast<Work*>(argument)->run)(); }
 
-// With the thread's own FS base, on its signal stack: no C library.
+// With the thread's own FS base, on its signal stack: uses no C library.
 __attribute__((optimize("no-stack-protector"))) void begin_work(ThreadRecord* t) {
   auto* work = reinterpret_cast<Work*>(t->task_argument);
   seam::call_on_stack(reinterpret_cast<void*>(run_work), work, 0, borrowed.fs, borrowed.stack);
@@ -118,11 +118,12 @@ void run_on(ThreadRecord& t, const std::function<void()>& run) {
   wake(t);
   while (__atomic_load_n(&work.done, __ATOMIC_SEQ_CST) == 0)
     syscall(SYS_futex, &work.done, FUTEX_WAIT_PRIVATE, 0, nullptr);
-  while (__atomic_load_n(&t.task, __ATOMIC_SEQ_CST) != nullptr) sched_yield();  // `work` is not used any more
+  // The thread uses `work` until it clears its task.
+  while (__atomic_load_n(&t.task, __ATOMIC_SEQ_CST) != nullptr) sched_yield();
 }
 
-// Whether the calling thread has the directories and the mask of file modes of thread `main`. Where nobody
-// says (a kernel without kcmp, a container that forbids it) the values do.
+// Returns whether the calling thread shares directories and umask with thread `main`. Without kcmp (an old
+// kernel, or a container that forbids it), compares the values.
 bool shares_directories(pid_t main) {
   const auto own = static_cast<pid_t>(syscall(SYS_gettid));
   const long compared = syscall(SYS_kcmp, main, own, KCMP_FS, 0, 0);
@@ -147,7 +148,7 @@ struct Seen {
   std::string refusal;
 };
 
-// On the thread.
+// Runs on the thread itself.
 Seen look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t main) {
   Seen seen;
   SavedThread& s = seen.saved;
@@ -174,7 +175,7 @@ Seen look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t ma
   return seen;
 }
 
-// Signal stacks of threads that have ended would be saved for nothing. The core maps them again.
+// Keeps signal stacks of ended threads out of the image. The core maps them again.
 void give_back_signal_stacks() {
   auto* s = seam::state();
   for (uint32_t i = 1; i < s->threads_high; ++i)
@@ -183,7 +184,7 @@ void give_back_signal_stacks() {
           s->threads[i].self = nullptr;
 }
 
-// --- Threads that are made again. Until they go on they run here, without a C library.
+// --- Threads created again. Until go_on_with_threads() they run here, without a C library.
 
 enum Gate : uint32_t { kShut, kOpen, kEnd };
 uint32_t gate;
@@ -212,9 +213,9 @@ __attribute__((optimize("no-stack-protector"))) void end_thread(ThreadRecord*) {
   upper::raw(SYS_exit, 0);
 }
 
-constexpr size_t kFirstStack = 16 << 10;  // for begin_thread; work has the lender's
+constexpr size_t kFirstStack = 16 << 10;  // for begin_thread; run_on's work uses the lending thread's stack
 
-// One block of first stacks, of which each thread uses some words until it goes on.
+// Maps one block for all first stacks. Each thread uses a few words of its own until it continues.
 Result<uint64_t> first_stacks(size_t count) {
   void* p = mmap(nullptr, count * kFirstStack, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -239,8 +240,8 @@ void begin_thread_stop() {
     __atomic_store_n(&page->stop, page->stop + 1, __ATOMIC_SEQ_CST);
     return;
   }
-  // The main thread has not let go of the last one yet. Who was asked in it may have left the LH while nobody
-  // was wanted.
+  // The main thread has not released the previous stop yet. A thread asked during that stop may have left the
+  // LH while no stop was requested, so all are asked again.
   auto* s = seam::state();
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i)
     __atomic_store_n(&s->threads[i].asked, 0, __ATOMIC_SEQ_CST);
@@ -263,10 +264,10 @@ bool stop_threads() {
       continue;
     }
     all = false;
-    // Without a number it is only being made.
+    // A thread without a tid is still being created.
     if (use == seam::kLive && tid != 0) ask_to_stop(t);
   }
-  // A thread that was made meanwhile may have a record that was looked at before.
+  // A thread created meanwhile may have a record that this loop had passed already.
   return all && made == __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
 }
 
@@ -278,14 +279,14 @@ bool threads_only_send(bool main_serves) {
   for (uint32_t i = 1; i < s->threads_high; ++i) {
     const ThreadRecord& t = s->threads[i];
     const int32_t use = __atomic_load_n(&t.used, __ATOMIC_SEQ_CST);
-    if (use != seam::kLive || t.kind == seam::kSpawnedChild) continue;  // one that is leaving calls nobody
+    if (use != seam::kLive || t.kind == seam::kSpawnedChild) continue;  // a leaving thread makes no calls
     if (t.sending == 0 && __atomic_load_n(&t.parked, __ATOMIC_SEQ_CST) != stop) return false;
   }
   return made == __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
 }
 
-// One signal is enough: a thread that cannot take it in the LH parks when it leaves, and else the core asks
-// for another one.
+// One signal is enough: a thread that cannot take it in the LH parks when it leaves; in other cases the core
+// asks for another signal.
 void ask_to_stop(ThreadRecord& t) {
   const uint32_t stop = seam::control()->stop;
   if (__atomic_load_n(&t.asked, __ATOMIC_SEQ_CST) == stop) return;
@@ -365,7 +366,7 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
         if (!p.process) saved.pending.push_back(std::move(p));
     });
   }
-  // The C library's own use of the signal, of which a thread that sent it waits for the answer.
+  // The C library uses this signal too, and the thread that sent it waits for an answer.
   if (!told) return Error{"a thread is just changing the ids of the process (setuid and its kin); ask again"};
   return {};
 }
@@ -385,7 +386,7 @@ Status try_threads(const std::vector<SavedThread>& threads) {
   }
   __atomic_store_n(&gate, kEnd, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &gate, FUTEX_WAKE_PRIVATE, INT_MAX);
-  for (size_t i = 0; i < made; ++i)  // a number that is gone uses its stack no more
+  for (size_t i = 0; i < made; ++i)  // once its tid is gone, a thread no longer uses its stack
     while (syscall(SYS_tgkill, getpid(), tids[i], 0) == 0) sched_yield();
   gate = kShut;
   munmap(reinterpret_cast<void*>(*stacks), threads.size() * kFirstStack);

@@ -1,5 +1,5 @@
-// The program's threads besides the main one: stopping them, what is saved of them beside their records and
-// stacks, and making them again. See docs/threads.md.
+// The program's threads besides the main one: stops them, saves what their records and stacks do not hold,
+// and creates them again. See docs/threads.md.
 #pragma once
 
 #include <cstdint>
@@ -17,59 +17,59 @@ namespace cropdl::program_threads {
 
 // --- Stopping. AGENT; one stop at a time.
 
-// Begins a stop: threads that park from here on park under its number.
+// Begins a stop: threads that park from now on record its number.
 void begin_thread_stop();
-// Asks those that run to park. True: all have, and no new one can come. To be called again until then.
+// Asks running threads to park. Returns true when all are parked and no new thread can appear; call it again
+// until then.
 bool stop_threads();
-// Whether no thread runs any more but those that are inside a blocking send (ThreadRecord::sending), and park
-// when they leave it. `main_serves`: the main thread is parked. Only after order_all_threads(), with
-// attention set.
+// Returns whether every thread is parked or inside a blocking send (ThreadRecord::sending), after which it
+// parks. `main_serves`: the main thread is parked. Only after order_all_threads(), with attention set.
 bool threads_only_send(bool main_serves);
 // Ends the stop. Idempotent.
 void release_threads();
-// Sends a thread the suspend signal, unless it was sent for this stop already.
+// Sends a thread the suspend signal, once per stop.
 void ask_to_stop(seam::ThreadRecord& t);
 
-// MAIN, in its suspend handler: a second one that is pending would, if a library opened the mask, begin on
-// the frame of the first. False: one of the program's own is pending, and stays. Also on a thread that is
-// parked.
+// Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the frame
+// of the first. Returns false if the program has a pending signal of that number, which stays. MAIN, in its
+// suspend handler, or a parked thread.
 bool forget_suspend_signals();
 
 // --- While all are stopped. MAIN.
 
-// What the kernel keeps of a thread, and an image beside its record.
+// The kernel's state of a thread that an image holds besides its record.
 struct SavedThread {
   uint32_t record = 0;  // index
   std::string name;
-  process::AttributeValues attributes;  // other than the main thread's
-  int64_t cpu = 0;                      // ns, of all runs, and struct rusage likewise
-  std::vector<int64_t> usage;
+  process::AttributeValues attributes;  // those that differ from the main thread's
+  int64_t cpu = 0;                      // ns, over all runs
+  std::vector<int64_t> usage;           // struct rusage, over all runs
   std::vector<PendingSignal> pending;
 };
 void to_json(nlohmann::json& j, const SavedThread& t);
 void from_json(const nlohmann::json& j, SavedThread& t);
 
-// All of it but the pending signals, which others may still send. An error names a thread, and what of it
-// cannot be saved. Gives back the signal stacks of threads that have ended.
+// Returns all but the pending signals, which other processes may still send. An error names a thread and what
+// of it cannot be saved. Unmaps the signal stacks of threads that have ended.
 Result<std::vector<SavedThread>> saved_threads();
 Status read_pending_signals(std::vector<SavedThread>& threads);
-// Signals that no thread of the program has open: one that is sent to the process waits.
+// Returns the signals that every thread of the program blocks: one sent to the process stays pending.
 uint64_t blocked_everywhere();
 
 // --- Restart. MAIN.
 
-// Whether as many threads can be had: makes them, and lets them end.
+// Checks that as many threads can be created: creates them and lets them end.
 Status try_threads(const std::vector<SavedThread>& threads);
 
-// Makes them; they wait until go_on_with_threads(). When nothing else of the process will change any more:
-// they get this thread's credentials, filter and so on. `note`: what could not be put back of them, a line,
-// or "".
+// Creates the threads, which wait until go_on_with_threads(). They inherit the calling thread's credentials,
+// filter and so on, so call it when nothing else of the process will change. `note`: one line about what
+// could not be restored, or "".
 Status make_threads(const std::vector<SavedThread>& threads, std::string* note);
 void go_on_with_threads();
 
-// The calling thread's area of restartable sequences becomes the record's. Any FS base; no C library. A
-// kernel that has no such areas is told to the program in the area, as man 2 rseq has it:
-// RSEQ_CPU_ID_UNINITIALIZED.
+// Registers the record's area of restartable sequences for the calling thread. Any FS base; no C library. If
+// the kernel has no such areas, writes RSEQ_CPU_ID_UNINITIALIZED to the area, as man 2 rseq specifies for the
+// program.
 void register_rseq(const seam::ThreadRecord* t);
 
 }  // namespace cropdl::program_threads

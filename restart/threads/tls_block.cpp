@@ -18,20 +18,21 @@
 namespace cropdl::program_threads {
 namespace {
 
-// The block lies at the upper end of its thread's stack (glibc nptl/allocatestack.c), which is used for no
-// more than a call to pause().
+// The TLS block is at the upper end of its thread's stack (glibc nptl/allocatestack.c); the stack itself is
+// used for no more than a call to pause().
 constexpr size_t kStack = 64 << 10;
 
 constexpr unsigned kStacks = (seam::kLowEnd - seam::kLowBegin) / kStack;
 unsigned stacks_used;
 bool no_low_memory;
 
-constexpr unsigned kSegments = 4096;  // of the 8192 that a table can have
+constexpr unsigned kSegments = 4096;  // of at most 8192 in a table
 uint64_t segments[kSegments];         // their bases
 unsigned segments_used;
 int segments_lock;
 
-// Descriptors as set_thread_area(2) describes them; func 0x11 writes one (man 2 modify_ldt).
+// Writes a segment descriptor (set_thread_area(2) describes it) with modify_ldt's func 0x11 (man 2
+// modify_ldt).
 bool write_descriptor(unsigned index, uint64_t base) {
   user_desc d{};
   d.entry_number = index;
@@ -43,14 +44,14 @@ bool write_descriptor(unsigned index, uint64_t base) {
   return upper::raw(SYS_modify_ldt, 0x11, reinterpret_cast<long>(&d), sizeof d) == 0;
 }
 
-// Some virtual machines take the descriptor, and the processor knows nothing of it.
+// Some virtual machines accept the descriptor, but the processor does not see it.
 bool can_be_read(uint32_t selector) {
   bool can;
   __asm__ volatile("verr %w1" : "=@ccz"(can) : "r"(selector));
   return can;
 }
 
-// The selector of a segment with this base, made if need be; 0: there can be none.
+// Returns the selector of a segment with this base, made if necessary; 0 if none is possible.
 uint32_t selector_of(uint64_t base) {
   constexpr uint32_t kLocalTable = 4, kUser = 3;  // selector: index, table, privilege (AMD64 manual 2, 4.5)
   if (base == 0 || base >> 32 != 0) return 0;
@@ -78,7 +79,8 @@ void* lend(void* argument) {
   rest_for_ever();
 }
 
-// noinline and no stack protector: nothing of the former block may be in a register when this returns.
+// noinline and no stack protector: no register may hold a pointer into the former TLS block when this
+// function returns.
 __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint64_t fs) {
   seam::by_kernel::set_fs_base(fs);
 }
@@ -86,9 +88,9 @@ __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint
 }  // namespace
 
 int start_thread(void* (*run)(void*), void* argument, void* stack, size_t size) {
-  // Not by the C library, which opens signal 33, the suspend signal (signal_mask_overrides.cpp puts that
-  // right, but not in every program that this is linked with): who calls may be stopped by one, whose frame
-  // the next would overwrite.
+  // Blocks signals without the C library, which would leave signal 33, the suspend signal, unblocked.
+  // (signal_mask_overrides.cpp corrects that, but not every program that links this file has it.) A suspend
+  // signal may have stopped the caller; a second one would overwrite the first one's frame.
   const uint64_t all = ~0ull;
   uint64_t old = 0;
   pthread_t thread;
@@ -110,7 +112,7 @@ int start_lender(void* (*run)(void*), void* argument) {
           at) {
     ++stacks_used;
     const int error = start_thread(run, argument, at, kStack);
-    if (error != EINVAL) return error;  // else too little room for the C library's static TLS
+    if (error != EINVAL) return error;  // EINVAL: too little room for the C library's static TLS
   }
   return start_thread(run, argument);
 }
@@ -122,7 +124,7 @@ void let_go_of_rseq() {
 
 int32_t* lend_block_to(int32_t borrower) {
   let_go_of_rseq();
-  // Where the kernel clears the id at the thread's end is where the C library keeps it (man 2
+  // The kernel clears the id at the thread's end at the address where the C library keeps it (man 2
   // set_tid_address).
   int32_t* id = nullptr;
   if (prctl(PR_GET_TID_ADDRESS, &id) != 0 || id == nullptr ||
