@@ -11,7 +11,7 @@
 
 namespace cropdl::static_runtime {
 
-inline constexpr size_t kEntryBytes = 16;  // the number of bytes of a function's code that are compared
+inline constexpr size_t kEntryBytes = 16;  // the number of bytes of a function's code that are examined
 
 // A file mapped for reading while the object exists. Empty if the file cannot be read.
 class MappedFile {

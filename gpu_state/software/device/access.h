@@ -13,8 +13,8 @@ namespace cropdl::device {
 class AccessTable {
  public:
   enum : uint8_t {
-    kRead = engine::MemoryView::kMayRead,  // all of the page, by its bytes in the area's shadow if it is in
-                                           // the area
+    // the whole page; in the area, as its shadow states
+    kRead = engine::MemoryView::kMayRead,
     kWrite = engine::MemoryView::kMayWrite,
     // part of the page: ask the list of registered memory, unless one registration covers the page
     kRegistered = 4,

@@ -1,6 +1,6 @@
 // The area: one reservation of addresses for all device, managed and pinned memory of a process, and its
-// shadow (engine/memory_view.h). It is where the kernel places mappings, as a driver's addresses are (CUDA
-// C++ Programming Guide, "Unified Virtual Address Space"), at another address in each process. Nothing is
+// shadow (engine/memory_view.h). It is where Linux places mappings, as a driver's addresses are (CUDA C++
+// Programming Guide, "Unified Virtual Address Space"), at another address in each process. Nothing is
 // committed before it is used. Any thread; a thread that changes a range of the shadow owns that range.
 #pragma once
 
@@ -59,7 +59,7 @@ class Area {
   void make_fresh(uint64_t begin, uint64_t size);
   // Writes the pattern to freed memory if tests request it. With memory_lock() held.
   void make_freed(uint64_t begin, uint64_t size);
-  // Returns whole pages to the kernel.
+  // Returns whole pages to the operating system.
   void give_back(uint64_t begin, uint64_t size);
 
   // The page allocator's word for the page at that address: the page's owner.

@@ -21,7 +21,7 @@ struct CUctx_st {
   bool is_primary = false;
   std::atomic<unsigned> flags{0};
   std::atomic<uint64_t> id{0};     // cuCtxGetId; a primary context gets a new one after each reset
-  std::atomic<bool> alive{false};  // else calls answer CUDA_ERROR_CONTEXT_IS_DESTROYED
+  std::atomic<bool> alive{false};  // false: calls return CUDA_ERROR_CONTEXT_IS_DESTROYED
   // Of a primary context. Held while the context ends, so that a thread that then retains it starts a new
   // life, and while `retained` changes.
   std::mutex life;

@@ -68,8 +68,8 @@ bool release_large_managed(CUdeviceptr address);
 // Whether all of it is registered host memory that may be read or written. Takes the lock.
 bool registered_allows(uint64_t address, uint64_t size, bool write);
 
-// Whether the host may read or write all of these bytes. Accesses the pages without changing them and without
-// raising a signal.
+// Whether the host may read or write all of these bytes. Accesses the pages without changing them; no signal
+// is raised.
 bool host_allows(uint64_t address, uint64_t size, bool write);
 
 }  // namespace cropdl::device

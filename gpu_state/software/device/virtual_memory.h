@@ -1,8 +1,8 @@
 // Virtual memory management: reserved addresses anywhere, physical memory, and mappings between them.
 // Physical memory is part of one file in memory, so that it can be mapped several times. A device may access
 // a mapping only after set_mapped_access(), which updates the access tables (access.h). A reservation without
-// a mapping is inaccessible memory of the process, so that a kernel that still accesses it gets an error and
-// does not end the process. Any thread. Source: CUDA Driver API, "Virtual Memory Management".
+// a mapping is plain memory that no device may access: a kernel that still uses it gets an error, and the
+// process does not end. Any thread. Source: CUDA Driver API, "Virtual Memory Management".
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ namespace cropdl::device {
 CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUdeviceptr* address);
 // Frees exactly one reservation, which has no mapping. Does not wait: until all work already submitted to any
 // device is done, the addresses stay reserved, so that this work meets neither a hole nor a later mapping of
-// the kernel's.
+// the operating system's.
 CUresult free_addresses(CUdeviceptr address, uint64_t size);
 
 CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,

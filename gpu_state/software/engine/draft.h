@@ -1,5 +1,5 @@
-// A function on its way from text to a Routine: instructions whose operands are registers by number, not yet
-// places. lower_*.cpp make them, places.cpp gives the registers places. One thread.
+// A function being lowered from text to a Routine: the operands of its instructions are register numbers, not
+// yet places. lower_*.cpp make it, places.cpp assigns the places. One thread.
 #pragma once
 
 #include <map>
@@ -17,22 +17,22 @@ struct Ref {
   uint32_t number = 0;
 };
 
-// A virtual register, or a .param variable of the body: bytes that its place takes.
+// A virtual register, or a .param variable of the body.
 struct Virtual {
   std::string name;
   uint32_t lane_bytes = 0;  // 2, 4, 8, 16; 0: a predicate
-  uint32_t bytes = 0;       // of the place
+  uint32_t bytes = 0;       // size of its place
   bool is_parameter = false;
-  bool stays = false;  // for as long as the function runs: its parameters and what it returns
+  bool stays = false;  // keeps its place while the function runs: parameters and return values
 };
 
 struct Draft {
   Instruction instruction;
   const ptx::Instruction* source = nullptr;
-  // Operand i of the instruction; more than nine become Instruction::many. Entries beyond the named ones
-  // (call parameters) are only for liveness.
+  // Operand i of the instruction; more than nine become Instruction::many. Entries beyond the instruction's
+  // operands (call parameters) only matter for liveness.
   std::vector<Ref> operands;
-  std::vector<uint32_t> writes, reads;  // registers, whatever operand they are
+  std::vector<uint32_t> writes, reads;  // registers, independent of operands
   Ref guard;
   std::string label;                // kBranch: its target
   std::vector<std::string> labels;  // kBranchTable
@@ -63,8 +63,7 @@ struct DraftRoutine {
   std::map<std::array<uint64_t, 3>, uint32_t> constants;  // width, low, high: number
 };
 
-// Chooses places and writes the routine's code, constants and frame. The error names a label that is not
-// there.
+// Assigns places and writes the routine's code, constants and frame. The error names a missing label.
 Status place(DraftRoutine& draft, Routine* routine);
 
 }  // namespace cropdl::engine

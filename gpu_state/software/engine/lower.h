@@ -1,6 +1,6 @@
-// One function's lowering. lower.cpp has what all instructions need (operands, literals, symbols) and the
-// rows of data processing; the other lower_*.cpp the instructions of their kind. What is of no class is an
-// error that names instruction, function and line. One thread.
+// Lowers one function. lower.cpp has what all instructions need (operands, literals, symbols) and the rows of
+// data processing; each other lower_*.cpp has one kind of instructions. An unknown instruction is an error
+// that names instruction, function and line. One thread.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@
 
 namespace cropdl::engine {
 
-// What a function's lowering asks about the rest of the module. Addresses as PTX's mov gives them: of shared
-// variables their offset.
+// What lowering needs of the rest of the module. Addresses are as PTX's mov returns them: offsets for shared
+// variables.
 struct Surroundings {
   std::shared_ptr<const ptx::Module> module;
   std::function<std::optional<uint64_t>(const std::string&)> shared, global, function;
-  std::function<const ptx::Function*(const std::string&)> callee;  // its definition or declaration
+  std::function<const ptx::Function*(const std::string&)> callee;  // the callee's definition or declaration
   bool is_entry = false;
   const std::vector<std::pair<uint64_t, uint64_t>>* parameters = nullptr;  // of an entry: offset, size
 };
@@ -28,14 +28,14 @@ class Lowering {
  public:
   Lowering(const ptx::Function& function, const Surroundings& around, Routine* routine)
       : function_(function), around_(around), routine_(*routine) {}
-  // Fills the routine but for calls' targets: those are named in draft().calls.
+  // Fills the routine, except for the targets of calls: calls() names those.
   Status run();
   const std::vector<DraftCall>& calls() const { return draft_.calls; }
   bool calls_through_pointers() const { return through_pointers_; }
 
  private:
   friend struct Opcode;
-  // Each looks whether the instruction is of its kind; nullopt: it is not.
+  // Each lowers the current instruction if it is of its kind; nullopt: it is not.
   using Done = std::optional<Status>;
   Done data();
   Done memory();        // ld, st, atom, red: lower_memory.cpp
@@ -46,7 +46,7 @@ class Lowering {
   Done warp();          // shfl, vote…, bar
   Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
   Status instruction(const ptx::Instruction& one);
-  int least_target() const;  // of the current instruction; 0: any. lower_targets.cpp
+  int least_target() const;  // for the current instruction; 0: any. lower_targets.cpp
   int least_target_of(const ptx::Operand& operand) const;
   Status call(const ptx::Instruction& one);
 
@@ -59,25 +59,26 @@ class Lowering {
   const std::string* register_name(const ptx::Operand& operand) const;
   std::optional<uint32_t> find_register(const std::string& name) const;
   uint32_t new_register(uint32_t lane_bytes, const std::string& name = {});
-  // A place to read a value of so many bytes from (0: predicate): a register of exactly that width (or wider,
-  // if allowed), or a literal, or a special register or address that is fetched first. None: it is no such
-  // thing.
+  // Makes the operand readable as a value of that many bytes (0: predicate): a register of exactly that width
+  // (or wider, if allowed), a literal, or a special register or address that is fetched first. nullopt: it is
+  // none of these.
   std::optional<Ref> source(const ptx::Operand& operand, uint32_t lane_bytes, bool is_float = false,
                             bool wider = false);
   std::optional<Ref> destination(const ptx::Operand& operand, uint32_t lane_bytes, bool wider = false);
   Ref constant(uint32_t lane_bytes, uint64_t low, uint64_t high = 0);
   std::optional<uint64_t> literal(const ptx::Operand& operand, uint32_t lane_bytes, bool is_float) const;
   uint32_t width(const Ref& ref) const { return draft_.registers[ref.number].lane_bytes; }
-  // The address of a variable as mov gives it; local ones are fetched into a register: nullopt then.
+  // A variable's address as mov returns it; nullopt for local variables, whose address is fetched into a
+  // register.
   std::optional<uint64_t> symbol_address(const std::string& name) const;
   bool is_local(const std::string& name) const { return local_.count(name) != 0; }
 
-  // Begins an instruction with the guard of the text. Operands are then set by number.
+  // Begins an instruction with the guard of the text. The caller then sets its operands by number.
   Draft& emit(Instruction::Execute execute, uint32_t extra = 0);
   Draft& emit_control(Control control);
   void write(Draft& draft, size_t at, Ref ref);
-  void read(Draft& draft, size_t at, Ref ref);  // which may be one of the draft's
-  // The address operand [a]: base register, offset and flags. False: it is no address.
+  void read(Draft& draft, size_t at, Ref ref);  // `ref` may be one of the draft's
+  // The address operand [a]: base register, offset and flags. False: not an address.
   bool address(Draft& draft, const ptx::Operand& operand, Area* area);
   Ref fetch_special(int which, uint32_t lane_bytes);
   Ref fetch_local(uint64_t offset);
@@ -95,23 +96,24 @@ class Lowering {
   int target_ = 0;  // 75: .target sm_75
   const ptx::Instruction* now_ = nullptr;
   std::string_view base_;                // "ld" of ld.global.u32
-  std::vector<std::string_view> words_;  // what follows
+  std::vector<std::string_view> words_;  // the rest of the opcode
   bool has(std::string_view word) const;
-  // lower_words.cpp. Whether its words are those of one of the forms: "arrive.expect_tx ?shared|shared::cta
-  // b64" is the words that come first, then in any order, once, one of each alternatives, `?` if none may
-  // stand there.
+  // lower_words.cpp. Whether the opcode's words match one of the forms. In "arrive.expect_tx
+  // ?shared|shared::cta b64", the first item must come first; then, in any order, exactly one word of each
+  // item's alternatives; `?`: the item is optional.
   bool takes(std::initializer_list<std::string_view> forms) const;
-  // Of ld, ldu, st, atom and red: whether the word changes nothing here (caches, and how far an order
-  // reaches, for the host's memory is ordered for all), and what is wrong with the words, if anything is.
+  // For ld, ldu, st, atom and red. is_silent(): the word has no effect here (caches, and the scope of an
+  // order, because the host's memory is ordered for all). memory_words_wrong(): the error in the words, if
+  // any.
   static bool is_silent(std::string_view word);
   std::string memory_words_wrong() const;
 };
 
-// Of a thread, on every device (CUDA C++ Programming Guide, "Technical Specifications per Compute
-// Capability").
+// Local memory of a thread, on every device (CUDA C++ Programming Guide, "Technical Specifications per
+// Compute Capability").
 constexpr uint64_t kMostLocal = 512 << 10;
 
-// Bytes in memory of a type's name ("u32"), and what it is; nullopt: no type.
+// The size in memory and the kind of a type by its name ("u32"); nullopt: not a type.
 struct NamedType {
   uint32_t bytes = 0;
   bool is_signed = false, is_float = false, is_bits = false, is_predicate = false;
@@ -119,7 +121,7 @@ struct NamedType {
 };
 std::optional<NamedType> named_type(std::string_view name);
 
-// Special registers: special.cpp. `bytes`: of the register.
+// Special registers (special.cpp). `bytes`: of the register.
 struct Special {
   int which = 0;
   uint32_t bytes = 4;

@@ -1,4 +1,5 @@
-// What lowering makes of a function, and of all that a kernel can reach. Immutable once made; any thread.
+// The result of lowering a function, and of everything that a kernel can reach. Immutable once made; any
+// thread.
 #pragma once
 
 #include <map>
@@ -13,18 +14,18 @@
 
 namespace cropdl::engine {
 
-// What a control instruction does: the highest byte of its `extra`. These change where lanes are, or what
-// they wait for; the loop of warp_loop.cpp does them itself.
+// The kind of a control instruction: the highest byte of its `extra`. These instructions change where lanes
+// are or what they wait for; the loop in warp_loop.cpp executes them itself.
 enum class Control : uint32_t {
   kBranch,       // immediate: index of the instruction; operands[0]: unused
-  kBranchTable,  // operands[0]: index register; immediate: which table of the routine
+  kBranchTable,  // operands[0]: index register; immediate: the routine's table
   kCall,         // immediate: index into the routine's calls
-  kReturn,       // of the entry function: exit
+  kReturn,       // in the entry function: exit
   kExit,
   kTrap,
   kBreakpoint,
   kBarrier,     // immediate: a BarrierUse
-  kCollective,  // lanes that a mask names meet: a CollectiveUse, whose number is in `flags`
+  kCollective,  // the lanes of a mask meet: a CollectiveUse, whose number is in `flags`
   kActiveMask,  // operands[0]: destination
   kSleep,
 };
@@ -38,11 +39,11 @@ inline uint32_t collective_of(const Instruction& instruction) {
   return instruction.flags >> kCollectiveShift & (kMostCollectives - 1);
 }
 
-constexpr Place kNowhere = INT32_MIN;  // an operand that is not there
+constexpr Place kNowhere = INT32_MIN;  // an absent operand
 
 struct Routine;
 
-// Where a .param variable lies in its function's frame: words of four bytes, each 32 lanes wide.
+// The place of a .param variable in its function's frame: four-byte words, each 32 lanes wide.
 struct Parameter {
   Place place = 0;
   uint32_t size = 0;  // bytes
@@ -60,7 +61,7 @@ enum class Barrier : uint8_t { kSync, kArrive, kPopc, kAnd, kOr };
 struct BarrierUse {
   Barrier kind = Barrier::kSync;
   bool aligned = true;
-  bool counted = false;  // operands[2] says of how many threads
+  bool counted = false;  // operands[2] is the number of threads
   // operands[0]: destination, [1]: number, [2]: count, [3]: predicate
 };
 
@@ -76,21 +77,21 @@ enum class Collective : uint8_t {
   kReduce,  // mode: an Fold
   kElect,
   kMoveMatrix,
-  kData  // one of the table that wants all lanes: mma, and what memory_matrix.cpp does
+  kData  // an instruction of the table that needs all lanes: mma, and those of memory_matrix.cpp
 };
 enum class Fold : uint8_t { kAdd, kMinSigned, kMaxSigned, kMinUnsigned, kMaxUnsigned, kAnd, kOr, kXor };
 
-// What lanes do together: those of the mask meet, wherever in the warp they are (collective.cpp).
+// An operation of several lanes: the lanes of the mask meet, wherever in the warp they are (collective.cpp).
 struct CollectiveUse {
   Collective kind = Collective::kWarpBarrier;
   uint8_t mode = 0;
   bool wide = false;       // 64-bit values
   bool everybody = false;  // .aligned without a mask: all lanes that have not exited
-  Place mask = 0;          // 32 bits: who takes part
+  Place mask = 0;          // 32 bits: the lanes that take part
   // operands: [0] destination, [1] the predicate beside it, or kNowhere, [2…] sources
 };
 
-// ldmatrix, stmatrix, wmma: matrix.cpp. Operands are all in Instruction::many; the use's number in `extra`.
+// ldmatrix, stmatrix, wmma (matrix.cpp). All operands are in Instruction::many; `extra` is the use's number.
 struct MatrixUse {
   enum class What : uint8_t { kLoad, kStore, kMultiply, kLoadRows, kStoreRows };
   enum class Element : uint8_t {
@@ -106,8 +107,9 @@ struct MatrixUse {
   What what = What::kLoad;
   Element a = Element::kHalf, b = Element::kHalf, c = Element::kFloat, d = Element::kFloat;
   uint32_t m = 0, n = 0, k = 0;
-  uint32_t rows = 0, columns = 0;                               // of what is loaded or stored
-  uint32_t count_a = 0, count_b = 0, count_c = 0, count_d = 0;  // registers; of loads and stores: a
+  uint32_t rows = 0, columns = 0;  // of the loaded or stored matrix
+  // number of registers; loads and stores: count_a
+  uint32_t count_a = 0, count_b = 0, count_c = 0, count_d = 0;
   bool column_major = false, has_stride = false, transposed = false, saturate = false;
   bool narrow = false, no_base = false;  // the address
   uint8_t area = 0;
@@ -119,19 +121,19 @@ struct Routine {
   bool is_entry = false;
   std::shared_ptr<const ptx::Module> module;  // keeps `source` alive
   std::vector<Instruction> code;
-  std::vector<const ptx::Instruction*> source;  // beside `code`: for people
+  std::vector<const ptx::Instruction*> source;  // parallel to `code`: for messages
   std::vector<std::byte> storage;               // of the constants, with room to align them
   std::byte* constants = nullptr;               // one past the constants
   uint32_t frame_bytes = 64;                    // registers
-  uint32_t local_bytes = 0, local_align = 16;   // of .local variables, per thread; at least 16
+  uint32_t local_bytes = 0, local_align = 16;   // .local variables, per thread; at least 16
   std::vector<Parameter> parameters, returned;  // of functions
   std::vector<CallSite> calls;
   std::vector<BarrierUse> barriers;
   std::vector<CollectiveUse> collectives;
   std::vector<std::vector<uint32_t>> tables;  // of brx.idx
   std::vector<MatrixUse> matrices;
-  std::vector<std::vector<Place>> many;  // of instructions with many operands
-  std::string cannot;  // not empty: why this function could not be lowered: an error if called
+  std::vector<std::vector<Place>> many;  // of instructions with more than nine operands
+  std::string cannot;  // not empty: why this function could not be lowered; calling it is an error
   size_t index_of(const Instruction* instruction) const { return instruction - code.data(); }
 };
 
@@ -141,16 +143,16 @@ class Kernel {
   const Routine* entry = nullptr;
   std::map<std::string, std::unique_ptr<Routine>> routines;
   std::map<uint64_t, const Routine*>
-      by_address;  // functions of its own module that may be called through pointers
+      by_address;  // functions of its module that may be called through pointers
   bool is_explicit_cluster = false;
-  bool recursive = false;  // or through pointers: local memory has the context's limit
+  bool recursive = false;  // recursive, or calls through pointers: local memory has the context's limit
   uint64_t shared_align = 16;
 };
 
-// Function pointers of the process: functions.cpp.
+// The process's function pointers: functions.cpp.
 uint64_t add_function(int device, std::function<Result<std::shared_ptr<const Kernel>>()> lowered);
 void remove_function(uint64_t address);
-// The routine behind a pointer of another module: a kernel whose entry is that function. Null: no such
+// Finds the function behind a pointer of another module, as a kernel whose entry it is. Null: no such
 // function.
 std::shared_ptr<const Kernel> find_function(uint64_t address, std::string* why);
 

@@ -1,6 +1,6 @@
-// A grid, its blocks and their warps while they run. A block belongs to one processor's thread at a time (it
-// may be put aside and go on in another); a grid to all of them: only what is atomic or behind its mutex is
-// shared.
+// A running grid, its blocks and their warps. A block belongs to one processor's thread at a time (it may be
+// set aside and continue on another). A grid belongs to all of them: only its atomic members and those behind
+// its mutex are shared.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace cropdl::engine {
 
 class Block;
 
-// Generic addresses that are not the host's own: above all that a process can map.
+// Generic addresses that are not host addresses: higher than any address that a process can map.
 constexpr int kWindowShift = 48;
 enum class Window : uint64_t {
   kHost = 0,
@@ -41,16 +41,16 @@ struct Grid {
   uint32_t local_bytes = 0;  // per thread
   int multiprocessors = 1;
   bool cooperative = false;
-  alignas(64) uint32_t workspace[16] = {};  // what grid.sync() counts in: %envreg1 and 2 point to it
-  std::atomic<bool> stop{false};            // a fault: no warp goes on
+  alignas(64) uint32_t workspace[16] = {};  // the counters of grid.sync(): %envreg1 and 2 point to it
+  std::atomic<bool> stop{false};            // after a fault: no warp continues
   std::mutex mutex;
-  Outcome outcome;                                    // behind mutex; the first fault
-  std::vector<std::shared_ptr<const Kernel>> called;  // behind mutex: other modules' functions
+  Outcome outcome;                                    // guarded by mutex; the first fault
+  std::vector<std::shared_ptr<const Kernel>> called;  // guarded by mutex: other modules' functions
   void fail(CUresult error, std::string text);
 };
 
 // One call of a routine by some lanes: their registers. Lanes that make the same call from the same frame
-// share one, so that they can meet again.
+// share one frame, so that they can reconverge.
 struct Frame {
   std::byte* registers = nullptr;
   size_t capacity = 0;
@@ -59,25 +59,25 @@ struct Frame {
   const Instruction* call = nullptr;  // the parent's instruction
   const CallSite* site = nullptr;
   uint32_t depth = 0;
-  uint32_t lanes = 0;  // that are in it or in what it called
+  uint32_t lanes = 0;  // in this call or in one that it made
   uint32_t local_base = 0;
 };
 
 enum class State : uint8_t { kReady, kBarrier, kCollective };
 
-// Lanes that are at the same instruction of the same frame.
+// Lanes at the same instruction of the same frame.
 struct Group {
   uint32_t mask = 0;
   State state = State::kReady;
-  bool held = false;    // was split off at random: not joined before it ran
-  uint8_t barrier = 0;  // kBarrier: which
-  uint32_t need = 0;    // kCollective: the mask that was named
+  bool held = false;    // split off at random: not joined before it has run
+  uint8_t barrier = 0;  // kBarrier: its number
+  uint32_t need = 0;    // kCollective: the named mask
   const Instruction* at = nullptr;
   Frame* frame = nullptr;
-  uint64_t turn = 0;  // when it last ran, in the warp's count
+  uint64_t turn = 0;  // its last run, in the warp's count of turns
 };
 
-// Why a warp stopped running for now.
+// Why a warp paused.
 enum class Pause : uint8_t { kQuantum, kSpinning, kWaiting, kDone };
 
 class WarpRun : public Warp {
@@ -86,16 +86,16 @@ class WarpRun : public Warp {
   WarpRun(const WarpRun&) = delete;
   ~WarpRun();
   void begin(Block* block, uint32_t index, uint32_t threads);
-  Pause run(int64_t& budget);  // in jumps back; with a seed, instructions
+  Pause run(int64_t& budget);  // in backward jumps; with a seed, in instructions
 
-  // Of the instruction that runs: a fault of a lane. The loop sees `attention` and ends the grid.
+  // Records a fault of a lane in the current instruction. The loop sees `attention` and ends the grid.
   void fault(uint32_t lane, CUresult error, uint64_t address, const char* what);
-  // A fault of the grid that names this warp's place.
+  // Records a fault of the grid, with this warp's location.
   void fail(const Instruction* at, uint32_t lane, CUresult error, const std::string& what);
   std::string where(const Instruction* at, uint32_t lane) const;
 
   bool ready() const;
-  // kBarrier groups of barrier n go on.
+  // Lets the groups that wait at that barrier continue.
   void release(uint32_t barrier, uint32_t popc, bool all, bool any);
 
   Block* block = nullptr;
@@ -104,17 +104,17 @@ class WarpRun : public Warp {
   uint32_t exists = 0;
   std::array<Group, kLanes> groups;
   uint32_t count = 0;
-  Frame* current = nullptr;  // of the group that runs
+  Frame* current = nullptr;  // of the running group
   uint32_t thread[3][kLanes];
-  // What memory instructions need, here and not in the block so that it is one load away.
+  // For memory instructions; kept here instead of in the block, to save a load.
   std::byte* shared = nullptr;
   std::byte* local = nullptr;
   const std::byte* parameters = nullptr;
   const MemoryView* memory = nullptr;
   uint32_t shared_bytes = 0, local_bytes = 0, parameter_bytes = 0;
-  uint32_t polls = 0;  // reads that a waiting loop consists of, since the warp's turn began
-  // A read that a waiting loop may consist of: counted if the same lanes saw the same there not long ago.
-  // `seen` stands for all that they saw and compared it with, `address` is the first lane's.
+  uint32_t polls = 0;  // reads of a waiting loop since the warp's turn began
+  // Counts a read that may belong to a waiting loop, if the same lanes recently saw the same value at this
+  // instruction. `seen` stands for all values that they saw and compared, `address` is the first lane's.
   void looked(const Instruction& instruction, uint32_t active, uint64_t address, uint64_t seen);
   bool attention = false;
   struct {
@@ -123,7 +123,7 @@ class WarpRun : public Warp {
     uint64_t address;
     const char* what;
   } trouble{};
-  struct Copy {  // cp.async that was not waited for
+  struct Copy {  // a cp.async that has not been waited for
     std::byte* to;
     uint64_t from;
     uint32_t bytes, zeros;
@@ -131,8 +131,9 @@ class WarpRun : public Warp {
     uint32_t group;
   };
   std::vector<Copy> copies;
-  std::array<uint32_t, kLanes> copy_group{};  // of each lane: the number of the open one
-  // Of those lanes, but for the last `open` groups and the one that is not closed; kNoGroup: all.
+  std::array<uint32_t, kLanes> copy_group{};  // per lane: the number of the open group
+  // Performs the copies of those lanes, except the last `open` groups and the one that is not closed;
+  // kNoGroup: all.
   static constexpr uint32_t kNoGroup = ~0u;
   void perform_copies(uint32_t lanes, uint32_t open);
 
@@ -153,7 +154,8 @@ class WarpRun : public Warp {
   void system_call(const Instruction* at, const CallSite& site, uint32_t lanes);
   bool arrive(Group& group, const Instruction* at, uint32_t active);
   bool meet(Group& group, const Instruction* at, uint32_t active);
-  uint32_t named(const CollectiveUse& use, uint32_t active);  // the mask that all active lanes name, or 0
+  // the mask that all active lanes name; 0: they differ
+  uint32_t named(const CollectiveUse& use, uint32_t active);
   bool complete(uint32_t need, const CollectiveUse& use);
   void perform(Group** with, uint32_t count);
   void select(Frame* of) {
@@ -165,27 +167,27 @@ class WarpRun : public Warp {
   void drop_frame(Frame* frame);
 
   uint64_t turns_ = 0;
-  int forced_lane_ = -1;  // the group with that lane goes on, for so many choices
+  int forced_lane_ = -1;  // the group of that lane runs for the next forced_choices_ choices
   int forced_choices_ = 0;
-  int choices_ = 0;  // since another than the one furthest behind had its turn
-  int orderly_ = 0;  // so many choices are not random: activemask lets others come
+  int choices_ = 0;  // choices since a group other than the one furthest behind ran
+  int orderly_ = 0;  // this many choices are not random, so that activemask lets other lanes arrive
   int patience_ = 1024;
   struct Look {
-    const Instruction* at;  // only compared: what it pointed to may be gone
+    const Instruction* at;  // only compared: may point to freed memory
     uint64_t address, seen;
     uint32_t lanes;
   };
-  std::array<Look, 8> looks_{};  // several: who waits may look at more than one place in turn
+  std::array<Look, 8> looks_{};  // several, because a waiting loop may poll several addresses in turn
   uint32_t next_look_ = 0;
-  uint64_t called_at_ = 0;  // the last call through a pointer to what the kernel does not know
+  uint64_t called_at_ = 0;  // the last called pointer to a function outside of the kernel
   const Kernel* called_ = nullptr;
-  std::vector<std::unique_ptr<Frame>> frames_;  // live
+  std::vector<std::unique_ptr<Frame>> frames_;  // in use
   std::vector<std::unique_ptr<Frame>> spare_;
   std::vector<std::byte> local_storage_;
 };
 
 struct BarrierState {
-  uint32_t threads = 0;   // that wait or have arrived
+  uint32_t threads = 0;   // waiting or arrived
   uint32_t expected = 0;  // 0: all
   bool in_use = false, arrives = false;
   uint32_t popc = 0;
@@ -218,14 +220,14 @@ class Block {
   uint32_t live = 0;  // threads that have not exited
   bool random = false;
   settings::Chooser chooser{0};
-  uint32_t spins = 0;  // slices in a row that ended without progress
+  uint32_t spins = 0;  // consecutive slices without progress
 
  private:
   void check(uint32_t number);
   std::string waiting() const;
 
   std::vector<std::unique_ptr<WarpRun>> warps_;
-  uint32_t used_ = 0;  // of warps_
+  uint32_t used_ = 0;  // used entries of warps_
   uint32_t next_ = 0;
   std::array<BarrierState, 16> barriers_;
   size_t shared_capacity_ = 0;

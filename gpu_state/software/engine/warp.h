@@ -1,4 +1,4 @@
-// Registers of the warp that is running, for the functions in the table.
+// The registers of the running warp, for the functions in the table.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ class Warp {
   }
   uint32_t& predicate(Place place) { return *lanes<uint32_t>(place); }
 
-  std::byte* frame = nullptr;      // of the function that the active lanes are in
-  std::byte* constants = nullptr;  // one past the program's constants, whose places are below zero
+  std::byte* frame = nullptr;      // registers of the active lanes' function
+  std::byte* constants = nullptr;  // one past the program's constants, whose places are negative
 };
 
 }  // namespace cropdl::engine

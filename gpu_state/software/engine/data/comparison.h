@@ -1,5 +1,5 @@
-// setp and set: a comparison over 32 lanes makes one mask; what PTX does with it (combine it with a
-// predicate, write its opposite too, spread it over a register) costs a few instructions.
+// setp and set: a comparison over 32 lanes makes one mask. The rest of the instruction (combine it with a
+// predicate, also write its opposite, spread it over a register) costs a few instructions.
 #pragma once
 
 #include "gpu_state/software/arithmetic/compare.h"
@@ -8,7 +8,7 @@
 namespace cropdl::engine {
 namespace {
 
-// How a register is looked at for a comparison: `view` makes of its bits what is compared.
+// Compares registers: `view` converts a register's bits to the compared value.
 template <Comparison comparison, auto view, class T>
 [[gnu::noinline]] u32 compared(const T* a, const T* b) {
   Results<bool> results;
@@ -41,7 +41,7 @@ inline void write_predicate(Warp& warp, const Instruction& instruction, int oper
   p = (p & ~active) | (value & active);
 }
 
-// setp.combine p, a, b, c: `written` predicates (p, or p and q, which gets the opposite comparison).
+// setp.combine p, a, b, c: `written` predicates (p, or p and q; q gets the opposite comparison).
 template <class T, auto view, Comparison comparison, Combine combine, int written>
 void set_predicate(Warp& warp, const Instruction& instruction, u32 active) {
   const Source<T> a(warp, instruction, written), b(warp, instruction, written + 1);
@@ -50,7 +50,7 @@ void set_predicate(Warp& warp, const Instruction& instruction, u32 active) {
   write_predicate(warp, instruction, 0, combined<combine>(mask, c), active);
   if (written == 2) write_predicate(warp, instruction, 1, combined<combine>(~mask, c), active);
 }
-// setp of pairs: p is of the lower values, q of the upper ones.
+// setp of pairs: p for the lower values, q for the upper ones.
 template <class T, auto lower, auto upper, Comparison comparison, Combine combine, int written>
 void set_predicates(Warp& warp, const Instruction& instruction, u32 active) {
   const Source<T> a(warp, instruction, written), b(warp, instruction, written + 1);
@@ -68,7 +68,7 @@ template <class D>
   for (int lane = 0; lane < kLanes; ++lane)
     to[lane] = active >> lane & 1 ? (mask >> lane & 1 ? truth : D(0)) : to[lane];
 }
-// set: `truth` (all bits, or 1) where it is true.
+// set: writes `truth` (all bits, or 1) where the comparison is true, otherwise 0.
 template <class T, auto view, Comparison comparison, Combine combine, auto truth>
 void set_register(Warp& warp, const Instruction& instruction, u32 active) {
   using D = std::remove_cv_t<decltype(truth)>;

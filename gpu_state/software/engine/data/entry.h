@@ -1,4 +1,4 @@
-// How a row of data processing is written down: one line of a constant table, and what makes a function over
+// The form of a row of data processing: a line of a constant table, and templates that make a function over
 // 32 lanes of a scalar function. The tables are compiled for several instruction sets (CROPDL_TARGET), so all
 // templates here have internal linkage, and a table is plain data.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace cropdl::engine {
 
-// In the opcode, `$` stands for first and `#` for second, then {a|b|} for each of its alternatives.
+// In the opcode, `$` stands for `first` and `#` for `second`. {a|b|} makes one row for each alternative.
 struct Entry {
   const char* opcode;
   const char *first, *second;
@@ -32,7 +32,7 @@ namespace {
 
 using namespace cropdl::arithmetic;
 
-// What a C++ type is in a register, and how lanes of it are read and written.
+// The kind of register of a C++ type. Source and Results read and write lanes of it.
 template <class T>
 struct Held {
   static constexpr Kind kind = sizeof(T) == 2   ? Kind::k16
@@ -82,14 +82,14 @@ struct Source<Carry> : Source<bool> {
   [[gnu::always_inline]] Carry operator[](int lane) const { return {bool(mask >> lane & 1)}; }
 };
 
-// Writes the lanes that are active.
+// Writes only the active lanes.
 template <class T>
 [[gnu::noinline]] void store_some(T* to, const T* values, u32 active) {
 #pragma GCC ivdep
   for (int lane = 0; lane < kLanes; ++lane) to[lane] = active >> lane & 1 ? values[lane] : to[lane];
 }
 
-// 32 results on their way to a destination.
+// 32 results for a destination.
 template <class T>
 struct Results {
   alignas(64) T values[kLanes];
@@ -105,7 +105,7 @@ struct Results {
     }
   }
 };
-// Predicates: lanes become bytes of all or no bits, and those a mask.
+// Predicates: each lane is a byte of all or no bits; movemask makes the mask.
 template <>
 struct Results<bool> {
   alignas(64) s8 values[kLanes];
@@ -173,11 +173,11 @@ template <auto function, class R, size_t... index, class... A>
 struct Lanes<function, R, std::index_sequence<index...>, A...> {
   using D = Destinations<R>;
 
-  // All lanes are computed, vectorised; the functions are total.
+  // Computes all lanes, vectorised; the functions are total.
   static void vector(Warp& warp, const Instruction& instruction, u32 active) {
     over(warp, instruction, active, Source<A>(warp, instruction, D::count + int(index))...);
   }
-  // Only active lanes are computed, one after the other: for what is long.
+  // Computes only active lanes, one by one: for long functions.
   static void each(Warp& warp, const Instruction& instruction, u32 active) {
     one_by_one(warp, instruction, active, Source<A>(warp, instruction, D::count + int(index))...);
   }
@@ -217,7 +217,7 @@ constexpr Entry entry_of(R (*)(A...), const char* opcode, const char* first, con
   return Lanes<function, R, std::index_sequence_for<A...>, A...>::entry(opcode, first, second, is_long);
 }
 
-// A row of a scalar function: the function's type says what the instruction takes and gives.
+// A row for a scalar function. The function's type determines the operands.
 template <auto function>
 constexpr Entry row(const char* opcode, const char* first = "", const char* second = "") {
   return entry_of<function>(function, opcode, first, second, false);

@@ -1,5 +1,5 @@
-// Which of the compiled copies of the hot files runs: the best that this processor has; in a build with
-// AddressSanitizer the one that is compiled with it (none is with ThreadSanitizer).
+// Selects the compiled copy of the hot files: the best that this processor supports; with AddressSanitizer,
+// the copy that is compiled with it (no copy is compiled with ThreadSanitizer).
 #pragma once
 
 namespace cropdl::engine {

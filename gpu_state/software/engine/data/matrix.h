@@ -1,4 +1,4 @@
-// The table of matrix.cpp: rows with more operands than an Entry holds.
+// The table of matrix.cpp: rows with more operands than an Entry can hold.
 #pragma once
 
 #include "gpu_state/software/engine/data/entry.h"

@@ -1,5 +1,5 @@
-// The tables of entries there are, one function per file and instruction set. rows.cpp takes those of the
-// best instruction set that the processor has.
+// The tables of entries, one function per file and instruction set. rows.cpp uses those of the best
+// instruction set that the processor supports.
 #pragma once
 
 #include "gpu_state/software/engine/data/entry.h"
@@ -19,7 +19,7 @@ namespace cropdl::engine {
 CROPDL_DATA_TABLES(baseline)
 CROPDL_DATA_TABLES(avx2)
 #undef CROPDL_DATA_TABLES
-namespace baseline {  // of what is long or seldom used, this alone
+namespace baseline {  // long or rarely used functions: only for this instruction set
 Entries narrow();
 Entries half_compare();
 Entries directed();
