@@ -10,8 +10,6 @@
 
 namespace cropdl {
 
-namespace {}
-
 ReadableMemory::ReadableMemory() : file_(move_high(Descriptor(::memfd_create("cropdl-copy", MFD_CLOEXEC)))) {
   if (!file_ || ::ftruncate(file_.fd(), kCopy) != 0) return;
   void* at = ::mmap(nullptr, kCopy, PROT_READ, MAP_SHARED, file_.fd(), 0);

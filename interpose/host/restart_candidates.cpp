@@ -77,6 +77,7 @@ int highest_descriptor(const std::vector<Candidate>& candidates) {
 }
 
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
+                           const host_memory::FileKeys& put_back,
                            std::unique_ptr<restart::ImageReader>* loaded) {
   const restart::Version& version = candidate.version;
   const session::Metadata& metadata = candidate.metadata;
@@ -112,7 +113,9 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   if (auto s = host_memory::map_memory(*image, metadata.memory); !s) return kRefused + s.error().message;
   if (auto s = host_memory::load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
   // An older version most likely names the same file: nothing is lost before somebody has looked.
-  if (auto s = host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep); !s)
+  if (auto s = host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep,
+                                            put_back);
+      !s)
     return kRefused + s.error().message;
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return formatted("{}, version {}", kFine, version.number);

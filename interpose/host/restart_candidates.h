@@ -9,6 +9,7 @@
 #include "interpose/host/process.h"
 #include "restart/files/file_contents.h"
 #include "restart/image.h"
+#include "restart/memory/mapped_files.h"
 #include "restart/session/metadata.h"
 #include "restart/store.h"
 
@@ -28,9 +29,10 @@ std::vector<Candidate> read_candidates(const Process& p, std::vector<restart::Ve
 // The highest descriptor that the program has in any of the versions, at least 2.
 int highest_descriptor(const std::vector<Candidate>& candidates);
 
-// Checks that this process can continue the candidate, and loads its memory. Returns a verdict
-// (restart_ranks.h). `loaded` is the open image afterwards, if its memory was mapped.
+// Checks that this process can continue the candidate, and loads its memory. `put_back`: as of all ranks.
+// Returns a verdict (restart_ranks.h). `loaded` is the open image afterwards, if its memory was mapped.
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
+                           const host_memory::FileKeys& put_back,
                            std::unique_ptr<restart::ImageReader>* loaded);
 
 // "" or which library has more, or fewer, recipes than when the image was written.

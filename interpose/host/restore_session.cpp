@@ -34,7 +34,7 @@ class RestoreSession {
   void open_versions_for_writing();
   void read_versions_again();
   void load_newest_version();
-  void learn_which_files_are_put_back();
+  host_memory::FileKeys files_put_back(const Candidate& candidate);
   void prepare_libraries();
   Status place_files_memory_and_process();
   Status restart_libraries();
@@ -56,7 +56,8 @@ class RestoreSession {
   const Candidate* chosen_ = nullptr;         // one of candidates_, from load_newest_version() on
   std::optional<Folder> folder_;              // its directory
   std::unique_ptr<restart::ImageReader> image_;  // this rank's, until its contents are loaded
-  host_memory::FileKeys put_back_;               // files whose contents some rank restores
+  host_memory::FileKeys put_back_;               // of the chosen version
+  std::vector<host_memory::LateMapping> late_;   // made when files are put back
   std::string memory_note_, files_note_;         // for people: what was left, or changed
 };
 
@@ -70,7 +71,6 @@ void RestoreSession::run() {
   p_.agent->note_phase("restarting");
   read_versions_again();
   load_newest_version();
-  learn_which_files_are_put_back();
   prepare_libraries();
   agree_or_die(p_, place_files_memory_and_process());
   agree_or_die(p_, restart_libraries());
@@ -79,6 +79,7 @@ void RestoreSession::run() {
   agree_or_die(p_, process::restore_attributes(metadata().attributes));
   // Files are changed last, when all ranks and the MPI are there.
   agree_or_die(p_, change_files());
+  agree_or_die(p_, host_memory::finish_late_mappings(late_));
   report();
   resume_iterations();
   continue_program(metadata().threads);
@@ -146,6 +147,7 @@ void RestoreSession::open_versions_for_writing() {
 // store's lock in its hands: nobody else writes there any more, and all ranks read the same.
 void RestoreSession::read_versions_again() {
   agree_or_die(p_, {});
+  newest_ = nullptr;
   candidates_ = read_candidates(p_, reader_.all_versions());
   Status fits;
   if (highest_descriptor(candidates_) > highest_)
@@ -157,7 +159,8 @@ void RestoreSession::read_versions_again() {
 
 void RestoreSession::load_newest_version() {
   for (const Candidate& candidate : candidates_) {
-    const std::string verdict = agree(p_, load_candidate(p_, candidate, policy_, &image_));
+    put_back_ = files_put_back(candidate);
+    const std::string verdict = agree(p_, load_candidate(p_, candidate, policy_, put_back_, &image_));
     if (verdict.empty()) {
       chosen_ = &candidate;
       break;
@@ -176,16 +179,18 @@ void RestoreSession::load_newest_version() {
   folder_ = std::move(*folder);
 }
 
-// A rank may have mapped what another one writes: the mapping comes first, and the contents later.
-void RestoreSession::learn_which_files_are_put_back() {
+// A rank may have mapped a file that another rank has open for writing, and that is put back later.
+host_memory::FileKeys RestoreSession::files_put_back(const Candidate& candidate) {
   std::string mine;
   if (!keeps_files())
-    for (const files::FileContent& c : metadata().contents)
+    for (const files::FileContent& c : candidate.metadata.contents)
       mine += formatted("{} {} ", c.identity.device, c.identity.inode);
+  host_memory::FileKeys keys;
   for (const std::string& ranks : all_gather(p_, mine)) {
-    std::istringstream keys(ranks);
-    for (uint64_t device, inode; keys >> device >> inode;) put_back_.insert({device, inode});
+    std::istringstream words(ranks);
+    for (uint64_t device, inode; words >> device >> inode;) keys.insert({device, inode});
   }
+  return keys;
 }
 
 void RestoreSession::prepare_libraries() {
@@ -199,14 +204,15 @@ void RestoreSession::prepare_libraries() {
   p_.libraries.prepare(p_.boot);
 }
 
-// All that can be made without the libraries, and without a change that anybody else sees.
+// All that can be made without the libraries, and without a change of the contents of files.
 Status RestoreSession::place_files_memory_and_process() {
   const session::Metadata& m = metadata();
   if (m.software_gpu && launching::software_gpu_directory(p_.boot.installation).empty())
     return Error{"the job ran on the software GPU, and here it is not installed"};
   if (chdir(m.cwd.c_str()) != 0) return Error{formatted("the program's directory {} is gone", m.cwd)};
   if (auto s = files::place_files(saved_files()); !s) return s;
-  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &memory_note_); !s)
+  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &late_, &memory_note_);
+      !s)
     return s;
   return session::restore_process(m);
 }

@@ -316,7 +316,8 @@ long descriptor_call(const SystemCall& c) {
 // on, except the program's.
 void close_lower_files() {
   auto* s = seam::state();
-  if ((s->unseen & seam::kUnseenSharedTable) != 0) return;  // the table may be the parent's
+  // The table may be the parent's, or lack descriptors of the program.
+  if ((s->unseen & (seam::kUnseenSharedTable | seam::kUnseenTooHigh | seam::kUnseenIoUring)) != 0) return;
   const auto first = static_cast<unsigned>(seam::control()->first_lower_file);
   unsigned begin = first;
   for (unsigned word = first / 64; word < seam::kMaxDescriptors / 64; ++word) {

@@ -337,8 +337,10 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
     t->virtual_tid = told;
     __atomic_store_n(&t->tid, id, __ATOMIC_SEQ_CST);
   } else if (t->kind != seam::kSpawnedChild) {
-    s->forked = 1;  // fork: this memory is the child's own
-    upper::close_lower_files();
+    // fork: this memory is the child's own. A grandchild has none of the LH's descriptors any more, and the
+    // table does not have its parent's own.
+    if (s->forked == 0) upper::close_lower_files();
+    s->forked = 1;
   }
   upper::set_signal_mask(mask);
 }

@@ -42,8 +42,8 @@ Status set_modified(int fd, int64_t ns) {
 }
 
 // As open_high(), also if the file's mode forbids its owner to write.
-Descriptor open_to_write(const std::string& path, int flags) {
-  const int fd = open_despite_mode(path, flags);
+Descriptor open_to_write(const FileContent& c, int flags) {
+  const int fd = open_despite_mode(c.path, flags, c.identity.mode);
   return fd < 0 ? Descriptor() : move_high(Descriptor(fd));
 }
 
@@ -228,7 +228,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {
-    const Descriptor file = open_to_write(c.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    const Descriptor file = open_to_write(c, O_WRONLY | O_NONBLOCK | O_NOCTTY);
     struct stat st {};
     if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     if (st.st_size == c.identity.size) return {};
@@ -241,7 +241,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   const auto copy = restart::open_stored(version, c.stored);
   if (!copy) return copy.error();
   bool changed = false;
-  Descriptor file = open_to_write(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  Descriptor file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
     // Makes the file under a temporary name and links it when it is complete. Another rank may be first.
     const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
@@ -262,7 +262,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
       return {};
     }
     if (why != EEXIST) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(why))};
-    file = open_to_write(c.path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return Error{formatted("{}: cannot be written: {}", own(c.path), errno_text(errno))};
   if (Status its = check_opened(c, file.fd()); !its) return its;

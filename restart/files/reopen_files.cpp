@@ -52,7 +52,7 @@ void move_launchers_connection(int fd) {
 // Opens the file with the program's flags and offset. Changes nothing.
 Result<int> open_again(const OpenFile& f) {
   constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
-  const int fd = open_despite_mode(f.path, f.flags & ~kOnlyAtOpen);
+  const int fd = open_despite_mode(f.path, f.flags & ~kOnlyAtOpen, f.identity.mode);
   if (fd < 0) return refuse(f, "cannot open it again: " + errno_text(errno));
   if (f.offset > 0 && lseek(fd, f.offset, SEEK_SET) != f.offset)
     return refuse(f, "cannot seek in it: " + errno_text(errno));

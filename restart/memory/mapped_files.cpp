@@ -147,8 +147,7 @@ Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, in
 }
 
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
-                        const std::string& kept, const std::vector<PageRun>& guards, bool will_be_put_back,
-                        std::string* why) {
+                        const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
   const files::FileIdentity& then = file.identity;
   if (then.inode == 0) return Remapped::kOtherFile;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -170,7 +169,6 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
       if (!holds(guards, page)) changed.push_back(page);
   }
   if (file.shared && complete && itself && files::is_a_services_table(file.path)) changed.clear();
-  if (file.shared && itself && will_be_put_back) complete = true, changed.clear();
   if (file.shared && (!complete || !changed.empty())) {
     if (!itself || files::is_a_services_table(file.path)) return Remapped::kOtherFile;
     *why = file.path + " was changed after the checkpoint, and the program shares its contents (MAP_SHARED)";

@@ -51,18 +51,17 @@ Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is,
 // to another one since check_left_in_file().
 Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
 
-// Files by device and inode, at the cut.
+// Files whose contents some rank puts back late in a restart (files::apply_files): device and inode at the
+// cut.
 using FileKeys = std::set<std::pair<uint64_t, uint64_t>>;
 
 enum class Remapped { kYes, kOtherFile, kRefused };
 
 // Maps the file over [begin, end), where readable and writable memory has the contents of the cut. Pages that
-// the program had changed become its private copies again. `will_be_put_back`: a rank restores the file's
-// contents later (files::apply_files), so a shared mapping need not have them yet. kOtherFile: the file is
-// missing or another one; the memory stays unchanged. kRefused, with *why: the same file, whose contents the
-// program shared, has changed.
+// the program had changed become its private copies again. kOtherFile: the file is missing or another one;
+// the memory stays unchanged. kRefused, with *why: the same file, whose contents the program shared, has
+// changed.
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
-                        const std::string& kept, const std::vector<PageRun>& guards, bool will_be_put_back,
-                        std::string* why);
+                        const std::string& kept, const std::vector<PageRun>& guards, std::string* why);
 
 }  // namespace cropdl::host_memory

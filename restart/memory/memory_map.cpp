@@ -332,6 +332,34 @@ Status lock_and_seal(const restart::Region& r, const RegionState& s) {
   return {};
 }
 
+// A shared mapping is made when its file has its contents again.
+bool waits_for(const RegionState& s, const FileKeys& put_back) {
+  return s.file && s.file->shared && put_back.count({s.file->identity.device, s.file->identity.inode}) != 0;
+}
+
+// A region's file mapping, guard pages and locks. False: the memory belongs to no file any more.
+Result<bool> finish_region(const restart::Region& r, const RegionState& s, bool as_they_are) {
+  bool belongs = true;
+  if (s.file && s.file->left_in_file) {
+    Status done = map_left_in_file(*s.file, r.begin, r.end, static_cast<int>(r.prot), as_they_are);
+    if (done) done = decorate(r, s);
+    if (!done) return done.error();
+  } else if (s.file) {
+    std::string why;
+    const Remapped how =
+        map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, &why);
+    if (how == Remapped::kRefused) return Error{why};
+    belongs = how == Remapped::kYes;
+    if (Status done = belongs ? decorate(r, s) : protect(r); !done) return done.error();
+  }
+  for (const PageRun& g : s.guards)
+    if (madvise(pointer(g.begin), g.end - g.begin, kGuardInstall) != 0)
+      return Error{"cannot make the guard pages that the program has (MADV_GUARD_INSTALL, Linux 6.13): " +
+                   errno_text(errno)};
+  if (Status done = lock_and_seal(r, s); !done) return done.error();
+  return belongs;
+}
+
 }  // namespace
 
 std::string memory_refusal() {
@@ -501,9 +529,10 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
   return {};
 }
 
-Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are) {
+Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
+                       const FileKeys& put_back) {
   for (const RegionState& s : state.regions) {
-    if (!s.file || !s.file->left_in_file) continue;
+    if (!s.file || !s.file->left_in_file || waits_for(s, put_back)) continue;
     if (Status there = check_left_in_file(*s.file, s.end - s.begin, as_they_are); !there) {
       unmap_memory(image);
       return there;
@@ -540,33 +569,19 @@ void release_addresses() {
 }
 
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                     const FileKeys& put_back, std::string* note) {
+                     const FileKeys& put_back, std::vector<LateMapping>* late, std::string* note) {
   std::vector<std::string> gone;
   for (const auto& r : image.regions()) {
     if (is_a_librarys(r)) continue;
     const RegionState& s = *state.of(r.begin, r.end);
-    if (s.file && s.file->left_in_file) {
-      Status done = map_left_in_file(*s.file, r.begin, r.end, static_cast<int>(r.prot), as_they_are);
-      if (done) done = decorate(r, s);
-      if (!done) return done;
-    } else if (s.file) {
-      std::string why;
-      const bool later = put_back.count({s.file->identity.device, s.file->identity.inode}) != 0;
-      const Remapped how =
-          map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, later, &why);
-      if (how == Remapped::kRefused) return Error{why};
-      if (how == Remapped::kOtherFile) {
-        if (Status done = protect(r); !done) return done;
-        if (std::find(gone.begin(), gone.end(), s.file->path) == gone.end()) gone.push_back(s.file->path);
-      } else if (Status done = decorate(r, s); !done) {
-        return done;
-      }
+    if (waits_for(s, put_back)) {
+      late->push_back({r, &s});
+      continue;
     }
-    for (const PageRun& g : s.guards)
-      if (madvise(pointer(g.begin), g.end - g.begin, kGuardInstall) != 0)
-        return Error{"cannot make the guard pages that the program has (MADV_GUARD_INSTALL, Linux 6.13): " +
-                     errno_text(errno)};
-    if (Status done = lock_and_seal(r, s); !done) return done;
+    const auto belongs = finish_region(r, s, as_they_are);
+    if (!belongs) return belongs.error();
+    if (!*belongs && std::find(gone.begin(), gone.end(), s.file->path) == gone.end())
+      gone.push_back(s.file->path);
   }
   if (state.lock_future != 0 && mlockall(state.lock_future) != 0)
     return Error{
@@ -578,6 +593,18 @@ Status finish_memory(const restart::ImageReader& image, const MemoryState& state
         "belongs to no file any more",
         gone.front(), gone.size() > 1 ? formatted(" and {} more files that", gone.size() - 1) : " that",
         gone.size() > 1 ? "are" : "is");
+  return {};
+}
+
+Status finish_late_mappings(const std::vector<LateMapping>& late) {
+  for (const LateMapping& one : late) {
+    const auto belongs = finish_region(one.region, *one.state, false);
+    if (!belongs) return belongs.error();
+    if (!*belongs)
+      return Error{formatted(
+          "{}, which the program had mapped, shared and read-only, is not what it was at the checkpoint",
+          one.state->file->path)};
+  }
   return {};
 }
 

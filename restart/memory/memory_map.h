@@ -50,15 +50,25 @@ void release_addresses();  // unmaps them before another version is tried
 Status map_memory(const restart::ImageReader& image, const MemoryState& state);
 Status load_memory(const restart::ImageReader& image, const MemoryState& state);
 // Loads contents saved by reference, and checks files in which contents were left. The error names the file
-// that differs; nothing stays mapped then. `as_they_are`: for the latter any file of the name that is long
-// enough suffices (FilesPolicy::kKeep).
-Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are);
+// that differs; nothing stays mapped then. Files in `put_back` are checked later. `as_they_are`: for the
+// latter any file of the name that is long enough suffices (FilesPolicy::kKeep).
+Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
+                       const FileKeys& put_back);
 void unmap_memory(const restart::ImageReader& image);
 
+// A shared mapping of a file that some rank puts back.
+struct LateMapping {
+  restart::Region region;
+  const RegionState* state;  // of the image's metadata
+};
+
 // Last step, when this version is chosen and its files are as they were: file mappings, guard pages, locks.
-// `as_they_are`: as for load_references(). `put_back`: files that a rank restores later, when all ranks have
-// come this far. `note`: "" or a line for the user.
+// `as_they_are`: as for load_references(). `note`: "" or a line for the user. Shared mappings of files in
+// `put_back` are left to finish_late_mappings().
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                     const FileKeys& put_back, std::string* note);
+                     const FileKeys& put_back, std::vector<LateMapping>* late, std::string* note);
+
+// When all ranks have put files back. Fails if a file does not have the contents of the cut.
+Status finish_late_mappings(const std::vector<LateMapping>& late);
 
 }  // namespace cropdl::host_memory

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, keeper_of, launcher, promise_main, take_checkpoint, tool
+from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, keeper_of, launcher, logs_of, promise_main, take_checkpoint, tool
 from command_promises import one_line, refused, without_privileges
 from restart_promises import SHORT, survives, wait_for_new_steps
 
@@ -384,6 +384,34 @@ for _mpi in ("openmpi", "mpich"):
         lambda m=_mpi: survives("shared_log", m, 2, ("--work", "@", "--steps", "60", "--pace", "20000"), ("same", "same")))
 promise("files.openmpi.mapped_by_all_ranks_and_written_by_one")(
     lambda: survives("mapped_by_others", "openmpi", 2, ("--work", "@") + STEPS, ("same", "other", "same")))
+
+
+@promise("files.openmpi.mapped_by_all_ranks_and_then_changed_or_deleted")
+def mapped_and_changed():
+    """What is put back is mapped when it is there again: a data set that no image has and one rank writes to later, and a file that is
+    gone and made again, of which a mapping must show what is written to it from then on."""
+    for change in ("large", "deleted"):
+        with Place("mapped") as place:
+            os.mkdir(place.path("work"))
+            if change == "large":
+                with open(place.path("work/large"), "wb") as f:
+                    f.write(bytes(20 << 20))
+                    os.fsync(f.fileno())
+                then = time.time() - 100
+                os.utime(place.path("work/large"), (then, then))
+            job = place.run("openmpi/mapped_by_others", ("--work", place.path("work")) + STEPS, "openmpi", 2)
+            job.wait_for_step(4)
+            _, _, bounds = take_checkpoint(place, job)
+            job.wait_for_step(34)
+            job.kill_running()
+            if change == "deleted":
+                os.unlink(place.path("work/placed"))
+            job = place.restart("openmpi", 2)
+            wait_for_new_steps(job, bounds, 60)
+            job.finish()
+            for log in logs_of(job.log, 2):
+                check_whole(log)
+                expect(log.last_step() == 60, f"{change}: {log.last_step()} steps of 60: {job.output()}")
 
 
 def two_names(place):

@@ -294,7 +294,7 @@ int map_a_changed_table(const char* name) {
   memcpy(table, "then", 4);
   if (pwrite(out, "now!", 4, 0) != 4) return 12;
   std::string why;
-  const Remapped how = map_file_again(file, at, at + kPage, PROT_READ, "", {}, false, &why);
+  const Remapped how = map_file_again(file, at, at + kPage, PROT_READ, "", {}, &why);
   return how == Remapped::kRefused ? 2 : how == Remapped::kYes && memcmp(table, "now!", 4) == 0 ? 1 : 0;
 }
 

@@ -1,5 +1,6 @@
 /* Rank 0 writes one file in place and appends to another; all ranks have both mapped, shared and read-only,
-   and see each step's writes in their memory. --work DIR */
+   and see each step's writes in their memory. So with DIR/large, if that is there, which rank 0 writes to in
+   the second half of the steps only. --work DIR */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
@@ -8,7 +9,7 @@
 
 #include "steplog.h"
 
-enum { kPlaced = 64 << 10, kAppended = 4 << 20 };
+enum { kPlaced = 64 << 10, kAppended = 4 << 20, kLarge = 20 << 20 };
 
 static const uint64_t* map(const char* name, size_t size) {
   const int fd = open(name, O_RDONLY);
@@ -37,17 +38,26 @@ int main(int argc, char** argv) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   const uint64_t *in_place = map(placed_name, kPlaced), *at_the_end = map(appended_name, kAppended);
+  char large_name[4096];
+  snprintf(large_name, sizeof large_name, "%s/large", work);
+  const int large = open(large_name, O_RDWR);
+  const uint64_t* in_large = large >= 0 ? map(large_name, kLarge) : NULL;
+  if (rank != 0) close(large);
   uint64_t last[kPlaced / 4096] = {0};
   while (steplog_done < steplog_steps) {
     const uint64_t step = (uint64_t)steplog_done, page = step * 7 % (kPlaced / 4096), value = step * step + 1;
     if (rank == 0) {
       STEPLOG_CHECK(pwrite(placed, &value, 8, (off_t)page * 4096) == 8);
       STEPLOG_CHECK(write(appended, &value, 8) == 8);
+      if (in_large && steplog_done >= steplog_steps / 2)
+        STEPLOG_CHECK(pwrite(large, &value, 8, (off_t)step * 4096) == 8);
     }
     last[page] = value;
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < kPlaced / 4096; i++) STEPLOG_CHECK(in_place[i * 512] == last[i]);
     for (uint64_t i = 0; i <= step; i++) STEPLOG_CHECK(at_the_end[i] == i * i + 1);
+    for (uint64_t i = 0; in_large && i < 1000; i++)
+      STEPLOG_CHECK(in_large[i * 512] == (i >= (uint64_t)steplog_steps / 2 && i <= step ? i * i + 1 : 0));
     steplog_mix(value);
     MPI_Barrier(MPI_COMM_WORLD);
     steplog_step();

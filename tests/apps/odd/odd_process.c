@@ -569,23 +569,35 @@ static void child_looks_at_its_parent(void) {
   }
 }
 
+static int sockets_among_descriptors(void) {
+  DIR* all = opendir("/proc/self/fd");
+  char link[64] = "";
+  int found = 0;
+  for (const struct dirent* one; all && (one = readdir(all));)
+    found += readlinkat(dirfd(all), one->d_name, link, sizeof link - 1) > 6 && !strncmp(link, "socket", 6);
+  closedir(all);
+  return found;
+}
+
 // A child inherits what the program has open, and nothing else, also where the program has descriptors with
-// high numbers. None of the program's is a socket.
+// high numbers, none of which is a socket; and its children what it has opened itself.
 static void child_beside_a_high_descriptor(void) {
+  enum { kHigh = 17000 };
   struct rlimit limit;
   int fd = odd_file("high", 1000, 1, O_RDONLY), status;
   ODD_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-  if (limit.rlim_cur >= 18000) ODD_CHECK(fcntl(fd, F_DUPFD, 17000) >= 17000);
+  const int most = limit.rlim_max < 2 * kHigh ? (int)limit.rlim_max : 2 * kHigh;
+  if ((int)limit.rlim_cur < most) limit.rlim_cur = (rlim_t)most;
+  ODD_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const int high = most > kHigh + 200 ? kHigh : most - 300, own = high + 20;
+  ODD_CHECK(fcntl(fd, F_DUPFD, high) == high);
   while (odd_more()) {
     pid_t child = fork();
     if (!child) {
-      DIR* open_ones = opendir("/proc/self/fd");
-      char link[64] = "";
-      for (const struct dirent* one; (one = readdir(open_ones));)
-        if (readlinkat(dirfd(open_ones), one->d_name, link, sizeof link - 1) > 6 &&
-            !strncmp(link, "socket", 6))
-          _exit(1);
-      _exit(0);
+      if (sockets_among_descriptors() != 0 || fcntl(high, F_GETFD) < 0 || dup2(fd, own) != own) _exit(1);
+      pid_t grandchild = fork();
+      if (!grandchild) _exit(fcntl(own, F_GETFD) < 0 || fcntl(high, F_GETFD) < 0);
+      _exit(waitpid(grandchild, &status, 0) != grandchild || status != 0);
     }
     ODD_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
   }
