@@ -2,9 +2,6 @@
 // file has the command line and its options; each command has its own file (commands.h). Results go to
 // stdout; an error is one line on stderr and a non-zero exit status. While a checkpoint waits, stderr says
 // for what.
-#include <limits.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +15,9 @@
 #include <vector>
 
 #include "base/format.h"
+#ifdef CROPDL_WITH_DOCTOR
+#include "interpose/entry/program.h"
+#endif
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
 
@@ -53,6 +53,7 @@ std::string not_a_time(const std::string& text) {
   return "";
 }
 
+#ifdef CROPDL_WITH_DOCTOR  // with interpose/entry
 // Commands that are programs of their own beside this one: cropdl-run and cropdl-restart are static, and
 // ignore SIGUSR1 from their first instruction on (interpose/entry).
 struct Program {
@@ -65,18 +66,7 @@ constexpr Program kPrograms[] = {
     {"restart", "cropdl-restart",
      "Continues a job from its newest complete version; the same as cropdl-restart"},
 };
-
-// Execs the program with the words after the command. Returns only on failure, with the exit status.
-int become(const Program& program, char** argv) {
-  char path[PATH_MAX];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  const std::string self(path, n > 0 ? static_cast<size_t>(n) : 0);
-  std::string beside = self.substr(0, self.rfind('/') + 1) + program.name;
-  argv[1] = beside.data();
-  execv(beside.c_str(), argv + 1);
-  return fail(false, cropdl::Error{
-                         cropdl::formatted("{}: cannot be executed: {}", beside, cropdl::errno_text(errno))});
-}
+#endif
 
 // For errors before the command line is parsed, or if it cannot be.
 bool wants_json(int argc, char** argv) {
@@ -88,8 +78,15 @@ bool wants_json(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const Program& program : kPrograms)
-    if (argc > 1 && std::string_view(argv[1]) == program.command) return become(program, argv);
+#ifdef CROPDL_WITH_DOCTOR
+  for (const Program& program : kPrograms) {
+    if (argc < 2 || std::string_view(argv[1]) != program.command) continue;
+    const std::string path = cropdl::entry::own_directory() + "/" + program.name;
+    std::vector<std::string> words(argv + 1, argv + argc);
+    words[0] = path;
+    return fail(false, cropdl::entry::become(path, std::move(words)));
+  }
+#endif
   CLI::App app{"Looks at the checkpoints of a CropDL store, checks them, and asks a running job for one.",
                "cropdl"};
   app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
@@ -110,7 +107,9 @@ int main(int argc, char** argv) {
     return command;
   };
 
+#ifdef CROPDL_WITH_DOCTOR
   for (const Program& program : kPrograms) app.add_subcommand(program.command, program.what);
+#endif
   add("list", "Lists the versions, newest first", [&] { return list(common); });
 
   std::string watch;

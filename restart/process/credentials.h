@@ -1,5 +1,5 @@
-// Credentials of the calling thread, as text. Uses raw system calls: the C library would also change the LH's
-// other threads, which the program does not know. LH, main thread.
+// Credentials (user, groups, capabilities) of the calling thread, as text. Uses raw system calls: the C
+// library would also change the LH's other threads, which the program does not know. LH, main thread.
 #pragma once
 
 #include <string>

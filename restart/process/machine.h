@@ -16,8 +16,8 @@ const std::vector<std::string>& cpu_features();
 // The extensions in `needed` that this CPU lacks.
 std::vector<std::string> missing_features(const std::vector<std::string>& needed);
 
-// Whether programs may access the FS and GS bases; part of cpu_features(). Not the processor's flag, which
-// kernels before 5.9 show as well.
+// Whether programs may access the FS and GS bases without a system call; part of cpu_features(). Not the
+// processor's flag, which kernels before 5.9 show as well.
 inline bool has_fsgsbase() {
   constexpr unsigned long kHwcap2FsGsBase = 2;  // arch/x86/include/uapi/asm/hwcap2.h
   return (getauxval(AT_HWCAP2) & kHwcap2FsGsBase) != 0 && getenv("CROPDL_NO_FSGSBASE") == nullptr;
