@@ -2,129 +2,45 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cmath>
-#include <cstdlib>
-#include <optional>
+#include <CLI/CLI.hpp>
 
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
-#include "restart/retention.h"
+#include "interpose/entry/option_values.h"
 
 namespace cropdl::entry {
 namespace {
 
-constexpr double kDay = 86400, kYear = 365.25 * kDay;          // seconds
-constexpr double kShortest = 0.001, kLongest = 10 * kYear;     // between versions
-constexpr double kLeastOverhead = 0.001, kMostOverhead = 100;  // percent
-constexpr double kShortestMtbf = 1, kLongestMtbf = 1000 * kYear;
-
-std::string in_quotes(const std::string& text) {
-  return formatted("`{}{}`", text.substr(0, 40), text.size() > 40 ? "..." : "");
-}
-
-// Converts the whole text, with or without the unit. A value that underflows a double is not taken as zero.
-std::optional<double> number(std::string text, const std::string& unit) {
-  if (!unit.empty() && text.ends_with(unit)) text.resize(text.size() - unit.size());
-  char* end = nullptr;
-  errno = 0;
-  double value = strtod(text.c_str(), &end);
-  if (end == text.c_str() || *end != 0 || !std::isfinite(value)) return std::nullopt;
-  if (value == 0 && errno == ERANGE) value = std::nextafter(0, 1);
-  return value;
-}
-
-std::optional<double> duration(const std::string& text) {
-  constexpr struct {
-    const char* unit;
-    double seconds;
-  } kUnits[] = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", kDay}};
-  for (const auto& [unit, seconds] : kUnits)
-    if (text.ends_with(unit)) {
-      const auto value = number(text, unit);
-      return value ? std::optional(*value * seconds) : std::nullopt;
-    }
-  return number(text, "");
-}
-
-// Parses a time limit that another command of this job has already converted: "@" and seconds since 1970.
-std::optional<double> moment(const std::string& text) {
-  return text.starts_with("@") ? number(text.substr(1), "") : std::nullopt;
+// Parses options up to `--` or the first word that is not an option. `program` gets the remaining words;
+// if `program` is null, remaining words are an error. Returns false if the process must exit with `*status`.
+bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string>* program, int* status) {
+  const auto wrong = [&](const std::string& line) {
+    say(formatted("{}: {} (see {} --help)", app.get_name(), line, app.get_name()));
+    *status = 2;  // docs/cli.md
+    return false;
+  };
+  if (program != nullptr) app.prefix_command();  // the first word that is not an option ends the parsing
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    *status = app.exit(e);
+    return false;
+  } catch (const CLI::ParseError& e) {
+    return wrong(e.what());
+  }
+  if (program == nullptr) return true;
+  // remaining() has, in this order: unknown options, `--`, and the program with its arguments.
+  *program = app.remaining();
+  if (!program->empty() && program->front() == "--")
+    program->erase(program->begin());
+  else if (!program->empty() && program->front().size() > 1 && program->front()[0] == '-')
+    return wrong("unknown option " + in_quotes(program->front()));
+  if (program->empty()) return wrong("no program given");
+  return true;
 }
 
 }  // namespace
-
-CLI::Validator interval_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        if (text == "auto") return "";
-        const auto value = number(text, "");
-        if (!value) return in_quotes(text) + " is not a number of seconds";
-        if (*value != 0 && (*value < kShortest || *value > kLongest))
-          return in_quotes(text) + " is not between 0.001 seconds and ten years";
-        return "";
-      },
-      "");
-}
-
-CLI::Validator percent_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const auto value = number(text, "%");
-        if (!value) return in_quotes(text) + " is not a number of percent";
-        if (*value < kLeastOverhead || *value > kMostOverhead)
-          return in_quotes(text) + " is not between 0.001 and 100 percent";
-        return "";
-      },
-      "");
-}
-
-CLI::Validator duration_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const auto value = duration(text);
-        if (!value) return in_quotes(text) + " is not a duration, such as 43200 (seconds), 30m, 12h or 3d";
-        if (*value != 0 && (*value < kShortestMtbf || *value > kLongestMtbf))
-          return in_quotes(text) + " is not between a second and a thousand years";
-        return "";
-      },
-      "");
-}
-
-CLI::Validator version_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const bool digits =
-            !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
-        if (!digits || text.find_first_not_of('0') == std::string::npos)
-          return in_quotes(text) + " is not a version's number";
-        return "";
-      },
-      "");
-}
-
-CLI::Validator device_count_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        constexpr int kMost = 16;  // gpu_state/software/settings
-        const bool digits =
-            !text.empty() && text.size() < 3 && text.find_first_not_of("0123456789") == std::string::npos;
-        if (text != "true" && (!digits || atoi(text.c_str()) < 1 || atoi(text.c_str()) > kMost))
-          return in_quotes(text) + " is not a number of devices from 1 to 16";
-        return "";
-      },
-      "");
-}
-
-CLI::Validator keep_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        if (restart::parse_retention(text)) return "";
-        return in_quotes(text) + " says no number of versions, such as 3 or 3,24h,7d";
-      },
-      "");
-}
 
 void ScheduleOptions::add_to(CLI::App& app, const char* interval_else, const char* keep_else) {
   app.add_option("--interval", interval,
@@ -221,30 +137,68 @@ std::string absolute(const std::string& path) {
   return getcwd(cwd, sizeof cwd) != nullptr ? std::string(cwd) + "/" + path : path;
 }
 
-bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string>* program, int* status) {
-  const auto wrong = [&](const std::string& line) {
-    say(formatted("{}: {} (see {} --help)", app.get_name(), line, app.get_name()));
-    *status = 2;  // docs/cli.md
-    return false;
-  };
-  if (program != nullptr) app.prefix_command();  // the first word that is not an option ends the parsing
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {
-    *status = app.exit(e);
-    return false;
-  } catch (const CLI::ParseError& e) {
-    return wrong(e.what());
-  }
-  if (program == nullptr) return true;
-  // remaining() has, in this order: unknown options, `--`, and the program with its arguments.
-  *program = app.remaining();
-  if (!program->empty() && program->front() == "--")
-    program->erase(program->begin());
-  else if (!program->empty() && program->front().size() > 1 && program->front()[0] == '-')
-    return wrong("unknown option " + in_quotes(program->front()));
-  if (program->empty()) return wrong("no program given");
+bool RunOptions::parse(int argc, char** argv, int* status) {
+  CLI::App app{
+      "Runs PROGRAM so that it can be checkpointed and restarted. Under MPI: mpirun -n N cropdl-run PROGRAM",
+      "cropdl-run"};
+  app.footer("Then `--` or the first word that is no option: PROGRAM ARGS...");
+  app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
+  app.add_option("--dir", directory, "where checkpoints go (default: ./cropdl.ckpt)")->option_text("DIR");
+  schedule.add_to(app, "auto", "4");
+  reports.add_to(app);
+  double bytes = 0;
+  app.add_option(
+         "--save-files", bytes,
+         "save at most so many bytes of files that the program has open for writing in place (default: 1e9)")
+      ->option_text("BYTES")
+      ->check(CLI::Range(1.0, 1e18));
+  app.add_flag(
+      "--by-reference", by_reference,
+      "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
+      "refused when one of them has changed");
+  app.add_flag("--software-gpu", software_gpus,
+               "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs")
+      ->option_text("[=N]")
+      ->check(device_count_value());
+  if (!parse_options(app, argc, argv, &words, status)) return false;
+  save_files = static_cast<uint64_t>(bytes);
   return true;
+}
+
+bool RestartOptions::parse(int argc, char** argv, int* status) {
+  CLI::App app{"Continues a job from its newest whole version in DIR.", "cropdl-restart"};
+  app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
+  app.add_option("--version", version, "this version instead of the newest")
+      ->option_text("N")
+      ->check(version_value());
+  schedule.add_to(app, "as before", "as before");
+  reports.add_to(app);
+  app.add_option("--moved-variables", moved_variables,
+                 "go on though device variables lie elsewhere than they did: only if no kernel keeps the "
+                 "address of one")
+      ->option_text("accept")
+      ->check(CLI::IsMember({"accept"}));
+  app.add_option("--files", files,
+                 "files that the program writes to: make them as they were (truncate, the default), leave "
+                 "them as they "
+                 "are (keep), or refuse if they differ (fail)")
+      ->option_text("WORD")
+      ->check(CLI::IsMember({"keep", "truncate", "fail"}));
+  app.add_option("DIR", directory, "the directory of the checkpoints")->required();
+  return parse_options(app, argc, argv, nullptr, status);
+}
+
+std::vector<std::string> RestartOptions::words() const {
+  std::vector<std::string> words;
+  const auto add = [&words](const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+  };
+  if (version != 0) add({"--version", std::to_string(version)});
+  add(schedule.words());
+  add(reports.words());
+  if (!files.empty()) add({"--files", files});
+  if (!moved_variables.empty()) add({"--moved-variables", moved_variables});
+  return words;
 }
 
 }  // namespace cropdl::entry

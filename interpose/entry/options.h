@@ -1,22 +1,18 @@
-// Options that the command lines of cropdl-run and cropdl-restart share. Tools.
+// The command lines of cropdl-run and cropdl-restart. Tools. CLI11 stays out of this header: it takes eight
+// seconds to compile.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "interpose/launch/boot.h"
 
-namespace cropdl::entry {
+namespace CLI {
+class App;
+}
 
-// Validators check the text before CLI11 converts it, so that the message names the given text and not a
-// type's limits.
-CLI::Validator interval_value();      // "auto", "0", or seconds: from 1 ms to ten years
-CLI::Validator percent_value();       // "0.5", "0.5%": from 0.001 to 100
-CLI::Validator duration_value();      // "43200", "30m", "12h", "3d": 0, or from a second to a thousand years
-CLI::Validator keep_value();          // "3", "3,24h,7d"
-CLI::Validator version_value();       // a version's number
-CLI::Validator device_count_value();  // number of software devices; "true": a flag without a value
+namespace cropdl::entry {
 
 // --interval, --max-overhead, --mtbf, --time-limit, --at-sigterm and --keep: when versions are taken
 // automatically, and which are kept.
@@ -43,9 +39,28 @@ struct ReportOptions {
 
 std::string absolute(const std::string& path);  // "" stays ""
 
-// Parses options up to `--` or the first word that is not an option. `program` gets the remaining words;
-// if `program` is null, remaining words are an error. Returns false if the process must exit with `*status`:
-// help was shown, or one line has named the error.
-bool parse_options(CLI::App& app, int argc, char** argv, std::vector<std::string>* program, int* status);
+struct RunOptions {
+  std::string directory = "cropdl.ckpt";
+  ScheduleOptions schedule;
+  ReportOptions reports;
+  uint64_t save_files = 0;  // bytes; 0: not given
+  bool by_reference = false;
+  std::string software_gpus;       // number of devices; "true": the number is in the environment; "": none
+  std::vector<std::string> words;  // PROGRAM ARGS...
+
+  // Returns false if the process must exit with `*status`: help was shown, or one line has named the error.
+  bool parse(int argc, char** argv, int* status);
+};
+
+struct RestartOptions {
+  std::string directory;
+  uint64_t version = 0;  // 0: the newest whole one
+  ScheduleOptions schedule;
+  ReportOptions reports;
+  std::string moved_variables, files;  // as given, or ""
+
+  bool parse(int argc, char** argv, int* status);  // as above
+  std::vector<std::string> words() const;  // the same options, without DIR, as words of another command line
+};
 
 }  // namespace cropdl::entry

@@ -35,44 +35,20 @@ int fail_together(uint32_t rank, const std::string& line) {
 }
 
 int restart_main(int argc, char** argv) {
-  CLI::App app{"Continues a job from its newest whole version in DIR.", "cropdl-restart"};
-  std::string directory;
-  uint64_t version = 0;
-  app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
-  app.add_option("--version", version, "this version instead of the newest")
-      ->option_text("N")
-      ->check(entry::version_value());
-  entry::ScheduleOptions schedule;
-  schedule.add_to(app, "as before", "as before");
-  entry::ReportOptions reports;
-  reports.add_to(app);
-  std::string moved_variables;
-  app.add_option("--moved-variables", moved_variables,
-                 "go on though device variables lie elsewhere than they did: only if no kernel keeps the "
-                 "address of one")
-      ->option_text("accept")
-      ->check(CLI::IsMember({"accept"}));
-  std::string files;
-  app.add_option("--files", files,
-                 "files that the program writes to: make them as they were (truncate, the default), leave "
-                 "them as they "
-                 "are (keep), or refuse if they differ (fail)")
-      ->option_text("WORD")
-      ->check(CLI::IsMember({"keep", "truncate", "fail"}));
-  app.add_option("DIR", directory, "the directory of the checkpoints")->required();
+  entry::RestartOptions options;
   int status = 0;
-  if (!entry::parse_options(app, argc, argv, nullptr, &status)) return status;
+  if (!options.parse(argc, argv, &status)) return status;
 
   const auto told = launching::read_launch("cropdl-restart");
   if (!told) return fail(told.error().message);
   const launching::Launch& launch = *told;
-  char* resolved = realpath(directory.c_str(), nullptr);
-  if (resolved == nullptr) return fail_together(launch.rank, directory + ": " + errno_text(errno));
-  directory = resolved;
+  char* resolved = realpath(options.directory.c_str(), nullptr);
+  if (resolved == nullptr) return fail_together(launch.rank, options.directory + ": " + errno_text(errno));
+  const std::string directory = resolved;
   free(resolved);
   const auto store = restart::StoreReader::open(directory, Folder::Whose::kMine);
   if (!store) return fail_together(launch.rank, store.error().message);
-  const auto chosen = store->version(version);
+  const auto chosen = store->version(options.version);
   if (!chosen) return fail_together(launch.rank, chosen.error().message);
   const restart::Manifest& manifest = chosen->manifest;
 
@@ -80,11 +56,7 @@ int restart_main(int argc, char** argv) {
     std::vector<std::string> words{manifest.launcher};
     words.insert(words.end(), manifest.launcher_options.begin(), manifest.launcher_options.end());
     words.push_back(entry::own_directory() + "/cropdl-restart");
-    if (version != 0) words.insert(words.end(), {"--version", std::to_string(version)});
-    for (const std::string& word : schedule.words()) words.push_back(word);
-    for (const std::string& word : reports.words()) words.push_back(word);
-    if (!files.empty()) words.insert(words.end(), {"--files", files});
-    if (!moved_variables.empty()) words.insert(words.end(), {"--moved-variables", moved_variables});
+    for (const std::string& word : options.words()) words.push_back(word);
     words.push_back(directory);
     return fail(entry::become(manifest.launcher, words).message);
   }
@@ -92,11 +64,11 @@ int restart_main(int argc, char** argv) {
   launching::Boot boot;
   boot.restart = true;
   boot.directory = directory;
-  boot.version = version;
-  boot.files = files;
-  boot.moved_variables = !moved_variables.empty();
-  schedule.tell(&boot);
-  reports.tell(&boot);
+  boot.version = options.version;
+  boot.files = options.files;
+  boot.moved_variables = !options.moved_variables.empty();
+  options.schedule.tell(&boot);
+  options.reports.tell(&boot);
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");

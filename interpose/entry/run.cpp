@@ -1,9 +1,6 @@
 // cropdl-run [--dir DIR] [--interval auto|SECONDS|0] [--] PROGRAM ARGS...: execs the lower half, which runs
 // PROGRAM. Linked statically and entered through quiet_start.S, so that SIGUSR1 (which launchers forward to
 // request a checkpoint) is ignored from the first instruction on.
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -29,53 +26,42 @@ void say(const Result<launching::Launch>& launch, const std::string& line) {
   if (!launch || launch->rank == 0) cropdl::say("cropdl-run: " + line);
 }
 
-}  // namespace
+// The orders of a program that a starter starts later: libcropdl.so, which it loads then, gives them to
+// cropdl-run.
+void leave_orders(const entry::RunOptions& options, const launching::Boot& boot) {
+  const auto leave = [](const char* variable, const std::string& value) {
+    if (!value.empty()) setenv(variable, value.c_str(), 1);
+  };
+  leave("CROPDL_DIR", boot.directory);
+  leave("CROPDL_INTERVAL", options.schedule.interval);
+  leave("CROPDL_MAX_OVERHEAD", options.schedule.max_overhead);
+  leave("CROPDL_MTBF", options.schedule.mtbf);
+  leave("CROPDL_TIME_LIMIT", options.schedule.time_limit);
+  leave("CROPDL_AT_SIGTERM", options.schedule.at_sigterm);
+  leave("CROPDL_KEEP", options.schedule.keep);
+  leave("CROPDL_METRICS", options.reports.metrics);
+  leave("CROPDL_QUIET", options.reports.quiet ? "1" : "");
+  leave("CROPDL_LOG", options.reports.log);
+  leave("CROPDL_SAVE_FILES", options.save_files > 0 ? std::to_string(options.save_files) : "");
+  leave("CROPDL_BY_REFERENCE", options.by_reference ? "1" : "");
+  leave("CROPDL_ON_SOFTWARE_GPUS", options.software_gpus);
+}
 
-int main(int argc, char** argv) {
-  CLI::App app{
-      "Runs PROGRAM so that it can be checkpointed and restarted. Under MPI: mpirun -n N cropdl-run PROGRAM",
-      "cropdl-run"};
-  app.footer("Then `--` or the first word that is no option: PROGRAM ARGS...");
-  app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
-  std::string directory = "cropdl.ckpt";
-  app.add_option("--dir", directory, "where checkpoints go (default: ./cropdl.ckpt)")->option_text("DIR");
-  entry::ScheduleOptions schedule;
-  schedule.add_to(app, "auto", "4");
-  entry::ReportOptions reports;
-  reports.add_to(app);
-  double save_files = 0;
-  app.add_option(
-         "--save-files", save_files,
-         "save at most so many bytes of files that the program has open for writing in place (default: 1e9)")
-      ->option_text("BYTES")
-      ->check(CLI::Range(1.0, 1e18));
-  bool by_reference = false;
-  app.add_flag(
-      "--by-reference", by_reference,
-      "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
-      "refused when one of them has changed");
-  std::string software_gpus;  // "true": the number is in the environment
-  app.add_flag("--software-gpu", software_gpus,
-               "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs")
-      ->option_text("[=N]")
-      ->check(entry::device_count_value());
-  std::vector<std::string> words;
-  int status = 0;
-  if (!entry::parse_options(app, argc, argv, &words, &status)) return status;
-
+int run(const entry::RunOptions& options) {
+  std::vector<std::string> words = options.words;
   const auto path = entry::find_program(words.front());
   if (!path) return fail(path.error().message);
   const auto facts = entry::inspect_program(*path);
   if (!facts) return fail(facts.error().message);
 
   launching::Boot boot;
-  boot.directory = entry::absolute(directory);
-  schedule.tell(&boot);
-  reports.tell(&boot);
-  boot.save_files = static_cast<uint64_t>(save_files);
-  boot.by_reference = by_reference;
-  boot.software_gpu = !software_gpus.empty();
-  boot.software_gpus = atoi(software_gpus.c_str());
+  boot.directory = entry::absolute(options.directory);
+  options.schedule.tell(&boot);
+  options.reports.tell(&boot);
+  boot.save_files = options.save_files;
+  boot.by_reference = options.by_reference;
+  boot.software_gpu = !options.software_gpus.empty();
+  boot.software_gpus = atoi(options.software_gpus.c_str());
   boot.program = facts->path;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
@@ -97,19 +83,7 @@ int main(int argc, char** argv) {
   if (facts->kind == entry::ProgramKind::kStarter) {
     // A starter runs natively; libcropdl.so protects the program that it execs.
     say(launch, facts->path + " itself runs unprotected; an MPI program that it starts is protected");
-    setenv("CROPDL_DIR", boot.directory.c_str(), 1);
-    if (!schedule.interval.empty()) setenv("CROPDL_INTERVAL", schedule.interval.c_str(), 1);
-    if (!schedule.max_overhead.empty()) setenv("CROPDL_MAX_OVERHEAD", schedule.max_overhead.c_str(), 1);
-    if (!schedule.mtbf.empty()) setenv("CROPDL_MTBF", schedule.mtbf.c_str(), 1);
-    if (!schedule.time_limit.empty()) setenv("CROPDL_TIME_LIMIT", schedule.time_limit.c_str(), 1);
-    if (!schedule.at_sigterm.empty()) setenv("CROPDL_AT_SIGTERM", schedule.at_sigterm.c_str(), 1);
-    if (!schedule.keep.empty()) setenv("CROPDL_KEEP", schedule.keep.c_str(), 1);
-    if (!reports.metrics.empty()) setenv("CROPDL_METRICS", reports.metrics.c_str(), 1);
-    if (reports.quiet) setenv("CROPDL_QUIET", "1", 1);
-    if (!reports.log.empty()) setenv("CROPDL_LOG", reports.log.c_str(), 1);
-    if (save_files > 0) setenv("CROPDL_SAVE_FILES", std::to_string(boot.save_files).c_str(), 1);
-    if (by_reference) setenv("CROPDL_BY_REFERENCE", "1", 1);
-    if (boot.software_gpu) setenv("CROPDL_ON_SOFTWARE_GPUS", software_gpus.c_str(), 1);
+    leave_orders(options, boot);
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
     return fail(entry::become(facts->path, words).message);
@@ -123,4 +97,12 @@ int main(int argc, char** argv) {
 
   // The program gets argv[0] unchanged.
   return fail(entry::become_lower_half(boot, launch->flavour, facts->mpi, words).message);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  entry::RunOptions options;
+  int status = 0;
+  return options.parse(argc, argv, &status) ? run(options) : status;
 }
