@@ -136,7 +136,7 @@ def cases_of(epochs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=16, help="of two ranks; four ranks, slowed by sharing two cores, "
+    parser.add_argument("--epochs", type=int, default=8, help="of two ranks; four ranks, slowed by sharing two cores, "
                         "do half as many, in larger steps")
     parser.add_argument("--gpu", action="store_true", help="the cases in CUDA alone")
     options = parser.parse_args()
