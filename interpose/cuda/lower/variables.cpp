@@ -2,6 +2,7 @@
 //
 #include "interpose/cuda/lower/variables.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
