@@ -33,8 +33,8 @@ function(cropdl_sources_together target folder)
     endif()
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE)  # CMake would look for a relative one in its current folder
     set(own)
-    foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS COMPILE_FLAGS INCLUDE_DIRECTORIES SKIP_PRECOMPILE_HEADERS GENERATED
-                     OBJECT_DEPENDS)
+    foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS COMPILE_FLAGS INCLUDE_DIRECTORIES SKIP_PRECOMPILE_HEADERS
+                     SKIP_UNITY_BUILD_INCLUSION GENERATED OBJECT_DEPENDS)
       get_source_file_property(value ${source} DIRECTORY ${folder} ${property})
       if(value)
         list(APPEND own ${property})

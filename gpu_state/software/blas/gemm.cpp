@@ -213,3 +213,6 @@ CROPDL_WITH_BOTH_INTEGERS(GEMM, Z, _v2, cuDoubleComplex)
 CROPDL_WITH_BOTH_INTEGERS(GEMM, H, , __half)
 CROPDL_WITH_BOTH_INTEGERS(GEMM_EX, )
 }  // extern "C"
+
+#undef GEMM
+#undef GEMM_EX

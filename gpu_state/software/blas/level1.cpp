@@ -246,3 +246,9 @@ CROPDL_WITH_BOTH_INTEGERS(ROT, Zdrot, cuDoubleComplex, double, double)
 CROPDL_WITH_BOTH_INTEGERS(SCALED_BY_REAL, Csscal, cuComplex, float)
 CROPDL_WITH_BOTH_INTEGERS(SCALED_BY_REAL, Zdscal, cuDoubleComplex, double)
 }  // extern "C"
+
+#undef VECTOR_FUNCTIONS
+#undef REDUCTIONS
+#undef DOT
+#undef ROT
+#undef SCALED_BY_REAL

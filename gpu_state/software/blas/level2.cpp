@@ -13,15 +13,11 @@ T* first_of(T* pointer, int64_t n, int64_t step) {
   return step < 0 ? pointer - (n - 1) * step : pointer;
 }
 
-bool is_valid(cublasFillMode_t uplo) {
-  return uplo == CUBLAS_FILL_MODE_LOWER || uplo == CUBLAS_FILL_MODE_UPPER;
-}
-
 template <class T>
 cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t is, int64_t m, int64_t n, const T* alpha,
                     const T* a, int64_t lda, const T* x, int64_t incx, const T* beta, T* y, int64_t incy) {
   if (cublasStatus_t status = check(handle)) return status;
-  if (!blas::is_valid(is) || m < 0 || n < 0 || lda < std::max<int64_t>(1, m) || !incx || !incy)
+  if (!is_valid(is) || m < 0 || n < 0 || lda < std::max<int64_t>(1, m) || !incx || !incy)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!m || !n) return CUBLAS_STATUS_SUCCESS;
   if (!alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
@@ -102,7 +98,7 @@ template <bool kSolves, class T>
 cublasStatus_t triangular(cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t is,
                           cublasDiagType_t diagonal, int64_t n, const T* a, int64_t lda, T* x, int64_t incx) {
   if (cublasStatus_t status = check(handle)) return status;
-  if (!is_valid(uplo) || !blas::is_valid(is) || n < 0 || lda < std::max<int64_t>(1, n) || !incx)
+  if (!is_valid(uplo) || !is_valid(is) || n < 0 || lda < std::max<int64_t>(1, n) || !incx)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!n) return CUBLAS_STATUS_SUCCESS;
   return enqueue_guarded(handle, kSolves ? "cublasTrsv" : "cublasTrmv", [=] {
@@ -216,3 +212,7 @@ CROPDL_WITH_BOTH_INTEGERS(GER, Zgerc, true, cuDoubleComplex)
 CROPDL_WITH_BOTH_INTEGERS(HERMITIAN, C, cuComplex, float)
 CROPDL_WITH_BOTH_INTEGERS(HERMITIAN, Z, cuDoubleComplex, double)
 }  // extern "C"
+
+#undef MATRIX_VECTOR
+#undef GER
+#undef HERMITIAN

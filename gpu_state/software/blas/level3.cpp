@@ -18,10 +18,6 @@ T only_real(T value) {
     return value.real();
 }
 
-bool is_valid(cublasFillMode_t uplo) {
-  return uplo == CUBLAS_FILL_MODE_LOWER || uplo == CUBLAS_FILL_MODE_UPPER;
-}
-bool is_valid(cublasSideMode_t side) { return side == CUBLAS_SIDE_LEFT || side == CUBLAS_SIDE_RIGHT; }
 bool is_stored(cublasFillMode_t uplo, int64_t row, int64_t column) {
   return uplo == CUBLAS_FILL_MODE_LOWER ? row >= column : row <= column;
 }
@@ -69,7 +65,7 @@ cublasStatus_t rank_k(cublasHandle_t handle, const char* name, cublasFillMode_t 
                       const S* beta, T* c, int64_t ldc) {
   if (cublasStatus_t status = check(handle)) return status;
   int64_t rows = is == CUBLAS_OP_N ? n : k;
-  if (!is_valid(uplo) || !blas::is_valid(is) || n < 0 || k < 0 || lda < std::max<int64_t>(1, rows) ||
+  if (!is_valid(uplo) || !is_valid(is) || n < 0 || k < 0 || lda < std::max<int64_t>(1, rows) ||
       ldb < std::max<int64_t>(1, rows) || ldc < std::max<int64_t>(1, n) ||
       (is == (kHermitian ? CUBLAS_OP_T : CUBLAS_OP_C) && !std::is_floating_point_v<T>))
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -122,7 +118,7 @@ std::vector<T> triangle(cublasFillMode_t uplo, cublasOperation_t is, cublasDiagT
 bool has_triangular_arguments(cublasSideMode_t side, cublasFillMode_t uplo, cublasOperation_t is,
                               cublasDiagType_t diagonal, int64_t m, int64_t n, int64_t lda, int64_t ldb) {
   int64_t order = side == CUBLAS_SIDE_LEFT ? m : n;
-  return is_valid(side) && is_valid(uplo) && blas::is_valid(is) &&
+  return is_valid(side) && is_valid(uplo) && is_valid(is) &&
          (diagonal == CUBLAS_DIAG_UNIT || diagonal == CUBLAS_DIAG_NON_UNIT) && m >= 0 && n >= 0 &&
          lda >= std::max<int64_t>(1, order) && ldb >= std::max<int64_t>(1, m);
 }
@@ -272,3 +268,6 @@ CROPDL_WITH_BOTH_INTEGERS(SYMMETRIC, Z, cuDoubleComplex)
 CROPDL_WITH_BOTH_INTEGERS(HERMITIAN, C, cuComplex, float)
 CROPDL_WITH_BOTH_INTEGERS(HERMITIAN, Z, cuDoubleComplex, double)
 }  // extern "C"
+
+#undef SYMMETRIC
+#undef HERMITIAN

@@ -71,8 +71,9 @@ cublasStatus_t dgmm(cublasHandle_t handle, cublasSideMode_t side, int64_t m, int
 // A vector is a matrix of one row. Each side is what the function's name says: memory of the host or of the
 // device.
 enum Way { Set, Get };
-cublasStatus_t copy(Way way, int64_t rows, int64_t columns, int64_t size, const void* from,
-                    int64_t from_leading, void* to, int64_t to_leading, bool asynchronous, CUstream stream) {
+cublasStatus_t copy_matrix(Way way, int64_t rows, int64_t columns, int64_t size, const void* from,
+                           int64_t from_leading, void* to, int64_t to_leading, bool asynchronous,
+                           CUstream stream) {
   if (rows < 0 || columns < 0 || size <= 0 || from_leading <= 0 || to_leading <= 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!rows || !columns) return CUBLAS_STATUS_SUCCESS;
@@ -110,19 +111,19 @@ using namespace cropdl::blas;  // NOLINT
 
 #define COPIES(I, SUFFIX, WAY)                                                                              \
   cublasStatus_t cublas##WAY##Vector##SUFFIX(I n, I size, const void* x, I incx, void* y, I incy) {         \
-    return copy(WAY, 1, n, size, x, incx, y, incy, false, nullptr);                                         \
+    return copy_matrix(WAY, 1, n, size, x, incx, y, incy, false, nullptr);                                  \
   }                                                                                                         \
   cublasStatus_t cublas##WAY##VectorAsync##SUFFIX(I n, I size, const void* x, I incx, void* y, I incy,      \
                                                   cudaStream_t stream) {                                    \
-    return copy(WAY, 1, n, size, x, incx, y, incy, true, stream);                                           \
+    return copy_matrix(WAY, 1, n, size, x, incx, y, incy, true, stream);                                    \
   }                                                                                                         \
   cublasStatus_t cublas##WAY##Matrix##SUFFIX(I rows, I columns, I size, const void* a, I lda, void* b,      \
                                              I ldb) {                                                       \
-    return copy(WAY, rows, columns, size, a, lda, b, ldb, false, nullptr);                                  \
+    return copy_matrix(WAY, rows, columns, size, a, lda, b, ldb, false, nullptr);                           \
   }                                                                                                         \
   cublasStatus_t cublas##WAY##MatrixAsync##SUFFIX(I rows, I columns, I size, const void* a, I lda, void* b, \
                                                   I ldb, cudaStream_t stream) {                             \
-    return copy(WAY, rows, columns, size, a, lda, b, ldb, true, stream);                                    \
+    return copy_matrix(WAY, rows, columns, size, a, lda, b, ldb, true, stream);                             \
   }
 
 extern "C" {
@@ -133,3 +134,6 @@ CROPDL_WITH_BOTH_INTEGERS(EXTENSIONS, Z, cuDoubleComplex)
 CROPDL_WITH_BOTH_INTEGERS(COPIES, Set)
 CROPDL_WITH_BOTH_INTEGERS(COPIES, Get)
 }  // extern "C"
+
+#undef EXTENSIONS
+#undef COPIES

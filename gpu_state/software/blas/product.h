@@ -55,5 +55,9 @@ Operation operation_of(cublasOperation_t operation);
 inline bool is_valid(cublasOperation_t operation) {
   return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C;
 }
+inline bool is_valid(cublasFillMode_t uplo) {
+  return uplo == CUBLAS_FILL_MODE_LOWER || uplo == CUBLAS_FILL_MODE_UPPER;
+}
+inline bool is_valid(cublasSideMode_t side) { return side == CUBLAS_SIDE_LEFT || side == CUBLAS_SIDE_RIGHT; }
 
 }  // namespace cropdl::blas

@@ -19,11 +19,11 @@ cudaError_t with_function(const void* symbol, Do&& what) {
   });
 }
 
-struct Field {
+struct FunctionField {
   CUfunction_attribute attribute;
   int cudaFuncAttributes::*field;
 };
-constexpr Field kFields[] = {
+constexpr FunctionField kFunctionFields[] = {
     {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &cudaFuncAttributes::maxThreadsPerBlock},
     {CU_FUNC_ATTRIBUTE_NUM_REGS, &cudaFuncAttributes::numRegs},
     {CU_FUNC_ATTRIBUTE_PTX_VERSION, &cudaFuncAttributes::ptxVersion},
@@ -58,7 +58,7 @@ CUresult fill(CUfunction function, cudaFuncAttributes* attributes) {
     if (result == CUDA_SUCCESS) result = cuFuncGetAttribute(&value, size.attribute, function);
     attributes->*size.field = value;
   }
-  for (const Field& field : kFields)
+  for (const FunctionField& field : kFunctionFields)
     if (result == CUDA_SUCCESS)
       result = cuFuncGetAttribute(&(attributes->*field.field), field.attribute, function);
   return result;

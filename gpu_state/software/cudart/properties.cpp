@@ -9,12 +9,12 @@ using namespace cropdl::cudart;
 
 namespace {
 
-struct Field {
+struct DeviceField {
   CUdevice_attribute attribute;
   int cudaDeviceProp::*field;
 };
 
-constexpr Field kFields[] = {
+constexpr DeviceField kDeviceFields[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, &cudaDeviceProp::regsPerBlock},
     {CU_DEVICE_ATTRIBUTE_WARP_SIZE, &cudaDeviceProp::warpSize},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &cudaDeviceProp::maxThreadsPerBlock},
@@ -149,7 +149,7 @@ CUresult properties(cudaDeviceProp* p, int device) {
   if (result == CUDA_SUCCESS) result = cuDeviceGetUuid(same<CUuuid>(&p->uuid), device);
   if (result == CUDA_SUCCESS) result = cuDeviceTotalMem(&p->totalGlobalMem, device);
   if (result != CUDA_SUCCESS) return result;
-  for (const Field& field : kFields) p->*field.field = attribute_of(device, field.attribute);
+  for (const DeviceField& field : kDeviceFields) p->*field.field = attribute_of(device, field.attribute);
   fill_arrays(p, device);
   p->sharedMemPerBlock = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
   p->sharedMemPerBlockOptin = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);

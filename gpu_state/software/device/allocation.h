@@ -9,6 +9,8 @@
 
 namespace cropdl::device {
 
+constexpr uint32_t kAllocationUnit = 256;  // of a heap, a pool and a graph
+
 enum class MemoryKind : uint8_t {
   kDevice,      // cuMemAlloc
   kModule,      // a module's variable: only the module frees it

@@ -4,7 +4,7 @@
 
 #include "gpu_state/software/device/live.h"
 #include "gpu_state/software/device/memory.h"
-#include "gpu_state/software/settings/settings.h"
+#include "gpu_state/software/device/not_built.h"
 
 struct CUarray_st {
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
@@ -38,11 +38,6 @@ unsigned bytes_of(CUarray_format format) {  // 0: not built
     default:
       return 0;
   }
-}
-
-CUresult not_built(const char* what) {
-  settings::say_not_built(what);
-  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace

@@ -37,8 +37,7 @@ GraphMemory& count_of(const Allocation& allocation) {
 }
 
 uint64_t counted(const Allocation& allocation) {
-  constexpr uint64_t kUnit = 256;
-  return (allocation.size + kUnit - 1) / kUnit * kUnit;
+  return (allocation.size + kAllocationUnit - 1) / kAllocationUnit * kAllocationUnit;
 }
 
 bool is_open(const Allocation& allocation) { return Area::get().accessible(allocation.begin, 1); }
@@ -59,7 +58,7 @@ void give_back(CUdeviceptr address) {
 }
 
 // Null: nobody has a Reservation. With the lock.
-Reserved* find(CUdeviceptr address) {
+Reserved* reserved_at(CUdeviceptr address) {
   auto at = memories().of.find(address);
   return at == memories().of.end() || at->second.reservation.expired() ? nullptr : &at->second;
 }
@@ -93,13 +92,13 @@ CUresult reserve_allocation(uint64_t graph, int device, size_t size, AllocateWor
 
 Reservation reservation_of(CUdeviceptr address) {
   std::lock_guard lock(memory_lock());
-  Reserved* known = find(address);
+  Reserved* known = reserved_at(address);
   return known ? known->reservation.lock() : nullptr;
 }
 
 CUresult check_free_in_graph(uint64_t graph, ReleaseWork* work) {
   std::lock_guard lock(memory_lock());
-  Reserved* known = find(work->address);
+  Reserved* known = reserved_at(work->address);
   if (!known || known->freed_by.count(graph)) return CUDA_ERROR_INVALID_VALUE;
   bool is_owner = known->owner == graph;
   if (known->freed_by.count(known->owner) || (is_owner && !known->freed_by.empty()))
@@ -110,18 +109,18 @@ CUresult check_free_in_graph(uint64_t graph, ReleaseWork* work) {
 
 void freed_in_graph(uint64_t graph, CUdeviceptr address) {
   std::lock_guard lock(memory_lock());
-  if (Reserved* known = find(address)) known->freed_by.insert(graph);
+  if (Reserved* known = reserved_at(address)) known->freed_by.insert(graph);
 }
 
 bool is_left_allocated(CUdeviceptr address) {
   std::lock_guard lock(memory_lock());
-  Reserved* known = find(address);
+  Reserved* known = reserved_at(address);
   return known && known->left;
 }
 
 void now_left(CUdeviceptr address, CUcontext context) {
   std::lock_guard lock(memory_lock());
-  Reserved* known = find(address);
+  Reserved* known = reserved_at(address);
   if (!known) return;
   known->left = known->reservation.lock();
   known->left_in = context;
@@ -129,14 +128,14 @@ void now_left(CUdeviceptr address, CUcontext context) {
 
 Reservation now_freed(CUdeviceptr address) {
   std::lock_guard lock(memory_lock());
-  Reserved* known = find(address);
+  Reserved* known = reserved_at(address);
   return known ? std::exchange(known->left, nullptr) : nullptr;
 }
 
 CUresult release_left(CUdeviceptr address) {
   Reservation had;  // goes after the lock
   std::lock_guard lock(memory_lock());
-  Reserved* known = find(address);
+  Reserved* known = reserved_at(address);
   if (!known || !known->left || !is_open(*allocation_at(address))) return CUDA_ERROR_INVALID_VALUE;
   had = std::exchange(known->left, nullptr);
   close(*allocation_at(address));

@@ -12,7 +12,6 @@ namespace cropdl::device {
 
 namespace {
 
-constexpr uint32_t kUnit = 256;
 constexpr uint64_t kLargestSlot = 512 << 10;
 constexpr size_t kRest = 8;          // freed slots of a size that are not used again yet
 constexpr uint32_t kManySlots = 32;  // a size of which one empty chunk is kept, so that a loop is fast
@@ -36,9 +35,10 @@ Heap::Heap(AddressAllocator& places, Budget& budget, MemoryKind kind, int device
       device_(device),
       random_(seed | 1),
       lowest_(seed == kLowest) {
-  for (uint32_t units = 1; units * kUnit <= kLargestSlot; units += std::max(1u, std::bit_floor(units) / 2))
-    if (units * kUnit % alignment == 0) sizes_.emplace_back().bytes = units * kUnit;
-  for (uint64_t bytes = kUnit; bytes <= kLargestSlot; bytes += kUnit) {
+  for (uint32_t units = 1; units * kAllocationUnit <= kLargestSlot;
+       units += std::max(1u, std::bit_floor(units) / 2))
+    if (units * kAllocationUnit % alignment == 0) sizes_.emplace_back().bytes = units * kAllocationUnit;
+  for (uint64_t bytes = kAllocationUnit; bytes <= kLargestSlot; bytes += kAllocationUnit) {
     auto fits = std::find_if(sizes_.begin(), sizes_.end(), [&](auto& size) { return size.bytes >= bytes; });
     size_of_.push_back(static_cast<uint8_t>(fits - sizes_.begin()));
   }
@@ -62,7 +62,8 @@ Allocation* Heap::made(uint64_t begin, uint64_t size) const {
 Allocation* Heap::allocate(uint64_t size) {
   if (size > kMostBytes) return nullptr;
   const uint64_t at_least = size + 1;  // the byte behind it that nobody may access
-  if (at_least <= kLargestSlot) return allocate_slot(sizes_[size_of_[(at_least - 1) / kUnit]], size);
+  if (at_least <= kLargestSlot)
+    return allocate_slot(sizes_[size_of_[(at_least - 1) / kAllocationUnit]], size);
   const uint64_t pages = pages_for(size);
   if (!budget_.charge(pages * kPage)) return nullptr;
   Chunk* chunk = new_chunk(pages, 0);
@@ -184,7 +185,7 @@ void Heap::release(Allocation* allocation) {
   make_vacant(size, oldest, slot);
 }
 
-Heap::Size& Heap::size_for(uint64_t bytes) { return sizes_[size_of_[(bytes - 1) / kUnit]]; }
+Heap::Size& Heap::size_for(uint64_t bytes) { return sizes_[size_of_[(bytes - 1) / kAllocationUnit]]; }
 
 void Heap::show(const Chunk& chunk, bool there) const {
   for (size_t device = 0; device < access_.size(); ++device)

@@ -5,7 +5,7 @@
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/module.h"
-#include "gpu_state/software/settings/settings.h"
+#include "gpu_state/software/device/not_built.h"
 
 namespace cropdl::device {
 
@@ -49,11 +49,6 @@ CUresult copy_arguments(const engine::KernelFacts& facts, void** parameters, voi
 template <class T>
 bool is_one(const T& shape) {
   return shape.x == 1 && shape.y == 1 && shape.z == 1;
-}
-
-CUresult not_built(const char* name) {
-  settings::say_not_built(name);
-  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace

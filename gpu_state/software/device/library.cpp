@@ -14,22 +14,22 @@ struct Libraries {
   Live<CUlib_st> libraries;
   Live<CUkern_st> kernels;
 };
-Libraries& all() {
+Libraries& known_libraries() {
   static auto& libraries = *new Libraries;
   return libraries;
 }
 
 // In the order before the modules': those unload their context's modules whoever they are of.
 void forget_modules(CUcontext context) {
-  for (const auto& library : all().libraries.all()) {
+  for (const auto& library : known_libraries().libraries.all()) {
     std::lock_guard lock(library->mutex);
     library->modules.erase(context);
   }
 }
-const bool registered = when_a_context_ends(Keeper::kLibraries, forget_modules);
+const bool forgets_modules = when_a_context_ends(Keeper::kLibraries, forget_modules);
 
 // Managed variables have one address in all contexts, so that they cannot begin with what differs in each.
-Status fill(const CUlib_st& library) {
+Status fill_managed(const CUlib_st& library) {
   for (const ptx::Variable* variable : placed_variables(*library.text))
     if (auto at = library.managed.find(variable->name); at != library.managed.end())
       if (Status status =
@@ -42,8 +42,8 @@ Status fill(const CUlib_st& library) {
 
 }  // namespace
 
-std::shared_ptr<CUlib_st> find_library(CUlibrary handle) { return all().libraries.find(handle); }
-std::shared_ptr<CUkern_st> find_kernel(CUkernel handle) { return all().kernels.find(handle); }
+std::shared_ptr<CUlib_st> find_library(CUlibrary handle) { return known_libraries().libraries.find(handle); }
+std::shared_ptr<CUkern_st> find_kernel(CUkernel handle) { return known_libraries().kernels.find(handle); }
 
 CUresult load_library(const Image& image, CUlibrary* handle) {
   if (int error = settings::injected("module"))
@@ -52,7 +52,7 @@ CUresult load_library(const Image& image, CUlibrary* handle) {
   library->text = image.text;
   CUresult error = place_managed(*image.text, &library->managed);
   if (!error)
-    if (Status status = fill(*library); !status) {
+    if (Status status = fill_managed(*library); !status) {
       say("software GPU: a library cannot be loaded: " + status.error().message);
       error = CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -66,9 +66,9 @@ CUresult load_library(const Image& image, CUlibrary* handle) {
         std::make_shared<CUkern_st>();  // one for each kernel of the text: load_module() counts on it
     kernel->name = function.name;
     kernel->library = library.get();
-    library->kernels.emplace_back(function.name, all().kernels.add(std::move(kernel)));
+    library->kernels.emplace_back(function.name, known_libraries().kernels.add(std::move(kernel)));
   }
-  *handle = all().libraries.add(std::move(library));
+  *handle = known_libraries().libraries.add(std::move(library));
   return CUDA_SUCCESS;
 }
 
@@ -86,8 +86,8 @@ CUresult unload_library(CUlibrary handle) {
       library->modules.merge(modules);
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-  if (!all().libraries.take(handle)) return CUDA_ERROR_INVALID_HANDLE;
-  for (auto& [name, kernel] : library->kernels) all().kernels.take(kernel);
+  if (!known_libraries().libraries.take(handle)) return CUDA_ERROR_INVALID_HANDLE;
+  for (auto& [name, kernel] : library->kernels) known_libraries().kernels.take(kernel);
   give_back(library->managed, nullptr);
   return CUDA_SUCCESS;
 }

@@ -21,8 +21,6 @@ namespace cropdl::device {
 
 namespace {
 
-constexpr uint64_t kHostPage = 4096;
-
 Allocation* begins_at(uint64_t address, MemoryKind kind) {
   Allocation* known = allocation_at(address);
   return known && known->begin == address && known->kind == kind ? known : nullptr;

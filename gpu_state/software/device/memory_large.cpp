@@ -12,7 +12,7 @@ namespace cropdl::device {
 
 namespace {
 
-constexpr uint64_t kLarge = uint64_t{32} << 20;
+constexpr uint64_t kLargeManaged = uint64_t{32} << 20;
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
@@ -30,7 +30,7 @@ uint64_t map_anywhere(uint64_t size) {
 
 }  // namespace
 
-bool is_large_managed(uint64_t size) { return size >= kLarge; }
+bool is_large_managed(uint64_t size) { return size >= kLargeManaged; }
 
 Allocation* large_managed_at(uint64_t address) {
   auto& all = memory_state().registered;

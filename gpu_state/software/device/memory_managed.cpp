@@ -10,8 +10,6 @@ namespace cropdl::device {
 
 namespace {
 
-constexpr uint64_t kHostPage = 4096;  // "aligned to CPU page size"
-
 // Advice from each address up to the next: of addresses below the first, none. Under memory_lock().
 std::map<uint64_t, Advice>& advised() {
   static auto* kAdvised = new std::map<uint64_t, Advice>;

@@ -24,16 +24,16 @@ struct Modules {
   std::mutex mutex;
   std::map<CUmodule, std::shared_ptr<Loaded>> loaded;
 };
-Modules& all() {
+Modules& known_modules() {
   static auto& modules = *new Modules;
   return modules;
 }
 
 void unload_all(CUcontext context) {
-  for (const auto& module : all().modules.all())
+  for (const auto& module : known_modules().modules.all())
     if (module->context == context) unload_module(module.get());
 }
-const bool registered = when_a_context_ends(Keeper::kModules, unload_all);
+const bool unloads_modules = when_a_context_ends(Keeper::kModules, unload_all);
 
 constexpr uint64_t kConstantBytes = 65536;  // CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY
 constexpr uint32_t kSharedWithoutLeave = 48 << 10;
@@ -47,7 +47,7 @@ Status check_constants(const ptx::Module& module) {
   return Error{formatted("{} bytes of .const variables, of at most {}", bytes, kConstantBytes)};
 }
 
-CUresult fill(Loaded& loaded) {
+CUresult fill_variables(Loaded& loaded) {
   auto address_of = [&](const std::string& name) -> std::optional<uint64_t> {
     auto at = loaded.variables.find(name);
     if (at != loaded.variables.end()) return at->second.address;
@@ -69,8 +69,8 @@ CUresult fill(Loaded& loaded) {
 
 Loaded::~Loaded() { give_back(variables, context); }
 
-std::shared_ptr<CUmod_st> find_module(CUmodule handle) { return all().modules.find(handle); }
-std::shared_ptr<CUfunc_st> find_function(CUfunction handle) { return all().functions.find(handle); }
+std::shared_ptr<CUmod_st> find_module(CUmodule handle) { return known_modules().modules.find(handle); }
+std::shared_ptr<CUfunc_st> find_function(CUfunction handle) { return known_modules().functions.find(handle); }
 
 CUresult load_module(CUcontext context, const Image& image, CUmodule* handle) {
   if (int error = settings::injected("module"))
@@ -104,7 +104,7 @@ CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, C
         return at == variables.end() ? 0 : at->second.address;
       },
       context->device->ordinal);
-  if (CUresult error = fill(*loaded)) return error;
+  if (CUresult error = fill_variables(*loaded)) return error;
 
   auto module = std::make_shared<CUmod_st>();
   module->context = context;
@@ -118,12 +118,12 @@ CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, C
     made->module = module.get();
     made->loaded = loaded;
     if (library) made->kernel = library->kernels[module->functions.size()].second;  // of the same text
-    module->functions.emplace_back(function.name, all().functions.add(std::move(made)));
+    module->functions.emplace_back(function.name, known_modules().functions.add(std::move(made)));
   }
   for (const auto& [name, function] : module->functions) module->by_name.emplace(name, function);
-  std::lock_guard lock(all().mutex);
-  all().loaded[module.get()] = std::move(loaded);
-  *handle = all().modules.add(std::move(module));
+  std::lock_guard lock(known_modules().mutex);
+  known_modules().loaded[module.get()] = std::move(loaded);
+  *handle = known_modules().modules.add(std::move(module));
   return CUDA_SUCCESS;
 }
 
@@ -132,13 +132,13 @@ CUresult unload_module(CUmodule handle) {
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   CUresult waited = module->context->alive.load() ? wait_for_all(module->context) : CUDA_SUCCESS;
   if (waited == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return waited;
-  if (!all().modules.take(handle)) return CUDA_ERROR_INVALID_HANDLE;  // another thread was first
-  for (auto& [name, function] : module->functions) all().functions.take(function);
+  if (!known_modules().modules.take(handle)) return CUDA_ERROR_INVALID_HANDLE;  // another thread was first
+  for (auto& [name, function] : module->functions) known_modules().functions.take(function);
   std::shared_ptr<Loaded> loaded;  // goes after the lock
-  std::lock_guard lock(all().mutex);
-  auto at = all().loaded.find(handle);
+  std::lock_guard lock(known_modules().mutex);
+  auto at = known_modules().loaded.find(handle);
   loaded = std::move(at->second);
-  all().loaded.erase(at);
+  known_modules().loaded.erase(at);
   return CUDA_SUCCESS;
 }
 
@@ -182,7 +182,7 @@ CUresult look_up(engine::Code& code, const std::string& name, std::shared_ptr<co
     return CUDA_SUCCESS;
   }
   static auto& said = *new std::set<std::string>;
-  std::lock_guard lock(all().mutex);
+  std::lock_guard lock(known_modules().mutex);
   if (said.insert(found.error().message).second) say("software GPU: " + found.error().message);
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -20,7 +20,6 @@ namespace {
 
 // What a pool asks its device for at once, where there is so much.
 constexpr uint64_t kStep = 32 << 20;
-constexpr uint64_t kUnit = 256;
 
 class Unbounded final : public Budget {  // what a pool reserves is counted by the pool
  public:
@@ -49,7 +48,8 @@ struct CUmemPoolHandle_st {
   bool is_default = false;
 
   static uint64_t counted(uint64_t size) {
-    return (size + cropdl::device::kUnit - 1) / cropdl::device::kUnit * cropdl::device::kUnit;
+    return (size + cropdl::device::kAllocationUnit - 1) / cropdl::device::kAllocationUnit *
+           cropdl::device::kAllocationUnit;
   }
   bool reserve(uint64_t bytes) {
     if (bytes > most - used) return false;

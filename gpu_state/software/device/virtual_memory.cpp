@@ -46,7 +46,7 @@ struct Virtual {                              // under memory_lock()
   CUmemGenericAllocationHandle last_handle = unforeseen() >> 24 << 12;
 };
 
-Virtual& all() {
+Virtual& virtual_memory() {
   static auto* kAll = new Virtual;
   return *kAll;
 }
@@ -68,19 +68,19 @@ auto around(Map& map, uint64_t address, Size size) {
 }
 
 auto reservation_around(uint64_t address) {
-  return around(all().reservations, address, [](uint64_t size) { return size; });
+  return around(virtual_memory().reservations, address, [](uint64_t size) { return size; });
 }
 auto mapping_around(uint64_t address) {
-  return around(all().mappings, address, [](const Mapping& mapping) { return mapping.size; });
+  return around(virtual_memory().mappings, address, [](const Mapping& mapping) { return mapping.size; });
 }
 
 // Whether mappings in a row make up the range: its first one; else the end of the map.
 auto exact_mappings(uint64_t address, uint64_t size) {
-  auto first = all().mappings.find(address);
+  auto first = virtual_memory().mappings.find(address);
   uint64_t at = address;
   for (auto one = first; at < address + size; at += one->second.size, ++one)
-    if (one == all().mappings.end() || one->first != at) return all().mappings.end();
-  return at == address + size ? first : all().mappings.end();
+    if (one == virtual_memory().mappings.end() || one->first != at) return virtual_memory().mappings.end();
+  return at == address + size ? first : virtual_memory().mappings.end();
 }
 
 void* empty_memory(uint64_t at, uint64_t size, int fixed) {
@@ -91,16 +91,16 @@ void* empty_memory(uint64_t at, uint64_t size, int fixed) {
 
 void drop_if_unused(const std::shared_ptr<Physical>& physical) {
   if (physical->references || physical->mappings) return;
-  ::fallocate(all().file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+  ::fallocate(virtual_memory().file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(physical->offset), static_cast<off_t>(physical->size));
   if (Memory* memory = memory_state().memories[static_cast<size_t>(physical->properties.location.id)])
     memory->body().budget.credit(physical->size);
-  all().physical.erase(physical->handle);
+  virtual_memory().physical.erase(physical->handle);
 }
 
 // Addresses of the file's next bytes are never used again: a file in memory costs what is in it.
 bool extend(uint64_t size, uint64_t* offset) {
-  Virtual& state = all();
+  Virtual& state = virtual_memory();
   if (!state.file) state.file = move_high(Descriptor(::memfd_create("software-gpu-memory", MFD_CLOEXEC)));
   if (!state.file || ::ftruncate(state.file.fd(), static_cast<off_t>(state.file_size + size)) != 0)
     return false;
@@ -112,7 +112,8 @@ bool extend(uint64_t size, uint64_t* offset) {
 void fill_with_pattern(uint64_t offset, uint64_t size) {
   static const auto* kBytes = new std::vector<uint32_t>(kPage / sizeof(uint32_t), kPattern);
   for (uint64_t done = 0; done < std::min(size, kMostFilled); done += kPage)
-    if (::pwrite(all().file.fd(), kBytes->data(), kPage, static_cast<off_t>(offset + done)) < 0) return;
+    if (::pwrite(virtual_memory().file.fd(), kBytes->data(), kPage, static_cast<off_t>(offset + done)) < 0)
+      return;
 }
 
 // Ranges that were given back while work was pending that may still look at them.
@@ -165,7 +166,7 @@ CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUd
     if (const uint64_t rest = first + room - (begin + size))
       ::munmap(reinterpret_cast<void*>(begin + size), rest);
   }
-  all().reservations[begin] = size;
+  virtual_memory().reservations[begin] = size;
   *address = begin;
   return CUDA_SUCCESS;
 }
@@ -173,11 +174,13 @@ CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUd
 CUresult free_addresses(CUdeviceptr address, uint64_t size) {
   {
     std::lock_guard lock(memory_lock());
-    auto known = all().reservations.find(address);
-    if (known == all().reservations.end() || known->second != size) return CUDA_ERROR_INVALID_VALUE;
-    auto mapping = all().mappings.lower_bound(address);
-    if (mapping != all().mappings.end() && mapping->first < address + size) return CUDA_ERROR_INVALID_VALUE;
-    all().reservations.erase(known);
+    auto known = virtual_memory().reservations.find(address);
+    if (known == virtual_memory().reservations.end() || known->second != size)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto mapping = virtual_memory().mappings.lower_bound(address);
+    if (mapping != virtual_memory().mappings.end() && mapping->first < address + size)
+      return CUDA_ERROR_INVALID_VALUE;
+    virtual_memory().reservations.erase(known);
   }
   leaving().add(address, size);
   leaving().sweep();
@@ -201,15 +204,16 @@ CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,
   physical->size = size;
   physical->properties = properties;
   physical->references = 1;
-  physical->handle = *handle = ++all().last_handle;
-  all().physical[*handle] = std::move(physical);
+  physical->handle = *handle = ++virtual_memory().last_handle;
+  virtual_memory().physical[*handle] = std::move(physical);
   return CUDA_SUCCESS;
 }
 
 CUresult release_physical(CUmemGenericAllocationHandle handle) {
   std::lock_guard lock(memory_lock());
-  auto known = all().physical.find(handle);
-  if (known == all().physical.end() || known->second->references == 0) return CUDA_ERROR_INVALID_VALUE;
+  auto known = virtual_memory().physical.find(handle);
+  if (known == virtual_memory().physical.end() || known->second->references == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Physical> physical = known->second;
   --physical->references;
   drop_if_unused(physical);
@@ -218,8 +222,9 @@ CUresult release_physical(CUmemGenericAllocationHandle handle) {
 
 CUresult properties_of(CUmemGenericAllocationHandle handle, CUmemAllocationProp* properties) {
   std::lock_guard lock(memory_lock());
-  auto known = all().physical.find(handle);
-  if (known == all().physical.end() || known->second->references == 0) return CUDA_ERROR_INVALID_VALUE;
+  auto known = virtual_memory().physical.find(handle);
+  if (known == virtual_memory().physical.end() || known->second->references == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *properties = known->second->properties;
   return CUDA_SUCCESS;
 }
@@ -227,7 +232,7 @@ CUresult properties_of(CUmemGenericAllocationHandle handle, CUmemAllocationProp*
 CUresult retain_mapped(uint64_t address, CUmemGenericAllocationHandle* handle) {
   std::lock_guard lock(memory_lock());
   auto mapping = mapping_around(address);
-  if (mapping == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (mapping == virtual_memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   ++mapping->second.physical->references;
   *handle = mapping->second.physical->handle;
   return CUDA_SUCCESS;
@@ -237,23 +242,25 @@ CUresult map_physical(CUdeviceptr address, uint64_t size, uint64_t offset,
                       CUmemGenericAllocationHandle handle) {
   if (!is_range(address, size) || offset != 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(memory_lock());
-  auto known = all().physical.find(handle);
-  if (known == all().physical.end() || known->second->references == 0 || size > known->second->size)
+  auto known = virtual_memory().physical.find(handle);
+  if (known == virtual_memory().physical.end() || known->second->references == 0 ||
+      size > known->second->size)
     return CUDA_ERROR_INVALID_VALUE;
   auto reservation = reservation_around(address);
-  if (reservation == all().reservations.end() || size > reservation->second - (address - reservation->first))
+  if (reservation == virtual_memory().reservations.end() ||
+      size > reservation->second - (address - reservation->first))
     return CUDA_ERROR_INVALID_VALUE;
-  auto behind = all().mappings.lower_bound(address + size);
-  if (behind != all().mappings.begin()) {
+  auto behind = virtual_memory().mappings.lower_bound(address + size);
+  if (behind != virtual_memory().mappings.begin()) {
     auto before = std::prev(behind);
     if (before->first + before->second.size > address) return CUDA_ERROR_INVALID_VALUE;  // mapped already
   }
   const std::shared_ptr<Physical>& physical = known->second;
   if (::mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-             all().file.fd(), static_cast<off_t>(physical->offset)) == MAP_FAILED)
+             virtual_memory().file.fd(), static_cast<off_t>(physical->offset)) == MAP_FAILED)
     return CUDA_ERROR_OUT_OF_MEMORY;  // the process has too many mappings
   ++physical->mappings;
-  all().mappings[address] = {size, physical, ++memory_state().last_id};
+  virtual_memory().mappings[address] = {size, physical, ++memory_state().last_id};
   return CUDA_SUCCESS;
 }
 
@@ -262,13 +269,13 @@ CUresult unmap_physical(CUdeviceptr address, uint64_t size) {
   MemoryState& state = memory_state();
   std::lock_guard lock(state.lock);
   auto one = exact_mappings(address, size);
-  if (one == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (one == virtual_memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   for (size_t device = 0; device < state.memories.size(); ++device)
     if (AccessTable* table = state.table(static_cast<int>(device))) table->set(address, size, 0);
   empty_memory(address, size, MAP_FIXED);
-  while (one != all().mappings.end() && one->first < address + size) {
+  while (one != virtual_memory().mappings.end() && one->first < address + size) {
     const std::shared_ptr<Physical> physical = one->second.physical;
-    one = all().mappings.erase(one);
+    one = virtual_memory().mappings.erase(one);
     --physical->mappings;
     drop_if_unused(physical);
   }
@@ -283,7 +290,7 @@ CUresult set_mapped_access(CUdeviceptr address, uint64_t size, int device, unsig
   MemoryState& state = memory_state();
   std::lock_guard lock(state.lock);
   if (device < 0 || device >= 16 || !state.table(device)) return CUDA_ERROR_INVALID_DEVICE;
-  if (exact_mappings(address, size) == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (exact_mappings(address, size) == virtual_memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   state.table(device)->set(address, size, static_cast<uint8_t>(flags));
   return CUDA_SUCCESS;
 }
@@ -292,14 +299,14 @@ CUresult get_mapped_access(CUdeviceptr address, int device, unsigned* flags) {
   MemoryState& state = memory_state();
   std::lock_guard lock(state.lock);
   if (device < 0 || device >= 16 || !state.table(device)) return CUDA_ERROR_INVALID_DEVICE;
-  if (mapping_around(address) == all().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (mapping_around(address) == virtual_memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   *flags = state.table(device)->at(address) & (AccessTable::kRead | AccessTable::kWrite);
   return CUDA_SUCCESS;
 }
 
 bool virtual_contains(uint64_t address) {
   std::lock_guard lock(memory_lock());
-  return reservation_around(address) != all().reservations.end();
+  return reservation_around(address) != virtual_memory().reservations.end();
 }
 
 bool virtual_allows(int device, uint64_t address, uint64_t size, bool write) {
@@ -314,7 +321,7 @@ bool virtual_allows(int device, uint64_t address, uint64_t size, bool write) {
 
 std::optional<Allocation> mapping_at(uint64_t address) {
   auto mapping = mapping_around(address);
-  if (mapping == all().mappings.end()) return std::nullopt;
+  if (mapping == virtual_memory().mappings.end()) return std::nullopt;
   Allocation made;
   made.begin = mapping->first;
   made.size = mapping->second.size;

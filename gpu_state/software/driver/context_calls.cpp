@@ -1,5 +1,4 @@
 // cuCtx*: what is current in a thread, and what is set for a context.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"

@@ -1,5 +1,4 @@
 // cuInit, cuDevice*: what there is. Any thread, no context needed.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <cstring>

@@ -1,5 +1,4 @@
 // cuFunc* and occupancy. Where a context is current, a CUkernel cast to CUfunction does as well (resolve()).
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // What graphs' allocation nodes hold on a device. Source: CUDA Driver API, cuDeviceGetGraphMemAttribute and
 // the two beside it.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"
@@ -11,7 +10,7 @@ using namespace cropdl;
 
 namespace {
 
-CUresult check(CUdevice device) {
+CUresult check_device(CUdevice device) {
   if (CUresult error = device::initialized()) return error;
   return device::find(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -21,7 +20,7 @@ CUresult check(CUdevice device) {
 extern "C" {
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
-  if (CUresult error = check(device)) return error;
+  if (CUresult error = check_device(device)) return error;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   device::GraphMemory memory = device::graph_memory(device);
   auto* number = static_cast<cuuint64_t*>(value);
@@ -44,7 +43,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute whic
 
 // "High watermark can only be reset to zero": that is, to what is held now.
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
-  if (CUresult error = check(device)) return error;
+  if (CUresult error = check_device(device)) return error;
   if (!value || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (which != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH && which != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
     return CUDA_ERROR_INVALID_VALUE;
@@ -53,6 +52,6 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute whic
 }
 
 // Graphs give back what they held when they go: there is nothing to trim.
-CUresult cuDeviceGraphMemTrim(CUdevice device) { return check(device); }
+CUresult cuDeviceGraphMemTrim(CUdevice device) { return check_device(device); }
 
 }  // extern "C"

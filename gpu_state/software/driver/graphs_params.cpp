@@ -6,17 +6,12 @@
 #include "gpu_state/software/device/events.h"
 #include "gpu_state/software/device/launch.h"
 #include "gpu_state/software/device/module.h"
+#include "gpu_state/software/device/not_built.h"
 #include "gpu_state/software/device/values.h"
-#include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::driver {
 
 namespace {
-
-CUresult not_built(const char* name) {
-  settings::say_not_built(name);
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
 
 // A context that the caller may name; null: the current one.
 CUresult choose(CUcontext named, CUcontext* context) {
@@ -149,11 +144,11 @@ CUresult work_of(const CUgraphNodeParams& from, device::Work* work, CUcontext* c
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return values(from.memOp, work, context);
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
-      return not_built("a graph node that signals external semaphores");
+      return device::not_built("a graph node that signals external semaphores");
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-      return not_built("a graph node that waits for external semaphores");
+      return device::not_built("a graph node that waits for external semaphores");
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-      return not_built("a conditional graph node");
+      return device::not_built("a conditional graph node");
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -166,7 +161,7 @@ CUresult parameters_of(CUgraphNode_st& node, CUgraphNodeType type, CUgraphNodePa
   if (auto* work = std::get_if<device::KernelWork>(&node.work)) {
     show(node, *work, &to->kernel);
   } else if (std::holds_alternative<device::LibraryWork>(node.work)) {
-    return not_built("asking a node of NCCL's, cuBLAS's or cuRAND's for its kernel");
+    return device::not_built("asking a node of NCCL's, cuBLAS's or cuRAND's for its kernel");
   } else if (auto* work = std::get_if<device::CopyWork>(&node.work)) {
     to->memcpy.copyCtx = node.context;
     to->memcpy.copyParams = work->copy;

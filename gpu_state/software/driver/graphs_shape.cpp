@@ -212,11 +212,6 @@ CUresult cuGraphReleaseUserObject(CUgraph handle, CUuserObject object, unsigned 
 }
 
 // The older forms, without data of edges.
-#undef cuGraphGetEdges
-#undef cuGraphNodeGetDependencies
-#undef cuGraphNodeGetDependentNodes
-#undef cuGraphAddDependencies
-#undef cuGraphRemoveDependencies
 CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* count) {
   return cuGraphGetEdges_v2(graph, from, to, nullptr, count);
 }

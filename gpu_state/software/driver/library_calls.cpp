@@ -1,5 +1,4 @@
 // cuLibrary*, cuKernel*: code that belongs to no context.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"

@@ -1,6 +1,5 @@
 // cuLink*: parts are put together when the image is loaded (ptx/link.h), and once before, to say what is
 // wrong.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <cstring>
@@ -53,7 +52,7 @@ CUresult check_type(CUjitInputType type) {
   }
 }
 
-CUresult add(CUlinkState_st& link, ptx::Texts part, const std::string& name) {
+CUresult add_part(CUlinkState_st& link, ptx::Texts part, const std::string& name) {
   std::lock_guard lock(link.mutex);
   if (!link.image.empty()) return CUDA_ERROR_INVALID_VALUE;  // it is complete
   // Whether it can be read by itself is said now; what it lacks, the other parts may have.
@@ -103,8 +102,8 @@ CUresult cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void* data, s
   if (CUresult error = check_type(type)) return error;
   driver::JitOptions own;
   if (CUresult error = own.read(count, options, values)) return error;
-  return add(*link, device::read_part(std::span(static_cast<const std::byte*>(data), size)),
-             name ? name : "a part");
+  return add_part(*link, device::read_part(std::span(static_cast<const std::byte*>(data), size)),
+                  name ? name : "a part");
 }
 CUresult cuLinkAddData(CUlinkState handle, CUjitInputType type, void* data, size_t size, const char* name,
                        unsigned int count, CUjit_option* options, void** values) {
@@ -121,7 +120,7 @@ CUresult cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char* p
   if (CUresult error = own.read(count, options, values)) return error;
   std::vector<std::byte> file;
   if (CUresult error = driver::read_file(path, &file)) return error;
-  return add(*link, device::read_part(file), path);
+  return add_part(*link, device::read_part(file), path);
 }
 CUresult cuLinkAddFile(CUlinkState handle, CUjitInputType type, const char* path, unsigned int count,
                        CUjit_option* options, void** values) {

@@ -1,6 +1,5 @@
 // cuMemAlloc, cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged and what gives these back. Source: CUDA
 // Driver API 13.0, "Memory Management".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/arrays.h"

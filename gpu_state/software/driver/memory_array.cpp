@@ -1,6 +1,5 @@
 // cuArray…: made, described, destroyed; copies are memory_copy.cpp's. Mipmaps, sparse arrays and planes are
 // not built. Source: CUDA Driver API 13.0, "Memory Management".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/arrays.h"

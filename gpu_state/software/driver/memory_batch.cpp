@@ -1,6 +1,5 @@
 // cuMemcpyBatchAsync: several copies in one call, in stream order as a whole. That of boxes is not built.
 // Source: CUDA Driver API 13.0, "Memory Management".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <memory>
@@ -16,7 +15,7 @@ using namespace cropdl;
 
 namespace {
 
-CUresult check(const CUmemcpyAttributes& attributes) {
+CUresult check_attributes(const CUmemcpyAttributes& attributes) {
   switch (attributes.srcAccessOrder) {
     case CU_MEMCPY_SRC_ACCESS_ORDER_STREAM:
     case CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL:
@@ -44,7 +43,7 @@ CUresult copy_all(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* 
   if (!stream || stream == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;  // "must not be legacy"
   for (size_t i = 0; i < attribute_count; ++i) {
     if (i && (first[i] <= first[i - 1] || first[i] >= count)) return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult error = check(attributes[i])) return error;
+    if (CUresult error = check_attributes(attributes[i])) return error;
   }
   std::shared_ptr<CUstream_st> known;
   if (CUresult error = device::resolve(stream, &known)) return error;

@@ -1,6 +1,5 @@
 // cuMemcpy… of rows, rectangles and boxes. What each waits for is device/copy_calls.cpp's. Source: CUDA
 // Driver API 13.0, "Memory Management".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"

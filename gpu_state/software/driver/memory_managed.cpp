@@ -1,6 +1,5 @@
 // cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute(s), and batches of prefetches. Source: CUDA Driver
 // API 13.0, "Unified Addressing".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <cstring>

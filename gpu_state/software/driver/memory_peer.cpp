@@ -1,6 +1,5 @@
 // Kernels of one device on another's memory. Source: CUDA Driver API 13.0, "Peer Context Memory Access". All
 // contexts of a device share what was allowed to one of them.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"

@@ -1,6 +1,5 @@
 // What a pointer is: cuPointerGetAttribute(s), cuPointerSetAttribute, cuMemGetAddressRange; and
 // cropdl_software_gpu_check (device/library_work.h). Source: CUDA Driver API 13.0, "Unified Addressing".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <cstring>

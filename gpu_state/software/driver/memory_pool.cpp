@@ -1,11 +1,11 @@
 // cuMemAllocAsync, cuMemFreeAsync and pools. Source: CUDA Driver API 13.0, "Stream Ordered Memory Allocator".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/not_built.h"
 #include "gpu_state/software/device/pools.h"
 #include "gpu_state/software/device/streams.h"
 #include "gpu_state/software/driver/per_thread.h"
@@ -14,11 +14,6 @@
 using namespace cropdl;
 
 namespace {
-
-CUresult not_built(const char* what) {
-  settings::say_not_built(what);
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
 
 CUresult injected(const char* kind, CUresult usual) {
   const int error = settings::injected(kind);
@@ -64,7 +59,7 @@ CUresult free(CUdeviceptr address, CUstream stream) {
 // Whose pools there are: devices'. Others are not built.
 CUresult device_at(const CUmemLocation* location, CUmemAllocationType type, device::Device** device) {
   if (!location) return CUDA_ERROR_INVALID_VALUE;
-  if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) return not_built("a pool of managed memory");
+  if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) return device::not_built("a pool of managed memory");
   if (type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   switch (location->type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -73,7 +68,7 @@ CUresult device_at(const CUmemLocation* location, CUmemAllocationType type, devi
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-      return not_built("a pool of the host's memory");
+      return device::not_built("a pool of the host's memory");
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -93,8 +88,9 @@ CROPDL_CALL_WITH_STREAM(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   if (CUresult error = device::initialized()) return error;
   if (!pool || !properties) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return not_built("a pool for other processes");
-  if (properties->usage) return not_built("a pool for hardware decompression");
+  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    return device::not_built("a pool for other processes");
+  if (properties->usage) return device::not_built("a pool for hardware decompression");
   device::Device* device = nullptr;
   if (CUresult error = device_at(&properties->location, properties->allocType, &device)) return error;
   device->memory();  // is made on first use

@@ -1,6 +1,5 @@
 // cuMemsetD…: values of 1, 2 and 4 bytes, in a row or a rectangle. Source: CUDA Driver API 13.0, "Memory
 // Management".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"

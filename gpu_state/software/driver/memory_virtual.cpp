@@ -1,12 +1,12 @@
 // cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess and what belongs to them. Source: CUDA Driver
 // API 13.0, "Virtual Memory Management".
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include "gpu_state/software/device/area.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/not_built.h"
 #include "gpu_state/software/device/virtual_memory.h"
 #include "gpu_state/software/settings/settings.h"
 
@@ -14,13 +14,8 @@ using namespace cropdl;
 
 namespace {
 
-CUresult not_built(const char* what) {
-  settings::say_not_built(what);
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 // Memory that exists here: of a device, for this process only.
-CUresult check(const CUmemAllocationProp* properties) {
+CUresult check_properties(const CUmemAllocationProp* properties) {
   if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   switch (properties->location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -28,7 +23,7 @@ CUresult check(const CUmemAllocationProp* properties) {
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-      return not_built("cuMemCreate of the host's memory");
+      return device::not_built("cuMemCreate of the host's memory");
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -36,9 +31,9 @@ CUresult check(const CUmemAllocationProp* properties) {
   if (!device) return CUDA_ERROR_INVALID_DEVICE;
   device->memory();  // is made on first use
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-    return not_built("cuMemCreate of memory for other processes");
-  if (properties->allocFlags.gpuDirectRDMACapable) return not_built("cuMemCreate for GPUDirect RDMA");
-  if (properties->allocFlags.usage) return not_built("cuMemCreate of a tile pool");
+    return device::not_built("cuMemCreate of memory for other processes");
+  if (properties->allocFlags.gpuDirectRDMACapable) return device::not_built("cuMemCreate for GPUDirect RDMA");
+  if (properties->allocFlags.usage) return device::not_built("cuMemCreate of a tile pool");
   return CUDA_SUCCESS;
 }
 
@@ -52,7 +47,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   if (!granularity || !properties ||
       (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult error = check(properties)) return error;
+  if (CUresult error = check_properties(properties)) return error;
   *granularity = device::kPage;
   return CUDA_SUCCESS;
 }
@@ -73,7 +68,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
                      unsigned long long flags) {
   if (CUresult error = device::initialized()) return error;
   if (!handle || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult error = check(properties)) return error;
+  if (CUresult error = check_properties(properties)) return error;
   if (const int injected = settings::injected("malloc"))
     return injected < 0 ? CUDA_ERROR_OUT_OF_MEMORY : static_cast<CUresult>(injected);
   CUmemAllocationProp kept = *properties;
@@ -117,7 +112,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& location = descriptions[i].location;
     if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-      return not_built("cuMemSetAccess for the host");
+      return device::not_built("cuMemSetAccess for the host");
     if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
     device::Device* device = device::find(location.id);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;

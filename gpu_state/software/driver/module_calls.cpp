@@ -1,5 +1,4 @@
 // cuModule*. A module is loaded into the current context.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <cstdlib>

@@ -1,7 +1,6 @@
 // Older versions of functions that say the same as today's with fewer words: for programs built with an older
 // toolkit and for cuGetProcAddress with its version. (Those of before CUDA 3.2, whose device pointers have 32
 // bits, are not built.)
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 namespace {

@@ -1,5 +1,4 @@
 // cuGetProcAddress. Any thread, also before cuInit: the runtime asks for cuInit itself here.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 
 #include <string_view>

@@ -1,5 +1,4 @@
 // cuProfiler*: nobody collects anything here, and programs bracket what they would have measured.
-#define __CUDA_API_VERSION_INTERNAL  // every version under its own name
 #include <cuda.h>
 #include <cudaProfiler.h>
 

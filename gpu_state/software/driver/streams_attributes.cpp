@@ -14,12 +14,12 @@ using driver::or_own;
 
 namespace {
 
-CUresult not_built(CUstreamAttrID attribute) {
+CUresult attribute_not_built(CUstreamAttrID attribute) {
   settings::say_not_built("the stream attribute " + std::to_string(static_cast<int>(attribute)));
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult find(CUstream handle, std::shared_ptr<CUstream_st>* stream) {
+CUresult find_stream(CUstream handle, std::shared_ptr<CUstream_st>* stream) {
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;
   return device::resolve(handle, stream);
@@ -31,7 +31,7 @@ extern "C" {
 
 CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, &stream); error != CUDA_SUCCESS) return error;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(device::capture_mutex());
   *value = {};
@@ -46,7 +46,7 @@ CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstrea
       value->priority = stream->priority;
       break;
     default:
-      return not_built(attribute);
+      return attribute_not_built(attribute);
   }
   return CUDA_SUCCESS;
 }
@@ -57,7 +57,7 @@ CUresult cuStreamGetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute, CU
 // A window of the cache and how callers wait: hints, which are kept and answered.
 CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue* value) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, &stream); error != CUDA_SUCCESS) return error;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(device::capture_mutex());
   switch (attribute) {
@@ -73,7 +73,7 @@ CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute, const C
       stream->priority = std::clamp(value->priority, device::kGreatestPriority, device::kLeastPriority);
       break;
     default:
-      return not_built(attribute);
+      return attribute_not_built(attribute);
   }
   return CUDA_SUCCESS;
 }
@@ -84,8 +84,8 @@ CUresult cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute,
 
 CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {
   std::shared_ptr<CUstream_st> to, from;
-  if (CUresult error = find(to_handle, &to); error != CUDA_SUCCESS) return error;
-  if (CUresult error = find(from_handle, &from); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(to_handle, &to); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(from_handle, &from); error != CUDA_SUCCESS) return error;
   if (to->context != from->context) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(device::capture_mutex());
   to->access_window = from->access_window;
@@ -101,7 +101,7 @@ CUresult cuStreamCopyAttributes_ptsz(CUstream to, CUstream from) {
 // see; it is checked, and takes its place in the stream.
 CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t length, unsigned flags) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, &stream); error != CUDA_SUCCESS) return error;
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
     return CUDA_ERROR_INVALID_VALUE;
   if (flags == CU_MEM_ATTACH_SINGLE && stream->is_legacy) return CUDA_ERROR_INVALID_VALUE;

@@ -15,7 +15,7 @@ using driver::or_own;
 namespace {
 
 // What functions that only ask something of a stream begin with.
-CUresult find(CUstream handle, const void* answer, std::shared_ptr<CUstream_st>* stream) {
+CUresult find_stream(CUstream handle, const void* answer, std::shared_ptr<CUstream_st>* stream) {
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;
   if (!answer) return CUDA_ERROR_INVALID_VALUE;
@@ -69,7 +69,7 @@ CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags) 
 
 CUresult cuStreamGetPriority(CUstream handle, int* priority) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, priority, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, priority, &stream); error != CUDA_SUCCESS) return error;
   *priority = stream->priority;
   return CUDA_SUCCESS;
 }
@@ -79,7 +79,7 @@ CUresult cuStreamGetPriority_ptsz(CUstream stream, int* priority) {
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, flags, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, flags, &stream); error != CUDA_SUCCESS) return error;
   *flags = stream->flags;
   return CUDA_SUCCESS;
 }
@@ -89,7 +89,7 @@ CUresult cuStreamGetFlags_ptsz(CUstream stream, unsigned* flags) {
 
 CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, id, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, id, &stream); error != CUDA_SUCCESS) return error;
   *id = stream->id;
   return CUDA_SUCCESS;
 }
@@ -99,7 +99,7 @@ CUresult cuStreamGetId_ptsz(CUstream stream, unsigned long long* id) {
 
 CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, context, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, context, &stream); error != CUDA_SUCCESS) return error;
   *context = stream->context;
   return CUDA_SUCCESS;
 }
@@ -110,7 +110,7 @@ CUresult cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
 // There are no green contexts here.
 CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, context, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, context, &stream); error != CUDA_SUCCESS) return error;
   if (!green) return CUDA_ERROR_INVALID_VALUE;
   *context = stream->context;
   *green = nullptr;
@@ -122,14 +122,14 @@ CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* context, CUgreenCtx*
 
 CUresult cuStreamGetGreenCtx(CUstream handle, CUgreenCtx* green) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, green, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, green, &stream); error != CUDA_SUCCESS) return error;
   *green = nullptr;
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   std::shared_ptr<CUstream_st> stream;
-  if (CUresult error = find(handle, device, &stream); error != CUDA_SUCCESS) return error;
+  if (CUresult error = find_stream(handle, device, &stream); error != CUDA_SUCCESS) return error;
   *device = stream->context->device->ordinal;
   return CUDA_SUCCESS;
 }

@@ -36,8 +36,6 @@ struct Code::Body : std::enable_shared_from_this<Code::Body> {
 
 namespace {
 
-uint64_t round_up(uint64_t value, uint64_t to) { return to ? (value + to - 1) / to * to : value; }
-
 void lay_out_parameters(const ptx::Function& function, KernelFacts* facts) {
   for (const ptx::Variable& one : function.parameters) {
     uint64_t align = std::max<uint64_t>(one.align, 1);

@@ -1,5 +1,5 @@
 // A function being lowered from text to a Routine: the operands of its instructions are register numbers, not
-// yet places. lower_*.cpp make it, places.cpp assigns the places. One thread.
+// yet places. lower_*.cpp make it, register_allocation.cpp assigns the places. One thread.
 #pragma once
 
 #include <map>

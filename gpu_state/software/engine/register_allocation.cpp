@@ -124,9 +124,9 @@ std::vector<Interval> intervals_of(const DraftRoutine& draft, const std::vector<
 }
 
 // Bytes of a frame that are free, first fit.
-class Room {
+class FrameRoom {
  public:
-  explicit Room(uint32_t unit) : unit_(unit) {}
+  explicit FrameRoom(uint32_t unit) : unit_(unit) {}
   uint32_t take(uint32_t bytes) {
     bytes = rounded(bytes);
     for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {
@@ -173,9 +173,9 @@ std::vector<Place> scan(const DraftRoutine& draft, const std::vector<Part>& part
     return std::pair(intervals[a].begin, a) < std::pair(intervals[b].begin, b);
   });
   std::vector<Place> places(intervals.size(), 0);
-  std::map<uint32_t, Room> rooms;                 // by the size of a lane; 0: predicates
+  std::map<uint32_t, FrameRoom> rooms;            // by the size of a lane; 0: predicates
   std::set<std::pair<uint32_t, uint32_t>> alive;  // by end
-  auto room_of = [&](uint32_t r) -> Room& {
+  auto room_of = [&](uint32_t r) -> FrameRoom& {
     uint32_t lane = draft.registers[r].is_parameter ? 4 : draft.registers[r].lane_bytes;
     return rooms.try_emplace(lane, lane ? std::max<uint32_t>(64, lane * kLanes) : 4).first->second;
   };
@@ -189,7 +189,7 @@ std::vector<Place> scan(const DraftRoutine& draft, const std::vector<Part>& part
     alive.emplace(intervals[r].end, r);
   }
   // One after the other, predicates last.
-  std::map<const Room*, uint32_t> bases;
+  std::map<const FrameRoom*, uint32_t> bases;
   uint32_t end = 0;
   for (auto room = rooms.rbegin(); room != rooms.rend(); ++room) {
     bases[&room->second] = end;

@@ -14,6 +14,9 @@
 
 namespace cropdl::engine {
 
+// To a multiple; `to` 0: unchanged.
+inline uint64_t round_up(uint64_t value, uint64_t to) { return to ? (value + to - 1) / to * to : value; }
+
 // The kind of a control instruction: the highest byte of its `extra`. These instructions change where lanes
 // are or what they wait for; the loop in warp_loop.cpp executes them itself.
 enum class Control : uint32_t {

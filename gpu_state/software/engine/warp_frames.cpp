@@ -15,8 +15,6 @@ constexpr uint32_t kCallBytes =
     16;                        // of local memory: what a return address and saved registers take at least
 constexpr int kPoison = 0xff;  // a float of it is not a number
 
-uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
-
 void copy_words(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t lanes) {
   for (uint32_t word = 0; word < (bytes + 3) / 4; ++word) {
     auto* t = reinterpret_cast<uint32_t*>(to) + word * kLanes;

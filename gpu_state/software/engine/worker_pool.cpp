@@ -23,35 +23,33 @@ namespace {
 constexpr int64_t kSlice = 1 << 18;  // jumps back
 constexpr uint32_t kSpins = 64;      // slices without progress, after which a block is taken to wait
 
-uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
-
-struct Job {
-  Grid grid;
-  uint64_t begun = 0, done = 0, resident = 0;  // blocks
-  uint32_t threads = 0, shared = 0;            // of a block, as they are accounted
-  std::deque<Block*> aside;                    // that were begun and wait for a thread
-  bool finished() const {
-    return grid.stop.load(std::memory_order_relaxed) ? resident == 0 : done == grid.blocks;
-  }
-};
-
-// Of all multiprocessors.
-struct Room {
-  uint64_t threads = 0, shared = 0, blocks = 0;
-  void add(const Job& job, uint64_t count) {
-    count = std::min<uint64_t>(count, 1 << 20);  // which is more than fit
-    threads += count * job.threads;
-    shared += count * job.shared;
-    blocks += count;
-  }
-  bool within(const Room& all) const {
-    return threads <= all.threads && shared <= all.shared && blocks <= all.blocks;
-  }
-};
-
 }  // namespace
 
 struct WorkerPool::Body {
+  struct Job {
+    Grid grid;
+    uint64_t begun = 0, done = 0, resident = 0;  // blocks
+    uint32_t threads = 0, shared = 0;            // of a block, as they are accounted
+    std::deque<Block*> aside;                    // that were begun and wait for a thread
+    bool finished() const {
+      return grid.stop.load(std::memory_order_relaxed) ? resident == 0 : done == grid.blocks;
+    }
+  };
+
+  // Of all multiprocessors.
+  struct Room {
+    uint64_t threads = 0, shared = 0, blocks = 0;
+    void add(const Job& job, uint64_t count) {
+      count = std::min<uint64_t>(count, 1 << 20);  // which is more than fit
+      threads += count * job.threads;
+      shared += count * job.shared;
+      blocks += count;
+    }
+    bool within(const Room& all) const {
+      return threads <= all.threads && shared <= all.shared && blocks <= all.blocks;
+    }
+  };
+
   int multiprocessors;
   uint64_t who;
   Multiprocessor each;
@@ -252,7 +250,7 @@ int WorkerPool::resident(const Kernel& kernel, uint32_t threads, uint32_t dynami
 Outcome WorkerPool::run(const Launch& launch) {
   static std::atomic<uint64_t> numbers{0};
   const Kernel& kernel = *launch.kernel;
-  Job job;
+  Body::Job job;
   Grid& grid = job.grid;
   grid.launch = &launch;
   grid.kernel = &kernel;

@@ -11,7 +11,7 @@ namespace cropdl::ptx {
 
 namespace {
 
-using Names = std::map<std::string, std::string>;  // of one part: own names that get another
+using NewNames = std::map<std::string, std::string>;  // of one part: own names that get another
 
 // How much a name's definition counts; the higher one remains.
 enum class Strength { kDeclared, kCommon, kWeak, kStrong };
@@ -49,7 +49,7 @@ std::vector<Function> joined(std::vector<Function> functions) {
 
 class Renaming {
  public:
-  explicit Renaming(const Names& names) : names_(names) {}
+  explicit Renaming(const NewNames& names) : names_(names) {}
 
   void apply(Module* module) const {
     if (names_.empty()) return;
@@ -109,7 +109,7 @@ class Renaming {
     }
   }
 
-  const Names& names_;
+  const NewNames& names_;
   const std::set<std::string, std::less<>>* hidden_ = nullptr;
 };
 
@@ -158,7 +158,7 @@ class Linker {
         if (!is_own(part, function)) taken.insert(function.name);
     }
     for (size_t i = 0; i < parts_.size(); i++) {
-      Names renamed;
+      NewNames renamed;
       auto own = [&](const std::string& name) {
         if (!taken.insert(name).second) renamed[name] = formatted("{}.part{}", name, i + 1);
       };

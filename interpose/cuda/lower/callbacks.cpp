@@ -87,7 +87,7 @@ void call_runtime_callback(cudaStream_t, cudaError_t status, void* of) {
   wait_for(static_cast<HostFunction*>(of), static_cast<int>(status));
 }
 
-bool captures(CUstream stream, bool own) {
+bool is_capturing(CUstream stream, bool own) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult r = own ? CROPDL_DRIVER(cuStreamIsCapturing_ptsz)(stream, &status)
                          : CROPDL_DRIVER(cuStreamIsCapturing)(stream, &status);
@@ -125,7 +125,7 @@ auto enqueue(HostFunction function, Give give) -> decltype(give(nullptr)) {
 template <class Stream, class Give>
 auto launch(void (*function)(void*), void* data, Stream real, bool own, Give give)
     -> decltype(give(nullptr, nullptr)) {
-  if (!function || captures(reinterpret_cast<CUstream>(real), own)) {
+  if (!function || is_capturing(reinterpret_cast<CUstream>(real), own)) {
     HostNode node{function, data};
     host_node(node);
     return give(node.function, node.data);

@@ -35,66 +35,66 @@ std::mutex& order() {
   return m;
 }
 // What is known of code. Never held during a call of a library.
-struct Known {
+struct KnownCode {
   std::mutex mutex;
   std::unordered_map<uint64_t, Symbol> symbols;
   uint64_t symbols_of = 0;            // the newest object or record at that time
   std::unordered_set<uint64_t> used;  // all of rt::used_code, and entries displaced there
   uint64_t times_forgotten = 0;
 };
-Known& known() {
-  static auto& its = *new Known;
+KnownCode& known_code() {
+  static auto& its = *new KnownCode;
   return its;
 }
 std::atomic<uint64_t> devices_with_code{0};  // one bit per device that has all code; changed under order()
 bool starting = false;                       // code is loaded only on the devices that the image names
 
 void forget_uses() {
-  const std::lock_guard lock(known().mutex);
-  ++known().times_forgotten;
-  if (known().used.empty()) return;
-  known().used.clear();
+  const std::lock_guard lock(known_code().mutex);
+  ++known_code().times_forgotten;
+  if (known_code().used.empty()) return;
+  known_code().used.clear();
   for (uint64_t& word : rt::used_code) __atomic_store_n(&word, 0, __ATOMIC_RELAXED);
 }
 uint64_t times_forgotten() {
-  const std::lock_guard lock(known().mutex);
-  return known().times_forgotten;
+  const std::lock_guard lock(known_code().mutex);
+  return known_code().times_forgotten;
 }
 // `at`: times_forgotten() before the code was loaded on all used devices.
 void note_use(uint64_t word, uint64_t at) {
-  const std::lock_guard lock(known().mutex);
-  if (at != known().times_forgotten) return;
-  known().used.insert(word);
+  const std::lock_guard lock(known_code().mutex);
+  if (at != known_code().times_forgotten) return;
+  known_code().used.insert(word);
   __atomic_store_n(&rt::used_code_at(word), word, __ATOMIC_RELAXED);
 }
 // Whether the code was in rt::used_code, and another one replaced it there.
 bool was_displaced(uint64_t word) {
-  const std::lock_guard lock(known().mutex);
-  if (!known().used.contains(word)) return false;
+  const std::lock_guard lock(known_code().mutex);
+  if (!known_code().used.contains(word)) return false;
   __atomic_store_n(&rt::used_code_at(word), word, __ATOMIC_RELAXED);
   return true;
 }
 
 // Reads the recipes of the registrations. Under known().mutex.
 void know_symbols() {
-  known().symbols.clear();
+  known_code().symbols.clear();
   const handles::SpinGuard guard(rt::family_lock);
-  known().symbols_of = rt::tables->newest();
+  known_code().symbols_of = rt::tables->newest();
   // The first registration counts, as in the runtime.
   each_registered_symbol([](const RegisteredSymbol& one) {
-    known().symbols.try_emplace(reinterpret_cast<uint64_t>(one.host), Symbol{one.code, one.variable});
+    known_code().symbols.try_emplace(reinterpret_cast<uint64_t>(one.host), Symbol{one.code, one.variable});
   });
 }
 
 std::optional<Symbol> symbol_of(uint64_t address) {
   if (!rt::tables) return std::nullopt;
-  const std::lock_guard lock(known().mutex);
-  auto found = known().symbols.find(address);
-  if (found == known().symbols.end() && known().symbols_of != rt::tables->newest()) {
+  const std::lock_guard lock(known_code().mutex);
+  auto found = known_code().symbols.find(address);
+  if (found == known_code().symbols.end() && known_code().symbols_of != rt::tables->newest()) {
     know_symbols();
-    found = known().symbols.find(address);
+    found = known_code().symbols.find(address);
   }
-  return found == known().symbols.end() ? std::nullopt : std::optional(found->second);
+  return found == known_code().symbols.end() ? std::nullopt : std::optional(found->second);
 }
 
 // The error says that the code has nothing for the device, or is invalid. It was the same at the code's first
@@ -249,13 +249,13 @@ void device_is_chosen() {
   if ((devices_with_code >> device & 1) == 0) forget_uses();
 }
 
-struct Hooks {
-  Hooks() {
+struct CodeHooks {
+  CodeHooks() {
     rt::device_is_chosen = device_is_chosen;
     rt::code_is_used = code_is_used;
     rt::code_of_address = code_of_address;
   }
-} hooks;
+} code_hooks;
 
 }  // namespace
 
@@ -286,9 +286,9 @@ void device_code_is_gone(int device) {
 
 void registered_code_went() {
   {
-    const std::lock_guard lock(known().mutex);
-    known().symbols.clear();
-    known().symbols_of = 0;
+    const std::lock_guard lock(known_code().mutex);
+    known_code().symbols.clear();
+    known_code().symbols_of = 0;
   }
   forget_uses();
 }

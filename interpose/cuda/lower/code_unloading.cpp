@@ -117,9 +117,9 @@ int64_t end_again(handles::Handle h) {
                    : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-struct Hooks {
-  Hooks() { rt::end_again = end_again; }
-} hooks;
+struct UnloadingHooks {
+  UnloadingHooks() { rt::end_again = end_again; }
+} unloading_hooks;
 
 }  // namespace
 }  // namespace cropdl::cuda

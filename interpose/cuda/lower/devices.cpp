@@ -45,17 +45,17 @@ IdleWatch& drain_watch() {
 }
 std::string other;
 
-int attribute(CUdevice_attribute what, int device) {
+int attribute_of_device(CUdevice_attribute what, int device) {
   int value = 0;
   return CROPDL_DRIVER(cuDeviceGetAttribute)(&value, what, device) == CUDA_SUCCESS ? value : 0;
 }
 
-DeviceFacts facts_of(int device) {
+DeviceFacts facts_of_device(int device) {
   DeviceFacts f{};
   f.used = device_used(device);
-  f.major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-  f.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-  f.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  f.major = attribute_of_device(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  f.minor = attribute_of_device(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  f.multiprocessors = attribute_of_device(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   CROPDL_DRIVER(cuDeviceGetName)(f.name, sizeof f.name - 1, device);
   size_t total = 0;
   CROPDL_DRIVER(cuDeviceTotalMem_v2)(&total, device);
@@ -240,7 +240,7 @@ void note_devices() {
   CROPDL_DRIVER(cuDriverGetVersion)(&f.driver);
   if (opened(kCudart)) CROPDL_CUDART(cudaRuntimeGetVersion)(&f.runtime);
   f.count = device_count();
-  for (int d = 0; d < f.count; ++d) f.devices[d] = facts_of(d);
+  for (int d = 0; d < f.count; ++d) f.devices[d] = facts_of_device(d);
 }
 
 std::string noted_devices() {
@@ -277,7 +277,7 @@ Status compare_devices() {
     if (d >= count)
       return Error{formatted("cannot restart: the program uses device {}, and there are {} devices here{}", d,
                              count, whose_devices().empty() ? " (CUDA_VISIBLE_DEVICES?)" : whose_devices())};
-    const DeviceFacts now = facts_of(d);
+    const DeviceFacts now = facts_of_device(d);
     if (now.major != before.major || now.minor != before.minor)
       return Error{formatted(
           "cannot restart: device {} was a {} of compute capability {}.{}, and is a {} of {}.{} here", d,

@@ -69,13 +69,13 @@ std::string& kept_visible() {
   return its;
 }
 
-struct Known {
+struct ProgramVariables {
   std::mutex mutex;
   bool read = false;
   Variables variables;  // the program's, when last read
 };
-Known& known() {
-  static Known* its = new Known;
+ProgramVariables& program_variables() {
+  static ProgramVariables* its = new ProgramVariables;
   return *its;
 }
 
@@ -86,22 +86,22 @@ const std::string* find(const Variables& variables, const std::string& name) {
 bool same(const std::string* a, const std::string* b) { return a && b ? *a == *b : a == b; }
 
 void take() {
-  std::lock_guard lock(known().mutex);
-  if (!known().read) known().variables = at_start(), known().read = true;
+  std::lock_guard lock(program_variables().mutex);
+  if (!program_variables().read) program_variables().variables = at_start(), program_variables().read = true;
   Variables variables;
-  if (!now(&variables) || variables == known().variables) return;
+  if (!now(&variables) || variables == program_variables().variables) return;
   for (const auto& [name, value] : variables)
-    if (const std::string* before = find(known().variables, name); !before || *before != value)
+    if (const std::string* before = find(program_variables().variables, name); !before || *before != value)
       setenv(name.c_str(), value.c_str(), 1);
-  for (const auto& [name, value] : known().variables)
+  for (const auto& [name, value] : program_variables().variables)
     if (!variables.contains(name)) unsetenv(name.c_str());
-  known().variables = std::move(variables);
+  program_variables().variables = std::move(variables);
 }
 
 // The launcher sets some variables anew for every process. A value equal to the first start's says nothing:
 // the program's own holds. Another value comes from the user or the machine, and counts.
 void restore() {
-  std::lock_guard lock(known().mutex);
+  std::lock_guard lock(program_variables().mutex);
   const Variables start = at_start();
   Variables program, here, all;
   if (!now(&program)) program = start;
@@ -123,8 +123,8 @@ void restore() {
       unsetenv(name.c_str());
     }
   }
-  known().variables = std::move(program);
-  known().read = true;
+  program_variables().variables = std::move(program);
+  program_variables().read = true;
 }
 
 }  // namespace

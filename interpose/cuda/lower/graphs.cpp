@@ -16,7 +16,7 @@ namespace rt = cropdl::one_abi;
 namespace cropdl::cuda {
 namespace {
 
-std::mutex mutex;  // of the variables below
+std::mutex graphs_mutex;
 
 // By the data that the library got.
 std::unordered_map<void*, HostNode>& host_nodes() {
@@ -68,7 +68,7 @@ uint64_t word_of_executable(uint64_t word) {
 
 void host_node(HostNode& node) {
   if (!node.function) return;  // the library checks it
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(graphs_mutex);
   // A program that captures in each step gives the same functions again and again.
   static auto& given = *new std::map<std::pair<void (*)(void*), void*>, HostFunction*>;
   HostFunction*& mine = given[{node.function, node.data}];
@@ -81,7 +81,7 @@ void host_node(HostNode& node) {
 }
 
 void program_host_node(HostNode& node) {
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(graphs_mutex);
   if (const auto found = host_nodes().find(node.data); found != host_nodes().end()) node = found->second;
 }
 
@@ -124,7 +124,7 @@ void drop(Destructor* d) {
 void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m) {
   captures_expected = true;
   static uint64_t count;
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(graphs_mutex);
   const uint64_t word = rt::made_word(++count, rt::kind::cudaCapture, m.library, m.function, nullptr);
   rt::ends_with(word, stream);
   // The stream's device may differ from the current one.
@@ -137,13 +137,13 @@ void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m) {
 bool captures_under_way() { return under_way.load(std::memory_order_relaxed) != 0; }
 
 void capture_ended(uint64_t stream, bool own, bool made) {
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(graphs_mutex);
   const auto found = captures().find(origin(stream, own));
   if (found != captures().end()) drop_capture(found, made);
 }
 
 void end_captures_of(int device) {
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(graphs_mutex);
   for (auto at = captures().begin(); at != captures().end();) {
     const handles::Slot* its = rt::slot_of(at->second.word);
     at = its && rt::device_of(*its) == device ? drop_capture(at, false) : std::next(at);

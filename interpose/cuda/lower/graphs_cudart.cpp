@@ -3,13 +3,13 @@
 #include "interpose/gen/cudart/undeclared.h"
 
 namespace rt = cropdl::one_abi;
-namespace seam = cropdl::seam::cudart;
+namespace cudart = cropdl::seam::cudart;
 namespace kind = rt::kind;
 namespace nccl = cropdl::cuda::nccl;
 using namespace cropdl::cuda;
 
 #define MAKER(name) \
-  Maker { kCudart, seam::kFn_##name }
+  Maker { kCudart, cudart::kFn_##name }
 
 namespace {
 
@@ -75,9 +75,22 @@ void to_real(cudaGraphNodeParams& p) {
   }
 }
 
+cudaError_t instantiate_with(Maker m, cudaGraphExec_t* out, cudaGraph_t of,
+                             cudaGraphInstantiateParams* params,
+                             decltype(cudaGraphInstantiateWithParams)* make) {
+  if (!params) return make(nullptr, nullptr, nullptr);
+  cudaGraphInstantiateParams p = *params;
+  p.uploadStream = stream(p.uploadStream);
+  const cudaError_t r = instantiate(m, out, of, p.flags, [&](auto* e, auto g) { return make(e, g, &p); });
+  params->result_out = p.result_out;
+  params->errNode_out =
+      p.errNode_out && r != cudaSuccess ? node_of(rt::word_of(of), p.errNode_out, m) : nullptr;
+  return r;
+}
+
 // --- Captures.
 
-struct Runtime {
+struct RuntimeCalls {
   using Result = cudaError_t;
   using Status = cudaStreamCaptureStatus;
   using Id = unsigned long long;
@@ -119,18 +132,6 @@ cudaError_t lower_cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_
   });
 }
 
-static cudaError_t instantiate_with(Maker m, cudaGraphExec_t* out, cudaGraph_t of,
-                                    cudaGraphInstantiateParams* params,
-                                    decltype(cudaGraphInstantiateWithParams)* make) {
-  if (!params) return make(nullptr, nullptr, nullptr);
-  cudaGraphInstantiateParams p = *params;
-  p.uploadStream = stream(p.uploadStream);
-  const cudaError_t r = instantiate(m, out, of, p.flags, [&](auto* e, auto g) { return make(e, g, &p); });
-  params->result_out = p.result_out;
-  params->errNode_out =
-      p.errNode_out && r != cudaSuccess ? node_of(rt::word_of(of), p.errNode_out, m) : nullptr;
-  return r;
-}
 cudaError_t lower_cudaGraphInstantiateWithParams(cudaGraphExec_t* out, cudaGraph_t of,
                                                  cudaGraphInstantiateParams* params) {
   return instantiate_with(MAKER(cudaGraphInstantiateWithParams), out, of, params,
@@ -206,7 +207,7 @@ cudaError_t lower_cudaGraphAddChildGraphNode(Node* out, cudaGraph_t to, const No
 cudaError_t lower_cudaGraphAddMemAllocNode(Node* out, cudaGraph_t to, const Node* dependencies, size_t n,
                                            cudaMemAllocNodeParams* params) {
   rt::Call call;
-  rt::mark_unsaved(kCudart, seam::kFn_cudaGraphAddMemAllocNode, kGraphsMemory);
+  rt::mark_unsaved(kCudart, cudart::kFn_cudaGraphAddMemAllocNode, kGraphsMemory);
   return add_node(MAKER(cudaGraphAddMemAllocNode), out, to, dependencies, n, [&](auto* o, auto g, auto* d) {
     return CROPDL_CUDART(cudaGraphAddMemAllocNode)(o, g, d, n, params);
   });
@@ -374,7 +375,7 @@ cudaError_t lower_cudaUserObjectCreate(cudaUserObject_t* out, void* data, cudaHo
     return r;
   }
   const uint64_t word = rt::made_word(rt::word_of(made), kind::cudaUserObject, kCudart,
-                                      seam::kFn_cudaUserObjectCreate, nullptr);
+                                      cudart::kFn_cudaUserObjectCreate, nullptr);
   destructor_is_of(mine, word);
   *out = rt::handle_of<cudaUserObject_t>(word);
   return r;
@@ -382,12 +383,12 @@ cudaError_t lower_cudaUserObjectCreate(cudaUserObject_t* out, void* data, cudaHo
 // --- Captures.
 
 cudaError_t lower_cudaStreamBeginCapture(cudaStream_t on, cudaStreamCaptureMode mode) {
-  return begin_capture<Runtime, false>(MAKER(cudaStreamBeginCapture), on, true, [&](auto s) {
+  return begin_capture<RuntimeCalls, false>(MAKER(cudaStreamBeginCapture), on, true, [&](auto s) {
     return CROPDL_CUDART(cudaStreamBeginCapture)(s, mode);
   });
 }
 cudaError_t lower_cudaStreamBeginCapture_ptsz(cudaStream_t on, cudaStreamCaptureMode mode) {
-  return begin_capture<Runtime, true>(MAKER(cudaStreamBeginCapture_ptsz), on, true, [&](auto s) {
+  return begin_capture<RuntimeCalls, true>(MAKER(cudaStreamBeginCapture_ptsz), on, true, [&](auto s) {
     return CROPDL_CUDART_PTSZ(cudaStreamBeginCapture)(s, mode);
   });
 }
@@ -395,7 +396,7 @@ cudaError_t lower_cudaStreamBeginCaptureToGraph(cudaStream_t on, cudaGraph_t to,
                                                 const cudaGraphEdgeData* edges, size_t n,
                                                 cudaStreamCaptureMode mode) {
   const rt::Reals<Node> reals(nodes, n, kind::cudaGraphNode);
-  return begin_capture<Runtime, false>(MAKER(cudaStreamBeginCaptureToGraph), on, false, [&](auto s) {
+  return begin_capture<RuntimeCalls, false>(MAKER(cudaStreamBeginCaptureToGraph), on, false, [&](auto s) {
     return CROPDL_CUDART(cudaStreamBeginCaptureToGraph)(s, graph(to), reals.data(), edges, n, mode);
   });
 }
@@ -403,28 +404,31 @@ cudaError_t lower_cudaStreamBeginCaptureToGraph_ptsz(cudaStream_t on, cudaGraph_
                                                      const cudaGraphEdgeData* edges, size_t n,
                                                      cudaStreamCaptureMode mode) {
   const rt::Reals<Node> reals(nodes, n, kind::cudaGraphNode);
-  return begin_capture<Runtime, true>(MAKER(cudaStreamBeginCaptureToGraph_ptsz), on, false, [&](auto s) {
+  return begin_capture<RuntimeCalls, true>(MAKER(cudaStreamBeginCaptureToGraph_ptsz), on, false, [&](auto s) {
     return CROPDL_CUDART_PTSZ(cudaStreamBeginCaptureToGraph)(s, graph(to), reals.data(), edges, n, mode);
   });
 }
 
 cudaError_t lower_cudaStreamEndCapture(cudaStream_t on, cudaGraph_t* out) {
-  return end_capture<Runtime, false>(on, out, MAKER(cudaStreamEndCapture));
+  return end_capture<RuntimeCalls, false>(on, out, MAKER(cudaStreamEndCapture));
 }
 cudaError_t lower_cudaStreamEndCapture_ptsz(cudaStream_t on, cudaGraph_t* out) {
-  return end_capture<Runtime, true>(on, out, MAKER(cudaStreamEndCapture_ptsz));
+  return end_capture<RuntimeCalls, true>(on, out, MAKER(cudaStreamEndCapture_ptsz));
 }
 
 cudaError_t lower_cudaStreamGetCaptureInfo(cudaStream_t on, cudaStreamCaptureStatus* status,
                                            unsigned long long* id, cudaGraph_t* out, const Node** nodes,
                                            const cudaGraphEdgeData** edges, size_t* n) {
-  return capture_info<Runtime, false>(on, status, id, out, nodes, edges, n, MAKER(cudaStreamGetCaptureInfo));
+  return capture_info<RuntimeCalls, false>(on, status, id, out, nodes, edges, n,
+                                           MAKER(cudaStreamGetCaptureInfo));
 }
 cudaError_t lower_cudaStreamGetCaptureInfo_ptsz(cudaStream_t on, cudaStreamCaptureStatus* status,
                                                 unsigned long long* id, cudaGraph_t* out, const Node** nodes,
                                                 const cudaGraphEdgeData** edges, size_t* n) {
-  return capture_info<Runtime, true>(on, status, id, out, nodes, edges, n,
-                                     MAKER(cudaStreamGetCaptureInfo_ptsz));
+  return capture_info<RuntimeCalls, true>(on, status, id, out, nodes, edges, n,
+                                          MAKER(cudaStreamGetCaptureInfo_ptsz));
 }
 
 }  // extern "C"
+
+#undef MAKER

@@ -4,13 +4,13 @@
 #include "interpose/cuda/lower/graph_calls.h"
 
 namespace rt = cropdl::one_abi;
-namespace seam = cropdl::seam::driver;
+namespace driver = cropdl::seam::driver;
 namespace kind = rt::kind;
 namespace nccl = cropdl::cuda::nccl;
 using namespace cropdl::cuda;
 
 #define MAKER(name) \
-  Maker { kDriver, seam::kFn_##name }
+  Maker { kDriver, driver::kFn_##name }
 
 namespace {
 
@@ -140,6 +140,18 @@ CUresult instantiate_with_log(Maker m, CUgraphExec* out, CUgraph of, Node* wrong
   return r;
 }
 
+CUresult instantiate_with(Maker m, CUgraphExec* out, CUgraph of, CUDA_GRAPH_INSTANTIATE_PARAMS* params,
+                          decltype(cuGraphInstantiateWithParams)* make) {
+  if (!params) return make(nullptr, nullptr, nullptr);
+  CUDA_GRAPH_INSTANTIATE_PARAMS p = *params;
+  p.hUploadStream = stream(p.hUploadStream);
+  const CUresult r = instantiate(m, out, of, p.flags, [&](auto* e, auto g) { return make(e, g, &p); });
+  params->result_out = p.result_out;
+  params->hErrNode_out =
+      p.hErrNode_out && r != CUDA_SUCCESS ? node_of(rt::word_of(of), p.hErrNode_out, m) : nullptr;
+  return r;
+}
+
 // --- Captures.
 
 struct DriverCalls {
@@ -187,17 +199,6 @@ CUresult lower_cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph of, unsigne
   });
 }
 
-static CUresult instantiate_with(Maker m, CUgraphExec* out, CUgraph of, CUDA_GRAPH_INSTANTIATE_PARAMS* params,
-                                 decltype(cuGraphInstantiateWithParams)* make) {
-  if (!params) return make(nullptr, nullptr, nullptr);
-  CUDA_GRAPH_INSTANTIATE_PARAMS p = *params;
-  p.hUploadStream = stream(p.hUploadStream);
-  const CUresult r = instantiate(m, out, of, p.flags, [&](auto* e, auto g) { return make(e, g, &p); });
-  params->result_out = p.result_out;
-  params->hErrNode_out =
-      p.hErrNode_out && r != CUDA_SUCCESS ? node_of(rt::word_of(of), p.hErrNode_out, m) : nullptr;
-  return r;
-}
 CUresult lower_cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph of,
                                             CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   return instantiate_with(MAKER(cuGraphInstantiateWithParams), out, of, params,
@@ -295,7 +296,7 @@ CUresult lower_cuGraphAddChildGraphNode(Node* out, CUgraph to, const Node* depen
 CUresult lower_cuGraphAddMemAllocNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
                                       CUDA_MEM_ALLOC_NODE_PARAMS* params) {
   rt::Call call;
-  rt::mark_unsaved(kDriver, seam::kFn_cuGraphAddMemAllocNode, kGraphsMemory);
+  rt::mark_unsaved(kDriver, driver::kFn_cuGraphAddMemAllocNode, kGraphsMemory);
   return add_node(MAKER(cuGraphAddMemAllocNode), out, to, dependencies, n, [&](auto* o, auto g, auto* d) {
     return CROPDL_DRIVER(cuGraphAddMemAllocNode)(o, g, d, n, params);
   });
@@ -496,8 +497,8 @@ CUresult lower_cuUserObjectCreate(CUuserObject* out, void* data, CUhostFn destro
     drop(mine);
     return r;
   }
-  const uint64_t word =
-      rt::made_word(rt::word_of(made), kind::cudaUserObject, kDriver, seam::kFn_cuUserObjectCreate, nullptr);
+  const uint64_t word = rt::made_word(rt::word_of(made), kind::cudaUserObject, kDriver,
+                                      driver::kFn_cuUserObjectCreate, nullptr);
   destructor_is_of(mine, word);
   *out = rt::handle_of<CUuserObject>(word);
   return r;
@@ -570,3 +571,5 @@ CUresult lower_cuStreamGetCaptureInfo_v3_ptsz(CUstream on, CUstreamCaptureStatus
 }
 
 }  // extern "C"
+
+#undef MAKER

@@ -35,7 +35,7 @@ memory::Driver real_driver() {
   return driver;
 }
 
-CUcontext kept[memory::kDevices];  // retained by this file, until let_contexts_go()
+CUcontext retained_contexts[memory::kDevices];  // retained by this file, until let_contexts_go()
 
 MemoryState* state_in_heap() {
   return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
@@ -45,16 +45,17 @@ MemoryState* state_in_heap() {
 
 CUcontext primary_context(int device) {
   if (device < 0 || device >= memory::kDevices) return nullptr;
-  if (!kept[device] && CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(&kept[device], device) != CUDA_SUCCESS)
-    kept[device] = nullptr;
-  return kept[device];
+  if (!retained_contexts[device] &&
+      CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(&retained_contexts[device], device) != CUDA_SUCCESS)
+    retained_contexts[device] = nullptr;
+  return retained_contexts[device];
 }
 
 void let_contexts_go() {
   for (int device = 0; device < memory::kDevices; ++device) {
-    if (!kept[device]) continue;
+    if (!retained_contexts[device]) continue;
     CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
-    kept[device] = nullptr;
+    retained_contexts[device] = nullptr;
   }
 }
 

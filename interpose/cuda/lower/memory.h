@@ -17,6 +17,7 @@
 #include "gpu_state/memory/own.h"
 #include "gpu_state/memory/pools.h"
 #include "interpose/cuda/lower/real.h"
+#include "interpose/one_abi/kinds.h"
 
 namespace cropdl::cuda {
 
@@ -99,6 +100,10 @@ CUresult enter_runtime(int* device);  // the runtime's current device; starts th
 CUresult enter_driver(int* device);   // the current context's device
 // Epilogue: records the thread's last error as the runtime does.
 cudaError_t of_runtime(CUresult result);
+inline CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+inline CUstream real_stream(CUstream stream) { return one_abi::real(stream, one_abi::kind::cudaStream); }
+// For the functions in which stream 0 is the calling thread's own default stream.
+inline CUstream own_stream(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
 
 // Waits until all work that may use memory of the device (-1: of all devices) has ended, except in streams
 // that are captured. Returns the error of failed work.

@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kArray = rt::kind::cudaArray, kMipmapped = rt::kind::cudaMipmappedArray;
 
 template <class H>
-void name(H* handle, uint32_t kind, const rt::RealLibrary& library, uint32_t function) {
+void name_array(H* handle, uint32_t kind, const rt::RealLibrary& library, uint32_t function) {
   *handle = rt::handle_of<H>(rt::made_word(rt::word_of(*handle), kind, library, function, nullptr));
 }
 
@@ -65,8 +65,6 @@ std::vector<Operation> with_real_arrays(const Operation* from, size_t n) {
 }
 static_assert(int{cudaMemcpyOperandTypeArray} == int{CU_MEMCPY_OPERAND_TYPE_ARRAY});
 
-CUstream real(CUstream stream) { return rt::real(stream, rt::kind::cudaStream); }
-
 }  // namespace
 
 extern "C" {
@@ -76,7 +74,7 @@ cudaError_t lower_cudaMallocArray(cudaArray_t* array, const cudaChannelFormatDes
   rt::Call call;
   const cudaError_t error =
       with_room(-1, [&] { return CROPDL_CUDART(cudaMallocArray)(array, format, width, height, flags); });
-  if (error == cudaSuccess) name(array, kArray, kCudart, cudart::kFn_cudaMallocArray);
+  if (error == cudaSuccess) name_array(array, kArray, kCudart, cudart::kFn_cudaMallocArray);
   return as_is(error);
 }
 cudaError_t lower_cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* format,
@@ -84,7 +82,7 @@ cudaError_t lower_cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatD
   rt::Call call;
   const cudaError_t error =
       with_room(-1, [&] { return CROPDL_CUDART(cudaMalloc3DArray)(array, format, extent, flags); });
-  if (error == cudaSuccess) name(array, kArray, kCudart, cudart::kFn_cudaMalloc3DArray);
+  if (error == cudaSuccess) name_array(array, kArray, kCudart, cudart::kFn_cudaMalloc3DArray);
   return as_is(error);
 }
 cudaError_t lower_cudaMallocMipmappedArray(cudaMipmappedArray_t* array, const cudaChannelFormatDesc* format,
@@ -92,7 +90,7 @@ cudaError_t lower_cudaMallocMipmappedArray(cudaMipmappedArray_t* array, const cu
   rt::Call call;
   const cudaError_t error = with_room(
       -1, [&] { return CROPDL_CUDART(cudaMallocMipmappedArray)(array, format, extent, levels, flags); });
-  if (error == cudaSuccess) name(array, kMipmapped, kCudart, cudart::kFn_cudaMallocMipmappedArray);
+  if (error == cudaSuccess) name_array(array, kMipmapped, kCudart, cudart::kFn_cudaMallocMipmappedArray);
   return as_is(error);
 }
 cudaError_t lower_cudaFreeArray(cudaArray_t array) {
@@ -107,13 +105,13 @@ cudaError_t lower_cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
 CUresult lower_cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* what) {
   rt::Call call;
   const CUresult error = with_room(-1, [&] { return CROPDL_DRIVER(cuArrayCreate_v2)(array, what); });
-  if (error == CUDA_SUCCESS) name(array, kArray, kDriver, driver::kFn_cuArrayCreate_v2);
+  if (error == CUDA_SUCCESS) name_array(array, kArray, kDriver, driver::kFn_cuArrayCreate_v2);
   return error;
 }
 CUresult lower_cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* what) {
   rt::Call call;
   const CUresult error = with_room(-1, [&] { return CROPDL_DRIVER(cuArray3DCreate_v2)(array, what); });
-  if (error == CUDA_SUCCESS) name(array, kArray, kDriver, driver::kFn_cuArray3DCreate_v2);
+  if (error == CUDA_SUCCESS) name_array(array, kArray, kDriver, driver::kFn_cuArray3DCreate_v2);
   return error;
 }
 CUresult lower_cuArrayDestroy(CUarray array) {
@@ -125,7 +123,7 @@ CUresult lower_cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3
   rt::Call call;
   const CUresult error =
       with_room(-1, [&] { return CROPDL_DRIVER(cuMipmappedArrayCreate)(array, what, levels); });
-  if (error == CUDA_SUCCESS) name(array, kMipmapped, kDriver, driver::kFn_cuMipmappedArrayCreate);
+  if (error == CUDA_SUCCESS) name_array(array, kMipmapped, kDriver, driver::kFn_cuMipmappedArrayCreate);
   return error;
 }
 CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
@@ -139,20 +137,20 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
     rt::Call call;                                                            \
     return as_is(CROPDL_CUDART(NAME)(WithRealArrays<STRUCTURE>(copy).get())); \
   }
-#define CROPDL_RUNTIME_COPY_IN(NAME, STRUCTURE)                                             \
-  cudaError_t lower_##NAME(const STRUCTURE* copy, cudaStream_t stream) {                    \
-    rt::Call call;                                                                          \
-    return as_is(CROPDL_CUDART(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real(stream))); \
+#define CROPDL_RUNTIME_COPY_IN(NAME, STRUCTURE)                                                    \
+  cudaError_t lower_##NAME(const STRUCTURE* copy, cudaStream_t stream) {                           \
+    rt::Call call;                                                                                 \
+    return as_is(CROPDL_CUDART(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream))); \
   }
 #define CROPDL_DRIVER_COPY(NAME, STRUCTURE)                            \
   CUresult lower_##NAME(const STRUCTURE* copy) {                       \
     rt::Call call;                                                     \
     return CROPDL_DRIVER(NAME)(WithRealArrays<STRUCTURE>(copy).get()); \
   }
-#define CROPDL_DRIVER_COPY_IN(NAME, STRUCTURE)                                       \
-  CUresult lower_##NAME(const STRUCTURE* copy, CUstream stream) {                    \
-    rt::Call call;                                                                   \
-    return CROPDL_DRIVER(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real(stream)); \
+#define CROPDL_DRIVER_COPY_IN(NAME, STRUCTURE)                                              \
+  CUresult lower_##NAME(const STRUCTURE* copy, CUstream stream) {                           \
+    rt::Call call;                                                                          \
+    return CROPDL_DRIVER(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream)); \
   }
 
 // Variants for each thread's own default stream, which the toolkit's headers declare only on request.
@@ -197,26 +195,28 @@ cudaError_t lower_cudaMemcpy3DBatchAsync(size_t n, cudaMemcpy3DBatchOp* all, uns
                                          cudaStream_t stream) {
   rt::Call call;
   auto copies = with_real_arrays(all, n);
-  return as_is(CROPDL_CUDART(cudaMemcpy3DBatchAsync)(n, all ? copies.data() : nullptr, flags, real(stream)));
+  return as_is(
+      CROPDL_CUDART(cudaMemcpy3DBatchAsync)(n, all ? copies.data() : nullptr, flags, real_stream(stream)));
 }
 cudaError_t lower_cudaMemcpy3DBatchAsync_ptsz(size_t n, cudaMemcpy3DBatchOp* all, unsigned long long flags,
                                               cudaStream_t stream) {
   rt::Call call;
   auto copies = with_real_arrays(all, n);
-  return as_is(
-      CROPDL_CUDART(cudaMemcpy3DBatchAsync_ptsz)(n, all ? copies.data() : nullptr, flags, real(stream)));
+  return as_is(CROPDL_CUDART(cudaMemcpy3DBatchAsync_ptsz)(n, all ? copies.data() : nullptr, flags,
+                                                          real_stream(stream)));
 }
 CUresult lower_cuMemcpy3DBatchAsync_v2(size_t n, CUDA_MEMCPY3D_BATCH_OP* all, unsigned long long flags,
                                        CUstream stream) {
   rt::Call call;
   auto copies = with_real_arrays(all, n);
-  return CROPDL_DRIVER(cuMemcpy3DBatchAsync_v2)(n, all ? copies.data() : nullptr, flags, real(stream));
+  return CROPDL_DRIVER(cuMemcpy3DBatchAsync_v2)(n, all ? copies.data() : nullptr, flags, real_stream(stream));
 }
 CUresult lower_cuMemcpy3DBatchAsync_v2_ptsz(size_t n, CUDA_MEMCPY3D_BATCH_OP* all, unsigned long long flags,
                                             CUstream stream) {
   rt::Call call;
   auto copies = with_real_arrays(all, n);
-  return CROPDL_DRIVER(cuMemcpy3DBatchAsync_v2_ptsz)(n, all ? copies.data() : nullptr, flags, real(stream));
+  return CROPDL_DRIVER(cuMemcpy3DBatchAsync_v2_ptsz)(n, all ? copies.data() : nullptr, flags,
+                                                     real_stream(stream));
 }
 
 }  // extern "C"

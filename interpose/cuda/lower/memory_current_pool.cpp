@@ -19,8 +19,8 @@ static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE}
 
 // After a successful call. When the pool ends, the library resets the location, whichever function set it.
 template <class Pool>
-void keep(int location, int id, int type, Pool pool, const rt::RealLibrary& library, uint32_t function,
-          const rt::RecipeWriter& recipe) {
+void keep_current_pool(int location, int id, int type, Pool pool, const rt::RealLibrary& library,
+                       uint32_t function, const rt::RecipeWriter& recipe) {
   const bool has_number =
       location == CU_MEM_LOCATION_TYPE_DEVICE || location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   rt::Key key;
@@ -40,7 +40,8 @@ Result set_of_device(int device, Pool pool, Result ended, const rt::RealLibrary&
   rt::RecipeWriter recipe;
   recipe.value<int32_t>(device);
   recipe.handle(rt::word_of(pool));
-  keep(CU_MEM_LOCATION_TYPE_DEVICE, device, CU_MEM_ALLOCATION_TYPE_PINNED, pool, library, function, recipe);
+  keep_current_pool(CU_MEM_LOCATION_TYPE_DEVICE, device, CU_MEM_ALLOCATION_TYPE_PINNED, pool, library,
+                    function, recipe);
   return r;
 }
 template <class Result, class Pool>
@@ -60,7 +61,7 @@ Result set_at(Location* location, Type type, Pool pool, Result ended, const rt::
   recipe.array(location, 1);
   recipe.value(type);
   recipe.handle(rt::word_of(pool));
-  keep(location->type, location->id, type, pool, library, function, recipe);
+  keep_current_pool(location->type, location->id, type, pool, library, function, recipe);
   return r;
 }
 template <class Result, class Location, class Type, class Pool>

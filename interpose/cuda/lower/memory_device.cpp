@@ -10,9 +10,8 @@ using cropdl::memory::BlockKind;
 namespace {
 
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
-CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
-CUresult allocate(int device, size_t size, CUdeviceptr* address) {
+CUresult allocate_on_device(int device, size_t size, CUdeviceptr* address) {
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
   if (const CUresult error = verdict_of_driver(device)) return error;
@@ -23,7 +22,7 @@ CUresult allocate(int device, size_t size, CUdeviceptr* address) {
   return error;
 }
 
-CUresult free(int device, CUdeviceptr address) {
+CUresult free_on_device(int device, CUdeviceptr address) {
   const CUresult error = verdict_of_driver(device);
   return error ? error : free_block(address);
 }
@@ -36,7 +35,7 @@ CUresult allocate_rows(int device, size_t width, size_t rows, CUdeviceptr* addre
   if (__builtin_add_overflow(width, kPitch - 1, &rounded)) return CUDA_ERROR_INVALID_VALUE;
   rounded = rounded / kPitch * kPitch;
   if (__builtin_mul_overflow(rounded, rows, &size)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult error = allocate(device, size, address);
+  const CUresult error = allocate_on_device(device, size, address);
   if (error == CUDA_SUCCESS) *pitch = rounded;
   return error;
 }
@@ -75,7 +74,7 @@ cudaError_t lower_cudaMalloc(void** p, size_t size) {
   if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
   CUdeviceptr address = 0;
-  const CUresult error = size ? allocate(device, size, &address) : CUDA_SUCCESS;
+  const CUresult error = size ? allocate_on_device(device, size, &address) : CUDA_SUCCESS;
   if (error == CUDA_SUCCESS) *p = pointer(address);
   return of_runtime(error);
 }
@@ -98,7 +97,7 @@ cudaError_t lower_cudaFree(void* p) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(p ? free(device, address_of(p)) : CUDA_SUCCESS);
+  return of_runtime(p ? free_on_device(device, address_of(p)) : CUDA_SUCCESS);
 }
 
 cudaError_t lower_cudaMemGetInfo(size_t* free, size_t* total) {
@@ -113,7 +112,7 @@ CUresult lower_cuMemAlloc_v2(CUdeviceptr* address, size_t size) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_driver(&device)) return error;
-  return !address || size == 0 ? CUDA_ERROR_INVALID_VALUE : allocate(device, size, address);
+  return !address || size == 0 ? CUDA_ERROR_INVALID_VALUE : allocate_on_device(device, size, address);
 }
 
 CUresult lower_cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
@@ -130,7 +129,7 @@ CUresult lower_cuMemFree_v2(CUdeviceptr address) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_driver(&device)) return error;
-  return free(device, address);
+  return free_on_device(device, address);
 }
 
 CUresult lower_cuMemGetInfo_v2(size_t* free, size_t* total) {

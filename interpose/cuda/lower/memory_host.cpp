@@ -86,7 +86,7 @@ CUresult strike_off(void* p, bool made, CUresult unknown) {
 constexpr unsigned kMade = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 
 // The shim has stored the memory's address in *p.
-CUresult make(int device, void** p, size_t size, unsigned flags) {
+CUresult make_host_memory(int device, void** p, size_t size, unsigned flags) {
   constexpr unsigned kKnown =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (!p || !*p || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -190,13 +190,13 @@ cudaError_t lower_cudaMallocHost(void** p, size_t size) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(make(device, p, size, 0));
+  return of_runtime(make_host_memory(device, p, size, 0));
 }
 cudaError_t lower_cudaHostAlloc(void** p, size_t size, unsigned flags) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(make(device, p, size, flags));
+  return of_runtime(make_host_memory(device, p, size, flags));
 }
 cudaError_t lower_cudaFreeHost(void* p) {
   rt::Call call;
@@ -216,7 +216,10 @@ cudaError_t lower_cudaHostGetDevicePointer(void** device_pointer, void* p, unsig
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(static_cast<CUresult>(CROPDL_CUDART(cudaHostGetDevicePointer)(device_pointer, p, flags)));
+  // Its type is spelled out: cuda_runtime.h overloads the name.
+  auto* const get = rt::function_of<cudaError_t(void**, void*, unsigned)>(
+      kCudart, cropdl::seam::cudart::kFn_cudaHostGetDevicePointer);
+  return of_runtime(static_cast<CUresult>(get(device_pointer, p, flags)));
 }
 cudaError_t lower_cudaHostGetFlags(unsigned* flags, void* p) {
   rt::Call call;
@@ -227,7 +230,7 @@ CUresult lower_cuMemHostAlloc(void** p, size_t size, unsigned flags) {
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_driver(&device)) return error;
-  return make(device, p, size, flags);
+  return make_host_memory(device, p, size, flags);
 }
 CUresult lower_cuMemAllocHost_v2(void** p, size_t size) { return lower_cuMemHostAlloc(p, size, 0); }
 CUresult lower_cuMemFreeHost(void* p) {

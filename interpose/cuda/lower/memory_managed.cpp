@@ -8,12 +8,13 @@
 #include <vector>
 
 namespace rt = cropdl::one_abi;
+namespace cudart = cropdl::seam::cudart;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 
 namespace {
 
-CUresult allocate(int device, size_t size, unsigned flags, CUdeviceptr* address) {
+CUresult allocate_managed(int device, size_t size, unsigned flags, CUdeviceptr* address) {
   if (!address || size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
   DeviceMemory* its = device_memory();
@@ -45,7 +46,7 @@ CUmemLocation location(CUdevice device) {
 
 // The managed block around the address. Managed variables, and memory backed by the host's pages, have none:
 // the driver handles them, and their advice is not kept.
-std::optional<Block> block_around(CUdeviceptr address) {
+std::optional<Block> managed_block_around(CUdeviceptr address) {
   const DeviceMemory* its = known_device_memory();
   if (!its) return std::nullopt;
   std::lock_guard lock(its->blocks.lock());
@@ -53,7 +54,7 @@ std::optional<Block> block_around(CUdeviceptr address) {
   if (!block || block->kind != cropdl::memory::BlockKind::kManaged) return std::nullopt;
   return *block;
 }
-bool is_block(CUdeviceptr address) { return block_around(address).has_value(); }
+bool is_block(CUdeviceptr address) { return managed_block_around(address).has_value(); }
 
 CUresult advise(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation where) {
   return is_block(address) ? known_device_memory()->advised.advise(address, size, advice, where)
@@ -65,10 +66,6 @@ CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation where, unsigne
   return is_block(address) ? known_device_memory()->advised.prefetch(address, size, where, flags, real)
                            : CROPDL_DRIVER(cuMemPrefetchAsync_v2)(address, size, where, flags, real);
 }
-
-CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
-CUstream own(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
-CUstream real(CUstream stream) { return rt::real(stream, rt::kind::cudaStream); }
 
 // Passes the batch to the driver unchanged and records the prefetches. `where`, `which`: as in
 // cuMemPrefetchBatchAsync.
@@ -84,9 +81,13 @@ CUresult prefetch_batch(Call call, const CUdeviceptr* addresses, const size_t* s
   return CUDA_SUCCESS;
 }
 
-cudaError_t runtime_prefetch_batch(decltype(&cudaMemPrefetchBatchAsync) batch, void** p, size_t* sizes,
-                                   size_t n, cudaMemLocation* where, size_t* which, size_t places,
+// `function`: its type is spelled out here, since cuda_runtime.h overloads the names.
+cudaError_t runtime_prefetch_batch(uint32_t function, void** p, size_t* sizes, size_t n,
+                                   cudaMemLocation* where, size_t* which, size_t places,
                                    unsigned long long flags, CUstream stream) {
+  using Batch = cudaError_t(void**, size_t*, size_t, cudaMemLocation*, size_t*, size_t, unsigned long long,
+                            cudaStream_t);
+  auto* const batch = rt::function_of<Batch>(kCudart, function);
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
   std::vector<CUmemLocation> locations;
@@ -121,7 +122,7 @@ CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flag
   if (!share)
     rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuStreamAttachMemAsync,
                      "managed memory has a stream, on a device that cannot share it");
-  const auto block = block_around(address);
+  const auto block = managed_block_around(address);
   if (!block) return CROPDL_DRIVER(cuStreamAttachMemAsync)(stream, address, size, flags);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (const CUresult error = CROPDL_DRIVER(cuStreamIsCapturing)(stream, &status)) return error;
@@ -159,7 +160,7 @@ cudaError_t lower_cudaMallocManaged(void** p, size_t size, unsigned flags) {
   if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
   CUdeviceptr address = 0;
-  const CUresult error = allocate(device, size, flags, &address);
+  const CUresult error = allocate_managed(device, size, flags, &address);
   if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
   return of_runtime(error);
 }
@@ -168,7 +169,7 @@ CUresult lower_cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned fla
   rt::Call call;
   int device = 0;
   if (const CUresult error = enter_driver(&device)) return error;
-  return allocate(device, size, flags, address);
+  return allocate_managed(device, size, flags, address);
 }
 
 cudaError_t lower_cudaMemAdvise(const void* p, size_t size, cudaMemoryAdvise advice, cudaMemLocation where) {
@@ -196,7 +197,7 @@ cudaError_t lower_cudaMemPrefetchAsync(const void* p, size_t size, cudaMemLocati
 cudaError_t lower_cudaMemPrefetchAsync_ptsz(const void* p, size_t size, cudaMemLocation where, unsigned flags,
                                             cudaStream_t stream) {
   rt::Call call;
-  return runtime_prefetch(p, size, where, flags, own(stream));
+  return runtime_prefetch(p, size, where, flags, own_stream(stream));
 }
 
 CUresult lower_cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation where, unsigned flags,
@@ -207,7 +208,7 @@ CUresult lower_cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLoca
 CUresult lower_cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size, CUmemLocation where,
                                           unsigned flags, CUstream stream) {
   rt::Call call;
-  return prefetch(address, size, where, flags, own(stream));
+  return prefetch(address, size, where, flags, own_stream(stream));
 }
 CUresult lower_cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream) {
   rt::Call call;
@@ -215,83 +216,83 @@ CUresult lower_cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice dev
 }
 CUresult lower_cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t size, CUdevice device, CUstream stream) {
   rt::Call call;
-  return prefetch(address, size, location(device), 0, own(stream));
+  return prefetch(address, size, location(device), 0, own_stream(stream));
 }
 
 cudaError_t lower_cudaMemPrefetchBatchAsync(void** p, size_t* sizes, size_t n, cudaMemLocation* where,
                                             size_t* which, size_t places, unsigned long long flags,
                                             cudaStream_t stream) {
   rt::Call call;
-  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemPrefetchBatchAsync), p, sizes, n, where, which, places,
-                                flags, real(stream));
+  return runtime_prefetch_batch(cudart::kFn_cudaMemPrefetchBatchAsync, p, sizes, n, where, which, places,
+                                flags, real_stream(stream));
 }
 cudaError_t lower_cudaMemPrefetchBatchAsync_ptsz(void** p, size_t* sizes, size_t n, cudaMemLocation* where,
                                                  size_t* which, size_t places, unsigned long long flags,
                                                  cudaStream_t stream) {
   rt::Call call;
-  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemPrefetchBatchAsync), p, sizes, n, where, which, places,
-                                flags, real(own(stream)));
+  return runtime_prefetch_batch(cudart::kFn_cudaMemPrefetchBatchAsync, p, sizes, n, where, which, places,
+                                flags, real_stream(own_stream(stream)));
 }
 cudaError_t lower_cudaMemDiscardAndPrefetchBatchAsync(void** p, size_t* sizes, size_t n,
                                                       cudaMemLocation* where, size_t* which, size_t places,
                                                       unsigned long long flags, cudaStream_t stream) {
   rt::Call call;
-  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemDiscardAndPrefetchBatchAsync), p, sizes, n, where, which,
-                                places, flags, real(stream));
+  return runtime_prefetch_batch(cudart::kFn_cudaMemDiscardAndPrefetchBatchAsync, p, sizes, n, where, which,
+                                places, flags, real_stream(stream));
 }
 cudaError_t lower_cudaMemDiscardAndPrefetchBatchAsync_ptsz(void** p, size_t* sizes, size_t n,
                                                            cudaMemLocation* where, size_t* which,
                                                            size_t places, unsigned long long flags,
                                                            cudaStream_t stream) {
   rt::Call call;
-  return runtime_prefetch_batch(CROPDL_CUDART(cudaMemDiscardAndPrefetchBatchAsync), p, sizes, n, where, which,
-                                places, flags, real(own(stream)));
+  return runtime_prefetch_batch(cudart::kFn_cudaMemDiscardAndPrefetchBatchAsync, p, sizes, n, where, which,
+                                places, flags, real_stream(own_stream(stream)));
 }
 CUresult lower_cuMemPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t n, CUmemLocation* where,
                                        size_t* which, size_t places, unsigned long long flags,
                                        CUstream stream) {
   rt::Call call;
   return driver_prefetch_batch(CROPDL_DRIVER(cuMemPrefetchBatchAsync), addresses, sizes, n, where, which,
-                               places, flags, real(stream));
+                               places, flags, real_stream(stream));
 }
 CUresult lower_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t n,
                                             CUmemLocation* where, size_t* which, size_t places,
                                             unsigned long long flags, CUstream stream) {
   rt::Call call;
   return driver_prefetch_batch(CROPDL_DRIVER(cuMemPrefetchBatchAsync), addresses, sizes, n, where, which,
-                               places, flags, real(own(stream)));
+                               places, flags, real_stream(own_stream(stream)));
 }
 CUresult lower_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t n,
                                                  CUmemLocation* where, size_t* which, size_t places,
                                                  unsigned long long flags, CUstream stream) {
   rt::Call call;
   return driver_prefetch_batch(CROPDL_DRIVER(cuMemDiscardAndPrefetchBatchAsync), addresses, sizes, n, where,
-                               which, places, flags, real(stream));
+                               which, places, flags, real_stream(stream));
 }
 CUresult lower_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t n,
                                                       CUmemLocation* where, size_t* which, size_t places,
                                                       unsigned long long flags, CUstream stream) {
   rt::Call call;
   return driver_prefetch_batch(CROPDL_DRIVER(cuMemDiscardAndPrefetchBatchAsync), addresses, sizes, n, where,
-                               which, places, flags, real(own(stream)));
+                               which, places, flags, real_stream(own_stream(stream)));
 }
 
 cudaError_t lower_cudaStreamAttachMemAsync(cudaStream_t stream, void* p, size_t size, unsigned flags) {
   rt::Call call;
-  return runtime_attach(real(stream), p, size, flags);
+  return runtime_attach(real_stream(stream), p, size, flags);
 }
 cudaError_t lower_cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* p, size_t size, unsigned flags) {
   rt::Call call;
-  return runtime_attach(real(own(stream)), p, size, flags);
+  return runtime_attach(real_stream(own_stream(stream)), p, size, flags);
 }
 CUresult lower_cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t size, unsigned flags) {
   rt::Call call;
-  return attach(real(stream), address, size, flags);
+  return attach(real_stream(stream), address, size, flags);
 }
 CUresult lower_cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t size,
                                            unsigned flags) {
   rt::Call call;
-  return attach(real(own(stream)), address, size, flags);
+  return attach(real_stream(own_stream(stream)), address, size, flags);
 }
 
 }  // extern "C"

@@ -18,7 +18,7 @@ using Handle = CUmemGenericAllocationHandle;
 
 Handle real(Handle handle) { return rt::real(handle, rt::kind::cudaMemAllocation); }
 
-uint64_t name(Handle made, uint64_t size, const CUmemAllocationProp& what, uint32_t function) {
+uint64_t name_memory(Handle made, uint64_t size, const CUmemAllocationProp& what, uint32_t function) {
   rt::RecipeWriter recipe;
   recipe.value<uint64_t>(size);
   recipe.array(&what, 1);
@@ -27,7 +27,7 @@ uint64_t name(Handle made, uint64_t size, const CUmemAllocationProp& what, uint3
   return rt::made_word(made, rt::kind::cudaMemAllocation, kDriver, function, ours ? &recipe : nullptr);
 }
 
-int64_t create_again(rt::Again& from) {
+int64_t create_memory_again(rt::Again& from) {
   const auto size = from.value<uint64_t>();
   Handle made = 0;
   const CUmemAllocationProp* what = from.array<CUmemAllocationProp>();
@@ -63,7 +63,7 @@ CUresult lower_cuMemCreate(Handle* handle, size_t size, const CUmemAllocationPro
         return CROPDL_DRIVER(cuMemCreate)(handle ? &made : nullptr, size, what, flags);
       }))
     return error;
-  const uint64_t word = name(made, size, *what, driver::kFn_cuMemCreate);
+  const uint64_t word = name_memory(made, size, *what, driver::kFn_cuMemCreate);
   if (!its->own.made(word, size, *what)) {
     rt::forget_word(word);
     CROPDL_DRIVER(cuMemRelease)(made);
@@ -72,7 +72,7 @@ CUresult lower_cuMemCreate(Handle* handle, size_t size, const CUmemAllocationPro
   *handle = word;
   return CUDA_SUCCESS;
 }
-int64_t again_cuMemCreate(rt::Again& from) { return create_again(from); }
+int64_t again_cuMemCreate(rt::Again& from) { return create_memory_again(from); }
 
 CUresult lower_cuMemRelease(Handle handle) {
   rt::Call call;
@@ -101,13 +101,14 @@ CUresult lower_cuMemRetainAllocationHandle(Handle* handle, void* address) {
     if (const CUresult error = CROPDL_DRIVER(cuMemRetainAllocationHandle)(&made, address)) return error;
     CUmemAllocationProp what;
     memcpy(&what, physical->properties, sizeof what);
-    its->own.named(physical, name(made, physical->size, what, driver::kFn_cuMemRetainAllocationHandle));
+    its->own.named(physical,
+                   name_memory(made, physical->size, what, driver::kFn_cuMemRetainAllocationHandle));
   }
   ++physical->references;
   *handle = physical->word;
   return CUDA_SUCCESS;
 }
-int64_t again_cuMemRetainAllocationHandle(rt::Again& from) { return create_again(from); }
+int64_t again_cuMemRetainAllocationHandle(rt::Again& from) { return create_memory_again(from); }
 
 CUresult lower_cuMemMap(CUdeviceptr address, size_t size, size_t offset, Handle handle,
                         unsigned long long flags) {

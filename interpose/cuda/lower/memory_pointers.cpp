@@ -97,7 +97,7 @@ void name_memory(void* data, CUdeviceptr address) {
                      "there is no room to note the number of a buffer");
 }
 
-CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
+CUresult attribute_at(void* data, CUpointer_attribute which, CUdeviceptr address) {
   const auto block = block_around(address);
   if (data && block && from_block(data, which, *block)) return CUDA_SUCCESS;
   if (!block && is_ours(address)) return CUDA_ERROR_INVALID_VALUE;
@@ -141,7 +141,7 @@ CUresult lower_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags);  
 
 CUresult lower_cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   rt::Call call;
-  return attribute(data, which, address);
+  return attribute_at(data, which, address);
 }
 
 CUresult lower_cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data,
@@ -153,7 +153,7 @@ CUresult lower_cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, vo
   const auto block = block_around(address);
   for (unsigned i = 0; i < n; ++i) {
     if (block && (from_block(data[i], which[i], *block) || which[i] == CU_POINTER_ATTRIBUTE_CONTEXT))
-      (void)attribute(data[i], which[i], address);
+      (void)attribute_at(data[i], which[i], address);
     else if (which[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
       name_context(data[i]);
     else if (is_number(which[i]) && asked)

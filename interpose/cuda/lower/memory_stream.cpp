@@ -69,7 +69,7 @@ Pool* arenas_side(CUmemoryPool pool) {
 }
 
 // `real`: null for the current pool of the stream's device.
-CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool real, CUstream stream) {
+CUresult allocate_in_stream(CUdeviceptr* address, size_t size, CUmemoryPool real, CUstream stream) {
   if (!address || size == 0) return CUDA_ERROR_INVALID_VALUE;
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -95,7 +95,7 @@ CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool real, CUstream
   return error;
 }
 
-CUresult free(CUdeviceptr address, CUstream stream) {
+CUresult free_in_stream(CUdeviceptr address, CUstream stream) {
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(its->blocks.lock());
@@ -107,8 +107,6 @@ CUresult free(CUdeviceptr address, CUstream stream) {
   return its->pools.free(block, stream);
 }
 
-CUstream real(CUstream stream) { return rt::real(stream, rt::kind::cudaStream); }
-CUstream own(CUstream stream) { return stream ? real(stream) : CU_STREAM_PER_THREAD; }
 CUmemoryPool real(CUmemoryPool pool) { return rt::real(pool, rt::kind::cudaMemPool); }
 
 cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool pool, CUstream stream) {
@@ -116,7 +114,7 @@ cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool pool, CUstream 
   if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
   CUdeviceptr address = 0;
-  const CUresult error = allocate(&address, size, pool, stream);
+  const CUresult error = allocate_in_stream(&address, size, pool, stream);
   if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
   return of_runtime(error);
 }
@@ -124,12 +122,12 @@ cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool pool, CUstream 
 cudaError_t runtime_free(void* p, CUstream stream) {
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(free(reinterpret_cast<CUdeviceptr>(p), stream));
+  return of_runtime(free_in_stream(reinterpret_cast<CUdeviceptr>(p), stream));
 }
 
 // Passed on unchanged: the program's structure contains no handle.
-CUresult create(CUmemoryPool* pool, const CUmemPoolProps* properties, const rt::RealLibrary& library,
-                uint32_t function) {
+CUresult create_pool(CUmemoryPool* pool, const CUmemPoolProps* properties, const rt::RealLibrary& library,
+                     uint32_t function) {
   if (!pool || !properties) return CUDA_ERROR_INVALID_VALUE;
   CUmemoryPool made = nullptr;
   if (const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, properties)) return error;
@@ -148,7 +146,7 @@ CUresult create(CUmemoryPool* pool, const CUmemPoolProps* properties, const rt::
   return CUDA_SUCCESS;
 }
 
-int64_t create_again(rt::Again& from) {
+int64_t create_pool_again(rt::Again& from) {
   CUmemoryPool made = nullptr;
   const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, from.array<CUmemPoolProps>());
   from.made(rt::word_of(made));
@@ -284,55 +282,58 @@ extern "C" {
 
 cudaError_t lower_cudaMallocAsync(void** p, size_t size, cudaStream_t stream) {
   rt::Call call;
-  return runtime_allocate(p, size, nullptr, real(stream));
+  return runtime_allocate(p, size, nullptr, real_stream(stream));
 }
 cudaError_t lower_cudaMallocAsync_ptsz(void** p, size_t size, cudaStream_t stream) {
   rt::Call call;
-  return runtime_allocate(p, size, nullptr, own(stream));
+  return runtime_allocate(p, size, nullptr, real_stream(own_stream(stream)));
 }
 cudaError_t lower_cudaMallocFromPoolAsync(void** p, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
   rt::Call call;
-  return pool ? runtime_allocate(p, size, real(pool), real(stream)) : of_runtime(CUDA_ERROR_INVALID_VALUE);
+  return pool ? runtime_allocate(p, size, real(pool), real_stream(stream))
+              : of_runtime(CUDA_ERROR_INVALID_VALUE);
 }
 cudaError_t lower_cudaMallocFromPoolAsync_ptsz(void** p, size_t size, cudaMemPool_t pool,
                                                cudaStream_t stream) {
   rt::Call call;
-  return pool ? runtime_allocate(p, size, real(pool), own(stream)) : of_runtime(CUDA_ERROR_INVALID_VALUE);
+  return pool ? runtime_allocate(p, size, real(pool), real_stream(own_stream(stream)))
+              : of_runtime(CUDA_ERROR_INVALID_VALUE);
 }
 cudaError_t lower_cudaFreeAsync(void* p, cudaStream_t stream) {
   rt::Call call;
-  return runtime_free(p, real(stream));
+  return runtime_free(p, real_stream(stream));
 }
 cudaError_t lower_cudaFreeAsync_ptsz(void* p, cudaStream_t stream) {
   rt::Call call;
-  return runtime_free(p, own(stream));
+  return runtime_free(p, real_stream(own_stream(stream)));
 }
 
 CUresult lower_cuMemAllocAsync(CUdeviceptr* address, size_t size, CUstream stream) {
   rt::Call call;
-  return allocate(address, size, nullptr, real(stream));
+  return allocate_in_stream(address, size, nullptr, real_stream(stream));
 }
 CUresult lower_cuMemAllocAsync_ptsz(CUdeviceptr* address, size_t size, CUstream stream) {
   rt::Call call;
-  return allocate(address, size, nullptr, own(stream));
+  return allocate_in_stream(address, size, nullptr, real_stream(own_stream(stream)));
 }
 CUresult lower_cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool pool,
                                        CUstream stream) {
   rt::Call call;
-  return pool ? allocate(address, size, real(pool), real(stream)) : CUDA_ERROR_INVALID_VALUE;
+  return pool ? allocate_in_stream(address, size, real(pool), real_stream(stream)) : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult lower_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* address, size_t size, CUmemoryPool pool,
                                             CUstream stream) {
   rt::Call call;
-  return pool ? allocate(address, size, real(pool), own(stream)) : CUDA_ERROR_INVALID_VALUE;
+  return pool ? allocate_in_stream(address, size, real(pool), real_stream(own_stream(stream)))
+              : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult lower_cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   rt::Call call;
-  return free(address, real(stream));
+  return free_in_stream(address, real_stream(stream));
 }
 CUresult lower_cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
   rt::Call call;
-  return free(address, own(stream));
+  return free_in_stream(address, real_stream(own_stream(stream)));
 }
 
 cudaError_t lower_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
@@ -340,15 +341,15 @@ cudaError_t lower_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*
   static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
   int device = 0;
   if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(create(pool, reinterpret_cast<const CUmemPoolProps*>(properties), kCudart,
-                           cropdl::seam::cudart::kFn_cudaMemPoolCreate));
+  return of_runtime(create_pool(pool, reinterpret_cast<const CUmemPoolProps*>(properties), kCudart,
+                                cropdl::seam::cudart::kFn_cudaMemPoolCreate));
 }
-int64_t again_cudaMemPoolCreate(rt::Again& from) { return create_again(from); }
+int64_t again_cudaMemPoolCreate(rt::Again& from) { return create_pool_again(from); }
 CUresult lower_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   rt::Call call;
-  return create(pool, properties, kDriver, cropdl::seam::driver::kFn_cuMemPoolCreate);
+  return create_pool(pool, properties, kDriver, cropdl::seam::driver::kFn_cuMemPoolCreate);
 }
-int64_t again_cuMemPoolCreate(rt::Again& from) { return create_again(from); }
+int64_t again_cuMemPoolCreate(rt::Again& from) { return create_pool_again(from); }
 
 cudaError_t lower_cudaMemPoolDestroy(cudaMemPool_t pool) {
   rt::Call call;

@@ -93,7 +93,7 @@ std::string name_of(const Registered& one) {
 }
 
 // For the runtime, too, the device is that of the current context (OnDevice).
-cudaError_t address_of(const void* symbol, CUdeviceptr* address, size_t* size) {
+cudaError_t find_symbol(const void* symbol, CUdeviceptr* address, size_t* size) {
   void* at = nullptr;
   cudaError_t error = CROPDL_CUDART(cudaGetSymbolAddress)(&at, symbol);
   if (error == cudaSuccess) error = CROPDL_CUDART(cudaGetSymbolSize)(size, symbol);
@@ -122,7 +122,7 @@ CUresult find_taken(const TakenVariable& one, const ManagedBySlot& managed, CUde
   const uint64_t real = rt::real_word(one.symbol);
   switch (one.kind) {
     case TakenVariable::kSymbol:
-      return static_cast<CUresult>(address_of(reinterpret_cast<const void*>(one.symbol), address, size));
+      return static_cast<CUresult>(find_symbol(reinterpret_cast<const void*>(one.symbol), address, size));
     case TakenVariable::kManaged: {
       const auto its = managed.find(one.symbol);
       if (its == managed.end()) return CUDA_ERROR_NOT_FOUND;
@@ -250,7 +250,7 @@ Result<std::vector<memory::Variable>> cropdl::cuda::registered_variables() {
     for (const Registered& one : known) {
       memory::Variable found{name_of(one), 0, 0, device};
       rt::use_code(one.symbol);
-      const cudaError_t error = address_of(one.symbol, &found.address, &found.size);
+      const cudaError_t error = find_symbol(one.symbol, &found.address, &found.size);
       if (error == cudaSuccess)
         all.push_back(std::move(found));
       else if (!means_no_code(error))
@@ -332,7 +332,7 @@ CUdeviceptr cropdl::cuda::VariablesHere::find(const std::string& name, int devic
   } else {
     const OnDevice on(device);
     rt::use_code(symbol->second);
-    if (!on.fine() || address_of(symbol->second, &found.address, &found.size) != cudaSuccess) return 0;
+    if (!on.fine() || find_symbol(symbol->second, &found.address, &found.size) != cudaSuccess) return 0;
   }
   return found.size == size ? found.address : 0;
 }

@@ -24,11 +24,11 @@ std::recursive_mutex& opening() {
   return m;
 }
 
-struct Opened {
+struct LibraryFile {
   bool tried;
   void* file;
 };
-std::array<Opened, seam::kMaxLibraries> all_opened{};
+std::array<LibraryFile, seam::kMaxLibraries> library_files{};
 
 int current() {
   int device = -1;
@@ -45,20 +45,20 @@ bool has_context() {
 }
 
 // Uses the runtime if the program does, so that the runtime knows. The primary context is current either way.
-bool make(int device) {
+bool make_current(int device) {
   if (device < 0) return true;
   if (current() == device && has_context()) return true;
   return opened(kCudart) ? CROPDL_CUDART(cudaSetDevice)(device) == cudaSuccess : make_primary_current(device);
 }
 
-struct Hooks {
-  Hooks() {
+struct DeviceHooks {
+  DeviceHooks() {
     one_abi::current_device = current;
-    one_abi::make_current = make;
+    one_abi::make_current = make_current;
     one_abi::make_fresh = forget_thread;
     one_abi::has_settled = note_context_of_thread;
   }
-} hooks;
+} device_hooks;
 
 }  // namespace
 
@@ -72,7 +72,7 @@ const one_abi::RealLibrary* const* libraries() {
 }
 
 bool opened(const one_abi::RealLibrary& library) {
-  return __atomic_load_n(&all_opened[library.number].file, __ATOMIC_ACQUIRE) != nullptr;
+  return __atomic_load_n(&library_files[library.number].file, __ATOMIC_ACQUIRE) != nullptr;
 }
 
 bool driver_begun() {
@@ -91,7 +91,7 @@ bool driver_begun() {
 void* cropdl::one_abi::find_function(const RealLibrary& library, uint32_t function) {
   std::scoped_lock lock(cuda::opening());
   cuda::take_program_environment();
-  cuda::Opened& its = cuda::all_opened[library.number];
+  cuda::LibraryFile& its = cuda::library_files[library.number];
   if (!its.tried) {
     its.tried = true;
     // Kernels print to the lower half's standard output, which is not flushed when the program ends.

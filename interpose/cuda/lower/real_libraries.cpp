@@ -20,7 +20,7 @@
 namespace cropdl::cuda {
 namespace {
 
-constexpr const char* kDriver = "libcuda.so.1";
+constexpr const char* kDriverName = "libcuda.so.1";
 // Shared by the software device's BLAS libraries, which find it by its name among the loaded libraries.
 constexpr const char* kSoftwareProducts = "libcropdl-software-gpu-products.so";
 
@@ -67,7 +67,7 @@ bool is_shim(const std::string& path) {
 
 void* load(const std::string& name) { return dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
-Opened opened(void* handle, const char* soname, bool software) {
+Opened described(void* handle, const char* soname, bool software) {
   const std::string path = path_of(handle);
   return {handle, "", false, {soname, path, version_of(path), software}};
 }
@@ -99,13 +99,13 @@ Opened open_software(const char* soname) {
   if (path.empty())
     return {nullptr, formatted("the software GPU has no {}, which the program calls", soname), false, {}};
   // Loads dependencies first, by their own paths: an installed library does not tell where they are.
-  if (strcmp(soname, kDriver) != 0 && open_real(kDriver) == nullptr)
-    return {nullptr, why_not_real(kDriver), false, {}};
+  if (strcmp(soname, kDriverName) != 0 && open_real(kDriverName) == nullptr)
+    return {nullptr, why_not_real(kDriverName), false, {}};
   if (strncmp(soname, "libcublas", 9) == 0) load(directory + "/" + kSoftwareProducts);
   void* handle = load(path);
   if (handle == nullptr)
     return {nullptr, formatted("the software GPU's {} cannot be loaded: {}", soname, dlerror()), false, {}};
-  return opened(handle, soname, true);
+  return described(handle, soname, true);
 }
 
 Opened open_nvidias(const char* soname) {
@@ -115,7 +115,7 @@ Opened open_nvidias(const char* soname) {
     const bool is_path = place.find('/') != std::string::npos;
     if (is_path && (stat(place.c_str(), &status) != 0 || is_shim(place))) continue;
     void* handle = load(place);
-    if (handle != nullptr && !is_shim(path_of(handle))) return opened(handle, soname, false);
+    if (handle != nullptr && !is_shim(path_of(handle))) return described(handle, soname, false);
     if (handle != nullptr)
       dlclose(handle);
     else if (const char* error = dlerror(); trouble.empty() || is_path)
@@ -136,7 +136,7 @@ Opened& look_for(const char* soname) {
   const launching::Boot& boot = all().boot;
   const bool software = boot.software_gpu || !launching::software_library(boot, soname).empty();
   Opened found = software ? open_software(soname) : open_nvidias(soname);
-  if (strcmp(soname, kDriver) == 0 && memory::at_steering)
+  if (strcmp(soname, kDriverName) == 0 && memory::at_steering)
     memory::at_steering();  // before the driver reserves addresses
   return all().by_name.insert_or_assign(soname, std::move(found)).first->second;
 }
@@ -173,7 +173,7 @@ std::string why_not_real(const char* soname) {
   return look_for(soname).why_not;
 }
 
-bool has_driver() { return why_not_real(kDriver).empty(); }
+bool has_driver() { return why_not_real(kDriverName).empty(); }
 
 std::vector<RealLibrary> real_libraries() {
   std::lock_guard lock(all().mutex);

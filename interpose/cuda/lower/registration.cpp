@@ -5,7 +5,7 @@
 #include "interpose/one_abi/kinds.h"
 
 namespace rt = cropdl::one_abi;
-namespace seam = cropdl::seam::cudart;
+namespace cudart = cropdl::seam::cudart;
 using cropdl::cuda::kCudart;
 
 extern "C" {
@@ -16,7 +16,7 @@ void** lower___cudaRegisterFatBinary(void* code) {
   rt::RecipeWriter recipe;
   recipe.value(code);
   return rt::handle_of<void**>(rt::made_word(rt::word_of(real), rt::kind::cudaFatBinary, kCudart,
-                                             seam::kFn___cudaRegisterFatBinary, &recipe));
+                                             cudart::kFn___cudaRegisterFatBinary, &recipe));
 }
 
 int64_t again___cudaRegisterFatBinary(rt::Again& from) {

@@ -46,7 +46,7 @@ void make_virtual(CUDA_RESOURCE_DESC* d) {
     make_virtual(&d->res.mipmap.hMipmappedArray, kind::cudaMipmappedArray);
 }
 
-void made(uint64_t number, uint32_t its_kind, const rt::RealLibrary& library, uint32_t function) {
+void note_made(uint64_t number, uint32_t its_kind, const rt::RealLibrary& library, uint32_t function) {
   rt::made_word(number, its_kind, library, function, nullptr);
 }
 // Looks the record up first: once the driver has ended the object, another thread's may get its number.
@@ -71,7 +71,8 @@ cudaError_t lower_cudaCreateTextureObject(cudaTextureObject_t* texture, const cu
   const cudaResourceDesc real = resource ? real_of(*resource) : cudaResourceDesc{};
   const cudaError_t r =
       CROPDL_CUDART(cudaCreateTextureObject)(texture, resource ? &real : nullptr, how, view);
-  if (r == cudaSuccess) made(*texture, kind::cudaTextureObject, kCudart, cudart::kFn_cudaCreateTextureObject);
+  if (r == cudaSuccess)
+    note_made(*texture, kind::cudaTextureObject, kCudart, cudart::kFn_cudaCreateTextureObject);
   return r;
 }
 cudaError_t lower_cudaDestroyTextureObject(cudaTextureObject_t texture) {
@@ -97,7 +98,8 @@ cudaError_t lower_cudaCreateSurfaceObject(cudaSurfaceObject_t* surface, const cu
   rt::Call call;
   const cudaResourceDesc real = resource ? real_of(*resource) : cudaResourceDesc{};
   const cudaError_t r = CROPDL_CUDART(cudaCreateSurfaceObject)(surface, resource ? &real : nullptr);
-  if (r == cudaSuccess) made(*surface, kind::cudaSurfaceObject, kCudart, cudart::kFn_cudaCreateSurfaceObject);
+  if (r == cudaSuccess)
+    note_made(*surface, kind::cudaSurfaceObject, kCudart, cudart::kFn_cudaCreateSurfaceObject);
   return r;
 }
 cudaError_t lower_cudaDestroySurfaceObject(cudaSurfaceObject_t surface) {
@@ -116,7 +118,7 @@ CUresult lower_cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC*
   rt::Call call;
   const CUDA_RESOURCE_DESC real = resource ? real_of(*resource) : CUDA_RESOURCE_DESC{};
   const CUresult r = CROPDL_DRIVER(cuTexObjectCreate)(texture, resource ? &real : nullptr, how, view);
-  if (r == CUDA_SUCCESS) made(*texture, kind::cudaTextureObject, kDriver, driver::kFn_cuTexObjectCreate);
+  if (r == CUDA_SUCCESS) note_made(*texture, kind::cudaTextureObject, kDriver, driver::kFn_cuTexObjectCreate);
   return r;
 }
 CUresult lower_cuTexObjectDestroy(CUtexObject texture) {
@@ -141,7 +143,8 @@ CUresult lower_cuSurfObjectCreate(CUsurfObject* surface, const CUDA_RESOURCE_DES
   rt::Call call;
   const CUDA_RESOURCE_DESC real = resource ? real_of(*resource) : CUDA_RESOURCE_DESC{};
   const CUresult r = CROPDL_DRIVER(cuSurfObjectCreate)(surface, resource ? &real : nullptr);
-  if (r == CUDA_SUCCESS) made(*surface, kind::cudaSurfaceObject, kDriver, driver::kFn_cuSurfObjectCreate);
+  if (r == CUDA_SUCCESS)
+    note_made(*surface, kind::cudaSurfaceObject, kDriver, driver::kFn_cuSurfObjectCreate);
   return r;
 }
 CUresult lower_cuSurfObjectDestroy(CUsurfObject surface) {

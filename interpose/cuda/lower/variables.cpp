@@ -2,6 +2,7 @@
 //
 #include "interpose/cuda/lower/variables.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -52,7 +53,7 @@ bool loads(uint32_t maker) {
          maker == rt::maker_of(kCudart, cudart::kFn_cudaLibraryLoadFromFile);
 }
 
-std::string name_of(uint32_t maker) {
+std::string name_of_maker(uint32_t maker) {
   const rt::RealLibrary* library = libraries()[maker >> 16];
   return library ? library->names[maker & 0xffff] : "";
 }
@@ -74,7 +75,7 @@ std::vector<Code> all_code() {
                      slot.owner[0],
                      slot.serial,
                      handles::kind_of(h),
-                     name_of(slot.maker),
+                     name_of_maker(slot.maker),
                      rt::device_of(slot),
                      {copy + sizeof size, static_cast<size_t>(std::max<int64_t>(size, 0))}});
     } else if (slot.maker == rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary)) {

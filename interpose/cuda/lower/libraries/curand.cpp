@@ -19,7 +19,7 @@
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
 namespace handles = cropdl::handles;
-namespace seam = cropdl::seam::curand;
+namespace curand = cropdl::seam::curand;
 namespace cudart = cropdl::seam::cudart;
 using cropdl::cuda::captures_expected;
 using cropdl::cuda::kCudart;
@@ -31,7 +31,7 @@ extern const cropdl::one_abi::RealLibrary cropdl_curand_lower_table_library;
 namespace {
 
 const rt::RealLibrary& kCurand = cropdl_curand_lower_table_library;
-#define CROPDL_CURAND(name) (rt::function_of<decltype(name)>(kCurand, seam::kFn_##name))
+#define CROPDL_CURAND(name) (rt::function_of<decltype(name)>(kCurand, curand::kFn_##name))
 
 // --- The history, in the persistent heap: append-only.
 
@@ -72,7 +72,7 @@ constexpr uint32_t kMostRuns = 1u << 20;  // per history
 // kinds of state, for keep_state()
 constexpr uint64_t kHistory = 0x6375'7261'6e64, kStream = 0x7374'7265'616d;
 
-std::mutex mutex;
+std::mutex histories_mutex;
 
 template <class T>
 T* one_more(uint64_t& at, uint32_t count, uint32_t& room) {
@@ -136,8 +136,9 @@ bool append(History& h, const Step& step) {
 }
 
 bool is_setter(uint32_t f) {
-  return f == seam::kFn_curandSetPseudoRandomGeneratorSeed || f == seam::kFn_curandSetGeneratorOffset ||
-         f == seam::kFn_curandSetGeneratorOrdering || f == seam::kFn_curandSetQuasiRandomGeneratorDimensions;
+  return f == curand::kFn_curandSetPseudoRandomGeneratorSeed || f == curand::kFn_curandSetGeneratorOffset ||
+         f == curand::kFn_curandSetGeneratorOrdering ||
+         f == curand::kFn_curandSetQuasiRandomGeneratorDimensions;
 }
 
 // An offset starts anew. Of the earlier steps, keeps only the last value of each setter.
@@ -146,7 +147,7 @@ void forget_draws(History& h) {
   uint32_t count = 0;
   for (uint32_t i = h.run_count; i-- > 0;) {
     const Step& s = h.run()[i].step;
-    if (!is_setter(s.function) || s.function == seam::kFn_curandSetGeneratorOffset ||
+    if (!is_setter(s.function) || s.function == curand::kFn_curandSetGeneratorOffset ||
         std::any_of(last, last + count, [&](const Step& l) { return l.function == s.function; }))
       continue;
     last[count++] = s;
@@ -165,8 +166,8 @@ History* history_of(handles::Slot* slot, curandGenerator_t generator) {
   rt::RecipeWriter recipe;
   recipe.handle(rt::word_of(generator));
   recipe.value(slot->owner[2]);
-  recipe.value<uint64_t>((slot->maker & 0xffff) == seam::kFn_curandCreateGeneratorHost);
-  rt::keep_state(rt::word_of(generator), kCurand, seam::kFn_curandGenerate, kHistory, rt::Key(), recipe);
+  recipe.value<uint64_t>((slot->maker & 0xffff) == curand::kFn_curandCreateGeneratorHost);
+  rt::keep_state(rt::word_of(generator), kCurand, curand::kFn_curandGenerate, kHistory, rt::Key(), recipe);
   return h;
 }
 
@@ -174,11 +175,11 @@ History* history_of(handles::Slot* slot, curandGenerator_t generator) {
 void note(curandGenerator_t generator, uint32_t function, Step step) {
   handles::Slot* slot = slot_of(generator);
   if (!slot) return;
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(histories_mutex);
   History* const h = history_of(slot, generator);
   if (!h) return rt::mark_unsaved(kCurand, function, "the persistent heap is full");
   step.function = function;
-  if (function == seam::kFn_curandSetGeneratorOffset) forget_draws(*h);
+  if (function == curand::kFn_curandSetGeneratorOffset) forget_draws(*h);
   if (!append(*h, step))
     rt::mark_unsaved(kCurand, function,
                      "a generator has drawn more than can be done again, in no order that repeats");
@@ -221,10 +222,10 @@ curandStatus_t done(curandStatus_t r, curandGenerator_t g, uint32_t function, St
 
 size_t bytes_of(const Step& s) {
   switch (s.function) {
-    case seam::kFn_curandGenerateLongLong:
-    case seam::kFn_curandGenerateUniformDouble:
-    case seam::kFn_curandGenerateNormalDouble:
-    case seam::kFn_curandGenerateLogNormalDouble:
+    case curand::kFn_curandGenerateLongLong:
+    case curand::kFn_curandGenerateUniformDouble:
+    case curand::kFn_curandGenerateNormalDouble:
+    case curand::kFn_curandGenerateLogNormalDouble:
       return s.n * 8;
     default:
       return is_setter(s.function) ? 0 : s.n * 4;
@@ -237,35 +238,35 @@ curandStatus_t do_again(curandGenerator_t g, const Step& s, void* to) {
   auto* words = static_cast<unsigned*>(to);
   const auto mean = static_cast<float>(s.a), deviation = static_cast<float>(s.b);
   switch (s.function) {
-    case seam::kFn_curandSetPseudoRandomGeneratorSeed:
+    case curand::kFn_curandSetPseudoRandomGeneratorSeed:
       return CROPDL_CURAND(curandSetPseudoRandomGeneratorSeed)(g, s.n);
-    case seam::kFn_curandSetGeneratorOffset:
+    case curand::kFn_curandSetGeneratorOffset:
       return CROPDL_CURAND(curandSetGeneratorOffset)(g, s.n);
-    case seam::kFn_curandSetGeneratorOrdering:
+    case curand::kFn_curandSetGeneratorOrdering:
       return CROPDL_CURAND(curandSetGeneratorOrdering)(g, static_cast<curandOrdering_t>(s.n));
-    case seam::kFn_curandSetQuasiRandomGeneratorDimensions:
+    case curand::kFn_curandSetQuasiRandomGeneratorDimensions:
       return CROPDL_CURAND(curandSetQuasiRandomGeneratorDimensions)(g, static_cast<unsigned>(s.n));
-    case seam::kFn_curandGenerateSeeds:
+    case curand::kFn_curandGenerateSeeds:
       return CROPDL_CURAND(curandGenerateSeeds)(g);
-    case seam::kFn_curandGenerate:
+    case curand::kFn_curandGenerate:
       return CROPDL_CURAND(curandGenerate)(g, words, s.n);
-    case seam::kFn_curandGenerateLongLong:
+    case curand::kFn_curandGenerateLongLong:
       return CROPDL_CURAND(curandGenerateLongLong)(g, static_cast<unsigned long long*>(to), s.n);
-    case seam::kFn_curandGenerateUniform:
+    case curand::kFn_curandGenerateUniform:
       return CROPDL_CURAND(curandGenerateUniform)(g, floats, s.n);
-    case seam::kFn_curandGenerateUniformDouble:
+    case curand::kFn_curandGenerateUniformDouble:
       return CROPDL_CURAND(curandGenerateUniformDouble)(g, doubles, s.n);
-    case seam::kFn_curandGenerateNormal:
+    case curand::kFn_curandGenerateNormal:
       return CROPDL_CURAND(curandGenerateNormal)(g, floats, s.n, mean, deviation);
-    case seam::kFn_curandGenerateNormalDouble:
+    case curand::kFn_curandGenerateNormalDouble:
       return CROPDL_CURAND(curandGenerateNormalDouble)(g, doubles, s.n, s.a, s.b);
-    case seam::kFn_curandGenerateLogNormal:
+    case curand::kFn_curandGenerateLogNormal:
       return CROPDL_CURAND(curandGenerateLogNormal)(g, floats, s.n, mean, deviation);
-    case seam::kFn_curandGenerateLogNormalDouble:
+    case curand::kFn_curandGenerateLogNormalDouble:
       return CROPDL_CURAND(curandGenerateLogNormalDouble)(g, doubles, s.n, s.a, s.b);
-    case seam::kFn_curandGeneratePoisson:
+    case curand::kFn_curandGeneratePoisson:
       return CROPDL_CURAND(curandGeneratePoisson)(g, words, s.n, s.a);
-    case seam::kFn_curandGeneratePoissonMethod:
+    case curand::kFn_curandGeneratePoissonMethod:
       return CROPDL_CURAND(curandGeneratePoissonMethod)(g, words, s.n, s.a,
                                                         static_cast<curandMethod_t>(s.method));
     default:
@@ -329,9 +330,9 @@ enum Table : uint32_t { kVectors32, kVectors64 = 2, kConstants32 = 4, kConstants
 // Dimensions of the library (curand.h: "20,000 dimensions").
 constexpr size_t kDimensions = 20000;
 
-const void* kept(uint32_t which, const void* from, size_t bytes, uint32_t function) {
+const void* kept_table(uint32_t which, const void* from, size_t bytes, uint32_t function) {
   if (!rt::need_family()) return from;
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(histories_mutex);
   uint64_t& member = rt::family->members[rt::kMemberCurand];
   if (!member) member = reinterpret_cast<uint64_t>(handles::heap_allocate(sizeof(Tables)));
   auto* tables = reinterpret_cast<Tables*>(member);
@@ -348,7 +349,7 @@ const void* kept(uint32_t which, const void* from, size_t bytes, uint32_t functi
 template <class V>
 curandStatus_t vectors(curandStatus_t r, V** out, uint32_t which, uint32_t function) {
   if (r == CURAND_STATUS_SUCCESS)
-    *out = static_cast<V*>(const_cast<void*>(kept(which, *out, kDimensions * sizeof(V), function)));
+    *out = static_cast<V*>(const_cast<void*>(kept_table(which, *out, kDimensions * sizeof(V), function)));
   return r;
 }
 
@@ -361,7 +362,7 @@ curandStatus_t lower_curandDestroyGenerator(curandGenerator_t g) {
   const curandStatus_t r = CROPDL_CURAND(curandDestroyGenerator)(real(g));
   if (r != CURAND_STATUS_SUCCESS) return r;
   if (handles::Slot* slot = slot_of(g)) {
-    const std::lock_guard guard(mutex);
+    const std::lock_guard guard(histories_mutex);
     if (auto* h = reinterpret_cast<History*>(slot->owner[2])) {
       handles::heap_free(reinterpret_cast<void*>(h->runs));
       handles::heap_free(reinterpret_cast<void*>(h->loops));
@@ -400,15 +401,16 @@ int64_t again_curandGenerate(rt::Again& from) {
   return r;
 }
 
-#define SETTER(name, type)                                                                                \
-  curandStatus_t lower_##name(curandGenerator_t g, type value) {                                          \
-    rt::Call call;                                                                                        \
-    return done(CROPDL_CURAND(name)(real(g), value), g, seam::kFn_##name, {0, 0, (uint64_t)value, 0, 0}); \
+#define SETTER(name, type)                                                                                  \
+  curandStatus_t lower_##name(curandGenerator_t g, type value) {                                            \
+    rt::Call call;                                                                                          \
+    return done(CROPDL_CURAND(name)(real(g), value), g, curand::kFn_##name, {0, 0, (uint64_t)value, 0, 0}); \
   }
 SETTER(curandSetPseudoRandomGeneratorSeed, unsigned long long)
 SETTER(curandSetGeneratorOffset, unsigned long long)
 SETTER(curandSetGeneratorOrdering, curandOrdering_t)
 SETTER(curandSetQuasiRandomGeneratorDimensions, unsigned)
+#undef SETTER
 
 // is_captured() uses the stream.
 curandStatus_t lower_curandSetStream(curandGenerator_t g, cudaStream_t stream) {
@@ -418,14 +420,14 @@ curandStatus_t lower_curandSetStream(curandGenerator_t g, cudaStream_t stream) {
   recipe.handle(rt::word_of(stream));
   const curandStatus_t r = CROPDL_CURAND(curandSetStream)(real(g), rt::real(stream, kind::cudaStream));
   if (r != CURAND_STATUS_SUCCESS) return r;
-  rt::keep_state(rt::word_of(g), kCurand, seam::kFn_curandSetStream, kStream, rt::Key(), recipe);
+  rt::keep_state(rt::word_of(g), kCurand, curand::kFn_curandSetStream, kStream, rt::Key(), recipe);
   handles::Slot* slot = slot_of(g);
   if (!slot) return r;
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(histories_mutex);
   if (History* const h = history_of(slot, g))
     h->stream = rt::word_of(stream);
   else
-    rt::mark_unsaved(kCurand, seam::kFn_curandSetStream, "the persistent heap is full");
+    rt::mark_unsaved(kCurand, curand::kFn_curandSetStream, "the persistent heap is full");
   return r;
 }
 int64_t again_curandSetStream(rt::Again& from) {
@@ -435,42 +437,45 @@ int64_t again_curandSetStream(rt::Again& from) {
 
 curandStatus_t lower_curandGenerateSeeds(curandGenerator_t g) {
   rt::Call call;
-  return drawn(g, seam::kFn_curandGenerateSeeds, {},
+  return drawn(g, curand::kFn_curandGenerateSeeds, {},
                [](curandGenerator_t its) { return CROPDL_CURAND(curandGenerateSeeds)(its); });
 }
 
 #define DRAW(name, type)                                                                  \
   curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n) {                  \
     rt::Call call;                                                                        \
-    return drawn(g, seam::kFn_##name, {0, 0, n, 0, 0},                                    \
+    return drawn(g, curand::kFn_##name, {0, 0, n, 0, 0},                                  \
                  [&](curandGenerator_t its) { return CROPDL_CURAND(name)(its, to, n); }); \
   }
 DRAW(curandGenerate, unsigned)
 DRAW(curandGenerateLongLong, unsigned long long)
 DRAW(curandGenerateUniform, float)
 DRAW(curandGenerateUniformDouble, double)
+#undef DRAW
 
-#define DRAW_AROUND(name, type)                                                                             \
-  curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n, type mean, type deviation) {         \
-    rt::Call call;                                                                                          \
-    return drawn(g, seam::kFn_##name, {0, 0, n, static_cast<double>(mean), static_cast<double>(deviation)}, \
-                 [&](curandGenerator_t its) { return CROPDL_CURAND(name)(its, to, n, mean, deviation); });  \
+#define DRAW_AROUND(name, type)                                                                            \
+  curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n, type mean, type deviation) {        \
+    rt::Call call;                                                                                         \
+    return drawn(g, curand::kFn_##name,                                                                    \
+                 {0, 0, n, static_cast<double>(mean), static_cast<double>(deviation)},                     \
+                 [&](curandGenerator_t its) { return CROPDL_CURAND(name)(its, to, n, mean, deviation); }); \
   }
 DRAW_AROUND(curandGenerateNormal, float)
 DRAW_AROUND(curandGenerateNormalDouble, double)
 DRAW_AROUND(curandGenerateLogNormal, float)
 DRAW_AROUND(curandGenerateLogNormalDouble, double)
+#undef DRAW_AROUND
 
 curandStatus_t lower_curandGeneratePoisson(curandGenerator_t g, unsigned* to, size_t n, double lambda) {
   rt::Call call;
-  return drawn(g, seam::kFn_curandGeneratePoisson, {0, 0, n, lambda, 0}, [&](curandGenerator_t its) {
+  return drawn(g, curand::kFn_curandGeneratePoisson, {0, 0, n, lambda, 0}, [&](curandGenerator_t its) {
     return CROPDL_CURAND(curandGeneratePoisson)(its, to, n, lambda);
   });
 }
 curandStatus_t lower_curandGeneratePoissonMethod(curandGenerator_t g, unsigned* to, size_t n, double lambda,
                                                  curandMethod_t method) {
   rt::Call call;
-  return drawn(g, seam::kFn_curandGeneratePoissonMethod, {0, (uint32_t)method, n, lambda, 0},
+  return drawn(g, curand::kFn_curandGeneratePoissonMethod, {0, (uint32_t)method, n, lambda, 0},
                [&](curandGenerator_t its) {
                  return CROPDL_CURAND(curandGeneratePoissonMethod)(its, to, n, lambda, method);
                });
@@ -481,24 +486,24 @@ curandStatus_t lower_curandGetDirectionVectors32(curandDirectionVectors32_t** ou
   rt::Call call;
   return vectors(CROPDL_CURAND(curandGetDirectionVectors32)(out, set), out,
                  kVectors32 + (set == CURAND_SCRAMBLED_DIRECTION_VECTORS_32_JOEKUO6),
-                 seam::kFn_curandGetDirectionVectors32);
+                 curand::kFn_curandGetDirectionVectors32);
 }
 curandStatus_t lower_curandGetDirectionVectors64(curandDirectionVectors64_t** out,
                                                  curandDirectionVectorSet_t set) {
   rt::Call call;
   return vectors(CROPDL_CURAND(curandGetDirectionVectors64)(out, set), out,
                  kVectors64 + (set == CURAND_SCRAMBLED_DIRECTION_VECTORS_64_JOEKUO6),
-                 seam::kFn_curandGetDirectionVectors64);
+                 curand::kFn_curandGetDirectionVectors64);
 }
 curandStatus_t lower_curandGetScrambleConstants32(unsigned** out) {
   rt::Call call;
   return vectors(CROPDL_CURAND(curandGetScrambleConstants32)(out), out, kConstants32,
-                 seam::kFn_curandGetScrambleConstants32);
+                 curand::kFn_curandGetScrambleConstants32);
 }
 curandStatus_t lower_curandGetScrambleConstants64(unsigned long long** out) {
   rt::Call call;
   return vectors(CROPDL_CURAND(curandGetScrambleConstants64)(out), out, kConstants64,
-                 seam::kFn_curandGetScrambleConstants64);
+                 curand::kFn_curandGetScrambleConstants64);
 }
 
 }  // extern "C"

@@ -13,7 +13,7 @@
 namespace cropdl::cuda::nccl {
 namespace {
 
-std::mutex mutex;
+std::mutex captured_mutex;
 std::unordered_map<const void*, Parts>& captured() {  // by graph or executable
   static auto& map = *new std::unordered_map<const void*, Parts>;
   return map;
@@ -30,7 +30,7 @@ void add(Parts& to, const counting::Part& part) {
 }
 
 Parts of(const void* graph) {
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(captured_mutex);
   const auto found = captured().find(graph);
   return found == captured().end() ? Parts() : found->second;
 }
@@ -51,12 +51,12 @@ cudaGraph_t graph_capturing(cudaStream_t stream) {
 
 void note_captured(cudaGraph_t graph, const counting::Part& part) {
   any_captured = true;
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(captured_mutex);
   add(captured()[graph], part);
 }
 
 void forget_records(const void* begin, const void* end) {
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(captured_mutex);
   for (auto& [graph, parts] : captured())
     std::erase_if(parts, [&](const auto& p) { return p.record >= begin && p.record < end; });
 }
@@ -64,27 +64,27 @@ void forget_records(const void* begin, const void* end) {
 void graph_takes(cudaGraph_t made, cudaGraph_t from) {
   const Parts parts = of(from);
   if (parts.empty()) return;
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(captured_mutex);
   for (const auto& p : parts) add(captured()[made], p);
 }
 
 void graph_gone(cudaGraph_t graph) { take_captured(graph); }
 
 Parts take_captured(const void* of) {
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(captured_mutex);
   const auto taken = captured().extract(of);
   return taken ? taken.mapped() : Parts();
 }
 
 void put_back(const void* to, const Parts& parts) {
   if (parts.empty()) return;
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(captured_mutex);
   captured()[to] = parts;
 }
 
 void executable_is(cudaGraphExec_t executable, cudaGraph_t graph) {
   const Parts parts = of(graph);
-  const std::lock_guard guard(mutex);
+  const std::lock_guard guard(captured_mutex);
   if (parts.empty())
     captured().erase(executable);
   else
