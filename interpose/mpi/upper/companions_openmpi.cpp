@@ -141,11 +141,15 @@ EXPORTED void* ompi_errhandler_create(int type, void (*function)(), int language
   const Language l = language == 2 ? Language::kFortranInt : language == 1 ? Language::kCxx : Language::kC;
   return callback_of(make_errhandler(kind, function, l));
 }
-// Called when the bindings found a wrong argument. They read the handler in the communicator's object, which
-// does not contain it; a null pointer becomes MPI_ERRORS_ARE_FATAL.
-EXPORTED int ompi_errhandler_invoke(void* errhandler, void*, int, int code, const char* message) {
-  const Vid handler = errhandler ? *static_cast<Vid*>(errhandler) : seam::kVid_MPI_ERRORS_ARE_FATAL;
-  return invoke_errhandler(handler, seam::kVid_MPI_COMM_WORLD, code, message ? message : "an MPI function");
+// Called when the bindings found a wrong argument. They read the handler in the object, where the shim keeps
+// none: a null pointer means the handler that the object has. The object begins with its vid, which also says
+// its kind.
+EXPORTED int ompi_errhandler_invoke(void* errhandler, void* object, int, int code, const char* message) {
+  const Vid on = handle_in<Kind::kComm>(static_cast<MPI_Comm>(object));
+  const char* function = message ? message : "an MPI function";
+  if (!errhandler) return invoke_errhandler_of(on, code, function);
+  return invoke_errhandler(handle_in<Kind::kErrhandler>(static_cast<MPI_Errhandler>(errhandler)),
+                           handle_exists(on) ? on : seam::kVid_MPI_COMM_WORLD, code, function);
 }
 EXPORTED void ompi_op_set_cxx_callback(void* op, void (*function)()) {
   static_cast<Callback*>(op)->proxy = function;

@@ -298,6 +298,10 @@ int fail_mpi_call(Vid object_vid, int neutral, seam::Fn fn) {
 }
 
 int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
+  return invoke_errhandler_of(object_vid, code, seam::kFunctionNames[fn]);
+}
+
+int invoke_errhandler_of(Vid object_vid, int code, const char* function) {
   Vid on = object_vid;
   // Datatypes, groups etc. have no handler, nor has an invalid or null communicator or window.
   const Kind kind = seam::vid_kind(on);
@@ -309,7 +313,7 @@ int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
   const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
-  return invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
+  return invoke_errhandler(errhandler_of(on), on, code, function);
 }
 
 int fail_completion(int neutral, seam::Fn fn) {
