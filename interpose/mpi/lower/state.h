@@ -208,7 +208,7 @@ std::span<const int> topology_of(Vid vid);
 // Registers a communicator that all its members have just made; the last step is a broadcast on it. The
 // recipe is its membership. A null communicator gives the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
-void register_world_and_self();
+bool register_world_and_self();                                // false: the heap is full
 void link_records();                                           // after a restart: rebuilds the back links
 void add_counts(std::vector<coord::CollectiveCount>& counts);  // LH, agent's thread
 void unlist_record(CommRecord* c);
