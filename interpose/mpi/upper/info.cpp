@@ -177,6 +177,39 @@ MPI_Info info_from_lower(Vid lower) {
   return handle_out<Kind::kInfo>(vid);
 }
 
+// Removes from `list` the keys that `wanted` has not, and gives the others its values. Returns false if there
+// is no memory. Under the lock.
+static bool keep_wanted(List* list, List* wanted) {
+  for (Entry** at = &list->first; *at;) {
+    const Entry* w = *find(wanted, (*at)->key);
+    if (!w) {
+      erase(at);
+      continue;
+    }
+    if (!put(list, w->key, w->value)) return false;
+    at = &(*at)->next;
+  }
+  return true;
+}
+
+// The hints that a communicator has are those that its MPI knows.
+int known_hints(Vid parent, MPI_Info info, Vid* hints) {
+  *hints = 0;
+  if (info == MPI_INFO_NULL) return seam::kSuccess;
+  Vid known = kNoInfo;
+  if (const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, parent, &known)) return r;
+  const Vid made = handle_in<Kind::kInfo>(info_from_lower(known));
+  if (made == kNoInfo) return seam::kErrNoMem;
+  Locked locked(info_lock);
+  List* wanted = list_of(handle_in<Kind::kInfo>(info));
+  const bool kept = wanted && keep_wanted(list_of(made), wanted);
+  if (kept && list_of(made)->first)
+    *hints = made;
+  else
+    free_list(made);
+  return kept ? seam::kSuccess : wanted ? seam::kErrNoMem : seam::kErrInfo;
+}
+
 }  // namespace cropdl::shim
 
 using namespace cropdl;
@@ -375,6 +408,15 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   drop_info(hints);
   return MPI_SUCCESS;
 }
+// Over the defaults that the MPI tells: MPI_Comm_idup_with_info leaves its hints in the upper half.
+static void add_asked_hints(Vid comm, Vid* info) {
+  const Object* o = object(comm, false);
+  Locked locked(info_lock);
+  List* list = list_of(*info);
+  if (!list || !o || !o->asked_hints || copy_entries(list_of(o->asked_hints), list)) return;
+  free_list(*info);
+  *info = kNoInfo;
+}
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (!info)
@@ -392,6 +434,7 @@ MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
     const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
     if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);
     copy = handle_in<Kind::kInfo>(info_from_lower(known));
+    add_asked_hints(vid, &copy);
   }
   if (copy == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_get_info);
   *info = handle_out<Kind::kInfo>(copy);
