@@ -333,6 +333,8 @@ DrainedMessage* take_drained(Vid comm, int source, int tag);
 // returns an error class. Complete on return.
 int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
 seam::Status status_of(const DrainedMessage* message);
+// Begins to receive all bytes of a matched message. Returns a code of the MPI.
+int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
 std::vector<DrainedMessage*> take_all_drained(Vid comm);  // also of a communicator being freed
 void drop_drained(std::span<DrainedMessage* const> messages);
 void drain_begin(std::span<const uint64_t> expected_by_rank);
