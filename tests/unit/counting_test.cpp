@@ -137,6 +137,26 @@ TEST_F(Counting, AReleaseLetsAHeldGroupGo) {
   EXPECT_EQ(b.begun, 8u);
 }
 
+TEST_F(Counting, AHoldWithinAHoldBeginsAnewAndOneReleaseEndsIt) {
+  counting::hold(source);
+  set_targets({{a.identity, 6}});
+  counting::hold(source);
+  std::atomic<bool> began{false};
+  std::thread agent([&] {
+    EXPECT_EQ(once_held().held, std::vector<uint64_t>{a.identity});  // the first hold's target is void
+    EXPECT_FALSE(began);
+    set_targets({{a.identity, 6}});
+  });
+  EXPECT_TRUE(counting::begin_unheld(&a, true) || counting::begin_held(&a));
+  began = true;
+  agent.join();
+  counting::end();
+  EXPECT_EQ(a.begun, 6u);
+  counting::release();
+  EXPECT_TRUE(counting::begin_unheld(&b, true));
+  counting::end();
+}
+
 // Who has sent nothing to it yet, and received nothing from it, is short as soon as the other's count is
 // known.
 TEST_F(Counting, ARecordOnWhichNothingHasBegunIsNamedOnceItHasATarget) {

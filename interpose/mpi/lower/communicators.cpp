@@ -37,13 +37,25 @@ bool set_members(CommRecord* c, const std::vector<uint32_t>& ranks) {
   return true;
 }
 
+// Drops a listed record that nothing names; may be nullptr.
+void drop_record(CommRecord* c) {
+  if (!c) return;
+  unlist_record(c);
+  handles::heap_free(reinterpret_cast<void*>(c->members));
+  handles::heap_free(c);
+}
+
 // The record keeps the members, the recipe the topology.
 int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uint32_t>& ranks,
               std::span<const int> topology, Vid* vid) {
-  *vid = new_object(Kind::kComm, to_word(made), maker, {}, topology.data(), topology.size_bytes());
-  if (!seam::vid_index(*vid)) return seam::kErrIntern;
   CommRecord* c = new_record();
-  if (!c || !set_members(c, ranks)) return seam::kErrIntern;
+  *vid = c && set_members(c, ranks)
+             ? new_object(Kind::kComm, to_word(made), maker, {}, topology.data(), topology.size_bytes())
+             : kNullComm;
+  if (!seam::vid_index(*vid)) {
+    drop_record(c);
+    return seam::kErrIntern;
+  }
   c->gid = gid;
   c->count.identity = ranks.size() > 1 ? gid : 0;
   tables->slot(*vid)->owner[0] = reinterpret_cast<uint64_t>(c);
@@ -77,10 +89,7 @@ bool is_listed(uint64_t gid) {
 void unlist_comm(Vid vid) {
   CommRecord* c = comm_record(vid);
   forget_object(vid);
-  if (!c) return;
-  unlist_record(c);
-  handles::heap_free(reinterpret_cast<void*>(c->members));
-  handles::heap_free(c);
+  drop_record(c);
 }
 
 }  // namespace
@@ -107,16 +116,15 @@ bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
   return true;
 }
 
-void register_world_and_self() {
+bool register_world_and_self() {
   const Vid world = seam::kVid_MPI_COMM_WORLD, self = seam::kVid_MPI_COMM_SELF;
   CommRecord* w = comm_record(world);
   if (!w->members) {
     std::vector<uint32_t> all(static_cast<size_t>(state->size));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint32_t>(i);
-    set_members(w, all);
     CommRecord* s = new_record();
+    if (!s || !set_members(s, {static_cast<uint32_t>(state->rank)}) || !set_members(w, all)) return false;
     s->gid = (static_cast<uint64_t>(state->rank) + 1) << 32;
-    set_members(s, {static_cast<uint32_t>(state->rank)});
     comm_records[self & kIndexMask] = s;
     state->more[0] = reinterpret_cast<uint64_t>(w);
     state->more[1] = reinterpret_cast<uint64_t>(s);
@@ -126,6 +134,7 @@ void register_world_and_self() {
     if (const char* name = comm_record(vid)->name; *name) MPI_Comm_set_name(real, name);  // after a restart
   }
   MPI_Comm_group(MPI_COMM_WORLD, &world_group);
+  return true;
 }
 
 int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid) {
@@ -193,7 +202,7 @@ void unlist_record(CommRecord* c) {
 int remake_comms() {
   comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
   comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[1]);
-  register_world_and_self();
+  if (!register_world_and_self()) return MPI_ERR_NO_MEM;
   // Ascending gids, the same order on all ranks: the members of the least communicator not yet made wait for
   // no other.
   struct Again {

@@ -4,13 +4,19 @@
 // dropped. Nothing blocks: freeing is local in both MPIs, and programs rely on that. A cut does not wait
 // either, since a member may free much later or never. Then the record is in the image; at a restart its rank
 // helps to make the communicator again, and leaves it immediately. LH, LH FS base, threads of the program.
+//
+// Messages that the program left on a freed communicator are received and dropped, because a drain waits for
+// every message that was sent.
 #include <time.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <numeric>
 
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
 namespace {
@@ -22,6 +28,10 @@ struct Leaving {
   MPI_Request all_came;
   // False while a duplicate of the communicator is being made: see may_drive.
   bool begun;
+  // A left message that is being received.
+  MPI_Request left = MPI_REQUEST_NULL;
+  int source = 0, tag = 0;
+  std::unique_ptr<char[]> bytes = nullptr;
 };
 
 // A duplicate of MPI_COMM_WORLD. The program may have begun more nonblocking collectives on MPI_COMM_WORLD on
@@ -96,21 +106,66 @@ int begin_leaving(Leaving& l) {
   return MPI_Ibarrier(l.comm, &l.all_came);
 }
 
-// Tests at most `n` barriers. Under freed_lock.
-void test_leaving(size_t n) {
+// A persistent receive may still be started on the freed communicator.
+bool may_be_received(const CommRecord* c) {
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    const RequestRecord* r = request_record(i);
+    if (r->state != kRequestFree && r->kind == kPersistentReceive &&
+        reinterpret_cast<const CommRecord*>(r->record) == c)
+      return true;
+  }
+  return false;
+}
+
+// Begins to receive a left message. Returns false if there is none, or no memory for it.
+bool begin_to_drop(Leaving& l) {
+  int flag = 0;
+  MPI_Status s = no_message();
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, l.comm, &flag, &s) != MPI_SUCCESS || !flag) return false;
+  if (may_be_received(l.record)) return false;
+  seam::Status status;
+  status_out(s, &status);
+  l.bytes.reset(new (std::nothrow) char[static_cast<size_t>(status.bytes) + 1]);
+  MPI_Message real = MPI_MESSAGE_NULL;
+  if (!l.bytes || MPI_Improbe(s.MPI_SOURCE, s.MPI_TAG, l.comm, &flag, &real, &s) != MPI_SUCCESS || !flag)
+    return false;
+  l.source = s.MPI_SOURCE;
+  l.tag = s.MPI_TAG;
+  return receive_bytes(&real, l.bytes.get(), status.bytes, &l.left) == MPI_SUCCESS;
+}
+
+// Drops the messages that have arrived. Never blocks; returns false while one of them is still being
+// received.
+bool drop_left_messages(Leaving& l) {
+  do {
+    int over = 1;
+    if (l.left == MPI_REQUEST_NULL) continue;
+    if (MPI_Test(&l.left, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over) return false;
+    l.left = MPI_REQUEST_NULL;
+    l.bytes = nullptr;
+    message_came({l.record, l.source, l.tag});
+  } while (begin_to_drop(l));
+  return true;
+}
+
+// Tests at most `n` barriers. While messages are drained, also drops those on communicators that other
+// members still have. Under freed_lock.
+void test_leaving(size_t n, bool draining) {
   if (!may_drive()) return;
   for (n = std::min(n, leaving.size()); n > 0; --n) {
     if (next_to_test >= leaving.size()) next_to_test = 0;
     Leaving& l = leaving[next_to_test];
     int over = 0;
     if (!l.begun && begin_leaving(l) != MPI_SUCCESS) l.all_came = MPI_REQUEST_NULL;
-    if (MPI_Test(&l.all_came, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || !over) {
+    const bool all_came = MPI_Test(&l.all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && over;
+    const bool none_left = !(all_came || draining) || drop_left_messages(l);
+    if (!all_came || !none_left) {
       ++next_to_test;
       continue;
     }
     MPI_Comm_free(&l.comm);
     unlist(l.record);
-    l = leaving.back();
+    std::swap(l, leaving.back());
     leaving.pop_back();
   }
 }
@@ -147,12 +202,16 @@ int free_comm(Vid vid) {
   CommRecord* c = comm_record(vid);
   if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
   Leaving left{c, real, MPI_REQUEST_NULL, false};
+  bool over = false;
   if (c->count.identity) {
     if (!keep_topology(vid, c)) return MPI_ERR_NO_MEM;
     if (may_drive())
       if (const int code = begin_leaving(left); code != MPI_SUCCESS) return code;
-  } else if (const int code = MPI_Comm_free(&real); code != MPI_SUCCESS) {  // one member
-    return code;
+  } else {
+    left.begun = true;  // one member: there is no barrier
+    over = may_drive() && drop_left_messages(left);
+    if (over)
+      if (const int code = MPI_Comm_free(&left.comm); code != MPI_SUCCESS) return code;
   }
   // Persistent requests may still be started and receive the drained messages.
   if (!tables->slot(vid)->users) drop_drained(take_all_drained(vid));
@@ -160,18 +219,18 @@ int free_comm(Vid vid) {
   c->freed = 1;
   {
     const handles::SpinGuard guard(freed_lock);
-    if (c->count.identity) {
-      leaving.push_back(left);
-    } else {
+    if (over) {
       unlist(c);
+    } else {
+      leaving.push_back(std::move(left));
     }
   }
-  if (const Turn turn; turn) test_leaving(kTestedPerFree);
+  if (const Turn turn; turn) test_leaving(kTestedPerFree, false);
   return MPI_SUCCESS;
 }
 
 void test_freed_comms() {
-  if (const Turn turn; turn) test_leaving(leaving.size());
+  if (const Turn turn; turn) test_leaving(leaving.size(), true);
 }
 
 int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecord*>* freed) {

@@ -72,24 +72,33 @@ using cropdl::seam::Vid;
 
 namespace {
 
+// Returns false if the heap is full.
+bool make_counters() {
+  MPI_Comm_rank(MPI_COMM_WORLD, &state->rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &state->size);
+  const size_t counters = static_cast<size_t>(state->size) * sizeof(uint64_t);
+  state->sent = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
+  state->received = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
+  return state->sent && state->received;
+}
+
 int init(int required, int* provided) {
   if (state->initialized) return seam::kErrOther;
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD, seam::kFn_MPI_Init)) return seam::kAgain;
-  const int code = initialize_mpi(required);
-  if (code == MPI_SUCCESS) {
-    MPI_Comm_rank(MPI_COMM_WORLD, &state->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &state->size);
-    const size_t counters = static_cast<size_t>(state->size) * sizeof(uint64_t);
-    state->sent = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
-    state->received = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
+  int result = error_out(initialize_mpi(required));
+  if (result == seam::kSuccess) {
     state->required = required;
     state->thread = own_number();
-    register_world_and_self();
-    state->initialized = 1;
-    *provided = state->provided;
+    if (make_counters() && register_world_and_self()) {
+      state->initialized = 1;
+      *provided = state->provided;
+    } else {
+      say_of_rank("MPI_Init: the persistent heap is too small");
+      result = seam::kErrNoMem;
+    }
   }
   end_collective();
-  return error_out(code);
+  return result;
 }
 
 }  // namespace

@@ -97,10 +97,9 @@ DrainedMessage* place_for(Vid comm, const seam::Status& status) {
 
 // Receives a message into `m`. On failure, frees `m` and returns false.
 bool start_taking(MPI_Message* real, DrainedMessage* m, CommRecord* comm) {
-  const Bytes as(m->bytes);
   MPI_Request request = MPI_REQUEST_NULL;
   int code = make_self();
-  if (code == MPI_SUCCESS) code = MPI_Imrecv(m->data(), as.count, as.type, real, &request);
+  if (code == MPI_SUCCESS) code = receive_bytes(real, m->data(), m->bytes, &request);
   if (code != MPI_SUCCESS) {
     trouble = "a message under way could not be received: the MPI reports an error";
     handles::heap_free(m);
@@ -193,6 +192,11 @@ DrainedMessage* find(Vid comm, int source, int tag, bool take) {
 }
 
 }  // namespace
+
+int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request) {
+  const Bytes as(bytes);
+  return MPI_Imrecv(to, as.count, as.type, message, request);
+}
 
 bool probe_drained(Vid comm, int source, int tag, seam::Status* status) {
   handles::SpinGuard guard(drained_lock, multiple);

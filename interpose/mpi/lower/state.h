@@ -208,7 +208,7 @@ std::span<const int> topology_of(Vid vid);
 // Registers a communicator that all its members have just made; the last step is a broadcast on it. The
 // recipe is its membership. A null communicator gives the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
-void register_world_and_self();
+bool register_world_and_self();                                // false: the heap is full
 void link_records();                                           // after a restart: rebuilds the back links
 void add_counts(std::vector<coord::CollectiveCount>& counts);  // LH, agent's thread
 void unlist_record(CommRecord* c);
@@ -333,6 +333,8 @@ DrainedMessage* take_drained(Vid comm, int source, int tag);
 // returns an error class. Complete on return.
 int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
 seam::Status status_of(const DrainedMessage* message);
+// Begins to receive all bytes of a matched message. Returns a code of the MPI.
+int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
 std::vector<DrainedMessage*> take_all_drained(Vid comm);  // also of a communicator being freed
 void drop_drained(std::span<DrainedMessage* const> messages);
 void drain_begin(std::span<const uint64_t> expected_by_rank);

@@ -55,8 +55,8 @@ int64_t* window_slot(Vid win, int i) {
   return &o->window_values[i];
 }
 
-// Returns 1 if the keyval is predefined (then answered), else 0.
-int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* flag) {
+// Returns false if the keyval is not predefined. Else answers, or sets *error to the lower half's error.
+bool get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* flag, int* error) {
   int64_t value = 0;
 #if defined(CROPDL_ABI_MPICH)
   // MPICH's Fortran constants for predefined keys (mpif.h) are the C constants plus one: even, not odd.
@@ -68,23 +68,24 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
       *pointer = &lastusedcode;
       *number = lastusedcode;
       *flag = 1;
-      return 1;
+      return true;
     }
     const int i = numbered(constants::to_seam_comm_attribute(keyval), kWorldValues);
-    if (i < 0) return 0;
-    call_library<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
+    if (i < 0) return false;
+    *error = call_library<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
+    if (*error || !*flag) return true;
     if (keyval == MPI_HOST || keyval == MPI_IO) value = constants::from_seam_rank(static_cast<int>(value));
     world_values[i] = static_cast<int>(value);
     *pointer = &world_values[i];
     *number = value;
-    return 1;
+    return true;
   }
   const int i = seam::vid_kind(vid) == Kind::kWin
                     ? numbered(constants::to_seam_win_attribute(keyval), kWindowValues)
                     : -1;
-  if (i < 0) return 0;
-  call_library<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
-  if (!*flag) return 1;
+  if (i < 0) return false;
+  *error = call_library<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
+  if (*error || !*flag) return true;
   if (keyval == MPI_WIN_MODEL) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
   int64_t* slot = window_slot(vid, i);
   if (keyval == MPI_WIN_SIZE) {
@@ -94,7 +95,7 @@ int get_predefined(Vid vid, int keyval, void** pointer, int64_t* number, int* fl
   }
   *pointer = keyval == MPI_WIN_BASE ? reinterpret_cast<void*>(value) : slot;
   *number = value;
-  return 1;
+  return true;
 }
 
 // libmpi_cxx reads these flags in the object to choose the C++ class of a callback's communicator.
@@ -405,8 +406,13 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
   if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
   if (!out || !flag) return fail_mpi_call(vid, seam::kErrArg, fn);
   *flag = 0;
-  const int predefined = get_predefined(vid, keyval, &pointer, &number, flag);
-  if (predefined == 0) {
+  int error = seam::kSuccess;
+  const bool predefined = get_predefined(vid, keyval, &pointer, &number, flag, &error);
+  if (error) {
+    *flag = 0;
+    return fail_mpi_call(vid, error, fn);
+  }
+  if (!predefined) {
     Keyval k;
     if (!copy_of(keyval, &k) || k.kind != seam::vid_kind(vid)) {
       return fail_mpi_call(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);

@@ -139,20 +139,33 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
   if (info == MPI_INFO_NULL) PMPI_Info_free(&hints);
   return set;
 }
-MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
-  if (!request)
-    return fail_mpi_call(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, seam::kFn_MPI_Comm_idup),
-                         seam::kFn_MPI_Comm_idup);
-  return duplicate(comm, newcomm, seam::kFn_MPI_Comm_idup, [request](Vid from, Vid* made) {
+static int begin_duplicate(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request, seam::Fn fn) {
+  if (!request) return fail_mpi_call(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, fn), fn);
+  return duplicate(comm, newcomm, fn, [request](Vid from, Vid* made) {
     Vid pending = make_vid(Kind::kRequest, 0);
     const int r = call_library<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);
     if (r == seam::kSuccess) *request = handle_out<Kind::kRequest>(pending);
     return r;
   });
 }
+MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
+  return begin_duplicate(comm, newcomm, request, seam::kFn_MPI_Comm_idup);
+}
 #if defined(CROPDL_ABI_MPICH)
-MPI_FUNCTION(int, Comm_idup_with_info, MPI_Comm comm, MPI_Info, MPI_Comm* newcomm, MPI_Request* request) {
-  return PMPI_Comm_idup(comm, newcomm, request);
+// The hints stay in the upper half: MPI_Comm_set_info needs a communicator that is complete, and is
+// collective.
+MPI_FUNCTION(int, Comm_idup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm,
+             MPI_Request* request) {
+  constexpr seam::Fn kFn = seam::kFn_MPI_Comm_idup_with_info;
+  const Vid parent = handle_in<Kind::kComm>(comm);
+  Vid hints = 0;
+  if (const int r = known_hints(parent, info, &hints)) return fail_mpi_call(parent, r, kFn);
+  const int r = begin_duplicate(comm, newcomm, request, kFn);
+  if (r != MPI_SUCCESS)
+    drop_info(hints);
+  else if (hints)
+    object(handle_in<Kind::kComm>(*newcomm), true)->asked_hints = hints;
+  return r;
 }
 #endif
 MPI_FUNCTION(int, Comm_free, MPI_Comm* comm) { return release(comm, seam::kFn_MPI_Comm_free); }

@@ -141,11 +141,15 @@ EXPORTED void* ompi_errhandler_create(int type, void (*function)(), int language
   const Language l = language == 2 ? Language::kFortranInt : language == 1 ? Language::kCxx : Language::kC;
   return callback_of(make_errhandler(kind, function, l));
 }
-// Called when the bindings found a wrong argument. They read the handler in the communicator's object, which
-// does not contain it; a null pointer becomes MPI_ERRORS_ARE_FATAL.
-EXPORTED int ompi_errhandler_invoke(void* errhandler, void*, int, int code, const char* message) {
-  const Vid handler = errhandler ? *static_cast<Vid*>(errhandler) : seam::kVid_MPI_ERRORS_ARE_FATAL;
-  return invoke_errhandler(handler, seam::kVid_MPI_COMM_WORLD, code, message ? message : "an MPI function");
+// Called when the bindings found a wrong argument. They read the handler in the object, where the shim keeps
+// none: a null pointer means the handler that the object has. The object begins with its vid, which also says
+// its kind.
+EXPORTED int ompi_errhandler_invoke(void* errhandler, void* object, int, int code, const char* message) {
+  const Vid on = handle_in<Kind::kComm>(static_cast<MPI_Comm>(object));
+  const char* function = message ? message : "an MPI function";
+  if (!errhandler) return invoke_errhandler_of(on, code, function);
+  return invoke_errhandler(handle_in<Kind::kErrhandler>(static_cast<MPI_Errhandler>(errhandler)),
+                           handle_exists(on) ? on : seam::kVid_MPI_COMM_WORLD, code, function);
 }
 EXPORTED void ompi_op_set_cxx_callback(void* op, void (*function)()) {
   static_cast<Callback*>(op)->proxy = function;
@@ -233,18 +237,28 @@ EXPORTED int ompi_fortran_string_c2f(const char* c, char* fortran, int length) {
   memset(fortran + n, ' ', static_cast<size_t>(length) - n);
   return MPI_SUCCESS;
 }
+static void free_words(char** words) {
+  for (char** word = words; word && *word; ++word) free(*word);
+  free(words);
+}
 static int collect(const char* array, int count, int length, int advance, char*** argv) {
   int n = 0;
+  *argv = nullptr;
   auto** list = static_cast<char**>(calloc(1, sizeof(char*)));
   while (list && (count < 0 || n < count)) {
-    char* text;
-    if (ompi_fortran_string_f2c(array + static_cast<long>(n) * advance, length, &text) != MPI_SUCCESS) break;
-    if (count < 0 && !*text) {
+    char* text = nullptr;
+    ompi_fortran_string_f2c(array + static_cast<long>(n) * advance, length, &text);
+    if (text && count < 0 && !*text) {
       free(text);
       break;
     }
-    auto** grown = static_cast<char**>(realloc(list, (static_cast<size_t>(n) + 2) * sizeof(char*)));
-    if (!grown) break;
+    auto** grown =
+        text ? static_cast<char**>(realloc(list, (static_cast<size_t>(n) + 2) * sizeof(char*))) : nullptr;
+    if (!grown) {
+      free(text);
+      free_words(list);
+      return MPI_ERR_NO_MEM;
+    }
     list = grown;
     list[n++] = text;
     list[n] = nullptr;
@@ -261,9 +275,13 @@ EXPORTED int ompi_fortran_argv_count_f2c(char* array, int count, int length, int
 EXPORTED int ompi_fortran_multiple_argvs_f2c(int commands, char* array, int length, char**** argvs) {
   *argvs = static_cast<char***>(calloc(static_cast<size_t>(commands) + 1, sizeof(char**)));
   if (!*argvs) return MPI_ERR_NO_MEM;
-  for (int i = 0; i < commands; ++i)
-    collect(array + static_cast<long>(i) * length, -1, length, commands * length, &(*argvs)[i]);
-  return MPI_SUCCESS;
+  int result = MPI_SUCCESS;
+  for (int i = 0; i < commands && result == MPI_SUCCESS; ++i)
+    result = collect(array + static_cast<long>(i) * length, -1, length, commands * length, &(*argvs)[i]);
+  if (result == MPI_SUCCESS) return result;
+  for (char*** words = *argvs; *words; ++words) free_words(*words);
+  free(*argvs);
+  return result;
 }
 
 EXPORTED void mpiext_pcollreq_dummy() {}

@@ -115,19 +115,14 @@ struct Added {
 };
 class Numbers {
  public:
-  // Returns the lowest free number, at least 1; 0 if all below `limit` are taken.
+  // Returns the lowest free number, at least 1; 0 if all below `limit` are taken, or there is no memory.
   int take(int limit) {
     int i = freed_ ? 1 : count_ + 1;
     while (i <= count_ && entries_[i - 1].used) ++i;
     if (i >= limit) return 0;
     if (i > count_) {
+      if (count_ == size_ && !grow()) return 0;
       freed_ = false;
-      if (count_ == size_) {
-        size_ = size_ ? size_ * 2 : 64;
-        entries_ = static_cast<Added*>(
-            realloc(static_cast<void*>(entries_), static_cast<size_t>(size_) * sizeof(Added)));
-        if (!entries_) abort();
-      }
       count_ = i;
     }
     entries_[i - 1] = {0, true, nullptr};
@@ -142,6 +137,15 @@ class Numbers {
   int count() const { return count_; }
 
  private:
+  bool grow() {
+    const int size = size_ ? size_ * 2 : 64;
+    auto* grown =
+        static_cast<Added*>(realloc(static_cast<void*>(entries_), static_cast<size_t>(size) * sizeof(Added)));
+    if (!grown) return false;
+    entries_ = grown;
+    size_ = size;
+    return true;
+  }
   Added* entries_ = nullptr;
   int count_ = 0, size_ = 0;
   bool freed_ = false;
@@ -180,6 +184,7 @@ bool is_class(int error_class) {
 Numbers codes;
 int add_code(int error_class) {
   const int i = codes.take(1 << 30);
+  if (!i) return 0;
   codes.at(i)->error_class = error_class < 0 ? MPI_ERR_LASTCODE + i : error_class;
   return MPI_ERR_LASTCODE + i;
 }
@@ -298,6 +303,10 @@ int fail_mpi_call(Vid object_vid, int neutral, seam::Fn fn) {
 }
 
 int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
+  return invoke_errhandler_of(object_vid, code, seam::kFunctionNames[fn]);
+}
+
+int invoke_errhandler_of(Vid object_vid, int code, const char* function) {
   Vid on = object_vid;
   // Datatypes, groups etc. have no handler, nor has an invalid or null communicator or window.
   const Kind kind = seam::vid_kind(on);
@@ -309,7 +318,7 @@ int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
   const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
-  return invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
+  return invoke_errhandler(errhandler_of(on), on, code, function);
 }
 
 int fail_completion(int neutral, seam::Fn fn) {
@@ -496,6 +505,7 @@ MPI_FUNCTION(int, Add_error_code, int error_class, int* code) {
 }
 MPI_FUNCTION(int, Add_error_string, int code, const char* string) {
   char* copy = string ? strdup(string) : nullptr;
+  if (string && !copy) return fail_mpi_call(kNoObject, seam::kErrNoMem, seam::kFn_MPI_Add_error_string);
   {
     Locked locked(added_lock);
     if (Added* a = copy ? find_added(code) : nullptr) {

@@ -8,6 +8,8 @@ namespace cropdl::shim {
 // Runs the error handler `handler` for the program's error code `code` on the object `on`. Does not return if
 // the handler is fatal.
 int invoke_errhandler(Vid handler, Vid on, int code, const char* function);
+// The same with the error handler that `object` has. (Objects without one: MPI_COMM_WORLD's.)
+int invoke_errhandler_of(Vid object, int code, const char* function);
 void set_errhandler(Vid object, Vid handler);
 // Returns the null handle when no index is left.
 Vid make_errhandler(Kind kind, void (*function)(), Language language);

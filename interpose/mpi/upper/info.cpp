@@ -56,24 +56,33 @@ Entry** find(List* list, const char* key) {
   while (*e && strcmp((*e)->key, key) != 0) e = &(*e)->next;
   return e;
 }
-void put(List* list, const char* key, const char* value) {
-  Entry** e = find(list, key);
-  if (!*e) {
-    *e = static_cast<Entry*>(calloc(1, sizeof(Entry)));
-    if (!*e) abort();
-    (*e)->key = strdup(key);
+// Adds an entry without a value. Returns nullptr, with the list unchanged, if there is no memory.
+Entry* add_key(Entry** end, const char* key) {
+  auto* made = static_cast<Entry*>(calloc(1, sizeof(Entry)));
+  char* own = made ? strdup(key) : nullptr;
+  if (!own) {
+    free(made);
+    return nullptr;
   }
-  free((*e)->value);
-  (*e)->value = strdup(value);
+  made->key = own;
+  return *end = made;
 }
-void copy_entries(const List* from, List* to) {
-  for (const Entry* e = from->first; e; e = e->next) put(to, e->key, e->value);
+// Returns false, with the list unchanged, if there is no memory.
+bool put(List* list, const char* key, const char* value) {
+  char* own = strdup(value);
+  Entry** at = find(list, key);
+  Entry* e = own && !*at ? add_key(at, key) : *at;
+  if (!own || !e) {
+    free(own);
+    return false;
+  }
+  free(std::exchange(e->value, own));
+  return true;
 }
-// Copies the live list `from`. Returns kNoInfo as make_list() does. Under the lock.
-Vid copy_list(Vid from) {
-  const Vid copy = make_list();
-  if (copy != kNoInfo) copy_entries(list_of(from), list_of(copy));
-  return copy;
+bool copy_entries(const List* from, List* to) {
+  for (const Entry* e = from->first; e; e = e->next)
+    if (!put(to, e->key, e->value)) return false;
+  return true;
 }
 void erase(Entry** e) {
   Entry* gone = *e;
@@ -95,6 +104,13 @@ bool free_list(Vid vid) {
   lists[slot] = nullptr;
   if (slot < none_free_below) none_free_below = slot;
   return true;
+}
+// Copies the live list `from`. Returns kNoInfo as make_list() does, or if there is no memory. Under the lock.
+Vid copy_list(Vid from) {
+  const Vid copy = make_list();
+  if (copy == kNoInfo || copy_entries(list_of(from), list_of(copy))) return copy;
+  free_list(copy);
+  return kNoInfo;
 }
 
 bool is_env(Vid vid) { return vid == seam::kVid_MPI_INFO_ENV; }
@@ -120,7 +136,7 @@ LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(
     const List* list = list_of(vid_);
     vid_ = kNoInfo;
     if (!list) return;
-    copy_entries(list, &copy);
+    if (!copy_entries(list, &copy)) abort();  // as for every temporary copy
   }
   made_ = call_library<int>(seam::kFn_MPI_Info_create, &vid_) == seam::kSuccess;
   for (const Entry* e = copy.first; made_ && e; e = e->next)
@@ -151,11 +167,47 @@ MPI_Info info_from_lower(Vid lower) {
       call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
       call_library<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
       Locked locked(info_lock);
-      if (flag) put(list_of(vid), key, value);
+      if (!flag || put(list_of(vid), key, value)) continue;
+      free_list(vid);
+      vid = kNoInfo;
+      break;
     }
   }
   call_library<int>(seam::kFn_MPI_Info_free, &lower);
   return handle_out<Kind::kInfo>(vid);
+}
+
+// Removes from `list` the keys that `wanted` has not, and gives the others its values. Returns false if there
+// is no memory. Under the lock.
+static bool keep_wanted(List* list, List* wanted) {
+  for (Entry** at = &list->first; *at;) {
+    const Entry* w = *find(wanted, (*at)->key);
+    if (!w) {
+      erase(at);
+      continue;
+    }
+    if (!put(list, w->key, w->value)) return false;
+    at = &(*at)->next;
+  }
+  return true;
+}
+
+// The hints that a communicator has are those that its MPI knows.
+int known_hints(Vid parent, MPI_Info info, Vid* hints) {
+  *hints = 0;
+  if (info == MPI_INFO_NULL) return seam::kSuccess;
+  Vid known = kNoInfo;
+  if (const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, parent, &known)) return r;
+  const Vid made = handle_in<Kind::kInfo>(info_from_lower(known));
+  if (made == kNoInfo) return seam::kErrNoMem;
+  Locked locked(info_lock);
+  List* wanted = list_of(handle_in<Kind::kInfo>(info));
+  const bool kept = wanted && keep_wanted(list_of(made), wanted);
+  if (kept && list_of(made)->first)
+    *hints = made;
+  else
+    free_list(made);
+  return kept ? seam::kSuccess : wanted ? seam::kErrNoMem : seam::kErrInfo;
 }
 
 }  // namespace cropdl::shim
@@ -190,14 +242,15 @@ MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
   if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_set, wrong);
   if (!value) return bad(seam::kFn_MPI_Info_set, kNullValue);
   if (strlen(value) > MPI_MAX_INFO_VAL) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoValue);
+  int neutral = seam::kErrInfo;
   {
     Locked locked(info_lock);
     if (List* list = list_of(handle_in<Kind::kInfo>(info))) {
-      put(list, key, value);
-      return MPI_SUCCESS;
+      if (put(list, key, value)) return MPI_SUCCESS;
+      neutral = seam::kErrNoMem;
     }
   }
-  return bad(seam::kFn_MPI_Info_set, seam::kErrInfo);
+  return bad(seam::kFn_MPI_Info_set, neutral);
 }
 MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
   if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_delete, kNullInfo);
@@ -355,6 +408,15 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   drop_info(hints);
   return MPI_SUCCESS;
 }
+// Over the defaults that the MPI tells: MPI_Comm_idup_with_info leaves its hints in the upper half.
+static void add_asked_hints(Vid comm, Vid* info) {
+  const Object* o = object(comm, false);
+  Locked locked(info_lock);
+  List* list = list_of(*info);
+  if (!list || !o || !o->asked_hints || copy_entries(list_of(o->asked_hints), list)) return;
+  free_list(*info);
+  *info = kNoInfo;
+}
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (!info)
@@ -372,6 +434,7 @@ MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
     const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
     if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);
     copy = handle_in<Kind::kInfo>(info_from_lower(known));
+    add_asked_hints(vid, &copy);
   }
   if (copy == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_get_info);
   *info = handle_out<Kind::kInfo>(copy);

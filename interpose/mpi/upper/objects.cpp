@@ -129,6 +129,7 @@ void FreedObject::drop() {
   if (!o) return;
   if (o->errhandler) free_callback(o->errhandler);
   if (o->hints) drop_info(o->hints);
+  if (o->asked_hints) drop_info(o->asked_hints);
   for (Attribute* a = o->attributes; a;) {
     Attribute* next = a->next;
     free(a);

@@ -55,12 +55,16 @@ struct Object {
   Vid errhandler;         // 0: the kind's default
   Attribute* attributes;  // newest first
   char* name;
-  // The hints of a communicator as the MPI accepted them: an Info of the upper half.
-  Vid hints;
+  // The hints of a communicator as the MPI accepted them, and those that MPI_Comm_idup_with_info asked for
+  // (info.cpp): Infos of the upper half.
+  Vid hints, asked_hints;
   // Values of predefined attributes; the program keeps pointers to them (attributes.cpp).
   int64_t* window_values;
 };
 void drop_info(Vid vid);  // info.cpp
+// The hints in `info` that the MPI knows, for a duplicate of `parent`: an Info of the upper half in *hints; 0
+// if there are none. Returns a neutral error.
+int known_hints(Vid parent, MPI_Info info, Vid* hints);
 
 // The target of a pointer handle of a communicator, datatype or window. Open MPI's companion libraries read
 // fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of

@@ -1,6 +1,6 @@
 // Every 12 steps the ranks make communicators, a duplicate and a grid, of which the first rank frees its own
 // at once, the others some steps later, in another order, and the last rank its first ones never. Those who
-// still have one ask it for its members and its shape.
+// still have one ask it for its members and its shape. A message that was sent on each is never received.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
     const int phase = (int)(steplog_done % 12), periodic = 1;
     if (phase == 0) {
       MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+      if (rank == 0) MPI_Send(&rank, 1, MPI_INT, 1, 9, comm);
       MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &grid);
       long mine = rank + steplog_done, all = 0;
       MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, grid);

@@ -18,6 +18,29 @@ static void use(MPI_Comm comm, long step) {
   steplog_mix((uint64_t)left);
 }
 
+#if MPI_VERSION >= 4
+static MPI_Comm with_hints(void) {
+  MPI_Comm made;
+  MPI_Info info;
+  MPI_Request request;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "mpi_assert_exact_length", "true");
+  MPI_Comm_idup_with_info(MPI_COMM_WORLD, info, &made, &request);
+  MPI_Info_free(&info);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  return made;
+}
+static void check_hints(MPI_Comm comm) {
+  MPI_Info info;
+  char value[8] = "";
+  int flag;
+  MPI_Comm_get_info(comm, &info);
+  MPI_Info_get(info, "mpi_assert_exact_length", 7, value, &flag);
+  STEPLOG_CHECK(flag && value[0] == 't');
+  MPI_Info_free(&info);
+}
+#endif
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -39,9 +62,15 @@ int main(int argc, char** argv) {
   MPI_Comm_idup(kept[1], &kept[5], &requests[5]);
   MPI_Wait(&requests[5], MPI_STATUS_IGNORE);
   MPI_Comm_free(&grid);
+#if MPI_VERSION >= 4
+  MPI_Comm hinted = with_hints();
+#endif
   while (steplog_done < steplog_steps) {
     long step = steplog_done;
     for (int i = 0; i < kKept; i++) use(kept[i], step + i);
+#if MPI_VERSION >= 4
+    check_hints(hinted);
+#endif
     int same, low, high, me;
     MPI_Comm_compare(halves, kept[5], &same);
     STEPLOG_CHECK(same == MPI_CONGRUENT);
@@ -62,6 +91,9 @@ int main(int argc, char** argv) {
     if (brief[i] != MPI_COMM_NULL) MPI_Comm_free(&brief[i]);
   for (int i = 0; i < kKept; i++) MPI_Comm_free(&kept[i]);
   MPI_Comm_free(&halves);
+#if MPI_VERSION >= 4
+  MPI_Comm_free(&hinted);
+#endif
   steplog_ok();
   MPI_Finalize();
   return 0;

@@ -19,6 +19,15 @@ static void counts_and_forgives(MPI_File* file, int* code, ...) {
   ++calls;
   *code = MPI_SUCCESS;
 }
+#if defined(OPEN_MPI)
+/* What Open MPI's C++ and Fortran libraries call when they find a wrong argument. */
+int ompi_errhandler_invoke(MPI_Errhandler handler, void* object, int type, int code, const char* message);
+static MPI_Comm raised_on;
+static void notes(MPI_Comm* comm, int* code, ...) {
+  (void)code;
+  raised_on = *comm;
+}
+#endif
 static int fails(MPI_Comm comm, int key, void* extra, void* in, void* out, int* flag) {
   (void)comm, (void)key, (void)extra, (void)in, (void)out;
   *flag = 1;
@@ -79,6 +88,11 @@ static void handlers(void) {
   MPI_File_set_errhandler(MPI_FILE_NULL, e);
   CALL(MPI_File_open(MPI_COMM_SELF, "/nowhere/nothing", MPI_MODE_RDWR, MPI_INFO_NULL, &file));
   printf("%d calls\n", calls);
+#if defined(OPEN_MPI)
+  MPI_Comm_create_errhandler(notes, &e);
+  CALL(ompi_errhandler_invoke(e, MPI_COMM_SELF, 1, MPI_ERR_COUNT, "a binding"));
+  printf("on the object: %d\n", raised_on == MPI_COMM_SELF);
+#endif
 }
 
 static void attributes(void) {
@@ -166,6 +180,9 @@ static void objects(void) {
   MPI_Comm copy = comm;
   MPI_Comm_free(&comm);
   CALL(MPI_Barrier(copy));
+  void* value;
+  int flag;
+  CALL(MPI_Comm_get_attr(copy, MPI_TAG_UB, &value, &flag));
 #endif
   MPI_Datatype type = MPI_INT;
   CALL(MPI_Type_free(&type));
