@@ -11,6 +11,8 @@
 
 namespace cropdl {
 
+Error no_memory_left();
+
 // Returns the Result or Status that `work` returns. Call it without holding what `work` cannot leave half
 // done.
 template <class Work>
@@ -19,7 +21,7 @@ auto caught(Work work) noexcept -> decltype(work()) {
     try {
       return work();
     } catch (const std::bad_alloc&) {
-      return Error{"this rank has no memory left for it; raise the limit (ulimit -v, or the job's)"};
+      return no_memory_left();
     } catch (const std::exception& e) {
       return Error{e.what()};
     }
