@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,11 +13,12 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
+#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "base/caught.h"
 #include "base/descriptor_table.h"
 #include "base/format.h"
 #include "base/host.h"
@@ -27,6 +27,8 @@
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "coord/link.h"
+#include "coord/phase_file.h"
+#include "coord/wait_for_any.h"
 
 namespace cropdl::coord {
 
@@ -40,32 +42,6 @@ void signal_event(const Descriptor& event) {
 bool take_event(const Descriptor& event) {
   uint64_t count;
   return read(event.fd(), &count, sizeof count) == sizeof count;
-}
-
-// For ppoll(2), which refuses more descriptors than RLIMIT_NOFILE; pselect6(2) only requires that the table
-// holds them. Sets of any size, unlike the C library's.
-long wait_by_select(std::vector<pollfd>* fds, timespec* timeout) {
-  constexpr size_t kWord = 64;
-  int end = 0;
-  for (const pollfd& f : *fds) end = std::max(end, f.fd + 1);
-  std::vector<uint64_t> in(static_cast<size_t>(end) / kWord + 1), out(in.size());
-  const auto word = [](std::vector<uint64_t>& set, int fd) -> uint64_t& {
-    return set[static_cast<size_t>(fd) / kWord];
-  };
-  const auto bit = [](int fd) { return uint64_t{1} << (static_cast<size_t>(fd) % kWord); };
-  for (const pollfd& f : *fds) {
-    if (f.fd < 0) continue;
-    if ((f.events & POLLIN) != 0) word(in, f.fd) |= bit(f.fd);
-    if ((f.events & POLLOUT) != 0) word(out, f.fd) |= bit(f.fd);
-  }
-  const long ready = syscall(SYS_pselect6, end, in.data(), out.data(), nullptr, timeout, nullptr);
-  for (pollfd& f : *fds) {
-    f.revents = 0;
-    if (ready <= 0 || f.fd < 0) continue;
-    if ((word(in, f.fd) & bit(f.fd)) != 0) f.revents |= POLLIN;
-    if ((word(out, f.fd) & bit(f.fd)) != 0) f.revents |= POLLOUT;
-  }
-  return ready;
 }
 
 Descriptor make_event() { return move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))); }
@@ -130,8 +106,7 @@ class Agent::Loop {
   }
 
   void note_phase(const std::string& phase) {
-    if (config_.rank != 0 || !config_.trace_phase) return;
-    [[maybe_unused]] const Status s = replace_file(config_.directory + "/phase", phase + "\n");
+    [[maybe_unused]] const Status s = write_phase(config_, phase);  // a restart does not fail for it
   }
 
   void stop() {
@@ -152,46 +127,56 @@ class Agent::Loop {
   }
 
   void run() {
-    leave_the_programs_descriptors();
-    std::vector<pollfd> fds;
-    std::vector<Message> in;
-    while (!stop_ && !ends()) {
-      fds.assign({{wake_.fd(), POLLIN, 0}, {requested_.fd(), POLLIN, 0}, {terminated_.fd(), POLLIN, 0}});
-      if (hub_)
-        hub_->add_to_poll(&fds);
-      else
-        link_->add_to_poll(&fds);
-      wait(&fds);
-      const int64_t now = monotonic_us();
-      take_event(wake_);
-      if (stop_) break;
-      look_at_sigterm(rank_.take_sigterm(), now);  // before an order resumes the program
-      if (hub_) {
-        hub_->handle(fds, kOwnEvents, now);
-        if (take_event(requested_)) hub_->signalled(now);
-        hub_->tick(now);
-      } else {
-        in.clear();
-        link_->handle(fds, kOwnEvents, &in);
-        for (const Message& m : in) on_message(m);
-        if (ends()) break;  // rank 0 may be gone; end all the same
-        link_->tick(now);
-        notice_alone(now);
-      }
-      look_at_sigterm(take_event(terminated_), now);  // after any message that this rank has joined
-      if (now >= next_look_) {
-        next_look_ = rank_.observe(now);
-        if (hub_) hub_->note(rank_.iterations());
-      }
-      pass_on_exchange(now);
-      serve_own_hub(now);
-      if (participant_.poll_period() != 0 && now >= next_poll_) {
-        next_poll_ = now + participant_.poll_period();
-        poll_participant();
-        serve_own_hub(now);  // handle a resulting order now: it sets next_poll_
-      }
-      if (hub_) hub_->tell();
+    const Status ended = caught([&] {
+      leave_the_programs_descriptors();
+      std::vector<pollfd> fds;
+      std::vector<Message> in;
+      while (!stop_ && !ends()) take_turn(&fds, &in);
+      end();
+      return Status();
+    });
+    if (!ended) go_on_without_checkpoints(ended.error());
+  }
+
+  void take_turn(std::vector<pollfd>* fds, std::vector<Message>* in) {
+    fds->assign({{wake_.fd(), POLLIN, 0}, {requested_.fd(), POLLIN, 0}, {terminated_.fd(), POLLIN, 0}});
+    if (hub_)
+      hub_->add_to_poll(fds);
+    else
+      link_->add_to_poll(fds);
+    wait(fds);
+    const int64_t now = monotonic_us();
+    take_event(wake_);
+    if (stop_) return;
+    look_at_sigterm(rank_.take_sigterm(), now);  // before an order resumes the program
+    if (hub_) {
+      hub_->handle(*fds, kOwnEvents, now);
+      if (take_event(requested_)) hub_->signalled(now);
+      hub_->tick(now);
+    } else {
+      in->clear();
+      link_->handle(*fds, kOwnEvents, in);
+      for (const Message& m : *in) on_message(m);
+      if (ends()) return;  // rank 0 may be gone; end all the same
+      link_->tick(now);
+      notice_alone(now);
     }
+    look_at_sigterm(take_event(terminated_), now);  // after any message that this rank has joined
+    if (now >= next_look_) {
+      next_look_ = rank_.observe(now);
+      if (hub_) hub_->note(rank_.iterations());
+    }
+    pass_on_exchange(now);
+    serve_own_hub(now);
+    if (participant_.poll_period() != 0 && now >= next_poll_) {
+      next_poll_ = now + participant_.poll_period();
+      poll_participant();
+      serve_own_hub(now);  // handle a resulting order now: it sets next_poll_
+    }
+    if (hub_) hub_->tell();
+  }
+
+  void end() {
     participant_.abandon(rank_);
     if (outlives_) end_to_outlive(config_.directory);
     if (hub_) {
@@ -203,6 +188,42 @@ class Agent::Loop {
       rank_.leave(participant_.end_status());
     else if (dies_)
       rank_.die(SIGTERM);
+  }
+
+  // The control plane has failed, and the program must not die of it. It runs on; a SIGTERM kills it. The
+  // others notice that this rank has left, as they would if it had ended.
+  void go_on_without_checkpoints(const Error& why) noexcept {
+    const auto attempt = [](auto step) {
+      return static_cast<bool>(caught([&] {
+        step();
+        return Status();
+      }));
+    };
+    attempt([&] { participant_.abandon(rank_); });
+    const bool said = attempt([&] {
+      config_.report(
+          formatted("no more checkpoints: rank {}: {}; the program runs on", config_.rank, why.message));
+    });
+    constexpr char kLine[] = "cropdl: no more checkpoints: out of memory; the program runs on\n";
+    if (!said) {
+      [[maybe_unused]] const ssize_t n = write(error_stream(), kLine, sizeof kLine - 1);
+    }
+    if (hub_) attempt([&] { hub_->close(monotonic_us()); });
+    hub_.reset();
+    link_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      if (alone_.empty()) alone_ = "out of memory";  // a text that needs none
+      arrived_.notify_all();
+    }
+    if (participant_.end_status() != 0) rank_.leave(participant_.end_status());
+    if (dies_ || deadly_from_ != 0) rank_.die(SIGTERM);
+    while (!stop_) {
+      pollfd fds[] = {{wake_.fd(), POLLIN, 0}, {terminated_.fd(), POLLIN, 0}};
+      poll(fds, std::size(fds), -1);
+      take_event(wake_);
+      if (take_event(terminated_)) rank_.die(SIGTERM);
+    }
   }
 
   bool ends() const { return participant_.end_status() != 0 || dies_; }
@@ -240,17 +261,7 @@ class Agent::Loop {
       until = std::min(until.value_or(deadly_from_), deadly_from_);
     if (outlives_at_ != INT64_MAX) until = std::min(until.value_or(outlives_at_), outlives_at_);
     if (next_look_ != INT64_MAX) until = std::min(until.value_or(next_look_), next_look_);
-    timespec timeout{};
-    if (until) {
-      const int64_t us = std::max<int64_t>(0, *until - monotonic_us());
-      timeout = {static_cast<time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000 * 1000)};
-    }
-    timespec* const bound = until ? &timeout : nullptr;
-    long ready = ppoll(fds->data(), fds->size(), bound, nullptr);
-    if (ready < 0 && errno == EINVAL) ready = wait_by_select(fds, bound);
-    if (ready >= 0) return;
-    for (pollfd& f : *fds) f.revents = 0;
-    if (errno != EINTR) usleep(10'000);  // the kernel is out of memory
+    wait_for_any(fds, until);
   }
 
   // Handles all messages of the rank's own hub, including those that its reports cause.

@@ -276,6 +276,9 @@ class Participant {
 
  private:
   enum class Stage { kIdle, kHolding, kStopping, kStopped, kDraining, kWriting, kOver };
+  void obey(LocalRank& rank, const Order& order, std::vector<Report>* out);
+  void look(LocalRank& rank, std::vector<Report>* out);
+  void failed(const Status& why, std::vector<Report>* out);
   void report_standing(LocalRank& rank, bool even_if_unchanged, std::vector<Report>* out);
   void report_sent(LocalRank& rank, bool stopped, std::vector<Report>* out);
 

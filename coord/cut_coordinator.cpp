@@ -219,7 +219,7 @@ void Coordinator::on(uint32_t rank, const Refused& m, int64_t now, Actions* out)
 
 void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) {
   const std::string line = formatted("checkpoint failed: {}: {}", rank_name(rank), m.reason);
-  if (stage_ == Stage::kStopping) return fail(line, now, out);
+  if (stage_ == Stage::kHolding || stage_ == Stage::kStopping) return fail(line, now, out);
   if (stage_ != Stage::kWriting) return;
   slots_[rank].write_over = true;
   if (failure_.empty()) failure_ = line;

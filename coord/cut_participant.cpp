@@ -1,10 +1,34 @@
 // The participant's side of the agreement. See cut.h. Pure except for the LocalRank that it drives; each
 // rank's agent thread.
+#include "base/caught.h"
 #include "coord/cut.h"
 
 namespace cropdl::coord {
 
+// The rank allocates memory in almost each step. If there is none, its attempt fails.
 void Participant::receive(LocalRank& rank, const Order& order, std::vector<Report>* out) {
+  const Status obeyed = caught([&] {
+    obey(rank, order, out);
+    return Status();
+  });
+  if (!obeyed) failed(obeyed, out);
+}
+
+void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
+  const Status looked = caught([&] {
+    look(rank, out);
+    return Status();
+  });
+  if (!looked) failed(looked, out);
+}
+
+void Participant::failed(const Status& why, std::vector<Report>* out) {
+  if (stage_ == Stage::kIdle) return;
+  stage_ = Stage::kOver;
+  out->push_back(Failed{attempt_, why.error().message});
+}
+
+void Participant::obey(LocalRank& rank, const Order& order, std::vector<Report>* out) {
   if (const auto* m = std::get_if<Hold>(&order)) {
     attempt_ = m->attempt;
     revision_ = drain_revision_ = 0;
@@ -42,7 +66,7 @@ void Participant::receive(LocalRank& rank, const Order& order, std::vector<Repor
   }
 }
 
-void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
+void Participant::look(LocalRank& rank, std::vector<Report>* out) {
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kStopped:
@@ -53,11 +77,7 @@ void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
     case Stage::kStopping: {
       Status failure;
       const bool stopped = rank.try_stop(&failure);
-      if (!failure) {
-        stage_ = Stage::kOver;
-        out->push_back(Failed{attempt_, failure.error().message});
-        return;
-      }
+      if (!failure) return failed(failure, out);
       if (!stopped) return report_sent(rank, false, out);
       if (const std::string why = rank.refusal_when_stopped(); !why.empty()) {
         stage_ = Stage::kOver;
@@ -71,8 +91,7 @@ void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
       Status failure;
       const bool done = rank.drained(&failure);
       if (!failure) {
-        stage_ = Stage::kOver;
-        out->push_back(Failed{attempt_, failure.error().message});
+        failed(failure, out);
       } else if (done) {
         stage_ = Stage::kStopped;
         out->push_back(Drained{attempt_, drain_revision_});
@@ -84,8 +103,7 @@ void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
       ImageSummary image;
       const bool done = rank.written(&failure, &image);
       if (!failure) {
-        stage_ = Stage::kOver;
-        out->push_back(Failed{attempt_, failure.error().message});
+        failed(failure, out);
       } else if (done) {
         stage_ = Stage::kOver;
         out->push_back(Written{attempt_, image});

@@ -7,12 +7,14 @@
 #include <cerrno>
 #include <ctime>
 
+#include "base/caught.h"
 #include "base/format.h"
 #include "base/random.h"
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/job_file.h"
 #include "coord/last_version.h"
+#include "coord/phase_file.h"
 
 namespace cropdl::coord {
 
@@ -42,9 +44,7 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   std::unique_ptr<Hub> hub(
       new Hub(config, sink, std::move(memory), std::move(*listener), std::move(job), now));
   hub->tell();
-  if (config.trace_phase) {
-    if (const Status s = replace_file(config.directory + "/phase", "idle\n"); !s) return s.error();
-  }
+  if (const Status s = write_phase(config, "idle"); !s) return s.error();
   return hub;
 }
 
@@ -253,7 +253,7 @@ void Hub::carry_out(Actions actions, int64_t now) {
     if (const auto* send = std::get_if<SendOrder>(&a)) {
       to_rank(send->rank, send->order);
     } else if (std::holds_alternative<BeginVersion>(a)) {
-      const Result<std::string> directory = sink_->begin();
+      const Result<std::string> directory = caught([&] { return sink_->begin(); });
       if (directory)
         coordinator_.version_begun(*directory, now, &actions);
       else

@@ -5,7 +5,7 @@
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/hub.h"
-#include "coord/job_file.h"
+#include "coord/phase_file.h"
 
 namespace cropdl::coord {
 
@@ -64,8 +64,7 @@ void Hub::trace_phase() {
   if (!config_.trace_phase || traced_ == coordinator_.phase()) return;
   traced_ = coordinator_.phase();
   // Tracing is for tests; a full disk must not fail the checkpoint.
-  [[maybe_unused]] const Status s =
-      replace_file(config_.directory + "/phase", std::string(phase_name(traced_)) + "\n");
+  [[maybe_unused]] const Status s = write_phase(config_, phase_name(traced_));
 }
 
 }  // namespace cropdl::coord

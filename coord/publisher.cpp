@@ -4,21 +4,39 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <system_error>
+#include <exception>
 #include <utility>
+
+#include "base/caught.h"
 
 namespace cropdl::coord {
 
+namespace {
+
+// More than can wait in ended_: the hub takes one result before it asks for the next, and one tidies beside.
+// note() thus allocates nothing, since its threads could not report that they have no memory.
+constexpr size_t kMostEnded = 16;
+
+}  // namespace
+
 Publisher::Publisher()
-    : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)))) {}
+    : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)))) {
+  ended_.reserve(kMostEnded);
+}
 
 void Publisher::publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds) {
-  run([sink, images = std::move(images), stall_seconds] { return sink->publish(images, stall_seconds); });
+  run([sink, images = std::move(images), stall_seconds]() -> Ended {
+    return caught([&] { return sink->publish(images, stall_seconds); });
+  });
 }
 
 void Publisher::discard(VersionSink* sink) {
-  run([sink] {
-    sink->discard();
+  run([sink]() -> Ended {
+    // The store discards what is left of a version when the next one begins.
+    [[maybe_unused]] const Status s = caught([&] {
+      sink->discard();
+      return Status();
+    });
     return Discarded{};
   });
 }
@@ -27,7 +45,7 @@ void Publisher::run(const std::function<Ended()>& work) {
   wait();
   try {
     thread_ = std::thread([this, work] { note(work()); });
-  } catch (const std::system_error&) {  // no thread available for this user: run it on this one
+  } catch (const std::exception&) {  // no thread available for this user, or no memory: run it on this one
     note(work());
   }
 }
@@ -46,7 +64,7 @@ std::optional<Publisher::Ended> Publisher::take() {
   if (read(done_.fd(), &count, sizeof count) != sizeof count) return std::nullopt;
   const std::lock_guard lock(mutex_);
   Ended first = std::move(ended_.front());
-  ended_.pop_front();
+  ended_.erase(ended_.begin());
   return first;
 }
 
@@ -59,11 +77,12 @@ void Publisher::tidy(VersionSink* sink) {
   wait_for_tidy();
   try {
     tidier_ = std::thread([this, sink] {
-      Tidied tidied{sink->tidy()};
+      Tidied tidied{caught([&] { return sink->tidy(); })};
       tidying_ = false;
       note(std::move(tidied));
     });
-  } catch (const std::system_error&) {  // no thread available for this user: the next version tidies
+  } catch (
+      const std::exception&) {  // no thread available for this user, or no memory: the next version tidies
     tidying_ = false;
   }
 }

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "coord/channel.h"
 #include "coord/version_sink.h"
@@ -26,7 +26,7 @@ class Publisher {
   struct Tidied {
     Status status;
   };
-  // The results of publish(), discard() and tidy().
+  // The results of publish(), discard() and tidy(). What the store throws, for lack of memory, is a failure.
   using Ended = std::variant<Result<uint64_t>, Discarded, Tidied>;
 
   int fd() const { return done_.fd(); }  // readable when take() has a result
@@ -48,7 +48,7 @@ class Publisher {
   std::thread tidier_;
   std::atomic<bool> tidying_{false};
   std::mutex mutex_;
-  std::deque<Ended> ended_;  // under mutex_
+  std::vector<Ended> ended_;  // under mutex_
 };
 
 }  // namespace cropdl::coord

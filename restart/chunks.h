@@ -1,6 +1,7 @@
 // The stages of saving (docs/saving.md): a PageSource reads a region's bytes, cut_region cuts them into
 // chunks, a ChunkSink takes those. Chunks are cut at fixed addresses: each depends only on the memory of its
-// block. LH (LH FS base) and tools; one thread at a time per object. Nothing here throws.
+// block. LH (LH FS base) and tools; one thread at a time per object. Only a lack of memory is thrown, which
+// the caller at the top of a checkpoint turns into an error (base/caught.h).
 #pragma once
 
 #include <sys/uio.h>

@@ -1,6 +1,7 @@
 // A rank's image: the memory of one upper half and its metadata, in one file. docs/image-format.md describes
 // every byte. Every byte is covered by a checksum, so damage is located and refused, never loaded. Lower half
-// (LH FS base) and tools; one thread at a time per object. Nothing here throws.
+// (LH FS base) and tools; one thread at a time per object. Reading throws nothing; writing throws only a lack
+// of memory, as in chunks.h.
 //
 // Only pages that are present and not zero are stored, or referenced in a file. Neither writer nor reader
 // copies stored pages.

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+
+#include "base/format.h"
 
 namespace cropdl::restart {
 
@@ -57,5 +60,10 @@ inline constexpr uint64_t kMetadataLimit = 256 << 20;
 constexpr uint64_t index_limit(uint64_t data_bytes) { return (256 << 20) + data_bytes / 4096 * 24; }
 
 constexpr uint64_t padded_to_8(uint64_t n) { return (n + 7) & ~uint64_t{7}; }
+
+// For messages.
+inline std::string offsets(uint64_t begin, uint64_t end) {
+  return formatted("file offset {} to {}", begin, end);
+}
 
 }  // namespace cropdl::restart

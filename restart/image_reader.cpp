@@ -1,7 +1,6 @@
-// The reader of restart/image.h. Trusts no input: every count is checked against the existing bytes before
-// memory is allocated for it.
+// The reader of restart/image.h: all but the data (image_data.cpp). Trusts no input: every count is checked
+// against the existing bytes before memory is allocated for it.
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
@@ -21,8 +20,6 @@ namespace {
 constexpr uint64_t kChunkLimit = 64 << 20;  // for all formats; bounds verify()'s buffer
 constexpr RegionKind kKnownKinds[] = {RegionKind::kHostMemory, RegionKind::kDeviceMemory,
                                       RegionKind::kDeviceVariables};
-
-std::string offsets(uint64_t begin, uint64_t end) { return formatted("file offset {} to {}", begin, end); }
 
 std::string address(uint64_t value) {
   char text[24];
@@ -93,11 +90,6 @@ uint64_t chunks_of(const std::vector<Extent>& extents, uint64_t chunk_bytes) {
   }
   return count;
 }
-
-// Page faults are most of the cost of loading, so one call populates a chunk's pages; advice only. (Huge
-// pages by MADV_COLLAPSE were tried: 512 MB then took 0.1 s or 1 s, depending on the kernel's free memory.)
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
-constexpr uint64_t kWorthPopulating = 64 << 10;
 
 }  // namespace
 
@@ -298,110 +290,6 @@ Status ImageReader::check_regions() const {
                                offsets(index_offset_, index_offset_ + index_bytes_)));
   }
   return {};
-}
-
-// Reads and checks one chunk whose first page has the address `memory`.
-Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
-                               const std::vector<iovec>& pieces) const {
-  uint64_t bytes = 0;
-  for (const iovec& piece : pieces) bytes += piece.iov_len;
-  std::vector<iovec> consumed = pieces;
-  const int error = read_all(file_.fd(), consumed, offset);
-  const std::string place =
-      formatted("region {} ({})", regions_[region].name, offsets(offset, offset + bytes));
-  if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-  if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
-  if (checksum(pieces) != placements_[region].stored[chunk])
-    return damaged_chunk(region, memory, offset, bytes);
-  return {};
-}
-
-Status ImageReader::load_region(size_t i) const {
-  std::vector<iovec> pieces;
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto load = [&](std::span<const Extent> runs) -> Status {
-    pieces.clear();
-    const uint64_t begin = offset;
-    for (const Extent& run : runs) {
-      const uint64_t part = run.end - run.begin;
-      pieces.push_back({reinterpret_cast<void*>(run.begin), part});
-      if (part >= kWorthPopulating) ::madvise(pieces.back().iov_base, part, kPopulateWrite);
-      offset += part;
-    }
-    return read_chunk(i, chunk++, runs.front().begin, begin, pieces);
-  };
-  return within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
-}
-
-Status ImageReader::load_region(size_t i, PageTarget& target) const {
-  std::vector<iovec> pieces;
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto load = [&](std::span<const Extent> runs) -> Status {
-    pieces.clear();
-    if (Status room = target.room(runs, &pieces); !room) return room;
-    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !read_it) return read_it;
-    for (const Extent& run : runs) offset += run.end - run.begin;
-    return target.put(runs);
-  };
-  const Status loaded =
-      within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
-  return loaded ? target.finish() : loaded;
-}
-
-Status ImageReader::verify() const {
-  for (size_t i = 0; i < regions_.size(); ++i)
-    if (Status good = verify_region(i); !good) return good;
-  return {};
-}
-
-Status ImageReader::verify_region(size_t i) const {
-  std::vector<char> buffer;  // at most kChunkLimit bytes
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto verify = [&](std::span<const Extent> runs) -> Status {
-    uint64_t bytes = 0;
-    for (const Extent& run : runs) bytes += run.end - run.begin;
-    if (buffer.size() < bytes) buffer.resize(bytes);
-    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, {{buffer.data(), bytes}});
-        !read_it)
-      return read_it;
-    offset += bytes;
-    return {};
-  };
-  return within_memory("rank image " + path_,
-                       [&] { return each_chunk(regions_[i].present, chunk_, verify); });
-}
-
-Status ImageReader::load_referenced(size_t i, PageSource& original) const {
-  return check_referenced(i, original, true);
-}
-
-Status ImageReader::verify_referenced(size_t i, PageSource& original) const {
-  return check_referenced(i, original, false);
-}
-
-Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) const {
-  const Region& region = regions_[i];
-  std::vector<iovec> bytes;
-  size_t chunk = 0;
-  const auto check = [&](std::span<const Extent> runs) -> Status {
-    bytes.clear();
-    if (Status read_it = original.read(runs, &bytes); !read_it)
-      return Error{formatted(
-          "{} cannot be read, and the image has its contents by reference: {}; put it back and try again",
-          region.name, read_it.error().message)};
-    if (checksum(bytes) != placements_[i].referenced[chunk++])
-      return Error{region.name +
-                   " was changed after the checkpoint, and the image has its contents by reference; put it "
-                   "back and try again"};
-    if (load)
-      for (size_t r = 0; r < runs.size(); ++r)
-        std::memcpy(reinterpret_cast<void*>(runs[r].begin), bytes[r].iov_base, bytes[r].iov_len);
-    return {};
-  };
-  return within_memory("rank image " + path_, [&] { return each_chunk(region.referenced, chunk_, check); });
 }
 
 }  // namespace cropdl::restart

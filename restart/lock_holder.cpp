@@ -8,6 +8,7 @@
 #include <csignal>
 #include <system_error>
 
+#include "base/caught.h"
 #include "base/descriptor_table.h"
 
 namespace cropdl::restart {
@@ -38,8 +39,12 @@ int LockHolder::lock(const Descriptor& file, off_t first) {
 }
 
 void LockHolder::hold(int fd, off_t first) {
-  leave_descriptor_table([fd](int other) { return other == fd; });
-  const int failure = lock_bytes(fd, first, 0);
+  int failure = ENOMEM;
+  [[maybe_unused]] const Status left = caught([&] {
+    leave_descriptor_table([fd](int other) { return other == fd; });
+    failure = lock_bytes(fd, first, 0);
+    return Status();
+  });
   std::unique_lock guard(mutex_);
   failure_ = failure;
   changed_.notify_all();

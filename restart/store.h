@@ -1,5 +1,5 @@
 // The store: the directory that holds a job's versions. Lower half of rank 0 (LH FS base) and tools; one
-// thread at a time per object. Nothing here throws.
+// thread at a time per object. Only a lack of memory is thrown; coord/publisher.h catches it.
 //
 //   DIR/store.json               the job that the store belongs to
 //   DIR/lock                     locked by the running job
@@ -23,6 +23,8 @@
 #include "restart/retention.h"
 
 namespace cropdl::restart {
+
+class ImageReader;
 
 // A store belongs to one program with one argument list and one number of ranks.
 struct StoreIdentity {
@@ -113,12 +115,15 @@ struct Outside {
 
 // Checks every byte of a version's images, and that they are the manifest's. Minutes for large ones. Outside
 // contents that an image refers to are checked as at a restart; results on data sets are in `outside`.
-Status verify_version(const Version& version, Outside* outside = nullptr);
+// `each` gets each image when it is verified, so that nobody has to open it again.
+using EachImage = std::function<Status(const ImageReader&)>;
+Status verify_version(const Version& version, Outside* outside = nullptr, const EachImage& each = {});
 // The same for images that are no version yet. `mine`: the images are the caller's own.
-Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside);
+Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside,
+                     const EachImage& each = {});
 
 // Names, below the version's folder, of the program's files saved beside this image.
-Result<std::vector<std::string>> stored_contents(const Folder& folder, const std::string& image);
+Result<std::vector<std::string>> stored_contents(const ImageReader& image);
 
 struct StoreOptions {
   Retention keep{4, 0, 0};  // for this job's complete versions; never applied to other jobs' versions

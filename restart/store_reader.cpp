@@ -270,7 +270,8 @@ void look_at_data_sets(const nlohmann::json& metadata, bool mine, Outside* outsi
   }
 }
 
-Status verify_image(const Folder& version, const ManifestImage& listed, bool mine, Outside* outside) {
+Status verify_image(const Folder& version, const ManifestImage& listed, bool mine, Outside* outside,
+                    const EachImage& each) {
   const Result<ImageReader> image = ImageReader::open(version, listed.file);
   if (!image) return image.error();
   if (image->totals().checksum != listed.checksum)
@@ -284,7 +285,8 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
     else if (Status good = verify_references(*image, metadata); !good)
       return good;
     look_at_data_sets(metadata, mine, outside);
-    return verify_contents(version, metadata);
+    if (Status good = verify_contents(version, metadata); !good) return good;
+    return each ? each(*image) : Status();
   } catch (const nlohmann::json::exception& e) {
     return Error{formatted("{}: its metadata cannot be read ({})", image->path(), e.what())};
   }
@@ -292,13 +294,11 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
 
 }  // namespace
 
-Result<std::vector<std::string>> stored_contents(const Folder& folder, const std::string& name) {
-  const Result<ImageReader> image = ImageReader::open(folder, name);
-  if (!image) return image.error();
-  const std::string what = "rank image " + image->path();
+Result<std::vector<std::string>> stored_contents(const ImageReader& image) {
+  const std::string what = "rank image " + image.path();
   return within_memory(what, [&]() -> Result<std::vector<std::string>> {
     try {
-      const nlohmann::json metadata = metadata_of(*image);
+      const nlohmann::json metadata = metadata_of(image);
       std::vector<std::string> names;
       for (const nlohmann::json& content : metadata.at("contents"))
         if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
@@ -310,24 +310,25 @@ Result<std::vector<std::string>> stored_contents(const Folder& folder, const std
   });
 }
 
-Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside) {
+Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside,
+                     const EachImage& each) {
   if (Status good = check_image_files(folder, manifest); !good) return good;
   for (const ManifestImage& image : manifest.images) {
     const Status good = within_memory("rank image " + folder.path_of(image.file),
-                                      [&] { return verify_image(folder, image, mine, outside); });
+                                      [&] { return verify_image(folder, image, mine, outside, each); });
     if (!good) return good;
   }
   return {};
 }
 
-Status verify_version(const Version& version, Outside* outside) {
+Status verify_version(const Version& version, Outside* outside, const EachImage& each) {
   Outside ignored;
   if (outside == nullptr) outside = &ignored;
   *outside = {};
   if (!version.damage.empty()) return Error{version.damage};
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
-  return verify_images(*folder, version.manifest, is_mine(version), outside);
+  return verify_images(*folder, version.manifest, is_mine(version), outside, each);
 }
 
 }  // namespace cropdl::restart

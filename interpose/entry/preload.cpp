@@ -12,7 +12,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "base/launch_variables.h"
+#include "interpose/launch/launchers.h"
 #include "interpose/seam/layout.h"
 
 namespace {
@@ -26,11 +26,24 @@ int look(struct dl_phdr_info* info, size_t size, void* unused) {
   return has_mpi;
 }
 
-/* Whether any of these variables is set. */
-int any(const char* const* variables, size_t n) {
-  for (size_t i = 0; i < n; ++i)
-    if (getenv(variables[i])) return 1;
+/* Whether a launcher has started this process that tells the number of ranks (or, if not `told`, does not).
+ */
+int launched(int told) {
+  for (const cropdl::launching::Launcher& l : cropdl::launching::kLaunchers)
+    if ((l.sizes[0] != NULL) == told && getenv(l.only_with ? l.only_with : l.rank)) return 1;
   return 0;
+}
+
+/* Whether the program only starts others, which load this file themselves. */
+int is_helper(const char* name) {
+  for (const char* launcher : cropdl::launching::kLauncherExecutables)
+    if (!strcmp(name, launcher)) return 1;
+  for (const char* proxy : cropdl::launching::kProxyExecutables)
+    if (!strcmp(name, proxy)) return 1;
+  static const char* const others[] = {"cropdl", "cropdl-run", "cropdl-restart", "gdb", "ssh"};
+  for (const char* other : others)
+    if (!strcmp(name, other)) return 1;
+  return !strncmp(name, "cropdl-lower-", 13);
 }
 
 const char* base_name(const char* path) {
@@ -67,20 +80,12 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   if (n <= 0) return;
   self[n] = 0;
   const char* name = base_name(self);
-  static const char* const helpers[] = {"mpirun",     "mpiexec",         "orterun",       "orted", "prterun",
-                                        "prted",      "hydra_pmi_proxy", "mpiexec.hydra", "srun",  "cropdl",
-                                        "cropdl-run", "cropdl-restart",  "gdb",           "ssh"};
-  for (size_t i = 0; i < sizeof helpers / sizeof *helpers; ++i)
-    if (!strcmp(name, helpers[i])) return;
-  if (!strncmp(name, "cropdl-lower-", 13)) return;
+  if (is_helper(name)) return;
   dl_iterate_phdr(look, NULL);
-  static const char* const told[] = {CROPDL_RANK_OPEN_MPI, CROPDL_RANK_MVAPICH2, CROPDL_RANK_MVAPICH,
-                                     CROPDL_RANK_HYDRA,    CROPDL_STEP_SLURM,    CROPDL_RANK_FLUX};
-  static const char* const untold[] = {CROPDL_RANK_ALPS, CROPDL_RANK_PALS, CROPDL_RANK_PMIX};
   if (!has_mpi) {
     if (strncmp(name, "python", 6)) return;
-    if (!any(told, sizeof told / sizeof *told)) {
-      if (any(untold, sizeof untold / sizeof *untold))
+    if (!launched(1)) {
+      if (launched(0))
         fprintf(
             stderr,
             "libcropdl.so: %s has a launcher that does not tell how many ranks there are; it runs without "

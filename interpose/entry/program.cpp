@@ -20,15 +20,16 @@ std::string base(const std::string& path) { return path.substr(path.rfind('/') +
 
 bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
-// Whether the path is a tool of the system: in a system directory, owned by root, and not writable by others.
-// A user's own program may have the same name.
+// Whether the path is a tool of the system: in a system directory, and only root can write to it. A user's
+// own program may have the same name.
 bool of_the_system(const std::string& path) {
   const std::string directory = path.substr(0, path.rfind('/'));
   bool there = false;
   for (const char* system : {"/bin", "/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"})
     there |= directory == system;
   struct stat st {};
-  return there && stat(path.c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & S_IWOTH) == 0;
+  return there && stat(path.c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & S_IWOTH) == 0 &&
+         ((st.st_mode & S_IWGRP) == 0 || st.st_gid == 0);
 }
 
 bool is_tool(const std::string& path, std::initializer_list<const char*> names) {

@@ -2,6 +2,7 @@
 // cropdl-restart start it.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -83,6 +84,15 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
   main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
 }
 
+// Room for checkpoints: where the program leaves none under RLIMIT_AS, the kernel kills who lets a stack
+// grow. One page is used of it.
+__attribute__((noinline)) void let_stack_grow() {
+  constexpr size_t kRoom = 512 << 10;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur < 4 * kRoom) return;
+  *static_cast<volatile char*>(__builtin_alloca(kRoom)) = 0;
+}
+
 // After this the core's handlers may run on this thread: its GS base is its record, its FS base is the LH's.
 void ready_to_run(seam::ThreadRecord& main) {
   Process& p = this_process();
@@ -125,6 +135,7 @@ void enter_program(uint64_t stack, uint64_t entry) {
   auto& main = seam::state()->threads[0];
   seam::writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
+  let_stack_grow();
   ready_to_run(main);
   this_process().rank->ready();
   cropdl_enter(stack, entry, &main);
@@ -136,6 +147,7 @@ void continue_program(const std::vector<program_threads::SavedThread>& threads) 
   auto& main = seam::state()->threads[0];
   seam::writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
   mark_lower_half(main);
+  let_stack_grow();
   ready_to_run(main);
   std::string note;
   if (auto s = program_threads::make_threads(threads, &note); !s) die(s.error().message);

@@ -3,51 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include "base/format.h"
-#include "base/launch_variables.h"
 #include "base/process_stat.h"
+#include "interpose/launch/launchers.h"
 
 namespace cropdl::launching {
 namespace {
-
-// The environment variables by which a launcher passes rank and number of ranks. Ranks also inherit the
-// variables of an outer launcher (mpirun within srun), so inner launchers come first.
-struct Launcher {
-  const char* who;
-  const char* flavour;  // as Launch::flavour
-  const char* rank;
-  std::vector<const char*> sizes;   // the first one set counts; empty: no variable has the number of ranks
-  std::vector<const char*> run;     // together they identify the launch; empty: the proxy's process does
-  const char* only_with = nullptr;  // without this variable a rank of 0 is meaningless
-};
-
-const Launcher kLaunchers[] = {
-    // man 1 mpirun, "Exported Environment Variables"; PRRTE sets the same for Open MPI 5.
-    {"Open MPI's mpirun", "openmpi", CROPDL_RANK_OPEN_MPI, {"OMPI_COMM_WORLD_SIZE"}, {"PMIX_NAMESPACE"}},
-    // MVAPICH2 user guide, "MPIRUN_RSH Parameters"; MVAPICH 3 has dropped the 2.
-    {"MVAPICH2's mpirun_rsh", "mpich", CROPDL_RANK_MVAPICH2, {"MV2_COMM_WORLD_SIZE"}, {}},
-    {"MVAPICH's mpirun_rsh", "mpich", CROPDL_RANK_MVAPICH, {"MVP_COMM_WORLD_SIZE"}, {}},
-    // MPICH src/pm/hydra; the proxy is the parent. Intel MPI's and MVAPICH's mpiexec are Hydra, too.
-    {"Hydra (mpiexec of MPICH, Intel MPI or MVAPICH)", "mpich", CROPDL_RANK_HYDRA, {"PMI_SIZE"}, {}},
-    // man 1 srun, "OUTPUT ENVIRONMENT VARIABLES". SLURM_NTASKS may be the allocation's, hence second. A batch
-    // script has SLURM_PROCID=0 and SLURM_NTASKS, but is one process and not a step.
-    {"Slurm's srun",
-     "none",
-     CROPDL_RANK_SLURM,
-     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
-     {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
-     CROPDL_STEP_SLURM},
-    {"Flux", "none", CROPDL_RANK_FLUX, {"FLUX_JOB_SIZE"}, {"FLUX_JOB_ID"}},  // man 7 flux-environment
-    // These give the number of ranks through a library, not through a variable.
-    {"Cray's aprun", "none", CROPDL_RANK_ALPS, {}, {}},
-    {"Cray's PALS", "none", CROPDL_RANK_PALS, {}, {}},
-    {"a PMIx server", "none", CROPDL_RANK_PMIX, {}, {}},
-};
 
 constexpr uint32_t kMostRanks = 1 << 20;  // as in a manifest
 
@@ -65,7 +32,7 @@ int64_t number_of(const std::string& text) {
 
 const char* size_variable(const Launcher& l) {
   for (const char* variable : l.sizes)
-    if (getenv(variable) != nullptr) return variable;
+    if (variable != nullptr && getenv(variable) != nullptr) return variable;
   return nullptr;
 }
 
@@ -93,18 +60,14 @@ std::string process_identity(pid_t pid) {
   return std::to_string(pid) + (since.empty() ? "" : "." + since);
 }
 
-bool is_launcher(const std::string& exe) {
-  for (const char* name : {"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpirun_rsh", "srun"})
-    if (base(exe) == name) return true;
-  return false;
+template <size_t N>
+bool is_one_of(const char* const (&names)[N], const std::string& exe) {
+  const std::string name = base(exe);
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Whether `exe` is a launcher's proxy, which starts the ranks of a node.
-bool is_proxy(const std::string& exe) {
-  for (const char* name : {"hydra_pmi_proxy", "hydra_bstrap_proxy", "mpispawn"})
-    if (base(exe) == name) return true;
-  return false;
-}
+bool is_launcher(const std::string& exe) { return is_one_of(kLauncherExecutables, exe); }
+bool is_proxy(const std::string& exe) { return is_one_of(kProxyExecutables, exe); }
 
 std::string program_of(pid_t pid) {
   char exe[4096];
@@ -165,8 +128,9 @@ Status read_place(const Launcher& l, Launch* launch) {
   if (rank < 0) return unclear(formatted("which rank this is is not told: {}={}", l.rank, text_of(l.rank)));
   const char* size = size_variable(l);
   if (size == nullptr)
-    return unclear("how many ranks there are is not told" +
-                   (l.sizes.empty() ? std::string(" by any variable") : formatted(" ({})", l.sizes.front())));
+    return unclear("how many ranks there are is not told" + (l.sizes[0] == nullptr
+                                                                 ? std::string(" by any variable")
+                                                                 : formatted(" ({})", l.sizes[0])));
   const int64_t ranks = number_of(text_of(size));
   if (ranks <= rank)
     return unclear(formatted("which rank this is is not told: {}={} and {}={}", l.rank, text_of(l.rank), size,
@@ -177,8 +141,9 @@ Status read_place(const Launcher& l, Launch* launch) {
   launch->flavour = l.flavour;
   if (launch->flavour == "mpich" && slurm_tells_the_same(*launch)) launch->flavour = "none";
   launch->run = l.rank;  // each launcher has its own variable
-  for (const char* part : l.run) launch->run += "-" + text_of(part);
-  if (l.run.empty() || getenv(l.run.front()) == nullptr)
+  for (const char* part : l.run)
+    if (part != nullptr) launch->run += "-" + text_of(part);
+  if (l.run[0] == nullptr || getenv(l.run[0]) == nullptr)
     launch->run += "-" + process_identity(common_ancestor());
   return {};
 }

@@ -1,5 +1,5 @@
 // This process's rank, the number of ranks, and the launcher's command, as the launcher's environment
-// variables and processes give them. launch.cpp has the table of launchers. LH and tools; START.
+// variables and processes give them. launchers.h has the table of launchers. LH and tools; START.
 #pragma once
 
 #include <sys/types.h>

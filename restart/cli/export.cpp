@@ -30,9 +30,33 @@ Error cannot_write(const std::string& file, int failure) {
   return Error{formatted("{}: cannot be written: {}", file, errno_text(failure))};
 }
 
+// What the images of a verified version say.
+struct Parts {
+  std::vector<std::vector<std::string>> stored;  // the files beside each image
+  uint64_t elsewhere = 0;                        // bytes of memory that are in files elsewhere
+  restart::Outside outside;
+};
+
+Result<Parts> verified_parts(const Version& version) {
+  Parts parts;
+  const auto take = [&parts](const restart::ImageReader& image) -> Status {
+    Result<std::vector<std::string>> stored = restart::stored_contents(image);
+    if (!stored) return stored.error();
+    parts.stored.push_back(std::move(*stored));
+    const Result<uint64_t> elsewhere = bytes_elsewhere(image);
+    if (!elsewhere) return elsewhere.error();
+    parts.elsewhere += *elsewhere;
+    return {};
+  };
+  if (const Status good = restart::verify_version(version, &parts.outside, take); !good)
+    return Error{formatted("version {}: {}", version.number, good.error().message)};
+  return parts;
+}
+
 // Archives the manifest, the images that it lists, and the files that the images name. Other files in the
 // folder are not part of the version.
-Status write_archive(int fd, const std::string& name, Compression compression, const Version& version) {
+Status write_archive(int fd, const std::string& name, Compression compression, const Version& version,
+                     const Parts& parts) {
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
   Result<ArchiveWriter> archive = ArchiveWriter::open(fd, name, compression);
@@ -43,11 +67,10 @@ Status write_archive(int fd, const std::string& name, Compression compression, c
                         folder->path_of(part));
   };
   if (Status added = add(restart::kManifestFile, folder->file(restart::kManifestFile)); !added) return added;
-  for (const restart::ManifestImage& image : version.manifest.images) {
-    if (Status added = add(image.file, folder->file(image.file)); !added) return added;
-    const Result<std::vector<std::string>> contents = restart::stored_contents(*folder, image.file);
-    if (!contents) return contents.error();
-    for (const std::string& stored : *contents)
+  for (size_t i = 0; i < version.manifest.images.size(); ++i) {
+    const std::string& image = version.manifest.images[i].file;
+    if (Status added = add(image, folder->file(image)); !added) return added;
+    for (const std::string& stored : parts.stored[i])
       if (Status added = add(stored, restart::open_stored(*folder, stored)); !added) return added;
   }
   return archive->finish();
@@ -102,42 +125,21 @@ class NewFile {
   Descriptor out_;
 };
 
-// Returns the bytes of the version's memory that are in files elsewhere.
-Result<uint64_t> bytes_by_reference(const Version& version) {
-  const Result<Folder> folder = version.folder();
-  if (!folder) return folder.error();
-  uint64_t bytes = 0;
-  for (const restart::ManifestImage& listed : version.manifest.images) {
-    const Result<restart::ImageReader> image = restart::ImageReader::open(*folder, listed.file);
-    if (!image) return image.error();
-    const Result<uint64_t> its = bytes_elsewhere(*image);
-    if (!its) return its.error();
-    bytes += *its;
-  }
-  return bytes;
-}
-
-Status check_whole(const Version& version, restart::Outside* outside) {
-  const Status good = restart::verify_version(version, outside);
-  return good ? good : Error{formatted("version {}: {}", version.number, good.error().message)};
-}
-
 // Returns what the archive lacks of the version; "" if nothing.
-std::string missing_line(uint64_t bytes, const std::vector<std::string>& data_sets) {
-  if (bytes == 0) return "";
+std::string missing_line(const Parts& parts) {
+  if (parts.elsewhere == 0) return "";
+  const std::vector<std::string>& data_sets = parts.outside.data_sets;
   return formatted("{} of its memory are files elsewhere, by reference{}: it can be imported where those are",
-                   amount(bytes),
+                   amount(parts.elsewhere),
                    data_sets.empty() ? "" : formatted(" ({}, not saved)", named_files(data_sets)));
 }
 
 int to_stdout(const Version& version) {
-  restart::Outside outside;
-  if (const Status good = check_whole(version, &outside); !good) return fail(false, good.error());
-  const Result<uint64_t> elsewhere = bytes_by_reference(version);
-  if (!elsewhere) return fail(false, elsewhere.error());
-  const Status written = write_archive(1, "standard output", Compression::kNone, version);
+  const Result<Parts> parts = verified_parts(version);
+  if (!parts) return fail(false, parts.error());
+  const Status written = write_archive(1, "standard output", Compression::kNone, version, *parts);
   if (!written) return fail(false, written.error());
-  if (const std::string missing = missing_line(*elsewhere, outside.data_sets); !missing.empty())
+  if (const std::string missing = missing_line(*parts); !missing.empty())
     say(formatted("cropdl: version {}: {}", version.number, missing));
   return kDone;
 }
@@ -145,24 +147,22 @@ int to_stdout(const Version& version) {
 int to_file(const Common& common, const Version& version, const std::string& output) {
   Result<NewFile> file = NewFile::create(output);
   if (!file) return fail(common.json, file.error());
-  restart::Outside outside;
-  if (const Status good = check_whole(version, &outside); !good) return fail(common.json, good.error());
-  const Result<uint64_t> elsewhere = bytes_by_reference(version);
-  if (!elsewhere) return fail(common.json, elsewhere.error());
-  Status written = write_archive(file->fd(), output, compression_of(output), version);
+  const Result<Parts> parts = verified_parts(version);
+  if (!parts) return fail(common.json, parts.error());
+  Status written = write_archive(file->fd(), output, compression_of(output), version, *parts);
   if (written) written = file->publish();
   if (!written) return fail(common.json, written.error());
   struct stat info {};
   if (::fstat(file->fd(), &info) != 0) return fail(common.json, cannot_write(output, errno));
   const restart::Manifest& manifest = version.manifest;
-  const std::string missing = missing_line(*elsewhere, outside.data_sets);
+  const std::string missing = missing_line(*parts);
   if (common.json)
     print(nlohmann::json{{"version", version.number},
                          {"file", json_bytes(output)},
                          {"bytes", static_cast<uint64_t>(info.st_size)},
                          {"images", manifest.images.size()},
-                         {"by_reference", *elsewhere},
-                         {"data_sets", json_bytes(outside.data_sets)}});
+                         {"by_reference", parts->elsewhere},
+                         {"data_sets", json_bytes(parts->outside.data_sets)}});
   else
     print(formatted("{}: version {}, {} image{}, {}{}{}", output, version.number, manifest.images.size(),
                     manifest.images.size() == 1 ? "" : "s", amount(static_cast<uint64_t>(info.st_size)),

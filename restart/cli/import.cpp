@@ -16,6 +16,7 @@
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
+#include "restart/image.h"
 #include "restart/store_layout.h"
 
 namespace cropdl::cli {
@@ -101,14 +102,18 @@ Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::str
   return names;
 }
 
-// Checks that each file beside an image is one that the image names; those were verified with the image.
-Status check_contents(const Folder& folder, const Manifest& manifest, std::set<std::string> names) {
-  for (const restart::ManifestImage& listed : manifest.images) {
-    names.erase(listed.file);
-    const Result<std::vector<std::string>> stored = restart::stored_contents(folder, listed.file);
+// Verifies the images, and that each file beside them is one that an image names; `names`: all files.
+Status check_all(const Folder& folder, const Manifest& manifest, std::set<std::string> names) {
+  restart::Outside outside;
+  const auto strike_off = [&names](const restart::ImageReader& image) -> Status {
+    const Result<std::vector<std::string>> stored = restart::stored_contents(image);
     if (!stored) return stored.error();
     for (const std::string& name : *stored) names.erase(name);
-  }
+    return {};
+  };
+  if (Status good = restart::verify_images(folder, manifest, true, &outside, strike_off); !good) return good;
+  if (!outside.as_they_were) return outside.as_they_were;
+  for (const restart::ManifestImage& listed : manifest.images) names.erase(listed.file);
   if (names.empty()) return {};
   return Error{formatted("`{}` is no part of the version: no image names it", *names.begin())};
 }
@@ -121,11 +126,7 @@ Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::s
   if (!names) return names.error();
   const Result<Folder> folder = Folder::open(draft->directory, Folder::Whose::kMine);
   if (!folder) return folder.error();
-  restart::Outside outside;
-  if (Status good = restart::verify_images(*folder, from.manifest, true, &outside); !good)
-    return Error{formatted("{}: {}", file, good.error().message)};
-  if (!outside.as_they_were) return Error{formatted("{}: {}", file, outside.as_they_were.error().message)};
-  if (Status good = check_contents(*folder, from.manifest, *names); !good)
+  if (Status good = check_all(*folder, from.manifest, *names); !good)
     return Error{formatted("{}: {}", file, good.error().message)};
   Manifest manifest = from.manifest;
   manifest.parent = 0;  // version numbers of another store have no meaning here
@@ -134,9 +135,11 @@ Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::s
 }
 
 // A restart runs the code in a version, so the archive must belong to the user, and no other may write to it.
-Status check_author(const Descriptor& archive, const std::string& file) {
+// A pipe does not say who wrote what comes out of it: the user must know (docs/cli.md).
+Status check_author(int archive, const std::string& file, bool may_be_a_pipe) {
   struct stat info;
-  if (::fstat(archive.fd(), &info) != 0) return Error{formatted("{}: {}", file, errno_text(errno))};
+  if (::fstat(archive, &info) != 0) return Error{formatted("{}: {}", file, errno_text(errno))};
+  if (may_be_a_pipe && !S_ISREG(info.st_mode)) return {};
   const char* const advice = "a restart runs what is in it; if you trust who made it, import a copy of yours";
   if (info.st_uid != ::geteuid())
     return Error{formatted("{}: belongs to user id {}, not to yours ({}): {}", file, info.st_uid, ::geteuid(),
@@ -154,10 +157,12 @@ int import_version(const Common& common, const std::string& file) {
   if (!from_stdin) {
     opened = Descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
     if (!opened) return fail(common.json, Error{formatted("{}: {}", file, errno_text(errno))});
-    if (Status trusted = check_author(opened, file); !trusted) return fail(common.json, trusted.error());
   }
   const std::string name = from_stdin ? "standard input" : file;
-  Result<ArchiveReader> archive = ArchiveReader::open(from_stdin ? 0 : opened.fd(), name);
+  const int fd = from_stdin ? STDIN_FILENO : opened.fd();
+  if (Status trusted = check_author(fd, name, from_stdin); !trusted)
+    return fail(common.json, trusted.error());
+  Result<ArchiveReader> archive = ArchiveReader::open(fd, name);
   if (!archive) return fail(common.json, archive.error());
   const Result<Imported> from = read_manifest(*archive, name);
   if (!from) return fail(common.json, from.error());

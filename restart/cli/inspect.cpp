@@ -83,9 +83,9 @@ json file_json(const SavedFile& file) {
 // Looks up each call site once: a lookup reads a file's whole symbol table, and ranks make the same calls.
 std::string symbol_of(const SavedCall& call, bool mine) {
   static std::map<std::pair<std::string, uint64_t>, std::string> known;
-  if (!mine || call.file.path.empty() || call.offset == 0) return "";
+  if (!mine || call.file.path.empty()) return "";
   const auto [at, is_new] = known.try_emplace({call.file.path, call.offset});
-  if (is_new) at->second = symbol_at(call.file, call.offset - 1);
+  if (is_new) at->second = symbol_of_return(call.file, call.offset);
   return at->second;
 }
 

@@ -42,6 +42,7 @@ std::optional<uint64_t> address_of(Elf* elf, uint64_t offset) {
   return std::nullopt;
 }
 
+// `address`: of the last byte of the call.
 std::string name_in(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, uint64_t address) {
   Elf_Data* const data = elf_getdata(section, nullptr);
   if (data == nullptr || header.sh_entsize == 0) return "";
@@ -53,7 +54,7 @@ std::string name_in(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, uint64_
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) continue;
     if (address < symbol.st_value || address - symbol.st_value >= symbol.st_size) continue;
     const char* const name = elf_strptr(elf, header.sh_link, symbol.st_name);
-    if (name != nullptr) return formatted("{}+0x{:x}", demangled(name), address - symbol.st_value);
+    if (name != nullptr) return formatted("{}+0x{:x}", demangled(name), address + 1 - symbol.st_value);
   }
   return "";
 }
@@ -78,12 +79,13 @@ bool is_the_same(const Descriptor& file, const MappedAs& as) {
 
 }  // namespace
 
-std::string symbol_at(const MappedAs& file, uint64_t offset) {
+std::string symbol_of_return(const MappedAs& file, uint64_t offset) {
+  if (offset == 0) return "";
   const Descriptor open(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!open || !is_the_same(open, file) || elf_version(EV_CURRENT) == EV_NONE) return "";
   const OpenElf elf(elf_begin(open.fd(), ELF_C_READ, nullptr));
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return "";
-  const auto address = address_of(elf.get(), offset);
+  const auto address = address_of(elf.get(), offset - 1);
   return address ? name_of(elf.get(), *address) : "";
 }
 

@@ -13,8 +13,10 @@ struct MappedAs {
   int64_t modified = 0;  // ns since 1970
 };
 
-// Returns the demangled name of the function that contains that offset of the file, and the distance from the
-// function's begin: "train_step(Model&)+0x1c". "" if the file has no name for it, has changed, or is missing.
-std::string symbol_at(const MappedAs& file, uint64_t offset);
+// Returns the demangled name of the function that makes the call before that offset of the file, and the
+// offset's distance from the function's begin, as debuggers show a return address: "train_step(Model&)+0x1c".
+// (The offset itself may be the next function's: the call may be the last instruction of its own.) "" if the
+// file has no name for it, has changed, or is missing.
+std::string symbol_of_return(const MappedAs& file, uint64_t offset);
 
 }  // namespace cropdl::cli

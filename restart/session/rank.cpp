@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
@@ -153,7 +154,7 @@ std::string Rank::refusal_when_stopped() {
   if (std::string line = libraries_.refusal(); !line.empty()) return line;
   if (std::string line = process_refusal(); !line.empty()) return line;
   const std::lock_guard lock(mutex_);
-  return stopped_refusal_;
+  return stopped_refusal_ ? "" : stopped_refusal_.error().message;
 }
 
 std::vector<coord::PeerCount> Rank::sent() {
@@ -163,6 +164,7 @@ std::vector<coord::PeerCount> Rank::sent() {
 void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
   const std::lock_guard lock(mutex_);
   expected_ = expected;
+  drain_failure_ = Status();
   drain_ = Drain::kAsked;
   wake_.notify_one();
 }
@@ -170,6 +172,10 @@ void Rank::begin_drain(const std::vector<coord::PeerCount>& expected) {
 bool Rank::drained(Status* failure) {
   {
     const std::lock_guard lock(mutex_);  // until this drain runs, drain_trouble() is an earlier attempt's
+    if (!drain_failure_) {
+      *failure = drain_failure_;
+      return false;
+    }
     if (drain_ != Drain::kRunning && drain_ != Drain::kDone) return false;
   }
   if (std::string why = libraries_.drain_trouble(); !why.empty()) *failure = Error{why};
@@ -300,7 +306,7 @@ void Rank::serve() {
     draining_early_ = false;  // not started again in this stop
     lock.unlock();
     libraries_.end_early_drain();
-    std::string refusal = saving_.look();
+    Status refusal = look();
     lock.lock();
     stopped_refusal_ = std::move(refusal);
     if (!stop_) break;  // the attempt has ended meanwhile
@@ -335,30 +341,58 @@ void Rank::serve() {
   program_threads::release_threads();
 }
 
+// Nothing may be thrown out of serve(), which the program's frames called. What allocates is caught, and what
+// lies between allocates nothing: errors are moved.
+Status Rank::look() const {
+  return caught([&]() -> Status {
+    std::string refusal = saving_.look();
+    if (refusal.empty()) return {};
+    return Error{std::move(refusal)};
+  });
+}
+
+void Rank::fail_drain(Status why) {
+  drain_failure_ = std::move(why);
+  drain_ = Drain::kNone;
+}
+
 void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
   const bool begin = drain_ == Drain::kAsked;
-  const std::vector<coord::PeerCount> expected = expected_;
   if (begin) {
     drain_ = Drain::kBeginning;
+    const std::vector<coord::PeerCount> expected = std::exchange(expected_, {});
     lock.unlock();
-    libraries_.begin_drain(expected);
+    Status begun = caught([&] {
+      libraries_.begin_drain(expected);
+      return Status();
+    });
     lock.lock();
     if (drain_ != Drain::kBeginning) return;  // asked again meanwhile
+    if (!begun) return fail_drain(std::move(begun));
   }
   lock.unlock();
-  const bool done = libraries_.drain_step();
+  bool done = false;
+  Status stepped = caught([&] {
+    done = libraries_.drain_step();
+    return Status();
+  });
   lock.lock();
+  if (!stepped) return fail_drain(std::move(stepped));
   if (drain_ == Drain::kBeginning) drain_ = Drain::kRunning;  // trouble that one step resolves does not count
   if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: drain again
 }
 
 void Rank::write(std::unique_lock<std::mutex>& lock) {
-  const std::string directory = directory_;
-  lock.unlock();
   quiet_ = true;
-  const Status pending = libraries_.quiesce();
-  const auto saved =
-      pending ? saving_.write(directory, tracker_) : Result<coord::ImageSummary>(pending.error());
+  lock.unlock();
+  coord::ImageSummary summary;
+  Status saved = caught([&]() -> Status {
+    if (Status quiet = libraries_.quiesce(); !quiet) return quiet;
+    auto written = saving_.write(directory_, tracker_);  // the agent leaves `directory_` alone until written_
+    if (!written) return written.error();
+    summary = std::move(*written);
+    return {};
+  });
   if (!saved) {
     // A file size limit on the image raised SIGXFSZ, blocked here: not the program's signal, so consume it.
     sigset_t limit;
@@ -369,10 +403,8 @@ void Rank::write(std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   directory_.clear();
-  if (saved)
-    summary_ = *saved;
-  else
-    write_status_ = saved.error();
+  summary_ = std::move(summary);
+  write_status_ = std::move(saved);
   written_ = true;
 }
 

@@ -77,6 +77,8 @@ class Rank final : public coord::LocalRank {
   std::string place_refusal() const;
   std::string drain_early();
   void trace_stop();
+  Status look() const;
+  void fail_drain(Status why);
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);
 
@@ -101,8 +103,9 @@ class Rank final : public coord::LocalRank {
   bool gone_ = false;             // the program's main thread has ended; its kernel thread is in stay()
   bool others_stopped_ = false;   // all other threads of the program have stopped
   bool draining_early_ = false;   // messages are drained before all threads have stopped
-  std::string stopped_refusal_;   // refusal from Saving::look
+  Status stopped_refusal_;        // from Saving::look
   Drain drain_ = Drain::kNone;
+  Status drain_failure_;  // why this drain has ended too early
   std::vector<coord::PeerCount> expected_;
   bool quiet_ = false;     // libraries quiesced: the program has nothing pending in one
   std::string directory_;  // where to write; "": no write requested

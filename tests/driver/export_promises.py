@@ -199,6 +199,9 @@ def of_others():
         place.store = place.path("moved")
         os.chmod(file, 0o666)
         fails_in_one_line(place, [tool("cropdl"), "import", place.store, file], "others may write to it")
+        with open(file, "rb") as theirs:
+            done = subprocess.run([tool("cropdl"), "import", place.store, "-"], stdin=theirs, capture_output=True, text=True)
+        expect(done.returncode != 0 and "standard input: others may write to it" in done.stdout + done.stderr, f"{done}")
         os.chmod(file, 0o644)
         if os.geteuid() == 0:
             os.chown(file, 65534, 65534)

@@ -111,6 +111,28 @@ promise("memory.data_limited_to_4_gb", limited, resource.RLIMIT_DATA, 4 << 30, "
 promise("memory.stacks_limited_to_64_kb", limited, resource.RLIMIT_STACK, 64 << 10, "plain", STEPS)
 
 
+def too_little_for_a_checkpoint():
+    """A program whose limit leaves no memory for a checkpoint runs on, and is saved once there is some."""
+    with Place("little") as place:
+        job = place.run("plain/little_memory", ["--pace", "25000", "--work", place.root])
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        expect(status != 0 and "memory" in text.lower() and len(text.splitlines()) == 1, f"{status}: {text}")
+        job.must_run()
+        before = Log(job.log).last_step()
+        job.wait_for_step(before + 3)
+        open(place.path("more"), "w").close()
+        job.wait_for_step(before + 10)
+        take_checkpoint(place, job)
+        job.kill_running()
+        job = place.restart()
+        job.finish()
+        check_whole(Log(job.log))
+
+
+promise("memory.too_little_for_a_checkpoint_fails_it_and_the_program_runs_on", too_little_for_a_checkpoint)
+
+
 def stack_under_a_smaller_limit():
     """The stack can grow as far as before a restart, whatever limit that has; where it may not, the restart is refused."""
     arguments = STEPS

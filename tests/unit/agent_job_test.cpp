@@ -966,6 +966,43 @@ TEST_F(AgentJob, ARankThatLosesRankZeroDiesOfItsSigterm) {
   EXPECT_TRUE(soon([&] { return fakes_[1].died_of == SIGTERM; }));
 }
 
+TEST_F(AgentJob, AStoreWithoutMemoryFailsTheCheckpointAndTheNextSucceeds) {
+  start(2);
+  sink_.no_memory_to_begin = true;
+  EXPECT_NE(checkpoint_error().find("checkpoint failed: this rank has no memory left"), std::string::npos);
+  sink_.no_memory_to_begin = false;
+  sink_.no_memory_to_publish = true;
+  EXPECT_NE(checkpoint_error().find("checkpoint failed: this rank has no memory left"), std::string::npos);
+  sink_.no_memory_to_publish = false;
+  EXPECT_EQ(checkpoint_error(), "(published)");
+}
+
+TEST_F(AgentJob, AnAgentThatCannotGoOnForLackOfMemoryLeavesItsProgramRunning) {
+  for (const uint32_t without : {1u, 0u}) {
+    agents_.clear();
+    start(2);
+    ASSERT_TRUE(soon([&] { return joined() == 2; }));
+    {
+      const std::lock_guard lock(fakes_[without].mutex);
+      fakes_[without].no_memory_in = "take_sigterm";
+    }
+    agents_[0]->request();
+    const std::string expected =
+        "no more checkpoints: rank " + std::to_string(without) + ": this rank has no memory";
+    const auto said = [&] {
+      for (const std::string& line : lines())
+        if (line.find(expected) == 0) return true;
+      return false;
+    };
+    EXPECT_TRUE(soon(said)) << expected;
+    EXPECT_TRUE(
+        soon([&] { return fakes_[0].holds == fakes_[0].resumes && fakes_[1].holds == fakes_[1].resumes; }));
+    EXPECT_EQ(fakes_[without].died_of, 0);
+    say_sigterm(*agents_[without]);
+    EXPECT_TRUE(soon([&] { return fakes_[without].died_of == SIGTERM; }));
+  }
+}
+
 TEST_F(AgentJob, ThePhaseIsTracedOnlyWhenWanted) {
   start(1);
   EXPECT_FALSE(std::filesystem::exists(dir_.path + "/phase"));

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -18,7 +19,10 @@ namespace cropdl::coord {
 // Stops at once, drains at once, writes nothing. What is set before or while it runs, it reports.
 class FakeRank : public LocalRank {
  public:
-  void hold() override { ++holds; }
+  void hold() override {
+    ++holds;
+    allocate("hold");
+  }
   void set_targets(const std::vector<CollectiveCount>& t) override {
     const std::lock_guard lock(mutex);
     targets = t;
@@ -28,6 +32,7 @@ class FakeRank : public LocalRank {
     return stands;
   }
   bool try_stop(Status* failure) override {
+    allocate("stop");
     const std::lock_guard lock(mutex);
     if (!stop_failure.empty()) *failure = Error{stop_failure};
     return !unstoppable;
@@ -46,6 +51,7 @@ class FakeRank : public LocalRank {
     ++drains;
   }
   bool drained(Status* failure) override {
+    allocate("drained");
     const std::lock_guard lock(mutex);
     if (!drain_failure.empty()) *failure = Error{drain_failure};
     return true;
@@ -56,12 +62,17 @@ class FakeRank : public LocalRank {
   }
   bool written(Status* failure, ImageSummary* image) override {
     if (slow_write) return false;
+    allocate("written");
     const std::lock_guard lock(mutex);
     if (!write_failure.empty()) *failure = Error{write_failure};
     image->bytes = 1000;
     return true;
   }
   uint64_t memory_bytes() override { return memory; }
+  bool take_sigterm() override {
+    allocate("take_sigterm");
+    return false;
+  }
   void resume() override { ++resumes; }
   void leave(int s) override { left_with = s; }
   void die(int s) override { died_of = s; }
@@ -74,6 +85,14 @@ class FakeRank : public LocalRank {
   std::string stopped_refusal, stop_failure, drain_failure, write_failure, directory;
   std::vector<CollectiveCount> targets;
   std::vector<PeerCount> sends, expected;
+  std::string
+      no_memory_in;  // what throws std::bad_alloc: hold, stop, drained, written, or each turn: take_sigterm
+
+ private:
+  void allocate(const char* in) {
+    const std::lock_guard lock(mutex);
+    if (no_memory_in == in) throw std::bad_alloc();
+  }
 };
 
 class FakeSink : public VersionSink {
@@ -81,12 +100,14 @@ class FakeSink : public VersionSink {
   Result<std::string> begin() override {
     const Alone alone(this);
     ++begun;
+    if (no_memory_to_begin) throw std::bad_alloc();
     if (!begin_failure.empty()) return Error{begin_failure};
     return std::string("/version");
   }
   Result<uint64_t> publish(const std::vector<ImageSummary>& images, double) override {
     const Alone alone(this);
     while (slow_publish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (no_memory_to_publish) throw std::bad_alloc();
     if (!publish_failure.empty()) return Error{publish_failure};
     const std::lock_guard lock(mutex_);
     images_ = images;
@@ -111,6 +132,7 @@ class FakeSink : public VersionSink {
 
   std::atomic<uint64_t> begun{0}, versions{0}, discarding{0}, discarded{0}, tidied{0};
   std::atomic<bool> slow_publish{false}, slow_discard{false}, slow_tidy{false};
+  std::atomic<bool> no_memory_to_begin{false}, no_memory_to_publish{false};  // throws std::bad_alloc
   std::atomic<bool> two_at_a_time{false};  // which the coordinator must never do, but for tidy()
   std::string begin_failure, publish_failure, tidy_failure;
 

@@ -236,6 +236,20 @@ TEST_F(CutProtocol, ARankThatCannotStopSaysWhyAtOnce) {
   expect_all_resumed();
 }
 
+TEST_F(CutProtocol, ARankWithoutMemoryFailsTheCheckpointAndEveryoneGoesOn) {
+  for (const char* in : {"hold", "stop", "drained", "written"}) {
+    ranks_[1].no_memory_in = in;
+    request();
+    EXPECT_NE(line().find("checkpoint failed: rank 1: this rank has no memory left"), std::string::npos)
+        << in << ": " << line();
+    expect_all_resumed();
+    ranks_[1].no_memory_in.clear();
+  }
+  request();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+}
+
 TEST_F(CutProtocol, SeveralRefusalsAreOneOutcome) {
   for (FakeRank& r : ranks_) r.stopped_refusal = "a second thread is running";
   request();

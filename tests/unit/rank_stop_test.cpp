@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ using namespace cropdl;
 // A library whose resume() takes as long as the test wants.
 class SlowMpi : public libraries::Library {
  public:
-  std::atomic<bool> reposting{false}, may_end{false};
+  std::atomic<bool> reposting{false}, may_end{false}, no_memory_to_drain{false};
   std::string why_not_quiet;
 
   std::vector<Table> seam_tables() override { return {}; }
@@ -39,7 +40,10 @@ class SlowMpi : public libraries::Library {
   void progress() override {}
   void drive(bool) override {}
   void begin_drain(std::span<const coord::PeerCount>) override {}
-  bool drain_step() override { return true; }
+  bool drain_step() override {
+    if (no_memory_to_drain) throw std::bad_alloc();
+    return true;
+  }
   std::string drain_trouble() override { return ""; }
   Status quiesce() override { return why_not_quiet.empty() ? Status() : Status(Error{why_not_quiet}); }
   void resume() override {
@@ -282,6 +286,59 @@ TEST(Signals, AreBlockedIfAllThreadsBlockThem) {
   EXPECT_EQ(program_threads::blocked_everywhere(), kOther);
   state->threads[0].gone = 0;
   state->threads[5].used = seam::kFree;
+}
+
+// What lacks memory fails the checkpoint in one line. Thrown out of serve(), it would end the program.
+TEST(Rank, FailsACheckpointThatItHasNoMemoryForAndGoesOn) {
+  prepare();
+  SlowMpi mpi;
+  mpi.may_end = true;
+  std::atomic<bool> ended{false}, no_memory_to_look{true};
+  session::Rank rank(libraries::Libraries({&mpi}),
+                     {[&] {
+                        if (no_memory_to_look) throw std::bad_alloc();
+                        return std::string();
+                      },
+                      [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
+                        throw std::bad_alloc();
+                      }});
+  rank.ready();
+  std::thread program([&] {
+    seam::state()->threads[0].tid = static_cast<int32_t>(syscall(SYS_gettid));
+    while (!ended) {
+      rank.serve();
+      usleep(100);
+    }
+  });
+  while (seam::state()->threads[0].tid == 0) usleep(100);
+  const std::string expected = "this rank has no memory left";
+  Status failure;
+  coord::ImageSummary summary;
+
+  rank.hold();
+  while (!try_stop(rank)) usleep(100);
+  EXPECT_EQ(rank.refusal_when_stopped().find(expected), 0u) << rank.refusal_when_stopped();
+  rank.resume();
+  no_memory_to_look = false;
+  rank.hold();
+  while (!try_stop(rank)) usleep(100);
+  EXPECT_EQ(rank.refusal_when_stopped(), "");
+  mpi.no_memory_to_drain = true;
+  rank.begin_drain({});
+  while (failure) EXPECT_FALSE(rank.drained(&failure));
+  EXPECT_EQ(failure.error().message.find(expected), 0u) << failure.error().message;
+  mpi.no_memory_to_drain = false;
+  failure = Status();
+  rank.begin_drain({});
+  while (!rank.drained(&failure)) usleep(100);
+  EXPECT_TRUE(failure);
+  rank.begin_write("somewhere");
+  while (!rank.written(&failure, &summary)) usleep(100);
+  ASSERT_FALSE(failure);
+  EXPECT_EQ(failure.error().message.find(expected), 0u) << failure.error().message;
+  rank.resume();
+  ended = true;
+  program.join();
 }
 
 TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <climits>
 
+#include "base/caught.h"
 #include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 
@@ -81,7 +82,20 @@ int make_self() {
   return code;
 }
 
+// So that start_taking() cannot fail for lack of memory once it has received the message.
+bool has_room_in_flight() {
+  const Status reserved = caught([] {
+    if (in_flight.size() == in_flight.capacity()) in_flight.reserve(2 * in_flight.size() + 16);
+    return Status();
+  });
+  return static_cast<bool>(reserved);
+}
+
 DrainedMessage* place_for(Vid comm, const seam::Status& status) {
+  if (!has_room_in_flight()) {
+    trouble = "this rank has no memory left to receive the messages under way";
+    return nullptr;
+  }
   auto* m = static_cast<DrainedMessage*>(
       handles::heap_allocate(sizeof(DrainedMessage) + static_cast<size_t>(status.bytes)));
   if (!m) {

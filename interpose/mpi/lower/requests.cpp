@@ -258,18 +258,18 @@ std::string request_trouble() {
 
 namespace {
 
+// By serial: in posting order. post_parked() after park_receives() needs no more room than that one, so
+// memory cannot be short in it: the program would lose its receives.
+std::vector<std::pair<uint64_t, Vid>> posted;
+
 template <class F>
-std::vector<Vid> in_posting_order(F chosen) {
-  std::vector<std::pair<uint64_t, Vid>> found;
+void list_in_posting_order(F chosen) {
+  posted.clear();
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     if (const RequestRecord* r = request_record(i); chosen(r))
-      found.emplace_back(r->serial, seam::make_vid(Kind::kRequest, i));
+      posted.emplace_back(r->serial, seam::make_vid(Kind::kRequest, i));
   }
-  std::sort(found.begin(), found.end());
-  std::vector<Vid> all;
-  all.reserve(found.size());
-  for (const auto& [serial, v] : found) all.push_back(v);
-  return all;
+  std::sort(posted.begin(), posted.end());
 }
 
 int park(Vid v) {
@@ -314,18 +314,18 @@ int post_again(Vid v) {
 // ones are posted again after it. (MPICH searches its list of all receives for each, as for each arriving
 // message.)
 int park_receives(uint32_t* maker) {
-  const std::vector<Vid> pending =
-      in_posting_order([](const RequestRecord* r) { return r->state == kRequestActive && receives(r); });
-  for (auto v = pending.rbegin(); v != pending.rend(); ++v) {
-    *maker = request_record(*v)->maker;
-    if (const int code = park(*v); code != MPI_SUCCESS) return code;
+  list_in_posting_order([](const RequestRecord* r) { return r->state == kRequestActive && receives(r); });
+  for (auto last = posted.rbegin(); last != posted.rend(); ++last) {
+    *maker = request_record(last->second)->maker;
+    if (const int code = park(last->second); code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
 }
 
 int post_parked() {
   int result = MPI_SUCCESS;
-  for (Vid v : in_posting_order([](const RequestRecord* r) { return r->state == kRequestParked; })) {
+  list_in_posting_order([](const RequestRecord* r) { return r->state == kRequestParked; });
+  for (const auto& [serial, v] : posted) {
     if (const int code = post_again(v); code != MPI_SUCCESS && result == MPI_SUCCESS) result = code;
   }
   return result;

@@ -1,0 +1,33 @@
+// Turns what is thrown into an error. A lack of memory (std::bad_alloc) may come from any allocation, and a
+// job may have a limit of memory: a checkpoint then fails, and the program goes on. Nothing may leave the top
+// of a thread, or reach frames of the program: that would end the process. LH; any thread.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "base/result.h"
+
+namespace cropdl {
+
+Error no_memory_left();
+
+// Returns the Result or Status that `work` returns. Call it without holding what `work` cannot leave half
+// done.
+template <class Work>
+auto caught(Work work) noexcept -> decltype(work()) {
+  try {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      return no_memory_left();
+    } catch (const std::exception& e) {
+      return Error{e.what()};
+    }
+  } catch (...) {  // there is not even memory for that text; this one needs none
+    return Error{"out of memory"};
+  }
+}
+
+}  // namespace cropdl

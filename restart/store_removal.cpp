@@ -1,0 +1,83 @@
+// The removal of versions and leftovers, of restart/store.h.
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "base/format.h"
+#include "base/time.h"
+#include "restart/store.h"
+#include "restart/store_layout.h"
+
+namespace cropdl::restart {
+
+std::vector<uint64_t> Store::old_versions(const std::string& job) const {
+  std::vector<DatedVersion> all;
+  for (const Version& version : reader_.versions())
+    if (version.manifest.job == job) all.push_back({version.number, seconds_of(version.manifest.created)});
+  const std::set<uint64_t> kept = versions_to_keep(all, options_.keep);
+  std::vector<uint64_t> doomed;
+  for (const DatedVersion& one : all)
+    if (!kept.contains(one.number)) doomed.push_back(one.number);
+  return doomed;
+}
+
+Status Store::set_old_versions_aside(const std::string& job) {
+  std::vector<std::string> aside;
+  return set_aside(old_versions(job), &aside);
+}
+
+Status Store::remove_old_versions(const std::string& job) {
+  std::vector<std::string> aside;
+  const Status good = set_aside(old_versions(job), &aside);
+  const Status removed = remove_all_of(aside);
+  return good ? removed : good;
+}
+
+Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside) {
+  Status good;
+  std::vector<std::string> renamed;
+  for (const uint64_t number : numbers) {
+    // Rename first: a partly removed version must never be used.
+    const std::string name = version_name(number);
+    const std::string to = formatted("{}/{}{}{}", directory(), kTemporaryPrefix, name, kRemovedSuffix);
+    if (::rename((directory() + "/" + name).c_str(), to.c_str()) == 0)
+      renamed.push_back(to);
+    else if (errno != ENOENT && good)  // ENOENT: another thread has renamed it
+      good = Error{formatted("version {} cannot be removed: {}", number, errno_text(errno))};
+  }
+  if (renamed.empty()) return good;
+  // Make the renames durable: after a crash the old name could return, with parts missing.
+  if (Status synced = sync_directory(directory()); !synced) return synced;
+  aside->insert(aside->end(), renamed.begin(), renamed.end());
+  return good;
+}
+
+std::vector<std::string> Store::set_leftovers_aside() {
+  std::vector<std::string> aside;
+  Result<std::vector<std::string>> names = directory_names(directory());
+  if (!names) return aside;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kTemporaryPrefix)) continue;
+    const std::string from = directory() + "/" + name;
+    if (name.ends_with(kRemovedSuffix))
+      aside.push_back(from);
+    else if (::rename(from.c_str(), (from + kRemovedSuffix).c_str()) == 0)
+      aside.push_back(from + kRemovedSuffix);
+  }
+  return aside;
+}
+
+Status remove_all_of(const std::vector<std::string>& directories) {
+  Status good;
+  for (const std::string& name : directories) {
+    std::error_code failure;
+    std::filesystem::remove_all(name, failure);
+    if (failure && good)
+      good = Error{formatted("{}: not all of it was removed ({}); the store's next job removes the rest",
+                             name, failure.message())};
+  }
+  return good;
+}
+
+}  // namespace cropdl::restart
