@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
+#include "interpose/seam/control_page.h"
 #include "interpose/seam/state.h"
 #include "restart/files/closed_mode.h"
 #include "restart/files/descriptors.h"
@@ -34,19 +35,19 @@ int highest_of(const std::vector<OpenFile>& files) {
   return highest;
 }
 
-// Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
-// process's life.
-void move_away(int fd) {
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
-  if (high >= 0) close(fd);
+Error no_room_above(int highest) {
+  return {formatted(
+      "the program has descriptors up to {}, and there is no room above them; raise the limit (ulimit -n)",
+      highest)};
 }
 
-// Hydra gives each rank an open connection, and passes its number in PMI_FD.
-void move_launchers_connection(int fd) {
+// Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
+// process's life. Returns its new number; -1: there is no room for it.
+int move_away(int fd) {
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
-  if (high < 0) return;
+  if (high < 0) return errno == EBADF ? fd : -1;  // EBADF: closed since the process began
   close(fd);
-  setenv("PMI_FD", std::to_string(high).c_str(), 1);
+  return high;
 }
 
 // Opens the file with the program's flags and offset. Changes nothing.
@@ -129,17 +130,13 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   const char* connection = getenv("PMI_FD");
   for (const int fd : inherited) {
     if (fd < 3) continue;
-    if (connection != nullptr && atoi(connection) == fd)
-      move_launchers_connection(fd);
-    else
-      move_away(fd);
+    const int high = move_away(fd);
+    if (high < 0) return no_room_above(highest);
+    // Hydra gives each rank an open connection, and passes its number in PMI_FD.
+    if (connection != nullptr && atoi(connection) == fd) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
   for (const int fd : open_descriptors())
-    if (fd > 2 && fd <= highest && is_own_descriptor(fd))
-      return Error{
-          formatted("the program has descriptors up to {}, and there is no room above them; raise the limit "
-                    "(ulimit -n)",
-                    highest)};
+    if (fd > 2 && fd <= highest && is_own_descriptor(fd)) return no_room_above(highest);
   return {};
 }
 
@@ -168,6 +165,7 @@ Status place_files(const SavedFiles& saved) {
   int streams[3];
   for (int s = 0; s < 3; ++s) {
     streams[s] = fcntl(s, F_DUPFD_CLOEXEC, above);
+    if (streams[s] < 0 && errno != EBADF) return no_room_above(above - 1);
     close(s);
   }
   auto* state = seam::state();
@@ -199,6 +197,7 @@ Status place_files(const SavedFiles& saved) {
     if (stream >= 0) close(stream);
   raised.reset();
   set_first_high_descriptor(std::min(first_high_descriptor(), choose_first_descriptor()));
+  seam::writable_control->first_lower_file = first_high_descriptor();
   return {};
 }
 

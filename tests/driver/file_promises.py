@@ -178,6 +178,23 @@ def many():
         restarts_with_limit(place, job, "-n 4096")
 
 
+@promise("files.streams_where_few_files_may_be_open")
+def few():
+    """Under a limit below the usual 1024, hard and soft, at the start and at the restart."""
+    with Place("few") as place:
+        limited = lambda command: with_limit("-n 256", by_shell(place, "</dev/null >@/o 2>@/e", command))
+        job = place.start(limited(protected(place, "streams", STEPS)))
+        job.wait_for_step(4)
+        ours = [int(fd) for pid in job.ranks() for fd in os.listdir(f"/proc/{pid}/fd") if 3 < int(fd) < 100]  # 3 is its log
+        expect(not ours, f"the program's low numbers are taken: {ours}")
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_running()
+        job = place.start(limited([tool("cropdl-restart"), place.store]))
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+        expect("out 59" in lines(place, "o") and "err 59" in lines(place, "e"), f"lost: {lines(place, 'o')[-2:]} {lines(place, 'e')[-2:]}")
+
+
 @promise("files.high_descriptors_under_a_lower_limit")
 def high_numbers():
     """Numbers above 65536 where the hard limit allows them; restarted under a smaller soft limit."""
