@@ -175,11 +175,11 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       f.path = link;
       if (std::string line = why_not(fd, st, link); !line.empty()) return Error{line};
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
-      if (S_ISREG(st.st_mode)) {
+      if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         auto id = identify_file(fd, "");
         if (!id) return Error{formatted("{}{}: {}", link, number, id.error().message)};
         f.identity = *id;
-        if ((f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
+        if (S_ISREG(st.st_mode) && (f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
       }
     }
     files.push_back(std::move(f));

@@ -18,6 +18,7 @@
 #include "interpose/seam/state.h"
 #include "restart/files/closed_mode.h"
 #include "restart/files/descriptors.h"
+#include "restart/files/directories.h"
 #include "restart/process/raised_limit.h"
 
 namespace cropdl::files {
@@ -154,6 +155,7 @@ FileVerdict check_files(const SavedFiles& saved) {
     if (!now)
       return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
     if (FileVerdict v = check_read_only(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
+    if (FileVerdict v = check_open_directory(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
   }
   return {};
 }
@@ -236,13 +238,17 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
 std::string files_left_alone(const SavedFiles& saved) {
   std::string text;
   std::set<std::string> named;
+  const auto add = [&](const std::string& line) { text += (text.empty() ? "" : ", ") + line; };
   for (const OpenFile& f : saved.files) {
-    if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f) || is_a_services_table(f.path)) continue;
+    if (f.standard >= 0 || f.same_as >= 0) continue;
+    if (const std::string line = directory_left_alone(f.fd, f.path, f.identity); !line.empty())
+      if (named.insert(f.path).second) add(line);
+    if (!is_real_file(f) || is_a_services_table(f.path)) continue;
     if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it was restored
     const auto now = identify_file(f.fd, "");
     if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;
-    text += formatted("{}{} is not as it was at the checkpoint{} and is used as it is",
-                      text.empty() ? "" : ", ", f.path, now ? " " + sizes(*now, f.identity) : "");
+    add(formatted("{} is not as it was at the checkpoint{} and is used as it is", f.path,
+                  now ? " " + sizes(*now, f.identity) : ""));
   }
   return text;
 }

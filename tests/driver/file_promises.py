@@ -396,6 +396,42 @@ def unchanged_input():
         expect(said == ["cropdl-restart: continues from version 1"], said)
 
 
+@promise("files.other_directories_of_the_same_names_are_named_or_refused")
+def other_directories():
+    """Its current directory, in which it may go on, and one of which it has read half the names, where it may not."""
+    with Place("directories") as place:
+        with open(place.path("in"), "w") as f:
+            f.write("".join(f"line {i}\n" for i in range(60)))
+
+        def make(name, entries):
+            os.mkdir(place.path(name))
+            for i in range(entries):
+                open(place.path(f"{name}/{i}"), "w").close()
+
+        make("here", 0)
+        make("list", 60)
+        there = ["sh", "-c", 'cd here; exec "$@"', "sh"]
+        job = place.start([*there, *protected(place, "reads", ("--in", place.path("in"), "--directory", place.path("list")) + STEPS)])
+        job.wait_for_step(8)
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_running()
+        for name, entries, options, words in (
+                ("here", 0, ("--files=fail",), f"the program's directory {place.path('here')} is not that of the checkpoint but another one of that name"),
+                ("list", 60, (), f"the program's directory {place.path('list')} (descriptor 5) is not that of the checkpoint but another one")):
+            os.rename(place.path(name), place.path(name + ".aside"))
+            make(name, entries)
+            refused_restart(place, words, options)
+            shutil.rmtree(place.path(name))
+            os.rename(place.path(name + ".aside"), place.path(name))
+        os.rename(place.path("here"), place.path("here.aside"))
+        make("here", 0)
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+        said = f"cropdl-restart: {place.path('here')} is another directory than at the checkpoint and is used as it is"
+        expect(said in job.output().splitlines(), job.output())
+
+
 for _mpi in ("openmpi", "mpich"):
     promise(f"files.{_mpi}.log_that_all_ranks_append_to")(
         lambda m=_mpi: survives("shared_log", m, 2, ("--work", "@", "--steps", "60", "--pace", "20000"), ("same", "same")))
