@@ -286,6 +286,26 @@ for _mpi, _giver in {"none": "the_shell", "openmpi": "a_script_behind_openmpi", 
     PROMISES[f"refused.descriptor.given_by_{_giver}"] = lambda m=_mpi: given(m)
 
 
+@promise("refused.descriptor.offset_that_ranks_share")
+def shared_by_ranks():
+    """MPICH's launcher gives all ranks what it has open itself. One that is only appended to has no offset that matters."""
+    for redirection in ("9<@/in", "9>>@/in"):
+        with Place("given") as place:
+            with open(place.path("in"), "w") as f:
+                f.write("x" * 100)
+            job = place.start(by_shell(place, redirection, [
+                *launcher("mpich", 2), tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("mpich/collectives"),
+                *STEPS, "--log", place.path("log")]))
+            job.wait_for_step(3)
+            if redirection == "9>>@/in":
+                take_checkpoint(place, job)
+            else:
+                status, text, _ = place.checkpoint()
+                check_refused(place, status, text, "@/in (descriptor 9) was open when the ranks were started, and the place in it that they share "
+                                                   "cannot be saved yet; let each rank open it, or start them with 9>&-")
+            job.kill_running()
+
+
 # --- Files -------------------------------------------------------------------------------------------------------
 
 @promise("files.another_file_of_the_same_name_is_left_alone")
