@@ -127,7 +127,7 @@ void fill_control_page(Process& p) {
   page->stay = stay;
   page->lend_lower_fs = lend_lower_fs;
   page->for_core = functions_for_core();
-  page->first_lower_file = files::choose_first_descriptor();
+  page->first_lower_file = first_high_descriptor();  // place_files() may lower it
 }
 
 void enter_program(uint64_t stack, uint64_t entry) {

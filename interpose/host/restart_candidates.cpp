@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
+#include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
 #include "restart/memory/memory_map.h"
 #include "restart/process/machine.h"
@@ -104,7 +105,9 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
   const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy};
   // A file that is gone may not have been open when an older version was taken.
-  if (const files::FileVerdict v = files::check_files(saved); v.kind != files::FileVerdict::kFine)
+  files::FileVerdict v = files::check_current_directory(metadata.cwd, metadata.cwd_identity, policy);
+  if (v.kind == files::FileVerdict::kFine) v = files::check_files(saved);
+  if (v.kind != files::FileVerdict::kFine)
     return (v.kind == files::FileVerdict::kRefused ||
                     (v.kind == files::FileVerdict::kMissing && policy == files::FilesPolicy::kFail)
                 ? kRefused

@@ -13,6 +13,7 @@
 #include "interpose/host/restart_ranks.h"
 #include "interpose/host/tls_block_pool.h"
 #include "interpose/host/window.h"
+#include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
 #include "restart/memory/memory_map.h"
 #include "restart/session/restore_process.h"
@@ -236,7 +237,8 @@ Status RestoreSession::change_files() {
 void RestoreSession::report() {
   const std::string changed = gather(p_, files_note_);
   if (!p_.boot.quiet && !changed.empty()) say_once(p_, changed);
-  for (const std::string& mine : {files::files_left_alone(saved_files()), memory_note_})
+  const std::string elsewhere = files::directory_left_alone(-1, metadata().cwd, metadata().cwd_identity);
+  for (const std::string& mine : {elsewhere, files::files_left_alone(saved_files()), memory_note_})
     if (const std::string line = gather(p_, mine); !line.empty()) say_once(p_, line);
   if (!p_.boot.quiet) say_once(p_, formatted("continues from version {}", chosen_->version.number));
   for (const session::SavedLibrary& saved : metadata().libraries) {

@@ -1,5 +1,6 @@
 // Tracks which descriptors are the program's, and translates the few paths that must read as they would
 // natively.
+#include <asm/stat.h>
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -70,15 +71,39 @@ void own_received(const Message& m) {
   }
 }
 
+// Whether the path leads to the link /proc/self/exe itself: below a descriptor of /proc/self, relative, or in
+// other words. An empty path means the descriptor.
+__attribute__((noinline)) bool is_link_to_own_exe(long directory, const char* path) {
+  constexpr long kNoFollow = 0x100, kEmptyPath = 0x1000;  // AT_*
+  constexpr unsigned kKind = 0170000, kLink = 0120000;    // S_IFMT, S_IFLNK
+  constexpr const char* kOwn = "/proc/self/exe";
+  struct stat link, own;
+  return !failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&link),
+                     *path == 0 ? kNoFollow | kEmptyPath : kNoFollow)) &&
+         (link.st_mode & kKind) == kLink &&
+         !failed(raw(__NR_newfstatat, kAtFdcwd, reinterpret_cast<long>(kOwn), reinterpret_cast<long>(&own),
+                     kNoFollow)) &&
+         link.st_dev == own.st_dev && link.st_ino == own.st_ino;
+}
+
 // Whether the path names the program's executable. Natively such a path leads to the program; here the kernel
 // would return the lower half.
-bool names_own_exe(const char* path) {
+bool names_own_exe(long directory, const char* path) {
   if (equal(path, "/proc/self/exe") || equal(path, "/proc/thread-self/exe")) return true;
-  if (!starts_with(path, "/proc/")) return false;
-  long pid = 0;
-  const char* p = path + 6;
-  for (; *p >= '0' && *p <= '9'; ++p) pid = pid * 10 + (*p - '0');
-  return equal(p, "/exe") && pid == seam::state()->virtual_pid && seam::state()->forked == 0;
+  if (*path != 0 && !equal(base_name(path), "exe")) return false;
+  const auto skip_number = [](const char* p, long* number) {
+    for (*number = 0; *p >= '0' && *p <= '9'; ++p) *number = *number * 10 + (*p - '0');
+    return p;
+  };
+  if (starts_with(path, "/proc/")) {
+    constexpr unsigned kProc = 6, kSelf = 4, kTask = 6;
+    long pid = seam::state()->virtual_pid, thread;
+    const char* p = path + kProc;
+    p = starts_with(p, "self/") ? p + kSelf : skip_number(p, &pid);
+    if (starts_with(p, "/task/")) p = skip_number(p + kTask, &thread);
+    if (equal(p, "/exe") && pid == seam::state()->virtual_pid) return true;
+  }
+  return is_link_to_own_exe(directory, path);
 }
 
 // Whether `name` is `begins`, or `begins` and more numbers: libcudart.so.13.0.96, but not libcudart.so.130.
@@ -175,13 +200,18 @@ long open_call(const SystemCall& c) {
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
-  // The kernel refuses a null or unreadable path. So the core reads only paths from ld.so, and absolute /proc
-  // paths that the kernel has accepted.
+  // The kernel refuses a null or unreadable path. So the core reads only paths from ld.so, and those that the
+  // kernel has accepted.
   if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) {
     if (const char* file = stand_in(path); file != nullptr) call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
   }
   long fd = make_slowly(call);
-  if (!failed(fd) && path[0] == '/' && names_own_exe(path)) {
+  constexpr uint64_t kTheLinkItself = 0400000;  // O_NOFOLLOW, with O_PATH
+  const auto how = [&] {
+    return c.nr == __NR_openat2 ? *reinterpret_cast<const uint64_t*>(c.a[2]) : static_cast<uint64_t>(flags);
+  };
+  if (!failed(fd) && names_own_exe(at ? c.a[0] : kAtFdcwd, path) &&
+      (c.nr == __NR_creat || (how() & kTheLinkItself) == 0)) {
     call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
     const long exe = make_slowly(call);
     raw(__NR_close, fd);
@@ -340,7 +370,8 @@ long read_link(const SystemCall& c) {
   SystemCall probe = c;
   probe.a[name + 2] = 1;
   const long exists = pass_on(probe);
-  if (failed(exists) || !names_own_exe(reinterpret_cast<const char*>(c.a[name]))) return pass_on(c);
+  if (failed(exists) || !names_own_exe(at ? c.a[0] : kAtFdcwd, reinterpret_cast<const char*>(c.a[name])))
+    return pass_on(c);
   const char* exe = seam::state()->exe;
   long n = 0;
   while (exe[n] != 0 && n < size) ++n;
@@ -353,8 +384,9 @@ long execute(const SystemCall& c) {
   SystemCall call = c;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   constexpr int kExists = 0;
-  if (!failed(raw(__NR_faccessat, kAtFdcwd, reinterpret_cast<long>(path), kExists)) && path[0] == '/' &&
-      names_own_exe(path))
+  const long directory = at ? c.a[0] : kAtFdcwd;
+  if (!failed(raw(__NR_faccessat, directory, reinterpret_cast<long>(path), kExists)) &&
+      names_own_exe(directory, path))
     call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
   return pass_on(call);
 }

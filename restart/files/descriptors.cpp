@@ -124,12 +124,12 @@ std::string descriptor_link(int fd) {
 
 int choose_first_descriptor() {
   // As high as the limit allows, but low enough to keep the kernel's table small: every fork copies it up to
-  // the highest descriptor.
+  // the highest descriptor. The program keeps at least half of its numbers.
   constexpr rlim_t kTable = 16384, kUsual = 1024;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = kUsual;
-  const rlim_t end = std::clamp(limit.rlim_cur, kUsual, kTable);
-  return static_cast<int>(end - kOwnDescriptors);
+  const rlim_t end = std::min(limit.rlim_cur, kTable);
+  return static_cast<int>(end - std::min<rlim_t>(kOwnDescriptors, end / 2));
 }
 
 InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool under_launcher) {
@@ -148,6 +148,11 @@ InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool u
 }
 
 bool descriptor_was_given(int fd) { return given_to_program.count(fd) != 0; }
+
+bool file_was_given(const struct stat& st) {
+  return std::any_of(given_to_program.begin(), given_to_program.end(),
+                     [key = key_of(st)](const auto& given) { return given.second == key; });
+}
 
 std::string advice_on_given(int fd) {
   struct stat st {};

@@ -27,7 +27,8 @@ InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool u
 
 // "; the program was started with it, ..." if `fd` still is what was given at the start; else "".
 std::string advice_on_given(int fd);
-bool descriptor_was_given(int fd);  // `fd`, or an earlier descriptor of that number
+bool descriptor_was_given(int fd);           // `fd`, or an earlier descriptor of that number
+bool file_was_given(const struct stat& st);  // by some number
 
 // Just before the program runs: records the open descriptors that are not the program's, but CropDL's or the
 // launcher's.

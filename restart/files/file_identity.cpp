@@ -48,6 +48,12 @@ bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {
   return !saved.handle.empty() && saved.handle == now.handle;  // with neither, nothing is proven
 }
 
+bool is_another_file(const FileIdentity& saved, const FileIdentity& now) {
+  if (saved.inode != now.inode) return true;
+  if (saved.born >= 0 && now.born >= 0) return saved.born != now.born;
+  return !saved.handle.empty() && !now.handle.empty() && saved.handle != now.handle;
+}
+
 bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
   return saved.size == now.size && saved.modified == now.modified;
 }

@@ -25,6 +25,10 @@ Result<FileIdentity> identify_file(int fd, const std::string& path);
 // Whether `now` is the saved file, whatever was written to it, and not one that replaced it.
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
 
+// Whether `now` is provably not the saved file. Where neither this nor is_same_file() holds, the file system
+// tells too little.
+bool is_another_file(const FileIdentity& saved, const FileIdentity& now);
+
 // Equal size and modification time: nobody has written to the file, as far as can be seen without reading it.
 bool looks_the_same(const FileIdentity& saved, const FileIdentity& now);
 

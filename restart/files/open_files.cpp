@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
+#include "restart/files/shared_by_ranks.h"
 
 namespace cropdl::files {
 namespace {
@@ -83,6 +84,18 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
     return formatted("{}{}{} cannot be saved yet: no restart could open it by its name",
                      S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ", path, number);
   return "";
+}
+
+// "" or a refusal: ranks share the place in a file that their launcher gave them.
+std::string shared_place(const OpenFile& f, const struct stat& st) {
+  const bool has_place = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && (f.flags & O_PATH) == 0 &&
+                         (f.flags & (O_ACCMODE | O_APPEND)) != (O_WRONLY | O_APPEND);
+  if (f.same_as >= 0 || !has_place || !file_was_given(st) || !is_shared_by_ranks(f.fd, st)) return "";
+  return formatted(
+      "{} (descriptor {}) was open when the ranks were started, and the place in it that they share cannot "
+      "be "
+      "saved yet; let each rank open it, or start them with {}>&-",
+      f.path, f.fd, f.fd);
 }
 
 std::string unseen_ways(bool libraries) {
@@ -174,12 +187,13 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
       f.path = link;
       if (std::string line = why_not(fd, st, link); !line.empty()) return Error{line};
+      if (std::string line = shared_place(f, st); !line.empty()) return Error{line};
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
-      if (S_ISREG(st.st_mode)) {
+      if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         auto id = identify_file(fd, "");
         if (!id) return Error{formatted("{}{}: {}", link, number, id.error().message)};
         f.identity = *id;
-        if ((f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
+        if (S_ISREG(st.st_mode) && (f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
       }
     }
     files.push_back(std::move(f));

@@ -21,7 +21,7 @@ struct OpenFile {
   int descriptor_flags = 0;
   int64_t offset = 0;
   int64_t size = -1;      // of a regular file open for writing, else -1
-  FileIdentity identity;  // of a regular file
+  FileIdentity identity;  // of a regular file or a directory
   int content = -1;       // index of its FileContent, if some descriptor can write to the regular file
 };
 void to_json(nlohmann::json& j, const OpenFile& f);

@@ -14,9 +14,11 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
+#include "interpose/seam/control_page.h"
 #include "interpose/seam/state.h"
 #include "restart/files/closed_mode.h"
 #include "restart/files/descriptors.h"
+#include "restart/files/directories.h"
 #include "restart/process/raised_limit.h"
 
 namespace cropdl::files {
@@ -34,19 +36,19 @@ int highest_of(const std::vector<OpenFile>& files) {
   return highest;
 }
 
-// Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
-// process's life.
-void move_away(int fd) {
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
-  if (high >= 0) close(fd);
+Error no_room_above(int highest) {
+  return {formatted(
+      "the program has descriptors up to {}, and there is no room above them; raise the limit (ulimit -n)",
+      highest)};
 }
 
-// Hydra gives each rank an open connection, and passes its number in PMI_FD.
-void move_launchers_connection(int fd) {
+// Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
+// process's life. Returns its new number; -1: there is no room for it.
+int move_away(int fd) {
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
-  if (high < 0) return;
+  if (high < 0) return errno == EBADF ? fd : -1;  // EBADF: closed since the process began
   close(fd);
-  setenv("PMI_FD", std::to_string(high).c_str(), 1);
+  return high;
 }
 
 // Opens the file with the program's flags and offset. Changes nothing.
@@ -129,17 +131,13 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   const char* connection = getenv("PMI_FD");
   for (const int fd : inherited) {
     if (fd < 3) continue;
-    if (connection != nullptr && atoi(connection) == fd)
-      move_launchers_connection(fd);
-    else
-      move_away(fd);
+    const int high = move_away(fd);
+    if (high < 0) return no_room_above(highest);
+    // Hydra gives each rank an open connection, and passes its number in PMI_FD.
+    if (connection != nullptr && atoi(connection) == fd) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
   for (const int fd : open_descriptors())
-    if (fd > 2 && fd <= highest && is_own_descriptor(fd))
-      return Error{
-          formatted("the program has descriptors up to {}, and there is no room above them; raise the limit "
-                    "(ulimit -n)",
-                    highest)};
+    if (fd > 2 && fd <= highest && is_own_descriptor(fd)) return no_room_above(highest);
   return {};
 }
 
@@ -157,6 +155,7 @@ FileVerdict check_files(const SavedFiles& saved) {
     if (!now)
       return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
     if (FileVerdict v = check_read_only(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
+    if (FileVerdict v = check_open_directory(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
   }
   return {};
 }
@@ -168,6 +167,7 @@ Status place_files(const SavedFiles& saved) {
   int streams[3];
   for (int s = 0; s < 3; ++s) {
     streams[s] = fcntl(s, F_DUPFD_CLOEXEC, above);
+    if (streams[s] < 0 && errno != EBADF) return no_room_above(above - 1);
     close(s);
   }
   auto* state = seam::state();
@@ -199,6 +199,7 @@ Status place_files(const SavedFiles& saved) {
     if (stream >= 0) close(stream);
   raised.reset();
   set_first_high_descriptor(std::min(first_high_descriptor(), choose_first_descriptor()));
+  seam::writable_control->first_lower_file = first_high_descriptor();
   return {};
 }
 
@@ -237,13 +238,17 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
 std::string files_left_alone(const SavedFiles& saved) {
   std::string text;
   std::set<std::string> named;
+  const auto add = [&](const std::string& line) { text += (text.empty() ? "" : ", ") + line; };
   for (const OpenFile& f : saved.files) {
-    if (f.standard >= 0 || f.same_as >= 0 || !is_real_file(f) || is_a_services_table(f.path)) continue;
+    if (f.standard >= 0 || f.same_as >= 0) continue;
+    if (const std::string line = directory_left_alone(f.fd, f.path, f.identity); !line.empty())
+      if (named.insert(f.path).second) add(line);
+    if (!is_real_file(f) || is_a_services_table(f.path)) continue;
     if (f.content >= 0 && saved.policy != FilesPolicy::kKeep) continue;  // it was restored
     const auto now = identify_file(f.fd, "");
     if ((now && looks_the_same(f.identity, *now)) || !named.insert(f.path).second) continue;
-    text += formatted("{}{} is not as it was at the checkpoint{} and is used as it is",
-                      text.empty() ? "" : ", ", f.path, now ? " " + sizes(*now, f.identity) : "");
+    add(formatted("{} is not as it was at the checkpoint{} and is used as it is", f.path,
+                  now ? " " + sizes(*now, f.identity) : ""));
   }
   return text;
 }

@@ -24,6 +24,7 @@ namespace {
 
 struct LookedAt {
   std::string directory;
+  files::FileIdentity directory_identity;
   process::AttributeValues attributes;
   std::vector<files::OpenFile> files;
 };
@@ -34,6 +35,9 @@ Result<LookedAt> look_at(const libraries::Libraries& libraries) {
   if (getcwd(cwd, sizeof cwd) == nullptr)
     return Error{"the program's directory is gone: " + errno_text(errno)};
   seen.directory = cwd;
+  auto identity = files::identify_file(-1, ".");
+  if (!identity) return Error{formatted("the program's directory {}: {}", cwd, identity.error().message)};
+  seen.directory_identity = std::move(*identity);
   auto attributes = process::changed_attributes();
   if (!attributes) return attributes.error();
   seen.attributes = std::move(*attributes);
@@ -86,6 +90,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.program = job_.program;
   m.arguments = job_.arguments;
   m.cwd = seen->directory;
+  m.cwd_identity = seen->directory_identity;
   char name[17] = {};
   prctl(PR_GET_NAME, name);
   m.name = name;

@@ -178,6 +178,23 @@ def many():
         restarts_with_limit(place, job, "-n 4096")
 
 
+@promise("files.streams_where_few_files_may_be_open")
+def few():
+    """Under a limit below the usual 1024, hard and soft, at the start and at the restart."""
+    with Place("few") as place:
+        limited = lambda command: with_limit("-n 256", by_shell(place, "</dev/null >@/o 2>@/e", command))
+        job = place.start(limited(protected(place, "streams", STEPS)))
+        job.wait_for_step(4)
+        ours = [int(fd) for pid in job.ranks() for fd in os.listdir(f"/proc/{pid}/fd") if 3 < int(fd) < 100]  # 3 is its log
+        expect(not ours, f"the program's low numbers are taken: {ours}")
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_running()
+        job = place.start(limited([tool("cropdl-restart"), place.store]))
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+        expect("out 59" in lines(place, "o") and "err 59" in lines(place, "e"), f"lost: {lines(place, 'o')[-2:]} {lines(place, 'e')[-2:]}")
+
+
 @promise("files.high_descriptors_under_a_lower_limit")
 def high_numbers():
     """Numbers above 65536 where the hard limit allows them; restarted under a smaller soft limit."""
@@ -267,6 +284,26 @@ def given(mpi):
 
 for _mpi, _giver in {"none": "the_shell", "openmpi": "a_script_behind_openmpi", "mpich": "a_script_behind_mpich"}.items():
     PROMISES[f"refused.descriptor.given_by_{_giver}"] = lambda m=_mpi: given(m)
+
+
+@promise("refused.descriptor.offset_that_ranks_share")
+def shared_by_ranks():
+    """MPICH's launcher gives all ranks what it has open itself. One that is only appended to has no offset that matters."""
+    for redirection in ("9<@/in", "9>>@/in"):
+        with Place("given") as place:
+            with open(place.path("in"), "w") as f:
+                f.write("x" * 100)
+            job = place.start(by_shell(place, redirection, [
+                *launcher("mpich", 2), tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("mpich/collectives"),
+                *STEPS, "--log", place.path("log")]))
+            job.wait_for_step(3)
+            if redirection == "9>>@/in":
+                take_checkpoint(place, job)
+            else:
+                status, text, _ = place.checkpoint()
+                check_refused(place, status, text, "@/in (descriptor 9) was open when the ranks were started, and the place in it that they share "
+                                                   "cannot be saved yet; let each rank open it, or start them with 9>&-")
+            job.kill_running()
 
 
 # --- Files -------------------------------------------------------------------------------------------------------
@@ -377,6 +414,42 @@ def unchanged_input():
     with Place("reads") as place:
         said = reads_on(place, read_version(place), ("--files=fail",))
         expect(said == ["cropdl-restart: continues from version 1"], said)
+
+
+@promise("files.other_directories_of_the_same_names_are_named_or_refused")
+def other_directories():
+    """Its current directory, in which it may go on, and one of which it has read half the names, where it may not."""
+    with Place("directories") as place:
+        with open(place.path("in"), "w") as f:
+            f.write("".join(f"line {i}\n" for i in range(60)))
+
+        def make(name, entries):
+            os.mkdir(place.path(name))
+            for i in range(entries):
+                open(place.path(f"{name}/{i}"), "w").close()
+
+        make("here", 0)
+        make("list", 60)
+        there = ["sh", "-c", 'cd here; exec "$@"', "sh"]
+        job = place.start([*there, *protected(place, "reads", ("--in", place.path("in"), "--directory", place.path("list")) + STEPS)])
+        job.wait_for_step(8)
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_running()
+        for name, entries, options, words in (
+                ("here", 0, ("--files=fail",), f"the program's directory {place.path('here')} is not that of the checkpoint but another one of that name"),
+                ("list", 60, (), f"the program's directory {place.path('list')} (descriptor 5) is not that of the checkpoint but another one")):
+            os.rename(place.path(name), place.path(name + ".aside"))
+            make(name, entries)
+            refused_restart(place, words, options)
+            shutil.rmtree(place.path(name))
+            os.rename(place.path(name + ".aside"), place.path(name))
+        os.rename(place.path("here"), place.path("here.aside"))
+        make("here", 0)
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
+        said = f"cropdl-restart: {place.path('here')} is another directory than at the checkpoint and is used as it is"
+        expect(said in job.output().splitlines(), job.output())
 
 
 for _mpi in ("openmpi", "mpich"):

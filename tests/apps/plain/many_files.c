@@ -1,13 +1,27 @@
 // Holds --files N descriptors of a file, each read at an offset of its own, some of them copies, and, where
-// the limit allows it, two with high numbers. Checks all of them in each step.
+// the limit allows it, two with high numbers. Checks all of them in each step, and that a child has these
+// alone.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "steplog.h"
 
 enum { kMost = 5000, kHigh1 = 15000, kHigh2 = 70000 };
+
+// In a child: how many descriptors it has between `first` and `end`, without those two.
+static int descriptors_between(int first, int end) {
+  int found = 0;
+  DIR* all = opendir("/proc/self/fd");
+  for (struct dirent* one; all && (one = readdir(all));) {
+    const int fd = atoi(one->d_name);
+    found += fd > first && fd < end && fd != dirfd(all);
+  }
+  return found;
+}
 
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
@@ -47,6 +61,13 @@ int main(int argc, char** argv) {
     const int next = open("/dev/null", O_RDONLY);  // the lowest that is free, as natively
     STEPLOG_CHECK(next == fds[files - 1] + 1);
     close(next);
+    if (high2 && steplog_done > 10 && steplog_done % 10 == 9) {
+      const pid_t child = fork();
+      if (child == 0)
+        _exit(descriptors_between(fds[files - 1], kHigh1) + descriptors_between(kHigh1, kHigh2));
+      int status;
+      STEPLOG_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    }
     steplog_mix((uint64_t)steplog_done);
     steplog_step();
   }

@@ -1,0 +1,20 @@
+// The program's current directory, and those that it has open: whether a restart finds the same ones, and an
+// open one's place in its list of names. LH, START of a restart.
+#pragma once
+
+#include <string>
+
+#include "restart/files/file_contents.h"
+
+namespace cropdl::files {
+
+// A directory that another one of its name replaces is refused if the program had read a part of its list, or
+// if a file system is mounted on the current one. Otherwise the program goes on in the other one:
+// directory_left_alone() says so, and FilesPolicy::kFail refuses.
+FileVerdict check_current_directory(const std::string& path, const FileIdentity& then, FilesPolicy policy);
+FileVerdict check_open_directory(const OpenFile& f, const FileIdentity& now, FilesPolicy policy);
+
+// "" or a line about another directory of that name. `fd`: -1 for the one of that path.
+std::string directory_left_alone(int fd, const std::string& path, const FileIdentity& then);
+
+}  // namespace cropdl::files
