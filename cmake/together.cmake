@@ -1,8 +1,8 @@
 # cropdl_compile_together(FOLDER): compiles several .cpp files of a target together, as one file that includes them, for
 # all targets in FOLDER and below. Headers are read and templates are instantiated once, which saves a third of the
 # processor time of a whole build. (CMake's own UNITY_BUILD uses absolute paths; relative paths let ccache reuse the
-# results of another clone.) Excluded: files with options or dependencies of their own, generated files, and targets with CROPDL_APART, whose
-# files define equal names.
+# results of another clone.) Excluded: files with options or dependencies of their own, files with SKIP_UNITY_BUILD_INCLUSION,
+# generated files, and targets with CROPDL_APART, whose files take long each: several processors share them.
 option(CROPDL_TOGETHER "Compile up to CROPDL_TOGETHER_FILES files of a target as one: a whole build takes a third less, a change of one file more" ON)
 set(CROPDL_TOGETHER_FILES 12 CACHE STRING "How many at most")
 mark_as_advanced(CROPDL_TOGETHER_FILES)

@@ -16,7 +16,7 @@ namespace cropdl::device {
 // No CU_DEVICE_ATTRIBUTE has it, but cuMemGetAllocationGranularity returns 2 MiB on all devices with compute
 // capability 7 and later.
 constexpr uint64_t kPage = uint64_t{2} << 20;
-constexpr uint64_t kHostPage = 4096;
+constexpr uint64_t kHostPage = 4096;  // "aligned to CPU page size"
 
 constexpr uint64_t pages_for(uint64_t bytes) { return (bytes + kPage - 1) / kPage; }
 

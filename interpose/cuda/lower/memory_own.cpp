@@ -18,7 +18,7 @@ using Handle = CUmemGenericAllocationHandle;
 
 Handle real(Handle handle) { return rt::real(handle, rt::kind::cudaMemAllocation); }
 
-uint64_t name_memory(Handle made, uint64_t size, const CUmemAllocationProp& what, uint32_t function) {
+uint64_t name_allocation(Handle made, uint64_t size, const CUmemAllocationProp& what, uint32_t function) {
   rt::RecipeWriter recipe;
   recipe.value<uint64_t>(size);
   recipe.array(&what, 1);
@@ -63,7 +63,7 @@ CUresult lower_cuMemCreate(Handle* handle, size_t size, const CUmemAllocationPro
         return CROPDL_DRIVER(cuMemCreate)(handle ? &made : nullptr, size, what, flags);
       }))
     return error;
-  const uint64_t word = name_memory(made, size, *what, driver::kFn_cuMemCreate);
+  const uint64_t word = name_allocation(made, size, *what, driver::kFn_cuMemCreate);
   if (!its->own.made(word, size, *what)) {
     rt::forget_word(word);
     CROPDL_DRIVER(cuMemRelease)(made);
@@ -102,7 +102,7 @@ CUresult lower_cuMemRetainAllocationHandle(Handle* handle, void* address) {
     CUmemAllocationProp what;
     memcpy(&what, physical->properties, sizeof what);
     its->own.named(physical,
-                   name_memory(made, physical->size, what, driver::kFn_cuMemRetainAllocationHandle));
+                   name_allocation(made, physical->size, what, driver::kFn_cuMemRetainAllocationHandle));
   }
   ++physical->references;
   *handle = physical->word;
