@@ -1,6 +1,6 @@
 // Persistent point-to-point requests. The record keeps the arguments. The MPI makes the real request
 // immediately, which checks the arguments, and again after a restart. At a cut none is active: started sends
-// are complete, pending receives are cancelled and started again later (requests.cpp). LH, LH FS base,
+// are complete, pending receives are cancelled and started again later (parked_receives.cpp). LH, LH FS base,
 // threads of the program.
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"

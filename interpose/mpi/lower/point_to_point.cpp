@@ -5,10 +5,8 @@
 // threads have stopped (early_drain.h). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
 // of MPI_Recv on both MPIs), so that a thread can leave it: its requests then wait in the thread's `pending`
 // for the next call.
-#include <climits>
-
+#include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/messages.h"
 #include "lower_functions.h"
 
 using namespace cropdl::mpi;
@@ -17,8 +15,6 @@ using cropdl::seam::ThreadRecord;
 using cropdl::seam::Vid;
 
 namespace {
-
-inline Message message_to(int dest, int tag, Vid comm) { return {comm_record(comm), dest, tag}; }
 
 // A blocking send by the MPI's function `kSend`.
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
@@ -29,16 +25,6 @@ inline int blocking_send(const void* buffer, int count, Vid type, int dest, int 
   if (__builtin_expect(multiple, 0)) stand_sending(false);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays(counted);
   return error_out(code);
-}
-
-// A send by `kSend` that returns a request. Returns a code of the MPI.
-template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*) = MPI_Isend>
-inline int begin_to_send(const void* buffer, int count, MPI_Datatype type, int dest, int tag, Vid comm,
-                         MPI_Request* real) {
-  uint64_t* counted = message_leaves(message_to(dest, tag, comm));
-  const int code = kSend(buffer, count, type, rank_in(dest), tag, cropdl::mpi::comm(comm), real);
-  if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays(counted);
-  return code;
 }
 
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*)>
@@ -91,32 +77,6 @@ int leave_with(Vid first, Vid second) {
   t->pending[0] = first;
   t->pending[1] = second;
   return seam::kAgain;
-}
-
-// Continues the call that leave_with left, in this process or a later one: waits for its pending receive and
-// send.
-int continue_pending(seam::Status* status) {
-  ThreadRecord* t = seam::current_thread();
-  for (Vid v : {t->pending[0], t->pending[1]}) {
-    if (!v) continue;
-    for (Spin spin; !test_request(v, request_record(v), true); spin.turn()) {
-      if (stop_wanted()) return seam::kAgain;
-    }
-  }
-  int result = seam::kSuccess;
-  Vid receive = t->pending[0], send = t->pending[1];
-  t->pending[0] = t->pending[1] = 0;
-  if (receive) result = hand_out_request(&receive, request_record(receive), status);
-  if (send) {
-    const int error = hand_out_request(&send, request_record(send), nullptr);
-    if (result == seam::kSuccess) result = error;
-  }
-  return result;
-}
-
-inline bool continues() {
-  const ThreadRecord* t = seam::current_thread();
-  return __builtin_expect((t->pending[0] | t->pending[1]) != 0, 0);
 }
 
 // Completes MPI_Sendrecv after both halves have begun. `owned` is a copy that the send reads.
@@ -181,181 +141,30 @@ int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int t
   return code;
 }
 
-// Packs a message into the heap, at most INT_MAX bytes: MPI_Pack_size and MPI_Pack count in int, and beyond
-// that the result depends on the MPI.
-int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* bytes) {
-  int size = 0;
-  MPI_Count element = 0;
-  int code = MPI_Type_size_x(datatype(type), &element);
-  if (code != MPI_SUCCESS) return code;
-  if (count > 0 && element > INT_MAX / count) return MPI_ERR_COUNT;
-  code = MPI_Pack_size(count, datatype(type), cropdl::mpi::comm(comm), &size);
-  if (code != MPI_SUCCESS) return code;
-  *copy = cropdl::handles::heap_allocate(static_cast<size_t>(size) + 1);
-  if (!*copy) return MPI_ERR_NO_MEM;
-  *bytes = 0;
-  code = MPI_Pack(buffer, count, datatype(type), *copy, size, bytes, cropdl::mpi::comm(comm));
-  if (code != MPI_SUCCESS) cropdl::handles::heap_free(*copy);
-  return code;
-}
-
-// --- Buffered sends: copied to the heap and accounted against the program's attached buffer, so that a cut
-// finds them like other sends.
-
-// Overhead per message: the smaller of the MPIs' MPI_BSEND_OVERHEAD (MPICH 96, Open MPI 128), since the
-// program sized its buffer with its own.
-constexpr uint64_t kBsendOverhead = 96;
-
-// Guards the accounts, and serializes tests of buffered sends.
-cropdl::handles::SpinLock bsend_lock;
-
-// Completes buffered sends, which are records without a handle, and returns their room. Under bsend_lock.
-void reap_buffered() {
-  if (!state->bsend.used) return;
-  uint64_t used = 0;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
-    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != kRequestActive) continue;
-    if (r->kind != kSendRequest || !r->orphan) continue;
-    const Vid v = seam::make_vid(seam::Kind::kRequest, i);
-    if (test_request(v, r)) {
-      release_request(v);
-    } else {
-      used += r->more[0];
-    }
-  }
-  state->bsend.used = used;
-}
-
-constexpr uint32_t kReapEvery = 1024;
-
-int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, uint32_t maker) {
-  if (dest == seam::kProcNull) return seam::kSuccess;
-  void* copy = nullptr;
-  int bytes = 0;
-  int code = pack(buffer, count, type, comm, &copy, &bytes);
-  if (code != MPI_SUCCESS) return error_out(code);
-  const uint64_t room = static_cast<uint64_t>(bytes) + kBsendOverhead;
-  cropdl::handles::SpinGuard guard(bsend_lock, multiple);
-  // Reaps every kReapEvery sends even if there is room, because each send also uses a record.
-  static uint32_t sent = 0;
-  if (state->bsend.used + room > state->bsend.size || ++sent % kReapEvery == 0) reap_buffered();
-  if (state->bsend.used + room > state->bsend.size) {
-    cropdl::handles::heap_free(copy);
-    return seam::kErrBuffer;
-  }
-  RequestPlace place;
-  MPI_Request real = MPI_REQUEST_NULL;
-  const int result =
-      place ? error_out(begin_to_send(copy, bytes, MPI_PACKED, dest, tag, comm, &real)) : seam::kErrIntern;
-  if (result != seam::kSuccess) {
-    cropdl::handles::heap_free(copy);
-    return result;
-  }
-  const Vid v = place.take({kSendRequest, maker, copy, bytes, seam::kVid_MPI_PACKED, dest, tag, comm}, real);
-  RequestRecord* r = request_record(v);
-  r->owned = reinterpret_cast<uint64_t>(copy);
-  r->orphan = 1;
-  r->more[0] = room;
-  state->bsend.used += room;
-  return seam::kSuccess;
-}
-
-int immediate_buffered(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
-  *request = kNullRequest;
-  RequestPlace place;
-  if (!place) return seam::kErrIntern;
-  const int result = buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Ibsend);
-  if (result != seam::kSuccess) return result;
-  *request = place.take({kSendRequest, seam::kFn_MPI_Ibsend, buffer, count, type, dest, tag, comm},
-                        MPI_REQUEST_NULL);
-  finish_request_with(request_record(*request), empty_status());
-  return seam::kSuccess;
-}
-
-// --- Matched probes. A handle stands for a real message, or a drained one (the slot's owner[0]). It outlives
-// its communicator (owner[1]), whose index may be reused before the receive: so the communicator's record of
-// that time (owner[2]) counts the message.
-
-Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status,
-                uint32_t maker) {
-  // The recipe is only the status: a cut drains the message and needs its size.
-  const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker, {}, &status, sizeof status);
-  if (!seam::vid_index(v)) return v;
-  cropdl::handles::Slot* s = tables->slot(v);
-  s->owner[0] = reinterpret_cast<uint64_t>(drained);
-  s->owner[1] = comm;
-  s->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
-  return v;
-}
-
-int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
-                  uint32_t maker) {
-  if (source == seam::kProcNull) {
-    *flag = 1;
-    *message = seam::kVid_MPI_MESSAGE_NO_PROC;
-    if (status) *status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
-    return seam::kSuccess;
-  }
-  if (state->drained) {
-    if (DrainedMessage* m = take_drained(comm, source, tag)) {
-      *flag = 1;
-      *message = new_message(MPI_MESSAGE_NULL, m, comm, status_of(m), maker);
-      if (status) *status = status_of(m);
-      return seam::kSuccess;
-    }
-  }
-  MPI_Message real = MPI_MESSAGE_NULL;
-  MPI_Status s = no_message();
-  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), flag, &real, &s);
-  if (code != MPI_SUCCESS || !*flag) {
-    *flag = code != MPI_SUCCESS;
-    return error_out(code);
-  }
-  seam::Status neutral;
-  status_out(s, &neutral);
-  *message = new_message(real, nullptr, comm, neutral, maker);
-  if (status) *status = neutral;
-  return seam::kSuccess;
-}
-
-int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* request, uint32_t maker) {
-  *request = kNullRequest;
-  RequestPlace place;
-  if (!place) return seam::kErrIntern;
-  if (*message == seam::kVid_MPI_MESSAGE_NO_PROC) {
-    *message = kNullMessage;
-    *request =
-        place.take({kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
-                   MPI_REQUEST_NULL);
-    finish_request_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
-    return seam::kSuccess;
-  }
-  cropdl::handles::Slot* s = tables->slot(*message);
-  if (seam::vid_kind(*message) != seam::Kind::kMessage || !s) return seam::kErrRequest;
-  const Vid comm = static_cast<Vid>(s->owner[1]);
-  auto* drained = reinterpret_cast<DrainedMessage*>(s->owner[0]);
-  MPI_Request real = MPI_REQUEST_NULL;
-  if (!drained) {
-    MPI_Message m = cropdl::mpi::message(*message);
-    const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
-    if (code != MPI_SUCCESS) return error_out(code);
-  }
-  *request =
-      place.take({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
-  request_record(*request)->matched = 1;
-  request_record(*request)->record = s->owner[2];
-  if (drained) {
-    seam::Status status;
-    status.error = deliver_drained(drained, buffer, count, type, &status);
-    finish_request_with(request_record(*request), status);
-  }
-  forget_object(*message);
-  *message = kNullMessage;
-  return seam::kSuccess;
-}
-
 }  // namespace
+
+namespace cropdl::mpi {
+
+int continue_pending(seam::Status* status) {
+  ThreadRecord* t = seam::current_thread();
+  for (Vid v : {t->pending[0], t->pending[1]}) {
+    if (!v) continue;
+    for (Spin spin; !test_request(v, request_record(v), true); spin.turn()) {
+      if (stop_wanted()) return seam::kAgain;
+    }
+  }
+  int result = seam::kSuccess;
+  Vid receive = t->pending[0], send = t->pending[1];
+  t->pending[0] = t->pending[1] = 0;
+  if (receive) result = hand_out_request(&receive, request_record(receive), status);
+  if (send) {
+    const int error = hand_out_request(&send, request_record(send), nullptr);
+    if (result == seam::kSuccess) result = error;
+  }
+  return result;
+}
+
+}  // namespace cropdl::mpi
 
 extern "C" {
 
@@ -393,34 +202,6 @@ int lower_MPI_Ssend(const void* buffer, int count, Vid type, int dest, int tag, 
   const int result = blocking_send<MPI_Ssend>(buffer, count, type, dest, tag, comm);
   end_collective();
   return result;
-}
-
-int lower_MPI_Bsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
-  return buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Bsend);
-}
-int lower_MPI_Ibsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
-  return immediate_buffered(buffer, count, type, dest, tag, comm, request);
-}
-
-int lower_MPI_Buffer_attach(void* buffer, int size) {
-  if (state->bsend.buffer || size < 0) return seam::kErrBuffer;
-  state->bsend = {reinterpret_cast<uint64_t>(buffer), static_cast<uint64_t>(size), 0};
-  return seam::kSuccess;
-}
-
-int lower_MPI_Buffer_detach(void* buffer, int* size) {
-  for (Spin spin;; spin.turn()) {
-    {
-      cropdl::handles::SpinGuard guard(bsend_lock, multiple);
-      reap_buffered();
-      if (!state->bsend.used) break;
-    }
-    if (stop_wanted()) return seam::kAgain;
-  }
-  *static_cast<void**>(buffer) = reinterpret_cast<void*>(state->bsend.buffer);
-  *size = static_cast<int>(state->bsend.size);
-  state->bsend = {};
-  return seam::kSuccess;
 }
 
 int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid comm, seam::Status* status) {
@@ -526,36 +307,6 @@ int lower_MPI_Probe(int source, int tag, Vid comm, seam::Status* status) {
     if (flag || result != seam::kSuccess) return result;
     if (stop_wanted()) return seam::kAgain;
   }
-}
-
-int lower_MPI_Improbe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status) {
-  *flag = 0;
-  *message = kNullMessage;
-  return matched_probe(source, tag, comm, flag, message, status, seam::kFn_MPI_Improbe);
-}
-
-int lower_MPI_Mprobe(int source, int tag, Vid comm, Vid* message, seam::Status* status) {
-  *message = kNullMessage;
-  for (Spin spin;; spin.turn()) {
-    int flag = 0;
-    const int result = matched_probe(source, tag, comm, &flag, message, status, seam::kFn_MPI_Mprobe);
-    if (flag || result != seam::kSuccess) return result;
-    if (stop_wanted()) return seam::kAgain;
-  }
-}
-
-int lower_MPI_Imrecv(void* buffer, int count, Vid type, Vid* message, Vid* request) {
-  return matched_receive(buffer, count, type, message, request, seam::kFn_MPI_Imrecv);
-}
-
-int lower_MPI_Mrecv(void* buffer, int count, Vid type, Vid* message, seam::Status* status) {
-  if (!continues()) {
-    Vid request = kNullRequest;
-    const int result = matched_receive(buffer, count, type, message, &request, seam::kFn_MPI_Mrecv);
-    if (result != seam::kSuccess) return result;
-    seam::current_thread()->pending[0] = request;
-  }
-  return continue_pending(status);
 }
 
 }  // extern "C"

@@ -90,6 +90,10 @@ struct RequestRecord {
 };
 static_assert(sizeof(RequestRecord) == 128);
 inline bool is_persistent(const RequestRecord* r) { return r->kind >= kPersistentOther; }
+inline bool receives(const RequestRecord* r) {
+  return r->kind == kReceiveRequest || r->kind == kPersistentReceive;
+}
+inline bool sends(const RequestRecord* r) { return r->kind == kSendRequest || r->kind == kPersistentSend; }
 inline bool without_recipe(const RequestRecord* r) {
   return r->kind == kOtherRequest || r->kind == kPersistentOther;
 }
@@ -229,7 +233,7 @@ int leave_again(CommRecord* c, MPI_Comm made);
 int prepare_end();          // collective over all ranks, once; a code of the MPI
 void finish_freed_comms();  // before MPI_Finalize
 
-// --- requests.cpp
+// --- request_records.cpp
 inline RequestRecord* request_record(Vid v) {
   return reinterpret_cast<RequestRecord*>(state->requests) + (v & kIndexMask);
 }
@@ -306,19 +310,22 @@ bool test_request(Vid v, RequestRecord* r, bool waits = false);
 // persistent.
 int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
+// The persistent request no longer keeps the index of its communicator.
+void let_go_of_comm(RequestRecord* r);
+seam::Status empty_status();
 // Frees the real request of an inactive persistent one.
 void free_inactive(Vid v);
 // Why live requests refuse a checkpoint, or "".
 std::string refusing_request();
 // Why the state of requests after all threads have stopped refuses it, or "".
 std::string request_trouble();
+// --- parked_receives.cpp
 // After the drain: cancels the pending receives, for post_parked() to post again in the same order. Returns a
 // code of the MPI. On an error, the failing receive, begun by `maker`, is pending or complete with the error;
 // others may be parked.
 int park_receives(uint32_t* maker);
 // Posts the parked receives; one that cannot be posted completes with the error. Returns the first error.
 int post_parked();
-seam::Status empty_status();
 
 // --- operations.cpp
 // An incomplete request uses the operation, so it outlives the program's free. Drops that use.

@@ -19,9 +19,6 @@ int copy_attributes(Vid from, CopiedAttributes* to);
 void attach_attributes(Vid to, CopiedAttributes* copies);
 int delete_attributes(Vid vid);
 
-int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Language language, int* keyval);
-int free_keyval(Kind kind, int* keyval);
-void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)());
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn);
 int get_attribute(Vid vid, int keyval, void* value, int* flag, Language language, seam::Fn fn);
 

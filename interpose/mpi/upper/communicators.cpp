@@ -1,7 +1,9 @@
 // Communicators: rank and size without a call to the lower half; duplicating and freeing. UH, any thread.
 #include "interpose/mpi/upper/communicators.h"
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/errors.h"
+#include "interpose/mpi/upper/communicator_hints.h"
+#include "interpose/mpi/upper/error_handlers.h"
+#include "interpose/mpi/upper/info_lists.h"
 
 namespace cropdl::shim {
 namespace {

@@ -1,7 +1,8 @@
 // Functions that MPICH's C++ and Fortran libraries import besides MPI's: calling conventions of callbacks,
 // and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/errors.h"
+#include "interpose/mpi/upper/error_handlers.h"
+#include "interpose/mpi/upper/keyvals.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;

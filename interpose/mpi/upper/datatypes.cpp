@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/errors.h"
+#include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/seam/type_contents.h"
 
 using namespace cropdl;

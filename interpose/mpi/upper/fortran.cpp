@@ -1,7 +1,6 @@
-// Conversion of handles to Fortran integers and back, and of statuses. MPICH's integers are the C handles.
-// Open MPI's predefined handles have fixed numbers (mpif-handles.h); others are the vid, which is larger. UH,
-// any thread.
-#include "interpose/mpi/upper/errors.h"
+// MPI's functions that convert handles to Fortran integers and back, and statuses. UH, any thread.
+#include "interpose/mpi/upper/fortran_handles.h"
+#include "interpose/mpi/upper/objects.h"
 
 #if defined(CROPDL_ABI_OPENMPI)
 extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;  // lifecycle.cpp
@@ -9,38 +8,6 @@ extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;  // lifecy
 
 namespace cropdl::shim {
 namespace {
-
-template <Kind K>
-MPI_Fint to_fortran(Vid vid) {
-#if defined(CROPDL_ABI_MPICH)
-  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>) {
-    return static_cast<MPI_Fint>(handle_out<K>(vid));
-  }
-#endif
-  if (vid_index(vid) < HandleOf<K>::count) {
-    const int number = HandleOf<K>::fortran[vid_index(vid)];
-    return number >= 0 ? number : static_cast<MPI_Fint>(vid_index(vid) == 0 ? 0 : vid);
-  }
-  return static_cast<MPI_Fint>(vid);
-}
-
-template <Kind K>
-typename HandleOf<K>::type from_fortran(MPI_Fint number) {
-#if defined(CROPDL_ABI_MPICH)
-  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>) {
-    return static_cast<typename HandleOf<K>::type>(number);
-  }
-#endif
-  if (number >= 1 << 24) {
-    const Vid vid = static_cast<Vid>(number);
-    return handle_out<K>(
-        seam::vid_kind(vid) == K ? vid : make_vid(K, 0));  // the number of another kind's handle is invalid
-  }
-  for (uint32_t i = 0; i < HandleOf<K>::count; ++i) {
-    if (HandleOf<K>::fortran[i] == number) return handle_out<K>(make_vid(K, i));
-  }
-  return handle_out<K>(make_vid(K, 0));
-}
 
 #if defined(CROPDL_ABI_OPENMPI)
 // Stores once; later calls only load, so the cache line stays shared between threads.
@@ -74,19 +41,6 @@ MPI_Comm with_sizes(MPI_Comm comm) {
 #endif
 
 }  // namespace
-
-MPI_Fint handle_to_fortran(Vid vid) {
-  switch (seam::vid_kind(vid)) {
-    case Kind::kDatatype:
-      return to_fortran<Kind::kDatatype>(vid);
-    case Kind::kWin:
-      return to_fortran<Kind::kWin>(vid);
-    case Kind::kFile:
-      return to_fortran<Kind::kFile>(vid);
-    default:
-      return to_fortran<Kind::kComm>(vid);
-  }
-}
 
 }  // namespace cropdl::shim
 

@@ -4,7 +4,7 @@
 
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/communicators.h"
-#include "interpose/mpi/upper/errors.h"
+#include "interpose/mpi/upper/error_handlers.h"
 
 #if defined(CROPDL_ABI_OPENMPI)
 // The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "interpose/mpi/upper/info_lists.h"
+
 namespace cropdl::shim {
 namespace {
 

@@ -3,40 +3,10 @@
 // table's lock; none calls the program under it.
 #pragma once
 
-#include <sched.h>
-
 #include "interpose/mpi/upper/shim.h"
+#include "interpose/mpi/upper/spin_lock.h"
 
 namespace cropdl::shim {
-
-class SpinLock {
- public:
-  void lock() {
-    // A holder that is running releases the lock within this many rounds.
-    constexpr int kRounds = 100;
-    for (int round = 0; __atomic_exchange_n(&taken_, 1, __ATOMIC_ACQUIRE); ++round) {
-      if (round < kRounds)
-        __builtin_ia32_pause();
-      else
-        sched_yield();
-    }
-  }
-  void unlock() { __atomic_store_n(&taken_, 0, __ATOMIC_RELEASE); }
-
- private:
-  int taken_ = 0;
-};
-
-class Locked {
- public:
-  explicit Locked(SpinLock& lock) : lock_(lock) { lock_.lock(); }
-  ~Locked() { lock_.unlock(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  SpinLock& lock_;
-};
 
 // The calling convention of a callback: languages differ in arguments and in the width of attributes.
 enum class Language : int { kC, kCxx, kFortranInt, kFortranAddress };
@@ -56,15 +26,11 @@ struct Object {
   Attribute* attributes;  // newest first
   char* name;
   // The hints of a communicator as the MPI accepted them, and those that MPI_Comm_idup_with_info asked for
-  // (info.cpp): Infos of the upper half.
+  // (communicator_hints.cpp): Infos of the upper half.
   Vid hints, asked_hints;
-  // Values of predefined attributes; the program keeps pointers to them (attributes.cpp).
+  // Values of predefined attributes; the program keeps pointers to them (predefined_attributes.cpp).
   int64_t* window_values;
 };
-void drop_info(Vid vid);  // info.cpp
-// The hints in `info` that the MPI knows, for a duplicate of `parent`: an Info of the upper half in *hints; 0
-// if there are none. Returns a neutral error.
-int known_hints(Vid parent, MPI_Info info, Vid* hints);
 
 // The target of a pointer handle of a communicator, datatype or window. Open MPI's companion libraries read
 // fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of

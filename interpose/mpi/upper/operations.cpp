@@ -3,7 +3,7 @@
 // LH frame, so no checkpoint is taken inside.
 #include "interpose/mpi/upper/objects.h"
 
-#include "interpose/mpi/upper/errors.h"
+#include "interpose/mpi/upper/fortran_handles.h"
 
 namespace cropdl::shim {
 namespace {

@@ -69,7 +69,7 @@ inline constexpr Vid kUnsetVid = ~Vid{0};
 // Returns the object behind a handle of an is_object kind (objects.cpp).
 void* object_of(Vid vid);
 // The object of a request, or nullptr. Only Open MPI's Fortran library reads requests; for others the tag is
-// enough (companions_openmpi.cpp).
+// enough (request_objects.cpp).
 void* request_object(Vid vid);
 extern bool requests_are_read;
 // The shim's record of an object being freed. It is detached before the call, because afterwards another
@@ -296,7 +296,7 @@ int peers(MPI_Comm comm);
 int neighbors_in(MPI_Comm comm);
 int neighbors_out(MPI_Comm comm);
 
-// --- Errors (errors.cpp)
+// --- Errors (error_handlers.cpp)
 
 inline constexpr Vid kNoObject = 0;  // errors are raised on MPI_COMM_WORLD
 // Calls the error handler of `object` (a communicator, window or file) and returns the program's error code.

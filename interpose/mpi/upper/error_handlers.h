@@ -13,8 +13,5 @@ int invoke_errhandler_of(Vid object, int code, const char* function);
 void set_errhandler(Vid object, Vid handler);
 // Returns the null handle when no index is left.
 Vid make_errhandler(Kind kind, void (*function)(), Language language);
-int last_used_code();
-
-MPI_Fint handle_to_fortran(Vid vid);  // fortran.cpp
 
 }  // namespace cropdl::shim

@@ -1,0 +1,125 @@
+// Matched probes. A handle stands for a real message, or a drained one (the slot's owner[0]). It outlives its
+// communicator (owner[1]), whose index may be reused before the receive: so the communicator's record of that
+// time (owner[2]) counts the message. LH, LH FS base, threads of the program.
+#include "interpose/mpi/lower/point_to_point.h"
+#include "lower_functions.h"
+
+using namespace cropdl::mpi;
+namespace seam = cropdl::seam;
+using cropdl::seam::Vid;
+
+namespace {
+
+Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status,
+                uint32_t maker) {
+  // The recipe is only the status: a cut drains the message and needs its size.
+  const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker, {}, &status, sizeof status);
+  if (!seam::vid_index(v)) return v;
+  cropdl::handles::Slot* s = tables->slot(v);
+  s->owner[0] = reinterpret_cast<uint64_t>(drained);
+  s->owner[1] = comm;
+  s->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
+  return v;
+}
+
+int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
+                  uint32_t maker) {
+  if (source == seam::kProcNull) {
+    *flag = 1;
+    *message = seam::kVid_MPI_MESSAGE_NO_PROC;
+    if (status) *status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
+    return seam::kSuccess;
+  }
+  if (state->drained) {
+    if (DrainedMessage* m = take_drained(comm, source, tag)) {
+      *flag = 1;
+      *message = new_message(MPI_MESSAGE_NULL, m, comm, status_of(m), maker);
+      if (status) *status = status_of(m);
+      return seam::kSuccess;
+    }
+  }
+  MPI_Message real = MPI_MESSAGE_NULL;
+  MPI_Status s = no_message();
+  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), flag, &real, &s);
+  if (code != MPI_SUCCESS || !*flag) {
+    *flag = code != MPI_SUCCESS;
+    return error_out(code);
+  }
+  seam::Status neutral;
+  status_out(s, &neutral);
+  *message = new_message(real, nullptr, comm, neutral, maker);
+  if (status) *status = neutral;
+  return seam::kSuccess;
+}
+
+int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* request, uint32_t maker) {
+  *request = kNullRequest;
+  RequestPlace place;
+  if (!place) return seam::kErrIntern;
+  if (*message == seam::kVid_MPI_MESSAGE_NO_PROC) {
+    *message = kNullMessage;
+    *request =
+        place.take({kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
+                   MPI_REQUEST_NULL);
+    finish_request_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
+    return seam::kSuccess;
+  }
+  cropdl::handles::Slot* s = tables->slot(*message);
+  if (seam::vid_kind(*message) != seam::Kind::kMessage || !s) return seam::kErrRequest;
+  const Vid comm = static_cast<Vid>(s->owner[1]);
+  auto* drained = reinterpret_cast<DrainedMessage*>(s->owner[0]);
+  MPI_Request real = MPI_REQUEST_NULL;
+  if (!drained) {
+    MPI_Message m = cropdl::mpi::message(*message);
+    const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
+    if (code != MPI_SUCCESS) return error_out(code);
+  }
+  *request =
+      place.take({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
+  request_record(*request)->matched = 1;
+  request_record(*request)->record = s->owner[2];
+  if (drained) {
+    seam::Status status;
+    status.error = deliver_drained(drained, buffer, count, type, &status);
+    finish_request_with(request_record(*request), status);
+  }
+  forget_object(*message);
+  *message = kNullMessage;
+  return seam::kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+int lower_MPI_Improbe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status) {
+  *flag = 0;
+  *message = kNullMessage;
+  return matched_probe(source, tag, comm, flag, message, status, seam::kFn_MPI_Improbe);
+}
+
+int lower_MPI_Mprobe(int source, int tag, Vid comm, Vid* message, seam::Status* status) {
+  *message = kNullMessage;
+  for (Spin spin;; spin.turn()) {
+    int flag = 0;
+    const int result = matched_probe(source, tag, comm, &flag, message, status, seam::kFn_MPI_Mprobe);
+    if (flag || result != seam::kSuccess) return result;
+    if (stop_wanted()) return seam::kAgain;
+  }
+}
+
+int lower_MPI_Imrecv(void* buffer, int count, Vid type, Vid* message, Vid* request) {
+  return matched_receive(buffer, count, type, message, request, seam::kFn_MPI_Imrecv);
+}
+
+int lower_MPI_Mrecv(void* buffer, int count, Vid type, Vid* message, seam::Status* status) {
+  if (!continues()) {
+    Vid request = kNullRequest;
+    const int result = matched_receive(buffer, count, type, message, &request, seam::kFn_MPI_Mrecv);
+    if (result != seam::kSuccess) return result;
+    seam::current_thread()->pending[0] = request;
+  }
+  return continue_pending(status);
+}
+
+}  // extern "C"

@@ -1,0 +1,108 @@
+// Hints of communicators. They are advice; results do not depend on them. The hints that the MPI accepted are
+// kept with the communicator, so the program reads them after a restart, although the new MPI does not get
+// them. UH, any thread.
+#include "interpose/mpi/upper/communicator_hints.h"
+
+#include <utility>
+
+#include "interpose/mpi/upper/info_lists.h"
+#include "interpose/mpi/upper/objects.h"
+
+namespace cropdl::shim {
+namespace {
+
+// Removes from `list` the keys that `wanted` has not, and gives the others its values. Returns false if there
+// is no memory. Under the lock.
+bool keep_wanted(InfoList* list, InfoList* wanted) {
+  for (InfoEntry** at = &list->first; *at;) {
+    const InfoEntry* w = *wanted->find((*at)->key);
+    if (!w) {
+      InfoList::erase(at);
+      continue;
+    }
+    if (!list->put(w->key, w->value)) return false;
+    at = &(*at)->next;
+  }
+  return true;
+}
+
+// Over the defaults that the MPI tells: MPI_Comm_idup_with_info leaves its hints in the upper half.
+void add_asked_hints(Vid comm, Vid* info) {
+  const Object* o = object(comm, false);
+  Locked locked(info_lock);
+  InfoList* list = info_list(*info);
+  if (!list || !o || !o->asked_hints || list->put_all(*info_list(o->asked_hints))) return;
+  free_info_list(*info);
+  *info = kNoInfo;
+}
+
+}  // namespace
+
+// The hints that a communicator has are those that its MPI knows.
+int known_hints(Vid parent, MPI_Info info, Vid* hints) {
+  *hints = 0;
+  const Vid asked = handle_in<Kind::kInfo>(info);
+  if (vid_index(asked) < seam::kFirstDynamic)
+    return seam::kSuccess;  // none, or MPI_INFO_ENV, which has no hints
+  Vid known = kNoInfo;
+  if (const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, parent, &known)) return r;
+  const Vid made = handle_in<Kind::kInfo>(info_from_lower(known));
+  if (made == kNoInfo) return seam::kErrNoMem;
+  Locked locked(info_lock);
+  InfoList* wanted = info_list(asked);
+  const bool kept = wanted && keep_wanted(info_list(made), wanted);
+  if (kept && info_list(made)->first)
+    *hints = made;
+  else
+    free_info_list(made);
+  return kept ? seam::kSuccess : wanted ? seam::kErrNoMem : seam::kErrInfo;
+}
+
+}  // namespace cropdl::shim
+
+using namespace cropdl;
+using namespace cropdl::shim;
+
+MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
+  const Vid vid = handle_in<Kind::kComm>(comm);
+  {
+    const LowerInfo lower(info);
+    const int r = call_library<int>(seam::kFn_MPI_Comm_set_info, vid, lower.vid());
+    if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
+  }
+  Vid known = make_vid(Kind::kInfo, 0);
+  const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
+  if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
+  Vid hints = handle_in<Kind::kInfo>(info_from_lower(known));
+  if (hints == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_set_info);
+  Object* o = object(vid, true);
+  {
+    Locked locked(info_lock);
+    std::swap(o->hints, hints);
+  }
+  drop_info(hints);
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
+  const Vid vid = handle_in<Kind::kComm>(comm);
+  if (!info)
+    return fail_mpi_call(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info),
+                         seam::kFn_MPI_Comm_get_info);
+  Vid copy = kNoInfo;
+  bool has_hints = false;
+  if (const Object* o = object(vid, false)) {
+    Locked locked(info_lock);
+    has_hints = o->hints != 0;
+    if (has_hints) copy = copy_info_list(o->hints);
+  }
+  if (!has_hints) {
+    Vid known = make_vid(Kind::kInfo, 0);
+    const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
+    if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);
+    copy = handle_in<Kind::kInfo>(info_from_lower(known));
+    add_asked_hints(vid, &copy);
+  }
+  if (copy == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_get_info);
+  *info = handle_out<Kind::kInfo>(copy);
+  return MPI_SUCCESS;
+}

@@ -1,0 +1,268 @@
+// Error handlers, kept in the upper half because they are the program's functions. UH, any thread.
+#include <unistd.h>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "interpose/mpi/upper/error_codes.h"
+#include "interpose/mpi/upper/error_handlers.h"
+#include "interpose/mpi/upper/fortran_handles.h"
+#include "interpose/mpi/upper/objects.h"
+
+namespace cropdl::shim {
+namespace {
+
+Vid default_errhandler(Kind kind) {
+  return kind == Kind::kFile ? seam::kVid_MPI_ERRORS_RETURN : seam::kVid_MPI_ERRORS_ARE_FATAL;
+}
+// The null file keeps the handler for errors of files that are not open, which new files inherit.
+Vid errhandler_of(Vid object_vid) {
+  const Object* o = object(object_vid, false);
+  if (o && o->errhandler) return o->errhandler;
+  if (seam::vid_kind(object_vid) == Kind::kFile) {
+    const Object* base = object(seam::kVid_MPI_FILE_NULL, false);
+    if (base && base->errhandler) return base->errhandler;
+  }
+  return default_errhandler(seam::vid_kind(object_vid));
+}
+
+[[noreturn]] void abort_job(Vid comm, int code, const char* function, const char* on, const char* what) {
+  int rank = -1;
+  call_library<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
+  char line[512];
+  const int n =
+      snprintf(line, sizeof line,
+               "*** rank %d: an error occurred in %s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted\n",
+               rank, function, on, what);
+  if (write(2, line,
+            static_cast<size_t>(n < static_cast<int>(sizeof line) ? n : static_cast<int>(sizeof line) - 1)) <
+      0) {
+    // standard error is closed: MPI_Abort still ends the job
+  }
+  // At the abort Hydra ends the job and drops unread output of the ranks. The sleep lets it read the line.
+  constexpr useconds_t kReadWithin = 50'000;
+  usleep(kReadWithin);
+  call_library<int>(seam::kFn_MPI_Abort, comm, code);
+  _exit(1);
+}
+
+const char* describe(Vid vid) {
+  if (vid == seam::kVid_MPI_COMM_WORLD) return "MPI_COMM_WORLD";
+  if (vid == seam::kVid_MPI_COMM_SELF) return "MPI_COMM_SELF";
+  switch (seam::vid_kind(vid)) {
+    case Kind::kWin:
+      return "a window";
+    case Kind::kFile:
+      return "a file";
+    default:
+      return "a communicator";
+  }
+}
+
+}  // namespace
+
+int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
+  if (handler == seam::kVid_MPI_ERRORS_RETURN) return code;
+  if (Callback own; copy_callback(handler, &own)) {
+    const Callback* c = &own;
+    int out = code;
+    // The callback gets the address of a variable with the handle, which it may change (MPI_Comm_free).
+    auto run = [&](auto handle) {
+      using H = decltype(handle);
+      if (c->cxx_dispatch) {
+        reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c->cxx_dispatch)(
+            &handle, &out, function, c->function);
+      } else if (c->proxy) {
+        const int kind = c->kind == Kind::kComm ? 0 : c->kind == Kind::kFile ? 1 : 2;
+        reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c->proxy)(kind, &handle, &out, c->function);
+        out = MPI_SUCCESS;  // for a returned code, MPICH's C++ bindings would call the handler again
+      } else if (c->language == Language::kFortranInt) {
+        MPI_Fint integer = handle_to_fortran(on);
+        reinterpret_cast<void (*)(MPI_Fint*, MPI_Fint*)>(c->function)(&integer, &out);
+      } else {
+        reinterpret_cast<void (*)(H*, int*, ...)>(c->function)(&handle, &out, function, nullptr);
+      }
+    };
+    switch (seam::vid_kind(on)) {
+      case Kind::kWin:
+        run(handle_out<Kind::kWin>(on));
+        break;
+      case Kind::kFile:
+        run(handle_out<Kind::kFile>(on));
+        break;
+      default:
+        run(handle_out<Kind::kComm>(on));
+    }
+#if defined(CROPDL_ABI_MPICH)
+    return out;  // the call returns the code as the handler changed it
+#else
+    return c->proxy ? out : code;
+#endif
+  }
+  char what[MPI_MAX_ERROR_STRING];
+  int length;
+  error_text(code, what, &length);
+  abort_job(seam::vid_kind(on) == Kind::kComm ? on : seam::kVid_MPI_COMM_WORLD, code, function, describe(on),
+            what);
+}
+
+int fail_mpi_call(Vid object_vid, int neutral, seam::Fn fn) {
+  seam::current_thread()->failed[0] = 0;
+  const int code = constants::from_seam_error(neutral);
+  if (strncmp(seam::kFunctionNames[fn], "MPI_T_", 6) == 0)
+    return code;  // the tool interface calls no error handler
+  // An invalid communicator or window has no handler.
+  const Kind kind = seam::vid_kind(object_vid);
+  const bool none =
+      (kind == Kind::kComm && neutral == seam::kErrComm) || (kind == Kind::kWin && neutral == seam::kErrWin);
+  return fail_mpi_call_with(none ? seam::kVid_MPI_COMM_WORLD : object_vid, code, fn);
+}
+
+int fail_mpi_call_with(Vid object_vid, int code, seam::Fn fn) {
+  return invoke_errhandler_of(object_vid, code, seam::kFunctionNames[fn]);
+}
+
+int invoke_errhandler_of(Vid object_vid, int code, const char* function) {
+  Vid on = object_vid;
+  // Datatypes, groups etc. have no handler, nor has an invalid or null communicator or window.
+  const Kind kind = seam::vid_kind(on);
+  const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
+  if (kind != Kind::kFile && !(has_handler && handle_exists(on))) on = seam::kVid_MPI_COMM_WORLD;
+#if defined(CROPDL_ABI_MPICH)
+  // A communicator or window without its own handler uses MPI_COMM_WORLD's current one (errutil.c of MPICH
+  // 4.0).
+  const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
+  if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
+#endif
+  return invoke_errhandler(errhandler_of(on), on, code, function);
+}
+
+int fail_completion(int neutral, seam::Fn fn) {
+#if defined(CROPDL_ABI_OPENMPI)
+  // The handler of the communicator of the first failed request is called, with that request's error
+  // (errhandler_invoke.c of Open MPI 4.1). MPICH 4.0 calls MPI_COMM_WORLD's.
+  auto& failed = seam::current_thread()->failed;
+  const Vid on = std::exchange(failed[0], 0);
+  if (on) {
+    const int code = fail_mpi_call(on, static_cast<int>(failed[1]), fn);
+    return neutral == seam::kErrInStatus ? MPI_ERR_IN_STATUS : code;
+  }
+#endif
+  return fail_mpi_call(kNoObject, neutral, fn);
+}
+
+void inherit_errhandler(Vid parent, Vid child) {
+  if (vid_index(child) == 0) return;
+  const Object* from = object(parent, false);
+  if (from && from->errhandler) set_errhandler(child, from->errhandler);
+}
+
+void set_errhandler(Vid vid, Vid handler) {
+  hold_callback(handler);
+  Object* o = object(vid, true);
+  const Vid old = __atomic_exchange_n(&o->errhandler, handler, __ATOMIC_ACQ_REL);
+  if (old) free_callback(old);
+}
+
+Vid make_errhandler(Kind kind, void (*function)(), Language language) {
+  const Callback* made = new_callback(kind, function, language);
+  return made ? made->vid : make_vid(Kind::kErrhandler, 0);
+}
+
+namespace {
+
+// The null file has a handler, for files not yet open.
+template <Kind K>
+bool carries_handler(Vid on) {
+  return handle_exists(on) || (K == Kind::kFile && vid_index(on) == 0);
+}
+template <Kind K>
+constexpr int kInvalid = K == Kind::kComm   ? seam::kErrComm
+                         : K == Kind::kWin  ? seam::kErrWin
+                         : K == Kind::kFile ? seam::kErrFile
+                                            : seam::kErrSession;
+
+template <Kind K>
+int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
+  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+  if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
+  // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set a different one
+  // meanwhile.
+  Vid handler = errhandler_of(on);
+  for (Vid seen = 0; !hold_callback(handler) && handler != seen;)
+    seen = std::exchange(handler, errhandler_of(on));
+  *errhandler = handle_out<Kind::kErrhandler>(handler);
+  return MPI_SUCCESS;
+}
+template <Kind K, class F>
+int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
+  if (!function || !errhandler) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
+  const Vid made = make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC);
+  if (vid_index(made) == 0) return fail_mpi_call(kNoObject, seam::kErrNoMem, fn);
+  *errhandler = handle_out<Kind::kErrhandler>(made);
+  return MPI_SUCCESS;
+}
+template <Kind K>
+int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
+  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+  const Vid handler = handle_in<Kind::kErrhandler>(errhandler);
+  const Callback* own = callback_of(handler);
+  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K))) {
+    return fail_mpi_call(on, seam::kErrArg, fn);
+  }
+  set_errhandler(on, handler);
+  return MPI_SUCCESS;
+}
+template <Kind K>
+int call_handler(Vid on, int code, seam::Fn fn) {
+  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+  invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+}  // namespace cropdl::shim
+
+using namespace cropdl;
+using namespace cropdl::shim;
+
+#define ERRHANDLERS(Type, Handle, kind)                                                              \
+  MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
+               MPI_Errhandler* e) {                                                                  \
+    return create_handler<Kind::kind>(function, e, seam::kFn_MPI_##Type##_create_errhandler);        \
+  }                                                                                                  \
+  MPI_FUNCTION(int, Type##_set_errhandler, Handle object, MPI_Errhandler e) {                        \
+    return set<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler); \
+  }                                                                                                  \
+  MPI_FUNCTION(int, Type##_get_errhandler, Handle object, MPI_Errhandler* e) {                       \
+    return get<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_get_errhandler); \
+  }                                                                                                  \
+  MPI_FUNCTION(int, Type##_call_errhandler, Handle object, int code) {                               \
+    return call_handler<Kind::kind>(handle_in<Kind::kind>(object), code,                             \
+                                    seam::kFn_MPI_##Type##_call_errhandler);                         \
+  }
+ERRHANDLERS(Comm, MPI_Comm, kComm)
+ERRHANDLERS(Win, MPI_Win, kWin)
+ERRHANDLERS(File, MPI_File, kFile)
+#if defined(CROPDL_ABI_MPICH)
+ERRHANDLERS(Session, MPI_Session, kSession)
+#endif
+
+MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
+  if (!errhandler || !handle_exists(handle_in<Kind::kErrhandler>(*errhandler))) {
+    return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Errhandler_free);
+  }
+  free_callback(handle_in<Kind::kErrhandler>(*errhandler));
+  *errhandler = MPI_ERRHANDLER_NULL;
+  return MPI_SUCCESS;
+}
+// The MPI-1 names of the communicator functions.
+MPI_FUNCTION(int, Errhandler_create, MPI_Comm_errhandler_function* function, MPI_Errhandler* errhandler) {
+  return PMPI_Comm_create_errhandler(function, errhandler);
+}
+MPI_FUNCTION(int, Errhandler_set, MPI_Comm comm, MPI_Errhandler errhandler) {
+  return PMPI_Comm_set_errhandler(comm, errhandler);
+}
+MPI_FUNCTION(int, Errhandler_get, MPI_Comm comm, MPI_Errhandler* errhandler) {
+  return PMPI_Comm_get_errhandler(comm, errhandler);
+}

@@ -1,0 +1,75 @@
+// Predefined attributes: the only ones that are read from the lower half. UH, any thread.
+#include "interpose/mpi/upper/predefined_attributes.h"
+
+#include "interpose/mpi/upper/error_codes.h"
+
+namespace cropdl::shim {
+namespace {
+
+SpinLock window_values_lock;
+
+// Values of predefined attributes, by their numbers in the seam. The program gets pointers to them. Each
+// query refreshes the value; after a restart it is the new MPI's, except MPI_TAG_UB (the lower half's
+// tell_largest_tag).
+constexpr int kWorldValues = seam::comm_attribute::k_MPI_APPNUM + 1;
+constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
+int world_values[kWorldValues];
+int lastusedcode;
+
+// Returns -1 if `number` is no predefined attribute. (Other keyvals are translated to themselves, never to
+// such a number.)
+int numbered(int number, int numbers) { return number >= 0 && number < numbers ? number : -1; }
+
+int64_t* window_slot(Vid win, int i) {
+  Object* o = object(win, true);
+  Locked locked(window_values_lock);
+  if (!o->window_values) o->window_values = static_cast<int64_t*>(calloc(kWindowValues, sizeof(int64_t)));
+  if (!o->window_values) abort();
+  return &o->window_values[i];
+}
+
+}  // namespace
+
+bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* number, int* flag, int* error) {
+  int64_t value = 0;
+#if defined(CROPDL_ABI_MPICH)
+  // MPICH's Fortran constants for predefined keys (mpif.h) are the C constants plus one: even, not odd.
+  if ((keyval >> 24 == 0x64 || keyval >> 24 == 0x66) && keyval % 2 == 0) --keyval;
+#endif
+  if (seam::vid_kind(vid) == Kind::kComm) {
+    if (keyval == MPI_LASTUSEDCODE) {
+      lastusedcode = last_used_code();
+      *pointer = &lastusedcode;
+      *number = lastusedcode;
+      *flag = 1;
+      return true;
+    }
+    const int i = numbered(constants::to_seam_comm_attribute(keyval), kWorldValues);
+    if (i < 0) return false;
+    *error = call_library<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
+    if (*error || !*flag) return true;
+    if (keyval == MPI_HOST || keyval == MPI_IO) value = constants::from_seam_rank(static_cast<int>(value));
+    world_values[i] = static_cast<int>(value);
+    *pointer = &world_values[i];
+    *number = value;
+    return true;
+  }
+  const int i = seam::vid_kind(vid) == Kind::kWin
+                    ? numbered(constants::to_seam_win_attribute(keyval), kWindowValues)
+                    : -1;
+  if (i < 0) return false;
+  *error = call_library<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
+  if (*error || !*flag) return true;
+  if (keyval == MPI_WIN_MODEL) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
+  int64_t* slot = window_slot(vid, i);
+  if (keyval == MPI_WIN_SIZE) {
+    *slot = value;
+  } else {
+    *reinterpret_cast<int*>(slot) = static_cast<int>(value);
+  }
+  *pointer = keyval == MPI_WIN_BASE ? reinterpret_cast<void*>(value) : slot;
+  *number = value;
+  return true;
+}
+
+}  // namespace cropdl::shim
