@@ -15,7 +15,7 @@
 #include "interpose/host/window.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
-#include "restart/memory/memory_map.h"
+#include "restart/memory/restore_memory.h"
 #include "restart/session/restore_process.h"
 
 namespace cropdl::host {
