@@ -12,7 +12,7 @@
 #include <iterator>
 
 #include "base/format.h"
-#include "restart/memory/memory_map.h"
+#include "restart/memory/restore_memory.h"
 
 namespace cropdl::host {
 namespace {

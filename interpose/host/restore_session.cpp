@@ -15,7 +15,7 @@
 #include "interpose/host/window.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
-#include "restart/memory/memory_map.h"
+#include "restart/memory/restore_memory.h"
 #include "restart/session/restore_process.h"
 
 namespace cropdl::host {
@@ -35,7 +35,7 @@ class RestoreSession {
   void open_versions_for_writing();
   void read_versions_again();
   void load_newest_version();
-  host_memory::FileKeys files_put_back(const Candidate& candidate);
+  FilesPutBack files_put_back(const Candidate& candidate);
   void prepare_libraries();
   Status place_files_memory_and_process();
   Status restart_libraries();
@@ -45,7 +45,9 @@ class RestoreSession {
 
   bool keeps_files() const { return policy_ == files::FilesPolicy::kKeep; }
   const session::Metadata& metadata() const { return chosen_->metadata; }
-  files::SavedFiles saved_files() const { return {metadata().files, metadata().contents, *folder_, policy_}; }
+  files::SavedFiles saved_files() const {
+    return {metadata().files, metadata().contents, *folder_, policy_, put_back_.whole};
+  }
 
   Process& p_;
   restart::StoreReader reader_;
@@ -57,7 +59,7 @@ class RestoreSession {
   const Candidate* chosen_ = nullptr;         // one of candidates_, from load_newest_version() on
   std::optional<Folder> folder_;              // its directory
   std::unique_ptr<restart::ImageReader> image_;  // this rank's, until its contents are loaded
-  host_memory::FileKeys put_back_;               // of the chosen version
+  FilesPutBack put_back_;                        // of the chosen version
   std::vector<host_memory::LateMapping> late_;   // made when files are put back
   std::string memory_note_, files_note_;         // for people: what was left, or changed
 };
@@ -80,6 +82,7 @@ void RestoreSession::run() {
   agree_or_die(p_, process::restore_attributes(metadata().attributes));
   // Files are changed last, when all ranks and the MPI are there.
   agree_or_die(p_, change_files());
+  agree_or_die(p_, files::finish_files(saved_files()));
   agree_or_die(p_, host_memory::finish_late_mappings(late_));
   report();
   resume_iterations();
@@ -180,18 +183,22 @@ void RestoreSession::load_newest_version() {
   folder_ = std::move(*folder);
 }
 
-// A rank may have mapped a file that another rank has open for writing, and that is put back later.
-host_memory::FileKeys RestoreSession::files_put_back(const Candidate& candidate) {
+// A rank may have mapped, or append to, a file that another rank has open for writing, and that is put back
+// later.
+FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
   std::string mine;
   if (!keeps_files())
     for (const files::FileContent& c : candidate.metadata.contents)
-      mine += formatted("{} {} ", c.identity.device, c.identity.inode);
-  host_memory::FileKeys keys;
+      mine += formatted("{} {} {} ", c.identity.device, c.identity.inode, c.stored.empty() ? 0 : 1);
+  FilesPutBack files;
   for (const std::string& ranks : all_gather(p_, mine)) {
     std::istringstream words(ranks);
-    for (uint64_t device, inode; words >> device >> inode;) keys.insert({device, inode});
+    for (uint64_t device, inode, whole; words >> device >> inode >> whole;) {
+      files.all.insert({device, inode});
+      if (whole != 0) files.whole.insert({device, inode});
+    }
   }
-  return keys;
+  return files;
 }
 
 void RestoreSession::prepare_libraries() {
@@ -212,7 +219,8 @@ Status RestoreSession::place_files_memory_and_process() {
     return Error{"the job ran on the software GPU, and here it is not installed"};
   if (chdir(m.cwd.c_str()) != 0) return Error{formatted("the program's directory {} is gone", m.cwd)};
   if (auto s = files::place_files(saved_files()); !s) return s;
-  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &late_, &memory_note_);
+  if (auto s =
+          host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_.all, &late_, &memory_note_);
       !s)
     return s;
   return session::restore_process(m);

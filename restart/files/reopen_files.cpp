@@ -71,7 +71,7 @@ Status put_at(int fd, const OpenFile& f) {
   return {};
 }
 
-std::vector<const OpenFile*> postponed;  // apply_files() makes their files again
+std::vector<const OpenFile*> postponed;  // opened by finish_files(): apply_files() makes their files again
 
 // Whether the file has a state to compare: a regular file on a disk.
 bool is_real_file(const OpenFile& f) {
@@ -99,6 +99,11 @@ FileVerdict check_other_name(const OpenFile& f, const FileContent& content, File
                               "another one now; put it back (ln) and try again",
                               content.path))
               .message};
+}
+
+// Whether another rank puts this file back, which this one only appends to.
+bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
+  return c.stored.empty() && saved.whole.count({c.identity.device, c.identity.inode}) != 0;
 }
 
 FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
@@ -142,8 +147,10 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
 }
 
 FileVerdict check_files(const SavedFiles& saved) {
-  for (const FileContent& c : saved.contents)
+  for (const FileContent& c : saved.contents) {
+    if (is_left_to_another_rank(c, saved)) continue;
     if (FileVerdict v = check_content(c, saved.version, saved.policy); v.kind != FileVerdict::kFine) return v;
+  }
   for (const OpenFile& f : saved.files) {
     if (f.standard >= 0 || f.same_as >= 0) continue;
     if (f.content >= 0) {
@@ -213,7 +220,13 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
   if (saved.policy == FilesPolicy::kKeep) return {};
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   for (const FileContent& c : saved.contents)
-    if (auto s = apply_content(c, saved.version, saved.policy, done); !s) return s;
+    if (!is_left_to_another_rank(c, saved))
+      if (auto s = apply_content(c, saved.version, saved.policy, done); !s) return s;
+  return {};
+}
+
+Status finish_files(const SavedFiles& saved) {
+  if (saved.policy == FilesPolicy::kKeep) return {};
   for (const OpenFile* f : postponed) {
     const auto opened = open_again(*f);
     if (!opened) return opened.error();
@@ -224,7 +237,7 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
   }
   // Contents are written by name, but the program uses the descriptor: both must lead to the same file.
   for (const OpenFile& f : saved.files) {
-    if (f.content < 0 || f.same_as >= 0 || saved.policy == FilesPolicy::kKeep) continue;
+    if (f.content < 0 || f.same_as >= 0) continue;
     struct stat st {
     }, named{};
     const std::string& name = saved.contents[static_cast<size_t>(f.content)].path;

@@ -1,9 +1,11 @@
-// Restores the program's descriptors in three steps: check (changes nothing), place (descriptors get their
-// numbers, no file changes), apply (files get the contents of the checkpoint). The ranks agree between the
-// steps. LH, START of a restart.
+// Restores the program's descriptors in four steps: check (changes nothing), place (descriptors get their
+// numbers, no file changes), apply (files get the contents of the checkpoint), finish (descriptors of files
+// that were made again). The ranks agree between the steps. LH, START of a restart.
 #pragma once
 
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "restart/files/file_contents.h"
@@ -14,12 +16,15 @@ namespace cropdl::files {
 // shell left open (`inherited`), out of the way.
 Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours);
 
-// Input of the three steps.
+// Input of the four steps.
 struct SavedFiles {
   const std::vector<OpenFile>& files;
   const std::vector<FileContent>& contents;
   const Folder& version;
   FilesPolicy policy = FilesPolicy::kTruncate;
+  // Device and inode of the files that some rank saved whole. A rank that only appends to one of them leaves
+  // it to that rank.
+  std::set<std::pair<uint64_t, uint64_t>> whole;
 };
 
 // Whether all files can be opened again and restored.
@@ -33,6 +38,9 @@ void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
 // Appends the changes to `done`.
 Status apply_files(const SavedFiles& saved, std::string* done);
+
+// When all ranks have applied theirs: this rank may have open what another one has made again.
+Status finish_files(const SavedFiles& saved);
 
 // "" or the files that differ from the checkpoint and are not restored: those only read, and all with
 // FilesPolicy::kKeep. Called after all ranks have applied theirs, which may be the same files.

@@ -16,7 +16,7 @@ namespace {
 enum What {
   kFollows,  // restored by mapping, protection and use
   kAdvice,   // saved; restored by madvise(2)
-  kKept,     // saved; restored in another way (memory_map.cpp)
+  kKept,     // saved; restored in another way (restore_memory.cpp)
   kRefused,
 };
 

@@ -12,7 +12,7 @@
 #include "interpose/launch/boot.h"
 #include "interpose/launch/launch.h"
 #include "interpose/libraries/libraries.h"
-#include "restart/memory/memory_map.h"
+#include "restart/memory/save_memory.h"
 #include "restart/session/metadata.h"
 #include "restart/threads/program_threads.h"
 

@@ -26,7 +26,7 @@
 #include "restart/memory/mapped_files.h"
 #include "restart/memory/mapping_flags.h"
 #include "restart/memory/mappings.h"
-#include "restart/memory/memory_map.h"
+#include "restart/memory/save_memory.h"
 
 namespace cropdl::host_memory {
 namespace {

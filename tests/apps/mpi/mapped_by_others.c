@@ -1,6 +1,6 @@
-/* Rank 0 writes one file in place and appends to another; all ranks have both mapped, shared and read-only,
-   and see each step's writes in their memory. So with DIR/large, if that is there, which rank 0 writes to in
-   the second half of the steps only. --work DIR */
+/* Rank 0 writes one file in place, to which rank 1 only appends, and appends to another; all ranks have both
+   mapped, shared and read-only, and see each step's writes in their memory. So with DIR/large, if that is
+   there, which rank 0 writes to in the second half of the steps only. --work DIR */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
@@ -37,6 +37,8 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(placed >= 0 && appended >= 0 && ftruncate(placed, kPlaced) == 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
+  const int tail = rank == 1 ? open(placed_name, O_WRONLY | O_APPEND) : -1;
+  STEPLOG_CHECK(rank != 1 || tail >= 0);
   const uint64_t *in_place = map(placed_name, kPlaced), *at_the_end = map(appended_name, kAppended);
   char large_name[4096];
   snprintf(large_name, sizeof large_name, "%s/large", work);
@@ -52,6 +54,9 @@ int main(int argc, char** argv) {
       if (in_large && steplog_done >= steplog_steps / 2)
         STEPLOG_CHECK(pwrite(large, &value, 8, (off_t)step * 4096) == 8);
     }
+    if (rank == 1)
+      STEPLOG_CHECK(write(tail, &value, 8) == 8 &&
+                    lseek(tail, 0, SEEK_END) == kPlaced + 8 * ((off_t)step + 1));
     last[page] = value;
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < kPlaced / 4096; i++) STEPLOG_CHECK(in_place[i * 512] == last[i]);

@@ -1,0 +1,39 @@
+// Finds the program's memory and writes it to an image. LH; the main thread while the program is stopped.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "restart/chunks.h"
+#include "restart/image.h"
+#include "restart/memory/memory_state.h"
+
+namespace cropdl::host_memory {
+
+// "" or a refusal of a mapping because of what it maps. Any thread of the LH; the program may run.
+std::string memory_refusal();
+
+// As memory_refusal(), also because of flags. MAIN, while the program is stopped.
+std::string refusal_of_stopped_memory();
+
+// What to write of each mapping, and the state to record with it. `may_leave` decides for which files the
+// contents may stay in them.
+struct ProgramMemory {
+  std::vector<restart::Region> regions;
+  MemoryState state;
+};
+Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)>& may_leave);
+
+// Reads the memory region by region (the program is stopped), and passes it to `sink` in chunks. Pages that
+// equal a file accepted by `may_refer` are saved by reference.
+Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
+                  restart::ChunkSink& sink);
+uint64_t memory_bytes(const ProgramMemory& memory);  // upper bound of what cut_memory() reads
+
+// The files whose code the program runs: itself and its libraries.
+std::set<std::string> files_with_code(const MemoryState& state);
+
+}  // namespace cropdl::host_memory
